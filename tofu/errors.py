@@ -1,0 +1,60 @@
+"""Every error that Tofu raises on purpose.
+
+`TofuError` and its subclasses are the user's: something in the model, the shapes, the plan or the call has to change, and the
+message names the thing, both values, the rule and the remedy. They are `ValueError`s, so that callers who do not know Tofu
+catch them as usual. `InternalError` is ours and asks for a report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+class TofuError(ValueError):
+    """The base of all errors that the user can mend."""
+
+
+class DescriptionError(TofuError):
+    """A TDL description is malformed; the message gives the file and the line."""
+
+
+class NotAffineError(DescriptionError):
+    """An index expression is outside what interval analysis covers (paper section 4.2, Figure 4)."""
+
+
+class UndescribedOperatorError(TofuError):
+    """The model has an operator without a description."""
+
+
+class ShapeError(TofuError):
+    """Input shapes are missing, contradictory or belong to unknown names."""
+
+
+class DeviceError(TofuError):
+    """The contexts asked for do not exist, or are not as many as the workers."""
+
+
+class PlanError(TofuError):
+    """A plan or a hint cannot be applied to this graph."""
+
+
+class InfeasibleError(TofuError):
+    """No plan exists: there are more workers than the model can feed."""
+
+
+class UnsupportedError(TofuError):
+    """A use of MXNet's interface that cannot be partitioned; the message shows the way out."""
+
+
+class InternalError(RuntimeError):
+    """A check of Tofu's own work failed. The numbers of the step must not be trusted."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"{message}\nThis is a defect of Tofu, not of your model. Please report it with the model and the plan (sym.plan.to_json()).")
+
+
+def raise_together(error: type[TofuError], headline: str, problems: Iterable[str]) -> None:
+    """Raise `error` with one line per problem, or return when there is none."""
+    lines = list(problems)
+    if lines:
+        raise error("\n".join([headline, *(f"  - {line}" for line in lines)]))
