@@ -1,0 +1,58 @@
+"""Build the two extension modules with CMake; everything else about the package stands in pyproject.toml."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+PARALLEL_JOBS = 2  # the sources that include MXNet's headers take about 1 GB each to compile
+
+
+class BuildWithCMake(build_ext):
+    """Hand all the extension modules to one CMake project."""
+
+    def run(self) -> None:
+        require_compiler()
+        if self.inplace:  # a working tree: keep the objects, rebuild what changed
+            self.build_all(ROOT / "build" / f"native-{sys.implementation.cache_tag}", ROOT / "tofu")
+            return
+        with tempfile.TemporaryDirectory(prefix="tofu-build-") as scratch:
+            self.build_all(Path(scratch), Path(self.build_lib).resolve() / "tofu")
+
+    def build_all(self, build_dir: Path, target_dir: Path) -> None:
+        import cmake  # not at the top: `setup.py --version` and source distributions do without
+        import ninja
+
+        cmake_program = str(Path(cmake.CMAKE_BIN_DIR) / "cmake")
+        configure = [
+            cmake_program,
+            *("-S", str(ROOT), "-B", str(build_dir), "-G", "Ninja", "--log-level=WARNING"),
+            f"-DCMAKE_MAKE_PROGRAM={Path(ninja.BIN_DIR) / 'ninja'}",
+            f"-DPython_EXECUTABLE={sys.executable}",
+            f"-DCMAKE_LIBRARY_OUTPUT_DIRECTORY={target_dir}",
+        ]
+        for command in (configure, [cmake_program, "--build", str(build_dir), "-j", str(PARALLEL_JOBS)]):
+            status = subprocess.run(command, check=False).returncode
+            if status != 0:
+                sys.exit("tofu: the native code was not built; the reason stands above")
+
+
+def require_compiler() -> None:
+    """Stop with one line where CMake would print a page."""
+    compiler = os.environ.get("CXX", "c++").split()[0]
+    if shutil.which(compiler) is None:
+        sys.exit(f"tofu: {compiler}, the C++ compiler, is not installed: install g++ (Debian, Ubuntu: apt install g++)")
+
+
+setup(
+    ext_modules=[Extension("tofu._core", sources=[]), Extension("tofu._mxnet", sources=[])],
+    cmdclass={"build_ext": BuildWithCMake},
+)

@@ -1,0 +1,59 @@
+"""Makes MXNet 1.9.1 importable, and checks that what is imported is what Tofu was built against.
+
+Comes first of all modules: `import tofu` works before `import mxnet`, under every numpy from 1.21 to 1.26.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+MXNET_VERSION = "1.9.1"
+
+# Names that MXNet 1.9.1 uses and numpy 1.24 removed, with what numpy said they were.
+REMOVED_NUMPY_NAMES = {"bool": bool, "int": int, "float": float, "complex": complex, "object": object, "str": str}
+
+
+def restore_numpy_names() -> None:
+    """Give numpy back those of its old names that it no longer has."""
+    for name, builtin in REMOVED_NUMPY_NAMES.items():
+        if name not in vars(np) and not _numpy_still_answers(name):
+            setattr(np, name, builtin)
+
+
+def _numpy_still_answers(name: str) -> bool:
+    """Numpy 1.20 to 1.23 answers with a warning, and from 1.24 with an AttributeError."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return hasattr(np, name)
+
+
+def import_mxnet() -> None:
+    """Import MXNet, or raise an ImportError of one line that says what to install."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its warnings are about NumPy and distutils, not about the user's code
+            import mxnet
+    except ImportError as error:
+        raise ImportError(f"Tofu needs MXNet, which cannot be imported ({error}): pip install mxnet==1.9.1") from error
+    if mxnet.__version__ != MXNET_VERSION:
+        raise ImportError(
+            f"Tofu needs MXNet {MXNET_VERSION}, but {mxnet.__version__} is installed in "
+            f"{mxnet.__path__[0]}: pip install mxnet==1.9.1"
+        )
+
+
+def import_native_layer() -> None:
+    """Import `tofu._mxnet`, which plugs into the libmxnet.so that is loaded by now."""
+    try:
+        from . import _mxnet as _mxnet
+    except ImportError as error:
+        raise ImportError(
+            f"Tofu's native code does not fit this Python or MXNet ({error}): pip install tofu again, or make build"
+        ) from error
+
+
+restore_numpy_names()
+import_mxnet()
+import_native_layer()
