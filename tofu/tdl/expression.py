@@ -1,0 +1,365 @@
+"""The whole grammar of a description's right-hand side (paper section 4.1).
+
+    Index  ::= an integer expression over index variables and extents, affine in the index variables (SymPy does the algebra)
+    Value  ::= Constant | Position(Index) | Element(tensor, indices) | Call(function, values)
+             | Reduction(reducer, variables, value) | OpaqueElement(function, arguments, indices)
+             | RandomElement(values) | Unread(element)
+    indices are Index or WholeDimension; arguments are Value or Slice.
+
+Values are side-effect free trees that compare by identity; Python's operators on them build `Call`s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+import sympy
+
+from tofu.errors import DescriptionError, NotAffineError
+from tofu.tdl.place import Place, find_place
+
+if TYPE_CHECKING:
+    from tofu.tdl.tensor import Tensor
+
+PAPER = "(paper section 4.2, Figure 4)"
+
+
+class VariableSymbol(sympy.Symbol):  # type: ignore[misc]
+    """The SymPy symbol of an index variable."""
+
+
+class ExtentSymbol(sympy.Symbol):  # type: ignore[misc]
+    """The SymPy symbol of an extent: of a tensor's dimension (`data.shape[1]`) or of an index variable (`co.extent`)."""
+
+
+def variable_symbol(name: str) -> VariableSymbol:
+    """The symbol of the index variable `name`."""
+    return VariableSymbol(name, integer=True, nonnegative=True)
+
+
+def extent_symbol(name: str) -> ExtentSymbol:
+    """The symbol of the extent that prints as `name`."""
+    return ExtentSymbol(name, integer=True, positive=True)
+
+
+class Operators:
+    """Python's operators, building values. `Index` overrides those under which it stays an index."""
+
+    __hash__ = object.__hash__
+
+    def __add__(self, other: Operand) -> Value | Index:
+        return call("add", self, other)
+
+    def __radd__(self, other: Operand) -> Value | Index:
+        return call("add", other, self)
+
+    def __sub__(self, other: Operand) -> Value | Index:
+        return call("subtract", self, other)
+
+    def __rsub__(self, other: Operand) -> Value | Index:
+        return call("subtract", other, self)
+
+    def __mul__(self, other: Operand) -> Value | Index:
+        return call("multiply", self, other)
+
+    def __rmul__(self, other: Operand) -> Value | Index:
+        return call("multiply", other, self)
+
+    def __truediv__(self, other: Operand) -> Value:
+        return call("divide", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Value:
+        return call("divide", other, self)
+
+    def __floordiv__(self, other: Operand) -> Value | Index:
+        return call("floor_divide", self, other)
+
+    def __mod__(self, other: Operand) -> Value | Index:
+        return call("mod", self, other)
+
+    def __pow__(self, other: Operand) -> Value:
+        return call("power", self, other)
+
+    def __rpow__(self, other: Operand) -> Value:
+        return call("power", other, self)
+
+    def __neg__(self) -> Value | Index:
+        return call("negative", self)
+
+    def __abs__(self) -> Value:
+        return call("absolute", self)
+
+    def __lt__(self, other: Operand) -> Value:
+        return call("less", self, other)
+
+    def __le__(self, other: Operand) -> Value:
+        return call("less_equal", self, other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return call("greater", self, other)
+
+    def __ge__(self, other: Operand) -> Value:
+        return call("greater_equal", self, other)
+
+    def __eq__(self, other: Operand) -> Value:  # type: ignore[override]
+        return call("equal", self, other)
+
+    def __ne__(self, other: Operand) -> Value:  # type: ignore[override]
+        return call("not_equal", self, other)
+
+    def __and__(self, other: Operand) -> Value:
+        return call("logical_and", self, other)
+
+    def __or__(self, other: Operand) -> Value:
+        return call("logical_or", self, other)
+
+    def __invert__(self) -> Value:
+        return call("logical_not", self)
+
+    def __bool__(self) -> bool:
+        raise DescriptionError(
+            f"{find_place()}: a traced value has no truth value; choose between values with where(condition, a, b)"
+        )
+
+
+class Index(Operators):
+    """An integer expression over index variables and extents, affine in the index variables.
+
+    +, -, multiplication and exact floor division stay indices; every other operation uses the index as a number (`Position`).
+    """
+
+    def __init__(self, expression: sympy.Expr) -> None:
+        self.expression = expression
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names of the index variables in it; empty for an extent."""
+        return frozenset(s.name for s in self.expression.free_symbols if isinstance(s, VariableSymbol))
+
+    @property
+    def extent(self) -> Index:
+        """The extent of an index variable."""
+        if not isinstance(self.expression, VariableSymbol):
+            raise DescriptionError(f"{find_place()}: {self} is not an index variable, so it has no extent")
+        return Index(extent_symbol(f"{self.expression.name}.extent"))
+
+    def __add__(self, other: Operand) -> Value | Index:
+        return Index(self.expression + _integer(other)) if _is_index(other) else call("add", self, other)
+
+    def __radd__(self, other: Operand) -> Value | Index:
+        return Index(_integer(other) + self.expression) if _is_index(other) else call("add", other, self)
+
+    def __sub__(self, other: Operand) -> Value | Index:
+        return Index(self.expression - _integer(other)) if _is_index(other) else call("subtract", self, other)
+
+    def __rsub__(self, other: Operand) -> Value | Index:
+        return Index(_integer(other) - self.expression) if _is_index(other) else call("subtract", other, self)
+
+    def __mul__(self, other: Operand) -> Value | Index:
+        if not _is_index(other):
+            return call("multiply", self, other)
+        factor = as_index(other)
+        if self.variables and factor.variables:
+            _refuse(f"{self} times {factor} is a product of index variables")
+        return Index(sympy.expand(self.expression * factor.expression))
+
+    def __rmul__(self, other: Operand) -> Value | Index:
+        return self * other if _is_index(other) else call("multiply", other, self)
+
+    def __neg__(self) -> Value | Index:
+        return Index(-self.expression)
+
+    def __floordiv__(self, other: Operand) -> Value | Index:
+        if not _is_index(other):
+            return call("floor_divide", self, other)
+        divisor = as_index(other)
+        if divisor.variables:
+            _refuse(f"{self} // {divisor} divides by an index variable")
+        if not self.variables:
+            return Index(sympy.floor(self.expression / divisor.expression))
+        quotient = sympy.expand(self.expression / divisor.expression)
+        terms = sympy.Add.make_args(quotient)
+        if not all(sympy.fraction(sympy.together(term))[1] == 1 for term in terms):
+            _refuse(f"{self} // {divisor} is not an exact division")
+        return Index(quotient)
+
+    def __rfloordiv__(self, other: Operand) -> Value | Index:
+        return as_index(other) // self
+
+    def __mod__(self, other: Operand) -> Value | Index:
+        if not _is_index(other):
+            return call("mod", self, other)
+        if self.variables or as_index(other).variables:
+            _refuse(f"{self} % {as_index(other)} is a remainder of index variables")
+        return Index(sympy.Mod(self.expression, _integer(other)))
+
+    def __index__(self) -> int:
+        raise DescriptionError(
+            f"{find_place()}: {self} is symbolic, for a description is traced once for all shapes. Where the numbers decide "
+            f"what the operator does, register it with op(..., concrete=True)"
+        )
+
+    __int__ = __index__
+    __float__ = __index__  # type: ignore[assignment]
+
+    def __iter__(self) -> Iterator[NoReturn]:
+        raise DescriptionError(f"{find_place()}: {self} is one index and cannot be unpacked")
+
+    def __repr__(self) -> str:
+        return str(self.expression)
+
+
+class Value(Operators):
+    """A number for each point of the index variables in scope."""
+
+    def __getitem__(self, key: object) -> NoReturn:
+        raise DescriptionError(
+            f"{find_place()}: only tensors and results of opaque functions are indexed, not {self!r}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Constant(Value):
+    """A number of the description or of an attribute."""
+
+    number: float
+
+
+@dataclass(frozen=True, eq=False)
+class Position(Value):
+    """An index expression used as a number: an absolute position, or an extent."""
+
+    index: Index
+
+
+@dataclass(frozen=True, eq=False)
+class WholeDimension:
+    """`Any`: the index depends on data, so the whole dimension is read. `Any(value)` gives the index too, for the interpreter."""
+
+    position: Value | None = None
+
+    def __call__(self, position: Operand) -> WholeDimension:
+        """The whole dimension for the analysis, the cell `position` for the interpreter."""
+        return WholeDimension(as_value(position))
+
+
+Any = WholeDimension()
+
+
+@dataclass(frozen=True, eq=False)
+class Element(Value):
+    """One cell of a tensor."""
+
+    tensor: Tensor
+    indices: tuple[Index | WholeDimension, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Slice:
+    """`t[b, :, :]`: sugar for a lambda over the dimensions whose index is None. Only opaque functions take it."""
+
+    tensor: Tensor
+    indices: tuple[Index | WholeDimension | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Call(Value):
+    """An element-wise function of values; arithmetic too."""
+
+    function: str
+    arguments: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction(Value):
+    """A commutative, associative reducer over index variables. `extents` are the declared ones."""
+
+    reducer: str
+    variables: tuple[str, ...]
+    body: Value
+    extents: dict[str, Index]
+    place: Place
+
+
+@dataclass(frozen=True, eq=False)
+class OpaqueElement(Value):
+    """A cell of the result of a function that the description does not show."""
+
+    function: Callable[..., object] | None
+    name: str
+    arguments: tuple[Value | Slice, ...]
+    indices: tuple[Index, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class RandomElement(Value):
+    """A random number drawn for this point, possibly from these values."""
+
+    arguments: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Unread(Value):
+    """A cell that the kernel receives, for its shape, but does not read. Counts as zero."""
+
+    element: Element
+
+
+Operand: TypeAlias = Value | Index | int | float | Operators
+
+
+def call(function: str, *operands: Operand) -> Value:
+    """The element-wise `function` of `operands`. Comparing two indices is refused."""
+    _refuse_comparison(function, operands)
+    return Call(function, tuple(as_value(operand) for operand in operands))
+
+
+def as_value(operand: object) -> Value:
+    """`operand` as a number: constants are wrapped, an index becomes its position."""
+    if isinstance(operand, Value):
+        return operand
+    if isinstance(operand, Index):
+        return Position(operand)
+    if isinstance(operand, (bool, int, float)):
+        return Constant(float(operand))
+    raise DescriptionError(
+        f"{find_place()}: {operand!r} is not a value (a number, a tensor's element, or an expression of them)"
+    )
+
+
+def as_index(operand: object) -> Index:
+    """`operand` as an index: integers are wrapped."""
+    if isinstance(operand, Index):
+        return operand
+    if isinstance(operand, int):
+        return Index(sympy.Integer(operand))
+    raise NotAffineError(
+        f"{find_place()}: {operand!r} is not an index (an integer expression of index variables and extents)"
+    )
+
+
+_COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
+
+
+def _refuse_comparison(function: str, operands: tuple[Operand, ...]) -> None:
+    if function in _COMPARISONS and all(isinstance(o, Index) and o.variables for o in operands):
+        _refuse(
+            f"{operands[0]} is compared with {operands[1]}, both of them index expressions",
+            "position(i) for one of them",
+        )
+
+
+def _refuse(what: str, way_out: str = "Any in its place, which reads the whole dimension") -> NoReturn:
+    raise NotAffineError(
+        f"{find_place()}: {what}; interval analysis covers affine index expressions only {PAPER}. Write {way_out}"
+    )
+
+
+def _is_index(operand: object) -> bool:
+    return isinstance(operand, (Index, int)) and not isinstance(operand, bool)
+
+
+def _integer(operand: object) -> sympy.Expr:
+    return as_index(operand).expression

@@ -1,0 +1,163 @@
+"""The forms of an output: a lambda, `output` with merged dimensions, `scatter`, and `unwritten`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tofu.errors import DescriptionError
+from tofu.tdl.expression import Index, Operand, Value, WholeDimension, as_index, as_value, variable_symbol
+from tofu.tdl.functions import merge
+from tofu.tdl.lambdas import Parameters, call_with_variables, read_extents, read_parameters
+from tofu.tdl.place import Place, find_place
+
+Coordinate: TypeAlias = Index | WholeDimension
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """One traced output: value at `coordinates` for every point of `variables`.
+
+    `groups` has the variables of each dimension, or is None for a scatter, whose cells are sums over all points that map to
+    them. `value` is None where the kernel never writes the output.
+    """
+
+    variables: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...] | None
+    coordinates: tuple[Coordinate, ...]
+    value: Value | None
+    extents: dict[str, Index]
+    place: Place
+
+
+class Form:
+    """What a description returns for an output, before its rank is known."""
+
+    def trace(self, rank: int) -> Output:
+        """The output for a tensor of `rank` dimensions."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _Dimensions(Form):
+    """A lambda over the output's dimensions, whose pattern may merge several variables into one dimension."""
+
+    groups: tuple[tuple[str, ...], ...]
+    body: Callable[..., Operand] | None
+    extents: Mapping[str, Index | int] | None
+    place: Place
+
+    def trace(self, rank: int) -> Output:
+        groups = self._expand(rank)
+        names = tuple(name for group in groups for name in group)
+        value = None
+        if self.body is not None:
+            parameters = read_parameters(self.body)
+            order = parameters.expand(len(names))
+            if sorted(order) != sorted(names):
+                raise DescriptionError(
+                    f"{self.place}: the output's dimensions are {', '.join(names)}, the lambda's parameters {', '.join(order)}"
+                )
+            value = as_value(call_with_variables(self.body, order))
+        coordinates = tuple(
+            Index(variable_symbol(group[0])) if len(group) == 1 else merge(*(Index(variable_symbol(n)) for n in group))
+            for group in groups
+        )
+        return Output(names, groups, coordinates, value, read_extents(self.extents, names, None), self.place)
+
+    def _expand(self, rank: int) -> tuple[tuple[str, ...], ...]:
+        stars = [n for n, group in enumerate(self.groups) if group[0].startswith("*")]
+        missing = rank - len(self.groups) + len(stars)
+        if len(stars) > 1 or missing < 0 or (missing and not stars):
+            pattern = " ".join(g[0] if len(g) == 1 else f"({' '.join(g)})" for g in self.groups)
+            raise DescriptionError(f"{self.place}: the output is described as `{pattern}` but has {rank} dimensions")
+        expanded: list[tuple[str, ...]] = []
+        for group in self.groups:
+            if group[0].startswith("*"):
+                expanded += [(f"{group[0][1:]}{n}",) for n in range(missing)]
+            else:
+                expanded.append(group)
+        return tuple(expanded)
+
+
+@dataclass(frozen=True)
+class _Scatter(Form):
+    """A sum of values over all points that map to the same cell."""
+
+    parameters: Parameters
+    body: Callable[..., tuple[tuple[object, ...], Operand]]
+    extents: Mapping[str, Index | int] | None
+    ndim: int | None
+    place: Place
+
+    def trace(self, rank: int) -> Output:
+        names = self.parameters.names if self.ndim is None else self.parameters.expand(self.ndim)
+        result = call_with_variables(self.body, names)
+        if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], tuple)):
+            raise DescriptionError(f"{self.place}: the lambda of scatter returns ((coordinates...), value)")
+        coordinates = tuple(c if isinstance(c, WholeDimension) else as_index(c) for c in result[0])
+        if len(coordinates) != rank:
+            raise DescriptionError(
+                f"{self.place}: scatter gives {len(coordinates)} coordinates, the output has {rank} dimensions"
+            )
+        declared = read_extents(self.extents, names, self.parameters.star)
+        return Output(names, None, coordinates, as_value(result[1]), declared, self.place)
+
+
+def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Index | int] | None = None) -> Form:
+    """An output by its dimensions: `output("b (g co) *s", lambda b, g, co, *s: value, extents={"g": groups})`.
+
+    A group in parentheses is one dimension, row-major over its variables; `*s` stands for the remaining dimensions.
+    """
+    return _Dimensions(_parse(pattern), body, extents, find_place())
+
+
+def unwritten(pattern: str, extents: Mapping[str, Index | int] | None = None) -> Form:
+    """An output that the kernel never writes, as the gradient of a label: `unwritten("b *s")`."""
+    return _Dimensions(_parse(pattern), None, extents, find_place())
+
+
+def scatter(
+    body: Callable[..., tuple[tuple[object, ...], Operand]],
+    extents: Mapping[str, Index | int] | None = None,
+    rank: int | None = None,
+) -> Form:
+    """An output that adds up values: `scatter(lambda b, y, ky: ((b, y * 2 + ky - 1), value), extents={"ky": 3})`.
+
+    Every cell is the sum of the values of all points that map to it, zero where there are none; cells outside the tensor are
+    dropped. `rank`: the number of the lambda's variables, where it ends in `*s`.
+    """
+    parameters = read_parameters(body)
+    if parameters.star is not None and rank is None:
+        raise DescriptionError(
+            f"{find_place()}: scatter over *{parameters.star} needs rank=, the number of all its index variables"
+        )
+    return _Scatter(parameters, body, extents, rank, find_place())
+
+
+def as_form(result: object, place: Place) -> Form:
+    """What a description returned, as a form: a lambda is one too."""
+    if isinstance(result, Form):
+        return result
+    if not callable(result):
+        raise DescriptionError(
+            f"{place}: a description returns a lambda, output(...), scatter(...) or unwritten(...), not {result!r}"
+        )
+    parameters = read_parameters(result)
+    star = () if parameters.star is None else ((f"*{parameters.star}",),)
+    return _Dimensions(tuple((name,) for name in parameters.names) + star, result, None, parameters.place)
+
+
+def _parse(pattern: str) -> tuple[tuple[str, ...], ...]:
+    name = r"\*?[A-Za-z_]\w*"
+    if not re.fullmatch(rf"\s*((\(\s*{name}(\s+{name})*\s*\)|{name})\s*)*", pattern):
+        raise DescriptionError(f"{find_place()}: `{pattern}` is no list of dimensions such as `b (g co) *s`")
+    groups = tuple(
+        tuple(inside.split()) or (single,) for inside, single in re.findall(rf"\(([^)]*)\)|({name})", pattern)
+    )
+    names = [n for group in groups for n in group]
+    if len(set(names)) < len(names):
+        raise DescriptionError(f"{find_place()}: `{pattern}` names a dimension twice")
+    return groups

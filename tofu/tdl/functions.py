@@ -1,0 +1,78 @@
+"""Element-wise functions of descriptions, by their NumPy names, and how the interpreter computes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any as Anything
+
+import numpy as np
+
+from tofu.tdl.expression import Element, Index, Operand, Position, Unread, Value, as_index, as_value, call
+
+NUMPY: dict[str, Callable[..., Anything]] = {
+    name: getattr(np, name)
+    for name in ["add", "subtract", "multiply", "divide", "floor_divide", "mod", "fmod", "power", "negative", "absolute", "sign", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_xor", "logical_not", "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sqrt", "cbrt", "square", "reciprocal", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "hypot", "degrees", "radians", "floor", "ceil", "trunc", "rint", "maximum", "minimum", "where", "isnan", "isinf", "isfinite"]
+} | {
+    "erf": np.vectorize(math.erf, otypes=[float]),
+    "gamma": np.vectorize(math.gamma, otypes=[float]),
+    "gammaln": np.vectorize(math.lgamma, otypes=[float]),
+}
+
+
+def elementwise(name: str, function: Callable[..., Anything]) -> Callable[..., Value]:
+    """A new element-wise function for descriptions, computed by the vectorised NumPy `function` in the interpreter."""
+    if NUMPY.setdefault(name, function) is not function:
+        raise ValueError(f"the element-wise function {name} exists already")
+    return _function(name)
+
+
+def _function(name: str) -> Callable[..., Value]:
+    def apply(*operands: Operand) -> Value:
+        return call(name, *operands)
+
+    apply.__name__ = name
+    apply.__doc__ = f"The element-wise function `{name}` of NumPy."
+    return apply
+
+
+exp, expm1, log, log1p, log2, log10 = map(_function, ("exp", "expm1", "log", "log1p", "log2", "log10"))
+sqrt, cbrt, square, reciprocal = map(_function, ("sqrt", "cbrt", "square", "reciprocal"))
+sin, cos, tan, arcsin, arccos, arctan = map(_function, ("sin", "cos", "tan", "arcsin", "arccos", "arctan"))
+sinh, cosh, tanh, arcsinh, arccosh, arctanh = map(_function, ("sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"))
+floor, ceil, trunc, rint, sign, absolute = map(_function, ("floor", "ceil", "trunc", "rint", "sign", "absolute"))
+degrees, radians, erf, gamma, gammaln = map(_function, ("degrees", "radians", "erf", "gamma", "gammaln"))
+add, subtract, multiply, divide, negative = map(_function, ("add", "subtract", "multiply", "divide", "negative"))
+maximum, minimum, power, mod, hypot, arctan2 = map(
+    _function, ("maximum", "minimum", "power", "mod", "hypot", "arctan2")
+)
+fmod, isnan, isinf, isfinite = map(_function, ("fmod", "isnan", "isinf", "isfinite"))
+less, less_equal, greater, greater_equal = map(_function, ("less", "less_equal", "greater", "greater_equal"))
+equal, not_equal = map(_function, ("equal", "not_equal"))
+logical_and, logical_or, logical_xor, logical_not = map(
+    _function, ("logical_and", "logical_or", "logical_xor", "logical_not")
+)
+where = _function("where")
+
+
+def position(index: Index | int) -> Value:
+    """An index used as a number: its absolute position. Axes in it cannot be split, for a part counts from zero."""
+    return Position(as_index(index))
+
+
+def merge(*variables: Index) -> Index:
+    """The row-major position of several index variables in one dimension: merge(g, co) = g * co.extent + co."""
+    merged = as_index(0)
+    for variable in variables:
+        merged = as_index(merged * variable.extent + variable)
+    return merged
+
+
+def unread(element: Element) -> Value:
+    """A cell that the kernel is given but never reads: the tensor's shape has to follow the split, its numbers do not matter."""
+    return Unread(element)
+
+
+def constant(number: float) -> Value:
+    """A number as a value; needed only where an output is nothing but a number."""
+    return as_value(number)

@@ -1,0 +1,67 @@
+"""Reading a lambda's parameters: they are the names of index variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any as Anything
+
+from tofu.errors import DescriptionError
+from tofu.tdl.expression import Index, as_index, variable_symbol
+from tofu.tdl.place import Place, find_place
+
+_VARIABLE_ARGUMENTS = 0x04  # inspect.CO_VARARGS
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The index variables that a lambda takes: `names`, and `star` when it ends in `*star`."""
+
+    names: tuple[str, ...]
+    star: str | None
+    place: Place
+
+    def expand(self, total: int) -> tuple[str, ...]:
+        """The names of `total` variables, those of `*s` called s0, s1, ..."""
+        more = total - len(self.names)
+        if more < 0 or (more and self.star is None):
+            raise DescriptionError(
+                f"{self.place}: the lambda takes {len(self.names)} index variables ({', '.join(self.names)}) where there are {total}"
+            )
+        return self.names + tuple(f"{self.star}{n}" for n in range(more))
+
+
+def read_parameters(function: Callable[..., object]) -> Parameters:
+    """The parameters of a lambda; those with a default (`d=d`) only capture and are no index variables."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        raise DescriptionError(f"{find_place()}: a lambda over index variables is expected, not {function!r}")
+    defaults = len(getattr(function, "__defaults__", None) or ())
+    star = None
+    if code.co_flags & _VARIABLE_ARGUMENTS:
+        star = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
+    names = code.co_varnames[: code.co_argcount - defaults]
+    return Parameters(tuple(names), star, Place(code.co_filename, code.co_firstlineno))
+
+
+def call_with_variables(function: Callable[..., Anything], names: tuple[str, ...]) -> Anything:
+    """The lambda's result for index variables called `names`."""
+    return function(*(Index(variable_symbol(name)) for name in names))
+
+
+def read_extents(
+    extents: Mapping[str, Index | int] | None, names: tuple[str, ...], star: str | None
+) -> dict[str, Index]:
+    """Declared extents as indices; a tuple for `*s` declares s0, s1, ... Unknown names are an error."""
+    declared: dict[str, Index] = {}
+    for name, extent in (extents or {}).items():
+        if isinstance(extent, (tuple, list)):
+            declared |= {f"{name}{n}": as_index(e) for n, e in enumerate(extent)}
+        else:
+            declared[name] = as_index(extent)
+    unknown = [name for name in declared if name not in names]
+    if unknown:
+        raise DescriptionError(
+            f"{find_place()}: extents are declared for {', '.join(unknown)}, which the lambda does not take; it takes {', '.join(names)}"
+        )
+    return declared

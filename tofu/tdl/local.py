@@ -1,0 +1,68 @@
+"""What a bound attribute's function may ask about one worker's copy of an operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any as Anything
+from typing import TypeAlias
+
+
+@dataclass(frozen=True)
+class LocalTensor:
+    """A tensor as the worker's copy sees it."""
+
+    shape: tuple[int, ...]
+
+
+class Local:
+    """One worker's part of an operator: local extents of its index variables and local shapes of its tensors.
+
+    op(..., bound={"num_filter": lambda local: local.extent("g") * local.extent("co")}) computes an attribute of the copy.
+    """
+
+    def __init__(
+        self,
+        attributes: Mapping[str, Anything],
+        whole_extents: Mapping[str, int],
+        local_extents: Mapping[str, int],
+        input_shapes: Sequence[Sequence[int]],
+        output_shapes: Sequence[Sequence[int]],
+    ) -> None:
+        self.attributes = attributes
+        self._whole = whole_extents
+        self._local = local_extents
+        self._inputs = tuple(LocalTensor(tuple(shape)) for shape in input_shapes)
+        self._outputs = tuple(LocalTensor(tuple(shape)) for shape in output_shapes)
+        self.asked: set[str] = set()
+        self.asked_shapes = False
+
+    @property
+    def inputs(self) -> tuple[LocalTensor, ...]:
+        """The operator's inputs; `local.inputs[0].shape` is a local shape."""
+        self.asked_shapes = True
+        return self._inputs
+
+    @property
+    def outputs(self) -> tuple[LocalTensor, ...]:
+        """The operator's outputs."""
+        self.asked_shapes = True
+        return self._outputs
+
+    def extent(self, variable: str) -> int:
+        """The extent of an index variable on this worker; an index variable that is not split has its whole extent."""
+        self.asked.add(variable)
+        return self._local.get(variable, self._whole[variable])
+
+    def whole(self, variable: str) -> int:
+        """The extent of an index variable over all workers."""
+        self.asked.add(variable)
+        return self._whole[variable]
+
+    def is_split(self, variable: str) -> bool:
+        """Whether this worker has only a part of an index variable's range."""
+        return self.extent(variable) != self._whole[variable]
+
+
+Bound: TypeAlias = str | Callable[[Local], Anything]
+"""The name of the index variable whose extent the attribute is, or a function of the worker's part."""

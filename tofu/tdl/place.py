@@ -1,0 +1,29 @@
+"""Where in a description something was written: the file and line that error messages carry."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+
+_LANGUAGE = os.path.dirname(os.path.abspath(__file__))
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of source text. Prints as `file:line`, relative to the working directory when the file is below it."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        below = os.path.abspath(self.file).startswith(os.getcwd() + os.sep)
+        return f"{os.path.relpath(self.file) if below else self.file}:{self.line}"
+
+
+def find_place() -> Place:
+    """The innermost line outside the language itself: the line of the description that is being traced."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == _LANGUAGE:
+        frame = frame.f_back
+    return Place(frame.f_code.co_filename, frame.f_lineno)

@@ -1,0 +1,91 @@
+"""Reducers, opaque functions and randomness: the calls of the language besides arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tofu.errors import DescriptionError
+from tofu.tdl.expression import (
+    Index,
+    OpaqueElement,
+    Operand,
+    RandomElement,
+    Reduction,
+    Slice,
+    Value,
+    as_index,
+    as_value,
+)
+from tofu.tdl.lambdas import call_with_variables, read_extents, read_parameters
+from tofu.tdl.place import find_place
+
+Extents = Mapping[str, "Index | int"]
+
+
+def _reduce(reducer: str, body: Callable[..., Operand], ndim: int | None, extents: Extents | None) -> Value:
+    parameters = read_parameters(body)
+    if parameters.star is not None and ndim is None:
+        raise DescriptionError(
+            f"{find_place()}: {reducer} over *{parameters.star} needs ndim=, the number of all its index variables"
+        )
+    names = parameters.names if ndim is None else parameters.expand(ndim)
+    declared = read_extents(extents, names, parameters.star)
+    return Reduction(reducer, names, as_value(call_with_variables(body, names)), declared, parameters.place)
+
+
+def Sum(body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None) -> Value:  # noqa: N802
+    """The sum of `body` over its index variables. `ndim`: how many they are, where the lambda ends in `*s`."""
+    return _reduce("Sum", body, ndim, extents)
+
+
+def Max(body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None) -> Value:  # noqa: N802
+    """The largest `body` over its index variables."""
+    return _reduce("Max", body, ndim, extents)
+
+
+def Min(body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None) -> Value:  # noqa: N802
+    """The smallest `body` over its index variables."""
+    return _reduce("Min", body, ndim, extents)
+
+
+def Prod(body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None) -> Value:  # noqa: N802
+    """The product of `body` over its index variables."""
+    return _reduce("Prod", body, ndim, extents)
+
+
+class OpaqueResult:
+    """What an opaque function returned: indexed, it gives a value."""
+
+    def __init__(self, function: Opaque, arguments: tuple[Value | Slice, ...]) -> None:
+        self._function = function
+        self._arguments = arguments
+
+    def __getitem__(self, key: object) -> Value:
+        """The cell at `key` of the result."""
+        keys = key if isinstance(key, tuple) else (key,)
+        indices = tuple(as_index(k) for k in keys)
+        return OpaqueElement(self._function.function, self._function.name, self._arguments, indices)
+
+
+class Opaque:
+    """A computation that the description does not show (paper section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
+
+    It can be split by the variables that select its arguments, never by those that index into its result. `function` computes
+    it with NumPy in the interpreter, from arrays for slices and numbers for elements.
+    """
+
+    def __init__(self, function: Callable[..., object] | None = None, name: str = "opaque") -> None:
+        self.function = function
+        self.name = name
+
+    def __call__(self, *arguments: Operand | Slice) -> OpaqueResult:
+        """The result for slices `t[b, :, :]` and values."""
+        return OpaqueResult(self, tuple(a if isinstance(a, Slice) else as_value(a) for a in arguments))
+
+
+class Random:
+    """A random number for each point, drawn from the given values if there are any: Random()(probability[i])."""
+
+    def __call__(self, *arguments: Operand) -> Value:
+        """The number drawn for the point of the index variables in scope."""
+        return RandomElement(tuple(as_value(argument) for argument in arguments))

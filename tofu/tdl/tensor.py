@@ -1,0 +1,82 @@
+"""A description's input tensors while it is traced."""
+
+from __future__ import annotations
+
+import sympy
+
+from tofu.errors import DescriptionError, NotAffineError
+from tofu.tdl.expression import Element, ExtentSymbol, Index, Slice, Value, WholeDimension, as_index, extent_symbol
+from tofu.tdl.place import find_place
+
+
+class Tensor:
+    """An input: `t[i, j + 1]` is an element, `t.shape[d]` an extent, `t.ndim` its rank.
+
+    The rank and which extents are 1 are known while tracing; the extents themselves are symbols, or integers under
+    op(..., concrete=True).
+    """
+
+    def __init__(
+        self, name: str, position: int, ones: tuple[bool, ...], concrete: tuple[int, ...] | None = None
+    ) -> None:
+        self.name = name
+        self.position = position
+        self._ones = ones
+        self.extents: tuple[ExtentSymbol, ...] = tuple(extent_symbol(f"{name}.shape[{d}]") for d in range(len(ones)))
+        self.shape: tuple[Index | int, ...] = concrete or tuple(Index(extent) for extent in self.extents)
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self._ones)
+
+    def is_one(self, dimension: int) -> bool:
+        """Whether the extent of `dimension` is 1, as for an operand that is broadcast along it."""
+        return self._ones[dimension]
+
+    def broadcast(self, *indices: Index) -> Value:
+        """The element at `indices` where a dimension of extent 1 is read at 0; leading dimensions may be missing."""
+        own = indices[len(indices) - self.ndim :]
+        if len(indices) < self.ndim:
+            raise DescriptionError(
+                f"{find_place()}: {self.name} has {self.ndim} dimensions and is broadcast to {len(indices)} indices"
+            )
+        element = self[tuple(0 if self.is_one(d) else i for d, i in enumerate(own))]
+        assert isinstance(element, Value)
+        return element
+
+    def __getitem__(self, key: object) -> Element | Slice:
+        """The element, or for opaque functions the slice, at `key`: one index for each dimension."""
+        keys = key if isinstance(key, tuple) else (key,)
+        if len(keys) != self.ndim:
+            raise DescriptionError(
+                f"{find_place()}: {self.name} has {self.ndim} dimensions and is indexed with {len(keys)}"
+            )
+        indices = tuple(self._read_index(d, k) for d, k in enumerate(keys))
+        if any(index is None for index in indices):
+            return Slice(self, indices)
+        return Element(self, tuple(index for index in indices if index is not None))
+
+    def _read_index(self, dimension: int, key: object) -> Index | WholeDimension | None:
+        if isinstance(key, slice):
+            if key != slice(None):
+                raise DescriptionError(
+                    f"{find_place()}: only whole slices, `:`, are supported, not {key} of {self.name}"
+                )
+            return None
+        if isinstance(key, WholeDimension):
+            return key
+        if isinstance(key, Value):
+            raise NotAffineError(
+                f"{find_place()}: dimension {dimension} of {self.name} is indexed by data. Write Any(...) around the index: "
+                f"the whole dimension is then read"
+            )
+        return as_index(key)
+
+    def __repr__(self) -> str:
+        return f"{self.name}[{', '.join(map(str, self.shape))}]"
+
+
+def is_bare(index: object, variable: sympy.Symbol) -> bool:
+    """Whether `index` is nothing but `variable`."""
+    return isinstance(index, Index) and index.expression == variable

@@ -1,0 +1,99 @@
+"""Tracing: a description's function, run once on symbols, becomes a `Trace` that everything else reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any as Anything
+
+from tofu.errors import DescriptionError
+from tofu.tdl.expression import ExtentSymbol, extent_symbol
+from tofu.tdl.extents import Definition, define_extents
+from tofu.tdl.forms import Output, as_form
+from tofu.tdl.place import Place, find_place
+from tofu.tdl.registry import Description
+from tofu.tdl.tensor import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """A description traced for one signature: attributes, ranks, and which input extents are 1.
+
+    `output_extents[o][d]` is the symbol of a dimension of an output. `definitions` says for every index variable what its
+    extent is, in order of appearance; where there are several definitions, they have to agree.
+    """
+
+    description: Description
+    attributes: Mapping[str, Anything]
+    tensors: tuple[Tensor, ...]
+    outputs: tuple[Output, ...]
+    output_extents: tuple[tuple[ExtentSymbol, ...], ...]
+    definitions: Mapping[str, tuple[Definition, ...]]
+
+    def __str__(self) -> str:
+        from tofu.tdl.printing import format_trace
+
+        return format_trace(self)
+
+
+def trace(
+    description: Description,
+    attributes: Mapping[str, object],
+    input_shapes: Sequence[Sequence[int]],
+    output_ranks: Sequence[int],
+) -> Trace:
+    """Trace `description` for a node with these attributes (strings, or values), input shapes and output ranks.
+
+    Only the ranks and which extents are 1 are taken from the shapes, unless the description is concrete.
+    """
+    parsed = description.parse_attributes(attributes)
+    names = description.name_inputs(len(input_shapes))
+    tensors = tuple(
+        Tensor(name, n, tuple(e == 1 for e in shape), tuple(shape) if description.concrete else None)
+        for n, (name, shape) in enumerate(zip(names, input_shapes))
+    )
+    forms = _call(description, tensors, parsed)
+    if len(forms) != len(output_ranks):
+        raise DescriptionError(
+            f"{description.place}: {description.name} is described with {len(forms)} outputs, the node has {len(output_ranks)}"
+        )
+    outputs = tuple(_guarded(description, form.trace, rank) for form, rank in zip(forms, output_ranks))
+    single = len(outputs) == 1
+    output_extents = tuple(
+        tuple(extent_symbol(f"output{'' if single else o}.shape[{d}]") for d in range(rank))
+        for o, rank in enumerate(output_ranks)
+    )
+    definitions = define_extents(outputs, output_extents)
+    return Trace(description, parsed, tensors, outputs, output_extents, definitions)
+
+
+def _call(
+    description: Description, tensors: tuple[Tensor, ...], attributes: Mapping[str, Anything]
+) -> tuple[Anything, ...]:
+    absent = [None] * max(0, len(description.tensors) - len(tensors))
+    result = _guarded(description, description.function, *tensors, *absent, **attributes)
+    results = result if isinstance(result, (tuple, list)) else (result,)
+    return tuple(as_form(one, description.place) for one in results)
+
+
+def _guarded(description: Description, function: Anything, *arguments: Anything, **keywords: Anything) -> Anything:
+    """Call into a description; what it raises becomes a DescriptionError with the place."""
+    try:
+        return function(*arguments, **keywords)
+    except DescriptionError:
+        raise
+    except Exception as error:
+        place = _place_of(error) or find_place()
+        raise DescriptionError(
+            f"{place}: the description of {description.name} raised {type(error).__name__}: {error}"
+        ) from error
+
+
+def _place_of(error: Exception) -> Place | None:
+    traceback, place = error.__traceback__, None
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        if "/tofu/tdl/" not in file.replace("\\", "/") and "/sympy/" not in file:
+            place = Place(file, traceback.tb_lineno)
+        traceback = traceback.tb_next
+    return place

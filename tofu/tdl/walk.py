@@ -1,0 +1,58 @@
+"""Walking over a value's tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tofu.tdl.expression import (
+    Call,
+    Element,
+    OpaqueElement,
+    RandomElement,
+    Reduction,
+    Slice,
+    Unread,
+    Value,
+    WholeDimension,
+)
+
+
+def positions_inside(indices: tuple[object, ...]) -> tuple[Value, ...]:
+    """The values that data-dependent indices, `Any(value)`, are computed from."""
+    return tuple(i.position for i in indices if isinstance(i, WholeDimension) and i.position is not None)
+
+
+def children(value: Value) -> tuple[Value, ...]:
+    """The values directly below `value`, those inside data-dependent indices too."""
+    if isinstance(value, (Call, RandomElement)):
+        return value.arguments
+    if isinstance(value, Reduction):
+        return (value.body,)
+    if isinstance(value, Element):
+        return positions_inside(value.indices)
+    if isinstance(value, Unread):
+        return (value.element,)
+    if isinstance(value, OpaqueElement):
+        inside: list[Value] = []
+        for argument in value.arguments:
+            inside += positions_inside(argument.indices) if isinstance(argument, Slice) else (argument,)
+        return tuple(inside)
+    return ()
+
+
+def walk(value: Value) -> Iterator[Value]:
+    """`value` and everything below it, parents first."""
+    stack = [value]
+    while stack:
+        top = stack.pop()
+        yield top
+        stack.extend(reversed(children(top)))
+
+
+def accesses(value: Value) -> Iterator[Element | Slice]:
+    """Every place at which a tensor is read below `value`."""
+    for node in walk(value):
+        if isinstance(node, Element):
+            yield node
+        elif isinstance(node, OpaqueElement):
+            yield from (argument for argument in node.arguments if isinstance(argument, Slice))
