@@ -1,12 +1,13 @@
 /*!
  * \file mxnet_module.cc
- * \brief The module tofu._mxnet; see tofu/_mxnet.pyi for its contract.
+ * \brief The module tofu._mxnet; tofu/_mxnet.pyi is its contract.
  */
-#include <pybind11/pybind11.h>
-
+#include "bindings/mxnet_conversions.h"
 #include "nnvm/abi_check.h"
 
 PYBIND11_MODULE(_mxnet, module) {
   module.doc() = "Graph passes and kernels that plug into MXNet's libmxnet.so";
   tofu::nnvm_layer::CheckAbi();
+  tofu::bindings::RegisterErrors();
+  tofu::bindings::RegisterGraph(&module);
 }

@@ -1,0 +1,31 @@
+/*!
+ * \file mxnet_conversions.h
+ * \brief The parts of tofu._mxnet, and how their values look in Python.
+ */
+#ifndef TOFU_BINDINGS_MXNET_CONVERSIONS_H_
+#define TOFU_BINDINGS_MXNET_CONVERSIONS_H_
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "nnvm/inference.h"
+
+namespace tofu {
+namespace bindings {
+
+/*! \brief A RuntimeError with the message alone, without MXNet's time stamp, source line and stack
+ * trace. */
+void RegisterErrors();
+void RegisterGraph(pybind11::module_* module);
+void RegisterExecution(pybind11::module_* module);
+
+inline pybind11::object ToPython(const nnvm_layer::MaybeShape& shape) {
+  if (!shape.has_rank) return pybind11::none();
+  return pybind11::tuple(pybind11::cast(shape.extents));
+}
+
+}  // namespace bindings
+}  // namespace tofu
+
+#endif  // TOFU_BINDINGS_MXNET_CONVERSIONS_H_
