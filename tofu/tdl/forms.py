@@ -55,7 +55,7 @@ class _Dimensions(Form):
         value = None
         if self.body is not None:
             parameters = read_parameters(self.body)
-            order = parameters.expand(len(names))
+            order = parameters.expand(len(names)) if parameters.names else names
             if sorted(order) != sorted(names):
                 raise DescriptionError(
                     f"{self.place}: the output's dimensions are {', '.join(names)}, the lambda's parameters {', '.join(order)}"
@@ -86,14 +86,13 @@ class _Dimensions(Form):
 class _Scatter(Form):
     """A sum of values over all points that map to the same cell."""
 
-    parameters: Parameters
     body: Callable[..., tuple[tuple[object, ...], Operand]]
     extents: Mapping[str, Index | int] | None
-    ndim: int | None
+    names: tuple[str, ...]
     place: Place
 
     def trace(self, rank: int) -> Output:
-        names = self.parameters.names if self.ndim is None else self.parameters.expand(self.ndim)
+        names = self.names
         result = call_with_variables(self.body, names)
         if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], tuple)):
             raise DescriptionError(f"{self.place}: the lambda of scatter returns ((coordinates...), value)")
@@ -102,14 +101,15 @@ class _Scatter(Form):
             raise DescriptionError(
                 f"{self.place}: scatter gives {len(coordinates)} coordinates, the output has {rank} dimensions"
             )
-        declared = read_extents(self.extents, names, self.parameters.star)
+        declared = read_extents(self.extents, names, None)
         return Output(names, None, coordinates, as_value(result[1]), declared, self.place)
 
 
 def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Index | int] | None = None) -> Form:
     """An output by its dimensions: `output("b (g co) *s", lambda b, g, co, *s: value, extents={"g": groups})`.
 
-    A group in parentheses is one dimension, row-major over its variables; `*s` stands for the remaining dimensions.
+    A group in parentheses is one dimension, row-major over its variables; `*s` stands for the remaining dimensions. A lambda
+    of `*v` alone takes the variables in the pattern's order, whatever they are called there.
     """
     return _Dimensions(_parse(pattern), body, extents, find_place())
 
@@ -123,18 +123,24 @@ def scatter(
     body: Callable[..., tuple[tuple[object, ...], Operand]],
     extents: Mapping[str, Index | int] | None = None,
     rank: int | None = None,
+    names: str = "",
 ) -> Form:
     """An output that adds up values: `scatter(lambda b, y, ky: ((b, y * 2 + ky - 1), value), extents={"ky": 3})`.
 
     Every cell is the sum of the values of all points that map to it, zero where there are none; cells outside the tensor are
-    dropped. `rank`: the number of the lambda's variables, where it ends in `*s`.
+    dropped. `rank`: the number of the lambda's variables, where it ends in `*s`; or `names`: all of them, "b c y0 y1 d0 d1".
     """
     parameters = read_parameters(body)
-    if parameters.star is not None and rank is None:
+    if parameters.star is not None and rank is None and not names:
         raise DescriptionError(
-            f"{find_place()}: scatter over *{parameters.star} needs rank=, the number of all its index variables"
+            f"{find_place()}: scatter over *{parameters.star} needs rank=, the number of all its index variables, or names="
         )
-    return _Scatter(parameters, body, extents, rank, find_place())
+    given = tuple(names.split()) or (parameters.names if rank is None else parameters.expand(rank))
+    if given[: len(parameters.names)] != parameters.names:
+        raise DescriptionError(
+            f"{find_place()}: names= lists {', '.join(given)}, the lambda begins with {', '.join(parameters.names)}"
+        )
+    return _Scatter(body, extents, given, find_place())
 
 
 def as_form(result: object, place: Place) -> Form:

@@ -15,6 +15,7 @@ from tofu.tdl.local import Bound
 from tofu.tdl.place import Place
 
 REQUIRED = inspect.Parameter.empty
+OUTPUT_SHAPES = "output_shapes"
 _REGISTERED: dict[str, Description] = {}
 
 
@@ -38,6 +39,7 @@ class Description:
     pads: frozenset[str] = frozenset()
     fill: Mapping[str, float] = field(default_factory=dict)
     concrete: bool = False
+    takes_output_shapes: bool = False
     cache: dict[Anything, Anything] = field(default_factory=dict, repr=False)
 
     @property
@@ -125,7 +127,8 @@ def op(
     pads: index variables for which bound attributes make up for offsets and borders: the copy gets the cells outside the tensor
         from Tofu and reads its local tensor from cell 0 on.
     fill: the number in cells outside a tensor, where it is not 0.
-    concrete: t.shape are integers and belong to the signature, for descriptions that branch on them (Reshape).
+    concrete: t.shape are integers and belong to the signature, for descriptions that branch on them (Reshape). A keyword-only
+        parameter `output_shapes` is then given the outputs' shapes, for backward operators whose inputs do not tell them.
     override: replace an earlier description of the same name.
 
     >>> @op("my_operator")
@@ -177,6 +180,7 @@ def describe(function: Callable[..., Anything], names: tuple[str, ...] = (), **o
         tuple(p.name for p in positional),
         sum(p.default is None for p in positional),
         star,
-        {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY},
+        {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != OUTPUT_SHAPES},
+        takes_output_shapes=any(p.name == OUTPUT_SHAPES for p in parameters),
         **options,
     )

@@ -41,18 +41,25 @@ def trace(
     attributes: Mapping[str, object],
     input_shapes: Sequence[Sequence[int]],
     output_ranks: Sequence[int],
+    output_shapes: Sequence[Sequence[int]] | None = None,
 ) -> Trace:
     """Trace `description` for a node with these attributes (strings, or values), input shapes and output ranks.
 
-    Only the ranks and which extents are 1 are taken from the shapes, unless the description is concrete.
+    Only the ranks and which extents are 1 are taken from the shapes, unless the description is concrete. A concrete one that
+    has a keyword-only parameter `output_shapes` is given them there.
     """
     parsed = description.parse_attributes(attributes)
+    given = dict(parsed)
+    if description.takes_output_shapes:
+        if output_shapes is None:
+            raise DescriptionError(f"{description.place}: {description.name} needs the shapes of its outputs")
+        given["output_shapes"] = tuple(tuple(shape) for shape in output_shapes)
     names = description.name_inputs(len(input_shapes))
     tensors = tuple(
         Tensor(name, n, tuple(e == 1 for e in shape), tuple(shape) if description.concrete else None)
         for n, (name, shape) in enumerate(zip(names, input_shapes))
     )
-    forms = _call(description, tensors, parsed)
+    forms = _call(description, tensors, given)
     if len(forms) != len(output_ranks):
         raise DescriptionError(
             f"{description.place}: {description.name} is described with {len(forms)} outputs, the node has {len(output_ranks)}"
