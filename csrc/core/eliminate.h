@@ -20,7 +20,7 @@ namespace tofu {
 /*! \brief (bytes, tie) compared lexicographically, as bytes * 2^64 + tie; sums of ties must stay below 2^64. */
 using Weight = __int128;
 
-inline Weight MakeWeight(int64_t bytes, uint64_t tie) { return (static_cast<Weight>(bytes) << 64) + static_cast<Weight>(tie); }
+inline Weight MakeWeight(int64_t bytes, uint64_t tie) { return static_cast<Weight>(bytes) * (Weight{1} << 64) + static_cast<Weight>(tie); }
 inline int64_t WeightBytes(Weight weight) { return static_cast<int64_t>(weight >> 64); }
 
 /*! \brief bytes[x * domain(second) + y] for first = x, second = y; first and second differ. */

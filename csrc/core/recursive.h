@@ -13,22 +13,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <unordered_map>
 #include <vector>
 
 #include "cost.h"
 #include "graph.h"
+#include "variables.h"
 
 namespace tofu {
-
-/*! \brief A hint leaves a step free with this value. */
-constexpr int kFree = -2;
-
-/*! \brief Choices that the caller has made: by operator or tensor id, one value per step or kFree. */
-struct Hints {
-  std::unordered_map<int, std::vector<int>> operators;
-  std::unordered_map<int, std::vector<int>> tensors;
-};
 
 struct SearchResult {
   Assignment assignment;

@@ -1,0 +1,60 @@
+/*!
+ * \file core_conversions.h
+ * \brief Between NumPy arrays and the core's vectors.
+ */
+#ifndef TOFU_BINDINGS_CORE_CONVERSIONS_H_
+#define TOFU_BINDINGS_CORE_CONVERSIONS_H_
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/cost.h"
+#include "core/geometry.h"
+
+namespace tofu {
+
+/*! \brief One row of choices per operator or tensor: int32 [count, steps]. */
+using ChoiceArray = pybind11::array_t<int32_t, pybind11::array::c_style | pybind11::array::forcecast>;
+
+inline std::vector<std::vector<int>> ToChoices(const ChoiceArray& array, const char* name) {
+  if (array.ndim() != 2) throw std::invalid_argument(std::string(name) + " must be an array of two dimensions, [count, steps]");
+  std::vector<std::vector<int>> choices(array.shape(0));
+  for (pybind11::ssize_t i = 0; i < array.shape(0); ++i) choices[i].assign(array.data(i, 0), array.data(i, 0) + array.shape(1));
+  return choices;
+}
+
+inline ChoiceArray FromChoices(const std::vector<std::vector<int>>& choices, int steps) {
+  ChoiceArray array({static_cast<pybind11::ssize_t>(choices.size()), static_cast<pybind11::ssize_t>(steps)});
+  int32_t* out = array.mutable_data();
+  for (const std::vector<int>& choice : choices) out = std::copy(choice.begin(), choice.end(), out);
+  return array;
+}
+
+/*! \brief int64 [workers, rank, 2]: begin and end of every interval. */
+inline pybind11::array_t<int64_t> FromBoxes(const Boxes& boxes) {
+  pybind11::array_t<int64_t> array({boxes.count(), boxes.rank(), 2});
+  int64_t* out = array.mutable_data();
+  for (int worker = 0; worker < boxes.count(); ++worker) {
+    for (int d = 0; d < boxes.rank(); ++d) {
+      *out++ = boxes[worker][d].begin;
+      *out++ = boxes[worker][d].end;
+    }
+  }
+  return array;
+}
+
+/*! \brief A one-dimensional array that owns the vector's memory. */
+inline pybind11::array_t<int64_t> FromVector(std::vector<int64_t> values) {
+  auto* owned = new std::vector<int64_t>(std::move(values));
+  pybind11::capsule owner(owned, [](void* data) { delete static_cast<std::vector<int64_t>*>(data); });
+  return pybind11::array_t<int64_t>({static_cast<pybind11::ssize_t>(owned->size())}, owned->data(), owner);
+}
+
+}  // namespace tofu
+
+#endif  // TOFU_BINDINGS_CORE_CONVERSIONS_H_

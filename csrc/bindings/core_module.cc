@@ -1,0 +1,13 @@
+/*!
+ * \file core_module.cc
+ * \brief The extension module tofu._core: search, geometry and emission. Knows no MXNet.
+ */
+#include "bindings/core_bindings.h"
+
+PYBIND11_MODULE(_core, module) {
+  module.doc() = "Search, geometry and execution programs of Tofu; see _core.pyi.";
+  tofu::RegisterGraph(&module);
+  tofu::RegisterGeometry(&module);
+  tofu::RegisterSearch(&module);
+  tofu::RegisterProgram(&module);
+}

@@ -1,0 +1,94 @@
+/*!
+ * \file core_search.cc
+ * \brief Python bindings of the recursive search and of plan evaluation.
+ */
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/cost.h"
+#include "core/recursive.h"
+#include "bindings/core_bindings.h"
+#include "bindings/core_conversions.h"
+
+namespace py = pybind11;
+
+namespace tofu {
+
+namespace {
+
+using FixedChoices = std::unordered_map<int, std::vector<int>>;
+
+/*! \brief SearchResult with its arrays made, so that each access gives the same ones. */
+struct PySearchResult {
+  ChoiceArray operators;
+  ChoiceArray tensors;
+  SearchResult result;
+};
+
+PySearchResult Search(const Graph& graph, std::vector<int64_t> factors, FixedChoices fixed_operators, FixedChoices fixed_tensors,
+                      std::optional<py::function> progress) {
+  const WorkerGrid grid(std::move(factors));
+  const Hints hints{std::move(fixed_operators), std::move(fixed_tensors)};
+  SearchProgress report;
+  if (progress) {
+    report = [&progress](int steps_done, int64_t bytes) {
+      py::gil_scoped_acquire acquire;
+      if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+      (*progress)(steps_done, bytes);
+    };
+  }
+  SearchResult result;
+  {
+    py::gil_scoped_release release;
+    result = SearchRecursive(graph, grid, hints, report);
+  }
+  PySearchResult python_result;
+  python_result.operators = FromChoices(result.assignment.operators, grid.num_steps());
+  python_result.tensors = FromChoices(result.assignment.tensors, grid.num_steps());
+  python_result.result = std::move(result);
+  return python_result;
+}
+
+PlanCost Evaluate(const Graph& graph, std::vector<int64_t> factors, const ChoiceArray& operators, const ChoiceArray& tensors) {
+  const WorkerGrid grid(std::move(factors));
+  const Assignment assignment{ToChoices(operators, "operators"), ToChoices(tensors, "tensors")};
+  py::gil_scoped_release release;
+  return EvaluatePlan(graph, grid, assignment);
+}
+
+py::list ItemTuples(const PlanCost& cost) {
+  py::list items;
+  for (const CostItem& item : cost.items) {
+    items.append(py::make_tuple(item.group, item.tensor, item.phase, item.bytes, item.is_output));
+  }
+  return items;
+}
+
+}  // namespace
+
+void RegisterSearch(py::module_* module) {
+  py::class_<PySearchResult>(*module, "SearchResult")
+      .def_readonly("operators", &PySearchResult::operators)
+      .def_readonly("tensors", &PySearchResult::tensors)
+      .def_property_readonly("step_bytes", [](const PySearchResult& self) { return self.result.step_bytes; })
+      .def_property_readonly("num_variables", [](const PySearchResult& self) { return self.result.num_variables; })
+      .def_property_readonly("num_incidences", [](const PySearchResult& self) { return self.result.num_incidences; })
+      .def_property_readonly("num_tables", [](const PySearchResult& self) { return self.result.num_tables; })
+      .def_property_readonly("largest_table", [](const PySearchResult& self) { return self.result.largest_table; });
+  py::class_<PlanCost>(*module, "Cost")
+      .def_readonly("total_bytes", &PlanCost::total_bytes)
+      .def_readonly("step_bytes", &PlanCost::step_bytes)
+      .def_property_readonly("items", &ItemTuples);
+  module->def("search_recursive", &Search, py::arg("graph"), py::arg("factors"), py::arg("fixed_operators") = FixedChoices(),
+              py::arg("fixed_tensors") = FixedChoices(), py::arg("progress") = py::none());
+  module->def("evaluate", &Evaluate, py::arg("graph"), py::arg("factors"), py::arg("operators"), py::arg("tensors"));
+}
+
+}  // namespace tofu
