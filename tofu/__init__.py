@@ -1,5 +1,59 @@
-"""Tofu: trains a model that was written for one device on several."""
+"""Tofu: trains a model that was written for one device on several.
+
+>>> import tofu
+>>> sym = tofu.partition(sym, ngpus=8)  # doctest: +SKIP
+
+`partition` splits every tensor and every operator of the training graph over the devices, so that each holds about 1/k of the
+memory, and chooses the split that moves the fewest bytes.
+"""
 
 from __future__ import annotations
 
-from . import _compat as _compat
+from tofu import _compat as _compat  # first: it makes MXNet importable
+import tdl_ops as _tdl_ops  # registers the operator descriptions
+
+from tofu.errors import (
+    DescriptionError,
+    DeviceError,
+    InfeasibleError,
+    InternalError,
+    NotAffineError,
+    PlanError,
+    ShapeError,
+    TofuError,
+    UndescribedOperatorError,
+    UnsupportedError,
+)
+from tofu.plan import Plan
+from tofu import mod as mod
+from tofu.runtime.bind import bind
+from tofu.runtime.files import install_loaders as _install_loaders
+from tofu.runtime.symbol import PartitionedSymbol, partition
+from tofu.tdl import Any, Max, Min, Opaque, Prod, Sum, op
+
+_install_loaders()
+
+__all__ = [
+    "Any",
+    "DescriptionError",
+    "DeviceError",
+    "InfeasibleError",
+    "InternalError",
+    "Max",
+    "Min",
+    "NotAffineError",
+    "Opaque",
+    "PartitionedSymbol",
+    "Plan",
+    "PlanError",
+    "Prod",
+    "ShapeError",
+    "Sum",
+    "TofuError",
+    "UndescribedOperatorError",
+    "UnsupportedError",
+    "bind",
+    "mod",
+    "op",
+    "partition",
+]

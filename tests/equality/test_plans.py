@@ -1,0 +1,84 @@
+"""The same numbers as one device: for the plan that the search finds, and for random plans that no search would choose."""
+
+import numpy as np
+import pytest
+from models import MODELS, Model
+from training import (
+    bind_partitioned,
+    check_graph,
+    input_names,
+    largest_error,
+    random_plan,
+    random_values,
+    relative_error,
+    run_partitioned,
+    run_single,
+)
+
+WORKERS = (2, 3, 4, 6, 8)
+RANDOM_PLANS = 50
+STEPS = 20
+STEP_TOLERANCE = 1e-10
+WEIGHT_TOLERANCE = 1e-8
+
+CASES = [(name, workers) for name in MODELS for workers in WORKERS]
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """Model name and type -> the model, its values, and one device's first step and weights after STEPS steps."""
+    made = {}
+
+    def get(name: str, dtype: str):
+        if (name, dtype) not in made:
+            model = MODELS[name]()
+            values = random_values(model, dtype)
+            made[name, dtype] = model, values, *run_single(model, values, dtype, STEPS)
+        return made[name, dtype]
+
+    return get
+
+
+def weight_error(found, expected) -> float:
+    return max(relative_error(found[name], expected[name]) for name in expected)
+
+
+@pytest.mark.parametrize(("name", "workers"), CASES)
+def test_default_plan_equals_one_device(reference, name, workers):
+    model, values, step, weights = reference(name, "float64")
+    executor = bind_partitioned(model, workers, "float64")
+    check_graph(executor.partition)
+    found, found_weights, moved = run_partitioned(executor, values, STEPS)
+    assert moved == executor.partition.plan.communication_bytes
+    assert largest_error(found, step) < STEP_TOLERANCE
+    assert weight_error(found_weights, weights) < WEIGHT_TOLERANCE
+
+
+@pytest.mark.parametrize(("name", "workers"), CASES)
+def test_random_plans_equal_one_device(reference, name, workers):
+    model, values, step, weights = reference(name, "float64")
+    default = bind_partitioned(model, workers, "float64")
+    for seed in range(RANDOM_PLANS):
+        plan = random_plan(default.partition, seed)
+        executor = bind_partitioned(model, workers, "float64", plan)
+        check_graph(executor.partition)
+        found, found_weights, moved = run_partitioned(executor, values, STEPS)
+        assert moved == executor.partition.plan.communication_bytes, seed
+        assert largest_error(found, step) < STEP_TOLERANCE, seed
+        assert weight_error(found_weights, weights) < WEIGHT_TOLERANCE, seed
+
+
+@pytest.mark.parametrize(("name", "workers"), CASES)
+def test_float32_is_as_close_as_a_permuted_batch(reference, name, workers):
+    model, values, _, weights = reference(name, "float32")
+    _, permuted_weights = run_single(model, permute_batch(model, values), "float32", STEPS)
+    executor = bind_partitioned(model, workers, "float32")
+    _, found_weights, _ = run_partitioned(executor, values, STEPS)
+    assert weight_error(found_weights, weights) <= 4 * weight_error(permuted_weights, weights)
+
+
+def permute_batch(model: Model, values):
+    batch = next(iter(model.shapes.values()))[0]
+    order = np.random.RandomState(1).permutation(batch)
+    inputs = input_names(model)
+    return {name: value[order] if name in inputs else value for name, value in values.items()}

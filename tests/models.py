@@ -1,0 +1,87 @@
+"""Small models of the families that Tofu must handle, for any batch and type. Extents are odd on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import mxnet as mx
+
+
+@dataclass(frozen=True)
+class Model:
+    """A symbol, the shapes of its inputs, and the range of its integer labels."""
+
+    symbol: Any
+    shapes: dict[str, tuple[int, ...]]
+    classes: int
+
+
+def mlp(batch: int = 12) -> Model:
+    """Three layers with biases."""
+    net = mx.sym.Variable("data")
+    for i, width in enumerate((18, 13)):
+        net = mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{i}")
+        net = mx.sym.Activation(net, act_type="relu" if i % 2 else "tanh", name=f"act{i}")
+    net = mx.sym.FullyConnected(net, num_hidden=10, name="out")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 17)}, 10)
+
+
+def shared_mlp(batch: int = 10, depth: int = 10) -> Model:
+    """A deep MLP whose layers share two weights, so that gradients are sums of many (one of 8 and more: a chain of _grad_add)."""
+    width = 16
+    weights = [mx.sym.Variable("even_weight"), mx.sym.Variable("odd_weight")]
+    biases = [mx.sym.Variable("even_bias"), mx.sym.Variable("odd_bias")]
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=width, name="in")
+    for i in range(depth):
+        skip = net
+        which = 0 if i < 8 else i % 2
+        net = mx.sym.FullyConnected(net, weight=weights[which], bias=biases[which], num_hidden=width, name=f"fc{i}")
+        net = mx.sym.Activation(net, act_type="tanh", name=f"act{i}")
+        net = net + skip
+    net = mx.sym.FullyConnected(net, num_hidden=9, no_bias=True, name="out")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 14)}, 9)
+
+
+def plain_cnn(batch: int = 9) -> Model:
+    """Strided, dilated and grouped convolutions, both poolings, dense layers."""
+    net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=12, pad=(1, 1), name="conv0")
+    net = mx.sym.LeakyReLU(net, act_type="leaky", slope=0.1, name="act0")
+    net = mx.sym.Convolution(net, kernel=(3, 3), num_filter=16, num_group=4, stride=(2, 2), pad=(1, 1), name="conv1")
+    net = mx.sym.Activation(net, act_type="sigmoid", name="act1")
+    net = mx.sym.Pooling(net, kernel=(2, 2), stride=(2, 2), pool_type="max", name="pool1")
+    net = mx.sym.Convolution(net, kernel=(3, 3), num_filter=10, dilate=(2, 2), pad=(2, 2), no_bias=True, name="conv2")
+    net = mx.sym.Pooling(net, kernel=(3, 3), stride=(1, 1), pad=(1, 1), pool_type="avg", name="pool2")
+    net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=11, name="fc")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 5, 13, 13)}, 11)
+
+
+def residual_cnn(batch: int = 8, filters: int = 8, blocks: int = 2) -> Model:
+    """Residual blocks without normalisation, one of them strided with a projection."""
+    net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), pad=(1, 1), num_filter=filters, name="stem")
+    for i in range(blocks):
+        stride = (2, 2) if i else (1, 1)
+        width = filters * (i + 1)
+        body = mx.sym.Activation(net, act_type="relu", name=f"relu{i}a")
+        body = mx.sym.Convolution(
+            body, kernel=(3, 3), pad=(1, 1), stride=stride, num_filter=width, no_bias=True, name=f"conv{i}a"
+        )
+        body = mx.sym.Activation(body, act_type="relu", name=f"relu{i}b")
+        body = mx.sym.Convolution(body, kernel=(3, 3), pad=(1, 1), num_filter=width, no_bias=True, name=f"conv{i}b")
+        if i:
+            net = mx.sym.Convolution(
+                net, kernel=(1, 1), stride=stride, num_filter=width, no_bias=True, name=f"project{i}"
+            )
+        net = net + body
+    net = mx.sym.Pooling(net, global_pool=True, kernel=(1, 1), pool_type="avg", name="pool")
+    net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=10, name="fc")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 3, 9, 9)}, 10)
+
+
+MODELS: dict[str, Callable[[], Model]] = {
+    "mlp": mlp,
+    "shared_mlp": shared_mlp,
+    "plain_cnn": plain_cnn,
+    "residual_cnn": residual_cnn,
+}

@@ -1,0 +1,167 @@
+"""Each mistake of a user is answered by an error that names the thing, both values and the remedy; nothing is changed by it."""
+
+import json
+
+import mxnet as mx
+import numpy as np
+import pytest
+from models import mlp
+
+import tofu
+
+
+@pytest.fixture
+def model():
+    return mlp()
+
+
+def refuses(error, *fragments):
+    """An expectation that an error's message holds all fragments."""
+    pattern = "".join(f"(?=[\\s\\S]*{fragment})" for fragment in fragments)
+    return pytest.raises(error, match=pattern)
+
+
+@pytest.mark.parametrize("ngpus", [0, -2])
+def test_fewer_than_one_worker(model, ngpus):
+    with refuses(tofu.DeviceError, f"ngpus is {ngpus}", "at least 1", "ngpus=1"):
+        tofu.partition(model.symbol, ngpus)
+
+
+@pytest.mark.parametrize("ngpus", [2.0, "2", True])
+def test_ngpus_of_another_type(model, ngpus):
+    with refuses(tofu.DeviceError, "whole number", repr(ngpus)):
+        tofu.partition(model.symbol, ngpus)
+
+
+def test_no_number_of_workers(model):
+    with refuses(tofu.DeviceError, "ngpus=", "contexts=", "plan="):
+        tofu.partition(model.symbol)
+
+
+def test_more_workers_than_can_be_fed():
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
+    with refuses(tofu.InfeasibleError, "64 workers", "ngpus="):
+        tofu.partition(net, 64, data=(2, 2))
+
+
+def test_unknown_input_name(model):
+    with refuses(tofu.ShapeError, "no such inputs", "dta", "data"):
+        tofu.partition(model.symbol, 2, dta=(4, 17))
+
+
+def test_missing_shape(model):
+    with refuses(tofu.ShapeError, "data", "softmax_label"):
+        tofu.partition(model.symbol, 2, softmax_label=(12,))
+
+
+def test_contradictory_shapes(model):
+    with refuses(tofu.ShapeError, "data: \\(12, 17\\)", "fc0_weight: \\(18, 5\\)"):
+        tofu.partition(model.symbol, 2, data=(12, 17), fc0_weight=(18, 5))
+
+
+def test_duplicate_argument_names():
+    net = mx.sym.Variable("x") + mx.sym.Variable("x")
+    with refuses(tofu.ShapeError, "same name", "x", "Rename"):
+        tofu.partition(net, 2, x=(4, 4))
+
+
+def test_operator_without_description():
+    net = mx.sym.khatri_rao(mx.sym.Variable("a"), mx.sym.Variable("b"), name="odd")
+    with refuses(tofu.UndescribedOperatorError, "khatri_rao", "odd", "tofu.op", "replicate"):
+        tofu.partition(net, 2, for_training=False, a=(4, 4), b=(4, 4))
+
+
+def test_contexts_fewer_than_workers(model):
+    with refuses(tofu.DeviceError, "ngpus says 3", "contexts says 2"):
+        tofu.partition(model.symbol, 3, contexts=[mx.cpu(0), mx.cpu(1)])
+
+
+def test_contexts_that_do_not_exist(model):
+    with refuses(tofu.DeviceError, "MXNet sees 0 GPUs", "gpu\\(7\\)"):
+        tofu.partition(model.symbol, 2, contexts=[mx.cpu(0), mx.gpu(7)])
+
+
+def test_contexts_listed_twice(model):
+    with refuses(tofu.DeviceError, "cpu\\(0\\)", "more than once"):
+        tofu.partition(model.symbol, contexts=[mx.cpu(0), mx.cpu(0)])
+
+
+def test_plan_of_another_graph(model):
+    plan = tofu.partition(model.symbol, 2, data=(12, 17)).plan
+    with refuses(tofu.PlanError, "another graph", plan.fingerprint[:12], "search again"):
+        tofu.partition(model.symbol, plan=plan, data=(14, 17))
+
+
+def test_plan_of_another_number_of_workers(model):
+    plan = tofu.partition(model.symbol, 2, data=(12, 17)).plan
+    with refuses(tofu.PlanError, "ngpus says 4", "plan says 2"):
+        tofu.partition(model.symbol, 4, plan=plan, data=(12, 17))
+
+
+def test_plan_of_another_version(model):
+    value = json.loads(tofu.partition(model.symbol, 2, data=(12, 17)).plan.to_json())
+    with refuses(tofu.PlanError, "version 99", "version 1"):
+        tofu.Plan.from_json(json.dumps({**value, "version": 99}))
+
+
+def test_plan_cut_short(model):
+    text = tofu.partition(model.symbol, 2, data=(12, 17)).plan.to_json()
+    with refuses(tofu.PlanError, "cut short"):
+        tofu.Plan.from_json(text[: len(text) // 2])
+
+
+def test_plan_with_a_key_missing(model):
+    value = json.loads(tofu.partition(model.symbol, 2, data=(12, 17)).plan.to_json())
+    del value["tensors"]
+    with refuses(tofu.PlanError, "lacks", "tensors"):
+        tofu.Plan.from_json(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("hints", "fragments"),
+    [
+        ({"fc0_wieght": 0}, ["no such tensor", "fc0_weight"]),
+        ({"fc0_weight": 2}, ["2 is not a dimension", "\\(18, 17\\)"]),
+        ({"fc0": "channel"}, ["'channel' is not an axis"]),
+        ({"fc0_weight": (0, 0)}, ["2 choices given", "factors"]),
+        ({"softmax": "c"}, ["softmax", "'c'"]),
+    ],
+)
+def test_impossible_hint(model, hints, fragments):
+    with refuses(tofu.PlanError, "cannot be honoured", *fragments):
+        tofu.partition(model.symbol, 2, hints=hints, data=(12, 17))
+
+
+def test_hint_that_does_not_divide(model):
+    with refuses(tofu.PlanError, "fc1_weight", "extent 13"):
+        tofu.partition(model.symbol, 16, hints={"fc1_weight": 0}, data=(12, 17))
+
+
+def test_data_of_the_wrong_shape_at_run_time(model):
+    symbol = tofu.partition(model.symbol, 2)
+    executor = symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
+    with refuses(tofu.ShapeError, "data", "\\(12, 17\\)", "\\(12, 16\\)"):
+        executor.forward(is_train=True, data=mx.nd.ones((12, 16)))
+    executor.forward(is_train=True, data=mx.nd.ones((12, 17)))
+    assert executor.outputs[0].shape == (12, 10)
+
+
+def test_sparse_storage(model):
+    symbol = tofu.partition(model.symbol, 2)
+    with refuses(tofu.UnsupportedError, "fc0_weight: row_sparse", "sparse_grad=False"):
+        symbol.simple_bind(mx.cpu(), stype_dict={"fc0_weight": "row_sparse"}, data=(12, 17), softmax_label=(12,))
+
+
+def test_failed_partition_leaves_the_symbol_alone(model):
+    before = model.symbol.tojson()
+    with pytest.raises(tofu.TofuError):
+        tofu.partition(model.symbol, 2, hints={"nothing": 0}, data=(12, 17))
+    assert model.symbol.tojson() == before
+    assert tofu.partition(model.symbol, 2, data=(12, 17)).plan.workers == 2
+
+
+def test_failed_bind_leaves_the_next_one_working(model):
+    symbol = tofu.partition(model.symbol, 2)
+    with pytest.raises(tofu.ShapeError):
+        symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(11,))
+    assert np.isfinite(symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,)).forward()[0].asnumpy()).all()

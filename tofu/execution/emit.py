@@ -1,0 +1,145 @@
+"""Emission: the choices of a plan become an MXNet symbol over k workers (paper section 6).
+
+The native core turns the choices into a program (operator copies, fetches with their pieces, control dependencies); the NNVM
+side turns the program into nodes. Between the two stand the attributes that each worker's copy needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tofu import _core, _mxnet
+from tofu.graph import Phase
+from tofu.graph.mxnet import DTYPE_NAMES, TrainingGraph, wrap_symbol
+from tofu.search.problem import Choices, Problem
+from tofu.search.strategies import Box, region_shape
+
+Layout = tuple[int, ...]
+
+
+def worker_group(worker: int) -> str:
+    """The context group of a worker's nodes in the execution graph."""
+    return f"tofu_worker_{worker}"
+
+
+def shard_name(tensor: str, worker: int) -> str:
+    """The name of the variable that holds a worker's shard of `tensor`."""
+    return f"{tensor}@{worker}"
+
+
+@dataclass(frozen=True)
+class OutputShards:
+    """One whole result of the execution graph: a tensor whose shards, in a layout, are k successive outputs of the symbol."""
+
+    tensor: int
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class ExecutionGraph:
+    """The partitioned symbol. Its outputs are the shards of `outputs`, worker by worker, the model's own outputs first."""
+
+    symbol: Any
+    outputs: tuple[OutputShards, ...]
+    n_model_outputs: int
+    workers: int
+
+    @property
+    def forward_boundary(self) -> int:
+        """How many of the symbol's nodes, in execution order, the model's outputs need."""
+        return int(_mxnet.boundary(self.symbol.handle.value, self.n_model_outputs * self.workers))
+
+
+def emit(training: TrainingGraph, problem: Problem, choices: Choices, *, inference: bool = False) -> ExecutionGraph:
+    """Emit the execution graph of a plan.
+
+    Parameters
+    ----------
+    training
+        The graph whose nodes are copied.
+    problem, choices
+        The native problem of the same graph, and a choice for each operator and tensor.
+    inference
+        Emit the forward operators alone, over the same shards.
+    """
+    graph = problem.graph
+    outputs = [OutputShards(t, tuple(problem.layout(choices, t))) for t in graph.outputs]
+    phases = [Phase.FORWARD]
+    if not inference:
+        phases += [Phase.BACKWARD, Phase.UPDATE]
+        for parameter, gradient in graph.gradients.items():
+            aligned = parameter if parameter in graph.updated else gradient
+            outputs.append(OutputShards(gradient, tuple(problem.layout(choices, aligned))))
+    program = _core.emit(
+        problem.native,
+        list(problem.factors),
+        choices.operators,
+        choices.tensors,
+        [int(phase) for phase in phases],
+        [(output.tensor, list(output.layout)) for output in outputs],
+    )
+    attributes, index = worker_attributes(problem, choices, phases)
+    workers = int(np.prod(problem.factors))
+    handle = _mxnet.build_execution_graph(
+        training.symbol.handle.value,
+        program,
+        [operator.node for operator in graph.operators],
+        attributes,
+        index,
+        [tensor.name for tensor in graph.tensors],
+        [DTYPE_NAMES.index(tensor.dtype) for tensor in graph.tensors],
+        [worker_group(worker) for worker in range(workers)],
+    )
+    return ExecutionGraph(wrap_symbol(handle), tuple(outputs), len(graph.outputs), workers)
+
+
+def worker_attributes(
+    problem: Problem, choices: Choices, phases: Sequence[Phase]
+) -> tuple[list[dict[str, str]], npt.NDArray[np.int32]]:
+    """The attributes that copies change: a table of distinct sets, and for [operator, worker] the row that applies.
+
+    Row 0 is empty: the copy keeps the original's attributes.
+    """
+    workers = int(np.prod(problem.factors))
+    table: list[dict[str, str]] = [{}]
+    index = np.zeros((len(problem.graph.operators), workers), np.int32)
+    row_of: dict[tuple[tuple[str, str], ...], int] = {(): 0}
+    for position, operator in enumerate(problem.graph.operators):
+        if operator.phase not in phases:
+            continue
+        boxes = _core.worker_boxes(
+            problem.native, list(problem.factors), "operator", position, choices.operators[position].tolist()
+        )
+        seen: dict[bytes, int] = {}
+        for worker in range(workers):
+            key = boxes[worker].tobytes()
+            if key not in seen:
+                box = tuple((int(begin), int(end)) for begin, end in boxes[worker])
+                changed = tuple(sorted(_copy_attributes(problem, position, box).items()))
+                seen[key] = row_of.setdefault(changed, len(table))
+                if seen[key] == len(table):
+                    table.append(dict(changed))
+            index[position, worker] = seen[key]
+    return table, index
+
+
+def _copy_attributes(problem: Problem, position: int, box: Box) -> dict[str, str]:
+    """The attributes that the copy of an operator computing `box` does not share with the original."""
+    operator, access = problem.graph.operators[position], problem.accesses[position]
+    shapes = [tensor.shape for tensor in problem.graph.tensors]
+    inputs = [
+        region_shape(r.rows, shapes[t], box, access.extents)
+        for t, r in zip(operator.inputs, access.inputs, strict=True)
+    ]
+    outputs = [
+        region_shape(w.rows, shapes[t], box, access.extents)
+        for t, w in zip(operator.outputs, access.outputs, strict=True)
+    ]
+    local = {axis: end - begin for axis, (begin, end) in zip(access.axes, box, strict=True)}
+    changed = access.worker_attributes(local, inputs, outputs)
+    return {name: value for name, value in changed.items() if operator.attributes.get(name) != value}

@@ -1,0 +1,295 @@
+"""MXNet symbols read into the semantic graph: gradient graph, shapes and types from NNVM's own passes.
+
+The first two arrows of the pipeline. The training graph (an MXNet symbol whose outputs are the model's outputs followed by the
+gradients) is kept beside the semantic graph, because the execution graph is made of copies of its nodes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+
+from tofu import _mxnet
+from tofu.errors import ShapeError, TofuError, raise_together
+from tofu.graph.semantic import Graph, Operator, Phase, Tensor, TensorKind
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+# MXNet's type flags (mshadow/base.h) in order, as NumPy names.
+DTYPE_NAMES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
+HEAD_GRADIENT_PREFIX = "_head_grad_"
+
+
+@dataclass(frozen=True)
+class TrainingGraph:
+    """The semantic graph and the MXNet symbol that it was read from (whose nodes the execution graph copies)."""
+
+    graph: Graph
+    symbol: Any
+
+
+def dtype_code(dtype: Any) -> int:
+    """MXNet's type flag of a NumPy type or name."""
+    name = np.dtype(dtype).name
+    if name not in DTYPE_NAMES:
+        raise ShapeError(f"MXNet has no type {name}; it has {', '.join(DTYPE_NAMES)}.")
+    return DTYPE_NAMES.index(name)
+
+
+def infer_operator_shapes(
+    op: str, attributes: dict[str, str], inputs: list[tuple[int, ...]]
+) -> list[tuple[int, ...]] | None:
+    """Output shapes of one operator by MXNet's own inference; None where MXNet has none (most backward operators)."""
+    shapes = _mxnet.infer_operator(op, attributes, inputs)
+    return None if shapes is None else [tuple(shape) for shape in shapes]
+
+
+def wrap_symbol(handle: int) -> Any:
+    """An `mx.sym.Symbol` that owns `handle`."""
+    return mx.sym.Symbol(ctypes.c_void_p(handle))
+
+
+def read_graph(
+    symbol: Any,
+    shapes: Shapes,
+    dtypes: Mapping[str, Any] | None = None,
+    differentiated: Collection[str] = (),
+    updated: Collection[str] = (),
+) -> TrainingGraph:
+    """Build the training graph of `symbol` and read it.
+
+    Parameters
+    ----------
+    symbol
+        An `mx.sym.Symbol`: the forward model.
+    shapes
+        Whole shapes of the inputs, at least as many as MXNet needs to infer the others.
+    dtypes
+        Types of arguments, where they are not float32.
+    differentiated
+        Names of the arguments whose gradients are wanted; none for inference.
+    updated
+        Names of those among them that an optimizer updates.
+
+    Raises
+    ------
+    ShapeError
+        For missing, contradictory or unknown names and shapes, all listed at once.
+    """
+    check_names(symbol, shapes, differentiated)
+    known_shapes, known_dtypes = infer_arguments(symbol, shapes, dtypes or {})
+    wanted = [name for name in symbol.list_arguments() if name in set(differentiated)]
+    training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, wanted)) if wanted else symbol
+    return TrainingGraph(
+        _Reader(symbol, training, known_shapes, known_dtypes, shapes, wanted, updated).read(), training
+    )
+
+
+def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = ()) -> None:
+    """Raise a ShapeError for duplicate argument names and for shapes and gradients of names that the model does not have."""
+    arguments = symbol.list_arguments() + symbol.list_auxiliary_states()
+    duplicates = [name for name, count in Counter(arguments).items() if count > 1]
+    raise_together(
+        ShapeError,
+        "Several variables of the model have the same name, so their values cannot be told apart. Rename all but one of:",
+        duplicates,
+    )
+    unknown = [name for name in (*shapes, *differentiated) if name not in arguments]
+    if unknown:
+        inputs = ", ".join(arguments[:12]) + (", ..." if len(arguments) > 12 else "")
+        raise_together(ShapeError, f"The model has no such inputs (it has {inputs}):", dict.fromkeys(unknown))
+
+
+def infer_arguments(
+    symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]
+) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+    """Complete shapes and type flags of all arguments, auxiliary states and head gradients of a forward symbol."""
+    names = symbol.list_arguments() + symbol.list_auxiliary_states()
+    codes = {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
+    # MXNet's rule: an input of unstated type is float32 unless inference from the stated ones says otherwise.
+    inferred_shapes, inferred_types = _infer(symbol, shapes, codes or {name: 0 for name in shapes})
+    if any(inferred_types.get(name, -1) < 0 for name in names):
+        codes = {name: max(inferred_types.get(name, -1), 0) for name in names}
+        inferred_shapes, inferred_types = _infer(symbol, shapes, codes)
+    problems = []
+    for name in names:
+        shape = inferred_shapes.get(name)
+        if shape is None or any(extent < 1 for extent in shape):
+            problems.append(f"{name}: {'nothing is known' if shape is None else f'only {shape} is known'}")
+    raise_together(
+        ShapeError, f"Shapes cannot be inferred from those given ({_list_shapes(shapes)}). Give a shape for:", problems
+    )
+    return {name: shape for name, shape in inferred_shapes.items() if shape is not None}, inferred_types
+
+
+def _infer(
+    symbol: Any, shapes: Shapes, codes: Mapping[str, int]
+) -> tuple[dict[str, tuple[int, ...] | None], dict[str, int]]:
+    """Shapes and types of the variables, and of the outputs under their head gradients' names."""
+    handle = symbol.handle.value
+    try:
+        entry_shapes, entry_types = _mxnet.infer(handle, {n: tuple(s) for n, s in shapes.items()}, dict(codes))
+    except RuntimeError as error:
+        raise ShapeError(
+            f"The shapes given ({_list_shapes(shapes)}) do not fit the model. MXNet says: {error}"
+        ) from error
+    nodes = _mxnet.nodes(handle)
+    found_shapes: dict[str, tuple[int, ...] | None] = {}
+    found_types: dict[str, int] = {}
+    entries = [(node["name"], node["entry"]) for node in nodes if node["op"] == "null"]
+    heads = enumerate(_mxnet.outputs(handle))
+    entries += [(f"{HEAD_GRADIENT_PREFIX}{i}", nodes[node]["entry"] + index) for i, (node, index) in heads]
+    for name, entry in entries:
+        shape = entry_shapes[entry]
+        found_shapes[name] = None if shape is None else tuple(shape)
+        found_types[name] = entry_types[entry]
+    return found_shapes, found_types
+
+
+def _list_shapes(shapes: Shapes) -> str:
+    return ", ".join(f"{name}: {tuple(shape)}" for name, shape in shapes.items()) or "none"
+
+
+class _Reader:
+    """One pass over the nodes of a training graph."""
+
+    def __init__(
+        self,
+        symbol: Any,
+        training: Any,
+        shapes: Mapping[str, tuple[int, ...]],
+        codes: Mapping[str, int],
+        given: Collection[str],
+        wanted: Sequence[str],
+        updated: Collection[str],
+    ) -> None:
+        handle = training.handle.value
+        self.nodes = _mxnet.nodes(handle)
+        self.heads = _mxnet.outputs(handle)
+        self.n_outputs = len(symbol.list_outputs())
+        variables = {node["name"] for node in self.nodes if node["op"] == "null"}
+        self.entry_shapes, self.entry_types = _mxnet.infer(
+            handle,
+            {n: s for n, s in shapes.items() if n in variables},
+            {n: c for n, c in codes.items() if n in variables},
+        )
+        self.given = given
+        self.wanted = wanted
+        self.updated = updated
+        self.parameters = set(symbol.list_arguments())
+        self.tensors: list[Tensor] = []
+        self.operators: list[Operator] = []
+        self.tensor_of: dict[tuple[int, int], int] = {}
+        self.operator_of: dict[int, int] = {}
+        self.names: Counter[str] = Counter()
+
+    def read(self) -> Graph:
+        forward_nodes = self._ancestors(node for node, _ in self.heads[: self.n_outputs])
+        for node in self.nodes:
+            if node["op"] == "null":
+                self._add_tensors(node, [node["name"]], self._variable_kind(node))
+            else:
+                self._add_operator(node, node["id"] in forward_nodes)
+        gradients = {
+            self._variable(name): self.tensor_of[head]
+            for name, head in zip(self.wanted, map(tuple, self.heads[self.n_outputs :]), strict=True)
+        }
+        return Graph(
+            tensors=tuple(self.tensors),
+            operators=tuple(self.operators),
+            outputs=tuple(self.tensor_of[tuple(head)] for head in self.heads[: self.n_outputs]),
+            gradients=gradients,
+            updated=frozenset(self._variable(name) for name in self.updated if name in self.wanted),
+        )
+
+    def _variable(self, name: str) -> int:
+        for position, tensor in enumerate(self.tensors):
+            if tensor.name == name and tensor.kind is not TensorKind.INTERMEDIATE:
+                return position
+        # An argument that no output depends on still has a (zero) gradient; it is not part of the graph.
+        raise TofuError(f"The argument {name} does not take part in the training graph. Give it grad_req 'null'.")
+
+    def _variable_kind(self, node: Mapping[str, Any]) -> TensorKind:
+        if node["is_aux"]:
+            return TensorKind.AUXILIARY
+        if node["name"] in self.given:
+            return TensorKind.INPUT
+        if node["name"] not in self.parameters and node["name"].startswith(HEAD_GRADIENT_PREFIX):
+            return TensorKind.HEAD_GRADIENT
+        return TensorKind.PARAMETER
+
+    def _add_tensors(self, node: Mapping[str, Any], names: Iterable[str], kind: TensorKind) -> tuple[int, ...]:
+        positions = []
+        for index, name in enumerate(names):
+            entry = node["entry"] + index
+            shape, code = self.entry_shapes[entry], self.entry_types[entry]
+            if shape is None or any(extent < 0 for extent in shape) or code < 0:
+                raise ShapeError(
+                    f"MXNet cannot infer the shape or type of {name} (operator {node['op']}); it found {shape}."
+                )
+            dtype = DTYPE_NAMES[code]
+            self.tensor_of[node["id"], index] = len(self.tensors)
+            positions.append(len(self.tensors))
+            self.tensors.append(Tensor(name, tuple(shape), dtype, np.dtype(dtype).itemsize, kind))
+        return tuple(positions)
+
+    def _add_operator(self, node: Mapping[str, Any], is_forward: bool) -> None:
+        name = self._unique(node["name"])
+        n_outputs = node["num_outputs"]
+        names = [f"{name}_output"] if n_outputs == 1 else [f"{name}_output{i}" for i in range(n_outputs)]
+        outputs = self._add_tensors(node, names, TensorKind.INTERMEDIATE)
+        forward = (
+            self.operator_of.get(node["control_deps"][0]) if node["is_backward"] and node["control_deps"] else None
+        )
+        self.operator_of[node["id"]] = len(self.operators)
+        self.operators.append(
+            Operator(
+                name=name,
+                op=node["op"],
+                attributes=dict(node["attrs"]),
+                inputs=tuple(self.tensor_of[source, index] for source, index in node["inputs"]),
+                outputs=outputs,
+                phase=Phase.FORWARD if is_forward else Phase.BACKWARD,
+                node=node["id"],
+                forward=forward,
+                stateful=node["is_layer_backward"] and forward is not None,
+                mutates=tuple(node["mutable_inputs"]),
+            )
+        )
+
+    def _unique(self, name: str) -> str:
+        """Gradient sums share their names in MXNet ("sum_grad"); a plan needs each of them apart."""
+        self.names[name] += 1
+        return name if self.names[name] == 1 else f"{name}~{self.names[name]}"
+
+    def _ancestors(self, roots: Iterable[int]) -> set[int]:
+        seen: set[int] = set()
+        stack = list(roots)
+        while stack:
+            node = stack.pop()
+            if node not in seen:
+                seen.add(node)
+                stack.extend(source for source, _ in self.nodes[node]["inputs"])
+                stack.extend(self.nodes[node]["control_deps"])
+        return seen
+
+
+def find_labels(symbol: Any) -> frozenset[str]:
+    """Arguments that only feed an operator's input called "label": they are data, not parameters."""
+    nodes = _mxnet.nodes(symbol.handle.value)
+    roles: dict[str, set[bool]] = {}
+    for node in nodes:
+        if node["op"] == "null":
+            continue
+        slots = _mxnet.operator_info(node["op"])["input_names"]
+        for position, (source, _) in enumerate(node["inputs"]):
+            if nodes[source]["op"] == "null":
+                slot = slots[position] if position < len(slots) else ""
+                roles.setdefault(nodes[source]["name"], set()).add(slot.endswith("label"))
+    return frozenset(name for name, labels in roles.items() if labels == {True})

@@ -1,0 +1,128 @@
+"""The semantic graph: operators, tensors and attributes of one training step, frozen.
+
+It stands between the framework (which builds it, `tofu.graph.mxnet`) and everything that reasons about it (strategies, search,
+plan), so that a second framework can come in beside the first. Operators stand in an executable order; tensors are referred to
+by position. A tensor has at most one producer; a variable (argument, auxiliary state, head gradient) has none.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+
+
+class Phase(enum.IntEnum):
+    """When an operator runs within a training step. A fetched region is shared within one phase, never across two."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    UPDATE = 2
+
+
+class TensorKind(enum.Enum):
+    """What a tensor is to the user."""
+
+    INPUT = "input"  # data and labels: its shape is given, it is fed at each step
+    PARAMETER = "parameter"  # an argument that is learned or fixed
+    AUXILIARY = "auxiliary"  # a state that operators change in place (moving statistics)
+    HEAD_GRADIENT = "head gradient"  # the gradient of an output, fed between forward and backward
+    INTERMEDIATE = "intermediate"  # the output of an operator
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of the graph. `shape` is of the whole tensor, in elements; `dtype` is NumPy's name."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    item_bytes: int
+    kind: TensorKind
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the whole tensor."""
+        return prod(self.shape) * self.item_bytes
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator of the graph.
+
+    `node` is its position in the framework's training graph. `forward` is the position (in `Graph.operators`) of the forward
+    operator that a backward operator belongs to. A `stateful` backward operator shares hidden state with its forward operator
+    and must therefore be split in the same way, on the same workers.
+    """
+
+    name: str
+    op: str
+    attributes: Mapping[str, str]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    phase: Phase
+    node: int
+    forward: int | None = None
+    stateful: bool = False
+    mutates: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.op})"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """One training step, or one inference, of a model.
+
+    Attributes
+    ----------
+    outputs
+        Positions of the tensors that the model returns, in the order of its heads.
+    gradients
+        For each argument that is differentiated, its tensor's position -> the position of its gradient. An argument whose
+        gradient is identically the tensor of another one shares that position.
+    updated
+        Positions of the arguments that an optimizer updates: their gradients are needed in their own layout.
+    """
+
+    tensors: tuple[Tensor, ...]
+    operators: tuple[Operator, ...]
+    outputs: tuple[int, ...]
+    gradients: Mapping[int, int] = field(default_factory=dict)
+    updated: frozenset[int] = frozenset()
+
+    @cached_property
+    def tensor_index(self) -> dict[str, int]:
+        """Name -> position of every tensor."""
+        return {tensor.name: position for position, tensor in enumerate(self.tensors)}
+
+    @cached_property
+    def operator_index(self) -> dict[str, int]:
+        """Name -> position of every operator."""
+        return {operator.name: position for position, operator in enumerate(self.operators)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of everything that a plan depends on: names, operators, attributes, shapes, types, edges."""
+        digest = hashlib.sha256()
+        for tensor in self.tensors:
+            digest.update(f"T{tensor}|{tensor.kind.value}\n".encode())
+        for operator in self.operators:
+            attributes = sorted(operator.attributes.items())
+            digest.update(f"O{operator}|{attributes}|{operator.inputs}|{operator.outputs}|{operator.phase}\n".encode())
+        digest.update(f"{self.outputs}|{sorted(self.gradients.items())}|{sorted(self.updated)}".encode())
+        return digest.hexdigest()[:32]
+
+    def __str__(self) -> str:
+        lines = []
+        for operator in self.operators:
+            inputs = ", ".join(self.tensors[position].name for position in operator.inputs)
+            outputs = ", ".join(str(self.tensors[position]) for position in operator.outputs)
+            lines.append(f"{operator.phase.name.lower():8} {outputs} = {operator.op}({inputs})")
+        return "\n".join(lines)

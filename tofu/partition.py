@@ -1,0 +1,225 @@
+"""The pipeline: from a symbol and its shapes to a plan and the execution graphs (design section 1).
+
+symbol + shapes -> training graph -> semantic graph     tofu.graph.mxnet
+-> strategies of each operator                          tofu.search.strategies
+-> search over coarse groups -> choices                 tofu.search.problem
+-> execution graphs for training and for inference      tofu.execution
+-> plan                                                 tofu.plan
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tofu import _mxnet
+from tofu.check import check_execution
+from tofu.errors import PlanError, raise_together
+from tofu.execution import ExecutionGraph, emit
+from tofu.execution.emit import shard_name
+from tofu.graph import Graph, TensorKind
+from tofu.graph.mxnet import DTYPE_NAMES, TrainingGraph, infer_operator_shapes, read_graph
+from tofu.plan import Plan
+from tofu.search import Choices, Problem, factorize, find_strategies
+from tofu.search.problem import Progress
+
+logger = logging.getLogger("tofu")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user asks of a partition, beside the model itself.
+
+    Attributes
+    ----------
+    workers
+        The number of devices, at least 2.
+    hints
+        Name -> dimension or axis that the plan must take.
+    plan
+        A plan to apply instead of a search.
+    strict_plan
+        Whether that plan must be of this very graph; else it is applied where it is feasible.
+    for_training
+        Whether gradients are wanted at all.
+    undescribed
+        "error", or "replicate": whether operators without a description are computed whole by every worker.
+    cache
+        Whether plans are remembered by fingerprint.
+    """
+
+    workers: int
+    hints: Mapping[str, Any] | None = None
+    plan: Plan | None = None
+    strict_plan: bool = True
+    for_training: bool = True
+    undescribed: str = "error"
+    cache: bool = True
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The result of the pipeline: everything that a runtime needs to train on the workers."""
+
+    graph: Graph
+    problem: Problem
+    choices: Choices
+    plan: Plan
+    training: ExecutionGraph
+    source: TrainingGraph
+
+    @cached_property
+    def inference(self) -> ExecutionGraph:
+        """The forward graph alone, over the same shards."""
+        execution = emit(self.source, self.problem, self.choices, inference=True)
+        _check(self.problem, self.choices, execution)
+        return execution
+
+
+_plans: dict[tuple[object, ...], Plan] = {}
+
+
+def compile_partition(
+    symbol: Any,
+    shapes: Mapping[str, tuple[int, ...]],
+    settings: Settings,
+    *,
+    dtypes: Mapping[str, Any] | None = None,
+    differentiated: Collection[str] = (),
+    updated: Collection[str] = (),
+    progress: Progress | None = None,
+) -> Partition:
+    """Run the pipeline for one model at given shapes.
+
+    `differentiated` and `updated` name the arguments whose gradients are wanted and those that an optimizer updates.
+    Raises a TofuError of the stage that fails; nothing is half done.
+    """
+    source = read_graph(symbol, shapes, dtypes, differentiated if settings.for_training else (), updated)
+    strategies = find_strategies(source.graph, infer_operator_shapes, settings.undescribed)
+    problem = Problem(source.graph, strategies, factorize(settings.workers))
+    started = time.perf_counter()
+    choices, algorithm, optimality = _choose(problem, settings, progress)
+    seconds = time.perf_counter() - started
+    training = emit(source, problem, choices)
+    _check(problem, choices, training)
+    cost = problem.evaluate(choices)
+    plan = Plan(
+        workers=settings.workers,
+        factors=problem.factors,
+        tensors=problem.tensor_steps(choices),
+        operators=problem.operator_steps(choices),
+        communication_bytes=cost.total_bytes,
+        step_bytes=tuple(cost.step_bytes),
+        worker_bytes=plan_worker_bytes(problem, choices, training),
+        algorithm=algorithm,
+        optimality=optimality,
+        fingerprint=source.graph.fingerprint,
+        search_seconds=seconds,
+    )
+    if settings.cache and settings.plan is None:
+        remember_plan(plan, settings)
+    return Partition(source.graph, problem, choices, plan, training, source)
+
+
+def _choose(problem: Problem, settings: Settings, progress: Progress | None) -> tuple[Choices, str, str]:
+    """The choices, how they were found, and how good they are known to be."""
+    plan = settings.plan
+    if plan is not None:
+        if settings.strict_plan and plan.fingerprint != problem.graph.fingerprint:
+            raise PlanError(_describe_difference(plan, problem.graph))
+        choices = problem.choices_of(plan)
+        fixed_operators, fixed_tensors = problem.fix_hints(settings.hints or {})
+        wrong = [
+            problem.graph.operators[o].name
+            for o, fixed in fixed_operators.items()
+            if not _agrees(choices.operators[o], fixed)
+        ]
+        wrong += [
+            problem.graph.tensors[t].name
+            for t, fixed in fixed_tensors.items()
+            if not _agrees(choices.tensors[t], fixed)
+        ]
+        raise_together(
+            PlanError, "The plan and the hints contradict each other; leave one of them out. They differ for:", wrong
+        )
+        return choices, plan.algorithm, plan.optimality
+    remembered = _plans.get(_cache_key(problem.graph, settings)) if settings.cache else None
+    if remembered is not None:
+        return problem.choices_of(remembered), remembered.algorithm, remembered.optimality
+    choices, _ = problem.search(settings.hints, progress)
+    return choices, "recursive", "each step optimal, given the steps before"
+
+
+def _agrees(choice: Any, fixed: list[int]) -> bool:
+    return all(wanted in (-2, int(taken)) for taken, wanted in zip(choice, fixed, strict=True))
+
+
+def remember_plan(plan: Plan, settings: Settings) -> None:
+    """Use `plan` from now on wherever its graph is planned with these settings, instead of a search."""
+    _plans[plan.fingerprint, settings.workers, _hints_key(settings)] = plan
+
+
+def _cache_key(graph: Graph, settings: Settings) -> tuple[object, ...]:
+    return graph.fingerprint, settings.workers, _hints_key(settings)
+
+
+def _hints_key(settings: Settings) -> str:
+    return repr(sorted((settings.hints or {}).items(), key=lambda item: item[0]))
+
+
+def _describe_difference(plan: Plan, graph: Graph) -> str:
+    missing = [name for name in graph.tensor_index if name not in plan.tensors]
+    extra = [name for name in plan.tensors if name not in graph.tensor_index]
+    what = "; ".join(
+        text
+        for text in (
+            f"the plan lacks {', '.join(missing[:5])}" if missing else "",
+            f"the graph lacks {', '.join(extra[:5])}" if extra else "",
+        )
+        if text
+    )
+    what = what or "their names agree, so shapes, types, attributes or the arguments that are trained differ"
+    return (
+        f"The plan is of another graph (fingerprint {plan.fingerprint[:12]}, this graph has {graph.fingerprint[:12]}): {what}. "
+        "Use it with the model and shapes that it was made for, or search again without plan=."
+    )
+
+
+def variable_shapes(problem: Problem, choices: Choices) -> dict[str, tuple[int, ...]]:
+    """Name in the execution graph -> shape, for the shard of every variable on every worker."""
+    shapes = {}
+    for position, tensor in enumerate(problem.graph.tensors):
+        if tensor.kind is not TensorKind.INTERMEDIATE:
+            for worker, box in enumerate(problem.shards(choices, position)):
+                shapes[shard_name(tensor.name, worker)] = tuple(int(end - begin) for begin, end in box)
+    return shapes
+
+
+def plan_worker_bytes(problem: Problem, choices: Choices, execution: ExecutionGraph) -> tuple[int, ...]:
+    """Bytes that MXNet's planner asks for on each worker: shards of variables and all intermediate buffers, without allocating."""
+    dtypes = {
+        shard_name(tensor.name, worker): DTYPE_NAMES.index(tensor.dtype)
+        for tensor in problem.graph.tensors
+        if tensor.kind is not TensorKind.INTERMEDIATE
+        for worker in range(execution.workers)
+    }
+    planned = _mxnet.plan_memory(execution.symbol.handle.value, variable_shapes(problem, choices), dtypes)
+    return tuple(
+        sum(planned[group].values()) for group in sorted(planned, key=lambda name: int(name.rsplit("_", 1)[1]))
+    )
+
+
+def _check(problem: Problem, choices: Choices, execution: ExecutionGraph) -> None:
+    """Under TOFU_CHECK=1, check the emitted graph against the rules of design section 7."""
+    if os.environ.get("TOFU_CHECK", "0") in ("", "0"):
+        return
+    shapes = []
+    for output in execution.outputs:
+        boxes = problem.tensor_shards(output.tensor, output.layout)
+        shapes += [tuple(int(end - begin) for begin, end in box) for box in boxes]
+    check_execution(execution.symbol, shapes, variable_shapes(problem, choices))

@@ -1,0 +1,183 @@
+"""The plan: which dimension of each tensor and which axis of each operator is split at each step of the recursion.
+
+A frozen value that prints as a table and makes a round trip through versioned JSON. It refers to the graph by names alone, so
+it can be read, edited and applied again; its fingerprint says which graph it is of.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from types import MappingProxyType
+from typing import Any
+
+from tofu.errors import PlanError, raise_together
+
+FORMAT_VERSION = 1
+
+# A tensor below this size may be held by every worker (design: "tiny" is by the whole tensor's size).
+REPLICATION_LIMIT_BYTES = 64 * 1024
+
+Steps = tuple[int | None, ...]
+AxisSteps = tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a training step is split over the workers.
+
+    Attributes
+    ----------
+    workers, factors
+        Their number, and its factors k1 >= k2 >= ..., one for each step of the recursion (section 5.2).
+    tensors
+        Tensor name -> the dimension split at each step; None where the tensor is replicated at that step.
+    operators
+        Operator name -> the axis of its description split at each step; None where it is computed by every worker.
+    communication_bytes
+        Bytes that workers read from each other's memory in one training step.
+    step_bytes
+        The same, step by step of the recursion: the increment that each step adds. They sum to `communication_bytes`.
+    worker_bytes
+        Memory that MXNet's planner asks for on each worker, in bytes; temporary workspace of kernels is not in it.
+    algorithm, optimality
+        How the plan was found, and how good it is known to be.
+    search_seconds
+        Time of the search; 0 for a plan that was loaded. Not part of the plan's identity, and not saved.
+    fingerprint
+        Digest of the graph that the plan is of.
+    """
+
+    workers: int
+    factors: tuple[int, ...]
+    tensors: Mapping[str, Steps]
+    operators: Mapping[str, AxisSteps]
+    communication_bytes: int
+    step_bytes: tuple[int, ...]
+    worker_bytes: tuple[int, ...]
+    algorithm: str
+    optimality: str
+    fingerprint: str
+    search_seconds: float = field(default=0.0, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
+        object.__setattr__(self, "operators", MappingProxyType(dict(self.operators)))
+
+    def __hash__(self) -> int:
+        return hash((self.fingerprint, self.factors, self.communication_bytes))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Plan.from_json, (self.to_json(),)
+
+    def to_json(self) -> str:
+        """The plan as JSON: keys sorted, the same text for the same plan."""
+        value = {
+            "format": "tofu-plan",
+            "version": FORMAT_VERSION,
+            "workers": self.workers,
+            "factors": self.factors,
+            "tensors": dict(self.tensors),
+            "operators": dict(self.operators),
+            "communication_bytes": self.communication_bytes,
+            "step_bytes": self.step_bytes,
+            "worker_bytes": self.worker_bytes,
+            "algorithm": self.algorithm,
+            "optimality": self.optimality,
+            "fingerprint": self.fingerprint,
+        }
+        return json.dumps(value, indent=1, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """Read a plan back. Raises PlanError for text that is cut short, of another kind or of another version."""
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise PlanError(
+                f"The plan cannot be read: line {error.lineno}, column {error.colno}: {error.msg}. "
+                "The file may have been cut short; save the plan again with plan.to_json()."
+            ) from error
+        if not isinstance(value, dict) or value.get("format") != "tofu-plan":
+            raise PlanError('This is not a plan: its "format" is not "tofu-plan". Plans are written by plan.to_json().')
+        if value.get("version") != FORMAT_VERSION:
+            raise PlanError(
+                f"The plan has version {value.get('version')}, this Tofu reads version {FORMAT_VERSION}. Search again with this Tofu."
+            )
+        fields = set(cls.__dataclass_fields__) - {"search_seconds"}
+        raise_together(PlanError, "The plan is incomplete. It lacks:", sorted(fields - value.keys()))
+        try:
+            plan = cls(
+                workers=int(value["workers"]),
+                factors=_integers(value["factors"]),
+                tensors={
+                    str(name): tuple(None if d is None else int(d) for d in s) for name, s in value["tensors"].items()
+                },
+                operators={
+                    str(name): tuple(None if a is None else str(a) for a in s) for name, s in value["operators"].items()
+                },
+                communication_bytes=int(value["communication_bytes"]),
+                step_bytes=_integers(value["step_bytes"]),
+                worker_bytes=_integers(value["worker_bytes"]),
+                algorithm=str(value["algorithm"]),
+                optimality=str(value["optimality"]),
+                fingerprint=str(value["fingerprint"]),
+            )
+        except (TypeError, ValueError, AttributeError) as error:
+            raise PlanError(
+                f"The plan holds a value of the wrong kind: {error}. Plans are written by plan.to_json()."
+            ) from error
+        plan._check()
+        return plan
+
+    def _check(self) -> None:
+        if prod(self.factors) != self.workers:
+            raise PlanError(f"The plan's factors {self.factors} do not multiply to its {self.workers} workers.")
+        steps = len(self.factors)
+        choices: list[tuple[str, Sequence[object]]] = [*self.tensors.items(), *self.operators.items()]
+        raise_together(
+            PlanError,
+            f"The plan has {steps} steps (factors {self.factors}), but it gives another number of choices for:",
+            [f"{name}: {len(choice)} choices" for name, choice in choices if len(choice) != steps],
+        )
+
+    def __str__(self) -> str:
+        """An aligned table: a heading, then operators and tensors with their choice at each step."""
+        factors = " x ".join(map(str, self.factors))
+        lines = [
+            f"{self.workers} workers ({factors}), {format_bytes(self.communication_bytes)} moved per training step "
+            f"({' + '.join(format_bytes(step) for step in self.step_bytes)}), {self.algorithm} search, {self.optimality}",
+        ]
+        if self.worker_bytes:
+            low, high = min(self.worker_bytes), max(self.worker_bytes)
+            lines[0] += f"; memory per worker {format_bytes(low)}" + (
+                f" to {format_bytes(high)}" if high != low else ""
+            )
+        rows = [("operator", *(f"step {i + 1}" for i in range(len(self.factors))))]
+        rows += [(name, *("-" if axis is None else axis for axis in choice)) for name, choice in self.operators.items()]
+        lines += ["", *_align(rows)]
+        rows = [("tensor", *(f"step {i + 1}" for i in range(len(self.factors))))]
+        rows += [(name, *("-" if dim is None else str(dim) for dim in choice)) for name, choice in self.tensors.items()]
+        return "\n".join([*lines, "", *_align(rows)])
+
+
+def format_bytes(count: float) -> str:
+    """A count of bytes as a person reads it: 1,023 B, 1.5 KiB, 2.3 GiB."""
+    if count < 1024:
+        return f"{count:.0f} B"
+    for unit in ("KiB", "MiB", "GiB"):
+        count /= 1024
+        if count < 1024:
+            return f"{count:.1f} {unit}"
+    return f"{count / 1024:.1f} TiB"
+
+
+def _integers(values: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(int(value) for value in values)
+
+
+def _align(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -1,0 +1,44 @@
+"""Where the workers run: contexts given by the user or found, checked before anything is planned on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import mxnet as mx
+
+from tofu.errors import DeviceError
+
+
+def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tuple[Any, ...]:
+    """One context per worker, in the order of their digits.
+
+    Left out, the contexts are gpu(0..k-1) where MXNet sees that many GPUs and cpu(0..k-1) where it sees none.
+    Raises DeviceError for a count that does not fit, for a device that does not exist, and for one that is listed twice.
+    """
+    if workers < 1:
+        raise DeviceError(f"ngpus is {workers}; a model needs at least 1 worker. Use ngpus=1 for the model as it is.")
+    gpus = mx.context.num_gpus()
+    if contexts is None:
+        if gpus == 0:
+            return tuple(mx.cpu(i) for i in range(workers))
+        if gpus < workers:
+            raise DeviceError(
+                f"{workers} workers were asked for, but MXNet sees {gpus} GPU{'s' if gpus > 1 else ''}. Use ngpus={gpus}, "
+                f"or say where the workers run, for example contexts=[mx.cpu(i) for i in range({workers})]."
+            )
+        return tuple(mx.gpu(i) for i in range(workers))
+    contexts = tuple(mx.Context(context) if not isinstance(context, mx.Context) else context for context in contexts)
+    if len(contexts) != workers:
+        raise DeviceError(
+            f"{len(contexts)} contexts were given for {workers} workers: contexts= needs one for each, in their order."
+        )
+    repeated = sorted({str(context) for context in contexts if contexts.count(context) > 1})
+    if repeated:
+        raise DeviceError(f"Each worker needs a device of its own, but {', '.join(repeated)} is listed more than once.")
+    absent = [str(context) for context in contexts if context.device_type == "gpu" and context.device_id >= gpus]
+    if absent:
+        raise DeviceError(
+            f"MXNet sees {gpus} GPUs, so {', '.join(absent)} does not exist. Name devices from gpu(0) to gpu({gpus - 1}), or cpu(i)."
+        )
+    return contexts

@@ -1,0 +1,119 @@
+"""Partitioned symbols in files: MXNet's JSON of the original model, with settings and plan in the graph's attributes.
+
+Plain MXNet reads such a file as the model itself. Where Tofu is imported, MXNet's own loaders give the partitioned symbol back,
+so that `Module.load` and checkpoints do not fall back to one device.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import mxnet as mx
+
+from tofu.partition import Settings, remember_plan
+from tofu.plan import Plan
+from tofu.runtime.devices import resolve_contexts
+
+ATTRIBUTE = "tofu"
+_load_whole = mx.symbol.symbol.load_json
+
+
+def add_partition(text: str, symbol: Any) -> str:
+    """The model's JSON `text` with the settings and the plan of a partitioned symbol in it."""
+    model = json.loads(text)
+    settings: Settings = symbol.settings
+    plan = symbol.current_plan
+    value = {
+        "workers": settings.workers,
+        "contexts": [[context.device_type, context.device_id] for context in symbol.contexts],
+        "hints": None if settings.hints is None else {name: _plain_hint(hint) for name, hint in settings.hints.items()},
+        "pinned_plan": None if settings.plan is None else settings.plan.to_json(),
+        "plan": None if plan is None else plan.to_json(),
+        "for_training": settings.for_training,
+        "undescribed": settings.undescribed,
+        "cache": settings.cache,
+    }
+    model.setdefault("attrs", {})[ATTRIBUTE] = ["str", json.dumps(value, sort_keys=True)]
+    return json.dumps(model, indent=2)
+
+
+def read_partition(text: str) -> Any:
+    """The symbol in a JSON text: partitioned if it was saved so."""
+    from tofu.runtime.symbol import PartitionedSymbol
+
+    attributes = json.loads(text).get("attrs", {})
+    whole = _load_whole(text)
+    if ATTRIBUTE not in attributes:
+        return whole
+    value = json.loads(attributes[ATTRIBUTE][1])
+    hints = value["hints"]
+    settings = Settings(
+        workers=value["workers"],
+        hints=None if hints is None else {name: _rich_hint(hint) for name, hint in hints.items()},
+        plan=None if value["pinned_plan"] is None else Plan.from_json(value["pinned_plan"]),
+        for_training=value["for_training"],
+        undescribed=value["undescribed"],
+        cache=value["cache"],
+    )
+    if value["plan"] is not None:
+        remember_plan(Plan.from_json(value["plan"]), settings)
+    contexts = [mx.Context(device, number) for device, number in value["contexts"]]
+    return PartitionedSymbol(whole, settings, resolve_contexts(settings.workers, contexts))
+
+
+def _plain_hint(hint: Any) -> Any:
+    return ["..." if step is Ellipsis else step for step in hint] if isinstance(hint, (list, tuple)) else hint
+
+
+def _rich_hint(hint: Any) -> Any:
+    return [Ellipsis if step == "..." else step for step in hint] if isinstance(hint, list) else hint
+
+
+def write_atomically(path: str, text: str) -> None:
+    """Write a text file so that a reader sees the old one or the whole new one."""
+    folder = os.path.dirname(os.path.abspath(path))
+    handle, temporary = tempfile.mkstemp(dir=folder, prefix=os.path.basename(path) + ".")
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def install_loaders() -> None:
+    """Let MXNet's own symbol loaders give partitioned symbols back; other files load as before."""
+    for module in (mx.symbol, mx.symbol.symbol):
+        module.load_json = _with_partition(module.load_json)
+        module.load = _load_file
+
+
+def _with_partition(load_json: Callable[[str], Any]) -> Callable[[str], Any]:
+    @wraps(load_json)
+    def load(json_str: str) -> Any:
+        return (
+            read_partition(json_str)
+            if isinstance(json_str, str) and f'"{ATTRIBUTE}"' in json_str
+            else _load_whole(json_str)
+        )
+
+    return load
+
+
+_load_whole_file = mx.symbol.symbol.load
+
+
+@wraps(_load_whole_file)
+def _load_file(fname: str) -> Any:
+    if isinstance(fname, str) and os.path.exists(fname):
+        with open(fname) as file:
+            text = file.read()
+        if f'"{ATTRIBUTE}"' in text:
+            return read_partition(text)
+    return _load_whole_file(fname)

@@ -1,0 +1,130 @@
+"""The executor that knows shards alone: no whole tensor is ever made here.
+
+It runs a training step in two phases on one execution graph, since callers may compute head gradients from the outputs in
+between, and inference on a second graph over the same shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import mxnet as mx
+
+from tofu import _mxnet
+from tofu.errors import TofuError
+from tofu.execution.emit import ExecutionGraph, shard_name, worker_group
+from tofu.graph import TensorKind
+from tofu.partition import Partition
+from tofu.runtime.shards import ShardedTensor
+
+
+class ShardedExecutor:
+    """A partition bound to devices.
+
+    Attributes
+    ----------
+    variables
+        Name -> shards of every argument, auxiliary state and head gradient.
+    """
+
+    def __init__(
+        self, partition: Partition, contexts: Sequence[Any], shared: Mapping[str, ShardedTensor] | None = None
+    ) -> None:
+        self.partition = partition
+        self.contexts = tuple(contexts)
+        self.variables: dict[str, ShardedTensor] = {}
+        for position, tensor in enumerate(partition.graph.tensors):
+            if tensor.kind is not TensorKind.INTERMEDIATE:
+                self.variables[tensor.name] = self._bind_variable(position, shared or {})
+        self._training = self._bind(partition.training)
+        self._boundary = partition.training.forward_boundary
+        self._last_node = len(_mxnet.nodes(partition.training.symbol.handle.value))
+        self._current: Any = None
+
+    def _bind_variable(self, position: int, shared: Mapping[str, ShardedTensor]) -> ShardedTensor:
+        tensor = self.partition.graph.tensors[position]
+        regions = self.partition.problem.shards(self.partition.choices, position)
+        fresh = ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self.contexts)
+        made = shared.get(tensor.name)
+        return made if made is not None and made.matches(fresh) else fresh
+
+    def _bind(self, execution: ExecutionGraph) -> Any:
+        shards = {
+            shard_name(name, worker): array
+            for name, variable in self.variables.items()
+            for worker, array in enumerate(variable.arrays)
+        }
+        symbol = execution.symbol
+        return symbol.bind(
+            ctx=unused_context(self.contexts),
+            args={name: shards[name] for name in symbol.list_arguments()},
+            aux_states={name: shards[name] for name in symbol.list_auxiliary_states()},
+            grad_req="null",
+            group2ctx={worker_group(worker): context for worker, context in enumerate(self.contexts)},
+        )
+
+    @cached_property
+    def _inference(self) -> Any:
+        return self._bind(self.partition.inference)
+
+    def forward(self, is_train: bool) -> None:
+        """Run the forward operators. Asynchronous, as everything in MXNet; the outputs are shards."""
+        if is_train:
+            _mxnet.partial_forward(self._training.handle.value, True, 0, self._boundary)
+            self._current = self._training
+        else:
+            self._inference.forward(is_train=False)
+            self._current = self._inference
+
+    def backward(self) -> None:
+        """Run the rest of the training step. Raises TofuError where no training forward came before."""
+        if self._current is not self._training:
+            raise TofuError(
+                "backward() was called without a forward(is_train=True) before it, so there is nothing to differentiate."
+            )
+        _mxnet.partial_forward(self._training.handle.value, True, self._boundary, self._last_node)
+
+    def output(self, index: int) -> ShardedTensor:
+        """The shards of a model output, of the last forward."""
+        execution = self.partition.training if self._current is self._training else self.partition.inference
+        return self._result(self._current, execution, index)
+
+    def gradient(self, name: str) -> ShardedTensor:
+        """The shards of an argument's gradient, of the last backward; in the argument's own layout if an optimizer updates it."""
+        graph = self.partition.graph
+        differentiated = [graph.tensors[position].name for position in graph.gradients]
+        return self._result(self._training, self.partition.training, len(graph.outputs) + differentiated.index(name))
+
+    def _result(self, bound: Any, execution: ExecutionGraph, index: int) -> ShardedTensor:
+        output = execution.outputs[index]
+        tensor = self.partition.graph.tensors[output.tensor]
+        regions = self.partition.problem.tensor_shards(output.tensor, output.layout)
+        workers = len(self.contexts)
+        arrays = bound.outputs[index * workers : (index + 1) * workers]
+        return ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self.contexts, arrays)
+
+    def wait(self) -> None:
+        """Block until all outputs are computed; raises what an operator threw."""
+        for array in self._current.outputs if self._current is not None else ():
+            array.wait_to_read()
+
+    def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
+        """Install MXNet's monitor callback; it is called with the names and shards of the workers' nodes."""
+        for bound in (self._training, self._inference):
+            bound.set_monitor_callback(callback, monitor_all)
+
+    def debug_str(self) -> str:
+        """MXNet's own description of the training graph as bound."""
+        return str(self._training.debug_str())
+
+
+def unused_context(contexts: Sequence[Any]) -> Any:
+    """A context that no worker uses.
+
+    MXNet's CPU backend rewrites a graph without gradients for inference if the default context is one of its own devices;
+    the execution graph holds its gradients as ordinary outputs and must stay as it is.
+    """
+    used = {context.device_id for context in contexts if context.device_type == "cpu"}
+    return mx.cpu(max(used, default=0) + 1000)

@@ -1,0 +1,126 @@
+"""A tensor's shards on the workers' devices, and the whole tensor at the edges.
+
+Whole tensors are only made where a caller asks for them: `scatter` and `gather` move between one array and the shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+import numpy.typing as npt
+
+from tofu.errors import ShapeError
+
+Region = tuple[tuple[int, int], ...]
+
+
+class ShardedTensor:
+    """The shards of one tensor.
+
+    Parameters
+    ----------
+    name, shape, dtype
+        Of the whole tensor.
+    regions
+        [workers, dimensions, (begin, end)]: where each worker's shard lies; workers may hold the same region.
+    contexts
+        The workers' devices.
+    arrays
+        The shards, where they exist already (an executor's outputs); else they are allocated, filled with zeros.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: str,
+        regions: npt.NDArray[np.int64],
+        contexts: Sequence[Any],
+        arrays: Sequence[Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.shape = shape
+        self.dtype = dtype
+        self.regions: tuple[Region, ...] = tuple(tuple((int(b), int(e)) for b, e in region) for region in regions)
+        self.contexts = tuple(contexts)
+        self._arrays = None if arrays is None else tuple(arrays)
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """The shard of each worker, on its device; allocated when first asked for."""
+        if self._arrays is None:
+            self._arrays = self._allocate()
+        return self._arrays
+
+    def matches(self, other: ShardedTensor) -> bool:
+        """Whether the shards of the two have the same shapes, types and places."""
+        return (self.shape, self.dtype, self.regions, self.contexts) == (
+            other.shape,
+            other.dtype,
+            other.regions,
+            other.contexts,
+        )
+
+    def _allocate(self) -> tuple[Any, ...]:
+        return tuple(
+            mx.nd.zeros(tuple(end - begin for begin, end in region), ctx=context, dtype=self.dtype)
+            for region, context in zip(self.regions, self.contexts, strict=True)
+        )
+
+    @cached_property
+    def owners(self) -> tuple[int, ...]:
+        """Workers whose regions together are the whole tensor, each region once: the first holder of each."""
+        first: dict[Region, int] = {}
+        for worker, region in enumerate(self.regions):
+            first.setdefault(region, worker)
+        return tuple(first.values())
+
+    def scatter(self, whole: Any) -> None:
+        """Copy a whole tensor (an NDArray, or anything NumPy reads) into the shards, cast to the tensor's type.
+
+        Raises ShapeError where its shape is another.
+        """
+        if not isinstance(whole, mx.nd.NDArray):
+            whole = mx.nd.array(np.asarray(whole), dtype=self.dtype)
+        if tuple(whole.shape) != self.shape:
+            raise ShapeError(
+                f"{self.name}: the array given has shape {tuple(whole.shape)}, the model was bound with {self.shape}."
+            )
+        if np.dtype(whole.dtype) != np.dtype(self.dtype):
+            whole = whole.astype(self.dtype)
+        parts: dict[Region, Any] = {}
+        for region, array in zip(self.regions, self.arrays, strict=True):
+            if region not in parts:
+                parts[region] = cut(whole, region)
+            parts[region].copyto(array)
+
+    def gather(self, out: Any | None = None) -> Any:
+        """The whole tensor: written into the NDArray `out`, or into a new one on the first worker's kind of host memory."""
+        if out is None:
+            out = mx.nd.empty(self.shape, ctx=mx.cpu(0), dtype=self.dtype)
+        for worker in self.owners:
+            paste(self.arrays[worker], out, self.regions[worker])
+        return out
+
+    def __repr__(self) -> str:
+        return f"<ShardedTensor {self.name} {self.dtype}{self.shape} over {len(self.contexts)} workers>"
+
+
+def cut(whole: Any, region: Region) -> Any:
+    """The part of a whole array that lies in `region`: a view where only the first dimension is cut, else a copy."""
+    if all(part == (0, extent) for part, extent in zip(region[1:], whole.shape[1:], strict=True)):
+        return whole[region[0][0] : region[0][1]] if region else whole
+    return mx.nd.slice(whole, begin=[begin for begin, _ in region], end=[end for _, end in region])
+
+
+def paste(part: Any, whole: Any, region: Region) -> None:
+    """Write `part` into the region of a whole array, across devices."""
+    if all(span == (0, extent) for span, extent in zip(region[1:], whole.shape[1:], strict=True)):
+        part.copyto(whole[region[0][0] : region[0][1]] if region else whole)
+        return
+    local = part.as_in_context(whole.context)
+    mx.nd._internal._slice_assign(whole, local, begin=[b for b, _ in region], end=[e for _, e in region], out=whole)

@@ -1,0 +1,415 @@
+"""`tofu.partition`: a symbol that binds to k devices wherever MXNet would bind it to one.
+
+The symbol keeps the model as the user wrote it; what is partitioned is what it is bound to. Every way of MXNet to run a symbol
+is either partitioned as well or refused with the way out, so that nothing falls back to one device in silence.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import mxnet as mx
+from mxnet.module.executor_group import DataParallelExecutorGroup
+
+from tofu.errors import DeviceError, PlanError, ShapeError, UnsupportedError, raise_together
+from tofu.graph.mxnet import DTYPE_NAMES, check_names, find_labels, infer_arguments
+from tofu.partition import Partition, Settings, compile_partition
+from tofu.plan import Plan
+from tofu.report.progress import search_progress
+from tofu.runtime.devices import resolve_contexts
+from tofu.runtime.executor import Executor, as_ndarray, reuse_plan
+from tofu.runtime.sharded_executor import ShardedExecutor
+from tofu.runtime.shards import ShardedTensor
+
+Shapes = Mapping[str, tuple[int, ...]]
+GRAD_REQS = ("write", "add", "null")
+
+
+def partition(
+    symbol: Any,
+    ngpus: int | None = None,
+    *,
+    contexts: Sequence[Any] | None = None,
+    plan: Plan | str | None = None,
+    hints: Mapping[str, Any] | None = None,
+    for_training: bool = True,
+    undescribed: str = "error",
+    cache: bool = True,
+    **shapes: Sequence[int],
+) -> PartitionedSymbol:
+    """Partition a model over `ngpus` devices.
+
+    Parameters
+    ----------
+    symbol
+        The model, an `mx.sym.Symbol` written for one device.
+    ngpus
+        The number of workers; 1 leaves the model as it is. Left out, it is that of `contexts` or of `plan`.
+    contexts
+        Where the workers run. Left out: gpu(0..ngpus-1) where MXNet sees that many, cpu(0..ngpus-1) where it sees none.
+    plan
+        A plan (or its JSON) to apply instead of searching.
+    hints
+        Pins parts of the plan: tensor name -> dimension, operator name -> axis, or one such choice for each step.
+    for_training
+        False plans the forward graph alone.
+    undescribed
+        "replicate" computes operators without a description on every worker; "error" names them.
+    cache
+        False searches again even for a graph that was planned before.
+    **shapes
+        Shapes of the inputs. With them the search runs now, without them when the symbol is bound.
+
+    Returns
+    -------
+    PartitionedSymbol
+        An `mx.sym.Symbol` with `plan` and `execution_symbol`.
+
+    Examples
+    --------
+    >>> import mxnet as mx, tofu
+    >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
+    >>> tofu.partition(net, ngpus=2, data=(4, 6)).plan.workers
+    2
+    """
+    if not isinstance(symbol, mx.sym.Symbol):
+        raise UnsupportedError(
+            f"partition needs an mx.sym.Symbol, not {type(symbol).__name__}. A Gluon block becomes one by block(mx.sym.var('data'))."
+        )
+    if isinstance(symbol, PartitionedSymbol):
+        symbol = symbol.whole
+    plan = Plan.from_json(plan) if isinstance(plan, str) else plan
+    workers = _count_workers(ngpus, contexts, plan)
+    settings = Settings(workers, hints, plan, True, for_training, undescribed, cache)
+    result = PartitionedSymbol(symbol, settings, resolve_contexts(workers, contexts))
+    check_names(symbol, shapes)
+    if shapes:
+        result.plan_for({name: tuple(shape) for name, shape in shapes.items()})
+    return result
+
+
+def _count_workers(ngpus: int | None, contexts: Sequence[Any] | None, plan: Plan | None) -> int:
+    if ngpus is not None and (isinstance(ngpus, bool) or not isinstance(ngpus, int)):
+        raise DeviceError(f"ngpus must be a whole number of devices, not {ngpus!r}.")
+    if ngpus is not None and ngpus < 1:
+        raise DeviceError(f"ngpus is {ngpus}; a model needs at least 1 worker. Use ngpus=1 for the model as it is.")
+    counts = {
+        "ngpus": ngpus,
+        "contexts": None if contexts is None else len(contexts),
+        "plan": None if plan is None else plan.workers,
+    }
+    given = {name: count for name, count in counts.items() if count is not None}
+    if not given:
+        raise DeviceError("How many workers? Give ngpus=, contexts= or plan=.")
+    if len(set(given.values())) > 1:
+        error = PlanError if plan is not None else DeviceError
+        raise error(
+            "The numbers of workers differ: " + ", ".join(f"{name} says {count}" for name, count in given.items()) + "."
+        )
+    return next(iter(given.values()))
+
+
+class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
+    """A model that binds to several devices. Made by `tofu.partition`."""
+
+    def __init__(self, whole: Any, settings: Settings, contexts: Sequence[Any]) -> None:
+        super().__init__(_copy_handle(whole))
+        self.settings = settings
+        self.contexts = tuple(contexts)
+        self._partition: Partition | None = None
+
+    @property
+    def whole(self) -> Any:
+        """The model as the user wrote it, a plain symbol for one device."""
+        return mx.sym.Symbol(_copy_handle(self))
+
+    @property
+    def current_plan(self) -> Plan | None:
+        """The plan, or None before there is one."""
+        return None if self._partition is None else self._partition.plan
+
+    @property
+    def plan(self) -> Plan:
+        """The plan: of the shapes given to `partition`, or of the last bind."""
+        return self._planned().plan
+
+    @property
+    def execution_symbol(self) -> Any:
+        """The partitioned symbol itself: k copies of each operator, and the fetches between them."""
+        return self._planned().training.symbol
+
+    def _planned(self) -> Partition:
+        if self.settings.workers == 1:
+            raise PlanError("With ngpus=1 the model stays as it is: there is no plan.")
+        if self._partition is None:
+            raise PlanError(
+                "There is no plan yet: give the input shapes to tofu.partition(...), or bind the symbol first."
+            )
+        return self._partition
+
+    def plan_for(self, shapes: Shapes) -> None:
+        """Search for these input shapes now, as for training with plain parameters."""
+        if self.settings.workers == 1:
+            return
+        labels = find_labels(self)
+        trained = [name for name in self.list_arguments() if name not in shapes and name not in labels]
+        given, _ = infer_arguments(self, shapes, {})
+        inputs = {name: given[name] for name in self.list_arguments() if name in shapes or name in labels}
+        self._partition = self._compile(inputs, {}, trained, trained)
+
+    def _compile(
+        self,
+        shapes: Shapes,
+        dtypes: Mapping[str, Any],
+        differentiated: Collection[str],
+        updated: Collection[str],
+        settings: Settings | None = None,
+    ) -> Partition:
+        with search_progress(self.settings.workers) as progress:
+            return compile_partition(
+                self.whole,
+                shapes,
+                settings or self.settings,
+                dtypes=dtypes,
+                differentiated=differentiated,
+                updated=updated,
+                progress=progress,
+            )
+
+    def bind_shards(
+        self,
+        shapes: Shapes,
+        dtypes: Mapping[str, Any],
+        trained: Sequence[str],
+        differentiated_inputs: Sequence[str] = (),
+        shared: Mapping[str, ShardedTensor] | None = None,
+        settings: Settings | None = None,
+    ) -> ShardedExecutor:
+        """An executor over shards for these input shapes, in which the `trained` parameters get gradients in their own layout."""
+        differentiated = [*trained, *differentiated_inputs]
+        self._partition = self._compile(shapes, dtypes, differentiated, trained, settings)
+        return ShardedExecutor(self._partition, self.contexts, shared)
+
+    # ---- the ways of MXNet to run a symbol
+
+    def simple_bind(
+        self,
+        ctx: Any,
+        grad_req: Any = "write",
+        type_dict: Mapping[str, Any] | None = None,
+        stype_dict: Mapping[str, str] | None = None,
+        group2ctx: Any = None,
+        shared_arg_names: Sequence[str] | None = None,
+        shared_exec: Any = None,
+        shared_buffer: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """As `mx.sym.Symbol.simple_bind`, over the workers' devices. `ctx` is where the whole arrays live."""
+        if self.settings.workers == 1:
+            return super().simple_bind(
+                ctx, grad_req, type_dict, stype_dict, group2ctx, shared_arg_names, shared_exec, shared_buffer, **kwargs
+            )
+        _refuse_data_parallel_group(sys._getframe(1))
+        _refuse_sparse(stype_dict)
+        _refuse_groups(group2ctx)
+        shapes = {name: tuple(shape) for name, shape in kwargs.items() if not self._is_absent_label(name)}
+        check_names(self, shapes)
+        known, codes = infer_arguments(self, shapes, type_dict or {})
+        shared = shared_exec if isinstance(shared_exec, Executor) else None
+        shareable = set(shared_arg_names or ())
+
+        def array(name: str, pool: Mapping[str, Any]) -> Any:
+            dtype, existing = DTYPE_NAMES[codes[name]], pool.get(name)
+            if existing is not None and tuple(existing.shape) == known[name] and existing.dtype == dtype:
+                return existing
+            return mx.nd.zeros(known[name], ctx=ctx, dtype=dtype)
+
+        requests = _grad_requests(grad_req, self.list_arguments())
+        shared_arguments = {n: a for n, a in shared.arg_dict.items() if n in shareable} if shared else {}
+        shared_gradients = {n: a for n, a in shared.grad_dict.items() if n in shareable} if shared else {}
+        arguments = {name: array(name, shared_arguments) for name in self.list_arguments()}
+        gradients = {name: array(name, shared_gradients) for name, request in requests.items() if request != "null"}
+        states = {name: array(name, shared.aux_dict if shared else {}) for name in self.list_auxiliary_states()}
+        return self._bind_arrays(shapes, arguments, gradients, states, requests, shared)
+
+    def bind(
+        self,
+        ctx: Any,
+        args: Any,
+        args_grad: Any = None,
+        grad_req: Any = "write",
+        aux_states: Any = None,
+        group2ctx: Any = None,
+        shared_exec: Any = None,
+    ) -> Any:
+        """As `mx.sym.Symbol.bind`, over the workers' devices: the arrays given are the whole ones."""
+        if self.settings.workers == 1:
+            return super().bind(ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
+        _refuse_groups(group2ctx)
+        names = self.list_arguments()
+        arguments = _by_name(args, names, "args")
+        gradients = {
+            n: a for n, a in _by_name(args_grad or {}, names, "args_grad", optional=True).items() if a is not None
+        }
+        states = _by_name(aux_states or {}, self.list_auxiliary_states(), "aux_states")
+        arguments = {name: as_ndarray(array, ctx, None) for name, array in arguments.items()}
+        requests = {n: r if n in gradients else "null" for n, r in _grad_requests(grad_req, names).items()}
+        shapes = {name: tuple(array.shape) for name, array in arguments.items()}
+        shared = shared_exec if isinstance(shared_exec, Executor) else None
+        return self._bind_arrays(shapes, arguments, gradients, states, requests, shared, updated=set(gradients))
+
+    def _bind_arrays(
+        self,
+        shapes: Shapes,
+        arguments: Mapping[str, Any],
+        gradients: Mapping[str, Any],
+        states: Mapping[str, Any],
+        requests: Mapping[str, str],
+        shared: Executor | None,
+        updated: Collection[str] | None = None,
+    ) -> Executor:
+        labels = find_labels(self)  # MXNet never writes a label's gradient
+        differentiated = [name for name, request in requests.items() if request != "null" and name not in labels]
+        trained = (
+            [name for name in differentiated if name not in shapes]
+            if updated is None
+            else [n for n in differentiated if n in updated]
+        )
+        dtypes = {name: array.dtype for name, array in {**arguments, **states}.items()}
+
+        def compile_with(new_shapes: Shapes, plan: Plan | None) -> Partition:
+            settings = self.settings if plan is None else replace(self.settings, plan=plan, strict_plan=False)
+            return self._compile(new_shapes, dtypes, differentiated, trained, settings)
+
+        first = self._partition = compile_with(shapes, None)
+        return Executor(
+            self,
+            first,
+            self.contexts,
+            shapes,
+            arguments,
+            gradients,
+            states,
+            requests,
+            reuse_plan(compile_with, first.plan),
+            shared,
+        )
+
+    def eval(self, ctx: Any = None, **kwargs: Any) -> list[Any]:
+        """As `mx.sym.Symbol.eval`: bind to the arrays given, run once, return the whole outputs."""
+        if self.settings.workers == 1:
+            return list(super().eval(ctx, **kwargs))
+        return list(self.bind(ctx or mx.cpu(), kwargs).forward())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Compose, as in MXNet: the composed model is partitioned with the same settings, and planned anew."""
+        made = super().__call__(*args, **kwargs)
+        made._partition = None
+        return made
+
+    def optimize_for(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused: it would rewrite the graph for one device's backend."""
+        raise UnsupportedError(
+            "optimize_for works for one device. Apply it to the model before tofu.partition(...), or to sym.whole."
+        )
+
+    # ---- copies and files
+
+    def __deepcopy__(self, memo: Any) -> PartitionedSymbol:
+        made = PartitionedSymbol(self, self.settings, self.contexts)
+        made._partition = self._partition
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_json, (self.tojson(),)
+
+    def tojson(self, remove_amp_cast: bool = True) -> str:
+        """The original model as MXNet's JSON, with the settings and the plan in its attributes; plain MXNet reads it as the model."""
+        from tofu.runtime.files import add_partition
+
+        return add_partition(self.whole.tojson(remove_amp_cast), self)
+
+    def save(self, fname: str, remove_amp_cast: bool = True) -> None:
+        """Write `tojson()` to a file, atomically."""
+        from tofu.runtime.files import write_atomically
+
+        write_atomically(fname, self.tojson(remove_amp_cast))
+
+    def _is_absent_label(self, name: str) -> bool:
+        """Module passes labels that the model does not have; MXNet passes over them."""
+        return name.endswith("label") and name not in self.list_arguments()
+
+    def __repr__(self) -> str:
+        return f"<PartitionedSymbol {self.name or 'group'} over {self.settings.workers} workers>"
+
+
+def load_json(text: str) -> Any:
+    """The symbol in `text`: partitioned if it was saved so, with the same plan."""
+    from tofu.runtime.files import read_partition
+
+    return read_partition(text)
+
+
+def _copy_handle(symbol: Any) -> Any:
+    handle = ctypes.c_void_p()
+    mx.base.check_call(mx.base._LIB.MXSymbolCopy(symbol.handle, ctypes.byref(handle)))
+    return handle
+
+
+def _grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
+    """Name -> "write", "add" or "null", from any of the forms that MXNet takes."""
+    if isinstance(grad_req, str):
+        requests = dict.fromkeys(names, grad_req)
+    elif isinstance(grad_req, Mapping):
+        requests = {name: grad_req.get(name, "null") for name in names}
+    else:
+        if len(grad_req) != len(names):
+            raise ShapeError(f"grad_req has {len(grad_req)} entries, the model has {len(names)} arguments.")
+        requests = dict(zip(names, grad_req, strict=True))
+    wrong = [f"{name}: {request!r}" for name, request in requests.items() if request not in GRAD_REQS]
+    raise_together(UnsupportedError, f"grad_req must be one of {', '.join(GRAD_REQS)}:", wrong)
+    return requests
+
+
+def _by_name(arrays: Any, names: Sequence[str], what: str, optional: bool = False) -> dict[str, Any]:
+    """Arrays in a list or a mapping, by name."""
+    if not isinstance(arrays, Mapping):
+        if len(arrays) != len(names):
+            raise ShapeError(f"{what} has {len(arrays)} arrays, the model needs {len(names)}: {', '.join(names)}.")
+        arrays = dict(zip(names, arrays, strict=True))
+    if not optional:
+        raise_together(ShapeError, f"{what} lacks arrays for:", [name for name in names if name not in arrays])
+    return {name: arrays[name] for name in names if name in arrays}
+
+
+def _refuse_data_parallel_group(frame: Any) -> None:
+    """A Module over several contexts binds the symbol once for each, at a fraction of the batch: two kinds of parallelism at once."""
+    group = frame.f_locals.get("self")
+    if isinstance(group, DataParallelExecutorGroup) and len(group.contexts) > 1:
+        raise UnsupportedError(
+            f"The Module has {len(group.contexts)} contexts ({', '.join(map(str, group.contexts))}), and a partitioned symbol spreads itself "
+            "over its workers. Give the Module one context, and name the workers' devices in tofu.partition(sym, contexts=[...])."
+        )
+
+
+def _refuse_sparse(stypes: Mapping[str, str] | None) -> None:
+    sparse = [f"{name}: {stype}" for name, stype in (stypes or {}).items() if stype != "default"]
+    raise_together(
+        UnsupportedError,
+        "Sparse storage cannot be partitioned; leave stype out, or use sparse_grad=False. It is asked for:",
+        sparse,
+    )
+
+
+def _refuse_groups(group2ctx: Any) -> None:
+    if group2ctx:
+        raise UnsupportedError(
+            "group2ctx places operators by hand, which a partitioned symbol does itself. Leave it out."
+        )
+
+
+__all__ = ["PartitionedSymbol", "load_json", "partition"]

@@ -1,0 +1,159 @@
+"""Choices that come from outside: hints that pin parts of a plan, and whole plans that were saved or made by hand.
+
+Both name tensors and operators; here the names become the positions and numbers of the native graph, and what cannot be is
+refused with the values, the rule and the remedy, all problems together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tofu import _core
+from tofu.errors import PlanError, raise_together
+from tofu.plan import Plan
+
+if TYPE_CHECKING:
+    from tofu.search.problem import Choices, Problem
+
+REPLICATED = -1
+FREE = -2
+
+
+def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    """Hints by name -> fixed choices of operators and of tensors, one number for each step.
+
+    A tensor's hint is a dimension, an operator's an axis name, for all steps; or a sequence with one entry for each step, where
+    None means replicated and Ellipsis leaves the step free.
+    """
+    operators: dict[int, list[int]] = {}
+    tensors: dict[int, list[int]] = {}
+    problems = []
+    for name, hint in hints.items():
+        steps = list(hint) if isinstance(hint, (tuple, list)) else [hint] * len(problem.factors)
+        problem_text = _resolve_hint(problem, name, steps, operators, tensors)
+        if problem_text:
+            problems.append(problem_text)
+    raise_together(PlanError, "These hints cannot be honoured:", problems)
+    return operators, tensors
+
+
+def _resolve_hint(
+    problem: Problem, name: str, steps: Sequence[Any], operators: dict[int, list[int]], tensors: dict[int, list[int]]
+) -> str:
+    graph = problem.graph
+    if len(steps) != len(problem.factors):
+        return f"{name}: {len(steps)} choices given, but {_list_factors(problem)} take one for each step"
+    is_axis = any(isinstance(step, str) for step in steps)
+    index = graph.operator_index if is_axis else graph.tensor_index
+    if name not in index:
+        near = get_close_matches(name, [*graph.tensor_index, *graph.operator_index], n=3)
+        what = "operator" if is_axis else "tensor"
+        return f"{name}: the graph has no such {what}" + (f"; did you mean {', '.join(near)}?" if near else "")
+    position = index[name]
+    try:
+        if is_axis:
+            operators[position] = [_axis_number(problem, position, step) for step in steps]
+            return _find_infeasible(problem, "operator", position, operators[position], name)
+        tensors[position] = [_dimension_number(problem, position, step) for step in steps]
+        return _find_infeasible(problem, "tensor", position, tensors[position], name)
+    except PlanError as error:
+        return f"{name}: {error}"
+
+
+def _axis_number(problem: Problem, operator: int, axis: Any) -> int:
+    if axis is None:
+        return REPLICATED
+    if axis is Ellipsis:
+        return FREE
+    access = problem.accesses[operator]
+    if axis in access.axes:
+        return access.axes.index(axis)
+    reason = dict(access.rejected).get(axis)
+    offered = ", ".join(access.axes) or "none"
+    raise PlanError(f"{axis!r} is not an axis it can be split along ({offered})" + (f": {reason}" if reason else ""))
+
+
+def _dimension_number(problem: Problem, tensor: int, dimension: Any) -> int:
+    if dimension is None:
+        return REPLICATED
+    if dimension is Ellipsis:
+        return FREE
+    shape = problem.graph.tensors[tensor].shape
+    if isinstance(dimension, bool) or not isinstance(dimension, (int, np.integer)) or not 0 <= dimension < len(shape):
+        raise PlanError(f"{dimension!r} is not a dimension of its shape {shape} (0 to {len(shape) - 1})")
+    return int(dimension)
+
+
+def _find_infeasible(problem: Problem, kind: str, position: int, steps: Sequence[int], name: str) -> str:
+    """Why a fixed sequence of choices is not possible, or nothing. Checks up to the first free step."""
+    for step, choice in enumerate(steps):
+        if choice == FREE:
+            return ""
+        feasible = _core.feasible_choices(problem.native, list(problem.factors), kind, position, list(steps[:step]))
+        if choice not in feasible:
+            return f"{name}: {_explain_infeasible(problem, kind, position, steps, step, feasible)}"
+    return ""
+
+
+def _explain_infeasible(
+    problem: Problem, kind: str, position: int, steps: Sequence[int], step: int, feasible: Sequence[int]
+) -> str:
+    factor, choice = problem.factors[step], steps[step]
+    if kind == "tensor":
+        extents, names = problem.graph.tensors[position].shape, None
+    else:
+        extents, names = problem.accesses[position].extents, problem.accesses[position].axes
+
+    def title(number: int) -> str:
+        return "replicated" if number == REPLICATED else f"{names[number]!r}" if names else f"dimension {number}"
+
+    offered = ", ".join(title(number) for number in feasible)
+    if choice == REPLICATED:
+        return f"at step {step + 1} it cannot be replicated, since it can be split (possible: {offered})"
+    parts = int(np.prod([problem.factors[s] for s in range(step) if steps[s] == choice], initial=1))
+    return (
+        f"{title(choice)} has extent {extents[choice]}, already in {parts} part{'s' if parts > 1 else ''}; step {step + 1} needs "
+        f"{factor} more of each (possible: {offered})"
+    )
+
+
+def resolve_plan(problem: Problem, plan: Plan) -> Choices:
+    """The choices of a plan for this graph; PlanError says what does not fit."""
+    from tofu.search.problem import Choices
+
+    if tuple(plan.factors) != problem.factors:
+        raise PlanError(
+            f"The plan is for {plan.workers} workers (factors {plan.factors}), not for {int(np.prod(problem.factors))} (factors {problem.factors})."
+        )
+    graph = problem.graph
+    missing = [
+        f"{name} is not in the plan"
+        for name in (*graph.tensor_index, *graph.operator_index)
+        if name not in plan.tensors and name not in plan.operators
+    ]
+    extra = [f"{name} is not in the graph" for name in plan.tensors if name not in graph.tensor_index]
+    extra += [f"{name} is not in the graph" for name in plan.operators if name not in graph.operator_index]
+    raise_together(PlanError, "The plan is of another graph:", [*missing[:8], *extra[:8]])
+    problems = []
+    operators = np.full((len(graph.operators), len(problem.factors)), REPLICATED, np.int32)
+    tensors = np.full((len(graph.tensors), len(problem.factors)), REPLICATED, np.int32)
+    for name, position in graph.operator_index.items():
+        try:
+            operators[position] = [_axis_number(problem, position, step) for step in plan.operators[name]]
+            problems.append(_find_infeasible(problem, "operator", position, operators[position].tolist(), name))
+        except PlanError as error:
+            problems.append(f"{name}: {error}")
+    for name, position in graph.tensor_index.items():
+        try:
+            tensors[position] = [_dimension_number(problem, position, step) for step in plan.tensors[name]]
+            problems.append(_find_infeasible(problem, "tensor", position, tensors[position].tolist(), name))
+        except PlanError as error:
+            problems.append(f"{name}: {error}")
+    raise_together(
+        PlanError, "The plan cannot be applied to this graph:", [problem for problem in problems if problem][:12]
+    )
+    return Choices(np.concatenate([operators, problem.update_choices(tensors)]), tensors)

@@ -1,0 +1,204 @@
+"""Strategies of every operator of a graph: descriptions looked up, analysed, and checked against the framework's shapes.
+
+The third arrow of the pipeline (paper section 4.2). Operators of one signature (operator, attributes, shapes) share one analysis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from tofu.analysis import InputAccess, OperatorAccess, OutputAccess, Row, analyse
+from tofu.errors import ShapeError, UndescribedOperatorError, raise_together
+from tofu.graph import Graph, Operator
+from tofu.tdl import lookup
+
+Shape = tuple[int, ...]
+Box = tuple[tuple[int, int], ...]
+# The framework's shape inference: operator, attributes, input shapes -> output shapes, or None where it has none.
+InferShapes = Callable[[str, dict[str, str], list[Shape]], "Sequence[Shape] | None"]
+
+
+def find_strategies(graph: Graph, infer_shapes: InferShapes, undescribed: str = "error") -> tuple[OperatorAccess, ...]:
+    """The analysed description of each operator of `graph`, in its order.
+
+    Raises UndescribedOperatorError, naming all of them, where operators have no description, unless `undescribed` is "replicate":
+    then such an operator has no strategy and every worker computes the whole of it.
+    """
+    check_described(graph, undescribed)
+    cache: dict[tuple[object, ...], OperatorAccess] = {}
+    accesses: list[OperatorAccess] = []
+    for operator in graph.operators:
+        inputs = [graph.tensors[position].shape for position in operator.inputs]
+        outputs = [graph.tensors[position].shape for position in operator.outputs]
+        key = (operator.op, tuple(sorted(operator.attributes.items())), tuple(inputs), tuple(outputs))
+        if key not in cache:
+            cache[key] = _analyse_operator(operator, inputs, outputs, infer_shapes)
+        accesses.append(cache[key])
+    return _align_stateful(graph, accesses)
+
+
+def check_described(graph: Graph, undescribed: str) -> None:
+    """Raise UndescribedOperatorError for operators without a description, unless they are to be replicated."""
+    if undescribed not in ("error", "replicate"):
+        raise UndescribedOperatorError(f'undescribed must be "error" or "replicate", not {undescribed!r}.')
+    missing: dict[str, list[str]] = {}
+    for operator in graph.operators:
+        if lookup(operator.op) is None:
+            missing.setdefault(operator.op, []).append(operator.name)
+    if undescribed == "error":
+        raise_together(
+            UndescribedOperatorError,
+            "These operators have no description, so Tofu cannot know how to split them. Describe each "
+            "(@tofu.op(name), see docs/tdl.md), or let every worker compute them whole with undescribed='replicate':",
+            [
+                f"{op}, used by {', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
+                for op, names in missing.items()
+            ],
+        )
+
+
+def _analyse_operator(
+    operator: Operator, inputs: list[Shape], outputs: list[Shape], infer_shapes: InferShapes
+) -> OperatorAccess:
+    description = lookup(operator.op)
+    if description is None:
+        return whole_access(inputs, outputs)
+    access = analyse(description, operator.attributes, inputs, outputs)
+    disagreeing = [
+        (axis, reason)
+        for position, axis in enumerate(access.axes)
+        if (reason := _find_disagreement(operator, access, position, inputs, outputs, infer_shapes))
+    ]
+    if not disagreeing:
+        return access
+    dropped = {axis for axis, _ in disagreeing}
+    kept = restrict_axes(access, [axis for axis in access.axes if axis not in dropped])
+    return replace(kept, rejected=kept.rejected + tuple(disagreeing))
+
+
+def whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape]) -> OperatorAccess:
+    """The access of an operator that is not split: it reads and writes whole tensors."""
+
+    def rows(shape: Shape) -> tuple[Row, ...]:
+        return tuple(((), 0, extent) for extent in shape)
+
+    return OperatorAccess(
+        axes=(),
+        extents=(),
+        inputs=tuple(InputAccess(rows=rows(shape), addend_axes=(), fill=0.0) for shape in inputs),
+        outputs=tuple(OutputAccess(rows=rows(shape), combine=()) for shape in outputs),
+        elementwise=False,
+        rejected=(),
+    )
+
+
+def _find_disagreement(
+    operator: Operator,
+    access: OperatorAccess,
+    axis: int,
+    inputs: Sequence[Shape],
+    outputs: Sequence[Shape],
+    infer_shapes: InferShapes,
+) -> str:
+    """Why the framework's shape inference does not allow a split along `axis`, or nothing."""
+    extent = access.extents[axis]
+    for part in ((0, extent // 2), (extent // 2, extent)):
+        box = tuple(part if i == axis else (0, e) for i, e in enumerate(access.extents))
+        local_inputs = [
+            region_shape(i.rows, shape, box, access.extents) for i, shape in zip(access.inputs, inputs, strict=True)
+        ]
+        local_outputs = [
+            region_shape(o.rows, shape, box, access.extents) for o, shape in zip(access.outputs, outputs, strict=True)
+        ]
+        attributes = worker_attributes(operator, access, box, local_inputs, local_outputs)
+        try:
+            inferred = infer_shapes(operator.op, attributes, local_inputs)
+        except (ShapeError, RuntimeError) as error:
+            return f"the framework refuses the shapes of a part: {error}"
+        if inferred is not None and [tuple(shape) for shape in inferred] != local_outputs:
+            return f"the framework infers {inferred} for a part whose outputs should be {local_outputs}"
+    return ""
+
+
+def worker_attributes(
+    operator: Operator, access: OperatorAccess, box: Box, local_inputs: Sequence[Shape], local_outputs: Sequence[Shape]
+) -> dict[str, str]:
+    """All attributes of the copy of `operator` that computes `box`."""
+    local = {axis: end - begin for axis, (begin, end) in zip(access.axes, box, strict=True)}
+    return {**operator.attributes, **access.worker_attributes(local, local_inputs, local_outputs)}
+
+
+def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Box:
+    """The region of a tensor that `box` touches: half-open, not clipped; whole dimensions where no axis of the row is narrowed."""
+    result = []
+    for (terms, lower, upper), dimension in zip(rows, shape, strict=True):
+        if all(box[axis] == (0, extents[axis]) for axis, _ in terms):
+            result.append((0, dimension))
+            continue
+        begin, end = lower, upper
+        for axis, coefficient in terms:
+            first, last = box[axis][0], box[axis][1] - 1
+            begin += coefficient * (first if coefficient > 0 else last)
+            end += coefficient * (last if coefficient > 0 else first)
+        result.append((begin, end))
+    return tuple(result)
+
+
+def region_shape(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Shape:
+    """The extents of `region`."""
+    return tuple(end - begin for begin, end in region(rows, shape, box, extents))
+
+
+def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
+    """The same access with `axes` alone as strategies, in that order; the others contribute their full range."""
+    position = {access.axes.index(axis): new for new, axis in enumerate(axes)}
+
+    def restrict_row(row: Row) -> Row:
+        terms, lower, upper = row
+        kept = []
+        for axis, coefficient in terms:
+            if axis in position:
+                kept.append((position[axis], coefficient))
+            else:
+                reach = coefficient * (access.extents[axis] - 1)
+                lower, upper = lower + min(reach, 0), upper + max(reach, 0)
+        return tuple(kept), lower, upper
+
+    return replace(
+        access,
+        axes=tuple(axes),
+        extents=tuple(access.extents[access.axes.index(axis)] for axis in axes),
+        inputs=tuple(
+            replace(
+                read,
+                rows=tuple(map(restrict_row, read.rows)),
+                addend_axes=tuple(position[axis] for axis in read.addend_axes if axis in position),
+            )
+            for read in access.inputs
+        ),
+        outputs=tuple(
+            replace(
+                written,
+                rows=tuple(map(restrict_row, written.rows)),
+                combine=tuple(written.combine[access.axes.index(axis)] for axis in axes),
+            )
+            for written in access.outputs
+        ),
+    )
+
+
+def _align_stateful(graph: Graph, accesses: list[OperatorAccess]) -> tuple[OperatorAccess, ...]:
+    """Give stateful backward operators and their forward operators the same axes, since they must be split alike."""
+    for position, operator in enumerate(graph.operators):
+        if operator.stateful and operator.forward is not None:
+            backward, forward = accesses[position], accesses[operator.forward]
+            common = [axis for axis in forward.axes if axis in backward.axes]
+            accesses[position] = restrict_axes(backward, common)
+            accesses[operator.forward] = restrict_axes(forward, common)
+    return tuple(accesses)
+
+
+def rejected_axes(access: OperatorAccess) -> Mapping[str, str]:
+    """Axis -> the reason why it is no strategy."""
+    return dict(access.rejected)
