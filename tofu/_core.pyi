@@ -1,0 +1,153 @@
+"""The native search: semantic graph, cost, recursive search and execution programs (csrc/core).
+
+Ids are positions: tensors and operators are numbered in the order in which they are added. A choice is an axis (of an operator) or a
+dimension (of a tensor) for each step, -1 where replicated at that step. Every ValueError names the operator or tensor and the rule.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+Int32Array: TypeAlias = npt.NDArray[np.int32]
+Int64Array: TypeAlias = npt.NDArray[np.int64]
+
+Term: TypeAlias = tuple[int, int]
+"""(axis, coefficient)"""
+Row: TypeAlias = tuple[Sequence[Term], int, int]
+"""(terms, lower, upper): at axis intervals [b, e) the row is [lower + minima of the terms, upper + maxima of the terms)."""
+Input: TypeAlias = (
+    tuple[int, Sequence[Row], Sequence[int], float] | tuple[int, Sequence[Row], Sequence[int], float, bool]
+)
+"""(tensor, rows, addend_axes, fill[, is_held]); is_held: the operator writes the tensor in place, so that each worker's region must be
+exactly its shard."""
+Output: TypeAlias = tuple[int, Sequence[Row], Sequence[int]]
+"""(tensor, rows, combine), one of the four constants below for each axis."""
+
+CONCAT: int
+"""The axis moves the region; parts are disjoint."""
+REDUCE: int
+"""The region does not depend on the axis; parts are partial sums."""
+REPLICATE: int
+"""Every part computes the same."""
+OVERLAP_ADD: int
+"""The axis moves the region, parts overlap and are added."""
+
+class Graph:
+    """Tensors and operators, checked as they are added. Operators come in topological order."""
+
+    def __init__(self) -> None: ...
+    def add_tensor(self, shape: Sequence[int], element_bytes: int, replicable: bool, label: int) -> int:
+        """A tensor's id. `replicable`: tiny, the search may keep it whole; `label`: 64 bits that equal tensors share."""
+    def add_operator(
+        self,
+        axis_extents: Sequence[int],
+        inputs: Sequence[Input],
+        outputs: Sequence[Output],
+        phase: int,
+        group: int,
+        label: int,
+        follows_tensor: int = -1,
+        same_choice_as: int = -1,
+    ) -> int:
+        """An operator's id.
+
+        phase 0 is forward, 1 backward, 2 update. The operators of one `group` and phase share their fetches, and must share one
+        choice. `follows_tensor`: the axes are that tensor's dimensions and the choice is its layout (weight updates).
+        `same_choice_as`: an earlier operator of the same axis extents.
+        """
+    def tie_tensors(self, a: int, b: int) -> None:
+        """Both always have the same layout. ValueError for unequal shapes and for replicable tensors."""
+    def mark_output(self, tensor: int) -> None:
+        """The tensor is read from outside. Mark outputs in the order of the graph's own outputs: it is part of the structure."""
+    @property
+    def num_tensors(self) -> int: ...
+    @property
+    def num_operators(self) -> int: ...
+    def tensor_class(self, tensor: int) -> int:
+        """The first of the tensors that are tied to this one."""
+    def choice_root(self, operator: int) -> int:
+        """The first of the operators that share this one's choice."""
+
+class SearchResult:
+    """A plan and how it was found."""
+
+    @property
+    def operators(self) -> Int32Array:
+        """[operators, steps]"""
+    @property
+    def tensors(self) -> Int32Array:
+        """[tensors, steps]"""
+    @property
+    def step_bytes(self) -> list[int]:
+        """Increments of the geometry of the first i levels; they sum to the plan's cost."""
+    @property
+    def num_variables(self) -> int: ...
+    @property
+    def num_incidences(self) -> int: ...
+    @property
+    def num_tables(self) -> int:
+        """Cost tables computed over all steps; all other incidences had the signature of one of them."""
+    @property
+    def largest_table(self) -> int:
+        """Entries of the largest elimination table."""
+
+class Cost:
+    """Bytes that workers read from each other's memory in one training step."""
+
+    @property
+    def total_bytes(self) -> int: ...
+    @property
+    def step_bytes(self) -> list[int]: ...
+    @property
+    def items(self) -> list[tuple[int, int, int, int, bool]]:
+        """(group, tensor, phase, bytes, is_output) of everything that costs something; the bytes sum to the total."""
+
+def coarsen(graph: Graph, elementwise: Sequence[int]) -> int:
+    """Tie tensors around the listed element-wise operators where that loses nothing; the number of ties made."""
+
+def search_recursive(
+    graph: Graph,
+    factors: Sequence[int],
+    fixed_operators: Mapping[int, Sequence[int]] = ...,
+    fixed_tensors: Mapping[int, Sequence[int]] = ...,
+    progress: Callable[[int, int], None] | None = None,
+) -> SearchResult:
+    """The recursive search (section 5.2): step by step, each step exactly optimal given the steps before.
+
+    Fixed choices have one value per step, -2 where it is free; -1 is always accepted. `progress(steps_done, bytes)` is called after
+    each step and may raise to stop. ValueError lists hints that cannot be met; RuntimeError where the graph is too densely connected.
+    """
+
+def evaluate(graph: Graph, factors: Sequence[int], operators: Int32Array, tensors: Int32Array) -> Cost:
+    """The cost of any feasible plan, also of one that replicates where the search would not."""
+
+def feasible_choices(
+    graph: Graph, factors: Sequence[int], kind: Literal["operator", "tensor"], id: int, prefix: Sequence[int]
+) -> list[int]:
+    """What an "operator" or a "tensor" can take at step len(prefix)."""
+
+def worker_boxes(
+    graph: Graph, factors: Sequence[int], kind: Literal["operator", "tensor"], id: int, choice: Sequence[int]
+) -> Int64Array:
+    """[workers, axes, (begin, end)]: every worker's interval of each axis of an "operator" (or dimension of a "tensor")."""
+
+def shards(graph: Graph, factors: Sequence[int], tensor: int, layout: Sequence[int]) -> Int64Array:
+    """[workers, dimensions, (begin, end)]"""
+
+def emit(
+    graph: Graph,
+    factors: Sequence[int],
+    operators: Int32Array,
+    tensors: Int32Array,
+    phases: Sequence[int],
+    outputs: Sequence[tuple[int, Sequence[int] | None]],
+) -> Int64Array:
+    """The encoded execution program (csrc/core/program.h) of the operators of these phases.
+
+    `outputs`: (tensor, layout), None for the tensor's own layout; in another layout it is fetched, in phase 2.
+    """
+
+def count_traffic(graph: Graph, program: Int64Array) -> Int64Array:
+    """[workers, workers]: bytes that worker i reads from worker j, counted from an encoded program's fetches alone."""
