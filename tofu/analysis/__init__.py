@@ -1,0 +1,21 @@
+"""The analysis of descriptions: strategies and regions from symbolic intervals (paper section 4.2).
+
+`analyse` is the entry. A signature is analysed symbolically once (`symbolic`, `linearity`, `interval`), compiled to a function of
+the shapes (`evaluator`), and judged at concrete shapes (`strategies`), which gives an `OperatorAccess`.
+"""
+
+from tofu.analysis.access import Combine, InputAccess, OperatorAccess, OutputAccess, Row
+from tofu.analysis.analyse import analyse
+from tofu.analysis.interval import AffineIndex, Interval, split_affine
+
+__all__ = [
+    "AffineIndex",
+    "Combine",
+    "InputAccess",
+    "Interval",
+    "OperatorAccess",
+    "OutputAccess",
+    "Row",
+    "analyse",
+    "split_affine",
+]

@@ -1,0 +1,99 @@
+"""What the analysis says about an operator at concrete shapes: its strategies, and the regions that a part touches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any as Anything
+from typing import NamedTuple
+
+from tofu.tdl.attributes import format_attribute
+from tofu.tdl.local import Local
+from tofu.tdl.registry import Description
+
+
+class Combine(IntEnum):
+    """How the parts of an output come together when an axis is split."""
+
+    CONCAT = 0  # the axis moves the region, the parts are disjoint
+    REDUCE = 1  # every part is a partial result; they are summed
+    REPLICATE = 2  # every part computes the same
+    OVERLAP_ADD = 3  # the axis moves the region, the parts overlap and are added
+
+
+class Row(NamedTuple):
+    """The range of one dimension that a part touches, affine in the part's axes.
+
+    With axis a from begin_a to end_a, exclusive, the range is
+        [lower + sum(c * begin_a if c > 0 else c * (end_a - 1)), upper + sum(c * (end_a - 1) if c > 0 else c * begin_a))
+    over `terms` (a, c). All other index variables are contained in `lower` and `upper`. Without terms, or when none of its axes is
+    split, the whole dimension is meant.
+    """
+
+    terms: tuple[tuple[int, int], ...]
+    lower: int
+    upper: int
+
+
+@dataclass(frozen=True)
+class InputAccess:
+    """The region of an input that a part reads.
+
+    `addend_axes`: axes under whose split only the first part may read it; the others get zeros (a bias under a reduction).
+    `fill`: the number in cells outside the tensor. `is_read`: False where the kernel takes the input for its shape only.
+    """
+
+    rows: tuple[Row, ...]
+    addend_axes: tuple[int, ...]
+    fill: float
+    is_read: bool
+
+
+@dataclass(frozen=True)
+class OutputAccess:
+    """The region of an output that a part computes, and for each axis how the parts come together."""
+
+    rows: tuple[Row, ...]
+    combine: tuple[Combine, ...]
+    is_written: bool
+
+
+@dataclass(frozen=True)
+class OperatorAccess:
+    """An operator's strategies at concrete shapes: `axes` with their `extents`, and what each input and output sees of them.
+
+    `rejected` has every other index variable with the reason why it is no strategy. `elementwise`: each cell of each output
+    depends on the same cell of each input alone, so that all of them may be laid out alike.
+    """
+
+    axes: tuple[str, ...]
+    extents: tuple[int, ...]
+    inputs: tuple[InputAccess, ...]
+    outputs: tuple[OutputAccess, ...]
+    elementwise: bool
+    rejected: tuple[tuple[str, str], ...]
+    description: Description = field(repr=False, compare=False)
+    attributes: Mapping[str, Anything] = field(repr=False, compare=False)
+    variable_extents: Mapping[str, int] = field(repr=False, compare=False)
+
+    def worker_attributes(
+        self,
+        local_extents: Mapping[str, int],
+        local_input_shapes: Sequence[Sequence[int]],
+        local_output_shapes: Sequence[Sequence[int]],
+    ) -> dict[str, str]:
+        """The attributes in which a worker's copy differs from the node, as MXNet writes them.
+
+        `local_extents` has the extents of the axes on this worker; those left out are whole.
+        """
+        local = Local(self.attributes, self.variable_extents, local_extents, local_input_shapes, local_output_shapes)
+        changed: dict[str, str] = {}
+        for name, bound in self.description.bound.items():
+            if isinstance(bound, str):
+                value = local.extent(bound) if bound in self.variable_extents else None
+            else:
+                value = bound(local)
+            if value is not None and value != self.attributes[name]:
+                changed[name] = format_attribute(value)
+        return changed

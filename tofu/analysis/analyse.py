@@ -1,0 +1,62 @@
+"""The entry: an operator's strategies from its description, analysed once per signature and remembered per shapes.
+
+A signature is the operator, the attributes that its description lists, the tensors' ranks, and which input extents are 1; for a
+concrete description the input shapes too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tofu.analysis.access import OperatorAccess
+from tofu.analysis.evaluator import Evaluator
+from tofu.analysis.strategies import Shapes, Signature
+from tofu.analysis.symbolic import analyse_symbolically
+from tofu.tdl.registry import Description
+from tofu.tdl.tracing import trace
+
+
+def analyse(
+    description: Description,
+    attributes: Mapping[str, object],
+    input_shapes: Sequence[Sequence[int]],
+    output_shapes: Sequence[Sequence[int]],
+) -> OperatorAccess:
+    """The strategies of an operator with these attributes and shapes, and the regions that each part touches.
+
+    Raises DescriptionError, with the description's file and line, where it is malformed or contradicts the shapes.
+
+    >>> from tofu.tdl import describe, Sum
+    >>> dot = describe(lambda a, b: lambda i, j: Sum(lambda k: a[i, k] * b[k, j]))
+    >>> analyse(dot, {}, [(4, 6), (6, 8)], [(4, 8)]).axes
+    ('i', 'j', 'k')
+    """
+    inputs: Shapes = tuple(map(tuple, input_shapes))
+    outputs: Shapes = tuple(map(tuple, output_shapes))
+    listed = tuple((name, str(attributes[name])) for name in description.defaults if name in attributes)
+    known = description.cache.get((listed, inputs, outputs))
+    if known is None:
+        signature = _find_signature(description, attributes, listed, inputs, outputs)
+        known = signature.evaluate(inputs, outputs)
+        description.cache[listed, inputs, outputs] = known
+    assert isinstance(known, OperatorAccess)
+    return known
+
+
+def _find_signature(
+    description: Description,
+    attributes: Mapping[str, object],
+    listed: tuple[tuple[str, str], ...],
+    inputs: Shapes,
+    outputs: Shapes,
+) -> Signature:
+    ranks = tuple(len(shape) for shape in outputs)
+    seen = inputs if description.concrete else tuple(tuple(extent == 1 for extent in shape) for shape in inputs)
+    key = (listed, seen, ranks)
+    signature = description.cache.get(key)
+    if signature is None:
+        pattern = analyse_symbolically(trace(description, attributes, inputs, ranks))
+        signature = Signature(pattern, Evaluator(pattern))
+        description.cache[key] = signature
+    assert isinstance(signature, Signature)
+    return signature

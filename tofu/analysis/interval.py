@@ -1,0 +1,126 @@
+"""Symbolic intervals: the range of an index expression while its variables run over theirs (paper section 4.2, Figure 4).
+
+An interval [lower, upper] has both ends inclusive. Each end is affine in the symbolic extents of the index variables,
+
+    lower = sum_i l_i X_i + c,   upper = sum_i u_i X_i + c',
+
+and the vectors <l_1 ... l_n, u_1 ... u_n, c, c'> are what the arithmetic works on. (The paper has continuous intervals [0, X] and
+one constant; cells are counted here, so the last index is X - 1 and the ends have constants of their own.) A coefficient may
+itself be a product of extents, as in the row-major position g * CO + co. SymPy does the algebra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import sympy
+
+from tofu.errors import NotAffineError
+from tofu.tdl.expression import ExtentSymbol, Index, VariableSymbol, extent_symbol
+
+
+@dataclass(frozen=True)
+class Interval:
+    """All integers from `lower` to `upper`, both inclusive and symbolic."""
+
+    lower: sympy.Expr
+    upper: sympy.Expr
+
+    @classmethod
+    def single_point(cls, at: sympy.Expr | int) -> Interval:
+        """The interval that holds one number, which may be an extent."""
+        return cls(sympy.sympify(at), sympy.sympify(at))
+
+    @classmethod
+    def whole_range(cls, variable: str) -> Interval:
+        """The range [0, X - 1] of an index variable of extent X: ZV[u = 1] in the paper."""
+        return cls.part(variable, 0, 1)
+
+    @classmethod
+    def part(cls, variable: str, begin: sympy.Expr | int, end: sympy.Expr | int) -> Interval:
+        """The part of an index variable's range from the fraction `begin` to the fraction `end` of its extent, exclusive."""
+        extent = extent_symbol(f"{variable}.extent")
+        return cls(sympy.sympify(begin) * extent, sympy.sympify(end) * extent - 1)
+
+    def __add__(self, other: Interval | sympy.Expr | int) -> Interval:
+        if isinstance(other, Interval):
+            return Interval(sympy.expand(self.lower + other.lower), sympy.expand(self.upper + other.upper))
+        return Interval(sympy.expand(self.lower + other), sympy.expand(self.upper + other))
+
+    def __sub__(self, other: Interval | sympy.Expr | int) -> Interval:
+        return self + (-other)
+
+    def __neg__(self) -> Interval:
+        return Interval(-self.upper, -self.lower)
+
+    def __mul__(self, factor: sympy.Expr | int) -> Interval:
+        if isinstance(factor, Interval):
+            _refuse("the product of two intervals")
+        factor = sympy.sympify(factor)
+        if factor.is_nonnegative:
+            return Interval(sympy.expand(self.lower * factor), sympy.expand(self.upper * factor))
+        if factor.is_nonpositive:
+            return Interval(sympy.expand(self.upper * factor), sympy.expand(self.lower * factor))
+        return _refuse(f"a product with {factor}, whose sign is not known,")
+
+    def __truediv__(self, divisor: sympy.Expr | int) -> Interval:
+        if isinstance(divisor, Interval):
+            _refuse("the quotient of two intervals")
+        return self * (1 / sympy.sympify(divisor))
+
+    def __lt__(self, other: object) -> NoReturn:
+        _refuse("the comparison of two intervals")
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def vector(self, extents: Sequence[ExtentSymbol]) -> tuple[sympy.Expr, ...]:
+        """<l_1 ... l_n, u_1 ... u_n, c, c'> over `extents`."""
+        zero = dict.fromkeys(extents, 0)
+        lower = tuple(self.lower.coeff(extent) for extent in extents)
+        upper = tuple(self.upper.coeff(extent) for extent in extents)
+        return (*lower, *upper, self.lower.subs(zero), self.upper.subs(zero))
+
+    def __repr__(self) -> str:
+        return f"[{self.lower}, {self.upper}]"
+
+
+@dataclass(frozen=True)
+class AffineIndex:
+    """An index expression taken apart: the sum of coefficient * variable over `terms`, plus `constant`."""
+
+    terms: Mapping[str, sympy.Expr]
+    constant: sympy.Expr
+
+    def infer_interval(self, ranges: Mapping[str, Interval] | None = None) -> Interval:
+        """The interval of the index while each variable runs over its range, by default from 0 to its extent."""
+        interval = Interval.single_point(self.constant)
+        for name, coefficient in self.terms.items():
+            interval = interval + (ranges or {}).get(name, Interval.whole_range(name)) * coefficient
+        return interval
+
+    def without(self, names: set[str] | frozenset[str]) -> AffineIndex:
+        """The index with the terms of `names` left out."""
+        return AffineIndex({n: c for n, c in self.terms.items() if n not in names}, self.constant)
+
+
+def split_affine(index: Index) -> AffineIndex:
+    """Take an index expression apart. Raises NotAffineError where it is not affine in the index variables."""
+    terms: dict[str, sympy.Expr] = {}
+    constant = sympy.Integer(0)
+    for term in sympy.Add.make_args(sympy.expand(index.expression)):
+        variables = [symbol for symbol in term.free_symbols if isinstance(symbol, VariableSymbol)]
+        if not variables:
+            constant += term
+            continue
+        coefficient = term / variables[0]
+        if any(isinstance(symbol, VariableSymbol) for symbol in coefficient.free_symbols):
+            _refuse(f"{index}")
+        name = variables[0].name
+        terms[name] = terms.get(name, sympy.Integer(0)) + coefficient
+    return AffineIndex(terms, constant)
+
+
+def _refuse(what: str) -> NoReturn:
+    raise NotAffineError(f"{what} is outside interval arithmetic, which is affine (paper section 4.2, Figure 4)")

@@ -1,0 +1,140 @@
+"""Which sums may be taken in parts: whether an output is linear in its sum over an axis.
+
+Splitting a reduction axis gives each worker the whole expression with a part of the sum, and the results are added. That is right
+where the sum stands in linear position: under +, -, negation, and multiplication or division by factors that do not depend on the
+axis. Terms beside the sum would be added once per worker; they are allowed where one input, used nowhere else, is a factor of the
+term and can be zero on all workers but one (a bias).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tofu.tdl.expression import (
+    Call,
+    Constant,
+    Element,
+    Index,
+    OpaqueElement,
+    Position,
+    Reduction,
+    Slice,
+    Unread,
+    Value,
+)
+from tofu.tdl.walk import children
+
+
+@dataclass(frozen=True)
+class Linear:
+    """The value is a sum over the axis, plus `addends` that do not depend on it."""
+
+    addends: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True)
+class Nonlinear:
+    """The value depends on the axis in another way."""
+
+    reason: str
+
+
+@dataclass
+class Mentions:
+    """Which index variables a value depends on, those of its reductions included; remembered by identity."""
+
+    _known: dict[int, frozenset[str]] = field(default_factory=dict)
+
+    def of(self, value: Value) -> frozenset[str]:
+        """The names of the index variables below `value`."""
+        known = self._known.get(id(value))
+        if known is None:
+            known = _own_variables(value).union(*(self.of(child) for child in children(value)))
+            self._known[id(value)] = known
+        return known
+
+
+def _own_variables(value: Value) -> frozenset[str]:
+    if isinstance(value, Reduction):
+        return frozenset(value.variables)
+    if isinstance(value, Position):
+        return value.index.variables
+    indices: list[object] = []
+    if isinstance(value, (Element, OpaqueElement)):
+        indices += value.indices
+    if isinstance(value, OpaqueElement):
+        for argument in value.arguments:
+            indices += argument.indices if isinstance(argument, Slice) else ()
+    return frozenset().union(*(index.variables for index in indices if isinstance(index, Index)))
+
+
+def classify_sum(value: Value, axis: str, mentions: Mentions) -> Linear | Nonlinear:
+    """How `value`, which mentions `axis`, depends on the sum over it."""
+    if isinstance(value, Reduction):
+        return _classify_reduction(value, axis, mentions)
+    if isinstance(value, Call):
+        if value.function in ("add", "subtract", "negative"):
+            return _classify_terms(value.arguments, axis, mentions)
+        if value.function == "multiply":
+            return _classify_factors(value.arguments, axis, mentions)
+        if value.function == "divide" and axis not in mentions.of(value.arguments[1]):
+            return _classify_factors(value.arguments, axis, mentions)
+        if value.function == "where" and axis not in mentions.of(value.arguments[0]):
+            return _classify_terms(value.arguments[1:], axis, mentions)
+        return Nonlinear(f"the sum over {axis} is inside {value.function}, which is not linear")
+    return Nonlinear(f"the sum over {axis} is inside a function that is not known to be linear")
+
+
+def _classify_reduction(value: Reduction, axis: str, mentions: Mentions) -> Linear | Nonlinear:
+    if axis in value.variables:
+        if value.reducer == "Sum":
+            return Linear()
+        return Nonlinear(f"{axis} is reduced by {value.reducer}, and partial results can only be summed")
+    if value.reducer != "Sum":
+        return Nonlinear(f"the sum over {axis} is inside {value.reducer}, which is not linear")
+    return classify_sum(value.body, axis, mentions)
+
+
+def _classify_terms(terms: tuple[Value, ...], axis: str, mentions: Mentions) -> Linear | Nonlinear:
+    addends: list[Value] = []
+    for term in terms:
+        if axis not in mentions.of(term):
+            if not is_zero(term):
+                addends.append(term)
+            continue
+        part = classify_sum(term, axis, mentions)
+        if isinstance(part, Nonlinear):
+            return part
+        addends += part.addends
+    return Linear(tuple(addends))
+
+
+def _classify_factors(factors: tuple[Value, ...], axis: str, mentions: Mentions) -> Linear | Nonlinear:
+    dependent = [factor for factor in factors if axis in mentions.of(factor)]
+    if len(dependent) > 1:
+        return Nonlinear(f"a product has two factors that depend on the sum over {axis}")
+    return classify_sum(dependent[0], axis, mentions)
+
+
+def is_zero(value: Value) -> bool:
+    """Whether `value` is zero whatever the inputs are."""
+    return isinstance(value, Unread) or (isinstance(value, Constant) and value.number == 0)
+
+
+def find_factors(value: Value) -> frozenset[int]:
+    """The positions of the inputs that make `value` zero when they are zero."""
+    if isinstance(value, Element):
+        return frozenset((value.tensor.position,))
+    if isinstance(value, Reduction) and value.reducer == "Sum":
+        return find_factors(value.body)
+    if isinstance(value, Call):
+        parts = [find_factors(argument) for argument in value.arguments]
+        if value.function == "multiply":
+            return parts[0] | parts[1]
+        if value.function in ("divide", "negative"):
+            return parts[0]
+        if value.function in ("add", "subtract"):
+            return parts[0] & parts[1]
+        if value.function == "where":
+            return parts[1] & parts[2]
+    return frozenset()

@@ -1,0 +1,255 @@
+"""The numeric half of the analysis: which axes are strategies at concrete shapes, and the rows of every region.
+
+An axis is a strategy when the framework's own kernel, run on a part of it, computes that part of the result. The kernel sees local
+shapes only and counts from zero, so a split must leave everything else in the description as it is: `_LocalCopy` evaluates the
+description at the shapes of a part and compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tofu.analysis.access import Combine, InputAccess, OperatorAccess, OutputAccess, Row
+from tofu.analysis.evaluator import Evaluator, IndexNumbers, Numbers
+from tofu.analysis.symbolic import OutputPattern, Pattern
+from tofu.errors import DescriptionError
+from tofu.tdl.expression import extent_symbol
+from tofu.tdl.local import Local
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One signature's pattern and its evaluator."""
+
+    pattern: Pattern
+    evaluator: Evaluator
+
+    def evaluate(self, input_shapes: Shapes, output_shapes: Shapes) -> OperatorAccess:
+        """The strategies and regions at these shapes. Raises DescriptionError where the shapes contradict the description."""
+        return _Evaluation(self, input_shapes, output_shapes).result()
+
+
+class _Evaluation:
+    """The analysis of one signature at one set of shapes."""
+
+    def __init__(self, signature: Signature, input_shapes: Shapes, output_shapes: Shapes) -> None:
+        self.pattern = signature.pattern
+        self.evaluator = signature.evaluator
+        self.input_shapes = input_shapes
+        self.output_shapes = output_shapes
+        self.sizes = [extent for shape in (*input_shapes, *output_shapes) for extent in shape]
+        self.numbers = self.evaluator.evaluate(self.sizes)
+        self.extents = self.numbers.extents
+        self._check_extents()
+
+    def result(self) -> OperatorAccess:
+        """All index variables judged, and the rows for those that are strategies."""
+        description = self.pattern.trace.description
+        rejected = dict(self.pattern.rejected)
+        bound = self._find_bound()
+        for axis in self.pattern.variables:
+            if axis not in rejected:
+                reason = next(self._find_hazards(axis, axis in bound), None)
+                if reason is not None:
+                    rejected[axis] = reason
+        axes = tuple(axis for axis in self.pattern.variables if axis not in rejected)
+        rows = self._rows(axes)
+        return OperatorAccess(
+            axes,
+            tuple(self.extents[axis] for axis in axes),
+            self._inputs(axes, rows),
+            self._outputs(axes, rows),
+            self._is_elementwise(axes),
+            tuple((axis, rejected[axis]) for axis in self.pattern.variables if axis in rejected),
+            description,
+            self.pattern.trace.attributes,
+            self.extents,
+        )
+
+    def _check_extents(self) -> None:
+        description = self.pattern.trace.description
+        stated = self.pattern.trace.definitions
+        seen: dict[str, int] = {}
+        for name, value in self.numbers.definitions:
+            number = seen.get(name, 0)
+            seen[name] = number + 1
+            if value != self.extents[name]:
+                raise DescriptionError(
+                    f"{stated[name][number].place}: {name} of {description.name} has the extent {self.extents[name]} by "
+                    f"{stated[name][0].extent} and {value} by {stated[name][number].extent}; declare it with extents=, or give "
+                    f"different index variables different names (inputs {list(self.input_shapes)}, outputs {list(self.output_shapes)})"
+                )
+
+    def _find_bound(self) -> set[str]:
+        """The index variables whose extent a bound attribute follows: those that it names or asks for."""
+        description = self.pattern.trace.description
+        bound: set[str] = set()
+        for attribute, rule in description.bound.items():
+            if isinstance(rule, str):
+                bound.add(rule)
+                continue
+            local = Local(self.pattern.trace.attributes, self.extents, {}, self.input_shapes, self.output_shapes)
+            try:
+                rule(local)
+            except Exception as error:
+                raise DescriptionError(
+                    f"{description.place}: the function bound to `{attribute}` of {description.name} raised "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+            bound |= set(self.pattern.variables) if local.asked_shapes else local.asked
+        return bound
+
+    def _find_hazards(self, axis: str, is_bound: bool) -> Iterator[str]:
+        """The reasons why `axis` is no strategy, the most telling one first."""
+        description = self.pattern.trace.description
+        extent = self.extents[axis]
+        if extent == 1:
+            yield f"the extent of {axis} is 1"
+            return
+        yield from self._merged_inside(axis)
+        if axis not in description.corrects:
+            yield from self._value_extents(axis)
+        if axis not in description.pads:
+            yield from self._borders(axis)
+        if not is_bound and any(d.is_fixed and d.is_declared for d in self.pattern.trace.definitions[axis]) and not description.concrete:
+            yield f"the extent of {axis} is fixed by an attribute ({extent}) that no bound= rewrites"
+        if all(axis not in output.moving and axis not in output.summed for output in self.pattern.outputs):
+            yield f"no output depends on {axis}"
+        for part in sorted({1, extent - 1}):
+            yield from self._local_copy(axis, part, is_bound)
+
+    def _merged_inside(self, axis: str) -> Iterator[str]:
+        for output in self.pattern.trace.outputs:
+            for group in output.groups or ():
+                outer = group[: group.index(axis)] if axis in group else ()
+                if any(self.extents[name] > 1 for name in outer):
+                    yield f"{axis} is not the outermost variable of ({' '.join(group)}), so a part of it is no box"
+
+    def _value_extents(self, axis: str) -> Iterator[str]:
+        changed = {extent_symbol(f"{axis}.extent")}
+        symbols = [symbol for tensor in self.pattern.trace.tensors for symbol in tensor.extents]
+        for symbol, indices in zip(symbols, self.numbers.dimensions, strict=False):
+            if any(axis == name for index in indices for name, _ in index.terms):
+                changed.add(symbol)
+        for symbol in sorted(changed & self.pattern.value_extents, key=str):
+            yield f"the value depends on the extent {symbol}, which is smaller on a part of {axis}"
+
+    def _borders(self, axis: str) -> Iterator[str]:
+        for tensor, d, extent, indices in self._dimensions_moved_by(axis):
+            begin = min(_span(index, self.extents)[0] for index in indices)
+            end = max(_span(index, self.extents)[1] for index in indices) + 1
+            where = f"dimension {d} of {tensor} is accessed from {begin} to {end} of {extent}"
+            if begin < 0 or end > extent:
+                yield f"padding: {where}, and no bound attribute is declared (pads=) that takes the border off the copies"
+            elif begin > 0:
+                yield f"offset: {where}, and a copy would skip {begin} cells of its own part"
+
+    def _dimensions_moved_by(self, axis: str) -> Iterator[tuple[str, int, int, tuple[IndexNumbers, ...]]]:
+        trace = self.pattern.trace
+        tensors = [(tensor.name, shape) for tensor, shape in zip(trace.tensors, self.input_shapes, strict=True)]
+        tensors += [(f"output {o}", shape) for o, shape in enumerate(self.output_shapes)]
+        names = ((name, d, extent) for name, shape in tensors for d, extent in enumerate(shape))
+        for (name, d, extent), indices in zip(names, self.numbers.dimensions, strict=True):
+            if any(axis == moved for index in indices for moved, _ in index.terms):
+                yield name, d, extent, indices
+
+    def _local_copy(self, axis: str, part: int, is_bound: bool) -> Iterator[str]:
+        """What would be different in a copy that has `part` of the extent of `axis`."""
+        extents = {**self.extents, axis: part}
+        sizes = [
+            _size(indices, extents) if any(axis == name for i in indices for name, _ in i.terms) else size
+            for indices, size in zip(self.numbers.dimensions, self.sizes, strict=True)
+        ]
+        try:
+            local = self.evaluator.evaluate(sizes, {axis: part} if is_bound else None)
+        except DescriptionError:
+            yield f"a part of {axis} would have extents that are no integers"
+            return
+        for name, value in local.definitions:
+            if value != extents[name] and not (is_bound and name == axis):
+                yield (
+                    f"a copy would take {name} to have {value} instead of {extents[name]} values when {axis} is split: "
+                    f"no tensor's dimension follows it"
+                )
+        if axis not in self.pattern.trace.description.pads:
+            yield from self._compare_indices(axis, extents, local)
+
+    def _compare_indices(self, axis: str, extents: dict[str, int], local: Numbers) -> Iterator[str]:
+        for whole, part in zip(self.numbers.dimensions, local.dimensions, strict=True):
+            for before, after in zip(whole, part, strict=True):
+                for (name, stride), (_, local_stride) in zip(before.terms, after.terms, strict=True):
+                    if stride != local_stride and extents[name] > 1:
+                        yield (
+                            f"the stride of {name} is {stride}, but {local_stride} in a part of {axis}; where {axis} is not the "
+                            f"outermost variable of a merged dimension its parts are no boxes, else write strides with merge()"
+                        )
+                moved = _span(after, extents)[0] - _span(before, self.extents)[0]
+                if moved or after.upper - after.lower != before.upper - before.lower:
+                    yield f"a part of {axis} would be read at other places than the same cells of the whole"
+
+    def _rows(self, axes: tuple[str, ...]) -> Iterator[Row]:
+        numbering = {axis: number for number, axis in enumerate(axes)}
+        dimensions = zip(self.evaluator.dimensions, self.numbers.dimensions, self.sizes, strict=True)
+        for dimension, indices, size in dimensions:
+            terms = () if dimension.is_whole else tuple((numbering[n], c) for n, c in indices[0].terms if n in numbering and c)
+            if not terms:
+                yield Row((), 0, size)
+                continue
+            rest = [_span(index, self.extents, numbering) for index in indices]
+            yield Row(terms, min(low for low, _ in rest), max(high for _, high in rest) + 1)
+
+    def _inputs(self, axes: tuple[str, ...], rows: Iterator[Row]) -> tuple[InputAccess, ...]:
+        inputs = []
+        fill = self.pattern.trace.description.fill
+        for tensor, pattern in zip(self.pattern.trace.tensors, self.pattern.inputs, strict=True):
+            own = tuple(next(rows) for _ in pattern.dimensions)
+            addends = self.pattern.addends.get(tensor.position, set())
+            addend_axes = tuple(n for n, axis in enumerate(axes) if axis in addends)
+            inputs.append(InputAccess(own, addend_axes, fill.get(tensor.name, 0.0), pattern.is_read))
+        return tuple(inputs)
+
+    def _outputs(self, axes: tuple[str, ...], rows: Iterator[Row]) -> tuple[OutputAccess, ...]:
+        outputs = []
+        position = len(self.numbers.dimensions) - sum(len(output.dimensions) for output in self.pattern.outputs)
+        for pattern in self.pattern.outputs:
+            numbers = self.numbers.dimensions[position : position + len(pattern.dimensions)]
+            position += len(pattern.dimensions)
+            combine = tuple(self._combine(axis, pattern, numbers) for axis in axes)
+            outputs.append(OutputAccess(tuple(next(rows) for _ in pattern.dimensions), combine, pattern.is_written))
+        return tuple(outputs)
+
+    def _combine(self, axis: str, pattern: OutputPattern, numbers: Sequence[tuple[IndexNumbers, ...]]) -> Combine:
+        if axis in pattern.summed:
+            return Combine.REDUCE
+        if axis not in pattern.moving:
+            return Combine.REPLICATE
+        for index in (index for indices in numbers for index in indices):
+            coefficient = abs(dict(index.terms).get(axis, 0))
+            if coefficient:
+                low, high = _span(index, self.extents, {axis: 0})
+                return Combine.CONCAT if coefficient > high - low else Combine.OVERLAP_ADD
+        return Combine.REPLICATE
+
+    def _is_elementwise(self, axes: tuple[str, ...]) -> bool:
+        shapes = set(self.input_shapes) | set(self.output_shapes)
+        strategies = [axis for axis in self.pattern.variables if self.extents[axis] > 1]
+        return self.pattern.is_elementwise and len(shapes) == 1 and strategies == list(axes)
+
+
+def _span(index: IndexNumbers, extents: dict[str, int] | object, left_out: object = ()) -> tuple[int, int]:
+    """The first and last value of an index, both inclusive, while the variables run over their extents but `left_out` are zero."""
+    low, high = index.lower, index.upper
+    for name, coefficient in index.terms:
+        if name not in left_out:  # type: ignore[operator]
+            reach = coefficient * (extents[name] - 1)  # type: ignore[index]
+            low, high = (low + reach, high) if reach < 0 else (low, high + reach)
+    return low, high
+
+
+def _size(indices: Sequence[IndexNumbers], extents: dict[str, int]) -> int:
+    """How many cells a dimension's accesses reach over, all together."""
+    spans = [_span(index, extents) for index in indices]
+    return max(high for _, high in spans) - min(low for low, _ in spans) + 1

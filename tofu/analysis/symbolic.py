@@ -1,0 +1,208 @@
+"""The symbolic half of the analysis, done once per signature: where each tensor is indexed, by what, and what rules axes out.
+
+An index variable is ruled out here for what the description says, whatever the extents are: its position is used as a number, it
+indexes into an opaque result, the sum over it is not linear, or a tensor's dimension is indexed by it in two ways. Rules that
+need numbers are in `strategies`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tofu.analysis.interval import AffineIndex, split_affine
+from tofu.analysis.linearity import Linear, Mentions, Nonlinear, classify_sum, find_factors
+from tofu.tdl.expression import Element, ExtentSymbol, Index, OpaqueElement, Position, Slice, Unread, Value, WholeDimension
+from tofu.tdl.forms import Output
+from tofu.tdl.tracing import Trace
+from tofu.tdl.walk import accesses, walk
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """How one dimension of a tensor is indexed, by all accesses together. `is_whole`: one of them takes the whole dimension."""
+
+    indices: tuple[AffineIndex, ...]
+    is_whole: bool
+
+
+@dataclass(frozen=True)
+class InputPattern:
+    """How an input is indexed; `is_read` is False where it is only taken for its shape."""
+
+    dimensions: tuple[Dimension, ...]
+    is_read: bool
+
+
+@dataclass(frozen=True)
+class OutputPattern:
+    """How an output is indexed. `summed` are the axes whose parts have to be added, `moving` those in its coordinates."""
+
+    dimensions: tuple[Dimension, ...]
+    summed: frozenset[str]
+    moving: frozenset[str]
+    is_scatter: bool
+    is_written: bool
+
+
+@dataclass
+class Pattern:
+    """What is known of a signature without numbers.
+
+    `rejected` maps index variables that cannot be strategies to the reason; `addends` maps an input's position to the axes under
+    whose split it must be zero on all parts but one; `value_extents` are the extents that take part in values.
+    """
+
+    trace: Trace
+    inputs: tuple[InputPattern, ...]
+    outputs: tuple[OutputPattern, ...]
+    rejected: dict[str, str]
+    addends: dict[int, set[str]]
+    value_extents: frozenset[ExtentSymbol]
+    is_elementwise: bool
+    mentions: Mentions = field(default_factory=Mentions, repr=False)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """All index variables, in order of appearance."""
+        return tuple(self.trace.definitions)
+
+
+def analyse_symbolically(trace: Trace) -> Pattern:
+    """Everything about a traced description that holds whatever the extents are."""
+    mentions = Mentions()
+    rejected: dict[str, str] = {}
+    addends: dict[int, set[str]] = {}
+    inputs = tuple(_input_pattern(trace, position) for position in range(len(trace.tensors)))
+    outputs = tuple(_output_pattern(trace, o, mentions, rejected, addends) for o in range(len(trace.outputs)))
+    for reason in (*_absolute_positions(trace), *_opaque_results(trace), *_inconsistent(trace, inputs)):
+        rejected.setdefault(*reason)
+    pattern = Pattern(trace, inputs, outputs, rejected, addends, _value_extents(trace), _is_elementwise(trace), mentions)
+    for axes in addends.values():
+        axes -= set(rejected)
+    return pattern
+
+
+def _input_pattern(trace: Trace, position: int) -> InputPattern:
+    found: list[Element | Slice] = []
+    unread: set[int] = set()
+    for value in _values(trace):
+        found += [access for access in accesses(value) if access.tensor.position == position]
+        unread |= {id(node.element) for node in walk(value) if isinstance(node, Unread)}
+    dimensions = tuple(
+        _join([access.indices[d] for access in found]) for d in range(trace.tensors[position].ndim)
+    )
+    return InputPattern(dimensions, any(id(access) not in unread for access in found))
+
+
+def _join(indices: list[Index | WholeDimension | None]) -> Dimension:
+    distinct: dict[str, AffineIndex] = {}
+    for index in indices:
+        if isinstance(index, Index):
+            distinct.setdefault(str(index), split_affine(index))
+    return Dimension(tuple(distinct.values()), not all(isinstance(index, Index) for index in indices) or not indices)
+
+
+def _output_pattern(
+    trace: Trace, number: int, mentions: Mentions, rejected: dict[str, str], addends: dict[int, set[str]]
+) -> OutputPattern:
+    output = trace.outputs[number]
+    dimensions = tuple(_join([coordinate]) for coordinate in output.coordinates)
+    moving = [name for dimension in dimensions for index in dimension.indices for name in index.terms]
+    for name in {name for name in moving if moving.count(name) > 1}:
+        rejected.setdefault(name, f"{name} moves two dimensions of an output at once, so that its parts are no boxes")
+    summed = set(output.variables) - set(moving)
+    if output.value is not None:
+        for axis in sorted(mentions.of(output.value) - set(output.variables)):
+            kind = classify_sum(output.value, axis, mentions)
+            if isinstance(kind, Nonlinear):
+                rejected.setdefault(axis, kind.reason)
+            else:
+                summed.add(axis)
+                _find_addends(trace, output, axis, kind, rejected, addends)
+    return OutputPattern(dimensions, frozenset(summed), frozenset(moving), output.groups is None, output.value is not None)
+
+
+def _find_addends(
+    trace: Trace, output: Output, axis: str, kind: Linear, rejected: dict[str, str], addends: dict[int, set[str]]
+) -> None:
+    """For each term beside a sum over `axis`, the input that is a factor of it and used nowhere else."""
+    inside: dict[int, int] = {}
+    for addend in kind.addends:
+        for access in accesses(addend):
+            inside[access.tensor.position] = inside.get(access.tensor.position, 0) + 1
+    total: dict[int, int] = {}
+    for value in _values(trace):
+        for access in accesses(value):
+            total[access.tensor.position] = total.get(access.tensor.position, 0) + 1
+    for addend in kind.addends:
+        alone = [position for position in sorted(find_factors(addend)) if inside[position] == total[position]]
+        if not alone:
+            rejected.setdefault(axis, f"a term beside the sum over {axis} would be added once per part")
+        else:
+            addends.setdefault(alone[0], set()).add(axis)
+
+
+def _absolute_positions(trace: Trace) -> Iterator[tuple[str, str]]:
+    for value in _values(trace):
+        for node in walk(value):
+            if isinstance(node, Position):
+                for name in sorted(node.index.variables):
+                    yield name, f"the position {node.index} is used as a number, and a part would count {name} from zero"
+
+
+def _opaque_results(trace: Trace) -> Iterator[tuple[str, str]]:
+    for value in _values(trace):
+        for node in walk(value):
+            if isinstance(node, OpaqueElement):
+                for index in node.indices:
+                    for name in sorted(index.variables):
+                        yield name, f"{name} indexes into the result of an opaque function"
+
+
+def _inconsistent(trace: Trace, inputs: tuple[InputPattern, ...]) -> Iterator[tuple[str, str]]:
+    """Axes by which the accesses of one dimension would have to move by different amounts."""
+    for tensor, pattern in zip(trace.tensors, inputs, strict=True):
+        for d, dimension in enumerate(pattern.dimensions):
+            names = dict.fromkeys(name for index in dimension.indices for name in index.terms)
+            for name in names:
+                coefficients = {index.terms.get(name, 0) for index in dimension.indices}
+                if dimension.is_whole or len(coefficients) > 1:
+                    yield name, (
+                        f"dimension {d} of {tensor.name} is read at {name} and elsewhere, so a part of {name} needs more than its own cells"
+                    )
+
+
+def _value_extents(trace: Trace) -> frozenset[ExtentSymbol]:
+    return frozenset(
+        symbol
+        for value in _values(trace)
+        for node in walk(value)
+        if isinstance(node, Position)
+        for symbol in node.index.expression.free_symbols
+        if isinstance(symbol, ExtentSymbol)
+    )
+
+
+def _is_elementwise(trace: Trace) -> bool:
+    first = trace.outputs[0].variables if trace.outputs else ()
+    if any(o.groups is None or o.variables != first or max(map(len, o.groups), default=1) > 1 for o in trace.outputs):
+        return False
+    if tuple(trace.definitions) != first:
+        return False
+    return all(
+        len(access.indices) == len(first)
+        and all(isinstance(i, Index) and str(i) == name for i, name in zip(access.indices, first, strict=True))
+        for value in _values(trace)
+        for access in accesses(value)
+    )
+
+
+def _values(trace: Trace) -> Iterator[Value]:
+    """All values of the trace, those in data-dependent coordinates of a scatter too."""
+    for output in trace.outputs:
+        if output.value is not None:
+            yield output.value
+        for coordinate in output.coordinates:
+            if isinstance(coordinate, WholeDimension) and coordinate.position is not None:
+                yield coordinate.position
