@@ -19,17 +19,22 @@
 namespace tofu {
 
 /*! \brief One row of choices per operator or tensor: int32 [count, steps]. */
-using ChoiceArray = pybind11::array_t<int32_t, pybind11::array::c_style | pybind11::array::forcecast>;
+using ChoiceArray =
+    pybind11::array_t<int32_t, pybind11::array::c_style | pybind11::array::forcecast>;
 
 inline std::vector<std::vector<int>> ToChoices(const ChoiceArray& array, const char* name) {
-  if (array.ndim() != 2) throw std::invalid_argument(std::string(name) + " must be an array of two dimensions, [count, steps]");
+  if (array.ndim() != 2)
+    throw std::invalid_argument(std::string(name) +
+                                " must be an array of two dimensions, [count, steps]");
   std::vector<std::vector<int>> choices(array.shape(0));
-  for (pybind11::ssize_t i = 0; i < array.shape(0); ++i) choices[i].assign(array.data(i, 0), array.data(i, 0) + array.shape(1));
+  for (pybind11::ssize_t i = 0; i < array.shape(0); ++i)
+    choices[i].assign(array.data(i, 0), array.data(i, 0) + array.shape(1));
   return choices;
 }
 
 inline ChoiceArray FromChoices(const std::vector<std::vector<int>>& choices, int steps) {
-  ChoiceArray array({static_cast<pybind11::ssize_t>(choices.size()), static_cast<pybind11::ssize_t>(steps)});
+  ChoiceArray array(
+      {static_cast<pybind11::ssize_t>(choices.size()), static_cast<pybind11::ssize_t>(steps)});
   int32_t* out = array.mutable_data();
   for (const std::vector<int>& choice : choices) out = std::copy(choice.begin(), choice.end(), out);
   return array;
@@ -51,8 +56,10 @@ inline pybind11::array_t<int64_t> FromBoxes(const Boxes& boxes) {
 /*! \brief A one-dimensional array that owns the vector's memory. */
 inline pybind11::array_t<int64_t> FromVector(std::vector<int64_t> values) {
   auto* owned = new std::vector<int64_t>(std::move(values));
-  pybind11::capsule owner(owned, [](void* data) { delete static_cast<std::vector<int64_t>*>(data); });
-  return pybind11::array_t<int64_t>({static_cast<pybind11::ssize_t>(owned->size())}, owned->data(), owner);
+  pybind11::capsule owner(owned,
+                          [](void* data) { delete static_cast<std::vector<int64_t>*>(data); });
+  return pybind11::array_t<int64_t>({static_cast<pybind11::ssize_t>(owned->size())}, owned->data(),
+                                    owner);
 }
 
 }  // namespace tofu

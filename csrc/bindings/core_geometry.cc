@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "core/geometry.h"
 #include "bindings/core_bindings.h"
 #include "bindings/core_conversions.h"
+#include "core/geometry.h"
 
 namespace py = pybind11;
 
@@ -26,37 +26,43 @@ bool IsOperatorKind(const std::string& kind) {
   return kind == "operator";
 }
 
-std::vector<int> FeasibleChoices(const Graph& graph, const std::vector<int64_t>& factors, const std::string& kind, int id,
-                                 const std::vector<int>& prefix) {
+std::vector<int> FeasibleChoices(const Graph& graph, const std::vector<int64_t>& factors,
+                                 const std::string& kind, int id, const std::vector<int>& prefix) {
   const WorkerGrid grid(factors);
   const bool is_operator = IsOperatorKind(kind);
   if (prefix.size() >= factors.size()) {
-    throw std::invalid_argument("a prefix of " + std::to_string(prefix.size()) + " choices leaves no step of " +
-                                std::to_string(factors.size()));
+    throw std::invalid_argument("a prefix of " + std::to_string(prefix.size()) +
+                                " choices leaves no step of " + std::to_string(factors.size()));
   }
-  CheckChoice(kind + " " + std::to_string(id), is_operator ? graph.op(id).axis_extents : graph.tensor(id).shape, grid, prefix);
-  return is_operator ? FeasibleOperatorChoices(graph, grid, id, prefix) : TensorChoices(graph, grid, id, prefix);
+  CheckChoice(kind + " " + std::to_string(id),
+              is_operator ? graph.op(id).axis_extents : graph.tensor(id).shape, grid, prefix);
+  return is_operator ? FeasibleOperatorChoices(graph, grid, id, prefix)
+                     : TensorChoices(graph, grid, id, prefix);
 }
 
-py::array_t<int64_t> WorkerBoxes(const Graph& graph, const std::vector<int64_t>& factors, const std::string& kind, int id,
-                                 const std::vector<int>& choice) {
+py::array_t<int64_t> WorkerBoxes(const Graph& graph, const std::vector<int64_t>& factors,
+                                 const std::string& kind, int id, const std::vector<int>& choice) {
   const WorkerGrid grid(factors);
-  const std::vector<int64_t>& extents = IsOperatorKind(kind) ? graph.op(id).axis_extents : graph.tensor(id).shape;
+  const std::vector<int64_t>& extents =
+      IsOperatorKind(kind) ? graph.op(id).axis_extents : graph.tensor(id).shape;
   CheckChoice(kind + " " + std::to_string(id), extents, grid, choice);
   return FromBoxes(SplitBoxes(extents, grid, choice));
 }
 
-py::array_t<int64_t> Shards(const Graph& graph, const std::vector<int64_t>& factors, int tensor, const std::vector<int>& layout) {
+py::array_t<int64_t> Shards(const Graph& graph, const std::vector<int64_t>& factors, int tensor,
+                            const std::vector<int>& layout) {
   return WorkerBoxes(graph, factors, "tensor", tensor, layout);
 }
 
 }  // namespace
 
 void RegisterGeometry(py::module_* module) {
-  module->def("feasible_choices", &FeasibleChoices, py::arg("graph"), py::arg("factors"), py::arg("kind"), py::arg("id"),
-              py::arg("prefix"));
-  module->def("worker_boxes", &WorkerBoxes, py::arg("graph"), py::arg("factors"), py::arg("kind"), py::arg("id"), py::arg("choice"));
-  module->def("shards", &Shards, py::arg("graph"), py::arg("factors"), py::arg("tensor"), py::arg("layout"));
+  module->def("feasible_choices", &FeasibleChoices, py::arg("graph"), py::arg("factors"),
+              py::arg("kind"), py::arg("id"), py::arg("prefix"));
+  module->def("worker_boxes", &WorkerBoxes, py::arg("graph"), py::arg("factors"), py::arg("kind"),
+              py::arg("id"), py::arg("choice"));
+  module->def("shards", &Shards, py::arg("graph"), py::arg("factors"), py::arg("tensor"),
+              py::arg("layout"));
 }
 
 }  // namespace tofu

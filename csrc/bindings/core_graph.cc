@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "bindings/core_bindings.h"
 #include "core/coarsen.h"
 #include "core/graph.h"
-#include "bindings/core_bindings.h"
 
 namespace py = pybind11;
 
@@ -37,11 +37,12 @@ std::vector<Row> ToRows(const std::vector<RowTuple>& tuples) {
   return rows;
 }
 
-/*! \brief (tensor, rows, addend_axes, fill) or, for tensors written in place, (..., fill, is_held). */
+/*! \brief (tensor, rows, addend_axes, fill) or, for tensors written in place, (..., fill, is_held).
+ */
 Input ToInput(const py::sequence& fields) {
   if (fields.size() != 4 && fields.size() != 5) {
-    throw std::invalid_argument("an input is (tensor, rows, addend_axes, fill[, is_held]), not " + std::to_string(fields.size()) +
-                                " values");
+    throw std::invalid_argument("an input is (tensor, rows, addend_axes, fill[, is_held]), not " +
+                                std::to_string(fields.size()) + " values");
   }
   Input input;
   input.tensor = fields[0].cast<int>();
@@ -58,17 +59,18 @@ Output ToOutput(const OutputTuple& tuple) {
   output.rows = ToRows(std::get<1>(tuple));
   for (int combine : std::get<2>(tuple)) {
     if (combine < 0 || combine > 3) {
-      throw std::invalid_argument("combine " + std::to_string(combine) +
-                                  " is none of CONCAT = 0, REDUCE = 1, REPLICATE = 2, OVERLAP_ADD = 3");
+      throw std::invalid_argument(
+          "combine " + std::to_string(combine) +
+          " is none of CONCAT = 0, REDUCE = 1, REPLICATE = 2, OVERLAP_ADD = 3");
     }
     output.combine.push_back(static_cast<Combine>(combine));
   }
   return output;
 }
 
-int AddOperator(Graph* graph, std::vector<int64_t> axis_extents, const std::vector<py::sequence>& inputs,
-                const std::vector<OutputTuple>& outputs, int phase, int64_t group, uint64_t label, int follows_tensor,
-                int same_choice_as) {
+int AddOperator(Graph* graph, std::vector<int64_t> axis_extents,
+                const std::vector<py::sequence>& inputs, const std::vector<OutputTuple>& outputs,
+                int phase, int64_t group, uint64_t label, int follows_tensor, int same_choice_as) {
   Operator op;
   op.axis_extents = std::move(axis_extents);
   for (const py::sequence& input : inputs) op.inputs.push_back(ToInput(input));
@@ -90,9 +92,11 @@ void RegisterGraph(py::module_* module) {
   module->attr("OVERLAP_ADD") = static_cast<int>(Combine::kOverlapAdd);
   py::class_<Graph>(*module, "Graph")
       .def(py::init<>())
-      .def("add_tensor", &Graph::AddTensor, py::arg("shape"), py::arg("element_bytes"), py::arg("replicable"), py::arg("label"))
-      .def("add_operator", &AddOperator, py::arg("axis_extents"), py::arg("inputs"), py::arg("outputs"), py::arg("phase"),
-           py::arg("group"), py::arg("label"), py::arg("follows_tensor") = -1, py::arg("same_choice_as") = -1)
+      .def("add_tensor", &Graph::AddTensor, py::arg("shape"), py::arg("element_bytes"),
+           py::arg("replicable"), py::arg("label"))
+      .def("add_operator", &AddOperator, py::arg("axis_extents"), py::arg("inputs"),
+           py::arg("outputs"), py::arg("phase"), py::arg("group"), py::arg("label"),
+           py::arg("follows_tensor") = -1, py::arg("same_choice_as") = -1)
       .def("tie_tensors", &Graph::TieTensors, py::arg("a"), py::arg("b"))
       .def("mark_output", &Graph::MarkOutput, py::arg("tensor"))
       .def_property_readonly("num_tensors", &Graph::num_tensors)
@@ -100,7 +104,8 @@ void RegisterGraph(py::module_* module) {
       .def("tensor_class", &Graph::TensorClass, py::arg("tensor"))
       .def("choice_root", &Graph::ChoiceRoot, py::arg("operator"))
       .def("__repr__", [](const Graph& graph) {
-        return "<Graph of " + std::to_string(graph.num_operators()) + " operators and " + std::to_string(graph.num_tensors()) + " tensors>";
+        return "<Graph of " + std::to_string(graph.num_operators()) + " operators and " +
+               std::to_string(graph.num_tensors()) + " tensors>";
       });
   module->def("coarsen", &Coarsen, py::arg("graph"), py::arg("elementwise"));
 }

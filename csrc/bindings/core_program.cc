@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/emit.h"
-#include "core/program.h"
 #include "bindings/core_bindings.h"
 #include "bindings/core_conversions.h"
+#include "core/emit.h"
+#include "core/program.h"
 
 namespace py = pybind11;
 
@@ -22,8 +22,10 @@ namespace {
 
 using RequestTuple = std::pair<int, std::optional<std::vector<int>>>;
 
-py::array_t<int64_t> Emit(const Graph& graph, std::vector<int64_t> factors, const ChoiceArray& operators, const ChoiceArray& tensors,
-                          const std::vector<int>& phases, const std::vector<RequestTuple>& outputs) {
+py::array_t<int64_t> Emit(const Graph& graph, std::vector<int64_t> factors,
+                          const ChoiceArray& operators, const ChoiceArray& tensors,
+                          const std::vector<int>& phases,
+                          const std::vector<RequestTuple>& outputs) {
   const WorkerGrid grid(std::move(factors));
   const Assignment assignment{ToChoices(operators, "operators"), ToChoices(tensors, "tensors")};
   std::vector<OutputRequest> requests;
@@ -38,16 +40,18 @@ py::array_t<int64_t> Emit(const Graph& graph, std::vector<int64_t> factors, cons
   return FromVector(std::move(encoded));
 }
 
-py::array_t<int64_t> Traffic(const Graph& graph, const py::array_t<int64_t, py::array::c_style>& program) {
+py::array_t<int64_t> Traffic(const Graph& graph,
+                             const py::array_t<int64_t, py::array::c_style>& program) {
   const Program decoded = DecodeProgram(program.data(), static_cast<size_t>(program.size()));
-  return FromVector(CountTraffic(graph, decoded)).reshape({decoded.num_workers, decoded.num_workers});
+  return FromVector(CountTraffic(graph, decoded))
+      .reshape({decoded.num_workers, decoded.num_workers});
 }
 
 }  // namespace
 
 void RegisterProgram(py::module_* module) {
-  module->def("emit", &Emit, py::arg("graph"), py::arg("factors"), py::arg("operators"), py::arg("tensors"), py::arg("phases"),
-              py::arg("outputs"));
+  module->def("emit", &Emit, py::arg("graph"), py::arg("factors"), py::arg("operators"),
+              py::arg("tensors"), py::arg("phases"), py::arg("outputs"));
   module->def("count_traffic", &Traffic, py::arg("graph"), py::arg("program"));
 }
 

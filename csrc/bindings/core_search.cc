@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/cost.h"
-#include "core/recursive.h"
 #include "bindings/core_bindings.h"
 #include "bindings/core_conversions.h"
+#include "core/cost.h"
+#include "core/recursive.h"
 
 namespace py = pybind11;
 
@@ -32,7 +32,8 @@ struct PySearchResult {
   SearchResult result;
 };
 
-PySearchResult Search(const Graph& graph, std::vector<int64_t> factors, FixedChoices fixed_operators, FixedChoices fixed_tensors,
+PySearchResult Search(const Graph& graph, std::vector<int64_t> factors,
+                      FixedChoices fixed_operators, FixedChoices fixed_tensors,
                       std::optional<py::function> progress) {
   const WorkerGrid grid(std::move(factors));
   const Hints hints{std::move(fixed_operators), std::move(fixed_tensors)};
@@ -56,7 +57,8 @@ PySearchResult Search(const Graph& graph, std::vector<int64_t> factors, FixedCho
   return python_result;
 }
 
-PlanCost Evaluate(const Graph& graph, std::vector<int64_t> factors, const ChoiceArray& operators, const ChoiceArray& tensors) {
+PlanCost Evaluate(const Graph& graph, std::vector<int64_t> factors, const ChoiceArray& operators,
+                  const ChoiceArray& tensors) {
   const WorkerGrid grid(std::move(factors));
   const Assignment assignment{ToChoices(operators, "operators"), ToChoices(tensors, "tensors")};
   py::gil_scoped_release release;
@@ -77,18 +79,25 @@ void RegisterSearch(py::module_* module) {
   py::class_<PySearchResult>(*module, "SearchResult")
       .def_readonly("operators", &PySearchResult::operators)
       .def_readonly("tensors", &PySearchResult::tensors)
-      .def_property_readonly("step_bytes", [](const PySearchResult& self) { return self.result.step_bytes; })
-      .def_property_readonly("num_variables", [](const PySearchResult& self) { return self.result.num_variables; })
-      .def_property_readonly("num_incidences", [](const PySearchResult& self) { return self.result.num_incidences; })
-      .def_property_readonly("num_tables", [](const PySearchResult& self) { return self.result.num_tables; })
-      .def_property_readonly("largest_table", [](const PySearchResult& self) { return self.result.largest_table; });
+      .def_property_readonly("step_bytes",
+                             [](const PySearchResult& self) { return self.result.step_bytes; })
+      .def_property_readonly("num_variables",
+                             [](const PySearchResult& self) { return self.result.num_variables; })
+      .def_property_readonly("num_incidences",
+                             [](const PySearchResult& self) { return self.result.num_incidences; })
+      .def_property_readonly("num_tables",
+                             [](const PySearchResult& self) { return self.result.num_tables; })
+      .def_property_readonly("largest_table",
+                             [](const PySearchResult& self) { return self.result.largest_table; });
   py::class_<PlanCost>(*module, "Cost")
       .def_readonly("total_bytes", &PlanCost::total_bytes)
       .def_readonly("step_bytes", &PlanCost::step_bytes)
       .def_property_readonly("items", &ItemTuples);
-  module->def("search_recursive", &Search, py::arg("graph"), py::arg("factors"), py::arg("fixed_operators") = FixedChoices(),
+  module->def("search_recursive", &Search, py::arg("graph"), py::arg("factors"),
+              py::arg("fixed_operators") = FixedChoices(),
               py::arg("fixed_tensors") = FixedChoices(), py::arg("progress") = py::none());
-  module->def("evaluate", &Evaluate, py::arg("graph"), py::arg("factors"), py::arg("operators"), py::arg("tensors"));
+  module->def("evaluate", &Evaluate, py::arg("graph"), py::arg("factors"), py::arg("operators"),
+              py::arg("tensors"));
 }
 
 }  // namespace tofu

@@ -15,9 +15,11 @@ uint64_t HashRows(uint64_t seed, const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     seed = HashCombine(seed, row.terms.size());
     for (const Term& term : row.terms) {
-      seed = HashCombine(HashCombine(seed, static_cast<uint64_t>(term.axis)), static_cast<uint64_t>(term.coefficient));
+      seed = HashCombine(HashCombine(seed, static_cast<uint64_t>(term.axis)),
+                         static_cast<uint64_t>(term.coefficient));
     }
-    seed = HashCombine(HashCombine(seed, static_cast<uint64_t>(row.lower)), static_cast<uint64_t>(row.upper));
+    seed = HashCombine(HashCombine(seed, static_cast<uint64_t>(row.lower)),
+                       static_cast<uint64_t>(row.upper));
   }
   return seed;
 }
@@ -40,8 +42,10 @@ uint64_t HashInput(uint64_t seed, const Input& input, uint64_t tensor_hash) {
 class LabelPasses {
  public:
   explicit LabelPasses(const Graph& graph) : graph_(graph) {
-    for (int id = 0; id < graph.num_operators(); ++id) labels_.operators.push_back(LocalOperator(graph.op(id)));
-    for (int id = 0; id < graph.num_tensors(); ++id) labels_.tensors.push_back(LocalTensor(graph.tensor(id)));
+    for (int id = 0; id < graph.num_operators(); ++id)
+      labels_.operators.push_back(LocalOperator(graph.op(id)));
+    for (int id = 0; id < graph.num_tensors(); ++id)
+      labels_.tensors.push_back(LocalTensor(graph.tensor(id)));
   }
 
   void Forward() {
@@ -49,13 +53,15 @@ class LabelPasses {
     for (int id = 0; id < graph_.num_operators(); ++id) {
       const Operator& op = graph_.op(id);
       uint64_t hash = labels_.operators[id];
-      for (const Input& input : op.inputs) hash = HashInput(hash, input, next.tensors[input.tensor]);
+      for (const Input& input : op.inputs)
+        hash = HashInput(hash, input, next.tensors[input.tensor]);
       if (op.follows_tensor >= 0) hash = HashCombine(hash, next.tensors[op.follows_tensor]);
       next.operators[id] = hash;
       for (size_t i = 0; i < op.outputs.size(); ++i) {
         uint64_t& tensor = next.tensors[op.outputs[i].tensor];
         tensor = HashRows(HashCombine(HashCombine(tensor, hash), i), op.outputs[i].rows);
-        for (Combine combine : op.outputs[i].combine) tensor = HashCombine(tensor, static_cast<uint64_t>(combine));
+        for (Combine combine : op.outputs[i].combine)
+          tensor = HashCombine(tensor, static_cast<uint64_t>(combine));
       }
     }
     labels_ = std::move(next);
@@ -69,7 +75,8 @@ class LabelPasses {
       for (const Output& output : op.outputs) hash = HashCombine(hash, next.tensors[output.tensor]);
       next.operators[id] = hash;
       // Consumers come in no particular order: their contributions are added up.
-      for (size_t i = 0; i < op.inputs.size(); ++i) next.tensors[op.inputs[i].tensor] += HashCombine(HashCombine(hash, i), 1);
+      for (size_t i = 0; i < op.inputs.size(); ++i)
+        next.tensors[op.inputs[i].tensor] += HashCombine(HashCombine(hash, i), 1);
       if (op.follows_tensor >= 0) next.tensors[op.follows_tensor] += HashCombine(hash, 2);
     }
     labels_ = std::move(next);
@@ -79,12 +86,15 @@ class LabelPasses {
 
  private:
   static uint64_t LocalOperator(const Operator& op) {
-    return HashCombine(HashCombine(HashExtents(1, op.axis_extents), op.label), static_cast<uint64_t>(op.phase));
+    return HashCombine(HashCombine(HashExtents(1, op.axis_extents), op.label),
+                       static_cast<uint64_t>(op.phase));
   }
   static uint64_t LocalTensor(const Tensor& tensor) {
     uint64_t hash = HashCombine(HashExtents(2, tensor.shape), tensor.label);
-    hash = HashCombine(HashCombine(hash, static_cast<uint64_t>(tensor.element_bytes)), tensor.is_replicable);
-    for (int position : tensor.output_positions) hash = HashCombine(hash, static_cast<uint64_t>(position));
+    hash = HashCombine(HashCombine(hash, static_cast<uint64_t>(tensor.element_bytes)),
+                       tensor.is_replicable);
+    for (int position : tensor.output_positions)
+      hash = HashCombine(hash, static_cast<uint64_t>(position));
     return hash;
   }
 

@@ -1,10 +1,13 @@
 /*!
  * \file canonical.h
- * \brief Structural labels of operators and tensors: the same whatever the ids, the names and the order of the nodes.
+ * \brief Structural labels of operators and tensors: the same whatever the ids, the names and the
+ * order of the nodes.
  *
- * Plans of equal cost are told apart by hashes of these labels, so that one graph has one plan. A label mixes a hash over the
- * ancestors (forward) with one over the consumers (backward); both passes run twice, the second time over the first labels, so that
- * siblings of ancestors count as well. Nodes that still agree can be exchanged without changing the graph, short of rare collisions.
+ * Plans of equal cost are told apart by hashes of these labels, so that one graph has one plan. A
+ * label mixes a hash over the ancestors (forward) with one over the consumers (backward); both
+ * passes run twice, the second time over the first labels, so that siblings of ancestors count as
+ * well. Nodes that still agree can be exchanged without changing the graph, short of rare
+ * collisions.
  */
 #ifndef TOFU_CORE_CANONICAL_H_
 #define TOFU_CORE_CANONICAL_H_

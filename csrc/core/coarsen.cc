@@ -13,13 +13,15 @@ namespace {
 std::vector<int> DistinctInputs(const Operator& op) {
   std::vector<int> tensors;
   for (const Input& input : op.inputs) {
-    if (std::find(tensors.begin(), tensors.end(), input.tensor) == tensors.end()) tensors.push_back(input.tensor);
+    if (std::find(tensors.begin(), tensors.end(), input.tensor) == tensors.end())
+      tensors.push_back(input.tensor);
   }
   return tensors;
 }
 
 bool CanTie(const Graph& graph, int a, int b) {
-  return !graph.tensor(a).is_replicable && !graph.tensor(b).is_replicable && graph.tensor(a).shape == graph.tensor(b).shape &&
+  return !graph.tensor(a).is_replicable && !graph.tensor(b).is_replicable &&
+         graph.tensor(a).shape == graph.tensor(b).shape &&
          graph.TensorClass(a) != graph.TensorClass(b);
 }
 
@@ -55,7 +57,8 @@ int Coarsen(Graph* graph, const std::vector<int>& elementwise_operators) {
     const Operator& op = graph->op(id);
     const std::vector<int> inputs = DistinctInputs(op);
     if (inputs.size() == 1 && op.outputs.size() == 1) {
-      if (IsSingleUse(graph->tensor(inputs[0]))) ties += TieIfPossible(graph, inputs[0], op.outputs[0].tensor);
+      if (IsSingleUse(graph->tensor(inputs[0])))
+        ties += TieIfPossible(graph, inputs[0], op.outputs[0].tensor);
     } else {
       ties += TieInputs(graph, inputs);
     }

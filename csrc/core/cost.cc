@@ -16,11 +16,14 @@ namespace {
 bool IsEqualRow(const Row& a, const Row& b) {
   return a.lower == b.lower && a.upper == b.upper && a.terms.size() == b.terms.size() &&
          std::equal(a.terms.begin(), a.terms.end(), b.terms.begin(),
-                    [](const Term& s, const Term& t) { return s.axis == t.axis && s.coefficient == t.coefficient; });
+                    [](const Term& s, const Term& t) {
+                      return s.axis == t.axis && s.coefficient == t.coefficient;
+                    });
 }
 
 bool IsEqualAccess(const Input& a, const Input& b) {
-  return a.fill == b.fill && a.is_held == b.is_held && a.addend_axes == b.addend_axes && a.rows.size() == b.rows.size() &&
+  return a.fill == b.fill && a.is_held == b.is_held && a.addend_axes == b.addend_axes &&
+         a.rows.size() == b.rows.size() &&
          std::equal(a.rows.begin(), a.rows.end(), b.rows.begin(), IsEqualRow);
 }
 
@@ -71,32 +74,40 @@ std::vector<Incidence> CollectIncidences(const Graph& graph) {
   return incidences;
 }
 
-std::vector<int> ReplicaNumbers(const Output& output, const WorkerGrid& grid, const std::vector<int>& choice) {
+std::vector<int> ReplicaNumbers(const Output& output, const WorkerGrid& grid,
+                                const std::vector<int>& choice) {
   std::vector<int> numbers(grid.num_workers(), 0);
   for (int step = 0; step < static_cast<int>(choice.size()); ++step) {
-    if (choice[step] != kReplicated && output.combine[choice[step]] != Combine::kReplicate) continue;
+    if (choice[step] != kReplicated && output.combine[choice[step]] != Combine::kReplicate)
+      continue;
     for (int worker = 0; worker < grid.num_workers(); ++worker) {
-      numbers[worker] = numbers[worker] * static_cast<int>(grid.factor(step)) + grid.digit(worker, step);
+      numbers[worker] =
+          numbers[worker] * static_cast<int>(grid.factor(step)) + grid.digit(worker, step);
     }
   }
   return numbers;
 }
 
 bool IsPartialResult(const Output& output, const std::vector<int>& choice) {
-  return std::any_of(choice.begin(), choice.end(),
-                     [&](int axis) { return axis != kReplicated && output.combine[axis] == Combine::kReduce; });
+  return std::any_of(choice.begin(), choice.end(), [&](int axis) {
+    return axis != kReplicated && output.combine[axis] == Combine::kReduce;
+  });
 }
 
-bool IsZeroAddend(const Input& input, const WorkerGrid& grid, const std::vector<int>& choice, int worker) {
+bool IsZeroAddend(const Input& input, const WorkerGrid& grid, const std::vector<int>& choice,
+                  int worker) {
   if (input.addend_axes.empty()) return false;
   for (int step = 0; step < static_cast<int>(choice.size()); ++step) {
     if (grid.digit(worker, step) == 0) continue;
-    if (std::find(input.addend_axes.begin(), input.addend_axes.end(), choice[step]) != input.addend_axes.end()) return true;
+    if (std::find(input.addend_axes.begin(), input.addend_axes.end(), choice[step]) !=
+        input.addend_axes.end())
+      return true;
   }
   return false;
 }
 
-bool IsSameRegion(const Interval* a, double fill_a, const Interval* b, double fill_b, const std::vector<int64_t>& shape) {
+bool IsSameRegion(const Interval* a, double fill_a, const Interval* b, double fill_b,
+                  const std::vector<int64_t>& shape) {
   bool reaches_outside = false;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (a[d] != b[d]) return false;
@@ -105,12 +116,14 @@ bool IsSameRegion(const Interval* a, double fill_a, const Interval* b, double fi
   return !reaches_outside || fill_a == fill_b;
 }
 
-PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid, const std::vector<int>& choice) {
+PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid,
+                         const std::vector<int>& choice) {
   PlacedAccess placed;
   const Boxes axis_boxes = SplitBoxes(graph.op(incidence.op).axis_extents, grid, choice);
   const std::vector<int64_t>& shape = graph.tensor(incidence.tensor).shape;
   if (incidence.is_write) {
-    placed.regions.push_back(ClipBoxes(ComputeRegions(incidence.write->rows, shape, axis_boxes, choice), shape));
+    placed.regions.push_back(
+        ClipBoxes(ComputeRegions(incidence.write->rows, shape, axis_boxes, choice), shape));
     placed.replica = ReplicaNumbers(*incidence.write, grid, choice);
     placed.is_partial = IsPartialResult(*incidence.write, choice);
     return placed;
@@ -123,7 +136,8 @@ PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const W
       bool is_new = !IsZeroAddend(*input, grid, choice, worker);
       for (size_t other = 0; is_new && other + 1 < unclipped.size(); ++other) {
         is_new = !placed.is_charged[other][worker] ||
-                 !IsSameRegion(unclipped[other][worker], incidence.reads[other]->fill, unclipped.back()[worker], input->fill, shape);
+                 !IsSameRegion(unclipped[other][worker], incidence.reads[other]->fill,
+                               unclipped.back()[worker], input->fill, shape);
       }
       charged[worker] = is_new;
     }
@@ -134,11 +148,13 @@ PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const W
   return placed;
 }
 
-PlacedLayout PlaceLayout(const Tensor& tensor, const WorkerGrid& grid, const std::vector<int>& layout) {
+PlacedLayout PlaceLayout(const Tensor& tensor, const WorkerGrid& grid,
+                         const std::vector<int>& layout) {
   PlacedLayout placed;
   placed.shards = SplitBoxes(tensor.shape, grid, layout);
   placed.can_scatter = !tensor.is_replicable && !tensor.shape.empty() && HasReplicatedStep(layout);
-  if (placed.can_scatter) placed.scattered = ScatterShards(placed.shards, tensor.shape, grid, layout);
+  if (placed.can_scatter)
+    placed.scattered = ScatterShards(placed.shards, tensor.shape, grid, layout);
   return placed;
 }
 
@@ -150,7 +166,8 @@ int64_t ReadCells(const PlacedAccess& access, const Boxes& shards) {
     const Boxes& regions = access.regions[i];
     for (int worker = 0; worker < regions.count(); ++worker) {
       if (!access.is_charged[i][worker]) continue;
-      cells += Volume(regions[worker], regions.rank()) - IntersectionVolume(regions[worker], shards[worker], regions.rank());
+      cells += Volume(regions[worker], regions.rank()) -
+               IntersectionVolume(regions[worker], shards[worker], regions.rank());
     }
   }
   return cells;
@@ -171,7 +188,8 @@ int64_t GatherCells(const PlacedAccess& access, const Boxes& boxes) {
 
 int64_t TotalVolume(const Boxes& boxes) {
   int64_t cells = 0;
-  for (int worker = 0; worker < boxes.count(); ++worker) cells += Volume(boxes[worker], boxes.rank());
+  for (int worker = 0; worker < boxes.count(); ++worker)
+    cells += Volume(boxes[worker], boxes.rank());
   return cells;
 }
 
@@ -186,12 +204,16 @@ bool IsHeld(const PlacedAccess& access, const Boxes& shards) {
 
 }  // namespace
 
-int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access, const PlacedLayout& layout, int64_t element_bytes) {
+int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
+                       const PlacedLayout& layout, int64_t element_bytes) {
   if (!incidence.is_write) {
-    return IsHeld(access, layout.shards) ? element_bytes * ReadCells(access, layout.shards) : kForbiddenBytes;
+    return IsHeld(access, layout.shards) ? element_bytes * ReadCells(access, layout.shards)
+                                         : kForbiddenBytes;
   }
-  if (!access.is_partial || !layout.can_scatter) return element_bytes * GatherCells(access, layout.shards);
-  // Reduce-scatter of the parts, then every worker gathers the parts of its shard that it did not sum itself.
+  if (!access.is_partial || !layout.can_scatter)
+    return element_bytes * GatherCells(access, layout.shards);
+  // Reduce-scatter of the parts, then every worker gathers the parts of its shard that it did not
+  // sum itself.
   const int64_t gathered = TotalVolume(layout.shards) - TotalVolume(layout.scattered);
   return element_bytes * (GatherCells(access, layout.scattered) + gathered);
 }
@@ -200,14 +222,17 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
   const size_t steps = grid.num_steps();
   if (assignment.operators.size() != static_cast<size_t>(graph.num_operators()) ||
       assignment.tensors.size() != static_cast<size_t>(graph.num_tensors())) {
-    throw std::invalid_argument("the plan has " + std::to_string(assignment.operators.size()) + " operators and " +
-                                std::to_string(assignment.tensors.size()) + " tensors, the graph has " +
-                                std::to_string(graph.num_operators()) + " and " + std::to_string(graph.num_tensors()));
+    throw std::invalid_argument("the plan has " + std::to_string(assignment.operators.size()) +
+                                " operators and " + std::to_string(assignment.tensors.size()) +
+                                " tensors, the graph has " + std::to_string(graph.num_operators()) +
+                                " and " + std::to_string(graph.num_tensors()));
   }
-  const auto check = [&](const std::string& subject, const std::vector<int64_t>& extents, const std::vector<int>& choice) {
+  const auto check = [&](const std::string& subject, const std::vector<int64_t>& extents,
+                         const std::vector<int>& choice) {
     if (choice.size() != steps) {
-      throw std::invalid_argument(subject + " has " + std::to_string(choice.size()) + " choices: one for each of " +
-                                  std::to_string(steps) + " steps is needed");
+      throw std::invalid_argument(subject + " has " + std::to_string(choice.size()) +
+                                  " choices: one for each of " + std::to_string(steps) +
+                                  " steps is needed");
     }
     CheckChoice(subject, extents, grid, choice);
   };
@@ -215,7 +240,8 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
     const std::string subject = "tensor " + std::to_string(id);
     check(subject, graph.tensor(id).shape, assignment.tensors[id]);
     if (assignment.tensors[id] != assignment.tensors[graph.TensorClass(id)]) {
-      throw std::invalid_argument(subject + " is tied to tensor " + std::to_string(graph.TensorClass(id)) +
+      throw std::invalid_argument(subject + " is tied to tensor " +
+                                  std::to_string(graph.TensorClass(id)) +
                                   " and must have the same layout");
     }
   }
@@ -224,11 +250,13 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
     check(subject, graph.op(id).axis_extents, assignment.operators[id]);
     const int root = graph.ChoiceRoot(id);
     if (assignment.operators[id] != assignment.operators[root]) {
-      throw std::invalid_argument(subject + " shares the choice of operator " + std::to_string(root) + " and must equal it");
+      throw std::invalid_argument(subject + " shares the choice of operator " +
+                                  std::to_string(root) + " and must equal it");
     }
     const int followed = graph.op(id).follows_tensor;
     if (followed >= 0 && assignment.operators[id] != assignment.tensors[followed]) {
-      throw std::invalid_argument(subject + " follows tensor " + std::to_string(followed) + " and must equal its layout");
+      throw std::invalid_argument(subject + " follows tensor " + std::to_string(followed) +
+                                  " and must equal its layout");
     }
   }
 }
@@ -244,16 +272,21 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
       const std::vector<int>& choice = assignment.operators[incidence.op];
       const std::vector<int>& layout = assignment.tensors[incidence.tensor];
       const Tensor& tensor = graph.tensor(incidence.tensor);
-      const PlacedAccess access = PlaceAccess(graph, incidence, prefix, {choice.begin(), choice.begin() + steps});
-      const PlacedLayout placed = PlaceLayout(tensor, prefix, {layout.begin(), layout.begin() + steps});
+      const PlacedAccess access =
+          PlaceAccess(graph, incidence, prefix, {choice.begin(), choice.begin() + steps});
+      const PlacedLayout placed =
+          PlaceLayout(tensor, prefix, {layout.begin(), layout.begin() + steps});
       const int64_t bytes = IncidenceBytes(incidence, access, placed, tensor.element_bytes);
       if (bytes >= kForbiddenBytes) {
-        throw std::invalid_argument("operator " + std::to_string(incidence.op) + " writes tensor " + std::to_string(incidence.tensor) +
-                                    " in place: each worker's region must be exactly its shard, and this plan splits them differently");
+        throw std::invalid_argument("operator " + std::to_string(incidence.op) + " writes tensor " +
+                                    std::to_string(incidence.tensor) +
+                                    " in place: each worker's region must be exactly its shard, "
+                                    "and this plan splits them differently");
       }
       level_bytes += bytes;
       if (steps == grid.num_steps() && bytes > 0) {
-        cost.items.push_back({incidence.group, incidence.tensor, incidence.phase, bytes, incidence.is_write});
+        cost.items.push_back(
+            {incidence.group, incidence.tensor, incidence.phase, bytes, incidence.is_write});
       }
     }
     cost.step_bytes.push_back(level_bytes - cost.total_bytes);

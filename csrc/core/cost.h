@@ -1,13 +1,16 @@
 /*!
  * \file cost.h
- * \brief The cost of a plan: bytes that workers read from each other, one incidence (operator choice, tensor layout) at a time.
+ * \brief The cost of a plan: bytes that workers read from each other, one incidence (operator
+ * choice, tensor layout) at a time.
  *
- * The cost of a plan is a sum over incidences, and an incidence depends on one operator choice and one tensor layout alone:
- *  - a read incidence is all that the operators of one group and phase need of one tensor: each worker is charged once for each
- *    distinct region, for the cells that its own shard does not hold;
- *  - a write incidence is one output that somebody reads: each worker is charged for the cells of its shard that other workers
- *    produced, every partial result by itself.
- * See docs/ for the definition in words; `EvaluatePlan` is the plain sum, and the search tabulates the same two functions.
+ * The cost of a plan is a sum over incidences, and an incidence depends on one operator choice and
+ * one tensor layout alone:
+ *  - a read incidence is all that the operators of one group and phase need of one tensor: each
+ * worker is charged once for each distinct region, for the cells that its own shard does not hold;
+ *  - a write incidence is one output that somebody reads: each worker is charged for the cells of
+ * its shard that other workers produced, every partial result by itself. See docs/ for the
+ * definition in words; `EvaluatePlan` is the plain sum, and the search tabulates the same two
+ * functions.
  */
 #ifndef TOFU_CORE_COST_H_
 #define TOFU_CORE_COST_H_
@@ -20,12 +23,14 @@
 
 namespace tofu {
 
-/*! \brief The price of an operator that writes in place what its worker does not hold; far above any real plan. */
+/*! \brief The price of an operator that writes in place what its worker does not hold; far above
+ * any real plan. */
 constexpr int64_t kForbiddenBytes = int64_t{1} << 50;
 
 struct Incidence {
   bool is_write = false;
-  int op = -1;      // the producer, or the first reader of the group (all of them share one choice and the same axis extents)
+  int op = -1;  // the producer, or the first reader of the group (all of them share one choice and
+                // the same axis extents)
   int tensor = -1;
   int64_t group = -1;
   int phase = 0;
@@ -33,43 +38,56 @@ struct Incidence {
   const Output* write = nullptr;
 };
 
-/*! \brief All incidences that can cost anything, by tensor, writes first. Pointers lead into `graph`. */
+/*! \brief All incidences that can cost anything, by tensor, writes first. Pointers lead into
+ * `graph`. */
 std::vector<Incidence> CollectIncidences(const Graph& graph);
 
-/*! \brief The operator's side of an incidence at one choice: what each worker needs, or produces. */
+/*! \brief The operator's side of an incidence at one choice: what each worker needs, or produces.
+ */
 struct PlacedAccess {
-  std::vector<Boxes> regions;               // reads: one for each access, clipped
-  std::vector<std::vector<char>> is_charged;  // reads: [access][worker], false for repeated regions and addends
-  std::vector<Boxes> held;                  // regions that must equal the shard, unclipped
-  std::vector<int> replica;                 // writes: workers of equal numbers exchange their parts
-  bool is_partial = false;                  // writes: some step reduces, so that every holder has a partial sum of each cell
+  std::vector<Boxes> regions;  // reads: one for each access, clipped
+  std::vector<std::vector<char>>
+      is_charged;            // reads: [access][worker], false for repeated regions and addends
+  std::vector<Boxes> held;   // regions that must equal the shard, unclipped
+  std::vector<int> replica;  // writes: workers of equal numbers exchange their parts
+  bool is_partial =
+      false;  // writes: some step reduces, so that every holder has a partial sum of each cell
 };
 
-PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid, const std::vector<int>& choice);
+PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid,
+                         const std::vector<int>& choice);
 
 /*! \brief The tensor's side of an incidence at one layout. */
 struct PlacedLayout {
   Boxes shards;
-  Boxes scattered;              // parts of the shards that are summed before they are gathered
-  bool can_scatter = false;     // large, and replicated at some step
+  Boxes scattered;           // parts of the shards that are summed before they are gathered
+  bool can_scatter = false;  // large, and replicated at some step
 };
 
-PlacedLayout PlaceLayout(const Tensor& tensor, const WorkerGrid& grid, const std::vector<int>& layout);
+PlacedLayout PlaceLayout(const Tensor& tensor, const WorkerGrid& grid,
+                         const std::vector<int>& layout);
 
 /*! \brief Bytes of an incidence, or kForbiddenBytes. */
-int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access, const PlacedLayout& layout, int64_t element_bytes);
+int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
+                       const PlacedLayout& layout, int64_t element_bytes);
 
-/*! \brief The number of each worker's REPLICATE digits: a worker takes an output's parts from holders of its own number. */
-std::vector<int> ReplicaNumbers(const Output& output, const WorkerGrid& grid, const std::vector<int>& choice);
+/*! \brief The number of each worker's REPLICATE digits: a worker takes an output's parts from
+ * holders of its own number. */
+std::vector<int> ReplicaNumbers(const Output& output, const WorkerGrid& grid,
+                                const std::vector<int>& choice);
 
 /*! \brief Whether some step of `choice` splits a reduced axis of the output. */
 bool IsPartialResult(const Output& output, const std::vector<int>& choice);
 
-/*! \brief Whether the worker gets zeros in place of the input: it is not part 0 of an addend axis. */
-bool IsZeroAddend(const Input& input, const WorkerGrid& grid, const std::vector<int>& choice, int worker);
+/*! \brief Whether the worker gets zeros in place of the input: it is not part 0 of an addend axis.
+ */
+bool IsZeroAddend(const Input& input, const WorkerGrid& grid, const std::vector<int>& choice,
+                  int worker);
 
-/*! \brief Whether two accesses of equal unclipped regions can share a fetch: fills matter only outside the tensor. */
-bool IsSameRegion(const Interval* a, double fill_a, const Interval* b, double fill_b, const std::vector<int64_t>& shape);
+/*! \brief Whether two accesses of equal unclipped regions can share a fetch: fills matter only
+ * outside the tensor. */
+bool IsSameRegion(const Interval* a, double fill_a, const Interval* b, double fill_b,
+                  const std::vector<int64_t>& shape);
 
 /*! \brief What each operator and tensor takes at each step, by id. */
 struct Assignment {
@@ -88,17 +106,20 @@ struct CostItem {
 
 struct PlanCost {
   int64_t total_bytes = 0;
-  std::vector<int64_t> step_bytes;  // increments of the geometry of the first i levels; they sum to the total
-  std::vector<CostItem> items;      // those that cost something
+  std::vector<int64_t>
+      step_bytes;  // increments of the geometry of the first i levels; they sum to the total
+  std::vector<CostItem> items;  // those that cost something
 };
 
 /*!
- * \brief Checks that an assignment fits graph and grid: sizes, feasibility, shared and tied choices.
+ * \brief Checks that an assignment fits graph and grid: sizes, feasibility, shared and tied
+ * choices.
  * \throws std::invalid_argument naming the operator or tensor and the rule.
  */
 void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 
-/*! \brief The cost of a plan, incidence by incidence, without tables. \throws std::invalid_argument for plans that cannot run. */
+/*! \brief The cost of a plan, incidence by incidence, without tables. \throws std::invalid_argument
+ * for plans that cannot run. */
 PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 
 }  // namespace tofu

@@ -28,7 +28,8 @@ struct Decision {
 
 class Elimination {
  public:
-  Elimination(const EliminationProblem& problem, size_t max_entries) : problem_(problem), max_entries_(max_entries) {
+  Elimination(const EliminationProblem& problem, size_t max_entries)
+      : problem_(problem), max_entries_(max_entries) {
     const size_t num_variables = problem.unary.size();
     of_variable_.resize(num_variables);
     for (const PairFactor& pair : problem.pairs) AddTable(FromPair(pair));
@@ -59,7 +60,8 @@ class Elimination {
     table.entries.resize(rows * columns);
     for (size_t x = 0; x < rows; ++x) {
       for (size_t y = 0; y < columns; ++y) {
-        table.entries[is_ascending ? x * columns + y : y * rows + x] = MakeWeight(pair.bytes[x * columns + y], 0);
+        table.entries[is_ascending ? x * columns + y : y * rows + x] =
+            MakeWeight(pair.bytes[x * columns + y], 0);
       }
     }
     return table;
@@ -96,7 +98,8 @@ class Elimination {
 
   std::vector<int> JoinScopes(const std::vector<Table>& tables, int without) const {
     std::vector<int> scope;
-    for (const Table& table : tables) scope.insert(scope.end(), table.scope.begin(), table.scope.end());
+    for (const Table& table : tables)
+      scope.insert(scope.end(), table.scope.begin(), table.scope.end());
     std::sort(scope.begin(), scope.end());
     scope.erase(std::unique(scope.begin(), scope.end()), scope.end());
     scope.erase(std::remove(scope.begin(), scope.end(), without), scope.end());
@@ -108,16 +111,19 @@ class Elimination {
     for (int other : scope) {
       entries *= DomainSize(other);
       if (entries > max_entries_) {
-        throw std::runtime_error("the search needs a table over " + std::to_string(scope.size()) + " variables at variable " +
-                                 std::to_string(v) + ", of more than " + std::to_string(max_entries_) +
-                                 " entries: the graph is too densely connected; tie equal parts or fix some choices");
+        throw std::runtime_error(
+            "the search needs a table over " + std::to_string(scope.size()) +
+            " variables at variable " + std::to_string(v) + ", of more than " +
+            std::to_string(max_entries_) +
+            " entries: the graph is too densely connected; tie equal parts or fix some choices");
       }
     }
     largest_table_ = std::max(largest_table_, entries);
     return entries;
   }
 
-  /*! \brief Steps of one table's index: for v, and for each variable of the joint scope (0 where the table lacks it). */
+  /*! \brief Steps of one table's index: for v, and for each variable of the joint scope (0 where
+   * the table lacks it). */
   struct Strides {
     size_t of_variable = 0;
     std::vector<size_t> of_scope;
@@ -153,7 +159,8 @@ class Elimination {
     return 0;
   }
 
-  void Minimise(int v, const std::vector<Table>& tables, Table* joint, std::vector<uint16_t>* best) const {
+  void Minimise(int v, const std::vector<Table>& tables, Table* joint,
+                std::vector<uint16_t>* best) const {
     std::vector<Strides> strides;
     for (const Table& table : tables) strides.push_back(ComputeStrides(table, v, joint->scope));
     std::vector<size_t> offsets(tables.size(), 0);
@@ -172,9 +179,10 @@ class Elimination {
     }
   }
 
-  /*! \brief Moves digits to the next assignment of the scope, and every table's offset with them. */
-  void Advance(const std::vector<int>& scope, const std::vector<Strides>& strides, std::vector<size_t>* digits,
-               std::vector<size_t>* offsets) const {
+  /*! \brief Moves digits to the next assignment of the scope, and every table's offset with them.
+   */
+  void Advance(const std::vector<int>& scope, const std::vector<Strides>& strides,
+               std::vector<size_t>* digits, std::vector<size_t>* offsets) const {
     for (size_t i = scope.size(); i-- > 0;) {
       const bool wraps = ++(*digits)[i] == DomainSize(scope[i]);
       for (size_t t = 0; t < offsets->size(); ++t) {
@@ -196,6 +204,8 @@ class Elimination {
 
 }  // namespace
 
-EliminationResult Eliminate(const EliminationProblem& problem, size_t max_entries) { return Elimination(problem, max_entries).Run(); }
+EliminationResult Eliminate(const EliminationProblem& problem, size_t max_entries) {
+  return Elimination(problem, max_entries).Run();
+}
 
 }  // namespace tofu

@@ -19,7 +19,9 @@ namespace {
 class OrderSearch {
  public:
   explicit OrderSearch(std::vector<std::vector<int>> neighbours)
-      : neighbours_(std::move(neighbours)), is_gone_(neighbours_.size()), fill_(neighbours_.size(), -1) {}
+      : neighbours_(std::move(neighbours)),
+        is_gone_(neighbours_.size()),
+        fill_(neighbours_.size(), -1) {}
 
   std::vector<int> Run() {
     for (int v = 0; v < size(); ++v) Touch(v);
@@ -44,7 +46,9 @@ class OrderSearch {
 
   int size() const { return static_cast<int>(neighbours_.size()); }
 
-  bool HasEdge(int a, int b) const { return std::binary_search(neighbours_[a].begin(), neighbours_[a].end(), b); }
+  bool HasEdge(int a, int b) const {
+    return std::binary_search(neighbours_[a].begin(), neighbours_[a].end(), b);
+  }
 
   void AddEdge(int a, int b) {
     auto& of_a = neighbours_[a];
@@ -55,7 +59,8 @@ class OrderSearch {
     of_b.insert(std::lower_bound(of_b.begin(), of_b.end(), a), a);
   }
 
-  /*! \brief Edges that eliminating v would add; an upper bound for very many neighbours, which is exact enough to make v wait. */
+  /*! \brief Edges that eliminating v would add; an upper bound for very many neighbours, which is
+   * exact enough to make v wait. */
   int64_t CountFill(int v) const {
     const auto& around = neighbours_[v];
     const int64_t degree = static_cast<int64_t>(around.size());

@@ -1,14 +1,19 @@
 /*!
  * \file emit.h
- * \brief Writes the execution program of a plan (section 6 of the paper): operator copies, fetches and control dependencies.
+ * \brief Writes the execution program of a plan (section 6 of the paper): operator copies, fetches
+ * and control dependencies.
  *
- * - Each operator has one copy per worker. Every copy depends on the worker's copy before it, so that each worker keeps the order of
- *   the original graph and its memory planner re-uses buffers as on one device.
- * - An input whose region is exactly the worker's shard is the shard; any other is a fetch, held back to just before its first use,
- *   and shared by the operators of one group and phase. An addend on a worker that must not add it is a fetch of zeros.
- * - A tensor that somebody reads is brought into its layout right after it is produced, which frees partial results early: the next
- *   copy on the worker waits for it. Where the producer's entry is the shard already, nothing happens.
- * - Partial results of a large replicated tensor are reduced in two stages: every worker sums one part, then gathers the others.
+ * - Each operator has one copy per worker. Every copy depends on the worker's copy before it, so
+ * that each worker keeps the order of the original graph and its memory planner re-uses buffers as
+ * on one device.
+ * - An input whose region is exactly the worker's shard is the shard; any other is a fetch, held
+ * back to just before its first use, and shared by the operators of one group and phase. An addend
+ * on a worker that must not add it is a fetch of zeros.
+ * - A tensor that somebody reads is brought into its layout right after it is produced, which frees
+ * partial results early: the next copy on the worker waits for it. Where the producer's entry is
+ * the shard already, nothing happens.
+ * - Partial results of a large replicated tensor are reduced in two stages: every worker sums one
+ * part, then gathers the others.
  */
 #ifndef TOFU_CORE_EMIT_H_
 #define TOFU_CORE_EMIT_H_
@@ -26,19 +31,22 @@ namespace tofu {
 /*! \brief A tensor to hand out, shard by shard. */
 struct OutputRequest {
   int tensor = -1;
-  bool has_layout = false;   // false: in the tensor's own layout
+  bool has_layout = false;  // false: in the tensor's own layout
   std::vector<int> layout;
 };
 
 /*!
- * \brief The program of a plan for the operators of the given phases. Updates (operators that follow a tensor) are left out.
- * \throws std::invalid_argument for a plan that does not fit the graph, for tensors that are read but produced in a phase that is
- *         left out, and for operators that write in place what their worker does not hold.
+ * \brief The program of a plan for the operators of the given phases. Updates (operators that
+ * follow a tensor) are left out.
+ * \throws std::invalid_argument for a plan that does not fit the graph, for tensors that are read
+ * but produced in a phase that is left out, and for operators that write in place what their worker
+ * does not hold.
  */
-Program EmitProgram(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment, const std::vector<int>& phases,
-                    const std::vector<OutputRequest>& outputs);
+Program EmitProgram(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
+                    const std::vector<int>& phases, const std::vector<OutputRequest>& outputs);
 
-/*! \brief Bytes that worker `reader` reads from `owner`, at [reader * k + owner]: counted from the program's fetches alone. */
+/*! \brief Bytes that worker `reader` reads from `owner`, at [reader * k + owner]: counted from the
+ * program's fetches alone. */
 std::vector<int64_t> CountTraffic(const Graph& graph, const Program& program);
 
 }  // namespace tofu

@@ -14,16 +14,20 @@ WorkerGrid::WorkerGrid(std::vector<int64_t> factors) : factors_(std::move(factor
   constexpr int64_t kMaxWorkers = 65536;
   int64_t product = 1;
   for (int64_t factor : factors_) {
-    if (factor < 2) throw std::invalid_argument("factors " + FormatList(factors_) + ": each step needs at least 2 parts");
+    if (factor < 2)
+      throw std::invalid_argument("factors " + FormatList(factors_) +
+                                  ": each step needs at least 2 parts");
     product = factor > kMaxWorkers ? factor : product * factor;
-    if (product > kMaxWorkers) throw std::invalid_argument("factors " + FormatList(factors_) + ": more than 65536 workers");
+    if (product > kMaxWorkers)
+      throw std::invalid_argument("factors " + FormatList(factors_) + ": more than 65536 workers");
   }
   num_workers_ = static_cast<int>(product);
   digits_.resize(static_cast<size_t>(num_workers_) * factors_.size());
   for (int worker = 0; worker < num_workers_; ++worker) {
     int64_t rest = worker;
     for (int step = num_steps() - 1; step >= 0; --step) {
-      digits_[static_cast<size_t>(worker) * factors_.size() + step] = static_cast<int>(rest % factors_[step]);
+      digits_[static_cast<size_t>(worker) * factors_.size() + step] =
+          static_cast<int>(rest % factors_[step]);
       rest /= factors_[step];
     }
   }
@@ -49,13 +53,17 @@ int64_t IntersectionVolume(const Interval* a, const Interval* b, int rank) {
   return volume;
 }
 
-bool IsEqualBox(const Interval* a, const Interval* b, int rank) { return std::equal(a, a + rank, b); }
-
-bool IsEmptyBox(const Interval* box, int rank) {
-  return std::any_of(box, box + rank, [](const Interval& interval) { return interval.end <= interval.begin; });
+bool IsEqualBox(const Interval* a, const Interval* b, int rank) {
+  return std::equal(a, a + rank, b);
 }
 
-Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid, const std::vector<int>& choice) {
+bool IsEmptyBox(const Interval* box, int rank) {
+  return std::any_of(box, box + rank,
+                     [](const Interval& interval) { return interval.end <= interval.begin; });
+}
+
+Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,
+                 const std::vector<int>& choice) {
   Boxes boxes(grid.num_workers(), static_cast<int>(extents.size()));
   for (int worker = 0; worker < grid.num_workers(); ++worker) {
     Interval* box = boxes[worker];
@@ -63,7 +71,8 @@ Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid, co
     for (size_t step = 0; step < choice.size(); ++step) {
       if (choice[step] == kReplicated) continue;
       Interval& interval = box[choice[step]];
-      interval = SplitPart(interval, grid.digit(worker, static_cast<int>(step)), grid.factor(static_cast<int>(step)));
+      interval = SplitPart(interval, grid.digit(worker, static_cast<int>(step)),
+                           grid.factor(static_cast<int>(step)));
     }
   }
   return boxes;
@@ -90,13 +99,14 @@ Interval EvaluateRow(const Row& row, const Interval* axes) {
 
 }  // namespace
 
-Boxes ComputeRegions(const std::vector<Row>& rows, const std::vector<int64_t>& shape, const Boxes& axis_boxes,
-                     const std::vector<int>& choice) {
+Boxes ComputeRegions(const std::vector<Row>& rows, const std::vector<int64_t>& shape,
+                     const Boxes& axis_boxes, const std::vector<int>& choice) {
   Boxes regions(axis_boxes.count(), static_cast<int>(rows.size()));
   for (size_t d = 0; d < rows.size(); ++d) {
     const bool is_narrowed = IsNarrowed(rows[d], choice);
     for (int worker = 0; worker < regions.count(); ++worker) {
-      regions[worker][d] = is_narrowed ? EvaluateRow(rows[d], axis_boxes[worker]) : Interval{0, shape[d]};
+      regions[worker][d] =
+          is_narrowed ? EvaluateRow(rows[d], axis_boxes[worker]) : Interval{0, shape[d]};
     }
   }
   return regions;
@@ -105,19 +115,22 @@ Boxes ComputeRegions(const std::vector<Row>& rows, const std::vector<int64_t>& s
 Boxes ClipBoxes(const Boxes& boxes, const std::vector<int64_t>& shape) {
   Boxes clipped = boxes;
   for (int worker = 0; worker < boxes.count(); ++worker) {
-    for (size_t d = 0; d < shape.size(); ++d) clipped[worker][d] = Intersect(boxes[worker][d], {0, shape[d]});
+    for (size_t d = 0; d < shape.size(); ++d)
+      clipped[worker][d] = Intersect(boxes[worker][d], {0, shape[d]});
   }
   return clipped;
 }
 
-int64_t SmallestPart(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice, int dimension) {
+int64_t SmallestPart(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice,
+                     int dimension) {
   for (size_t step = 0; step < choice.size(); ++step) {
     if (choice[step] == dimension) extent /= grid.factor(static_cast<int>(step));
   }
   return extent;
 }
 
-std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const WorkerGrid& grid, const std::vector<int>& choice) {
+std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const WorkerGrid& grid,
+                                      const std::vector<int>& choice) {
   std::vector<int> dimensions;
   const int64_t parts = grid.factor(static_cast<int>(choice.size()));
   for (int d = 0; d < static_cast<int>(extents.size()); ++d) {
@@ -126,49 +139,59 @@ std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const
   return dimensions;
 }
 
-std::vector<int> OperatorChoices(const Graph& graph, const WorkerGrid& grid, int op, const std::vector<int>& prefix) {
+std::vector<int> OperatorChoices(const Graph& graph, const WorkerGrid& grid, int op,
+                                 const std::vector<int>& prefix) {
   std::vector<int> choices = SplittableDimensions(graph.op(op).axis_extents, grid, prefix);
   if (choices.empty()) choices.push_back(kReplicated);
   return choices;
 }
 
-std::vector<int> TensorChoices(const Graph& graph, const WorkerGrid& grid, int tensor, const std::vector<int>& prefix) {
+std::vector<int> TensorChoices(const Graph& graph, const WorkerGrid& grid, int tensor,
+                               const std::vector<int>& prefix) {
   std::vector<int> choices = SplittableDimensions(graph.tensor(tensor).shape, grid, prefix);
   if (choices.empty() || graph.tensor(tensor).is_replicable) choices.push_back(kReplicated);
   return choices;
 }
 
-std::vector<int> FeasibleOperatorChoices(const Graph& graph, const WorkerGrid& grid, int op, const std::vector<int>& prefix) {
+std::vector<int> FeasibleOperatorChoices(const Graph& graph, const WorkerGrid& grid, int op,
+                                         const std::vector<int>& prefix) {
   const int followed = graph.op(graph.ChoiceRoot(op)).follows_tensor;
-  return followed >= 0 ? TensorChoices(graph, grid, followed, prefix) : OperatorChoices(graph, grid, op, prefix);
+  return followed >= 0 ? TensorChoices(graph, grid, followed, prefix)
+                       : OperatorChoices(graph, grid, op, prefix);
 }
 
-void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents, const WorkerGrid& grid,
-                 const std::vector<int>& choice) {
+void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents,
+                 const WorkerGrid& grid, const std::vector<int>& choice) {
   const int steps = static_cast<int>(choice.size());
   if (steps > grid.num_steps()) {
-    throw std::invalid_argument(subject + " has " + std::to_string(steps) + " choices for " + std::to_string(grid.num_steps()) +
-                                " steps of factors " + FormatList(grid.factors()));
+    throw std::invalid_argument(subject + " has " + std::to_string(steps) + " choices for " +
+                                std::to_string(grid.num_steps()) + " steps of factors " +
+                                FormatList(grid.factors()));
   }
   std::vector<int> prefix;
   for (int step = 0; step < steps; ++step) {
     const int dimension = choice[step];
     if (dimension < kReplicated || dimension >= static_cast<int>(extents.size())) {
-      throw std::invalid_argument(subject + " has choice " + std::to_string(dimension) + " at step " + std::to_string(step) +
-                                  ": it has dimensions 0 to " + std::to_string(static_cast<int>(extents.size()) - 1) +
+      throw std::invalid_argument(subject + " has choice " + std::to_string(dimension) +
+                                  " at step " + std::to_string(step) + ": it has dimensions 0 to " +
+                                  std::to_string(static_cast<int>(extents.size()) - 1) +
                                   ", or -1 for replicated");
     }
-    if (dimension != kReplicated && SmallestPart(extents[dimension], grid, prefix, dimension) < grid.factor(step)) {
-      throw std::invalid_argument(subject + " of extents " + FormatList(extents) + " cannot be split along " +
-                                  std::to_string(dimension) + " at step " + std::to_string(step) + ": its smallest part has extent " +
-                                  std::to_string(SmallestPart(extents[dimension], grid, prefix, dimension)) + ", and " +
-                                  std::to_string(grid.factor(step)) + " parts are asked for");
+    if (dimension != kReplicated &&
+        SmallestPart(extents[dimension], grid, prefix, dimension) < grid.factor(step)) {
+      throw std::invalid_argument(
+          subject + " of extents " + FormatList(extents) + " cannot be split along " +
+          std::to_string(dimension) + " at step " + std::to_string(step) +
+          ": its smallest part has extent " +
+          std::to_string(SmallestPart(extents[dimension], grid, prefix, dimension)) + ", and " +
+          std::to_string(grid.factor(step)) + " parts are asked for");
     }
     prefix.push_back(dimension);
   }
 }
 
-Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, const WorkerGrid& grid, const std::vector<int>& layout) {
+Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, const WorkerGrid& grid,
+                    const std::vector<int>& layout) {
   int largest = 0;
   int64_t largest_extent = -1;
   for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
@@ -184,12 +207,15 @@ Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, cons
     for (size_t step = 0; step < layout.size(); ++step) {
       if (layout[step] != kReplicated) continue;
       Interval& interval = parts[worker][largest];
-      interval = SplitPart(interval, grid.digit(worker, static_cast<int>(step)), grid.factor(static_cast<int>(step)));
+      interval = SplitPart(interval, grid.digit(worker, static_cast<int>(step)),
+                           grid.factor(static_cast<int>(step)));
     }
   }
   return parts;
 }
 
-bool HasReplicatedStep(const std::vector<int>& choice) { return std::find(choice.begin(), choice.end(), kReplicated) != choice.end(); }
+bool HasReplicatedStep(const std::vector<int>& choice) {
+  return std::find(choice.begin(), choice.end(), kReplicated) != choice.end();
+}
 
 }  // namespace tofu

@@ -34,24 +34,30 @@ int64_t Tensor::NumElements() const {
 
 int Graph::CheckTensor(int id) const {
   if (id < 0 || id >= num_tensors()) {
-    Fail(TensorName(id) + " does not exist: the graph has tensors 0 to " + std::to_string(num_tensors() - 1));
+    Fail(TensorName(id) + " does not exist: the graph has tensors 0 to " +
+         std::to_string(num_tensors() - 1));
   }
   return id;
 }
 
 int Graph::CheckOperator(int id) const {
   if (id < 0 || id >= num_operators()) {
-    Fail(OperatorName(id) + " does not exist: the graph has operators 0 to " + std::to_string(num_operators() - 1));
+    Fail(OperatorName(id) + " does not exist: the graph has operators 0 to " +
+         std::to_string(num_operators() - 1));
   }
   return id;
 }
 
-int Graph::AddTensor(std::vector<int64_t> shape, int64_t element_bytes, bool is_replicable, uint64_t label) {
+int Graph::AddTensor(std::vector<int64_t> shape, int64_t element_bytes, bool is_replicable,
+                     uint64_t label) {
   const int id = num_tensors();
   for (int64_t extent : shape) {
-    if (extent <= 0) Fail(TensorName(id) + " has shape " + FormatList(shape) + ": every extent must be positive");
+    if (extent <= 0)
+      Fail(TensorName(id) + " has shape " + FormatList(shape) + ": every extent must be positive");
   }
-  if (element_bytes <= 0) Fail(TensorName(id) + " has elements of " + std::to_string(element_bytes) + " bytes: must be positive");
+  if (element_bytes <= 0)
+    Fail(TensorName(id) + " has elements of " + std::to_string(element_bytes) +
+         " bytes: must be positive");
   Tensor tensor;
   tensor.shape = std::move(shape);
   tensor.element_bytes = element_bytes;
@@ -62,21 +68,23 @@ int Graph::AddTensor(std::vector<int64_t> shape, int64_t element_bytes, bool is_
   return id;
 }
 
-void Graph::CheckRows(const std::string& where, const Operator& op, int tensor, const std::vector<Row>& rows) const {
+void Graph::CheckRows(const std::string& where, const Operator& op, int tensor,
+                      const std::vector<Row>& rows) const {
   const size_t rank = this->tensor(tensor).shape.size();
   if (rows.size() != rank) {
-    Fail(where + " has " + std::to_string(rows.size()) + " rows for " + TensorName(tensor) + " of rank " + std::to_string(rank) +
-         ": one row per dimension is needed");
+    Fail(where + " has " + std::to_string(rows.size()) + " rows for " + TensorName(tensor) +
+         " of rank " + std::to_string(rank) + ": one row per dimension is needed");
   }
   for (size_t d = 0; d < rank; ++d) {
     const std::string place = where + ", dimension " + std::to_string(d);
     if (rows[d].upper <= rows[d].lower) {
-      Fail(place + ": upper " + std::to_string(rows[d].upper) + " must be greater than lower " + std::to_string(rows[d].lower));
+      Fail(place + ": upper " + std::to_string(rows[d].upper) + " must be greater than lower " +
+           std::to_string(rows[d].lower));
     }
     for (const Term& term : rows[d].terms) {
       if (term.axis < 0 || term.axis >= static_cast<int>(op.axis_extents.size())) {
-        Fail(place + " names axis " + std::to_string(term.axis) + ": the operator has " + std::to_string(op.axis_extents.size()) +
-             " axes");
+        Fail(place + " names axis " + std::to_string(term.axis) + ": the operator has " +
+             std::to_string(op.axis_extents.size()) + " axes");
       }
       if (term.coefficient == 0) Fail(place + " has a term with coefficient 0: leave it out");
     }
@@ -101,37 +109,46 @@ void Graph::CheckOutput(int id, const Operator& op, size_t position) const {
   CheckRows(where, op, output.tensor, output.rows);
   const Tensor& tensor = this->tensor(output.tensor);
   if (output.combine.size() != op.axis_extents.size()) {
-    Fail(where + " says for " + std::to_string(output.combine.size()) + " axes how parts come together: the operator has " +
+    Fail(where + " says for " + std::to_string(output.combine.size()) +
+         " axes how parts come together: the operator has " +
          std::to_string(op.axis_extents.size()));
   }
   if (tensor.producer >= 0) {
-    Fail(where + ": " + TensorName(output.tensor) + " is already produced by " + OperatorName(tensor.producer));
+    Fail(where + ": " + TensorName(output.tensor) + " is already produced by " +
+         OperatorName(tensor.producer));
   }
   if (!tensor.readers.empty() || !tensor.followers.empty()) {
-    Fail(where + ": " + TensorName(output.tensor) + " is used before it is produced; add operators in topological order");
+    Fail(where + ": " + TensorName(output.tensor) +
+         " is used before it is produced; add operators in topological order");
   }
   for (const Input& input : op.inputs) {
-    if (input.tensor == output.tensor) Fail(where + ": " + TensorName(output.tensor) + " is an input of the same operator");
+    if (input.tensor == output.tensor)
+      Fail(where + ": " + TensorName(output.tensor) + " is an input of the same operator");
   }
   for (size_t other = 0; other < position; ++other) {
-    if (op.outputs[other].tensor == output.tensor) Fail(where + ": " + TensorName(output.tensor) + " is listed twice");
+    if (op.outputs[other].tensor == output.tensor)
+      Fail(where + ": " + TensorName(output.tensor) + " is listed twice");
   }
 }
 
 void Graph::CheckChoiceLinks(int id, const Operator& op) const {
   if (op.follows_tensor >= 0 && op.same_choice_as >= 0) {
-    Fail(OperatorName(id) + " follows a tensor and shares an operator's choice: only one of the two is possible");
+    Fail(OperatorName(id) +
+         " follows a tensor and shares an operator's choice: only one of the two is possible");
   }
   if (op.follows_tensor >= 0) {
     if (tensor(op.follows_tensor).shape != op.axis_extents) {
-      Fail(OperatorName(id) + " of axes " + FormatList(op.axis_extents) + " follows " + TensorName(op.follows_tensor) + " of shape " +
+      Fail(OperatorName(id) + " of axes " + FormatList(op.axis_extents) + " follows " +
+           TensorName(op.follows_tensor) + " of shape " +
            FormatList(tensor(op.follows_tensor).shape) + ": they must be equal");
     }
-    if (!op.outputs.empty()) Fail(OperatorName(id) + " follows a tensor and has outputs: updates have none");
+    if (!op.outputs.empty())
+      Fail(OperatorName(id) + " follows a tensor and has outputs: updates have none");
   }
   if (op.same_choice_as >= 0 && this->op(op.same_choice_as).axis_extents != op.axis_extents) {
-    Fail(OperatorName(id) + " of axes " + FormatList(op.axis_extents) + " shares the choice of " + OperatorName(op.same_choice_as) +
-         " of axes " + FormatList(this->op(op.same_choice_as).axis_extents) + ": they must be equal");
+    Fail(OperatorName(id) + " of axes " + FormatList(op.axis_extents) + " shares the choice of " +
+         OperatorName(op.same_choice_as) + " of axes " +
+         FormatList(this->op(op.same_choice_as).axis_extents) + ": they must be equal");
   }
 }
 
@@ -139,9 +156,11 @@ void Graph::CheckGroup(int id, const Operator& op, int root) {
   const auto found = group_first_.emplace(op.group, id);
   if (found.second) return;
   const int first = found.first->second;
-  const bool follows_same = op.follows_tensor >= 0 && op.follows_tensor == operators_[first].follows_tensor;
+  const bool follows_same =
+      op.follows_tensor >= 0 && op.follows_tensor == operators_[first].follows_tensor;
   if (choice_roots_[first] != root && !follows_same) {
-    Fail(OperatorName(id) + " is in group " + std::to_string(op.group) + " with " + OperatorName(first) +
+    Fail(OperatorName(id) + " is in group " + std::to_string(op.group) + " with " +
+         OperatorName(first) +
          ", but they do not share one choice; operators that share fetches must (same_choice_as)");
   }
 }
@@ -149,9 +168,12 @@ void Graph::CheckGroup(int id, const Operator& op, int root) {
 int Graph::AddOperator(Operator op) {
   const int id = num_operators();
   for (int64_t extent : op.axis_extents) {
-    if (extent <= 0) Fail(OperatorName(id) + " has axes " + FormatList(op.axis_extents) + ": every extent must be positive");
+    if (extent <= 0)
+      Fail(OperatorName(id) + " has axes " + FormatList(op.axis_extents) +
+           ": every extent must be positive");
   }
-  if (op.phase < 0 || op.phase > 2) Fail(OperatorName(id) + " has phase " + std::to_string(op.phase) + ": phases are 0, 1 and 2");
+  if (op.phase < 0 || op.phase > 2)
+    Fail(OperatorName(id) + " has phase " + std::to_string(op.phase) + ": phases are 0, 1 and 2");
   for (size_t i = 0; i < op.inputs.size(); ++i) CheckInput(id, op, i);
   for (size_t i = 0; i < op.outputs.size(); ++i) CheckOutput(id, op, i);
   CheckChoiceLinks(id, op);
@@ -179,17 +201,22 @@ int Graph::TensorClass(int id) const {
 
 void Graph::TieTensors(int a, int b) {
   if (tensor(a).shape != tensor(b).shape) {
-    Fail(TensorName(a) + " of shape " + FormatList(tensor(a).shape) + " cannot be tied to " + TensorName(b) + " of shape " +
-         FormatList(tensor(b).shape) + ": tied tensors have one layout");
+    Fail(TensorName(a) + " of shape " + FormatList(tensor(a).shape) + " cannot be tied to " +
+         TensorName(b) + " of shape " + FormatList(tensor(b).shape) +
+         ": tied tensors have one layout");
   }
   for (int id : {a, b}) {
-    if (tensor(id).is_replicable) Fail(TensorName(id) + " is replicable and cannot be tied: its copies are free to differ");
+    if (tensor(id).is_replicable)
+      Fail(TensorName(id) + " is replicable and cannot be tied: its copies are free to differ");
   }
   const int first = TensorClass(a);
   const int second = TensorClass(b);
-  tensor_parents_[a] = tensor_parents_[b] = tensor_parents_[std::max(first, second)] = std::min(first, second);
+  tensor_parents_[a] = tensor_parents_[b] = tensor_parents_[std::max(first, second)] =
+      std::min(first, second);
 }
 
-void Graph::MarkOutput(int tensor) { tensors_[CheckTensor(tensor)].output_positions.push_back(num_outputs_++); }
+void Graph::MarkOutput(int tensor) {
+  tensors_[CheckTensor(tensor)].output_positions.push_back(num_outputs_++);
+}
 
 }  // namespace tofu

@@ -1,9 +1,11 @@
 /*!
  * \file graph.h
- * \brief The semantic graph as the search sees it: tensors, operators, and how operators access tensors.
+ * \brief The semantic graph as the search sees it: tensors, operators, and how operators access
+ * tensors.
  *
- * No names, no framework: an operator is the extents of its splittable axes and one access (a row per tensor dimension) for each
- * input and output. Operators are added in topological order; every check happens on the way in.
+ * No names, no framework: an operator is the extents of its splittable axes and one access (a row
+ * per tensor dimension) for each input and output. Operators are added in topological order; every
+ * check happens on the way in.
  */
 #ifndef TOFU_CORE_GRAPH_H_
 #define TOFU_CORE_GRAPH_H_
@@ -27,8 +29,9 @@ struct Term {
 /*!
  * \brief The interval of one tensor dimension that an operator touches, affine in its axes.
  *
- * At axis intervals [b, e) the row is [lower + sum of the terms' minima, upper + sum of the terms' maxima); a plain index i is
- * terms = {(i, 1)}, lower = 0, upper = 1. A row none of whose axes is narrowed is the whole dimension.
+ * At axis intervals [b, e) the row is [lower + sum of the terms' minima, upper + sum of the terms'
+ * maxima); a plain index i is terms = {(i, 1)}, lower = 0, upper = 1. A row none of whose axes is
+ * narrowed is the whole dimension.
  */
 struct Row {
   std::vector<Term> terms;
@@ -42,9 +45,11 @@ enum class Combine : int { kConcat = 0, kReduce = 1, kReplicate = 2, kOverlapAdd
 struct Input {
   int tensor = -1;
   std::vector<Row> rows;         // one per dimension of the tensor
-  std::vector<int> addend_axes;  // under a split of these, part 0 alone reads the tensor and the others get zeros
+  std::vector<int> addend_axes;  // under a split of these, part 0 alone reads the tensor and the
+                                 // others get zeros
   double fill = 0;               // value of cells outside the tensor
-  bool is_held = false;          // written in place by the operator: the worker's region must be exactly its shard
+  bool is_held =
+      false;  // written in place by the operator: the worker's region must be exactly its shard
 };
 
 struct Output {
@@ -60,8 +65,8 @@ struct Tensor {
   uint64_t label = 0;          // structural label, for canonical tie-breaking only
   int producer = -1;           // operator, or -1 for variables
   int producer_output = -1;
-  std::vector<int> readers;    // operators, each once, ascending
-  std::vector<int> followers;  // operators whose choice is this tensor's layout
+  std::vector<int> readers;           // operators, each once, ascending
+  std::vector<int> followers;         // operators whose choice is this tensor's layout
   std::vector<int> output_positions;  // places among the graph's outputs
 
   int64_t NumElements() const;
@@ -72,25 +77,30 @@ struct Operator {
   std::vector<int64_t> axis_extents;
   std::vector<Input> inputs;
   std::vector<Output> outputs;
-  int phase = 0;             // 0 forward, 1 backward, 2 update
-  int64_t group = -1;        // operators of one group and phase share their fetches
+  int phase = 0;       // 0 forward, 1 backward, 2 update
+  int64_t group = -1;  // operators of one group and phase share their fetches
   uint64_t label = 0;
-  int follows_tensor = -1;   // the choice is this tensor's layout (weight updates)
-  int same_choice_as = -1;   // an earlier operator whose choice this one shares
+  int follows_tensor = -1;  // the choice is this tensor's layout (weight updates)
+  int same_choice_as = -1;  // an earlier operator whose choice this one shares
 };
 
 class Graph {
  public:
-  /*! \brief Adds a tensor and returns its id. \throws std::invalid_argument for an empty or non-positive shape. */
-  int AddTensor(std::vector<int64_t> shape, int64_t element_bytes, bool is_replicable, uint64_t label);
+  /*! \brief Adds a tensor and returns its id. \throws std::invalid_argument for an empty or
+   * non-positive shape. */
+  int AddTensor(std::vector<int64_t> shape, int64_t element_bytes, bool is_replicable,
+                uint64_t label);
 
-  /*! \brief Adds an operator and returns its id. \throws std::invalid_argument naming the operator and the broken rule. */
+  /*! \brief Adds an operator and returns its id. \throws std::invalid_argument naming the operator
+   * and the broken rule. */
   int AddOperator(Operator op);
 
-  /*! \brief The two tensors always have the same layout. \throws std::invalid_argument for unequal shapes or replicable ones. */
+  /*! \brief The two tensors always have the same layout. \throws std::invalid_argument for unequal
+   * shapes or replicable ones. */
   void TieTensors(int a, int b);
 
-  /*! \brief The tensor is read from outside; the order of the calls is the order of the graph's outputs. */
+  /*! \brief The tensor is read from outside; the order of the calls is the order of the graph's
+   * outputs. */
   void MarkOutput(int tensor);
 
   int num_tensors() const { return static_cast<int>(tensors_.size()); }
@@ -109,7 +119,8 @@ class Graph {
  private:
   void CheckInput(int id, const Operator& op, size_t position) const;
   void CheckOutput(int id, const Operator& op, size_t position) const;
-  void CheckRows(const std::string& where, const Operator& op, int tensor, const std::vector<Row>& rows) const;
+  void CheckRows(const std::string& where, const Operator& op, int tensor,
+                 const std::vector<Row>& rows) const;
   void CheckChoiceLinks(int id, const Operator& op) const;
   void CheckGroup(int id, const Operator& op, int root);
 

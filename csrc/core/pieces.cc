@@ -40,7 +40,8 @@ void FetchPieces::Add(const Interval* box, const Entry& entry, const Interval* e
   std::vector<int64_t> origin(rank());
   for (int d = 0; d < rank(); ++d) origin[d] = entry_box[d].begin;
   origins_.push_back(std::move(origin));
-  // Parts that Split appends are visited in their turn: they may still overlap what is left of the box.
+  // Parts that Split appends are visited in their turn: they may still overlap what is left of the
+  // box.
   std::vector<Box> left = {Box(box, box + rank())};
   for (size_t part = 0; part < parts_.size() && !left.empty(); ++part) {
     std::vector<Box> rest;
@@ -70,7 +71,8 @@ void FetchPieces::WriteTo(ProgramNode* fetch) const {
     for (int input : part.inputs) {
       Source source;
       source.input = input;
-      for (int d = 0; d < rank(); ++d) source.begin.push_back(part.box[d].begin - origins_[input][d]);
+      for (int d = 0; d < rank(); ++d)
+        source.begin.push_back(part.box[d].begin - origins_[input][d]);
       piece.sources.push_back(std::move(source));
     }
     fetch->pieces.push_back(std::move(piece));

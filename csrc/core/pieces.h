@@ -16,8 +16,8 @@ namespace tofu {
 /*!
  * \brief Collects what other entries contribute to one region, and writes it into a fetch.
  *
- * All boxes are in the tensor's coordinates. Boxes that are equal share a piece, whose sources are summed in the order of Add;
- * boxes that overlap in part are cut until the pieces are disjoint.
+ * All boxes are in the tensor's coordinates. Boxes that are equal share a piece, whose sources are
+ * summed in the order of Add; boxes that overlap in part are cut until the pieces are disjoint.
  */
 class FetchPieces {
  public:
@@ -26,7 +26,8 @@ class FetchPieces {
 
   bool IsEmpty() const { return inputs_.empty(); }
 
-  /*! \brief `box`, inside the region, gets the cells of `entry`, whose cell 0 stands at the begin of `entry_box`. */
+  /*! \brief `box`, inside the region, gets the cells of `entry`, whose cell 0 stands at the begin
+   * of `entry_box`. */
   void Add(const Interval* box, const Entry& entry, const Interval* entry_box);
 
   /*! \brief Sets shape, inputs and pieces of a fetch. */
@@ -40,7 +41,8 @@ class FetchPieces {
   };
 
   int rank() const { return static_cast<int>(region_.size()); }
-  /*! \brief Takes the overlap of part and box out of the box and gives it to the part; what is left of both goes to the lists. */
+  /*! \brief Takes the overlap of part and box out of the box and gives it to the part; what is left
+   * of both goes to the lists. */
   void Split(size_t part, const Box& box, int input, std::vector<Box>* rest);
   static void Subtract(Box box, const Box& inner, std::vector<Box>* rest);
 

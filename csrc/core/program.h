@@ -1,13 +1,17 @@
 /*!
  * \file program.h
- * \brief The execution program: what every worker runs, in executable order, without names or attributes.
+ * \brief The execution program: what every worker runs, in executable order, without names or
+ * attributes.
  *
- * `EmitProgram` (emit.h) writes it, the NNVM pass that builds the execution graph reads it. The two live in different extension
- * modules with different C++ ABIs, so the program travels as one flat array of int64 (`EncodeProgram`, `DecodeProgram`).
+ * `EmitProgram` (emit.h) writes it, the NNVM pass that builds the execution graph reads it. The two
+ * live in different extension modules with different C++ ABIs, so the program travels as one flat
+ * array of int64 (`EncodeProgram`, `DecodeProgram`).
  *
  * Invariants:
- *  - nodes are in executable order: inputs and control dependencies have smaller indices than the node that names them;
- *  - pieces of a fetch are disjoint boxes inside its shape; the sources of a piece are summed; cells of no piece hold `fill`;
+ *  - nodes are in executable order: inputs and control dependencies have smaller indices than the
+ * node that names them;
+ *  - pieces of a fetch are disjoint boxes inside its shape; the sources of a piece are summed;
+ * cells of no piece hold `fill`;
  *  - all boxes are half open: [begin, begin + extent) in every dimension;
  *  - a fetch reads a box of an entry in the entry's own local coordinates (`Source::begin`).
  */
@@ -35,9 +39,12 @@ struct Entry {
   int64_t index = 0;
 };
 
-inline bool operator==(const Entry& a, const Entry& b) { return a.node == b.node && a.index == b.index; }
+inline bool operator==(const Entry& a, const Entry& b) {
+  return a.node == b.node && a.index == b.index;
+}
 
-/*! \brief A box of `inputs[input]` of the fetch, of the piece's extent, that starts at `begin` in that entry's coordinates. */
+/*! \brief A box of `inputs[input]` of the fetch, of the piece's extent, that starts at `begin` in
+ * that entry's coordinates. */
 struct Source {
   int64_t input = 0;
   std::vector<int64_t> begin;
@@ -52,14 +59,16 @@ struct Piece {
 
 struct ProgramNode {
   NodeKind kind = NodeKind::kVariable;
-  int64_t id = -1;      // operator id of an operator, tensor id of a variable or a fetch
+  int64_t id = -1;  // operator id of an operator, tensor id of a variable or a fetch
   int64_t worker = 0;
-  int64_t phase = 0;    // 0 forward, 1 backward, 2 update; 0 for variables
-  int64_t fill_bits = 0;  // the bit pattern of the double that cells outside all pieces hold (fetches only)
-  std::vector<std::vector<int64_t>> shapes;  // local shape of every output; one for variables and fetches
+  int64_t phase = 0;  // 0 forward, 1 backward, 2 update; 0 for variables
+  int64_t fill_bits =
+      0;  // the bit pattern of the double that cells outside all pieces hold (fetches only)
+  std::vector<std::vector<int64_t>>
+      shapes;  // local shape of every output; one for variables and fetches
   std::vector<Entry> inputs;
-  std::vector<int64_t> control_deps;         // nodes that must have run before this one
-  std::vector<Piece> pieces;                 // fetches only
+  std::vector<int64_t> control_deps;  // nodes that must have run before this one
+  std::vector<Piece> pieces;          // fetches only
 
   double fill() const {
     double value;
@@ -72,7 +81,8 @@ struct ProgramNode {
 struct Program {
   int64_t num_workers = 1;
   std::vector<ProgramNode> nodes;
-  std::vector<Entry> outputs;  // requested tensors in order, for each one the entries of worker 0 .. num_workers - 1
+  std::vector<Entry> outputs;  // requested tensors in order, for each one the entries of worker 0
+                               // .. num_workers - 1
 };
 
 /*! \brief First number of every encoded program; changes with the format. */
@@ -117,13 +127,15 @@ inline void PutNode(const ProgramNode& node, std::vector<int64_t>* out) {
   for (const Piece& piece : node.pieces) PutPiece(piece, out);
 }
 
-/*! \brief Reads an encoded program front to back; every read is checked against the end of the array. */
+/*! \brief Reads an encoded program front to back; every read is checked against the end of the
+ * array. */
 class ProgramReader {
  public:
   ProgramReader(const int64_t* data, size_t size) : data_(data), size_(size) {}
 
   int64_t Get() {
-    if (position_ >= size_) throw std::invalid_argument("the encoded program ends in the middle of a node");
+    if (position_ >= size_)
+      throw std::invalid_argument("the encoded program ends in the middle of a node");
     return data_[position_++];
   }
   size_t GetCount() {
@@ -161,7 +173,8 @@ class ProgramReader {
   ProgramNode GetNode() {
     ProgramNode node;
     const int64_t kind = Get();
-    if (kind < 0 || kind > 2) throw std::invalid_argument("the encoded program holds an unknown kind of node");
+    if (kind < 0 || kind > 2)
+      throw std::invalid_argument("the encoded program holds an unknown kind of node");
     node.kind = static_cast<NodeKind>(kind);
     node.id = Get();
     node.worker = Get();
@@ -185,7 +198,8 @@ class ProgramReader {
 
 }  // namespace detail
 
-/*! \brief The program as one flat array: format, workers, nodes (count first), outputs (count first). */
+/*! \brief The program as one flat array: format, workers, nodes (count first), outputs (count
+ * first). */
 inline std::vector<int64_t> EncodeProgram(const Program& program) {
   std::vector<int64_t> data;
   data.reserve(64 + program.nodes.size() * 40);
@@ -203,7 +217,8 @@ inline std::vector<int64_t> EncodeProgram(const Program& program) {
  */
 inline Program DecodeProgram(const int64_t* data, size_t size) {
   detail::ProgramReader reader(data, size);
-  if (size < 4 || reader.Get() != kProgramFormat) throw std::invalid_argument("not an encoded program of this version of Tofu");
+  if (size < 4 || reader.Get() != kProgramFormat)
+    throw std::invalid_argument("not an encoded program of this version of Tofu");
   Program program;
   program.num_workers = reader.Get();
   const size_t num_nodes = reader.GetCount();

@@ -19,7 +19,11 @@ namespace {
 class RecursiveSearch {
  public:
   RecursiveSearch(const Graph& graph, const WorkerGrid& grid, const Hints& hints)
-      : graph_(graph), grid_(grid), variables_(graph, grid, hints), tables_(graph), histories_(variables_.size()) {
+      : graph_(graph),
+        grid_(grid),
+        variables_(graph, grid, hints),
+        tables_(graph),
+        histories_(variables_.size()) {
     FindPairs();
     while ((uint64_t{1} << tie_shift_) < static_cast<uint64_t>(variables_.size()) + 1) ++tie_shift_;
     ++tie_shift_;  // so many ties of 64 - tie_shift_ bits add up to less than 2^64
@@ -37,8 +41,10 @@ class RecursiveSearch {
     result.num_variables = variables_.size();
     result.num_incidences = tables_.incidences().size();
     result.num_tables = tables_.num_tables();
-    for (int id = 0; id < graph_.num_operators(); ++id) result.assignment.operators.push_back(histories_[variables_.OfOperator(id)]);
-    for (int id = 0; id < graph_.num_tensors(); ++id) result.assignment.tensors.push_back(histories_[variables_.OfTensor(id)]);
+    for (int id = 0; id < graph_.num_operators(); ++id)
+      result.assignment.operators.push_back(histories_[variables_.OfOperator(id)]);
+    for (int id = 0; id < graph_.num_tensors(); ++id)
+      result.assignment.tensors.push_back(histories_[variables_.OfTensor(id)]);
     return result;
   }
 
@@ -75,27 +81,34 @@ class RecursiveSearch {
   }
 
   /*! \brief Ties by label, step and choice alone. */
-  void AddTies(int step, const std::vector<std::vector<int>>& domains, EliminationProblem* problem) const {
+  void AddTies(int step, const std::vector<std::vector<int>>& domains,
+               EliminationProblem* problem) const {
     problem->unary.resize(domains.size());
     for (size_t v = 0; v < domains.size(); ++v) {
-      const uint64_t seed = HashCombine(variables_.label(static_cast<int>(v)), static_cast<uint64_t>(step));
+      const uint64_t seed =
+          HashCombine(variables_.label(static_cast<int>(v)), static_cast<uint64_t>(step));
       for (int choice : domains[v]) {
-        problem->unary[v].push_back(MakeWeight(0, HashCombine(seed, static_cast<uint64_t>(choice + 1)) >> tie_shift_));
+        problem->unary[v].push_back(
+            MakeWeight(0, HashCombine(seed, static_cast<uint64_t>(choice + 1)) >> tie_shift_));
       }
     }
   }
 
   void AddCosts(const std::vector<ChoiceList>& lists, EliminationProblem* problem) {
     for (const auto& [op, tensor] : pairs_) {
-      problem->pairs.push_back({op, tensor, std::vector<int64_t>(lists[op].choices.size() * lists[tensor].choices.size(), 0)});
+      problem->pairs.push_back(
+          {op, tensor,
+           std::vector<int64_t>(lists[op].choices.size() * lists[tensor].choices.size(), 0)});
     }
     for (size_t i = 0; i < pair_of_.size(); ++i) {
       const ChoiceList& op = lists[variables_.OfOperator(tables_.incidences()[i].op)];
       const ChoiceList& tensor = lists[variables_.OfTensor(tables_.incidences()[i].tensor)];
       const std::vector<int64_t>& bytes = tables_.Get(i, op, tensor);
       if (pair_of_[i] == kSameVariable) {
-        std::vector<Weight>& unary = problem->unary[variables_.OfTensor(tables_.incidences()[i].tensor)];
-        for (size_t x = 0; x < unary.size(); ++x) unary[x] += MakeWeight(bytes[x * unary.size() + x], 0);
+        std::vector<Weight>& unary =
+            problem->unary[variables_.OfTensor(tables_.incidences()[i].tensor)];
+        for (size_t x = 0; x < unary.size(); ++x)
+          unary[x] += MakeWeight(bytes[x * unary.size() + x], 0);
       } else {
         std::vector<int64_t>& sum = problem->pairs[pair_of_[i]].bytes;
         for (size_t x = 0; x < sum.size(); ++x) sum[x] += bytes[x];
@@ -119,16 +132,19 @@ class RecursiveSearch {
     return bytes;
   }
 
-  [[noreturn]] void ReportForbidden(int step, const std::vector<ChoiceList>& lists, const EliminationResult& best) {
+  [[noreturn]] void ReportForbidden(int step, const std::vector<ChoiceList>& lists,
+                                    const EliminationResult& best) {
     for (size_t i = 0; i < pair_of_.size(); ++i) {
       const Incidence& incidence = tables_.incidences()[i];
       const int op = variables_.OfOperator(incidence.op);
       const int tensor = variables_.OfTensor(incidence.tensor);
       const size_t entry = best.values[op] * lists[tensor].choices.size() + best.values[tensor];
       if (tables_.Get(i, lists[op], lists[tensor])[entry] < kForbiddenBytes) continue;
-      throw std::invalid_argument("operator " + std::to_string(incidence.op) + " writes tensor " + std::to_string(incidence.tensor) +
+      throw std::invalid_argument("operator " + std::to_string(incidence.op) + " writes tensor " +
+                                  std::to_string(incidence.tensor) +
                                   " in place, and no choice at step " + std::to_string(step) +
-                                  " makes each worker's region exactly its shard; make the tensor replicable or free its operator");
+                                  " makes each worker's region exactly its shard; make the tensor "
+                                  "replicable or free its operator");
     }
     throw std::runtime_error("the bytes of a plan passed 2^50");
   }
@@ -137,15 +153,16 @@ class RecursiveSearch {
   const WorkerGrid& grid_;
   SearchVariables variables_;
   CostTables tables_;
-  std::vector<std::vector<int>> histories_;   // by variable: its choices so far
-  std::vector<std::pair<int, int>> pairs_;    // (operator variable, tensor variable)
-  std::vector<int> pair_of_;                  // by incidence, or kSameVariable
+  std::vector<std::vector<int>> histories_;  // by variable: its choices so far
+  std::vector<std::pair<int, int>> pairs_;   // (operator variable, tensor variable)
+  std::vector<int> pair_of_;                 // by incidence, or kSameVariable
   int tie_shift_ = 0;
 };
 
 }  // namespace
 
-SearchResult SearchRecursive(const Graph& graph, const WorkerGrid& grid, const Hints& hints, const SearchProgress& progress) {
+SearchResult SearchRecursive(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
+                             const SearchProgress& progress) {
   return RecursiveSearch(graph, grid, hints).Run(progress);
 }
 

@@ -38,13 +38,15 @@ std::vector<int64_t> Signature(const Graph& graph, const Incidence& incidence) {
   const Tensor& tensor = graph.tensor(incidence.tensor);
   const std::vector<int64_t>& extents = graph.op(incidence.op).axis_extents;
   std::vector<int64_t> signature = {incidence.is_write, tensor.element_bytes, tensor.is_replicable,
-                                    static_cast<int64_t>(tensor.shape.size()), static_cast<int64_t>(extents.size())};
+                                    static_cast<int64_t>(tensor.shape.size()),
+                                    static_cast<int64_t>(extents.size())};
   signature.insert(signature.end(), tensor.shape.begin(), tensor.shape.end());
   signature.insert(signature.end(), extents.begin(), extents.end());
   for (const Input* input : incidence.reads) PutRead(*input, &signature);
   if (incidence.write != nullptr) {
     PutRows(incidence.write->rows, &signature);
-    for (Combine combine : incidence.write->combine) signature.push_back(static_cast<int64_t>(combine));
+    for (Combine combine : incidence.write->combine)
+      signature.push_back(static_cast<int64_t>(combine));
   }
   return signature;
 }
@@ -56,13 +58,17 @@ std::string AsKey(const T* data, size_t count) {
 
 }  // namespace
 
-CostTables::CostTables(const Graph& graph) : graph_(graph), grid_({}), incidences_(CollectIncidences(graph)) {
+CostTables::CostTables(const Graph& graph)
+    : graph_(graph), grid_({}), incidences_(CollectIncidences(graph)) {
   signatures_.reserve(incidences_.size());
-  for (const Incidence& incidence : incidences_) signatures_.push_back(InternSignature(Signature(graph, incidence)));
+  for (const Incidence& incidence : incidences_)
+    signatures_.push_back(InternSignature(Signature(graph, incidence)));
 }
 
 int CostTables::InternSignature(const std::vector<int64_t>& signature) {
-  return signature_ids_.emplace(AsKey(signature.data(), signature.size()), static_cast<int>(signature_ids_.size())).first->second;
+  return signature_ids_
+      .emplace(AsKey(signature.data(), signature.size()), static_cast<int>(signature_ids_.size()))
+      .first->second;
 }
 
 void CostTables::SetGrid(WorkerGrid grid) {
@@ -71,12 +77,15 @@ void CostTables::SetGrid(WorkerGrid grid) {
 }
 
 ChoiceList CostTables::Intern(std::vector<std::vector<int>> choices) {
-  std::vector<int64_t> flat = {-1, static_cast<int64_t>(choices.size())};  // -1: no signature starts so
-  for (const std::vector<int>& choice : choices) flat.insert(flat.end(), choice.begin(), choice.end());
+  std::vector<int64_t> flat = {-1,
+                               static_cast<int64_t>(choices.size())};  // -1: no signature starts so
+  for (const std::vector<int>& choice : choices)
+    flat.insert(flat.end(), choice.begin(), choice.end());
   return {InternSignature(flat), std::move(choices)};
 }
 
-const std::vector<int64_t>& CostTables::Get(size_t incidence, const ChoiceList& operator_choices, const ChoiceList& layouts) {
+const std::vector<int64_t>& CostTables::Get(size_t incidence, const ChoiceList& operator_choices,
+                                            const ChoiceList& layouts) {
   const int key[] = {signatures_[incidence], operator_choices.id, layouts.id};
   const auto found = tables_.try_emplace(AsKey(key, 3));
   if (found.second) {
@@ -86,17 +95,20 @@ const std::vector<int64_t>& CostTables::Get(size_t incidence, const ChoiceList& 
   return found.first->second;
 }
 
-std::vector<int64_t> CostTables::Compute(const Incidence& incidence, const ChoiceList& operator_choices,
+std::vector<int64_t> CostTables::Compute(const Incidence& incidence,
+                                         const ChoiceList& operator_choices,
                                          const ChoiceList& layouts) const {
   const Tensor& tensor = graph_.tensor(incidence.tensor);
   std::vector<PlacedLayout> placed;
   placed.reserve(layouts.choices.size());
-  for (const std::vector<int>& layout : layouts.choices) placed.push_back(PlaceLayout(tensor, grid_, layout));
+  for (const std::vector<int>& layout : layouts.choices)
+    placed.push_back(PlaceLayout(tensor, grid_, layout));
   std::vector<int64_t> bytes;
   bytes.reserve(operator_choices.choices.size() * placed.size());
   for (const std::vector<int>& choice : operator_choices.choices) {
     const PlacedAccess access = PlaceAccess(graph_, incidence, grid_, choice);
-    for (const PlacedLayout& layout : placed) bytes.push_back(IncidenceBytes(incidence, access, layout, tensor.element_bytes));
+    for (const PlacedLayout& layout : placed)
+      bytes.push_back(IncidenceBytes(incidence, access, layout, tensor.element_bytes));
   }
   return bytes;
 }

@@ -1,9 +1,11 @@
 /*!
  * \file tables.h
- * \brief Cost tables of incidences: bytes for each pair of an operator's choice and a tensor's layout, computed once per signature.
+ * \brief Cost tables of incidences: bytes for each pair of an operator's choice and a tensor's
+ * layout, computed once per signature.
  *
- * Most incidences of a deep network repeat: the same access to a tensor of the same shape, after the same choices. Everything that
- * the bytes depend on is spelled out in a flat signature, and equal signatures share one table.
+ * Most incidences of a deep network repeat: the same access to a tensor of the same shape, after
+ * the same choices. Everything that the bytes depend on is spelled out in a flat signature, and
+ * equal signatures share one table.
  */
 #ifndef TOFU_CORE_TABLES_H_
 #define TOFU_CORE_TABLES_H_
@@ -20,7 +22,8 @@
 
 namespace tofu {
 
-/*! \brief Choices to tabulate, each one value per step of the grid. `id` is equal for equal lists (CostTables::Intern). */
+/*! \brief Choices to tabulate, each one value per step of the grid. `id` is equal for equal lists
+ * (CostTables::Intern). */
 struct ChoiceList {
   int id = -1;
   std::vector<std::vector<int>> choices;
@@ -39,21 +42,24 @@ class CostTables {
   ChoiceList Intern(std::vector<std::vector<int>> choices);
 
   /*!
-   * \brief bytes[i * layouts.size() + j] of an incidence at the operator's choice i and the tensor's layout j.
+   * \brief bytes[i * layouts.size() + j] of an incidence at the operator's choice i and the
+   * tensor's layout j.
    *
    * The reference holds until the next SetGrid.
    */
-  const std::vector<int64_t>& Get(size_t incidence, const ChoiceList& operator_choices, const ChoiceList& layouts);
+  const std::vector<int64_t>& Get(size_t incidence, const ChoiceList& operator_choices,
+                                  const ChoiceList& layouts);
 
  private:
-  std::vector<int64_t> Compute(const Incidence& incidence, const ChoiceList& operator_choices, const ChoiceList& layouts) const;
+  std::vector<int64_t> Compute(const Incidence& incidence, const ChoiceList& operator_choices,
+                               const ChoiceList& layouts) const;
   int InternSignature(const std::vector<int64_t>& signature);
 
   const Graph& graph_;
   WorkerGrid grid_;
   std::vector<Incidence> incidences_;
-  std::vector<int> signatures_;                          // by incidence
-  std::unordered_map<std::string, int> signature_ids_;   // the signature's bytes are the key
+  std::vector<int> signatures_;                         // by incidence
+  std::unordered_map<std::string, int> signature_ids_;  // the signature's bytes are the key
   std::unordered_map<std::string, std::vector<int64_t>> tables_;
   size_t num_tables_ = 0;
 };

@@ -11,7 +11,8 @@
 
 namespace tofu {
 
-SearchVariables::SearchVariables(const Graph& graph, const WorkerGrid& grid, const Hints& hints) : graph_(graph), grid_(grid) {
+SearchVariables::SearchVariables(const Graph& graph, const WorkerGrid& grid, const Hints& hints)
+    : graph_(graph), grid_(grid) {
   const CanonicalLabels labels = ComputeLabels(graph);
   std::vector<int> of_root(std::max(graph.num_tensors(), graph.num_operators()), -1);
   for (int id = 0; id < graph.num_tensors(); ++id) {
@@ -41,17 +42,21 @@ SearchVariables::SearchVariables(const Graph& graph, const WorkerGrid& grid, con
   hints_.resize(subjects_.size());
   hint_names_.resize(subjects_.size());
   for (const auto& [id, hint] : hints.tensors) {
-    AddHint("tensor " + std::to_string(id), of_tensor_[graph.CheckTensor(id)], hint, grid.num_steps());
+    AddHint("tensor " + std::to_string(id), of_tensor_[graph.CheckTensor(id)], hint,
+            grid.num_steps());
   }
   for (const auto& [id, hint] : hints.operators) {
-    AddHint("operator " + std::to_string(id), of_operator_[graph.CheckOperator(id)], hint, grid.num_steps());
+    AddHint("operator " + std::to_string(id), of_operator_[graph.CheckOperator(id)], hint,
+            grid.num_steps());
   }
 }
 
-void SearchVariables::AddHint(const std::string& name, int variable, const std::vector<int>& hint, int num_steps) {
+void SearchVariables::AddHint(const std::string& name, int variable, const std::vector<int>& hint,
+                              int num_steps) {
   if (static_cast<int>(hint.size()) != num_steps) {
-    throw std::invalid_argument(name + " is fixed to " + std::to_string(hint.size()) + " choices: one for each of " +
-                                std::to_string(num_steps) + " steps is needed (-2 leaves a step free)");
+    throw std::invalid_argument(name + " is fixed to " + std::to_string(hint.size()) +
+                                " choices: one for each of " + std::to_string(num_steps) +
+                                " steps is needed (-2 leaves a step free)");
   }
   std::vector<int>& known = hints_[variable];
   if (known.empty()) {
@@ -62,23 +67,28 @@ void SearchVariables::AddHint(const std::string& name, int variable, const std::
   for (int step = 0; step < num_steps; ++step) {
     if (hint[step] == kFree) continue;
     if (known[step] != kFree && known[step] != hint[step]) {
-      throw std::invalid_argument(name + " is fixed to " + std::to_string(hint[step]) + " at step " + std::to_string(step) + " and " +
-                                  hint_names_[variable] + " to " + std::to_string(known[step]) + ", but they share one choice");
+      throw std::invalid_argument(name + " is fixed to " + std::to_string(hint[step]) +
+                                  " at step " + std::to_string(step) + " and " +
+                                  hint_names_[variable] + " to " + std::to_string(known[step]) +
+                                  ", but they share one choice");
     }
     known[step] = hint[step];
   }
 }
 
 std::string SearchVariables::Name(int variable) const {
-  return (subjects_[variable].is_tensor ? "tensor " : "operator ") + std::to_string(subjects_[variable].id);
+  return (subjects_[variable].is_tensor ? "tensor " : "operator ") +
+         std::to_string(subjects_[variable].id);
 }
 
 std::vector<int> SearchVariables::Choices(int variable, const std::vector<int>& history) const {
   const Subject& subject = subjects_[variable];
-  return subject.is_tensor ? TensorChoices(graph_, grid_, subject.id, history) : OperatorChoices(graph_, grid_, subject.id, history);
+  return subject.is_tensor ? TensorChoices(graph_, grid_, subject.id, history)
+                           : OperatorChoices(graph_, grid_, subject.id, history);
 }
 
-std::vector<std::vector<int>> SearchVariables::Domains(int step, const std::vector<std::vector<int>>& histories) const {
+std::vector<std::vector<int>> SearchVariables::Domains(
+    int step, const std::vector<std::vector<int>>& histories) const {
   std::vector<std::vector<int>> domains;
   std::string problems;
   for (int variable = 0; variable < size(); ++variable) {
@@ -87,16 +97,18 @@ std::vector<std::vector<int>> SearchVariables::Domains(int step, const std::vect
     if (hint != kFree) {
       // Replicating is always possible, though the search would not think of it.
       if (hint != kReplicated && std::find(choices.begin(), choices.end(), hint) == choices.end()) {
-        problems += "\n  " + hint_names_[variable] + " is fixed to " + std::to_string(hint) + " at step " + std::to_string(step) +
-                    ", where it can take one of " + FormatList({choices.begin(), choices.end()});
+        problems += "\n  " + hint_names_[variable] + " is fixed to " + std::to_string(hint) +
+                    " at step " + std::to_string(step) + ", where it can take one of " +
+                    FormatList({choices.begin(), choices.end()});
       }
       choices = {hint};
     }
     domains.push_back(std::move(choices));
   }
   if (!problems.empty()) {
-    throw std::invalid_argument("hints that cannot be met in " + std::to_string(grid_.factor(step)) +
-                                " parts (a dimension can be split while its smallest part has that extent):" + problems);
+    throw std::invalid_argument(
+        "hints that cannot be met in " + std::to_string(grid_.factor(step)) +
+        " parts (a dimension can be split while its smallest part has that extent):" + problems);
   }
   return domains;
 }

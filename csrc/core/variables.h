@@ -1,6 +1,7 @@
 /*!
  * \file variables.h
- * \brief The unknowns of a search: one for each class of tied tensors and one for each class of operators that share a choice.
+ * \brief The unknowns of a search: one for each class of tied tensors and one for each class of
+ * operators that share a choice.
  */
 #ifndef TOFU_CORE_VARIABLES_H_
 #define TOFU_CORE_VARIABLES_H_
@@ -18,7 +19,8 @@ namespace tofu {
 /*! \brief A hint leaves a step free with this value. */
 constexpr int kFree = -2;
 
-/*! \brief Choices that the caller has made: by operator or tensor id, one value per step or kFree. */
+/*! \brief Choices that the caller has made: by operator or tensor id, one value per step or kFree.
+ */
 struct Hints {
   std::unordered_map<int, std::vector<int>> operators;
   std::unordered_map<int, std::vector<int>> tensors;
@@ -26,7 +28,8 @@ struct Hints {
 
 class SearchVariables {
  public:
-  /*! \throws std::invalid_argument for hints of the wrong length, for unknown ids, or that contradict each other. */
+  /*! \throws std::invalid_argument for hints of the wrong length, for unknown ids, or that
+   * contradict each other. */
   SearchVariables(const Graph& graph, const WorkerGrid& grid, const Hints& hints);
 
   int size() const { return static_cast<int>(subjects_.size()); }
@@ -40,7 +43,8 @@ class SearchVariables {
    * \brief The values that each variable may take at step `step`, given its history of choices.
    * \throws std::invalid_argument listing every hint that is not feasible.
    */
-  std::vector<std::vector<int>> Domains(int step, const std::vector<std::vector<int>>& histories) const;
+  std::vector<std::vector<int>> Domains(int step,
+                                        const std::vector<std::vector<int>>& histories) const;
 
   /*! \brief "tensor 3" or "operator 5": the first member of the class. */
   std::string Name(int variable) const;
@@ -60,8 +64,8 @@ class SearchVariables {
   std::vector<uint64_t> labels_;
   std::vector<int> of_operator_;
   std::vector<int> of_tensor_;
-  std::vector<std::vector<int>> hints_;            // by variable, empty for none
-  std::vector<std::string> hint_names_;            // who gave it
+  std::vector<std::vector<int>> hints_;  // by variable, empty for none
+  std::vector<std::string> hint_names_;  // who gave it
 };
 
 }  // namespace tofu
