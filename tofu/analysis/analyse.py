@@ -52,10 +52,10 @@ def _find_signature(
 ) -> Signature:
     ranks = tuple(len(shape) for shape in outputs)
     seen = inputs if description.concrete else tuple(tuple(extent == 1 for extent in shape) for shape in inputs)
-    key = (listed, seen, ranks)
+    key = (listed, seen, outputs if description.takes_output_shapes else ranks)
     signature = description.cache.get(key)
     if signature is None:
-        pattern = analyse_symbolically(trace(description, attributes, inputs, ranks))
+        pattern = analyse_symbolically(trace(description, attributes, inputs, ranks, outputs))
         signature = Signature(pattern, Evaluator(pattern))
         description.cache[key] = signature
     assert isinstance(signature, Signature)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import sympy
 
 from tofu.errors import DescriptionError
-from tofu.tdl.expression import ExtentSymbol, Index, Reduction, Value, extent_symbol, variable_symbol
+from tofu.tdl.expression import ExtentSymbol, Reduction, Value, extent_symbol, variable_symbol
 from tofu.tdl.forms import Output
 from tofu.tdl.place import Place
 from tofu.tdl.tensor import is_bare
@@ -121,5 +121,4 @@ def _define_bare(definitions: _Definitions, name: str, value: Value | None, plac
     for access in accesses(value) if value is not None else ():
         for dimension, index in enumerate(access.indices):
             if is_bare(index, symbol):
-                shape = access.tensor.shape[dimension]
-                definitions.add(name, shape.expression if isinstance(shape, Index) else sympy.Integer(shape), place)
+                definitions.add(name, access.tensor.extents[dimension], place)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any as Anything
-from typing import overload
+from typing import TypeAlias, overload
 
 from tofu.errors import DescriptionError
 from tofu.tdl.attributes import parse_attribute
@@ -16,6 +16,7 @@ from tofu.tdl.place import Place
 
 REQUIRED = inspect.Parameter.empty
 OUTPUT_SHAPES = "output_shapes"
+Fill: TypeAlias = float | Callable[[Mapping[str, Anything]], float]
 _REGISTERED: dict[str, Description] = {}
 
 
@@ -37,7 +38,7 @@ class Description:
     bound: Mapping[str, Bound] = field(default_factory=dict)
     corrects: frozenset[str] = frozenset()
     pads: frozenset[str] = frozenset()
-    fill: Mapping[str, float] = field(default_factory=dict)
+    fill: Mapping[str, Fill] = field(default_factory=dict)
     concrete: bool = False
     takes_output_shapes: bool = False
     cache: dict[Anything, Anything] = field(default_factory=dict, repr=False)
@@ -65,6 +66,11 @@ class Description:
                     f"{self.place}: attribute `{name}` of {self.name}: {error}; its default is {default!r}"
                 ) from None
         return parsed
+
+    def find_fill(self, tensor: str, attributes: Mapping[str, Anything]) -> float:
+        """The number in cells outside an input, which may depend on the parsed attributes."""
+        fill = self.fill.get(tensor, 0.0)
+        return fill(attributes) if callable(fill) else fill
 
     def name_inputs(self, count: int) -> tuple[str, ...]:
         """The names of a node's `count` inputs."""
@@ -103,7 +109,7 @@ def op(
     bound: Mapping[str, Bound] | None = ...,
     corrects: Iterable[str] = ...,
     pads: Iterable[str] = ...,
-    fill: Mapping[str, float] | None = ...,
+    fill: Mapping[str, Fill] | None = ...,
     concrete: bool = ...,
     override: bool = ...,
 ) -> Callable[[Callable[..., Anything]], Description]: ...
@@ -116,7 +122,7 @@ def op(
     bound: Mapping[str, Bound] | None = None,
     corrects: Iterable[str] = (),
     pads: Iterable[str] = (),
-    fill: Mapping[str, float] | None = None,
+    fill: Mapping[str, Fill] | None = None,
     concrete: bool = False,
     override: bool = False,
 ) -> Description | Callable[[Callable[..., Anything]], Description]:
@@ -126,7 +132,7 @@ def op(
     corrects: index variables for which bound attributes make up for the copy's smaller extents (a mean's divisor, say).
     pads: index variables for which bound attributes make up for offsets and borders: the copy gets the cells outside the tensor
         from Tofu and reads its local tensor from cell 0 on.
-    fill: the number in cells outside a tensor, where it is not 0.
+    fill: the number in cells outside a tensor, where it is not 0; or a function of the attributes' values.
     concrete: t.shape are integers and belong to the signature, for descriptions that branch on them (Reshape). A keyword-only
         parameter `output_shapes` is then given the outputs' shapes, for backward operators whose inputs do not tell them.
     override: replace an earlier description of the same name.
