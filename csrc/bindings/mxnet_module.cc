@@ -4,10 +4,13 @@
  */
 #include "bindings/mxnet_conversions.h"
 #include "nnvm/abi_check.h"
+#include "nnvm/place_device.h"
 
 PYBIND11_MODULE(_mxnet, module) {
   module.doc() = "Graph passes and kernels that plug into MXNet's libmxnet.so";
   tofu::nnvm_layer::CheckAbi();
+  tofu::nnvm_layer::InstallPlaceDevice();
   tofu::bindings::RegisterErrors();
   tofu::bindings::RegisterGraph(&module);
+  tofu::bindings::RegisterExecution(&module);
 }

@@ -1,0 +1,132 @@
+/*!
+ * \file mxnet_execution.cc
+ * \brief Binding of execution_graph, fetch_info, memory_plan, executor and the kernel's counters.
+ */
+#include "bindings/mxnet_conversions.h"
+#include "nnvm/execution_graph.h"
+#include "nnvm/executor.h"
+#include "nnvm/fetch_info.h"
+#include "nnvm/memory_plan.h"
+#include "nnvm/multi_fetch_kernel.h"
+
+namespace tofu {
+namespace bindings {
+namespace {
+
+namespace py = pybind11;
+using namespace nnvm_layer;  // NOLINT(build/namespaces)
+
+template <typename T>
+using Array = py::array_t<T, py::array::c_style | py::array::forcecast>;
+
+SymbolHandle BuildFromPython(SymbolHandle training, const Array<int64_t>& program,
+                             std::vector<int64_t> operator_nodes,
+                             std::vector<AttributeChanges> attributes,
+                             const Array<int32_t>& attribute_index,
+                             std::vector<std::string> tensor_names,
+                             std::vector<int> tensor_dtypes) {
+  ExecutionInput input;
+  input.training = training;
+  input.program = DecodeProgram(program.data(), program.size());
+  input.operator_nodes = std::move(operator_nodes);
+  input.attributes = std::move(attributes);
+  input.attribute_index.assign(attribute_index.data(),
+                               attribute_index.data() + attribute_index.size());
+  input.tensor_names = std::move(tensor_names);
+  input.tensor_types = std::move(tensor_dtypes);
+  return BuildExecutionGraph(input);
+}
+
+py::tuple ToTuple(const std::vector<int64_t>& values) { return py::tuple(py::cast(values)); }
+
+py::list PiecesToPython(const std::vector<FetchPiece>& pieces) {
+  py::list result;
+  for (const FetchPiece& piece : pieces) {
+    py::list sources;
+    for (const FetchSource& source : piece.sources) {
+      sources.append(py::make_tuple(source.input, ToTuple(source.begin)));
+    }
+    result.append(py::make_tuple(ToTuple(piece.begin), ToTuple(piece.extent), sources));
+  }
+  return result;
+}
+
+py::list FetchesToPython(SymbolHandle symbol) {
+  py::list result;
+  for (const FetchInfo& fetch : ListFetches(symbol)) {
+    py::list inputs;
+    for (const FetchInput& input : fetch.inputs) {
+      inputs.append(
+          py::make_tuple(input.producer, input.output, input.group, ToPython(input.shape)));
+    }
+    py::dict one;
+    one["name"] = fetch.name;
+    one["group"] = fetch.group;
+    one["worker"] = fetch.param.worker;
+    one["tensor"] = fetch.param.tensor;
+    one["phase"] = fetch.param.phase;
+    one["shape"] = ToPython(FromShape(fetch.param.shape));
+    one["dtype"] = fetch.dtype;
+    one["fill"] = fetch.param.fill;
+    one["inputs"] = inputs;
+    one["pieces"] = PiecesToPython(fetch.param.pieces);
+    result.append(one);
+  }
+  return result;
+}
+
+py::dict PlanToPython(SymbolHandle symbol, const ShapesByName& shapes, const TypesByName& types) {
+  py::dict result;
+  for (const auto& device : PlanMemory(symbol, shapes, types)) {
+    py::dict bytes;
+    bytes["arguments"] = device.second.arguments;
+    bytes["auxiliary"] = device.second.auxiliary;
+    bytes["pool"] = device.second.pool;
+    bytes["unshared"] = device.second.unshared;
+    bytes["fetched"] = device.second.fetched;
+    result[py::str(device.first)] = bytes;
+  }
+  return result;
+}
+
+py::dict CountersToPython() {
+  const FetchCounters counters = ReadFetchCounters();
+  py::dict result;
+  result["bytes_read_remote"] = counters.bytes_read_remote;
+  result["bytes_read_local"] = counters.bytes_read_local;
+  result["launches"] = counters.launches;
+  return result;
+}
+
+py::dict StorageToPython(ObjectHandle array) {
+  StorageInfo info;
+  {
+    const py::gil_scoped_release wait_without_lock;
+    info = DescribeStorage(array);
+  }
+  py::dict result;
+  result["device_type"] = info.device_type;
+  result["device_id"] = info.device_id;
+  result["address"] = info.address;
+  result["bytes"] = info.bytes;
+  return result;
+}
+
+}  // namespace
+
+void RegisterExecution(py::module_* module) {
+  module->def("build_execution_graph", BuildFromPython, py::arg("training"), py::arg("program"),
+              py::arg("operator_nodes"), py::arg("attributes"), py::arg("attribute_index"),
+              py::arg("tensor_names"), py::arg("tensor_dtypes"));
+  module->def("fetches", FetchesToPython, py::arg("symbol"));
+  module->def("plan_memory", PlanToPython, py::arg("symbol"), py::arg("shapes"), py::arg("dtypes"));
+  module->def("partial_forward", PartialForward, py::arg("executor"), py::arg("is_train"),
+              py::arg("begin"), py::arg("end"), py::call_guard<py::gil_scoped_release>());
+  module->def("boundary", FindBoundary, py::arg("symbol"), py::arg("num_outputs"));
+  module->def("counters", CountersToPython);
+  module->def("reset_counters", ResetFetchCounters);
+  module->def("storage_info", StorageToPython, py::arg("array"));
+}
+
+}  // namespace bindings
+}  // namespace tofu

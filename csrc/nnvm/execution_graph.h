@@ -1,0 +1,49 @@
+/*!
+ * \file execution_graph.h
+ * \brief The execution program as an NNVM graph: k copies of the operators and the fetches between
+ * them.
+ */
+#ifndef TOFU_NNVM_EXECUTION_GRAPH_H_
+#define TOFU_NNVM_EXECUTION_GRAPH_H_
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/program.h"
+#include "nnvm/mxnet_api.h"
+
+namespace tofu {
+namespace nnvm_layer {
+
+/*! \brief Node attributes that differ from those of the whole operator, by name. */
+using AttributeChanges = std::unordered_map<std::string, std::string>;
+
+/*! \brief A program, and what its numbers mean in the graph that was partitioned. */
+struct ExecutionInput {
+  SymbolHandle training = 0;
+  Program program;
+  std::vector<int64_t> operator_nodes;  // operator id -> node of the training graph; -1: not in it
+  std::vector<AttributeChanges> attributes;  // distinct sets of changes
+  std::vector<int32_t> attribute_index;      // [operator id][worker] -> set of changes; -1: none
+  std::vector<std::string> tensor_names;     // tensor id -> name; variables have their own
+  std::vector<int> tensor_types;             // tensor id -> MXNet's type code
+};
+
+/*! \brief The group (attribute __ctx_group__) of a worker's nodes. */
+std::string GroupOfWorker(int64_t worker);
+
+/*!
+ * \brief Build the graph.
+ *
+ * Variables are called tensor@worker and carry their shape and type, operators name@worker, fetches
+ * tensor@worker#position. No two nodes have equal attributes, so that MXNet merges none.
+ * \throw dmlc::Error, std::invalid_argument where program and training graph do not fit together
+ */
+SymbolHandle BuildExecutionGraph(const ExecutionInput& input);
+
+}  // namespace nnvm_layer
+}  // namespace tofu
+
+#endif  // TOFU_NNVM_EXECUTION_GRAPH_H_

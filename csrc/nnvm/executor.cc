@@ -1,0 +1,49 @@
+/*!
+ * \file executor.cc
+ */
+#include "nnvm/executor.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tofu {
+namespace nnvm_layer {
+
+void PartialForward(ObjectHandle handle, bool is_train, int64_t begin, int64_t end) {
+  CHECK(handle != 0) << "Need the handle of an executor, got a null handle";
+  CHECK(begin >= 0 && (end == -1 || begin <= end))
+      << "nodes [" << begin << ", " << end << ") are no part of a graph";
+  auto* executor = reinterpret_cast<mxnet::Executor*>(handle);
+  const int64_t last = end == -1 ? std::numeric_limits<int>::max() : end;
+  int left = 1;
+  for (int64_t step = begin; step < last && left > 0; ++step) {
+    executor->PartialForward(is_train, static_cast<int>(step), &left);
+  }
+}
+
+int64_t FindBoundary(SymbolHandle symbol, int64_t num_outputs) {
+  const nnvm::Graph graph = GraphOf(symbol);
+  const nnvm::IndexedGraph& index = graph.indexed_graph();
+  CHECK(num_outputs >= 0 && num_outputs <= static_cast<int64_t>(index.outputs().size()))
+      << "the symbol has " << index.outputs().size() << " outputs, not " << num_outputs;
+  nnvm::Symbol first;
+  first.outputs.assign(graph.outputs.begin(), graph.outputs.begin() + num_outputs);
+  int64_t boundary = 0;
+  nnvm::DFSVisit(first.outputs, [&](const nnvm::ObjectPtr& node) {
+    boundary = std::max<int64_t>(boundary, index.node_id(node.get()) + 1);
+  });
+  return boundary;
+}
+
+StorageInfo DescribeStorage(ObjectHandle handle) {
+  CHECK(handle != 0) << "Need the handle of an array, got a null handle";
+  const auto* array = reinterpret_cast<const mxnet::NDArray*>(handle);
+  array->WaitToRead();
+  const mxnet::Storage::Handle storage = array->storage_handle();
+  return StorageInfo{static_cast<int>(storage.ctx.dev_type), storage.ctx.dev_id,
+                     reinterpret_cast<std::uintptr_t>(storage.dptr),
+                     static_cast<int64_t>(storage.size)};
+}
+
+}  // namespace nnvm_layer
+}  // namespace tofu

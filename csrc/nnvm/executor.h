@@ -1,0 +1,43 @@
+/*!
+ * \file executor.h
+ * \brief Running a bound graph in parts (the two phases of a training step).
+ */
+#ifndef TOFU_NNVM_EXECUTOR_H_
+#define TOFU_NNVM_EXECUTOR_H_
+
+#include <cstdint>
+
+#include "nnvm/mxnet_api.h"
+
+namespace tofu {
+namespace nnvm_layer {
+
+/*! \brief The integer value of an executor's or an array's handle. */
+using ObjectHandle = std::uintptr_t;
+
+/*!
+ * \brief Issue the nodes [begin, end) of a bound graph, in the topological order of its symbol.
+ *
+ * Returns before they have run. The engine orders them by what they read and write, so a caller may
+ * write arguments between two parts.
+ * \param end -1: to the last node
+ */
+void PartialForward(ObjectHandle executor, bool is_train, int64_t begin, int64_t end);
+
+/*! \brief One past the last node that the first `num_outputs` outputs of the symbol need. */
+int64_t FindBoundary(SymbolHandle symbol, int64_t num_outputs);
+
+/*! \brief The memory behind an array. */
+struct StorageInfo {
+  int device_type = 0;
+  int device_id = 0;
+  std::uintptr_t address = 0;
+  int64_t bytes = 0;
+};
+
+StorageInfo DescribeStorage(ObjectHandle array);
+
+}  // namespace nnvm_layer
+}  // namespace tofu
+
+#endif  // TOFU_NNVM_EXECUTOR_H_

@@ -1,0 +1,68 @@
+/*!
+ * \file multi_fetch.h
+ * \brief The operator _tofu_multi_fetch: one region of a tensor, assembled out of shards of several
+ * workers.
+ *
+ * The only operator of a partitioned graph that reads another device's memory (paper section 6,
+ * "MultiFetch"). Its inputs are entries of any device; its output lies on its own.
+ */
+#ifndef TOFU_NNVM_MULTI_FETCH_H_
+#define TOFU_NNVM_MULTI_FETCH_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "nnvm/mxnet_api.h"
+
+namespace tofu {
+namespace nnvm_layer {
+
+extern const char kMultiFetchName[];
+
+/*! \brief A box of an input, of the piece's extent, that starts at `begin` in the input's
+ * coordinates. */
+struct FetchSource {
+  int input = 0;
+  std::vector<int64_t> begin;
+};
+
+/*! \brief A box of the output; its value is the sum of the sources. Boxes are half open. */
+struct FetchPiece {
+  std::vector<int64_t> begin;
+  std::vector<int64_t> extent;
+  std::vector<FetchSource> sources;
+};
+
+/*! \brief The parsed attributes of a fetch. Cells of the output that lie in no piece hold `fill`.
+ */
+struct MultiFetchParam {
+  int num_args = 0;
+  mxnet::TShape shape;
+  int dtype = -1;  // MXNet's type code; -1: that of the inputs
+  double fill = 0.0;
+  std::vector<FetchPiece> pieces;
+  // Whose region this is; for reports and checks, not for the kernel.
+  std::string tensor;
+  int worker = 0;
+  int phase = 0;
+};
+
+/*!
+ * \brief A node's attributes for a fetch, parsed and as text.
+ *
+ * The text is what MXNet saves and loads: "pieces" is a list with ";" of
+ * `begin:extent:input@begin+input@begin...`, coordinates with ",".
+ */
+void SetMultiFetchAttributes(MultiFetchParam param, nnvm::NodeAttrs* attrs);
+
+/*! \brief The parsed attributes of a node of this operator. */
+const MultiFetchParam& MultiFetchParamOf(const nnvm::NodeAttrs& attrs);
+
+/*! \brief The operator; nodes that have it are fetches. */
+const nnvm::Op* MultiFetchOp();
+
+}  // namespace nnvm_layer
+}  // namespace tofu
+
+#endif  // TOFU_NNVM_MULTI_FETCH_H_

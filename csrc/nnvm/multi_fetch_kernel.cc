@@ -1,0 +1,206 @@
+/*!
+ * \file multi_fetch_kernel.cc
+ * \brief A fetch is a list of pieces, a piece a list of contiguous runs, a run is copied or summed
+ * at once.
+ */
+#include "nnvm/multi_fetch_kernel.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "nnvm/multi_fetch.h"
+#include "nnvm/piece_runs.h"
+
+namespace tofu {
+namespace nnvm_layer {
+namespace {
+
+using mxnet::TBlob;
+
+// Below this size threads cost more than they bring.
+constexpr int64_t kParallelBytes = 1 << 18;
+// Elements that are summed at once: the sums stay in the first-level cache.
+constexpr int64_t kBlock = 1024;
+
+std::atomic<int64_t> g_bytes_read_remote{0};
+std::atomic<int64_t> g_bytes_read_local{0};
+std::atomic<int64_t> g_launches{0};
+
+/*! \brief The type in which elements are summed. */
+template <typename DType>
+struct SumType {
+  using type = DType;
+};
+template <>
+struct SumType<mshadow::half::half_t> {
+  using type = float;
+};
+template <>
+struct SumType<mshadow::bfloat::bf16_t> {
+  using type = float;
+};
+
+/*! \brief destination (+)= sum of the sources, over one block of at most kBlock elements. */
+template <typename DType>
+void SumBlock(const std::vector<const DType*>& sources, int64_t offset, int64_t size, bool add,
+              DType* destination) {
+  using Sum = typename SumType<DType>::type;
+  Sum sums[kBlock];
+  for (int64_t i = 0; i < size; ++i) sums[i] = static_cast<Sum>(sources[0][offset + i]);
+  for (size_t s = 1; s < sources.size(); ++s) {
+    const DType* source = sources[s] + offset;
+    for (int64_t i = 0; i < size; ++i) {
+      sums[i] = static_cast<Sum>(sums[i] + static_cast<Sum>(source[i]));
+    }
+  }
+  DType* out = destination + offset;
+  if (add) {
+    for (int64_t i = 0; i < size; ++i) {
+      out[i] = static_cast<DType>(static_cast<Sum>(out[i]) + sums[i]);
+    }
+  } else {
+    for (int64_t i = 0; i < size; ++i) out[i] = static_cast<DType>(sums[i]);
+  }
+}
+
+template <typename DType>
+void ComputeRun(const std::vector<const DType*>& sources, int64_t begin, int64_t end, bool add,
+                DType* destination) {
+  if (!add && sources.size() == 1) {
+    // As bytes: the 16-bit types have constructors, but nothing more than their bits.
+    std::memcpy(static_cast<void*>(destination + begin), sources[0] + begin,
+                (end - begin) * sizeof(DType));
+    return;
+  }
+  for (; begin < end; begin += kBlock) {
+    SumBlock(sources, begin, std::min(kBlock, end - begin), add, destination);
+  }
+}
+
+/*! \brief The part of a piece that one thread computes: positions [begin, end) of its cells in
+ * order. */
+template <typename DType>
+void ComputeCells(const PieceRuns& runs, const std::vector<const DType*>& inputs, int64_t begin,
+                  int64_t end, bool add, DType* output) {
+  std::vector<const DType*> sources(inputs.size());
+  PieceRuns::Walk walk(runs, begin / runs.run_length());
+  for (int64_t at = begin; at < end; walk.Next()) {
+    const int64_t run_begin = at % runs.run_length();
+    const int64_t run_end = std::min(runs.run_length(), run_begin + end - at);
+    for (size_t s = 0; s < sources.size(); ++s) sources[s] = inputs[s] + walk.source_offset(s);
+    ComputeRun(sources, run_begin, run_end, add, output + walk.output_offset());
+    at += run_end - run_begin;
+  }
+}
+
+template <typename DType>
+void ComputePiece(const FetchPiece& piece, const std::vector<TBlob>& inputs,
+                  const mxnet::TShape& output_shape, bool add, DType* output) {
+  std::vector<mxnet::TShape> shapes;
+  std::vector<const DType*> data;
+  for (const FetchSource& source : piece.sources) {
+    shapes.push_back(inputs[source.input].shape_);
+    data.push_back(inputs[source.input].dptr<DType>());
+  }
+  const PieceRuns runs(piece, shapes, output_shape);
+  const int64_t cells = runs.num_cells();
+  if (cells == 0) return;
+  const int64_t bytes = cells * static_cast<int64_t>(sizeof(DType) * data.size());
+  const int64_t parts = std::max<int64_t>(1, std::min<int64_t>(bytes / kParallelBytes, 64));
+#pragma omp parallel for if (parts > 1)
+  for (int64_t part = 0; part < parts; ++part) {
+    ComputeCells(runs, data, cells * part / parts, cells * (part + 1) / parts, add, output);
+  }
+}
+
+int64_t NumCells(const FetchPiece& piece) {
+  int64_t cells = 1;
+  for (int64_t extent : piece.extent) cells *= extent;
+  return cells;
+}
+
+bool CoversRegion(const MultiFetchParam& param) {
+  int64_t cells = 0;
+  for (const FetchPiece& piece : param.pieces) cells += NumCells(piece);
+  return cells == static_cast<int64_t>(param.shape.Size());
+}
+
+/*! \brief Does an input share memory with the output (an in-place request)? */
+bool Overlaps(const std::vector<TBlob>& inputs, const TBlob& output, size_t element_bytes) {
+  const auto begin_of = [](const TBlob& blob) { return static_cast<const char*>(blob.dptr_); };
+  const char* out_begin = begin_of(output);
+  const char* out_end = out_begin + output.Size() * element_bytes;
+  return std::any_of(inputs.begin(), inputs.end(), [&](const TBlob& input) {
+    return begin_of(input) < out_end && out_begin < begin_of(input) + input.Size() * element_bytes;
+  });
+}
+
+template <typename DType>
+void WriteRegion(const MultiFetchParam& param, const std::vector<TBlob>& inputs, DType* output) {
+  if (!CoversRegion(param)) std::fill_n(output, param.shape.Size(), static_cast<DType>(param.fill));
+  for (const FetchPiece& piece : param.pieces) {
+    ComputePiece(piece, inputs, param.shape, false, output);
+  }
+}
+
+template <typename DType>
+void ComputeTyped(const MultiFetchParam& param, const std::vector<TBlob>& inputs, bool add,
+                  const TBlob& output) {
+  DType* out = output.dptr<DType>();
+  const bool adds_fill = add && param.fill != 0 && !CoversRegion(param);
+  if (Overlaps(inputs, output, sizeof(DType)) || adds_fill) {
+    const std::unique_ptr<DType[]> region(new DType[param.shape.Size()]);
+    WriteRegion(param, inputs, region.get());
+    ComputeRun<DType>({region.get()}, 0, param.shape.Size(), add, out);
+  } else if (add) {
+    for (const FetchPiece& piece : param.pieces) {
+      ComputePiece(piece, inputs, param.shape, true, out);
+    }
+  } else {
+    WriteRegion(param, inputs, out);
+  }
+}
+
+void CountBytes(const MultiFetchParam& param, const std::vector<TBlob>& inputs,
+                const TBlob& output) {
+  int64_t remote = 0;
+  int64_t local = 0;
+  const int64_t element_bytes = mshadow::mshadow_sizeof(output.type_flag_);
+  for (const FetchPiece& piece : param.pieces) {
+    const int64_t bytes = NumCells(piece) * element_bytes;
+    for (const FetchSource& source : piece.sources) {
+      (inputs[source.input].dev_id() == output.dev_id() ? local : remote) += bytes;
+    }
+  }
+  g_bytes_read_remote += remote;
+  g_bytes_read_local += local;
+  ++g_launches;
+}
+
+}  // namespace
+
+FetchCounters ReadFetchCounters() {
+  return FetchCounters{g_bytes_read_remote, g_bytes_read_local, g_launches};
+}
+
+void ResetFetchCounters() {
+  g_bytes_read_remote = 0;
+  g_bytes_read_local = 0;
+  g_launches = 0;
+}
+
+void ComputeMultiFetch(const nnvm::NodeAttrs& attrs, const mxnet::OpContext&,
+                       const std::vector<TBlob>& inputs,
+                       const std::vector<mxnet::OpReqType>& requests,
+                       const std::vector<TBlob>& outputs) {
+  if (requests[0] == mxnet::kNullOp) return;
+  const MultiFetchParam& param = MultiFetchParamOf(attrs);
+  const bool add = requests[0] == mxnet::kAddTo;
+  CountBytes(param, inputs, outputs[0]);
+  MSHADOW_TYPE_SWITCH_WITH_BOOL(outputs[0].type_flag_, DType,
+                                { ComputeTyped<DType>(param, inputs, add, outputs[0]); });
+}
+
+}  // namespace nnvm_layer
+}  // namespace tofu

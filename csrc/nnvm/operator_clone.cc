@@ -1,0 +1,133 @@
+/*!
+ * \file operator_clone.cc
+ */
+#include "nnvm/operator_clone.h"
+
+#include <sstream>
+
+namespace tofu {
+namespace nnvm_layer {
+namespace {
+
+using nnvm::NodeAttrs;
+using nnvm::Op;
+
+constexpr char kClonePrefix[] = "_tofu_clone_";
+// Between double underscores: parsers leave such attributes alone.
+constexpr char kShapesAttribute[] = "__tofu_output_shapes__";
+constexpr char kTypesAttribute[] = "__tofu_output_types__";
+// Higher than the default level 10, so that a value that another library set is replaced.
+constexpr int kAttributeLevel = 11;
+
+template <typename T>
+void CopyAttr(const Op* from, Op* to, const char* key) {
+  const auto& values = Op::GetAttr<T>(key);
+  if (values.contains(from)) to->set_attr<T>(key, values[from], kAttributeLevel);
+}
+
+template <typename T>
+void CopyAttrOfDevices(const Op* from, Op* to, const std::string& key) {
+  CopyAttr<T>(from, to, (key + "<cpu>").c_str());
+  CopyAttr<T>(from, to, (key + "<gpu>").c_str());
+}
+
+/*! \brief All that decides how the operator runs. TIsBackward is not copied: it brings MXNet's own
+ * inference. */
+void CopyExecution(const Op* from, Op* to) {
+  CopyAttrOfDevices<mxnet::FCompute>(from, to, "FCompute");
+  CopyAttrOfDevices<mxnet::FComputeEx>(from, to, "FComputeEx");
+  CopyAttrOfDevices<mxnet::FStatefulCompute>(from, to, "FStatefulCompute");
+  CopyAttrOfDevices<mxnet::FStatefulComputeEx>(from, to, "FStatefulComputeEx");
+  CopyAttr<mxnet::FCreateOpState>(from, to, "FCreateOpState");
+  CopyAttr<mxnet::FInferStorageType>(from, to, "FInferStorageType");
+  CopyAttr<mxnet::FResourceRequest>(from, to, "FResourceRequest");
+  CopyAttr<mxnet::FResourceRequestEx>(from, to, "FResourceRequestEx");
+  CopyAttr<mxnet::FExecType>(from, to, "FExecType");
+  CopyAttr<nnvm::FMutateInputs>(from, to, "FMutateInputs");
+  CopyAttr<nnvm::FInplaceOption>(from, to, "FInplaceOption");
+  CopyAttr<nnvm::FInplaceIdentity>(from, to, "FInplaceIdentity");
+  CopyAttr<nnvm::FIgnoreInputs>(from, to, "FIgnoreInputs");
+  CopyAttr<nnvm::FListInputNames>(from, to, "FListInputNames");
+  CopyAttr<nnvm::FListOutputNames>(from, to, "FListOutputNames");
+  CopyAttr<nnvm::FNumVisibleOutputs>(from, to, "FNumVisibleOutputs");
+  CopyAttr<bool>(from, to, "TIsMKLDNN");
+  CopyAttr<bool>(from, to, "TIsLayerOpBackward");  // the link to the state of the forward node
+}
+
+const std::string& TextOf(const NodeAttrs& attrs, const char* key) {
+  const auto found = attrs.dict.find(key);
+  CHECK(found != attrs.dict.end()) << attrs.name << ": " << attrs.op->name << " has no attribute "
+                                   << key << "; such nodes are made by tofu.partition alone";
+  return found->second;
+}
+
+/*! \brief Read one value per output, each with a ";" after it. */
+template <typename T>
+void ReadOutputs(const NodeAttrs& attrs, const char* key, std::vector<T>* outputs) {
+  std::istringstream stream(TextOf(attrs, key));
+  for (T& output : *outputs) {
+    char separator = 0;
+    CHECK(stream >> output >> separator && separator == ';')
+        << attrs.name << ": " << key << " has not the " << outputs->size()
+        << " values of its outputs: " << stream.str();
+  }
+}
+
+bool InferCloneShape(const NodeAttrs& attrs, mxnet::ShapeVector* inputs,
+                     mxnet::ShapeVector* outputs) {
+  ReadOutputs(attrs, kShapesAttribute, outputs);
+  for (const mxnet::TShape& shape : *inputs) {
+    if (!mxnet::shape_is_known(shape)) return false;
+  }
+  return true;
+}
+
+bool InferCloneType(const NodeAttrs& attrs, std::vector<int>* inputs, std::vector<int>* outputs) {
+  ReadOutputs(attrs, kTypesAttribute, outputs);
+  for (int type : *inputs) {
+    if (type == -1) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool NeedsClone(const nnvm::Node& node) {
+  const Op* op = node.op();
+  return Op::GetAttr<nnvm::TIsBackward>("TIsBackward").get(op, false) ||
+         !Op::GetAttr<mxnet::FInferShape>("FInferShape").contains(op) || node.inputs.empty();
+}
+
+const Op* CloneOperator(const Op* op) {
+  const std::string name = kClonePrefix + op->name;
+  if (const Op* existing = dmlc::Registry<Op>::Find(name)) return existing;
+  Op& clone = dmlc::Registry<Op>::Get()->__REGISTER_OR_GET__(name);
+  clone.num_inputs = op->num_inputs;
+  clone.num_outputs = op->num_outputs;
+  clone.get_num_inputs = op->get_num_inputs;
+  clone.get_num_outputs = op->get_num_outputs;
+  clone.attr_parser = op->attr_parser;
+  CopyExecution(op, &clone);
+  clone.set_attr<mxnet::FInferShape>("FInferShape", InferCloneShape, kAttributeLevel);
+  clone.set_attr<nnvm::FInferType>("FInferType", InferCloneType, kAttributeLevel);
+  return &clone;
+}
+
+const Op* OriginalOperator(const Op* op) {
+  const std::string prefix = kClonePrefix;
+  if (op->name.compare(0, prefix.size(), prefix) != 0) return op;
+  return Op::Get(op->name.substr(prefix.size()));
+}
+
+void SetCloneOutputs(const std::vector<Extents>& shapes, const std::vector<int>& types,
+                     NodeAttrs* attrs) {
+  std::ostringstream shape_text;
+  for (const Extents& extents : shapes) shape_text << ToShape(extents) << ';';
+  std::ostringstream type_text;
+  for (int type : types) type_text << type << ';';
+  attrs->dict[kShapesAttribute] = shape_text.str();
+  attrs->dict[kTypesAttribute] = type_text.str();
+}
+
+}  // namespace nnvm_layer
+}  // namespace tofu
