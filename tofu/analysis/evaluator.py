@@ -40,7 +40,8 @@ class Evaluator:
 
     def __init__(self, pattern: Pattern) -> None:
         self._pattern = pattern
-        self._layout = [dimension for tensor in (*pattern.inputs, *pattern.outputs) for dimension in tensor.dimensions]
+        self._layout = [dimension for read in pattern.inputs for dimension in read.dimensions]
+        self._layout += [dimension for written in pattern.outputs for dimension in written.dimensions]
         self._terms: list[list[tuple[str, ...]]] = []
         self._expressions: list[sympy.Expr] = []
         for dimension in self._layout:
@@ -78,11 +79,15 @@ class Evaluator:
             numbers = []
             for axes in indices:
                 end = position + len(axes)
-                numbers.append(IndexNumbers(tuple(zip(axes, values[position:end], strict=True)), values[end], values[end + 1]))
+                numbers.append(
+                    IndexNumbers(tuple(zip(axes, values[position:end], strict=True)), values[end], values[end + 1])
+                )
                 position = end + 2
             dimensions.append(tuple(numbers))
         names = (name for name, _ in self._definitions)
-        return Numbers(dict(zip(self._axes, extents, strict=True)), tuple(zip(names, definitions, strict=True)), tuple(dimensions))
+        return Numbers(
+            dict(zip(self._axes, extents, strict=True)), tuple(zip(names, definitions, strict=True)), tuple(dimensions)
+        )
 
 
 _Evaluated = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -104,7 +109,11 @@ def _compile(
     for name in _in_order(pattern):
         code = _print(trace.definitions[name][0].extent, names)
         lines.append(f"    {variables[name]} = overrides[{name!r}] if {name!r} in overrides else {code}")
-    results = [list(variables.values()), [_print(d, names) for d in definitions], [_print(e, names) for e in expressions]]
+    results = [
+        list(variables.values()),
+        [_print(d, names) for d in definitions],
+        [_print(e, names) for e in expressions],
+    ]
     lines.append(f"    return {', '.join(f'({chr(44).join(r)}{chr(44) if r else str()})' for r in results)}")
     scope: dict[str, Callable[..., _Evaluated]] = {"divide": _divide}  # type: ignore[dict-item]
     exec(compile("\n".join(lines), f"<extents of {trace.description.name}>", "exec"), scope)

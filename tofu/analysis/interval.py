@@ -63,7 +63,7 @@ class Interval:
             return Interval(sympy.expand(self.lower * factor), sympy.expand(self.upper * factor))
         if factor.is_nonpositive:
             return Interval(sympy.expand(self.upper * factor), sympy.expand(self.lower * factor))
-        return _refuse(f"a product with {factor}, whose sign is not known,")
+        _refuse(f"a product with {factor}, whose sign is not known,")
 
     def __truediv__(self, divisor: sympy.Expr | int) -> Interval:
         if isinstance(divisor, Interval):

@@ -1,8 +1,8 @@
 """The numeric half of the analysis: which axes are strategies at concrete shapes, and the rows of every region.
 
 An axis is a strategy when the framework's own kernel, run on a part of it, computes that part of the result. The kernel sees local
-shapes only and counts from zero, so a split must leave everything else in the description as it is: `_LocalCopy` evaluates the
-description at the shapes of a part and compares.
+shapes only and counts from zero, so a split must leave everything else in the description as it is: the description is evaluated
+at the shapes of a part too, and compared. Most axes are plain (`Pattern.plain_axes`): nothing else can depend on them.
 """
 
 from __future__ import annotations
@@ -114,11 +114,15 @@ class _Evaluation:
             yield from self._value_extents(axis)
         if axis not in description.pads:
             yield from self._borders(axis)
-        if not is_bound and any(d.is_fixed and d.is_declared for d in self.pattern.trace.definitions[axis]) and not description.concrete:
+        if (
+            not is_bound
+            and any(d.is_fixed and d.is_declared for d in self.pattern.trace.definitions[axis])
+            and not description.concrete
+        ):
             yield f"the extent of {axis} is fixed by an attribute ({extent}) that no bound= rewrites"
         if all(axis not in output.moving and axis not in output.summed for output in self.pattern.outputs):
             yield f"no output depends on {axis}"
-        for part in sorted({1, extent - 1}):
+        for part in () if axis in self.pattern.plain_axes else sorted({1, extent - 1}):
             yield from self._local_copy(axis, part, is_bound)
 
     def _merged_inside(self, axis: str) -> Iterator[str]:
@@ -194,7 +198,8 @@ class _Evaluation:
         numbering = {axis: number for number, axis in enumerate(axes)}
         dimensions = zip(self.evaluator.dimensions, self.numbers.dimensions, self.sizes, strict=True)
         for dimension, indices, size in dimensions:
-            terms = () if dimension.is_whole else tuple((numbering[n], c) for n, c in indices[0].terms if n in numbering and c)
+            moving = () if dimension.is_whole else indices[0].terms
+            terms = tuple(sorted((numbering[name], stride) for name, stride in moving if name in numbering and stride))
             if not terms:
                 yield Row((), 0, size)
                 continue
@@ -203,12 +208,16 @@ class _Evaluation:
 
     def _inputs(self, axes: tuple[str, ...], rows: Iterator[Row]) -> tuple[InputAccess, ...]:
         inputs = []
-        fill = self.pattern.trace.description.fill
+        trace = self.pattern.trace
         for tensor, pattern in zip(self.pattern.trace.tensors, self.pattern.inputs, strict=True):
             own = tuple(next(rows) for _ in pattern.dimensions)
             addends = self.pattern.addends.get(tensor.position, set())
             addend_axes = tuple(n for n, axis in enumerate(axes) if axis in addends)
-            inputs.append(InputAccess(own, addend_axes, fill.get(tensor.name, 0.0), pattern.is_read))
+            inputs.append(
+                InputAccess(
+                    own, addend_axes, trace.description.find_fill(tensor.name, trace.attributes), pattern.is_read
+                )
+            )
         return tuple(inputs)
 
     def _outputs(self, axes: tuple[str, ...], rows: Iterator[Row]) -> tuple[OutputAccess, ...]:

@@ -8,11 +8,22 @@ need numbers are in `strategies`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tofu.analysis.interval import AffineIndex, split_affine
 from tofu.analysis.linearity import Linear, Mentions, Nonlinear, classify_sum, find_factors
-from tofu.tdl.expression import Element, ExtentSymbol, Index, OpaqueElement, Position, Slice, Unread, Value, WholeDimension
+from tofu.tdl.expression import (
+    Element,
+    ExtentSymbol,
+    Index,
+    OpaqueElement,
+    Position,
+    Slice,
+    Unread,
+    Value,
+    WholeDimension,
+    extent_symbol,
+)
 from tofu.tdl.forms import Output
 from tofu.tdl.tracing import Trace
 from tofu.tdl.walk import accesses, walk
@@ -50,7 +61,8 @@ class Pattern:
     """What is known of a signature without numbers.
 
     `rejected` maps index variables that cannot be strategies to the reason; `addends` maps an input's position to the axes under
-    whose split it must be zero on all parts but one; `value_extents` are the extents that take part in values.
+    whose split it must be zero on all parts but one; `value_extents` are the extents that take part in values; `plain_axes` only
+    ever index dimensions alone, and no other index or extent depends on those.
     """
 
     trace: Trace
@@ -60,7 +72,7 @@ class Pattern:
     addends: dict[int, set[str]]
     value_extents: frozenset[ExtentSymbol]
     is_elementwise: bool
-    mentions: Mentions = field(default_factory=Mentions, repr=False)
+    plain_axes: frozenset[str]
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -77,10 +89,12 @@ def analyse_symbolically(trace: Trace) -> Pattern:
     outputs = tuple(_output_pattern(trace, o, mentions, rejected, addends) for o in range(len(trace.outputs)))
     for reason in (*_absolute_positions(trace), *_opaque_results(trace), *_inconsistent(trace, inputs)):
         rejected.setdefault(*reason)
-    pattern = Pattern(trace, inputs, outputs, rejected, addends, _value_extents(trace), _is_elementwise(trace), mentions)
     for axes in addends.values():
         axes -= set(rejected)
-    return pattern
+    plain = frozenset(
+        axis for axis in trace.definitions if axis not in rejected and _is_plain(trace, inputs, outputs, axis)
+    )
+    return Pattern(trace, inputs, outputs, rejected, addends, _value_extents(trace), _is_elementwise(trace), plain)
 
 
 def _input_pattern(trace: Trace, position: int) -> InputPattern:
@@ -89,9 +103,7 @@ def _input_pattern(trace: Trace, position: int) -> InputPattern:
     for value in _values(trace):
         found += [access for access in accesses(value) if access.tensor.position == position]
         unread |= {id(node.element) for node in walk(value) if isinstance(node, Unread)}
-    dimensions = tuple(
-        _join([access.indices[d] for access in found]) for d in range(trace.tensors[position].ndim)
-    )
+    dimensions = tuple(_join([access.indices[d] for access in found]) for d in range(trace.tensors[position].ndim))
     return InputPattern(dimensions, any(id(access) not in unread for access in found))
 
 
@@ -120,7 +132,9 @@ def _output_pattern(
             else:
                 summed.add(axis)
                 _find_addends(trace, output, axis, kind, rejected, addends)
-    return OutputPattern(dimensions, frozenset(summed), frozenset(moving), output.groups is None, output.value is not None)
+    return OutputPattern(
+        dimensions, frozenset(summed), frozenset(moving), output.groups is None, output.value is not None
+    )
 
 
 def _find_addends(
@@ -148,7 +162,10 @@ def _absolute_positions(trace: Trace) -> Iterator[tuple[str, str]]:
         for node in walk(value):
             if isinstance(node, Position):
                 for name in sorted(node.index.variables):
-                    yield name, f"the position {node.index} is used as a number, and a part would count {name} from zero"
+                    yield (
+                        name,
+                        f"the position {node.index} is used as a number, and a part would count {name} from zero",
+                    )
 
 
 def _opaque_results(trace: Trace) -> Iterator[tuple[str, str]]:
@@ -168,9 +185,32 @@ def _inconsistent(trace: Trace, inputs: tuple[InputPattern, ...]) -> Iterator[tu
             for name in names:
                 coefficients = {index.terms.get(name, 0) for index in dimension.indices}
                 if dimension.is_whole or len(coefficients) > 1:
-                    yield name, (
-                        f"dimension {d} of {tensor.name} is read at {name} and elsewhere, so a part of {name} needs more than its own cells"
+                    yield (
+                        name,
+                        (
+                            f"dimension {d} of {tensor.name} is read at {name} and elsewhere, so a part of {name} needs more than its own cells"
+                        ),
                     )
+
+
+def _is_plain(trace: Trace, inputs: tuple[InputPattern, ...], outputs: tuple[OutputPattern, ...], axis: str) -> bool:
+    """Whether a split of `axis` plainly leaves all other extents, strides and offsets as they are."""
+    symbols = [extent for tensor in trace.tensors for extent in tensor.extents]
+    symbols += [extent for extents in trace.output_extents for extent in extents]
+    dimensions = [d for read in inputs for d in read.dimensions] + [
+        d for written in outputs for d in written.dimensions
+    ]
+    moved: set[ExtentSymbol] = set()
+    for symbol, dimension in zip(symbols, dimensions, strict=True):
+        if any(axis in index.terms for index in dimension.indices):
+            if any(dict(index.terms) != {axis: 1} or index.constant != 0 for index in dimension.indices):
+                return False
+            moved.add(symbol)
+    own = {definition.extent for definition in trace.definitions[axis]}
+    others = [d.extent for name, known in trace.definitions.items() if name != axis for d in known]
+    others += [e for dim in dimensions for index in dim.indices for e in (*index.terms.values(), index.constant)]
+    changing = moved | {extent_symbol(f"{axis}.extent")}
+    return own <= moved and not any(changing & expression.free_symbols for expression in others)
 
 
 def _value_extents(trace: Trace) -> frozenset[ExtentSymbol]:

@@ -72,6 +72,7 @@ from tofu.tdl.functions import (
     unread,
     where,
 )
+from tofu.tdl.interpreter import interpret
 from tofu.tdl.local import Local
 from tofu.tdl.reducers import Max, Min, Opaque, Prod, Random, Sum
 from tofu.tdl.registry import Description, describe, lookup, op, registered
@@ -120,6 +121,7 @@ __all__ = [
     "greater",
     "greater_equal",
     "hypot",
+    "interpret",
     "isfinite",
     "isinf",
     "isnan",

@@ -10,19 +10,22 @@ import numpy as np
 
 from tofu.tdl.expression import Element, Index, Operand, Position, Unread, Value, as_index, as_value, call
 
-NUMPY: dict[str, Callable[..., Anything]] = {
-    name: getattr(np, name)
-    for name in ["add", "subtract", "multiply", "divide", "floor_divide", "mod", "fmod", "power", "negative", "absolute", "sign", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or", "logical_xor", "logical_not", "exp", "expm1", "exp2", "log", "log1p", "log2", "log10", "sqrt", "cbrt", "square", "reciprocal", "sin", "cos", "tan", "arcsin", "arccos", "arctan", "arctan2", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "hypot", "degrees", "radians", "floor", "ceil", "trunc", "rint", "maximum", "minimum", "where", "isnan", "isinf", "isfinite"]
-} | {
+_NOT_NUMPY: dict[str, Callable[..., Anything]] = {
     "erf": np.vectorize(math.erf, otypes=[float]),
     "gamma": np.vectorize(math.gamma, otypes=[float]),
     "gammaln": np.vectorize(math.lgamma, otypes=[float]),
 }
 
 
+def find_numpy_function(name: str) -> Callable[..., Anything]:
+    """How the element-wise function `name` is computed."""
+    function: Callable[..., Anything] = _NOT_NUMPY.get(name) or getattr(np, name)
+    return function
+
+
 def elementwise(name: str, function: Callable[..., Anything]) -> Callable[..., Value]:
     """A new element-wise function for descriptions, computed by the vectorised NumPy `function` in the interpreter."""
-    if NUMPY.setdefault(name, function) is not function:
+    if hasattr(np, name) or _NOT_NUMPY.setdefault(name, function) is not function:
         raise ValueError(f"the element-wise function {name} exists already")
     return _function(name)
 
@@ -61,7 +64,7 @@ def position(index: Index | int) -> Value:
 
 
 def merge(*variables: Index) -> Index:
-    """The row-major position of several index variables in one dimension: merge(g, co) = g * co.extent + co."""
+    """Row-major: the position of several index variables in one dimension: merge(g, co) = g * co.extent + co."""
     merged = as_index(0)
     for variable in variables:
         merged = as_index(merged * variable.extent + variable)

@@ -49,9 +49,7 @@ def call_with_variables(function: Callable[..., Anything], names: tuple[str, ...
     return function(*(Index(variable_symbol(name)) for name in names))
 
 
-def read_extents(
-    extents: Mapping[str, Index | int] | None, names: tuple[str, ...], star: str | None
-) -> dict[str, Index]:
+def read_extents(extents: Mapping[str, object] | None, names: tuple[str, ...], star: str | None) -> dict[str, Index]:
     """Declared extents as indices; a tuple for `*s` declares s0, s1, ... Unknown names are an error."""
     declared: dict[str, Index] = {}
     for name, extent in (extents or {}).items():

@@ -1,0 +1,206 @@
+"""Executes a description with NumPy, to compare it with the framework's own kernel on small inputs.
+
+Every index variable in scope is a dimension of the arrays: a value at nesting depth n is an array of n dimensions that broadcast
+over the variables it does not depend on. Memory is the product of all extents in scope, so inputs have to be small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any as Anything
+from typing import TypeAlias
+
+import numpy as np
+import sympy
+
+from tofu.errors import DescriptionError
+from tofu.tdl.expression import (
+    Call,
+    Constant,
+    Element,
+    ExtentSymbol,
+    Index,
+    OpaqueElement,
+    Position,
+    RandomElement,
+    Reduction,
+    Slice,
+    Unread,
+    Value,
+    WholeDimension,
+    extent_symbol,
+    variable_symbol,
+)
+from tofu.tdl.forms import Output
+from tofu.tdl.functions import find_numpy_function
+from tofu.tdl.registry import Description
+from tofu.tdl.tracing import Trace, trace
+
+Array: TypeAlias = "np.ndarray[Anything, np.dtype[Anything]]"
+_REDUCERS: dict[str, Anything] = {"Sum": np.sum, "Max": np.max, "Min": np.min, "Prod": np.prod}
+
+
+def interpret(
+    description: Description,
+    attributes: Mapping[str, object],
+    inputs: Sequence[Array],
+    output_shapes: Sequence[Sequence[int]],
+) -> list[Array]:
+    """The outputs of a described operator for `inputs`, in float64. An output that is never written is full of NaN.
+
+    Raises DescriptionError for what cannot be executed: random numbers, opaque functions without a Python function, Any without
+    the index.
+    """
+    shapes = [array.shape for array in inputs]
+    traced = trace(description, attributes, shapes, [len(shape) for shape in output_shapes], output_shapes)
+    interpreter = Interpreter(traced, inputs, output_shapes)
+    return [
+        interpreter.compute(output, tuple(shape)) for output, shape in zip(traced.outputs, output_shapes, strict=True)
+    ]
+
+
+class Interpreter:
+    """Computes the outputs of one trace. A scope is the tuple of the index variables in it, outermost first."""
+
+    def __init__(self, traced: Trace, inputs: Sequence[Array], output_shapes: Sequence[Sequence[int]]) -> None:
+        self._trace = traced
+        self._inputs = [np.asarray(array, dtype=np.float64) for array in inputs]
+        self._extents: dict[ExtentSymbol, int] = {}
+        for tensor, array in zip(traced.tensors, inputs, strict=True):
+            self._extents.update(zip(tensor.extents, array.shape, strict=True))
+        for symbols, shape in zip(traced.output_extents, output_shapes, strict=True):
+            self._extents.update(zip(symbols, shape, strict=True))
+        self._ranges = self._find_ranges()
+
+    def compute(self, output: Output, shape: tuple[int, ...]) -> Array:
+        """One output of `shape`."""
+        if output.value is None:
+            return np.full(shape, np.nan)
+        scope = output.variables
+        grid = tuple(self._ranges[name] for name in scope)
+        values = np.broadcast_to(self._value(output.value, scope), grid)
+        if output.groups is not None:
+            return values.reshape(shape).copy()
+        result = np.zeros(shape)
+        cells = [np.broadcast_to(self._coordinate(c, scope), grid) for c in output.coordinates]
+        inside = np.ones(grid, dtype=bool)
+        for cell, extent in zip(cells, shape, strict=True):
+            inside &= (cell >= 0) & (cell < extent)
+        np.add.at(result, tuple(cell[inside] for cell in cells), values[inside])
+        return result
+
+    def _find_ranges(self) -> dict[str, int]:
+        waiting = dict(self._trace.definitions)
+        ranges: dict[str, int] = {}
+        while waiting:
+            before = len(waiting)
+            for name, known in list(waiting.items()):
+                extent = known[0].extent.subs(self._extents)
+                if extent.is_Integer:
+                    ranges[name] = self._extents[extent_symbol(f"{name}.extent")] = int(extent)
+                    del waiting[name]
+            if len(waiting) == before:
+                name, known = next(iter(waiting.items()))
+                raise DescriptionError(
+                    f"{known[0].place}: the extent of {name}, {known[0].extent}, is no integer for these shapes"
+                )
+        return ranges
+
+    def _value(self, value: Value, scope: tuple[str, ...]) -> Array:
+        if isinstance(value, Constant):
+            return np.full((1,) * len(scope), value.number)
+        if isinstance(value, Position):
+            return self._index(value.index, scope).astype(np.float64)
+        if isinstance(value, Element):
+            return self._element(value, scope)
+        if isinstance(value, Call):
+            with np.errstate(all="ignore"):
+                arguments = [self._value(argument, scope) for argument in value.arguments]
+                if value.function == "where":
+                    arguments[0] = arguments[0] != 0
+                return np.asarray(find_numpy_function(value.function)(*arguments), dtype=np.float64)
+        if isinstance(value, Reduction):
+            return self._reduction(value, scope)
+        if isinstance(value, OpaqueElement):
+            return self._opaque(value, scope)
+        if isinstance(value, Unread):
+            return np.zeros((1,) * len(scope))
+        assert isinstance(value, RandomElement)
+        raise DescriptionError(
+            f"{self._trace.description.place}: {self._trace.description.name} is random and cannot be executed"
+        )
+
+    def _index(self, index: Index, scope: tuple[str, ...]) -> Array:
+        expression = sympy.expand(index.expression)
+        if self._extents:
+            expression = expression.subs(self._extents)
+        result = np.zeros((1,) * len(scope), dtype=np.int64)
+        for position, name in enumerate(scope):
+            coefficient = expression.coeff(variable_symbol(name))
+            if coefficient != 0:
+                steps = int(coefficient) * np.arange(self._ranges[name])
+                result = result + steps.reshape([-1 if d == position else 1 for d in range(len(scope))])
+        return result + int(expression.subs({variable_symbol(name): 0 for name in scope}))
+
+    def _coordinate(self, index: Index | WholeDimension, scope: tuple[str, ...]) -> Array:
+        if isinstance(index, Index):
+            return self._index(index, scope)
+        if index.position is None:
+            description = self._trace.description
+            raise DescriptionError(
+                f"{description.place}: {description.name} cannot be executed, for an index is Any; write Any(index) to say which cell is meant"
+            )
+        return np.trunc(self._value(index.position, scope)).astype(np.int64)
+
+    def _element(self, element: Element, scope: tuple[str, ...]) -> Array:
+        array = self._inputs[element.tensor.position]
+        cells = [self._coordinate(index, scope) for index in element.indices]
+        inside = np.ones((1,) * len(scope), dtype=bool)
+        for cell, extent in zip(cells, array.shape, strict=True):
+            inside = inside & (cell >= 0) & (cell < extent)
+        if not cells:
+            return np.broadcast_to(array, (1,) * len(scope))
+        clipped = tuple(np.clip(cell, 0, extent - 1) for cell, extent in zip(cells, array.shape, strict=True))
+        fill = self._trace.description.find_fill(element.tensor.name, self._trace.attributes)
+        return np.where(inside, array[clipped], fill)
+
+    def _reduction(self, reduction: Reduction, scope: tuple[str, ...]) -> Array:
+        inner = scope + reduction.variables
+        body = self._value(reduction.body, inner)
+        outer = body.shape[: len(scope)]
+        full = np.broadcast_to(body, outer + tuple(self._ranges[name] for name in reduction.variables))
+        return np.asarray(_REDUCERS[reduction.reducer](full, axis=tuple(range(len(scope), len(inner)))))
+
+    def _opaque(self, element: OpaqueElement, scope: tuple[str, ...]) -> Array:
+        if element.function is None:
+            description = self._trace.description
+            raise DescriptionError(
+                f"{description.place}: {description.name} cannot be executed, for the description does not show what {element.name} computes; "
+                f"Opaque(function) gives a Python function for it"
+            )
+        grid = tuple(self._ranges[name] for name in scope)
+        arguments = [self._argument(argument, scope, grid) for argument in element.arguments]
+        cells = [np.broadcast_to(self._index(index, scope), grid) for index in element.indices]
+        results: dict[bytes, Array] = {}
+        computed = np.empty(grid)
+        for point in np.ndindex(*grid):
+            own = [argument[point] for argument in arguments]
+            key = b"".join(np.ascontiguousarray(a).tobytes() for a in own)
+            if key not in results:
+                results[key] = np.asarray(element.function(*own))
+            computed[point] = results[key][tuple(int(cell[point]) for cell in cells)]
+        return computed
+
+    def _argument(self, argument: Value | Slice, scope: tuple[str, ...], grid: tuple[int, ...]) -> Array:
+        """An array over the grid; the dimensions of a slice follow."""
+        if not isinstance(argument, Slice):
+            return np.broadcast_to(self._value(argument, scope), grid)
+        array = self._inputs[argument.tensor.position]
+        kept = [d for d, index in enumerate(argument.indices) if index is None]
+        chosen = [d for d, index in enumerate(argument.indices) if index is not None]
+        moved = array.transpose(chosen + kept)
+        cells = tuple(
+            np.broadcast_to(self._coordinate(index, scope), grid) for index in argument.indices if index is not None
+        )
+        selected = moved[cells] if cells else moved
+        return np.broadcast_to(selected, grid + tuple(array.shape[d] for d in kept))

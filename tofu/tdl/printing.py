@@ -1,0 +1,165 @@
+"""Prints a traced description in mathematical form: the outputs as sums and functions of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sympy
+
+from tofu.tdl.expression import (
+    Call,
+    Constant,
+    Element,
+    Index,
+    OpaqueElement,
+    Position,
+    RandomElement,
+    Reduction,
+    Slice,
+    Unread,
+    Value,
+    VariableSymbol,
+    WholeDimension,
+)
+from tofu.tdl.forms import Output
+from tofu.tdl.tracing import Trace
+
+# Python's own levels: a lower one is put in parentheses below a higher one.
+_INFIX = {
+    "logical_or": ("|", 1),
+    "logical_and": ("&", 2),
+    "less": ("<", 3),
+    "less_equal": ("<=", 3),
+    "greater": (">", 3),
+    "greater_equal": (">=", 3),
+    "equal": ("==", 3),
+    "not_equal": ("!=", 3),
+    "add": ("+", 4),
+    "subtract": ("-", 4),
+    "multiply": ("*", 5),
+    "divide": ("/", 5),
+    "floor_divide": ("//", 5),
+    "mod": ("%", 5),
+    "power": ("**", 7),
+}
+_NEGATIVE = 6
+_ATOM = 8
+
+
+def format_trace(trace: Trace) -> str:
+    """The operator's inputs and changed attributes in one line, then a line for each output.
+
+    conv1d(data, filters)
+        output[b, co, x] = Sum(ci, dx: data[b, ci, x + dx] * filters[ci, co, dx])
+    """
+    description = trace.description
+    changed = [
+        f"{n}={v!r}"
+        for n, v in trace.attributes.items()
+        if v is not description.defaults[n] and v != description.defaults[n]
+    ]
+    inputs = ", ".join(tensor.name for tensor in trace.tensors)
+    lines = [f"{description.name}({inputs}{'; ' if changed else ''}{', '.join(changed)})"]
+    printer = Printer(trace.definitions)
+    for number, output in enumerate(trace.outputs):
+        name = "output" if len(trace.outputs) == 1 else f"output{number}"
+        lines.append(f"    {printer.format_output(name, output)}")
+    return "\n".join(lines)
+
+
+class Printer:
+    """Prints values; `order` is the order of index variables in sums of them."""
+
+    def __init__(self, order: Mapping[str, object]) -> None:
+        self._order = {name: position for position, name in enumerate(order)}
+
+    def format_output(self, name: str, output: Output) -> str:
+        """One output as an equation, or `+=` for a scatter."""
+        if output.groups is None:
+            cell = f"{name}[{self._indices(output.coordinates)}]"
+            value = "" if output.value is None else self.format_value(output.value)
+            return f"{cell} += {value} for {', '.join(output.variables)}"
+        dimensions = (group[0] if len(group) == 1 else f"({' '.join(group)})" for group in output.groups)
+        cell = f"{name}[{', '.join(dimensions)}]"
+        return f"{cell} is not written" if output.value is None else f"{cell} = {self.format_value(output.value)}"
+
+    def format_value(self, value: Value) -> str:
+        """A value as an expression."""
+        return self._format(value)[0]
+
+    def format_index(self, index: Index) -> str:
+        """An index with its variables in order of appearance, constants last."""
+        terms = sorted(sympy.Add.make_args(sympy.expand(index.expression)), key=self._term_key)
+        text = ""
+        for term in terms:
+            positive = not term.could_extract_minus_sign()
+            sign = ("+" if positive else "-") if text else ("" if positive else "-")
+            text += f" {sign} " if text else sign
+            text += self._format_term(term if positive else -term)
+        return text
+
+    def _term_key(self, term: sympy.Expr) -> tuple[int, str]:
+        positions = [self._order.get(s.name, 0) for s in term.free_symbols if isinstance(s, VariableSymbol)]
+        return (min(positions, default=len(self._order)), "" if positions else str(term))
+
+    def _format_term(self, term: sympy.Expr) -> str:
+        variables = [s for s in term.free_symbols if isinstance(s, VariableSymbol)]
+        if not variables or term == variables[0]:
+            return str(term)
+        stride = term / variables[0]
+        return f"{stride}*{variables[0]}" if stride.is_Integer else f"{variables[0]}*{stride}"
+
+    def _indices(self, indices: tuple[Index | WholeDimension | None, ...]) -> str:
+        return ", ".join(self._format_coordinate(index) for index in indices)
+
+    def _format_coordinate(self, index: Index | WholeDimension | None) -> str:
+        if index is None:
+            return ":"
+        if isinstance(index, WholeDimension):
+            return "Any" if index.position is None else f"Any({self.format_value(index.position)})"
+        return self.format_index(index)
+
+    def _format(self, value: Value) -> tuple[str, int]:
+        """The text, and the level of its outermost operator."""
+        if isinstance(value, Constant):
+            return f"{value.number:g}", _ATOM if value.number >= 0 else _NEGATIVE
+        if isinstance(value, Position):
+            text = self.format_index(value.index)
+            return text, _ATOM if text.replace("_", "").isalnum() else 4
+        if isinstance(value, Element):
+            return f"{value.tensor.name}[{self._indices(value.indices)}]", _ATOM
+        if isinstance(value, Reduction):
+            return f"{value.reducer}({', '.join(value.variables)}: {self.format_value(value.body)})", _ATOM
+        if isinstance(value, OpaqueElement):
+            return (
+                f"{value.name}({', '.join(map(self._argument, value.arguments))})[{self._indices(value.indices)}]",
+                _ATOM,
+            )
+        if isinstance(value, RandomElement):
+            return f"random({', '.join(map(self.format_value, value.arguments))})", _ATOM
+        if isinstance(value, Unread):
+            return f"unread({self.format_value(value.element)})", _ATOM
+        assert isinstance(value, Call)
+        return self._format_call(value)
+
+    def _argument(self, argument: Value | Slice) -> str:
+        if isinstance(argument, Slice):
+            return f"{argument.tensor.name}[{self._indices(argument.indices)}]"
+        return self.format_value(argument)
+
+    def _format_call(self, value: Call) -> tuple[str, int]:
+        if value.function == "negative":
+            return f"-{self._inside(value.arguments[0], _NEGATIVE)}", _NEGATIVE
+        if value.function not in _INFIX:
+            return f"{value.function}({', '.join(map(self.format_value, value.arguments))})", _ATOM
+        sign, level = _INFIX[value.function]
+        left, right = value.arguments
+        if value.function == "power":
+            return f"{self._inside(left, level + 1)} ** {self._inside(right, level)}", level
+        # a - (b - c) and a / (b * c) keep their parentheses, a + b + c needs none.
+        associative = value.function in ("add", "multiply", "logical_and", "logical_or")
+        return f"{self._inside(left, level)} {sign} {self._inside(right, level + (not associative))}", level
+
+    def _inside(self, value: Value, level: int) -> str:
+        text, own = self._format(value)
+        return text if own >= level else f"({text})"
