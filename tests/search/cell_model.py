@@ -1,0 +1,144 @@
+"""The cost of a plan, counted cell by cell from the words of the design: an oracle that shares no code with csrc/core.
+
+An interval is a list of indices, a region a set of cells. Slow, and meant to be read.
+"""
+
+from functools import lru_cache
+from itertools import product
+
+from random_graphs import CONCAT, OVERLAP_ADD, REDUCE, REPLICATE
+
+__all__ = ["CONCAT", "OVERLAP_ADD", "CellModel"]
+
+
+def part_of(indices, j, n):
+    return indices[j * len(indices) // n : (j + 1) * len(indices) // n]
+
+
+class CellModel:
+    """Counts for one graph and one list of factors (of the levels that are decided)."""
+
+    def __init__(self, spec, factors):
+        self.spec, self.factors = spec, tuple(factors)
+        self.workers = list(product(*(range(f) for f in factors)))
+        self.read_bytes = lru_cache(maxsize=None)(self._read_bytes)
+        self.write_bytes = lru_cache(maxsize=None)(self._write_bytes)
+        self.split = lru_cache(maxsize=None)(self._split)
+
+    def _split(self, extents, choice, worker):
+        """The worker's indices of every dimension."""
+        parts = [list(range(e)) for e in extents]
+        for step, dimension in enumerate(choice):
+            if dimension >= 0:
+                parts[dimension] = part_of(parts[dimension], worker[step], self.factors[step])
+        return parts
+
+    def feasible(self, extents, choice):
+        """What step len(choice) may split: dimensions whose smallest part so far is long enough for all its parts."""
+        known = CellModel(self.spec, self.factors[: len(choice)])
+        smallest = [min(len(known.split(extents, choice, w)[d]) for w in known.workers) for d in range(len(extents))]
+        return [d for d, length in enumerate(smallest) if length >= self.factors[len(choice)]]
+
+    def operator_choices(self, operator, history):
+        return self.feasible(tuple(operator.extents), history) or [-1]
+
+    def tensor_choices(self, tensor, history):
+        found = self.feasible(tensor.shape, history)
+        return found + [-1] if tensor.replicable or not found else found
+
+    def region(self, rows, shape, extents, choice, worker):
+        """Cells that an operator's copy touches; some may lie outside the tensor."""
+        axes = self.split(tuple(extents), choice, worker)
+        dimensions = []
+        for (terms, lower, upper), extent in zip(rows, shape, strict=True):
+            if not any(axis in choice for axis, _ in terms):
+                dimensions.append(range(extent))
+                continue
+            touched = [
+                sum(c * i for (_, c), i in zip(terms, point, strict=True)) + offset
+                for point in product(*(axes[axis] for axis, _ in terms))
+                for offset in range(lower, upper)
+            ]
+            dimensions.append(range(min(touched), max(touched) + 1))
+        return frozenset(product(*dimensions))
+
+    def inside(self, cells, shape):
+        return {c for c in cells if all(0 <= i < n for i, n in zip(c, shape, strict=True))}
+
+    def shard(self, shape, layout, worker):
+        return set(product(*self.split(shape, layout, worker)))
+
+    def _read_bytes(self, group, phase, tensor, choice, layout):
+        """Each worker is charged once for each distinct region that it needs and does not hold."""
+        info = self.spec.tensors[tensor]
+        cells = 0
+        for worker in self.workers:
+            needed = set()
+            for operator in self.spec.operators:
+                if (operator.group, operator.phase) != (group, phase):
+                    continue
+                for read in operator.reads:
+                    spared = any(a in read.addend_axes and worker[s] != 0 for s, a in enumerate(choice))
+                    if read.tensor == tensor and not spared:
+                        region = self.region(read.rows, info.shape, operator.extents, choice, worker)
+                        outside = region != self.inside(region, info.shape)
+                        needed.add((region, read.fill if outside else None))
+            mine = self.shard(info.shape, layout, worker)
+            cells += sum(len(self.inside(region, info.shape) - mine) for region, _ in needed)
+        return cells * info.item_bytes
+
+    def _write_bytes(self, position, output, choice, layout):
+        """The bytes of every worker's shard that others produced, each partial result by itself."""
+        operator = self.spec.operators[position]
+        written = operator.written[output]
+        info = self.spec.tensors[written.tensor]
+        regions = {
+            w: self.inside(self.region(written.rows, info.shape, operator.extents, choice, w), info.shape)
+            for w in self.workers
+        }
+        fates = [REPLICATE if axis < 0 else written.combine[axis] for axis in choice]
+
+        def sum_here(worker, cells):
+            same = [
+                w
+                for w in self.workers
+                if w != worker and all(w[s] == worker[s] for s, fate in enumerate(fates) if fate == REPLICATE)
+            ]
+            return sum(len(cells & regions[w]) for w in same)
+
+        shards = {w: self.shard(info.shape, layout, w) for w in self.workers}
+        copied = [step for step, dimension in enumerate(layout) if dimension < 0]
+        if not (copied and REDUCE in fates and not info.replicable):
+            return info.item_bytes * sum(sum_here(w, shards[w]) for w in self.workers)
+        total = 0
+        for worker in self.workers:
+            mine = self.scattered_part(info.shape, layout, worker, copied)
+            total += sum_here(worker, mine) + len(shards[worker] - mine)
+        return info.item_bytes * total
+
+    def scattered_part(self, shape, layout, worker, copied):
+        """The part of a replicated shard that this worker sums: its longest dimension is cut among the copies."""
+        parts = list(self.split(shape, layout, worker))
+        smallest = [min(len(self.split(shape, layout, w)[d]) for w in self.workers) for d in range(len(shape))]
+        longest = smallest.index(max(smallest))
+        for step in copied:
+            parts[longest] = part_of(parts[longest], worker[step], self.factors[step])
+        return set(product(*parts))
+
+    def incidences(self):
+        """Function, arguments, operator and tensor of everything that can cost bytes."""
+        found = []
+        for position, operator in enumerate(self.spec.operators):
+            for read in operator.reads:
+                key = (self.read_bytes, (operator.group, operator.phase, read.tensor))
+                if all(known[:2] != key for known in found):
+                    found.append((*key, position, read.tensor))
+            for output, written in enumerate(operator.written):
+                is_read = any(written.tensor == read.tensor for o in self.spec.operators for read in o.reads)
+                if is_read or written.tensor in self.spec.outputs:
+                    found.append((self.write_bytes, (position, output), position, written.tensor))
+        return found
+
+    def total_bytes(self, operators, tensors):
+        """Of a whole plan: a choice (tuple) for every operator and a layout for every tensor."""
+        return sum(count(*key, operators[o], tensors[t]) for count, key, o, t in self.incidences())

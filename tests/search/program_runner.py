@@ -1,0 +1,213 @@
+"""Decodes an execution program and runs its fetches with NumPy. Operators are simulated: whatever they should have got is checked, and
+their outputs are made up so that the parts come together to known whole tensors.
+"""
+
+import struct
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from random_graphs import REPLICATE
+
+from tofu import _core
+
+VARIABLE, OPERATOR, FETCH = range(3)
+GARBAGE = 1e9  # what an operator's copy computes outside the tensor; nobody may read it
+
+
+@dataclass
+class Node:
+    kind: int
+    id: int
+    worker: int
+    phase: int
+    fill: float
+    shapes: list
+    inputs: list
+    control_deps: list
+    pieces: list  # (begin, extent, [(input, source begin)])
+
+
+def decode(data):
+    """(workers, nodes, outputs) of an encoded program."""
+    numbers = iter(data.tolist())
+
+    def take():
+        return next(numbers)
+
+    def vector():
+        return tuple(take() for _ in range(take()))
+
+    def entries():
+        return [(take(), take()) for _ in range(take())]
+
+    def piece():
+        return vector(), vector(), [(take(), vector()) for _ in range(take())]
+
+    def node():
+        head = [take() for _ in range(4)]
+        fill = struct.unpack("<d", struct.pack("<q", take()))[0]
+        shapes = [vector() for _ in range(take())]
+        return Node(*head, fill, shapes, entries(), vector(), [piece() for _ in range(take())])
+
+    assert take() == 0x746F667531
+    workers = take()
+    nodes = [node() for _ in range(take())]
+    outputs = entries()
+    assert next(numbers, None) is None
+    return workers, nodes, outputs
+
+
+def count_remote_bytes(spec, nodes):
+    """Bytes of all sources that stand on another worker than their fetch."""
+    total = 0
+    for node in nodes:
+        for _, extent, sources in node.pieces:
+            remote = sum(nodes[node.inputs[i][0]].worker != node.worker for i, _ in sources)
+            total += remote * int(np.prod(extent, dtype=np.int64)) * spec.tensors[node.id].item_bytes
+    return total
+
+
+def check_order(nodes):
+    """Nodes come after all that they need, and each copy after the worker's copy before it."""
+    last = {}
+    for position, node in enumerate(nodes):
+        needs = {i for i, _ in node.inputs} | set(node.control_deps)
+        assert all(n < position for n in needs)
+        assert len(set(node.control_deps)) == len(node.control_deps)
+        if node.kind != VARIABLE and node.worker in last:
+            assert last[node.worker] in needs
+        if node.kind == OPERATOR:
+            last[node.worker] = position
+
+
+def box_slices(begin, extent):
+    return tuple(slice(b, b + e) for b, e in zip(begin, extent, strict=True))
+
+
+def run_fetch(node, values):
+    out = np.full(node.shapes[0], node.fill)
+    written = np.zeros(node.shapes[0], int)
+    for begin, extent, sources in node.pieces:
+        assert sources
+        assert all(e > 0 for e in extent)
+        where = box_slices(begin, extent)
+        assert out[where].shape == extent, "a piece lies inside the fetch"
+        written[where] += 1
+        out[where] = 0
+        for i, start in sources:
+            source = values[node.inputs[i]]
+            assert all(0 <= s and s + e <= n for s, e, n in zip(start, extent, source.shape, strict=True))
+            out[where] += source[box_slices(start, extent)]
+    assert written.max(initial=0) <= 1, "pieces are disjoint"
+    return out
+
+
+class Runner:
+    """Runs one plan's program and checks every input that an operator gets."""
+
+    def __init__(self, spec, native, factors, operators, tensors, seed=0):
+        self.spec, self.native, self.factors = spec, native, list(factors)
+        self.operators, self.tensors = operators, tensors
+        self.rng = np.random.default_rng(seed)
+        self.whole = [self.rng.integers(1, 100, t.shape).astype(float) for t in spec.tensors]
+        self.workers = list(product(*(range(f) for f in factors)))
+        self.made = {}
+
+    def region(self, rows, tensor, operator, worker):
+        """(begin, end) of every dimension, from the axis intervals of the core."""
+        choice = self.operators[operator]
+        axes = _core.worker_boxes(self.native, self.factors, "operator", operator, list(choice))[worker]
+        box = []
+        for (terms, lower, upper), extent in zip(rows, self.spec.tensors[tensor].shape, strict=True):
+            if any(axis in choice for axis, _ in terms):
+                ends = [(c * axes[a][0], c * (axes[a][1] - 1)) for a, c in terms]
+                box.append((lower + sum(map(min, ends)), upper + sum(map(max, ends))))
+            else:
+                box.append((0, extent))
+        return [(int(b), int(e)) for b, e in box]
+
+    def cut(self, whole, box, outside):
+        """The cells of a box, `outside` where it reaches out of the tensor."""
+        out = np.full([e - b for b, e in box], float(outside))
+        inner = [(max(b, 0), min(e, n)) for (b, e), n in zip(box, whole.shape, strict=True)]
+        if all(b < e for b, e in inner):
+            target = tuple(slice(b - o, e - o) for (b, e), (o, _) in zip(inner, box, strict=True))
+            out[target] = whole[tuple(slice(b, e) for b, e in inner)]
+        return out
+
+    def expect_input(self, position, read, worker):
+        box = self.region(read.rows, read.tensor, position, worker)
+        digits = self.workers[worker]
+        if any(a in read.addend_axes and digits[s] for s, a in enumerate(self.operators[position])):
+            return np.zeros([e - b for b, e in box])
+        return self.cut(self.whole[read.tensor], box, read.fill)
+
+    def make_outputs(self, position):
+        """Parts of all workers: within workers of equal REPLICATE digits they sum to the whole, cell by cell."""
+        operator = self.spec.operators[position]
+        for index, written in enumerate(operator.written):
+            fates = [REPLICATE if a < 0 else written.combine[a] for a in self.operators[position]]
+            rest = {}
+            for worker in reversed(range(len(self.workers))):
+                group = tuple(d for d, fate in zip(self.workers[worker], fates, strict=True) if fate == REPLICATE)
+                rest.setdefault(group, []).append(worker)
+            for members in rest.values():
+                self.share_out(position, index, written, members)
+
+    def share_out(self, position, index, written, members):
+        whole = self.whole[written.tensor]
+        remaining, holders = whole.copy(), np.zeros(whole.shape, int)
+        boxes = {w: self.region(written.rows, written.tensor, position, w) for w in members}
+        inner = {w: box_slices_inside(boxes[w], whole.shape) for w in members}
+        for worker in members:
+            holders[inner[worker]] += 1
+        assert holders.min(initial=1) >= 1, "the parts cover the tensor"
+        for worker in members:
+            where = inner[worker]
+            part = np.where(holders[where] > 1, self.rng.integers(-50, 50, holders[where].shape), remaining[where])
+            remaining[where] -= part
+            holders[where] -= 1
+            padded = np.zeros(whole.shape)
+            padded[where] = part
+            self.made[position, index, worker] = self.cut(padded, boxes[worker], GARBAGE)
+
+    def run(self, nodes):
+        values = {}
+        for position, node in enumerate(nodes):
+            if node.kind == VARIABLE:
+                box = _core.shards(self.native, self.factors, node.id, list(self.tensors[node.id]))[node.worker]
+                values[position, 0] = self.cut(self.whole[node.id], box.tolist(), 0)
+                assert self.spec.tensors[node.id]
+            elif node.kind == FETCH:
+                values[position, 0] = run_fetch(node, values)
+            else:
+                self.run_operator(position, node, values)
+            for index, shape in enumerate(node.shapes):
+                assert values[position, index].shape == shape
+        return values
+
+    def run_operator(self, position, node, values):
+        operator = self.spec.operators[node.id]
+        assert node.phase == operator.phase
+        for entry, read in zip(node.inputs, operator.reads, strict=True):
+            np.testing.assert_array_equal(values[entry], self.expect_input(node.id, read, node.worker))
+        if (node.id, 0, node.worker) not in self.made:
+            self.make_outputs(node.id)
+        for index in range(len(operator.written)):
+            values[position, index] = self.made[node.id, index, node.worker]
+
+    def check_outputs(self, requests, entries, values):
+        """`requests`: (tensor, layout or None); every worker's entry is its shard in that layout."""
+        entries = iter(entries)
+        for tensor, layout in requests:
+            wanted = list(self.tensors[tensor] if layout is None else layout)
+            boxes = _core.shards(self.native, self.factors, tensor, wanted)
+            for worker in range(len(self.workers)):
+                expected = self.cut(self.whole[tensor], boxes[worker].tolist(), 0)
+                np.testing.assert_array_equal(values[next(entries)], expected)
+        assert next(entries, None) is None
+
+
+def box_slices_inside(box, shape):
+    return tuple(slice(max(b, 0), max(min(e, n), max(b, 0))) for (b, e), n in zip(box, shape, strict=True))

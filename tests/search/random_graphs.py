@@ -1,0 +1,255 @@
+"""Small semantic graphs: a plain description that both the core and the brute-force model of the tests read, and a random generator."""
+
+import random
+from dataclasses import dataclass, field
+
+from tofu import _core
+
+CONCAT, REDUCE, REPLICATE, OVERLAP_ADD = range(4)
+
+
+@dataclass
+class TensorSpec:
+    shape: tuple
+    item_bytes: int = 4
+    replicable: bool = False
+    label: int = 0
+
+
+@dataclass
+class Read:
+    tensor: int
+    rows: list
+    addend_axes: list = field(default_factory=list)
+    fill: float = 0.0
+
+
+@dataclass
+class Written:
+    tensor: int
+    rows: list
+    combine: list
+
+
+@dataclass
+class OperatorSpec:
+    extents: list
+    reads: list
+    written: list
+    phase: int = 0
+    group: int = 0
+    label: int = 0
+    follows: int = -1
+    same_as: int = -1
+
+
+@dataclass
+class GraphSpec:
+    tensors: list = field(default_factory=list)
+    operators: list = field(default_factory=list)
+    outputs: list = field(default_factory=list)
+
+    def tensor(self, shape, replicable=False, label=0, item_bytes=4):
+        self.tensors.append(TensorSpec(tuple(shape), item_bytes, replicable, label))
+        return len(self.tensors) - 1
+
+    def operator(self, extents, reads, written, **rest):
+        rest.setdefault("group", len(self.operators))
+        self.operators.append(OperatorSpec(list(extents), reads, written, **rest))
+        return len(self.operators) - 1
+
+    def native(self):
+        graph = _core.Graph()
+        for t in self.tensors:
+            graph.add_tensor(list(t.shape), t.item_bytes, t.replicable, t.label)
+        for o in self.operators:
+            graph.add_operator(
+                o.extents,
+                [(r.tensor, r.rows, r.addend_axes, r.fill) for r in o.reads],
+                [(w.tensor, w.rows, w.combine) for w in o.written],
+                o.phase,
+                o.group,
+                o.label,
+                o.follows,
+                o.same_as,
+            )
+        for tensor in self.outputs:
+            graph.mark_output(tensor)
+        return graph
+
+
+def row(*terms, lower=0, upper=1):
+    """A row; a bare axis stands for coefficient 1."""
+    return ([(t, 1) if isinstance(t, int) else t for t in terms], lower, upper)
+
+
+def matmul(spec, x, w, bias=None, replicable=False, **rest):
+    """y[b, o] = sum over i of x[b, i] * w[o, i] + bias[o]; axes b, o, i."""
+    (batch, inner), outer = spec.tensors[x].shape, spec.tensors[w].shape[0]
+    y = spec.tensor((batch, outer), replicable)
+    reads = [Read(x, [row(0), row(2)]), Read(w, [row(1), row(2)])]
+    if bias is not None:
+        reads.append(Read(bias, [row(1)], [2]))
+    spec.operator([batch, outer, inner], reads, [Written(y, [row(0), row(1)], [CONCAT, CONCAT, REDUCE])], **rest)
+    return y
+
+
+def elementwise(spec, inputs, **rest):
+    shape = spec.tensors[inputs[0]].shape
+    y = spec.tensor(shape)
+    rows = [row(d) for d in range(len(shape))]
+    spec.operator(shape, [Read(t, rows) for t in inputs], [Written(y, rows, [CONCAT] * len(shape))], label=7, **rest)
+    return y
+
+
+def convolution(spec, x, kernel, stride, pad, filters, **rest):
+    """y[b, o, s] = sum over c, k of x[b, c, s * stride + k - pad] * w[o, c, k]; axes b, o, c, s."""
+    batch, channels, length = spec.tensors[x].shape
+    out = (length + 2 * pad - kernel) // stride + 1
+    w, y = spec.tensor((filters, channels, kernel)), spec.tensor((batch, filters, out))
+    halo = row((3, stride), lower=-pad, upper=kernel - pad)
+    reads = [Read(x, [row(0), row(2), halo], fill=-7.0), Read(w, [row(1), row(2), row()])]
+    spec.operator(
+        [batch, filters, channels, out],
+        reads,
+        [Written(y, [row(0), row(1), row(3)], [CONCAT, CONCAT, REDUCE, CONCAT])],
+        **rest,
+    )
+    return y
+
+
+def data_gradient(spec, dy, kernel, stride, pad, length, **rest):
+    """dx[b, s * stride + k - pad] += dy[b, s] * w[k]; axes b, s: parts along s overlap."""
+    batch, out = spec.tensors[dy].shape[0], spec.tensors[dy].shape[-1]
+    dx = spec.tensor((batch, length))
+    reads = [Read(dy, [row(0), *[row()] * (len(spec.tensors[dy].shape) - 2), row(1)])]
+    halo = row((1, stride), lower=-pad, upper=kernel - pad)
+    spec.operator([batch, out], reads, [Written(dx, [row(0), halo], [CONCAT, OVERLAP_ADD])], **rest)
+    return dx
+
+
+def merge_dimensions(spec, x, **rest):
+    """y[g * C + c] = x[g, c], and a reversed copy of g as a second output."""
+    groups, size = spec.tensors[x].shape
+    y, z = spec.tensor((groups * size,)), spec.tensor((groups,), replicable=True)
+    merged, mirrored = row((0, size), 1), row((0, -1), lower=groups - 1, upper=groups)
+    spec.operator(
+        [groups, size],
+        [Read(x, [row(0), row(1)])],
+        [Written(y, [merged], [CONCAT, CONCAT]), Written(z, [mirrored], [CONCAT, REDUCE])],
+        **rest,
+    )
+    return y, z
+
+
+def statistics(spec, x, replicable, **rest):
+    """mean[c] over the first axis and, as it is, y: splitting the first axis reduces the one and concatenates the other."""
+    shape = spec.tensors[x].shape
+    mean, y = spec.tensor((shape[1],), replicable), spec.tensor(shape)
+    rows = [row(d) for d in range(len(shape))]
+    spec.operator(
+        shape,
+        [Read(x, rows)],
+        [
+            Written(mean, [row(1)], [REDUCE, CONCAT] + [REDUCE] * (len(shape) - 2)),
+            Written(y, rows, [CONCAT] * len(shape)),
+        ],
+        **rest,
+    )
+    return mean, y
+
+
+def concatenate(spec, a, b, **rest):
+    """y[i, c] over the columns of a, then of b; axes i, c."""
+    (n, ca), cb = spec.tensors[a].shape, spec.tensors[b].shape[1]
+    y = spec.tensor((n, ca + cb))
+    reads = [Read(a, [row(0), row(1)]), Read(b, [row(0), row(1, lower=-ca, upper=1 - ca)])]
+    spec.operator([n, ca + cb], reads, [Written(y, [row(0), row(1)], [CONCAT, CONCAT])], **rest)
+    return y
+
+
+def repeat_rows(spec, x, times, **rest):
+    """An operator whose first axis only repeats work: y[c] is the same in every part of it."""
+    n, c = spec.tensors[x].shape
+    y = spec.tensor((c,), replicable=times % 2 == 0)
+    spec.operator([times, n, c], [Read(x, [row(1), row(2)])], [Written(y, [row(2)], [REPLICATE, REDUCE, CONCAT])], **rest)
+    return y
+
+
+def update(spec, weight, gradient):
+    shape = spec.tensors[weight].shape
+    spec.operator(shape, [Read(gradient, [row(d) for d in range(len(shape))])], [], phase=2, follows=weight)
+
+
+def transpose_read(spec, x, **rest):
+    """y[j, i] = x[i, j]; axes i, j."""
+    n, c = spec.tensors[x].shape
+    y = spec.tensor((c, n))
+    spec.operator([n, c], [Read(x, [row(0), row(1)])], [Written(y, [row(1), row(0)], [CONCAT, CONCAT])], **rest)
+    return y
+
+
+def random_graph(seed, largest=6):
+    """Two to four operators over tensors that they share, a backward phase now and then, and updates."""
+    rng = random.Random(seed)
+    spec = GraphSpec()
+
+    def extent():
+        return rng.randint(2, largest)
+
+    matrices = [spec.tensor((extent(), extent()), label=1)]
+    for _ in range(rng.randint(2, 4)):
+        x = rng.choice(matrices)
+        n, c = spec.tensors[x].shape
+        phase = rng.choice([0, 0, 1])
+        kind = rng.choice(
+            "matmul matmul elementwise join convolution gradient merge statistics concatenate repeat transpose".split()
+        )
+        if kind == "matmul":
+            outer = extent()
+            w = spec.tensor((outer, c), label=2)
+            bias = spec.tensor((outer,), replicable=rng.random() < 0.5) if rng.random() < 0.5 else None
+            matrices.append(matmul(spec, x, w, bias, rng.random() < 0.3, phase=phase))
+            if rng.random() < 0.5:
+                update(spec, w, transpose_read(spec, spec.tensor((c, outer)), phase=1))
+        elif kind == "elementwise":
+            matrices.append(elementwise(spec, [x], phase=phase))
+        elif kind == "join":
+            same = [t for t in matrices if spec.tensors[t].shape == (n, c)]
+            matrices.append(elementwise(spec, [rng.choice(same), x], phase=phase))
+        elif kind == "convolution":
+            cube = spec.tensor((rng.randint(2, 3), rng.randint(2, 3), rng.randint(4, 8)))
+            kernel = rng.choice([1, 2, 3])
+            y = convolution(spec, cube, kernel, rng.choice([1, 2]), rng.randint(0, kernel - 1), rng.randint(2, 3), phase=phase)
+            if rng.random() < 0.5:
+                matrices.append(data_gradient(spec, y, 3, 1, 1, spec.tensors[y].shape[-1], phase=phase))
+            else:
+                spec.outputs.append(y)
+        elif kind == "gradient":
+            matrices.append(data_gradient(spec, x, 3, 2, 1, 2 * c, phase=phase))
+        elif kind == "merge":
+            spec.outputs.extend(merge_dimensions(spec, x, phase=phase))
+        elif kind == "statistics":
+            mean, y = statistics(spec, x, rng.random() < 0.5, phase=phase)
+            spec.outputs.append(mean)
+            matrices.append(y)
+        elif kind == "concatenate":
+            other = [t for t in matrices if spec.tensors[t].shape[0] == n]
+            matrices.append(concatenate(spec, x, rng.choice(other), phase=phase))
+        elif kind == "repeat":
+            spec.outputs.append(repeat_rows(spec, x, rng.randint(2, 4), phase=phase))
+        else:
+            matrices.append(transpose_read(spec, x, phase=phase))
+    spec.outputs.append(matrices[-1])
+    share_groups(rng, spec)
+    return spec
+
+
+def share_groups(rng, spec):
+    """Puts some operators of equal extents under one choice and into one group."""
+    for later, operator in enumerate(spec.operators):
+        for earlier in spec.operators[:later]:
+            if earlier.extents == operator.extents and operator.follows < 0 and earlier.follows < 0 and rng.random() < 0.5:
+                root = spec.operators.index(earlier)
+                operator.same_as, operator.group = root, earlier.group
+                break

@@ -1,0 +1,136 @@
+"""The core's cost and each step's optimum equal a brute force over cells and plans."""
+
+import random
+from itertools import product
+
+import numpy as np
+import pytest
+from cell_model import CellModel
+from random_graphs import GraphSpec, elementwise, matmul, random_graph
+
+from tofu import _core
+
+FACTORS = [(2,), (3,), (2, 2), (3, 2)]
+LARGEST_SPACE = 6000  # plans of one step that are enumerated
+
+
+def choice_roots(spec):
+    """For each operator: ("operator", root) or ("tensor", followed), whoever decides for it."""
+    roots = []
+    for position, operator in enumerate(spec.operators):
+        if operator.follows >= 0:
+            roots.append(("tensor", operator.follows))
+        else:
+            roots.append(roots[operator.same_as] if operator.same_as >= 0 else ("operator", position))
+    return roots
+
+
+def rows_of(result):
+    return [tuple(map(int, r)) for r in result.operators], [tuple(map(int, r)) for r in result.tensors]
+
+
+def least_bytes(spec, factors, step, operators, tensors):
+    """The least bytes of the first step + 1 levels over all plans of that step, the earlier steps given; None if too many."""
+    model = CellModel(spec, factors[: step + 1])
+    roots = choice_roots(spec)
+    deciders = sorted(set(roots) | {("tensor", t) for t in range(len(spec.tensors))})
+    domains = [
+        model.operator_choices(spec.operators[i], operators[i][:step])
+        if kind == "operator"
+        else model.tensor_choices(spec.tensors[i], tensors[i][:step])
+        for kind, i in deciders
+    ]
+    if np.prod([len(d) for d in domains]) > LARGEST_SPACE:
+        return None
+    place = {decider: i for i, decider in enumerate(deciders)}
+    incidences = [
+        (count, key, place[roots[o]], operators[o][:step], place["tensor", t], tensors[t][:step])
+        for count, key, o, t in model.incidences()
+    ]
+    return min(
+        sum(count(*key, (*past_o, plan[o]), (*past_t, plan[t])) for count, key, o, past_o, t, past_t in incidences)
+        for plan in product(*domains)
+    )
+
+
+def random_plan(rng, spec, factors, replicate):
+    """Any feasible plan, also one that replicates large tensors."""
+    model = CellModel(spec, factors)
+    roots = choice_roots(spec)
+    tensors, operators = [], {}
+    for tensor in spec.tensors:
+        layout = ()
+        while len(layout) < len(factors):
+            layout += (-1 if rng.random() < replicate else rng.choice(model.tensor_choices(tensor, layout)),)
+        tensors.append(layout)
+    for position, operator in enumerate(spec.operators):
+        kind, root = roots[position]
+        if kind == "tensor":
+            operators[position] = tensors[root]
+        elif root != position:
+            operators[position] = operators[root]
+        else:
+            choice = ()
+            while len(choice) < len(factors):
+                choice += (-1 if rng.random() < replicate / 2 else rng.choice(model.operator_choices(operator, choice)),)
+            operators[position] = choice
+    return [operators[i] for i in range(len(spec.operators))], tensors
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_every_step_is_optimal(block):
+    """At least 300 graphs in all: no plan of a step is better than the one found, and its bytes are the counted ones."""
+    checked = 0
+    for seed in range(45 * block, 45 * (block + 1)):
+        factors = FACTORS[seed % len(FACTORS)]
+        spec = random_graph(seed, largest=4)
+        result = _core.search_recursive(spec.native(), list(factors))
+        operators, tensors = rows_of(result)
+        total = 0
+        for step in range(len(factors)):
+            total += result.step_bytes[step]
+            model = CellModel(spec, factors[: step + 1])
+            counted = model.total_bytes([o[: step + 1] for o in operators], [t[: step + 1] for t in tensors])
+            assert counted == total, f"seed {seed}, step {step}"
+            least = least_bytes(spec, factors, step, operators, tensors)
+            if least is not None:
+                assert least == total, f"seed {seed}, step {step}"
+                checked += 1
+    assert checked >= 40
+
+
+@pytest.mark.parametrize("factors", [(2,), (3, 2), (2, 2, 2)])
+def test_evaluate_counts_any_plan(factors):
+    rng = random.Random(len(factors))
+    for seed in range(40):
+        spec = random_graph(1000 + seed, largest=5)
+        operators, tensors = random_plan(rng, spec, factors, replicate=rng.choice([0.0, 0.3]))
+        cost = _core.evaluate(spec.native(), list(factors), np.array(operators), np.array(tensors))
+        levels = [
+            CellModel(spec, factors[:n]).total_bytes([o[:n] for o in operators], [t[:n] for t in tensors])
+            for n in range(len(factors) + 1)
+        ]
+        assert cost.total_bytes == levels[-1], f"seed {seed}"
+        assert cost.step_bytes == [b - a for a, b in zip([0, *levels[1:-1]], levels[1:], strict=True)]
+        assert sum(item[3] for item in cost.items) == cost.total_bytes
+
+
+def test_alignment_of_layouts_matters():
+    """Laid out (0, 0) and read as (0, 1) half of a tensor moves, read as (1, 0) three quarters (design, section 5)."""
+    spec = GraphSpec()
+    x = spec.tensor((8, 8))
+    elementwise(spec, [x])
+    for read_as, moved in (((0, 1), 0.5), ((1, 0), 0.75)):
+        cost = _core.evaluate(spec.native(), [2, 2], np.array([read_as]), np.array([(0, 0), (0, 0)]))
+        assert cost.total_bytes == moved * 8 * 8 * 4
+
+
+def test_steps_do_not_collapse_to_one_axis():
+    """A step that forgot the ones before would split every matrix product the same way twice."""
+    spec = GraphSpec()
+    x, w = spec.tensor((64, 64)), spec.tensor((64, 64))
+    spec.outputs.append(matmul(spec, x, w))
+    result = _core.search_recursive(spec.native(), [2, 2])
+    assert len(set(result.operators[0])) == 2
+    same = _core.search_recursive(spec.native(), [2, 2], {0: [int(result.operators[0][0])] * 2}, {})
+    assert sum(same.step_bytes) > sum(result.step_bytes)

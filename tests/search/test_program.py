@@ -1,0 +1,145 @@
+"""Emitted programs give every operator what it needs, and move exactly the bytes that the plan says."""
+
+import random
+
+import numpy as np
+import pytest
+from program_runner import FETCH, OPERATOR, VARIABLE, Runner, check_order, count_remote_bytes, decode
+from random_graphs import GraphSpec, Read, Written, elementwise, matmul, random_graph, row, update
+from test_cost import random_plan, rows_of
+
+from tofu import _core
+
+ALL_PHASES = [0, 1, 2]
+
+
+def emit_all(spec, factors, operators, tensors):
+    """The program of a whole training step: the graph's outputs, and every gradient in its weight's layout."""
+    native = spec.native()
+    arrays = (np.array(operators), np.array(tensors))
+    requests = [(t, None) for t in dict.fromkeys(spec.outputs)]
+    requests += [(o.reads[0].tensor, list(tensors[o.follows])) for o in spec.operators if o.follows >= 0]
+    data = _core.emit(native, list(factors), *arrays, ALL_PHASES, requests)
+    return native, data, requests, _core.evaluate(native, list(factors), *arrays)
+
+
+def check_plan(spec, factors, operators, tensors, seed):
+    native, data, requests, cost = emit_all(spec, factors, operators, tensors)
+    workers, nodes, outputs = decode(data)
+    assert workers == np.prod(factors)
+    check_order(nodes)
+    assert count_remote_bytes(spec, nodes) == cost.total_bytes
+    assert _core.count_traffic(native, data).sum() == cost.total_bytes
+    runner = Runner(spec, native, factors, operators, tensors, seed)
+    runner.check_outputs(requests, outputs, runner.run(nodes))
+    return nodes
+
+
+@pytest.mark.parametrize("factors", [(2,), (3,), (2, 2), (3, 2), (2, 2, 2)])
+def test_searched_plans_run(factors):
+    for seed in range(40):
+        spec = random_graph(seed, largest=7)
+        operators, tensors = rows_of(_core.search_recursive(spec.native(), list(factors)))
+        check_plan(spec, factors, operators, tensors, seed)
+
+
+@pytest.mark.parametrize("factors", [(2,), (3, 2), (2, 2, 2)])
+def test_any_plan_runs(factors):
+    rng = random.Random(sum(factors))
+    for seed in range(60):
+        spec = random_graph(500 + seed, largest=7)
+        operators, tensors = random_plan(rng, spec, factors, replicate=rng.choice([0.0, 0.4]))
+        check_plan(spec, factors, operators, tensors, seed)
+
+
+def chain():
+    """x -> matmul -> y -> element-wise -> z, with the weight's update."""
+    spec = GraphSpec()
+    x, w = spec.tensor((8, 8)), spec.tensor((8, 8))
+    z = elementwise(spec, [matmul(spec, x, w)])
+    spec.outputs.append(z)
+    update(spec, w, elementwise(spec, [w], phase=1))
+    return spec
+
+
+def test_aligned_plan_has_no_fetch_but_the_whole_weight():
+    spec = chain()
+    by_rows = [(0,), (0,), (0,), (0,)]
+    nodes = check_plan(spec, (2,), by_rows, [(0,)] * 5, 0)
+    fetches = [n for n in nodes if n.kind == FETCH]
+    assert [(n.id, n.shapes) for n in fetches] == [(1, [(8, 8)])] * 2
+    assert [n.kind for n in nodes].count(OPERATOR) == 6
+    assert [n.kind for n in nodes].count(VARIABLE) == 4
+
+
+def test_a_group_fetches_once_and_other_groups_fetch_again():
+    spec = GraphSpec()
+    x, w = spec.tensor((8, 8)), spec.tensor((8, 8))
+    for group in (0, 0, 1):
+        spec.outputs.append(matmul(spec, x, w, group=group, same_as=0 if spec.operators else -1))
+    nodes = check_plan(spec, (2,), [(0,)] * 3, [(0,)] * 5, 0)
+    assert sum(n.kind == FETCH for n in nodes) == 2 * 2
+
+
+def test_partial_sums_of_a_large_copy_are_scattered_first():
+    """Summed by everyone for itself, a tensor of S bytes on 4 workers would move 12 S instead of 6 S."""
+    spec = GraphSpec()
+    x, w = spec.tensor((8, 8)), spec.tensor((8, 8))
+    spec.outputs.append(matmul(spec, x, w))
+    plan = [(2, 2)], [(1, 1), (1, 1), (-1, -1)]
+    nodes = check_plan(spec, (2, 2), *plan, 0)
+    assert [n.shapes[0] for n in nodes if n.kind == FETCH] == [(2, 8)] * 4 + [(8, 8)] * 4
+    spec.tensors[2].replicable = True
+    nodes = check_plan(spec, (2, 2), *plan, 0)
+    assert [n.shapes[0] for n in nodes if n.kind == FETCH] == [(8, 8)] * 4
+
+
+def test_shards_are_brought_together_before_the_next_copy():
+    """So that partial results do not stay in memory until somebody needs the sum."""
+    spec = GraphSpec()
+    x, w, v = spec.tensor((8, 8)), spec.tensor((8, 8)), spec.tensor((8, 8))
+    y = matmul(spec, x, w)
+    spec.outputs += [elementwise(spec, [v]), elementwise(spec, [y])]
+    nodes = check_plan(spec, (2,), [(2,), (0,), (0,)], [(1,), (1,), (0,), (0,), (0,), (0,)], 0)
+    for worker in range(2):
+        fetch = next(i for i, n in enumerate(nodes) if n.kind == FETCH and n.worker == worker)
+        next_copy = next(n for n in nodes if n.kind == OPERATOR and n.id == 1 and n.worker == worker)
+        assert fetch in next_copy.control_deps
+
+
+def test_forward_phase_alone():
+    spec = chain()
+    arrays = np.zeros((4, 1)), np.zeros((5, 1))
+    _, nodes, outputs = decode(_core.emit(spec.native(), [2], *arrays, [0], [(3, None)]))
+    assert {n.id for n in nodes if n.kind == OPERATOR} == {0, 1}
+    assert len(outputs) == 2
+    message = r"tensor 4 is used by the list of outputs, but operator 2 of phase 1, which produces it"
+    with pytest.raises(ValueError, match=message):
+        _core.emit(spec.native(), [2], *arrays, [0], [(4, None)])
+
+
+def test_a_tensor_written_in_place_must_be_the_shard():
+    spec = GraphSpec()
+    x, state = spec.tensor((8, 8)), spec.tensor((8,), replicable=True)
+    y = spec.tensor((8, 8))
+    spec.operator(
+        [8, 8], [Read(x, [row(0), row(1)]), Read(state, [row(1)])], [Written(y, [row(0), row(1)], [0, 0])]
+    )
+    graph = _core.Graph()
+    for t in spec.tensors:
+        graph.add_tensor(list(t.shape), 4, t.replicable, 0)
+    graph.add_operator(
+        [8, 8],
+        [(x, [row(0), row(1)], [], 0.0), (state, [row(1)], [], 0.0, True)],
+        [(y, [row(0), row(1)], [0, 0])],
+        0,
+        0,
+        0,
+    )
+    for axis, layout in ((0, -1), (1, 0)):
+        result = _core.search_recursive(graph, [2], {0: [axis]})
+        assert result.tensors[state].tolist() == [layout]
+    wrong = np.array([[1]]), np.array([[0], [-1], [0]])
+    for call in (_core.evaluate, lambda *a: _core.emit(*a, [0], [(y, None)])):
+        with pytest.raises(ValueError, match="operator 0 writes tensor 1 in place"):
+            call(graph, [2], *wrong)
