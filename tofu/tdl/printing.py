@@ -100,7 +100,7 @@ class Printer:
 
     def _term_key(self, term: sympy.Expr) -> tuple[int, str]:
         positions = [self._order.get(s.name, 0) for s in term.free_symbols if isinstance(s, VariableSymbol)]
-        return (min(positions, default=len(self._order)), "" if positions else str(term))
+        return (min(positions, default=len(self._order) + bool(term.is_Number)), "" if positions else str(term))
 
     def _format_term(self, term: sympy.Expr) -> str:
         variables = [s for s in term.free_symbols if isinstance(s, VariableSymbol)]
@@ -125,7 +125,7 @@ class Printer:
             return f"{value.number:g}", _ATOM if value.number >= 0 else _NEGATIVE
         if isinstance(value, Position):
             text = self.format_index(value.index)
-            return text, _ATOM if text.replace("_", "").isalnum() else 4
+            return text, _INFIX["add"][1] if " " in text or "*" in text or text.startswith("-") else _ATOM
         if isinstance(value, Element):
             return f"{value.tensor.name}[{self._indices(value.indices)}]", _ATOM
         if isinstance(value, Reduction):

@@ -1,0 +1,277 @@
+"""Descriptions with attributes and shapes, for tests that hold for every description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tofu.tdl import (
+    Any,
+    Description,
+    Max,
+    Opaque,
+    Sum,
+    absolute,
+    describe,
+    exp,
+    maximum,
+    merge,
+    output,
+    scatter,
+    sqrt,
+    unread,
+    unwritten,
+    where,
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operator at one set of shapes; `axes` are the strategies that it must have, in order."""
+
+    name: str
+    description: Description
+    inputs: Sequence[tuple[int, ...]]
+    outputs: Sequence[tuple[int, ...]]
+    axes: tuple[str, ...]
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    integers: Mapping[int, int] = field(default_factory=dict)  # inputs that hold indices below a bound
+
+    def random_inputs(self) -> list[np.ndarray]:
+        random = np.random.default_rng(7)
+        return [
+            random.integers(0, self.integers[n], shape).astype(float) if n in self.integers else random.normal(size=shape)
+            for n, shape in enumerate(self.inputs)
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def conv1d(data, filters):
+    return lambda b, co, x: Sum(lambda ci, dx: data[b, ci, x + dx] * filters[ci, co, dx])
+
+
+def batch_cholesky(batch_mat):
+    cholesky = Opaque(lambda matrix: np.linalg.cholesky(matrix @ matrix.T + np.eye(len(matrix))))
+    return lambda b, i, j: cholesky(batch_mat[b, :, :])[i, j]
+
+
+def shift_two(a):
+    return lambda i: a[i + 2]
+
+
+def matmul(a, b, *, transpose_b=False):
+    return lambda i, j: Sum(lambda k: a[i, k] * (b[j, k] if transpose_b else b[k, j]))
+
+
+def fully_connected(data, weight, bias=None, *, num_hidden):
+    def value(b, co):
+        total = Sum(lambda ci: data[b, ci] * weight[co, ci])
+        return total if bias is None else total + bias[co]
+
+    return value
+
+
+def fully_connected_gradient(grad, data, weight):
+    return (
+        lambda b, ci: Sum(lambda co: grad[b, co] * weight[co, ci]),
+        lambda co, ci: Sum(lambda b: grad[b, co] * data[b, ci]),
+        lambda co: Sum(lambda b: grad[b, co]),
+    )
+
+
+def convolution(data, weight, bias=None, *, kernel, stride=(1, 1), pad=(0, 0), num_filter, num_group=1):
+    def value(b, g, co, y, x):
+        def product(ci, ky, kx):
+            cell = data[b, merge(g, ci), y * stride[0] + ky - pad[0], x * stride[1] + kx - pad[1]]
+            return cell * weight[merge(g, co), ci, ky, kx]
+
+        total = Sum(product, extents={"ky": kernel[0], "kx": kernel[1]})
+        return total if bias is None else total + bias[merge(g, co)]
+
+    return output("b (g co) y x", value, extents={"g": num_group})
+
+
+CONVOLUTION = describe(
+    convolution,
+    ("Convolution",),
+    bound={
+        "num_filter": lambda local: local.extent("g") * local.extent("co"),
+        "num_group": "g",
+        "pad": lambda local: tuple(
+            0 if local.is_split(a) else p for a, p in zip("yx", local.attributes["pad"], strict=True)
+        ),
+    },
+    pads=frozenset("yx"),
+)
+
+
+def convolution_data_gradient(grad, weight, *, kernel, stride=(1, 1), pad=(0, 0)):
+    return scatter(
+        lambda b, ci, oy, ox, co, ky, kx: (
+            (b, ci, oy * stride[0] + ky - pad[0], ox * stride[1] + kx - pad[1]),
+            grad[b, co, oy, ox] * weight[co, ci, ky, kx],
+        ),
+        extents={"ky": kernel[0], "kx": kernel[1]},
+    )
+
+
+def softmax(x):
+    return lambda i, j: exp(x[i, j]) / Sum(lambda k: exp(x[i, k]))
+
+
+def mean(x, *, corrected=1.0):
+    return lambda i: corrected * Sum(lambda k: x[i, k]) / x.shape[1]
+
+
+def norm(x):
+    return lambda i: sqrt(Sum(lambda k: x[i, k] * x[i, k]))
+
+
+def largest(x):
+    return lambda i: Max(lambda k: x[i, k])
+
+
+def embedding(index, table, *, output_dim):
+    return lambda n, e: table[Any(index[n]), e]
+
+
+def embedding_gradient(index, grad):
+    return scatter(lambda n, e: ((Any(index[n]), e), grad[n, e]))
+
+
+def add_broadcast(a, b):
+    return lambda *i: a.broadcast(*i) + b.broadcast(*i)
+
+
+def flatten(data):
+    return output("n (c h w)", lambda n, c, h, w: data[n, c, h, w])
+
+
+def unflatten(data):
+    return lambda n, c, h: data[n, merge(c, h)]
+
+
+def reverse(x):
+    return lambda i, j: x[i, x.shape[1] - 1 - j]
+
+
+def relu(x):
+    return lambda *i: maximum(x[i], 0)
+
+
+def max_pool(data, *, pad=0):
+    return lambda n, y: Max(lambda ky: data[n, 2 * y + ky - pad], extents={"ky": 3})
+
+
+def cross_entropy_gradient(probability, label):
+    return (
+        lambda b, c: where(label[b] == c, probability[b, c] - 1, probability[b, c]),
+        unwritten("b"),
+    )
+
+
+def total_of_many(*parts):
+    return lambda *i: sum((part[i] for part in parts[1:]), parts[0][i])
+
+
+def gradient_of_sum(grad, data):
+    return lambda i, k: grad[i] + unread(data[i, k])
+
+
+def distance(a, b):
+    return lambda i, j: Sum(lambda k: absolute(a[i, k] - b[j, k]))
+
+
+CASES = [
+    Case("conv1d", describe(conv1d), [(4, 3, 9), (3, 5, 3)], [(4, 5, 7)], ("b", "co", "x", "ci", "dx")),
+    Case("batch_cholesky", describe(batch_cholesky), [(5, 3, 3)], [(5, 3, 3)], ("b",)),
+    Case("matmul", describe(matmul), [(4, 6), (6, 5)], [(4, 5)], ("i", "j", "k")),
+    Case("matmul_t", describe(matmul), [(4, 6), (5, 6)], [(4, 5)], ("i", "j", "k"), {"transpose_b": "1"}),
+    Case(
+        "fully_connected",
+        describe(fully_connected, bound={"num_hidden": "co"}),
+        [(4, 6), (5, 6), (5,)],
+        [(4, 5)],
+        ("b", "co", "ci"),
+        {"num_hidden": "5"},
+    ),
+    Case(
+        "fully_connected_gradient",
+        describe(fully_connected_gradient),
+        [(4, 5), (4, 6), (5, 6)],
+        [(4, 6), (5, 6), (5,)],
+        ("b", "ci", "co"),
+    ),
+    Case(
+        "convolution",
+        CONVOLUTION,
+        [(4, 6, 7, 8), (5, 6, 3, 3), (5,)],
+        [(4, 5, 4, 8)],
+        ("b", "co", "y", "x", "ci"),
+        {"kernel": "(3, 3)", "stride": "(2, 1)", "pad": "(1, 1)", "num_filter": "5"},
+    ),
+    Case(
+        "grouped_convolution",
+        CONVOLUTION,
+        [(4, 6, 5, 5), (6, 2, 3, 3)],
+        [(4, 6, 3, 3)],
+        ("b", "g", "y", "x"),
+        {"kernel": "(3, 3)", "num_filter": "6", "num_group": "3"},
+    ),
+    Case(
+        "convolution_data_gradient",
+        describe(convolution_data_gradient),
+        [(4, 5, 6, 3), (5, 6, 3, 2)],
+        [(4, 6, 8, 6)],
+        ("b", "ci", "oy", "ox", "co"),
+        {"kernel": "(3, 2)", "stride": "(1, 2)"},
+    ),
+    Case("softmax", describe(softmax), [(4, 6)], [(4, 6)], ("i",)),
+    Case("mean", describe(mean), [(4, 6)], [(4,)], ("i",)),
+    Case(
+        "corrected_mean",
+        describe(mean, corrects=frozenset("k"), bound={"corrected": lambda l: l.extent("k") / l.whole("k")}),
+        [(4, 6)],
+        [(4,)],
+        ("i", "k"),
+    ),
+    Case("norm", describe(norm), [(4, 6)], [(4,)], ("i",)),
+    Case("max", describe(largest), [(4, 6)], [(4,)], ("i",)),
+    Case(
+        "embedding",
+        describe(embedding, bound={"output_dim": "e"}),
+        [(7,), (10, 6)],
+        [(7, 6)],
+        ("n", "e"),
+        {"output_dim": "6"},
+        {0: 10},
+    ),
+    Case("embedding_gradient", describe(embedding_gradient), [(7,), (7, 6)], [(10, 6)], ("n", "e"), integers={0: 10}),
+    Case("broadcast", describe(add_broadcast), [(4, 6), (4, 1)], [(4, 6)], ("i0", "i1")),
+    Case("flatten", describe(flatten), [(4, 3, 2, 5)], [(4, 30)], ("n", "c")),
+    Case("flatten_one_channel", describe(flatten), [(4, 1, 6, 5)], [(4, 30)], ("n", "h")),
+    Case("unflatten", describe(unflatten), [(4, 30)], [(4, 6, 5)], ("n", "c")),
+    Case("reverse", describe(reverse), [(4, 5)], [(4, 5)], ("i", "j")),
+    Case("relu", describe(relu), [(4, 5, 6)], [(4, 5, 6)], ("i0", "i1", "i2")),
+    Case(
+        "max_pool",
+        describe(
+            max_pool,
+            bound={"pad": lambda l: 0 if l.is_split("y") else l.attributes["pad"]},
+            pads=frozenset("y"),
+            fill={"data": float("-inf")},
+        ),
+        [(4, 9)],
+        [(4, 5)],
+        ("n", "y"),
+        {"pad": "1"},
+    ),
+    Case("cross_entropy_gradient", describe(cross_entropy_gradient), [(4, 6), (4,)], [(4, 6), (4,)], ("b",), {}, {1: 6}),
+    Case("add_n", describe(total_of_many), [(4, 5)] * 3, [(4, 5)], ("i0", "i1")),
+    Case("gradient_of_sum", describe(gradient_of_sum), [(4,), (4, 6)], [(4, 6)], ("i", "k")),
+    Case("distance", describe(distance), [(4, 6), (5, 6)], [(4, 5)], ("i", "j", "k")),
+]

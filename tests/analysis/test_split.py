@@ -1,0 +1,94 @@
+"""The contract of the analysis, tested with the interpreter in the kernel's place: each strategy, carried out, gives the whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from described_cases import CASES, Case
+
+from tofu.analysis import Combine, OperatorAccess, Row, analyse
+from tofu.tdl import interpret
+
+
+def parts(extent: int, count: int) -> list[tuple[int, int]]:
+    return [(j * extent // count, (j + 1) * extent // count) for j in range(count)]
+
+
+def region(rows: tuple[Row, ...], shape: tuple[int, ...], axis: int, part: tuple[int, int], extents: tuple[int, ...]):
+    """The box that a part touches, by the rule in Row."""
+    box = []
+    for row, size in zip(rows, shape, strict=True):
+        if axis not in dict(row.terms):
+            box.append((0, size))
+            continue
+        begin, end = row.lower, row.upper
+        for moved, stride in row.terms:
+            first, last = (part[0], part[1] - 1) if moved == axis else (0, extents[moved] - 1)
+            begin += stride * (first if stride > 0 else last)
+            end += stride * (last if stride > 0 else first)
+        box.append((begin, end))
+    return box
+
+
+def cut(array: np.ndarray, box: list[tuple[int, int]], fill: float) -> np.ndarray:
+    result = np.full([end - begin for begin, end in box], fill)
+    inside = [(max(b, 0), min(e, size)) for (b, e), size in zip(box, array.shape, strict=True)]
+    target = tuple(slice(b - begin, e - begin) for (b, e), (begin, _) in zip(inside, box, strict=True))
+    result[target] = array[tuple(slice(b, e) for b, e in inside)]
+    return result
+
+
+def paste(whole: np.ndarray, part: np.ndarray, box: list[tuple[int, int]], add: bool) -> None:
+    inside = [(max(b, 0), min(e, size)) for (b, e), size in zip(box, whole.shape, strict=True)]
+    source = tuple(slice(b - begin, e - begin) for (b, e), (begin, _) in zip(inside, box, strict=True))
+    target = tuple(slice(b, e) for b, e in inside)
+    whole[target] = whole[target] + part[source] if add else part[source]
+
+
+def run_split(case: Case, access: OperatorAccess, axis: int, count: int) -> list[np.ndarray]:
+    inputs = case.random_inputs()
+    results = [np.zeros(shape) for shape in case.outputs]
+    for number, part in enumerate(parts(access.extents[axis], count)):
+        local = []
+        for array, read in zip(inputs, access.inputs, strict=True):
+            box = region(read.rows, array.shape, axis, part, access.extents)
+            local.append(cut(array, box, read.fill) * (not (number and axis in read.addend_axes)))
+            if not read.is_read:
+                local[-1] = np.full_like(local[-1], np.nan)
+        boxes = [
+            region(written.rows, shape, axis, part, access.extents)
+            for written, shape in zip(access.outputs, case.outputs, strict=True)
+        ]
+        shapes = [tuple(end - begin for begin, end in box) for box in boxes]
+        changed = access.worker_attributes({access.axes[axis]: part[1] - part[0]}, [a.shape for a in local], shapes)
+        outputs = interpret(case.description, {**case.attributes, **changed}, local, shapes)
+        for whole, own, box, written in zip(results, outputs, boxes, access.outputs, strict=True):
+            paste(whole, own, box, add=written.combine[axis] in (Combine.REDUCE, Combine.OVERLAP_ADD))
+    return results
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_strategies_are_the_expected_ones(case):
+    access = analyse(case.description, case.attributes, case.inputs, case.outputs)
+    assert access.axes == case.axes, access.rejected
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_every_strategy_carried_out_gives_the_whole(case, count):
+    access = analyse(case.description, case.attributes, case.inputs, case.outputs)
+    expected = interpret(case.description, case.attributes, case.random_inputs(), case.outputs)
+    for axis, extent in enumerate(access.extents):
+        if extent < count:
+            continue
+        for got, want, written in zip(run_split(case, access, axis, count), expected, access.outputs, strict=True):
+            if written.is_written:
+                np.testing.assert_allclose(got, want, err_msg=f"{case} split by {access.axes[axis]}")
+
+
+def test_one_analysis_serves_all_shapes_of_a_signature():
+    case = next(case for case in CASES if case.name == "conv1d")
+    first = analyse(case.description, {}, [(8, 3, 9), (3, 5, 3)], [(8, 5, 7)])
+    assert analyse(case.description, {}, [(8, 3, 9), (3, 5, 3)], [(8, 5, 7)]) is first
+    assert analyse(case.description, {"unlisted": "1"}, [(8, 3, 9), (3, 5, 3)], [(8, 5, 7)]) is first
+    assert analyse(case.description, {}, [(16, 4, 20), (4, 6, 5)], [(16, 6, 16)]).extents == (16, 6, 16, 4, 5)
