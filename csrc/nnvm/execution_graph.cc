@@ -185,7 +185,7 @@ class Builder {
                         nnvm::NodeAttrs* attrs) const {
     const size_t position = node.id * input_.program.num_workers + node.worker;
     const int32_t set = input_.attribute_index.at(position);
-    if (set < 0) return;
+    if (set < 0 || input_.attributes.at(set).empty()) return;
     for (const auto& change : input_.attributes.at(set)) attrs->dict[change.first] = change.second;
     const nnvm::Op* own = attrs->op;
     const nnvm::Op* parser = own;

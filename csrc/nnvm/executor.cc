@@ -8,6 +8,17 @@
 
 namespace tofu {
 namespace nnvm_layer {
+namespace {
+
+/*! \brief The array behind a handle, after all writes to it that have been issued. */
+const mxnet::NDArray& WaitForArray(ObjectHandle handle) {
+  CHECK(handle != 0) << "Need the handle of an array, got a null handle";
+  const auto* array = reinterpret_cast<const mxnet::NDArray*>(handle);
+  array->WaitToRead();
+  return *array;
+}
+
+}  // namespace
 
 void PartialForward(ObjectHandle handle, bool is_train, int64_t begin, int64_t end) {
   CHECK(handle != 0) << "Need the handle of an executor, got a null handle";
@@ -36,13 +47,14 @@ int64_t FindBoundary(SymbolHandle symbol, int64_t num_outputs) {
 }
 
 StorageInfo DescribeStorage(ObjectHandle handle) {
-  CHECK(handle != 0) << "Need the handle of an array, got a null handle";
-  const auto* array = reinterpret_cast<const mxnet::NDArray*>(handle);
-  array->WaitToRead();
-  const mxnet::Storage::Handle storage = array->storage_handle();
+  const mxnet::Storage::Handle storage = WaitForArray(handle).storage_handle();
   return StorageInfo{static_cast<int>(storage.ctx.dev_type), storage.ctx.dev_id,
                      reinterpret_cast<std::uintptr_t>(storage.dptr),
                      static_cast<int64_t>(storage.size)};
+}
+
+int64_t CountWrites(ObjectHandle handle) {
+  return static_cast<int64_t>(WaitForArray(handle).version());
 }
 
 }  // namespace nnvm_layer

@@ -32,7 +32,8 @@ target_compile_definitions(_mxnet PRIVATE
   DMLC_LOG_FATAL_THROW=1          # a failed CHECK is an exception, as in libmxnet.so
   PYBIND11_BUILD_ABI="_tofu_gcc48"  # pybind11 shares its tables between modules of one ABI, and this ABI is nobody else's
 )
-target_compile_options(_mxnet PRIVATE -Wno-deprecated-declarations -Wno-attributes -Wno-unused-parameter)
+target_compile_options(_mxnet PRIVATE -Wno-deprecated-declarations -Wno-attributes -Wno-unused-parameter
+  -Wno-maybe-uninitialized)  # GCC 12 takes the unused places of a short TShape for values that are read
 # No rpath: `import mxnet` comes first, and the loader finds the loaded library by its SONAME.
 target_link_options(_mxnet PRIVATE -Wl,--no-as-needed -L${MXNET_DIR})
 target_link_libraries(_mxnet PRIVATE -l:libmxnet.so OpenMP::OpenMP_CXX)
