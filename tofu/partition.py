@@ -21,7 +21,7 @@ from tofu import _mxnet
 from tofu.check import check_execution
 from tofu.errors import PlanError, raise_together
 from tofu.execution import ExecutionGraph, emit
-from tofu.execution.emit import shard_name
+from tofu.execution.emit import shard_name, worker_group
 from tofu.graph import Graph, TensorKind
 from tofu.graph.mxnet import DTYPE_NAMES, TrainingGraph, infer_operator_shapes, read_graph
 from tofu.plan import Plan
@@ -209,9 +209,8 @@ def plan_worker_bytes(problem: Problem, choices: Choices, execution: ExecutionGr
         for worker in range(execution.workers)
     }
     planned = _mxnet.plan_memory(execution.symbol.handle.value, variable_shapes(problem, choices), dtypes)
-    return tuple(
-        sum(planned[group].values()) for group in sorted(planned, key=lambda name: int(name.rsplit("_", 1)[1]))
-    )
+    devices = (planned[worker_group(worker)] for worker in range(execution.workers))
+    return tuple(device["arguments"] + device["auxiliary"] + device["pool"] for device in devices)
 
 
 def _check(problem: Problem, choices: Choices, execution: ExecutionGraph) -> None:

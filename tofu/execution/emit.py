@@ -93,7 +93,6 @@ def emit(training: TrainingGraph, problem: Problem, choices: Choices, *, inferen
         index,
         [tensor.name for tensor in graph.tensors],
         [DTYPE_NAMES.index(tensor.dtype) for tensor in graph.tensors],
-        [worker_group(worker) for worker in range(workers)],
     )
     return ExecutionGraph(wrap_symbol(handle), tuple(outputs), len(graph.outputs), workers)
 

@@ -14,15 +14,15 @@ SILENT_SECONDS = 1.0
 
 @contextmanager
 def search_progress(workers: int) -> Iterator[Callable[[int, int], None]]:
-    """Yields `report(step, steps)`, which writes a line to the terminal once the search has run for a second."""
+    """Yields `report(steps_done, step_bytes)`, which writes a line to the terminal once the search has run for a second."""
     started = time.perf_counter()
     console = Console(stderr=True)
 
-    def report(step: int, steps: int) -> None:
+    def report(steps_done: int, step_bytes: int) -> None:
         elapsed = time.perf_counter() - started
         if sys.stderr.isatty() and elapsed > SILENT_SECONDS:
             console.print(
-                f"tofu: searching for {workers} workers, step {step} of {steps} done, {elapsed:.1f} s", style="dim"
+                f"tofu: searching for {workers} workers, {steps_done} steps done, {elapsed:.1f} s", style="dim"
             )
 
     yield report

@@ -81,7 +81,8 @@ class Problem:
             self._add_operator(position)
         for parameter in sorted(graph.updated):
             self._add_update(parameter, graph.gradients[parameter])
-        for position in {*graph.outputs, *(g for v, g in graph.gradients.items() if v not in graph.updated)}:
+        untrained = (gradient for variable, gradient in graph.gradients.items() if variable not in graph.updated)
+        for position in dict.fromkeys((*graph.outputs, *untrained)):
             self.native.mark_output(position)
         elementwise = [position for position, access in enumerate(self.accesses) if access.elementwise]
         _core.coarsen(self.native, elementwise)
@@ -92,8 +93,8 @@ class Problem:
         self.native.add_operator(
             list(access.extents),
             [
-                (t, _rows(read.rows), list(read.addend_axes), read.fill)
-                for t, read in zip(operator.inputs, access.inputs, strict=True)
+                (t, _rows(read.rows), list(read.addend_axes), read.fill, slot in operator.mutates)
+                for slot, (t, read) in enumerate(zip(operator.inputs, access.inputs, strict=True))
             ],
             [
                 (t, _rows(written.rows), [int(c) for c in written.combine])

@@ -11,7 +11,7 @@ from dataclasses import replace
 from tofu.analysis import InputAccess, OperatorAccess, OutputAccess, Row, analyse
 from tofu.errors import ShapeError, UndescribedOperatorError, raise_together
 from tofu.graph import Graph, Operator
-from tofu.tdl import lookup
+from tofu.tdl import describe, lookup
 
 Shape = tuple[int, ...]
 Box = tuple[tuple[int, int], ...]
@@ -77,19 +77,26 @@ def _analyse_operator(
     return replace(kept, rejected=kept.rejected + tuple(disagreeing))
 
 
+# Stands for the description of operators that have none: nothing to split, no attribute to rewrite.
+_UNDESCRIBED = describe(lambda *tensors: lambda *i: 0.0)
+
+
 def whole_access(inputs: Sequence[Shape], outputs: Sequence[Shape]) -> OperatorAccess:
     """The access of an operator that is not split: it reads and writes whole tensors."""
 
     def rows(shape: Shape) -> tuple[Row, ...]:
-        return tuple(((), 0, extent) for extent in shape)
+        return tuple(Row((), 0, extent) for extent in shape)
 
     return OperatorAccess(
         axes=(),
         extents=(),
-        inputs=tuple(InputAccess(rows=rows(shape), addend_axes=(), fill=0.0) for shape in inputs),
-        outputs=tuple(OutputAccess(rows=rows(shape), combine=()) for shape in outputs),
+        inputs=tuple(InputAccess(rows(shape), addend_axes=(), fill=0.0, is_read=True) for shape in inputs),
+        outputs=tuple(OutputAccess(rows(shape), combine=(), is_written=True) for shape in outputs),
         elementwise=False,
         rejected=(),
+        description=_UNDESCRIBED,
+        attributes={},
+        variable_extents={},
     )
 
 
@@ -163,7 +170,7 @@ def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess
             else:
                 reach = coefficient * (access.extents[axis] - 1)
                 lower, upper = lower + min(reach, 0), upper + max(reach, 0)
-        return tuple(kept), lower, upper
+        return Row(tuple(kept), lower, upper)
 
     return replace(
         access,
