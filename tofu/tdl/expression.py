@@ -162,7 +162,7 @@ class Index(Operators):
             return call("multiply", self, other)
         factor = as_index(other)
         if self.variables and factor.variables:
-            _refuse(f"{self} times {factor} is a product of index variables")
+            _refuse(f"{_factor(self)} times {_factor(factor)} is a product of index variables")
         return Index(sympy.expand(self.expression * factor.expression))
 
     def __rmul__(self, other: Operand) -> Value | Index:
@@ -176,13 +176,13 @@ class Index(Operators):
             return call("floor_divide", self, other)
         divisor = as_index(other)
         if divisor.variables:
-            _refuse(f"{self} // {divisor} divides by an index variable")
+            _refuse(f"{_factor(self)} // {_factor(divisor)} divides by an index variable")
         if not self.variables:
             return Index(sympy.floor(self.expression / divisor.expression))
         quotient = sympy.expand(self.expression / divisor.expression)
         terms = sympy.Add.make_args(quotient)
         if not all(sympy.fraction(sympy.together(term))[1] == 1 for term in terms):
-            _refuse(f"{self} // {divisor} is not an exact division")
+            _refuse(f"{_factor(self)} // {_factor(divisor)} is not an exact division")
         return Index(quotient)
 
     def __rfloordiv__(self, other: Operand) -> Value | Index:
@@ -192,7 +192,7 @@ class Index(Operators):
         if not _is_index(other):
             return call("mod", self, other)
         if self.variables or as_index(other).variables:
-            _refuse(f"{self} % {as_index(other)} is a remainder of index variables")
+            _refuse(f"{_factor(self)} % {_factor(as_index(other))} is a remainder of index variables")
         return Index(sympy.Mod(self.expression, _integer(other)))
 
     def __index__(self) -> int:
@@ -355,6 +355,10 @@ def _refuse(what: str, way_out: str = "Any in its place, which reads the whole d
     raise NotAffineError(
         f"{find_place()}: {what}; interval analysis covers affine index expressions only {PAPER}. Write {way_out}"
     )
+
+
+def _factor(index: Index) -> str:
+    return f"({index})" if index.expression.is_Add else str(index)
 
 
 def _is_index(operand: object) -> bool:

@@ -51,12 +51,13 @@ class Local:
 
     def extent(self, variable: str) -> int:
         """The extent of an index variable on this worker; an index variable that is not split has its whole extent."""
-        self.asked.add(variable)
-        return self._local.get(variable, self._whole[variable])
+        return self._local.get(variable, self.whole(variable))
 
     def whole(self, variable: str) -> int:
         """The extent of an index variable over all workers."""
         self.asked.add(variable)
+        if variable not in self._whole:
+            raise DescriptionError(f"{variable} is no index variable here, those are {', '.join(self._whole)}")
         return self._whole[variable]
 
     def is_split(self, variable: str) -> bool:

@@ -24,16 +24,16 @@ from tofu.tdl.expression import (
 from tofu.tdl.forms import Output
 from tofu.tdl.tracing import Trace
 
-# Python's own levels: a lower one is put in parentheses below a higher one.
+# Python's own levels: what binds less is put in parentheses inside what binds more.
 _INFIX = {
-    "logical_or": ("|", 1),
-    "logical_and": ("&", 2),
-    "less": ("<", 3),
-    "less_equal": ("<=", 3),
-    "greater": (">", 3),
-    "greater_equal": (">=", 3),
-    "equal": ("==", 3),
-    "not_equal": ("!=", 3),
+    "logical_or": ("|", 2),
+    "logical_and": ("&", 3),
+    "less": ("<", 1),
+    "less_equal": ("<=", 1),
+    "greater": (">", 1),
+    "greater_equal": (">=", 1),
+    "equal": ("==", 1),
+    "not_equal": ("!=", 1),
     "add": ("+", 4),
     "subtract": ("-", 4),
     "multiply": ("*", 5),

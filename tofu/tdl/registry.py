@@ -179,6 +179,12 @@ def describe(function: Callable[..., Anything], names: tuple[str, ...] = (), **o
         raise DescriptionError(
             f"{place}: positional parameters are tensors, and the default of an optional one is None"
         )
+    attributes = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != OUTPUT_SHAPES}
+    for name in options.get("bound", {}):
+        if name not in attributes:
+            raise DescriptionError(
+                f"{place}: `{name}` is bound but is no attribute of the description; list it as keyword-only"
+            )
     return Description(
         names or (function.__name__,),
         function,
@@ -186,7 +192,7 @@ def describe(function: Callable[..., Anything], names: tuple[str, ...] = (), **o
         tuple(p.name for p in positional),
         sum(p.default is None for p in positional),
         star,
-        {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != OUTPUT_SHAPES},
+        attributes,
         takes_output_shapes=any(p.name == OUTPUT_SHAPES for p in parameters),
         **options,
     )

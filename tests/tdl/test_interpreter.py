@@ -1,0 +1,155 @@
+"""The interpreter against NumPy written by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tofu.errors import DescriptionError
+from tofu.tdl import (
+    Any,
+    Max,
+    Min,
+    Opaque,
+    Prod,
+    Random,
+    Sum,
+    absolute,
+    describe,
+    elementwise,
+    erf,
+    exp,
+    interpret,
+    merge,
+    output,
+    scatter,
+    unread,
+    unwritten,
+    where,
+)
+
+random = np.random.default_rng(3)
+
+
+def run(function, inputs, shapes, attributes=None, **options):
+    return interpret(describe(function, ("operator",), **options), attributes or {}, inputs, shapes)
+
+
+def test_convolution_with_borders():
+    data, weight = random.normal(size=(2, 3, 8)), random.normal(size=(4, 3, 3))
+
+    def convolution(data, weight):
+        return lambda b, co, x: Sum(lambda ci, k: data[b, ci, 2 * x + k - 1] * weight[co, ci, k])
+
+    (got,) = run(convolution, [data, weight], [(2, 4, 4)])
+    padded = np.pad(data, [(0, 0), (0, 0), (1, 1)])
+    windows = np.stack([padded[:, :, k : k + 7 : 2] for k in range(3)], axis=-1)
+    np.testing.assert_allclose(got, np.einsum("bixk,oik->box", windows, weight))
+
+
+def test_fill_of_max_pooling():
+    data = -1 - random.random(size=(4,))
+    pool = lambda x: lambda y: Max(lambda k: x[y + k - 1], extents={"k": 3})  # noqa: E731
+    padded = np.pad(data, 1, constant_values=-np.inf)
+    expected = np.max([padded[k : k + 4] for k in range(3)], axis=0)
+    np.testing.assert_array_equal(run(pool, [data], [(4,)], fill={"x": float("-inf")})[0], expected)
+    assert run(pool, [data], [(4,)])[0][0] == 0
+
+
+def test_reducers():
+    x = random.normal(size=(3, 4))
+
+    def reductions(x):
+        return (
+            lambda i: Sum(lambda k: x[i, k]),
+            lambda i: Max(lambda k: x[i, k]),
+            lambda i: Min(lambda k: x[i, k]),
+            lambda i: Prod(lambda k: x[i, k]),
+            lambda: Sum(lambda i, k: x[i, k]),
+        )
+
+    got = run(reductions, [x], [(3,)] * 4 + [()])
+    for result, expected in zip(got, (x.sum(1), x.max(1), x.min(1), x.prod(1), x.sum()), strict=True):
+        np.testing.assert_allclose(result, expected)
+
+
+def test_a_body_that_does_not_depend_on_the_variable_is_counted():
+    count = lambda x: lambda i: Sum(lambda k: x[i, 0], extents={"k": x.shape[1]})  # noqa: E731
+    np.testing.assert_array_equal(run(count, [np.ones((2, 5))], [(2,)])[0], [5, 5])
+
+
+def test_nested_reductions():
+    x = random.normal(size=(3, 4))
+    log_softmax = lambda x: lambda i, j: x[i, j] - Max(lambda k: x[i, k]) + 0 * Sum(lambda k: exp(x[i, k]))  # noqa: E731
+    np.testing.assert_allclose(run(log_softmax, [x], [(3, 4)])[0], x - x.max(1, keepdims=True))
+
+
+def test_arithmetic_and_functions():
+    x, y = random.normal(size=(5,)), random.normal(size=(5,))
+
+    def f(x, y):
+        return lambda i: where((x[i] > y[i]) | (x[i] == 0), abs(x[i]) ** 2 / 3 - (-y[i]), absolute(y[i]) * i)
+
+    np.testing.assert_allclose(run(f, [x, y], [(5,)])[0], np.where(x > y, abs(x) ** 2 / 3 + y, abs(y) * np.arange(5)))
+    np.testing.assert_allclose(run(lambda x: lambda i: erf(x[i]), [np.zeros(2)], [(2,)])[0], 0)
+
+
+def test_own_elementwise_functions():
+    softsign = elementwise("softsign_of_the_test", lambda x: x / (1 + np.abs(x)))
+    np.testing.assert_allclose(run(lambda x: lambda i: softsign(x[i]), [np.ones(2)], [(2,)])[0], 0.5)
+    with pytest.raises(ValueError, match="exists already"):
+        elementwise("exp", np.exp)
+
+
+def test_merged_dimensions_and_scatter():
+    x = random.normal(size=(2, 3, 4))
+    (flat,) = run(lambda x: output("n (c w)", lambda n, c, w: x[n, c, w]), [x], [(2, 12)])
+    np.testing.assert_array_equal(flat, x.reshape(2, 12))
+    (spread,) = run(lambda x: scatter(lambda i, k: ((i + k - 1,), x[i]), extents={"k": 3}), [np.ones(4)], [(4,)])
+    np.testing.assert_array_equal(spread, [2, 3, 3, 2])
+
+
+def test_data_dependent_indices():
+    table, index = random.normal(size=(5, 2)), np.array([4.0, 0.0, 4.0])
+    (rows,) = run(lambda t, n: lambda i, e: t[Any(n[i]), e], [table, index], [(3, 2)])
+    np.testing.assert_array_equal(rows, table[[4, 0, 4]])
+    (gradient,) = run(lambda n, g: scatter(lambda i, e: ((Any(n[i]), e), g[i, e])), [index, np.ones((3, 2))], [(5, 2)])
+    np.testing.assert_array_equal(gradient[:, 0], [1, 0, 0, 0, 2])
+
+
+def test_opaque_functions():
+    x = random.normal(size=(3, 4))
+
+    def both(x):
+        sort = Opaque(lambda row, direction: np.sort(row)[:: int(direction)])
+        return lambda i, j: sort(x[i, :], -1)[j]
+
+    np.testing.assert_array_equal(run(both, [x], [(3, 4)])[0], np.sort(x)[:, ::-1])
+
+
+def test_outputs_that_are_not_written_or_inputs_not_read():
+    written, label = run(lambda x: (lambda i: x[i], unwritten("i")), [np.ones(2)], [(2,), (2,)])
+    assert written.tolist() == [1, 1]
+    assert np.isnan(label).all()
+    shape_only = lambda x, y: lambda i: x[i] + unread(y[i])  # noqa: E731
+    assert run(shape_only, [np.ones(2), np.full(2, np.nan)], [(2,)])[0].tolist() == [1, 1]
+
+
+def test_zero_dimensions():
+    assert run(lambda x: lambda: 2 * x[()], [np.array(3.0)], [()])[0] == 6
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (
+            lambda x: lambda i: Opaque()(x[:])[i],
+            "operator cannot be executed, for the description does not show what opaque",
+        ),
+        (lambda x: lambda i: x[Any], "operator cannot be executed, for an index is Any; write Any"),
+        (lambda x: lambda i: Random()(x[i]), "operator is random and cannot be executed"),
+    ],
+)
+def test_what_cannot_be_executed(function, message):
+    with pytest.raises(DescriptionError, match=message):
+        run(function, [np.ones(3)], [(3,)])
