@@ -1,0 +1,196 @@
+"""A partition as tables for people: how each layer is split, what it moves, and what every worker holds.
+
+`str(plan)` lists everything; these tables show the model's own layers, each with its backward operators and its
+parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from tofu import _mxnet
+from tofu.graph import Phase, TensorKind
+from tofu.graph.mxnet import DTYPE_NAMES
+from tofu.partition import Partition
+from tofu.plan import format_bytes
+
+WIDTH_WITHOUT_TERMINAL = 140
+WHOLE = "-"
+PARAMETERS_SHOWN = 4  # a layer that lists more parameters than this is cut short
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A forward operator with everything that belongs to it.
+
+    Attributes
+    ----------
+    name, shape
+        Of the operator, and of its first output as a whole.
+    forward, backward
+        The axis split at each step; `backward` is that of its first backward operator.
+    parameters
+        Name, shape and the dimension split at each step, of each parameter that it is the first to read.
+    moved_bytes
+        What its operators and the updates of its parameters read from other workers in one training step.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    forward: tuple[str | None, ...]
+    backward: tuple[str | None, ...] | None
+    parameters: tuple[tuple[str, tuple[int, ...], tuple[int | None, ...]], ...]
+    moved_bytes: int
+
+
+def list_layers(partition: Partition) -> list[Layer]:
+    """The layers of a partition in the model's order; their `moved_bytes` sum to the plan's communication_bytes.
+
+    Backward operators of no forward operator (sums of several gradients) are listed where they move something.
+    """
+    graph, plan = partition.graph, partition.plan
+    owners = _find_owners(partition)
+    moved = [0] * len(graph.operators)
+    for group, _, _, count, _ in partition.problem.evaluate(partition.choices).items:
+        moved[owners[group]] += count
+    backward: dict[int, tuple[str | None, ...]] = {}
+    for operator in graph.operators:
+        if operator.forward is not None:
+            backward.setdefault(operator.forward, plan.operators[operator.name])
+    parameters = _first_readers(partition)
+    layers = []
+    for position, operator in enumerate(graph.operators):
+        if operator.phase is Phase.FORWARD or moved[position]:
+            layers.append(
+                Layer(
+                    operator.name,
+                    graph.tensors[operator.outputs[0]].shape,
+                    plan.operators[operator.name],
+                    backward.get(position),
+                    tuple(
+                        (graph.tensors[t].name, graph.tensors[t].shape, plan.tensors[graph.tensors[t].name])
+                        for t in parameters.get(position, ())
+                    ),
+                    moved[position],
+                )
+            )
+    return layers
+
+
+def _first_readers(partition: Partition) -> dict[int, list[int]]:
+    """Operator -> the parameters that it is the first to read."""
+    graph = partition.graph
+    seen: set[int] = set()
+    readers: dict[int, list[int]] = {}
+    for position, operator in enumerate(graph.operators):
+        for tensor in operator.inputs:
+            if graph.tensors[tensor].kind is TensorKind.PARAMETER and tensor not in seen:
+                seen.add(tensor)
+                readers.setdefault(position, []).append(tensor)
+    return readers
+
+
+def _find_owners(partition: Partition) -> dict[int, int]:
+    """Cost group -> the operator whose layer it is counted with."""
+    graph = partition.graph
+    owners = {p: p if o.forward is None else o.forward for p, o in enumerate(graph.operators)}
+    for position, parameters in _first_readers(partition).items():
+        owners |= {len(graph.operators) + parameter: owners[position] for parameter in parameters}
+    return owners
+
+
+def layer_table(partition: Partition, max_rows: int | None = None) -> Table:
+    """One row per layer. Beyond `max_rows`, layers that neither move bytes nor have parameters go, then the middle."""
+    layers = list_layers(partition)
+    shown = layers
+    if max_rows is not None and len(shown) > max_rows:
+        shown = [layer for layer in layers if layer.parameters or layer.moved_bytes]
+    head, tail = shown, []
+    if max_rows is not None and len(shown) > max_rows:
+        head, tail = shown[: max_rows // 2], shown[-(max_rows - max_rows // 2) :]
+    factors = " x ".join(map(str, partition.plan.factors))
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    table.add_column("layer", no_wrap=True)
+    table.add_column("result", style="dim", no_wrap=True)
+    table.add_column(f"forward\n{factors}", no_wrap=True)
+    table.add_column("backward", no_wrap=True)
+    table.add_column("parameters, by dimension", no_wrap=True)
+    table.add_column("moved", justify="right", no_wrap=True)
+    for layer in head:
+        table.add_row(*_cells(layer))
+    if len(head) + len(tail) < len(layers):
+        table.add_row(f"... {len(layers) - len(head) - len(tail)} more", style="dim")
+    for layer in tail:
+        table.add_row(*_cells(layer))
+    return table
+
+
+def _cells(layer: Layer) -> list[str]:
+    shown = layer.parameters[:PARAMETERS_SHOWN]
+    parameters = "\n".join(f"{name} {_shape(shape)}: {_steps(steps)}" for name, shape, steps in shown)
+    more = len(layer.parameters) - len(shown)
+    return [
+        layer.name,
+        _shape(layer.shape),
+        _steps(layer.forward),
+        "" if layer.backward is None else _steps(layer.backward),
+        parameters + (f"\n... {more} more" if more else ""),
+        format_bytes(layer.moved_bytes) if layer.moved_bytes else WHOLE,
+    ]
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return " x ".join(map(str, shape))
+
+
+def _steps(steps: Sequence[object]) -> str:
+    return ", ".join(WHOLE if step is None else str(step) for step in steps)
+
+
+def single_device_bytes(partition: Partition) -> int:
+    """What MXNet's planner asks for to run the same training graph on one device; nothing is allocated."""
+    variables = [t for t in partition.graph.tensors if t.kind is not TensorKind.INTERMEDIATE]
+    planned = _mxnet.plan_memory(
+        partition.source.symbol.handle.value,
+        {tensor.name: tensor.shape for tensor in variables},
+        {tensor.name: DTYPE_NAMES.index(tensor.dtype) for tensor in variables},
+    )
+    return sum(device["arguments"] + device["auxiliary"] + device["pool"] for device in planned.values())
+
+
+def memory_table(partition: Partition) -> Table:
+    """Planned memory of every worker, beside that of one device for the same model."""
+    single = single_device_bytes(partition)
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    table.add_column("memory of")
+    table.add_column("bytes", justify="right")
+    table.add_column("of one device", justify="right")
+    table.add_row("one device", format_bytes(single), "100 %")
+    for worker, count in enumerate(partition.plan.worker_bytes):
+        table.add_row(f"worker {worker}", format_bytes(count), f"{count / single:.0%}")
+    return table
+
+
+def print_partition(console: Console, partition: Partition, max_rows: int | None) -> None:
+    """The plan's headline and its two tables."""
+    made = partition.plan
+    steps = " + ".join(format_bytes(count) for count in made.step_bytes)
+    what = "training step" if partition.graph.gradients else "inference"
+    console.print(
+        f"[bold]{made.workers} workers[/bold] ({' x '.join(map(str, made.factors))}): "
+        f"[bold]{format_bytes(made.communication_bytes)}[/bold] move per {what} ({steps}, step by step)"
+    )
+    console.print(f"{made.algorithm} search, {made.optimality}; {made.search_seconds:.2f} s\n", style="dim")
+    console.print(layer_table(partition, max_rows))
+    console.print()
+    console.print(memory_table(partition))
+
+
+def make_console() -> Console:
+    """The terminal; wide enough for the tables where the output goes to a file."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=WIDTH_WITHOUT_TERMINAL)
