@@ -13,8 +13,8 @@ from models import Model
 
 import tofu
 from tofu import _core, _mxnet
-from tofu.check import check_execution, count_traffic
-from tofu.partition import Partition, variable_shapes
+from tofu.check import count_traffic
+from tofu.partition import Partition, check_emitted
 from tofu.plan import Plan
 from tofu.search.problem import Choices, Problem
 from tofu.runtime.sharded_executor import ShardedExecutor
@@ -121,12 +121,7 @@ def largest_error(found: Step, expected: Step) -> float:
 
 def check_graph(partition: Partition) -> None:
     """The emitted graph keeps the checker's rules, and moves exactly the bytes of the plan."""
-    shapes = [
-        tuple(int(end - begin) for begin, end in box)
-        for output in partition.training.outputs
-        for box in partition.problem.tensor_shards(output.tensor, output.layout)
-    ]
-    check_execution(partition.training.symbol, shapes, variable_shapes(partition.problem, partition.choices))
+    check_emitted(partition.problem, partition.choices, partition.training)
     traffic = count_traffic(partition.training.symbol)
     assert traffic.remote_bytes == partition.plan.communication_bytes
     assert sum(partition.plan.step_bytes) == partition.plan.communication_bytes

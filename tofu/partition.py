@@ -12,9 +12,10 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 from tofu import _mxnet
@@ -22,7 +23,7 @@ from tofu.check import check_execution
 from tofu.errors import PlanError, raise_together
 from tofu.execution import ExecutionGraph, emit
 from tofu.execution.emit import shard_name, worker_group
-from tofu.graph import Graph, TensorKind
+from tofu.graph import Graph, Tensor, TensorKind
 from tofu.graph.mxnet import DTYPE_NAMES, TrainingGraph, infer_operator_shapes, read_graph
 from tofu.plan import Plan
 from tofu.search import Choices, Problem, factorize, find_strategies
@@ -190,35 +191,45 @@ def _describe_difference(plan: Plan, graph: Graph) -> str:
     )
 
 
-def variable_shapes(problem: Problem, choices: Choices) -> dict[str, tuple[int, ...]]:
-    """Name in the execution graph -> shape, for the shard of every variable on every worker."""
-    shapes = {}
+def variable_shards(problem: Problem, choices: Choices) -> Iterator[tuple[Tensor, int, tuple[int, ...]]]:
+    """The variables of the graph, and the shape of their shard on each worker."""
     for position, tensor in enumerate(problem.graph.tensors):
         if tensor.kind is not TensorKind.INTERMEDIATE:
             for worker, box in enumerate(problem.shards(choices, position)):
-                shapes[shard_name(tensor.name, worker)] = tuple(int(end - begin) for begin, end in box)
-    return shapes
+                yield tensor, worker, tuple(int(end - begin) for begin, end in box)
 
 
 def plan_worker_bytes(problem: Problem, choices: Choices, execution: ExecutionGraph) -> tuple[int, ...]:
-    """Bytes that MXNet's planner asks for on each worker: shards of variables and all intermediate buffers, without allocating."""
-    dtypes = {
-        shard_name(tensor.name, worker): DTYPE_NAMES.index(tensor.dtype)
-        for tensor in problem.graph.tensors
-        if tensor.kind is not TensorKind.INTERMEDIATE
-        for worker in range(execution.workers)
+    """Bytes that each worker needs, from MXNet's planner without allocating: its shards of all variables, and all buffers."""
+    present = {*execution.symbol.list_arguments(), *execution.symbol.list_auxiliary_states()}
+    shapes: dict[str, tuple[int, ...]] = {}
+    codes: dict[str, int] = {}
+    held = [0] * execution.workers
+    for tensor, worker, shape in variable_shards(problem, choices):
+        held[worker] += prod(shape) * tensor.item_bytes
+        name = shard_name(tensor.name, worker)
+        if name in present:
+            shapes[name], codes[name] = shape, DTYPE_NAMES.index(tensor.dtype)
+    planned = _mxnet.plan_memory(execution.symbol.handle.value, shapes, codes)
+    return tuple(held[worker] + planned[worker_group(worker)]["pool"] for worker in range(execution.workers))
+
+
+def check_emitted(problem: Problem, choices: Choices, execution: ExecutionGraph) -> None:
+    """Check an execution graph against the rules of design section 7. Raises InternalError."""
+    present = {*execution.symbol.list_arguments(), *execution.symbol.list_auxiliary_states()}
+    variables = {
+        shard_name(tensor.name, worker): shape
+        for tensor, worker, shape in variable_shards(problem, choices)
+        if shard_name(tensor.name, worker) in present
     }
-    planned = _mxnet.plan_memory(execution.symbol.handle.value, variable_shapes(problem, choices), dtypes)
-    devices = (planned[worker_group(worker)] for worker in range(execution.workers))
-    return tuple(device["arguments"] + device["auxiliary"] + device["pool"] for device in devices)
-
-
-def _check(problem: Problem, choices: Choices, execution: ExecutionGraph) -> None:
-    """Under TOFU_CHECK=1, check the emitted graph against the rules of design section 7."""
-    if os.environ.get("TOFU_CHECK", "0") in ("", "0"):
-        return
     shapes = []
     for output in execution.outputs:
         boxes = problem.tensor_shards(output.tensor, output.layout)
         shapes += [tuple(int(end - begin) for begin, end in box) for box in boxes]
-    check_execution(execution.symbol, shapes, variable_shapes(problem, choices))
+    check_execution(execution.symbol, shapes, variables)
+
+
+def _check(problem: Problem, choices: Choices, execution: ExecutionGraph) -> None:
+    """The same, where TOFU_CHECK=1 asks for it."""
+    if os.environ.get("TOFU_CHECK", "0") not in ("", "0"):
+        check_emitted(problem, choices, execution)

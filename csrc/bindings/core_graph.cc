@@ -37,11 +37,10 @@ std::vector<Row> ToRows(const std::vector<RowTuple>& tuples) {
   return rows;
 }
 
-/*! \brief (tensor, rows, addend_axes, fill) or, for tensors written in place, (..., fill, is_held).
- */
+/*! \brief (tensor, rows, addend_axes, fill[, is_held[, is_read]]). */
 Input ToInput(const py::sequence& fields) {
-  if (fields.size() != 4 && fields.size() != 5) {
-    throw std::invalid_argument("an input is (tensor, rows, addend_axes, fill[, is_held]), not " +
+  if (fields.size() < 4 || fields.size() > 6) {
+    throw std::invalid_argument("an input is (tensor, rows, addend_axes, fill[, is_held[, is_read]]), not " +
                                 std::to_string(fields.size()) + " values");
   }
   Input input;
@@ -49,7 +48,8 @@ Input ToInput(const py::sequence& fields) {
   input.rows = ToRows(fields[1].cast<std::vector<RowTuple>>());
   input.addend_axes = fields[2].cast<std::vector<int>>();
   input.fill = fields[3].cast<double>();
-  input.is_held = fields.size() == 5 && fields[4].cast<bool>();
+  input.is_held = fields.size() > 4 && fields[4].cast<bool>();
+  input.is_read = fields.size() < 6 || fields[5].cast<bool>();
   return input;
 }
 

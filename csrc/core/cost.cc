@@ -22,7 +22,7 @@ bool IsEqualRow(const Row& a, const Row& b) {
 }
 
 bool IsEqualAccess(const Input& a, const Input& b) {
-  return a.fill == b.fill && a.is_held == b.is_held && a.addend_axes == b.addend_axes &&
+  return a.fill == b.fill && a.is_held == b.is_held && a.is_read == b.is_read && a.addend_axes == b.addend_axes &&
          a.rows.size() == b.rows.size() &&
          std::equal(a.rows.begin(), a.rows.end(), b.rows.begin(), IsEqualRow);
 }
@@ -66,7 +66,7 @@ std::vector<Incidence> CollectIncidences(const Graph& graph) {
     }
     for (int reader : tensor.readers) {
       for (const Input& input : graph.op(reader).inputs) {
-        if (input.tensor == id) AddRead(graph, reader, input, &of_tensor);
+        if (input.tensor == id && input.is_read) AddRead(graph, reader, input, &of_tensor);
       }
     }
     for (Incidence& incidence : of_tensor) incidences.push_back(std::move(incidence));
@@ -96,6 +96,7 @@ bool IsPartialResult(const Output& output, const std::vector<int>& choice) {
 
 bool IsZeroAddend(const Input& input, const WorkerGrid& grid, const std::vector<int>& choice,
                   int worker) {
+  if (!input.is_read) return true;
   if (input.addend_axes.empty()) return false;
   for (int step = 0; step < static_cast<int>(choice.size()); ++step) {
     if (grid.digit(worker, step) == 0) continue;

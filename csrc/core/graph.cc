@@ -180,6 +180,7 @@ int Graph::AddOperator(Operator op) {
   const int root = op.same_choice_as >= 0 ? choice_roots_[op.same_choice_as] : id;
   CheckGroup(id, op, root);
   for (const Input& input : op.inputs) {
+    if (!input.is_read) continue;
     std::vector<int>& readers = tensors_[input.tensor].readers;
     if (readers.empty() || readers.back() != id) readers.push_back(id);
   }

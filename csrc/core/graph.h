@@ -50,6 +50,7 @@ struct Input {
   double fill = 0;               // value of cells outside the tensor
   bool is_held =
       false;  // written in place by the operator: the worker's region must be exactly its shard
+  bool is_read = true;  // false: the kernel takes it for its shape alone, so zeros will do
 };
 
 struct Output {

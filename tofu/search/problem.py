@@ -93,7 +93,7 @@ class Problem:
         self.native.add_operator(
             list(access.extents),
             [
-                (t, _rows(read.rows), list(read.addend_axes), read.fill, slot in operator.mutates)
+                (t, _rows(read.rows), list(read.addend_axes), read.fill, slot in operator.mutates, read.is_read)
                 for slot, (t, read) in enumerate(zip(operator.inputs, access.inputs, strict=True))
             ],
             [

@@ -1,0 +1,193 @@
+"""Unmodified MXNet code over a partitioned symbol: Module, executors, copies and files."""
+
+import copy
+import pickle
+
+import mxnet as mx
+import numpy as np
+import pytest
+from models import mlp, residual_cnn
+
+import tofu
+from tofu.runtime.executor import Executor
+
+
+def train(symbol, model, steps=6, **bind):
+    """Train with mx.mod.Module as a user's script does; returns its parameters."""
+    rng = np.random.RandomState(0)
+    batch = model.shapes["data"]
+    data = rng.uniform(-1, 1, (batch[0] * 2, *batch[1:]))
+    labels = rng.randint(0, model.classes, batch[0] * 2)
+    iterator = mx.io.NDArrayIter(data, labels, batch[0], label_name="softmax_label")
+    mx.random.seed(3)
+    np.random.seed(3)
+    module = mx.mod.Module(symbol, context=mx.cpu(), **bind)
+    module.fit(iterator, num_epoch=steps // 2, optimizer_params={"learning_rate": 0.1, "momentum": 0.9}, initializer=mx.init.Xavier())
+    return module, {name: value.asnumpy() for name, value in module.get_params()[0].items()}, iterator
+
+
+@pytest.mark.parametrize("build", [mlp, residual_cnn])
+def test_an_unmodified_module_trains_alike(build):
+    model = build()
+    single, expected, iterator = train(model.symbol, model)
+    partitioned, found, _ = train(tofu.partition(model.symbol, 4), model)
+    assert isinstance(partitioned._exec_group.execs[0], Executor)
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=2e-4, atol=2e-5)
+    assert partitioned.score(iterator, "acc") == single.score(iterator, "acc")
+
+
+def test_train_score_train_again():
+    model = mlp()
+    module, before, iterator = train(tofu.partition(model.symbol, 3), model)
+    module.score(iterator, "acc")
+    module.fit(iterator, num_epoch=1, optimizer_params={"learning_rate": 0.1})
+    assert any(np.abs(module.get_params()[0][name].asnumpy() - before[name]).max() > 0 for name in before)
+
+
+def test_fixed_parameters_do_not_move():
+    model = mlp()
+    rng = np.random.RandomState(1)
+    fixed = mx.nd.array(rng.uniform(-1, 1, (18, 17)))
+    iterator = mx.io.NDArrayIter(rng.rand(24, 17), rng.randint(0, 10, 24), 12, label_name="softmax_label")
+    module = mx.mod.Module(tofu.partition(model.symbol, 4), context=mx.cpu(), fixed_param_names=["fc0_weight"])
+    module.fit(iterator, num_epoch=1, arg_params={"fc0_weight": fixed}, allow_missing=True, initializer=mx.init.Xavier())
+    assert (module.get_params()[0]["fc0_weight"].asnumpy() == fixed.asnumpy()).all()
+    executor = module._exec_group.execs[0]
+    assert executor.grad_dict["fc0_weight"] is None
+    assert "fc0_weight" not in [executor.sharded.partition.graph.tensors[p].name for p in executor.sharded.partition.graph.gradients]
+
+
+def test_a_module_over_two_contexts_is_refused():
+    model = mlp()
+    module = mx.mod.Module(tofu.partition(model.symbol, 2), context=[mx.cpu(0), mx.cpu(1)])
+    with pytest.raises(tofu.UnsupportedError, match="one context"):
+        module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+
+
+def heads_model():
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=14, name="fc0")
+    first = mx.sym.Activation(net, act_type="tanh", name="first")
+    second = mx.sym.FullyConnected(first, num_hidden=9, name="second")
+    return mx.sym.Group([first, second])
+
+
+def run_heads(symbol, grad_req="write", repeats=1):
+    rng = np.random.RandomState(2)
+    executor = symbol.simple_bind(mx.cpu(), grad_req=grad_req, type_dict={"data": "float64"}, data=(10, 8))
+    for array in executor.arg_dict.values():
+        array[:] = rng.uniform(-1, 1, array.shape)
+    for _ in range(repeats):
+        outputs = executor.forward(is_train=True)
+        executor.backward([output * output for output in outputs])  # depends on the outputs
+    return [o.asnumpy() for o in executor.outputs], {n: g.asnumpy() for n, g in executor.grad_dict.items()}
+
+
+@pytest.mark.parametrize("grad_req", ["write", "add"])
+def test_head_gradients_from_the_outputs_of_several_heads(grad_req):
+    symbol = heads_model()
+    outputs, gradients = run_heads(symbol, grad_req, repeats=3)
+    found_outputs, found = run_heads(tofu.partition(symbol, 4), grad_req, repeats=3)
+    for one, other in zip(found_outputs, outputs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+    for name, gradient in gradients.items():
+        np.testing.assert_allclose(found[name], gradient, rtol=1e-12, atol=1e-13)
+
+
+def test_missing_head_gradients_are_named():
+    executor = tofu.partition(heads_model(), 2).simple_bind(mx.cpu(), data=(10, 8))
+    executor.forward(is_train=True)
+    with pytest.raises(tofu.TofuError, match=r"out_grads[\s\S]*first_output[\s\S]*second_output"):
+        executor.backward()
+
+
+def test_backward_without_forward():
+    model = mlp()
+    executor = tofu.partition(model.symbol, 2).simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
+    executor.forward(is_train=False)
+    with pytest.raises(tofu.TofuError, match="is_train=True"):
+        executor.backward()
+
+
+def test_another_batch_size_reuses_the_plan(caplog):
+    model = mlp()
+    executor = tofu.partition(model.symbol, 4).simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
+    for name, array in executor.arg_dict.items():
+        array[:] = mx.nd.random.uniform(-1, 1, array.shape) if name != "softmax_label" else 1
+    smaller = executor.reshape(data=(9, 17), softmax_label=(9,))
+    assert smaller.plan.operators == executor.plan.operators
+    assert smaller.arg_dict["fc0_weight"] is executor.arg_dict["fc0_weight"]
+    data = mx.nd.random.uniform(-1, 1, (12, 17))
+    whole = executor.forward(data=data)[0].asnumpy()
+    part = smaller.forward(data=data[:9])[0].asnumpy()
+    np.testing.assert_allclose(part, whole[:9], rtol=1e-5)
+
+
+def test_a_batch_too_small_for_the_plan_is_searched_again(caplog):
+    model = mlp()
+    symbol = tofu.partition(model.symbol, 4, hints={"data": 0})
+    executor = symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
+    symbol.settings = tofu.partition(model.symbol, 4).settings
+    smaller = executor.reshape(data=(2, 17), softmax_label=(2,))
+    assert smaller.forward()[0].shape == (2, 10)
+    assert "search runs again" in caplog.text
+
+
+def test_one_worker_is_the_model_as_it_was():
+    model = mlp()
+    symbol = tofu.partition(model.symbol, 1, data=(12, 17))
+    executor = symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
+    assert isinstance(executor, mx.executor.Executor)
+    with pytest.raises(tofu.PlanError, match="ngpus=1"):
+        _ = symbol.plan
+
+
+def is_partitioned(symbol):
+    executor = symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
+    return isinstance(executor, Executor)
+
+
+def test_copies_pickles_and_files_stay_partitioned(tmp_path):
+    model = mlp()
+    symbol = tofu.partition(model.symbol, 4, data=(12, 17))
+    path = str(tmp_path / "model-symbol.json")
+    symbol.save(path)
+    others = [copy.copy(symbol), copy.deepcopy(symbol), pickle.loads(pickle.dumps(symbol)), mx.sym.load(path), mx.sym.load_json(symbol.tojson())]
+    for other in others:
+        assert is_partitioned(other)
+        assert other.plan == symbol.plan
+
+
+def test_module_load_stays_partitioned(tmp_path):
+    model = mlp()
+    module, parameters, iterator = train(tofu.partition(model.symbol, 3), model)
+    module.save_checkpoint(str(tmp_path / "model"), 1)
+    loaded = mx.mod.Module.load(str(tmp_path / "model"), 1)
+    loaded.bind(iterator.provide_data, iterator.provide_label)
+    assert isinstance(loaded._exec_group.execs[0], Executor)
+    assert (loaded.get_params()[0]["fc0_weight"].asnumpy() == parameters["fc0_weight"]).all()
+
+
+def test_plain_symbols_are_loaded_as_before(tmp_path):
+    path = str(tmp_path / "plain.json")
+    mlp().symbol.save(path)
+    assert type(mx.sym.load(path)) is mx.sym.Symbol
+
+
+def test_bind_and_eval_are_partitioned():
+    model = mlp()
+    symbol = tofu.partition(model.symbol, 4)
+    rng = np.random.RandomState(0)
+    shapes = dict(zip(symbol.list_arguments(), symbol.infer_shape(data=(12, 17))[0], strict=True))
+    arrays = {name: mx.nd.array(rng.rand(*shape)) for name, shape in shapes.items()}
+    expected = model.symbol.bind(mx.cpu(), arrays).forward()[0].asnumpy()
+    executor = symbol.bind(mx.cpu(), arrays)
+    assert isinstance(executor, Executor)
+    np.testing.assert_allclose(executor.forward()[0].asnumpy(), expected, rtol=1e-5)
+    np.testing.assert_allclose(symbol.eval(**arrays)[0].asnumpy(), expected, rtol=1e-5)
+    assert symbol.plan.workers == 4
+
+
+def test_optimize_for_is_refused():
+    with pytest.raises(tofu.UnsupportedError, match="one device"):
+        tofu.partition(mlp().symbol, 2).optimize_for("MKLDNN")
