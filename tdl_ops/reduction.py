@@ -1,0 +1,100 @@
+"""Reductions over some of a tensor's dimensions, and their gradients.
+
+MXNet's attributes: `axis` lists the reduced dimensions, none meaning all of them; `exclude` turns the list round; `keepdims` leaves
+dimensions of extent 1.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tofu.tdl import Max, Min, Prod, Sum, absolute, isnan, op, position, sign, sqrt, where
+
+
+def _reduced_dimensions(axis, exclude, ndim):
+    axes = {d % ndim for d in ((axis,) if isinstance(axis, int) else axis or ())}
+    if exclude:
+        return [d for d in range(ndim) if d not in axes]
+    return sorted(axes) or list(range(ndim))
+
+
+def _reduce(reducer, data, value, axis, keepdims, exclude):
+    """A lambda over the kept dimensions, that reduces `value` of the elements of `data` over the others."""
+    reduced = _reduced_dimensions(axis, exclude, data.ndim)
+    kept = [d for d in range(data.ndim) if d not in reduced]
+
+    def cell(i, r):
+        own = [i[d] for d in kept] if keepdims else i
+        parts = dict(zip(kept, own, strict=False)) | dict(zip(reduced, r, strict=True))
+        return data[tuple(parts[d] for d in range(data.ndim))]
+
+    return lambda *i: reducer(lambda *r: value(cell(i, r)), ndim=len(reduced))
+
+
+def _spread(tensor, i, axis, keepdims, exclude):
+    """The element of a reduced tensor that the cell `i` of the unreduced one went into."""
+    reduced = _reduced_dimensions(axis, exclude, len(i))
+    if keepdims:
+        return tensor[tuple(0 if d in reduced else v for d, v in enumerate(i))]
+    return tensor[tuple(v for d, v in enumerate(i) if d not in reduced) or (0,)]
+
+
+def _describe(reducer, value=lambda x: x):
+    def description(data, *, axis=None, keepdims=False, exclude=False):
+        return _reduce(reducer, data, value, axis, keepdims, exclude)
+
+    return description
+
+
+def _describe_gradient(gradient):
+    """From gradient(d_out, x, out), all at the cell of the input x."""
+
+    def description(d_out, data, out, *, axis=None, keepdims=False, exclude=False):
+        at = lambda tensor, i: _spread(tensor, i, axis, keepdims, exclude)  # noqa: E731
+        return lambda *i: gradient(at(d_out, i), data[i], at(out, i))
+
+    return description
+
+
+op("sum")(_describe(Sum))
+op("prod")(_describe(Prod))
+op("max")(_describe(Max))
+op("min")(_describe(Min))
+op("nansum")(_describe(Sum, lambda x: where(isnan(x), 0.0, x)))
+op("nanprod")(_describe(Prod, lambda x: where(isnan(x), 1.0, x)))
+op("_backward_max", "_backward_min")(_describe_gradient(lambda d, x, y: where(x == y, d, 0.0)))
+op("_backward_prod")(_describe_gradient(lambda d, x, y: d * y / x))
+op("_backward_nansum")(_describe_gradient(lambda d, x, y: where(isnan(x), 0.0, d) + 0 * y))
+op("_backward_nanprod")(_describe_gradient(lambda d, x, y: where(isnan(x), 0.0, d * y / x)))
+
+
+@op("_backward_sum")
+def backward_sum(d_out, *, axis=None, keepdims=False, exclude=False):
+    return lambda *i: _spread(d_out, i, axis, keepdims, exclude)
+
+
+@op("mean")
+def mean(data, *, axis=None, keepdims=False, exclude=False):
+    count = prod(data.shape[d] for d in _reduced_dimensions(axis, exclude, data.ndim))
+    total = _reduce(Sum, data, lambda x: x, axis, keepdims, exclude)
+    return lambda *i: total(*i) / count
+
+
+@op("_backward_mean")
+def backward_mean(d_out, *, axis=None, keepdims=False, exclude=False):
+    count = lambda i: prod(position(i[d].extent) for d in _reduced_dimensions(axis, exclude, len(i)))  # noqa: E731
+    return lambda *i: _spread(d_out, i, axis, keepdims, exclude) / count(i)
+
+
+@op("norm")
+def norm(data, *, ord=2, axis=None, keepdims=False):
+    if ord == 1:
+        return _reduce(Sum, data, absolute, axis, keepdims, False)
+    squares = _reduce(Sum, data, lambda x: x * x, axis, keepdims, False)
+    return lambda *i: sqrt(squares(*i))
+
+
+@op("_backward_norm")
+def backward_norm(d_out, data, out, *, ord=2, axis=None, keepdims=False):
+    at = lambda tensor, i: _spread(tensor, i, axis, keepdims, False)  # noqa: E731
+    return lambda *i: at(d_out, i) * (sign(data[i]) + 0 * at(out, i) if ord == 1 else data[i] / at(out, i))

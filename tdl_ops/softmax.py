@@ -1,0 +1,51 @@
+"""softmax, log_softmax, softmin over one dimension, SoftmaxActivation, and their gradients."""
+
+from __future__ import annotations
+
+from tofu.tdl import Sum, exp, log, op
+
+
+def _along(tensor, i, axis):
+    """The elements of `tensor` in the line through the cell `i` along `axis`, as a function of the position in it."""
+    axis %= len(i)
+    return lambda k: tensor[(*i[:axis], k, *i[axis + 1 :])]
+
+
+def _total(value, *tensors_at):
+    return Sum(lambda k: value(*(at(k) for at in tensors_at)))
+
+
+@op("softmax")
+def softmax(data, *, axis=-1, temperature=1.0):
+    t = temperature or 1.0
+    return lambda *i: exp(data[i] / t) / _total(lambda x: exp(x / t), _along(data, i, axis))
+
+
+@op("softmin")
+def softmin(data, *, axis=-1, temperature=1.0):
+    t = -(temperature or 1.0)
+    return lambda *i: exp(data[i] / t) / _total(lambda x: exp(x / t), _along(data, i, axis))
+
+
+@op("log_softmax")
+def log_softmax(data, *, axis=-1, temperature=1.0):
+    t = temperature or 1.0
+    return lambda *i: data[i] / t - log(_total(lambda x: exp(x / t), _along(data, i, axis)))
+
+
+@op("_backward_softmax")
+def backward_softmax(d_out, out, *, axis=-1, temperature=1.0):
+    inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, axis), _along(out, i, axis))  # noqa: E731
+    return lambda *i: out[i] * (d_out[i] - inner(i)) / (temperature or 1.0)
+
+
+@op("_backward_softmin")
+def backward_softmin(d_out, out, *, axis=-1, temperature=1.0):
+    inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, axis), _along(out, i, axis))  # noqa: E731
+    return lambda *i: -out[i] * (d_out[i] - inner(i)) / (temperature or 1.0)
+
+
+@op("_backward_log_softmax")
+def backward_log_softmax(d_out, out, *, axis=-1, temperature=1.0):
+    total = lambda i: _total(lambda d: d, _along(d_out, i, axis))  # noqa: E731
+    return lambda *i: (d_out[i] - exp(out[i]) * total(i)) / (temperature or 1.0)

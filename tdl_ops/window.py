@@ -1,0 +1,47 @@
+"""Sliding windows: where the cells of a kernel lie, for convolution and pooling."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tofu.errors import DescriptionError
+
+# Output positions. Where they are split, a worker is given the cells around its part and pads the other dimensions only.
+SPACE = ("y0", "y1", "y2")
+
+
+@dataclass(frozen=True)
+class Window:
+    """Which cell of the data lies under cell `d` of the kernel when the output's cell is `y`; one entry per spatial dimension."""
+
+    kernel: tuple
+    stride: tuple
+    pad: tuple
+    dilate: tuple
+
+    def __call__(self, y, d):
+        cells = zip(y, d, self.stride, self.dilate, self.pad, strict=True)
+        return tuple(position * stride + offset * dilate - pad for position, offset, stride, dilate, pad in cells)
+
+
+def read_window(kernel, stride, pad, dilate=()):
+    """A window from its attributes; those that are missing are 1, and no padding."""
+    n = len(kernel)
+    return Window(kernel, stride or (1,) * n, pad or (0,) * n, dilate or (1,) * n)
+
+
+def numbered(name, n):
+    """The names of n index variables, as a pattern: `y0 y1`."""
+    return " ".join(f"{name}{d}" for d in range(n))
+
+
+def local_pad(local):
+    """The attribute `pad` of a worker's copy: none where space is split, for there the fetched region has it."""
+    pad = local.attributes["pad"] or (0,) * len(local.attributes["kernel"])
+    return tuple(0 if local.is_split(f"y{d}") else p for d, p in enumerate(pad))
+
+
+def check_layout(layout):
+    """Refuse channels last, which MXNet computes on GPUs only."""
+    if layout not in (None, "None", "NCW", "NCHW", "NCDHW"):
+        raise DescriptionError(f"layout={layout} is not described: channels come second (NCW, NCHW, NCDHW)")

@@ -1,0 +1,106 @@
+"""MXNet's own kernels, run one at a time on NumPy arrays: what descriptions and strategies are checked against."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import mxnet as mx
+import numpy as np
+from mxnet.base import _LIB, check_call
+
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
+Shape: TypeAlias = tuple[int, ...]
+
+# MXNet's type flags (mshadow/base.h) in order.
+DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
+
+
+def run_kernel(
+    op: str,
+    attributes: Mapping[str, str],
+    inputs: Sequence[Array],
+    output_shapes: Sequence[Shape],
+    output_dtypes: Sequence[str],
+) -> tuple[list[Array], list[Array]]:
+    """Run `op` as in training. Returns its outputs, hidden ones too, and its inputs as it left them.
+
+    Outputs are filled with NaN (integers with 1) beforehand, so that cells that the kernel does not write are seen. Raises
+    mxnet.MXNetError where MXNet refuses the shapes or the attributes, and for stateful backward operators.
+    """
+    given = [mx.nd.array(array, dtype=array.dtype) for array in inputs]
+    results = [
+        mx.nd.full(shape, np.nan if dtype.startswith("float") else 1, dtype=dtype)
+        for shape, dtype in zip(output_shapes, output_dtypes, strict=True)
+    ]
+    outputs = ctypes.cast(_handles(results), ctypes.POINTER(ctypes.c_void_p))
+    with mx.autograd.train_mode():
+        check_call(
+            _LIB.MXImperativeInvoke(
+                _find_operator(op),
+                len(given),
+                _handles(given),
+                ctypes.byref(ctypes.c_int(len(results))),
+                ctypes.byref(outputs),
+                len(attributes),
+                _strings(attributes.keys()),
+                _strings(attributes.values()),
+            )
+        )
+    return [result.asnumpy() for result in results], [array.asnumpy() for array in given]
+
+
+def run_gradient(
+    op: str,
+    attributes: Mapping[str, str],
+    inputs: Sequence[Array],
+    head_gradients: Sequence[Array],
+    wrt: Sequence[int],
+) -> list[Array]:
+    """Run `op` and its backward operator together and return the gradients of the inputs `wrt`.
+
+    For backward operators that share hidden state with their forward operator, so that they cannot be run alone.
+    """
+    symbol = compose(op, attributes, len(inputs))
+    arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
+    gradients = {f"input{n}": mx.nd.zeros(inputs[n].shape, dtype=inputs[n].dtype) for n in wrt}
+    requests = {name: "write" if name in gradients else "null" for name in arrays}
+    executor = symbol.bind(mx.cpu(), arrays, args_grad=gradients, grad_req=requests)
+    executor.forward(is_train=True)
+    heads = [mx.nd.array(gradient, dtype=gradient.dtype) for gradient in head_gradients]
+    executor.backward(heads or None)
+    return [gradients[f"input{n}"].asnumpy() for n in wrt]
+
+
+def compose(op: str, attributes: Mapping[str, str], count: int) -> Any:
+    """The symbol of one operator over variables input0, input1, ..; its outputs are the visible ones."""
+    symbol = ctypes.c_void_p()
+    check_call(
+        _LIB.MXSymbolCreateAtomicSymbol(
+            _find_operator(op),
+            len(attributes),
+            _strings(attributes.keys()),
+            _strings(attributes.values()),
+            ctypes.byref(symbol),
+        )
+    )
+    composed = mx.sym.Symbol(symbol)
+    variables = [mx.sym.Variable(f"input{n}") for n in range(count)]
+    check_call(_LIB.NNSymbolCompose(composed.handle, b"operator", count, None, _handles(variables)))
+    return composed
+
+
+def _find_operator(op: str) -> ctypes.c_void_p:
+    handle = ctypes.c_void_p()
+    check_call(_LIB.NNGetOpHandle(op.encode(), ctypes.byref(handle)))
+    return handle
+
+
+def _handles(objects: Sequence[Any]) -> Any:
+    return (ctypes.c_void_p * max(1, len(objects)))(*(one.handle for one in objects))
+
+
+def _strings(texts: Iterable[str]) -> Any:
+    encoded = [text.encode() for text in texts]
+    return (ctypes.c_char_p * max(1, len(encoded)))(*encoded)

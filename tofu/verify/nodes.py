@@ -1,0 +1,150 @@
+"""The nodes of one operator's training graph, executed in order: itself, and what its gradient is made of."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+
+from tofu import _mxnet
+from tofu.verify.kernels import DTYPES, Array, Shape, compose, run_gradient, run_kernel
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """How a backward operator that cannot be run alone is run: with its forward operator `forward`.
+
+    `wrt` lists the forward operator's inputs, `outputs` the backward operator's outputs that are their gradients; `heads` are the
+    positions of the head gradients among the backward operator's inputs, None for those that are always zero.
+    """
+
+    forward: Node
+    wrt: tuple[int, ...]
+    outputs: tuple[int, ...]
+    heads: tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator of the training graph with whole inputs and outputs.
+
+    `mutated` are the positions of inputs that it changes, `inputs_after` the inputs as it left them.
+    """
+
+    op: str
+    attributes: Mapping[str, str]
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    inputs_after: tuple[Array, ...]
+    mutated: tuple[int, ...]
+    gradient: Gradient | None = None
+
+    def run(
+        self, attributes: Mapping[str, str], inputs: Sequence[Array], output_shapes: Sequence[Shape]
+    ) -> tuple[list[Array], list[Array]]:
+        """The kernel on other inputs of the same types: its outputs, and the inputs as it left them."""
+        return run_kernel(self.op, attributes, inputs, output_shapes, [output.dtype.name for output in self.outputs])
+
+
+def execute_training_graph(
+    op: str, attributes: Mapping[str, str], inputs: Sequence[Array], wrt: Sequence[int] | None, seed: int
+) -> list[Node]:
+    """Run `op` and the operators of its gradient by the inputs `wrt` (all that it has not as states, where it has a gradient).
+
+    Head gradients are random numbers drawn with `seed`.
+    """
+    symbol = compose(op, attributes, len(inputs))
+    states = set(symbol.list_auxiliary_states())
+    if wrt is None:
+        wrt = [n for n in range(len(inputs)) if f"input{n}" not in states]
+    names = [f"input{n}" for n in wrt]
+    training = mx.sym.Symbol(ctypes.c_void_p(_mxnet.training_graph(symbol.handle.value, names))) if names else symbol
+    return _Execution(symbol, training, inputs, wrt, seed).run()
+
+
+class _Execution:
+    def __init__(self, symbol: Any, training: Any, inputs: Sequence[Array], wrt: Sequence[int], seed: int) -> None:
+        self.nodes = _mxnet.nodes(training.handle.value)
+        self.wrt = wrt
+        self.heads = _mxnet.outputs(symbol.handle.value)
+        self.gradients = _mxnet.outputs(training.handle.value)[len(self.heads) :]
+        self.values: dict[tuple[int, int], Array] = {}
+        variables = {f"input{n}": array for n, array in enumerate(inputs)}
+        variables |= self._draw_head_gradients(symbol, variables, np.random.RandomState(seed))
+        self.variables = variables
+        self.shapes, self.dtypes = _infer(training, variables)
+
+    def _draw_head_gradients(self, symbol: Any, known: dict[str, Array], random: np.random.RandomState) -> dict[str, Array]:
+        shapes, _ = _infer(symbol, known)
+        entries = {node["id"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value)}
+        used = {node["name"] for node in self.nodes}
+        drawn = {}
+        for number, (node, output) in enumerate(self.heads):
+            if (name := f"_head_grad_{number}") in used:
+                drawn[name] = random.uniform(-1, 1, shapes[entries[node] + output])
+        return drawn
+
+    def run(self) -> list[Node]:
+        forward: dict[int, Node] = {}
+        executed = []
+        for node in self.nodes:
+            if node["op"] == "null":
+                self.values[node["id"], 0] = self.variables[node["name"]]
+                continue
+            inputs = [self.values[tuple(entry[:2])] for entry in node["inputs"]]
+            owner = forward[node["control_deps"][0]] if node["is_backward"] and node["control_deps"] else None
+            done = self._run_node(node, inputs, owner)
+            forward[node["id"]] = done
+            self.values |= {(node["id"], output): value for output, value in enumerate(done.outputs)}
+            executed.append(done)
+        return executed
+
+    def _run_node(self, node: dict[str, Any], inputs: Sequence[Array], forward: Node | None) -> Node:
+        first, count = node["entry"], node["num_outputs"]
+        shapes = [tuple(self.shapes[first + output]) for output in range(count)]
+        dtypes = [DTYPES[self.dtypes[first + output]] for output in range(count)]
+        common = (node["op"], dict(node["attrs"]), tuple(inputs))
+        mutated = tuple(node["mutable_inputs"])
+        if forward is not None and self._needs_forward(node):
+            gradient = self._find_gradient(node, forward)
+            outputs = run_with_forward(gradient, forward.attributes, forward.inputs, inputs, shapes)
+            return Node(*common, tuple(outputs), tuple(inputs), mutated, gradient)
+        outputs, after = run_kernel(*common, shapes, dtypes)
+        return Node(*common, tuple(outputs), tuple(after), mutated)
+
+    def _needs_forward(self, node: dict[str, Any]) -> bool:
+        wanted = {output for owner, output in self.gradients if owner == node["id"]}
+        return bool(_mxnet.operator_info(node["op"])["is_layer_backward"]) or len(wanted) < node["num_outputs"]
+
+    def _find_gradient(self, node: dict[str, Any], forward: Node) -> Gradient:
+        wanted = [(n, output) for n, (owner, output) in zip(self.wrt, self.gradients) if owner == node["id"]]
+        sources = {tuple(entry[:2]): position for position, entry in enumerate(node["inputs"])}
+        by_name = {other["name"]: other["id"] for other in self.nodes}
+        heads = [sources.get((by_name.get(f"_head_grad_{n}", -1), 0)) for n in range(len(self.heads))]
+        return Gradient(forward, tuple(n for n, _ in wanted), tuple(o for _, o in wanted), tuple(heads))
+
+
+def run_with_forward(
+    gradient: Gradient,
+    attributes: Mapping[str, str],
+    forward_inputs: Sequence[Array],
+    inputs: Sequence[Array],
+    output_shapes: Sequence[Shape],
+) -> list[Array]:
+    """The outputs of a backward operator, run with its forward operator; NaN in those that nobody asked for."""
+    heads = [inputs[position] for position in gradient.heads if position is not None]
+    found = run_gradient(gradient.forward.op, attributes, forward_inputs, heads, gradient.wrt)
+    outputs = [np.full(shape, np.nan) for shape in output_shapes]
+    for output, value in zip(gradient.outputs, found, strict=True):
+        outputs[output] = value
+    return outputs
+
+
+def _infer(symbol: Any, variables: Mapping[str, Array]) -> tuple[list[Any], list[int]]:
+    known = {name: array for name, array in variables.items() if name in symbol.list_inputs()}
+    shapes = {name: array.shape for name, array in known.items()}
+    return _mxnet.infer(symbol.handle.value, shapes, {name: DTYPES.index(a.dtype.name) for name, a in known.items()})

@@ -1,0 +1,203 @@
+"""`verify_operator`: one operator and what its gradient is made of, whole and in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import mxnet as mx
+import numpy as np
+
+from tofu.analysis import OperatorAccess, analyse
+from tofu.errors import TofuError
+from tofu.tdl import Description, interpret, lookup
+from tofu.verify.kernels import Array, Shape
+from tofu.verify.nodes import Node, execute_training_graph, run_with_forward
+from tofu.verify.report import TOLERANCE, NodeReport, Report, StrategyReport
+from tofu.verify.split import Range, SplitError, combine_outputs, cut_input, find_region, region_shape, split_range
+
+Relation = Callable[[Sequence[Array], Sequence[Array]], Sequence[Array]]
+
+
+def verify_operator(
+    op: str,
+    attributes: Mapping[str, object],
+    inputs: Sequence[Shape | Array],
+    parts: Sequence[int] = (2, 3, 4),
+    wrt: Sequence[int] | None = None,
+    relations: Mapping[str, Relation] | None = None,
+    seed: int = 0,
+) -> Report:
+    """Compare `op`, and the backward operators of its gradient, with MXNet's kernels.
+
+    Parameters
+    ----------
+    inputs
+        A shape, for numbers between -1 and 1, or an array for each input, states included.
+    parts
+        The numbers of uneven parts in which every strategy is run; those that exceed the extent are left out.
+    wrt
+        Positions of the inputs whose gradient is taken; by default all that are no states. Empty for no gradient.
+    relations
+        For random operators, by name: a function of (inputs, outputs) that gives the outputs as they should be, given what was drawn.
+        It is checked on the whole and on the parts, in place of the description and of the whole's numbers.
+
+    >>> verify_operator("FullyConnected", {"num_hidden": 5}, [(4, 6), (5, 6), (5,)]).is_verified
+    True
+    """
+    texts = {name: str(value) for name, value in attributes.items()}
+    random = np.random.RandomState(seed)
+    arrays = [given if isinstance(given, np.ndarray) else random.uniform(-1, 1, given) for given in inputs]
+    nodes = execute_training_graph(op, texts, arrays, wrt, seed + 1)
+    reports = [_Verification(node, parts, (relations or {}).get(node.op)).report() for node in nodes]
+    return Report(op, tuple(texts.items()), tuple(array.shape for array in arrays), tuple(reports))
+
+
+class _Verification:
+    """The checks of one node."""
+
+    def __init__(self, node: Node, parts: Sequence[int], relation: Relation | None) -> None:
+        self.node = node
+        self.parts = parts
+        self.relation = relation
+        self.output_shapes = [output.shape for output in node.outputs]
+
+    def report(self) -> NodeReport:
+        description = lookup(self.node.op)
+        if description is None:
+            return NodeReport(self.node.op, None, "not described", (), (), ("it has no description",))
+        try:
+            access = _analyse(description, self.node)
+        except TofuError as error:
+            return NodeReport(self.node.op, None, "not analysed", (), (), (str(error),))
+        error, checked, problems = self._check_description(description, access)
+        strategies = tuple(self._check_strategy(access, axis) for axis in range(len(access.axes)))
+        return NodeReport(self.node.op, error, checked, strategies, access.rejected, problems)
+
+    def _check_description(
+        self, description: Description, access: OperatorAccess
+    ) -> tuple[float | None, str, tuple[str, ...]]:
+        """The largest error of the description, or what was checked instead; and what is wrong."""
+        try:
+            if self.relation is not None:
+                expected = self.relation(self.node.inputs, self.node.outputs)
+            else:
+                expected = interpret(description, self.node.attributes, self.node.inputs, self.output_shapes)
+        except TofuError as error:
+            return None, f"not executed: {error}", ()
+        errors = [
+            _relative_error(value, output)
+            for value, output, written in zip(expected, self.node.outputs, access.outputs, strict=True)
+            if written.is_written and not np.isnan(output).all()
+        ]
+        problems = [
+            f"output {n} of the description is off by {error:.1e}" for n, error in enumerate(errors) if not error <= TOLERANCE
+        ]
+        if self.relation is not None:
+            return None, "random: what is drawn and what is computed fit together", tuple(problems)
+        return max(errors, default=0.0), "", tuple(problems)
+
+    def _check_strategy(self, access: OperatorAccess, axis: int) -> StrategyReport:
+        """The kernel on the parts of one axis against the kernel on the whole."""
+        tried = [n for n in self.parts if n <= access.extents[axis]]
+        errors, problems = [0.0], []
+        for count in tried:
+            try:
+                errors += self._run_in_parts(access, axis, split_range(access.extents[axis], count))
+            except (SplitError, mx.MXNetError, TofuError, ValueError) as error:
+                problems.append(f"in {count} parts: {str(error).strip().splitlines()[-1]}")
+        if not max(errors) <= TOLERANCE:
+            problems.append(f"the parts are off by {max(errors):.1e}")
+        combine = tuple(output.combine[axis].name for output in access.outputs)
+        return StrategyReport(access.axes[axis], combine, tuple(tried), max(errors), tuple(problems))
+
+    def _run_in_parts(self, access: OperatorAccess, axis: int, ranges: Sequence[Range]) -> list[float]:
+        """The relative errors of all written outputs, and of the inputs that the kernel mutates."""
+        done = [self._run_part(access, axis, part) for part in ranges]
+        errors = []
+        for number, (whole, written) in enumerate(zip(self.node.outputs, access.outputs, strict=True)):
+            if not written.is_written or np.isnan(whole).all() or self.relation is not None:
+                continue
+            pieces = [outputs[number] for outputs, _ in done]
+            errors.append(_relative_error(combine_outputs(pieces, written, axis, ranges, access, whole.shape), whole))
+        for position in self.node.mutated:
+            after = self.node.inputs_after[position]
+            rows = access.inputs[position].rows
+            for part, (_, inputs_after) in zip(ranges, done, strict=True):
+                region = find_region(rows, after.shape, axis, part, access.extents)
+                errors.append(_relative_error(inputs_after[position], after[tuple(slice(*r) for r in region)]))
+        return errors
+
+    def _run_part(self, access: OperatorAccess, axis: int, part: Range) -> tuple[list[Array], list[Array]]:
+        inputs = [
+            cut_input(array, read, axis, part, access.extents)
+            for array, read in zip(self.node.inputs, access.inputs, strict=True)
+        ]
+        shapes = [
+            region_shape(find_region(written.rows, shape, axis, part, access.extents))
+            for written, shape in zip(access.outputs, self.output_shapes, strict=True)
+        ]
+        attributes = _local_attributes(self.node, access, axis, part, [array.shape for array in inputs], shapes)
+        if self.node.gradient is not None:
+            return self._run_part_with_forward(access.axes[axis], part, inputs, shapes), inputs
+        outputs, after = self.node.run(attributes, inputs, shapes)
+        if self.relation is not None:
+            self._check_relation(inputs, outputs)
+        return outputs, after
+
+    def _check_relation(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        assert self.relation is not None
+        for number, (expected, output) in enumerate(zip(self.relation(inputs, outputs), outputs, strict=True)):
+            if not _relative_error(expected, output) <= TOLERANCE:
+                raise SplitError(f"output {number} of a part does not fit what was drawn")
+
+    def _run_part_with_forward(
+        self, axis_name: str, part: Range, inputs: Sequence[Array], shapes: Sequence[Shape]
+    ) -> list[Array]:
+        """A part of a backward operator that needs its forward operator, which is split along the same axis."""
+        gradient = self.node.gradient
+        assert gradient is not None
+        forward = gradient.forward
+        description = lookup(forward.op)
+        access = _analyse(description, forward) if description is not None else None
+        if access is None or axis_name not in access.axes:
+            raise SplitError(f"{forward.op} has no axis {axis_name}, and both have to be split alike")
+        axis = access.axes.index(axis_name)
+        forward_inputs = [
+            cut_input(array, read, axis, part, access.extents)
+            for array, read in zip(forward.inputs, access.inputs, strict=True)
+        ]
+        forward_shapes = [
+            region_shape(find_region(written.rows, output.shape, axis, part, access.extents))
+            for written, output in zip(access.outputs, forward.outputs, strict=True)
+        ]
+        local = [array.shape for array in forward_inputs]
+        attributes = _local_attributes(forward, access, axis, part, local, forward_shapes)
+        return run_with_forward(gradient, attributes, forward_inputs, inputs, shapes)
+
+
+def _analyse(description: Description, node: Node) -> OperatorAccess:
+    inputs = [array.shape for array in node.inputs]
+    return analyse(description, node.attributes, inputs, [array.shape for array in node.outputs])
+
+
+def _local_attributes(
+    node: Node,
+    access: OperatorAccess,
+    axis: int,
+    part: Range,
+    input_shapes: Sequence[Shape],
+    output_shapes: Sequence[Shape],
+) -> dict[str, str]:
+    local = {access.axes[axis]: part[1] - part[0]}
+    return {**node.attributes, **access.worker_attributes(local, input_shapes, output_shapes)}
+
+
+def _relative_error(value: Array, reference: Array) -> float:
+    """The largest difference, relative to the largest magnitude of `reference` or to 1."""
+    if value.shape != reference.shape:
+        return float("inf")
+    with np.errstate(invalid="ignore"):
+        same = (value == reference) | (np.isnan(value) & np.isnan(reference))
+        difference = np.where(same, 0.0, np.abs(np.asarray(value, float) - np.asarray(reference, float)))
+    magnitude = np.abs(reference[np.isfinite(reference)])
+    return float(difference.max(initial=0.0) / max(1.0, magnitude.max(initial=0.0)))

@@ -1,0 +1,77 @@
+"""What a verification found, as frozen values that print as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TOLERANCE = 1e-10
+"""The largest relative error that reassociation of float64 sums may cause."""
+
+
+@dataclass(frozen=True)
+class StrategyReport:
+    """One axis of one operator. `combine` says for each output how the parts came together.
+
+    `largest_error` is relative to the largest magnitude of the output; 0 means bitwise equal.
+    """
+
+    axis: str
+    combine: tuple[str, ...]
+    parts: tuple[int, ...]
+    largest_error: float
+    problems: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        state = f"error {self.largest_error:.0e}" if self.largest_error else "bitwise equal"
+        problems = f"  {'; '.join(self.problems)}" if self.problems else ""
+        return f"split {self.axis:<6} in {', '.join(map(str, self.parts))}: {' '.join(self.combine)}, {state}{problems}"
+
+
+@dataclass(frozen=True)
+class NodeReport:
+    """One operator: its description against the kernel, and each strategy.
+
+    `description_error` is None where the description cannot be executed (random, opaque); `checked` says what was checked instead.
+    """
+
+    op: str
+    description_error: float | None
+    checked: str
+    strategies: tuple[StrategyReport, ...]
+    rejected: tuple[tuple[str, str], ...]
+    problems: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        numbers = self.checked if self.description_error is None else f"description error {self.description_error:.0e}"
+        lines = [f"{self.op}: {numbers}", *(f"  {strategy}" for strategy in self.strategies)]
+        lines += [f"  no strategy {axis}: {reason}" for axis, reason in self.rejected]
+        return "\n".join(lines + [f"  PROBLEM {problem}" for problem in self.problems])
+
+
+@dataclass(frozen=True)
+class Report:
+    """The verification of one operator and the operators of its gradient, at one signature."""
+
+    op: str
+    attributes: tuple[tuple[str, str], ...]
+    shapes: tuple[tuple[int, ...], ...]
+    nodes: tuple[NodeReport, ...]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Everything that disagreed with MXNet's kernel; empty when the operator is verified."""
+        found = []
+        for node in self.nodes:
+            found += [f"{node.op}: {problem}" for problem in node.problems]
+            found += [f"{node.op}, split {s.axis}: {problem}" for s in node.strategies for problem in s.problems]
+        return tuple(found)
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether the descriptions and all strategies agree with MXNet."""
+        return not self.problems
+
+    def __repr__(self) -> str:
+        attributes = ", ".join(f"{name}={value}" for name, value in self.attributes)
+        head = f"{self.op}({attributes}) on {', '.join(map(str, self.shapes))}"
+        return "\n".join([head, *(f"  {line}" for node in self.nodes for line in repr(node).splitlines())])

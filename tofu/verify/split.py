@@ -1,0 +1,82 @@
+"""Splitting along one axis, by the access rows alone: cut the inputs of a part, and put the outputs of all parts together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tofu.analysis import Combine, InputAccess, OperatorAccess, OutputAccess, Row
+from tofu.verify.kernels import Array, Shape
+
+Box = tuple[tuple[int, int], ...]
+Range = tuple[int, int]
+
+
+class SplitError(Exception):
+    """The parts do not make up the whole."""
+
+
+def split_range(extent: int, parts: int) -> list[Range]:
+    """The uneven parts of an axis: part j of n is [j * extent // n, (j + 1) * extent // n)."""
+    return [(j * extent // parts, (j + 1) * extent // parts) for j in range(parts)]
+
+
+def find_region(rows: Sequence[Row], shape: Shape, axis: int, part: Range, extents: Sequence[int]) -> Box:
+    """The cells that a part of one axis touches, half-open; outside the tensor too."""
+    region = []
+    for row, extent in zip(rows, shape, strict=True):
+        if part == (0, extents[axis]) or all(moving != axis for moving, _ in row.terms):
+            region.append((0, extent))
+            continue
+        ranges = [part if moving == axis else (0, extents[moving]) for moving, _ in row.terms]
+        begin, end = row.lower, row.upper
+        for (_, step), (first, last) in zip(row.terms, ranges, strict=True):
+            begin += step * (first if step > 0 else last - 1)
+            end += step * (last - 1 if step > 0 else first)
+        region.append((begin, end))
+    return tuple(region)
+
+
+def region_shape(region: Box) -> Shape:
+    """The extents of a region."""
+    return tuple(end - begin for begin, end in region)
+
+
+def cut_input(array: Array, access: InputAccess, axis: int, part: Range, extents: Sequence[int]) -> Array:
+    """What a worker's copy is given of an input: its region with `fill` outside, or zeros if another part has the addend."""
+    region = find_region(access.rows, array.shape, axis, part, extents)
+    if axis in access.addend_axes and part[0] > 0:
+        return np.zeros(region_shape(region), array.dtype)
+    result = np.full(region_shape(region), access.fill, array.dtype)
+    inside, within = _clip(region, array.shape)
+    result[within] = array[inside]
+    return result
+
+
+def combine_outputs(
+    pieces: Sequence[Array], access: OutputAccess, axis: int, parts: Sequence[Range], whole: OperatorAccess, shape: Shape
+) -> Array:
+    """The whole output from the parts' ones. Raises SplitError where parts overlap, miss cells, or should be equal and are not."""
+    combine = access.combine[axis]
+    if combine is Combine.REDUCE:
+        return np.sum(pieces, axis=0)
+    if combine is Combine.REPLICATE:
+        if any(not np.allclose(piece, pieces[0], rtol=1e-10, atol=1e-10, equal_nan=True) for piece in pieces):
+            raise SplitError("the parts of a replicated output differ")
+        return pieces[0]
+    result, count = np.zeros(shape, pieces[0].dtype), np.zeros(shape, int)
+    for piece, part in zip(pieces, parts, strict=True):
+        inside, within = _clip(find_region(access.rows, shape, axis, part, whole.extents), shape)
+        result[inside] += piece[within]
+        count[inside] += 1
+    if combine is Combine.CONCAT and not (count == 1).all():
+        raise SplitError(f"concatenated parts write {(count == 0).sum()} cells never and {(count > 1).sum()} cells twice")
+    return result
+
+
+def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """The part of a region inside the tensor: as slices of the tensor, and of the region."""
+    bounds = [(max(0, begin), max(0, min(end, extent)), begin) for (begin, end), extent in zip(region, shape, strict=True)]
+    inside = tuple(slice(begin, end) for begin, end, _ in bounds)
+    return inside, tuple(slice(begin - origin, max(begin, end) - origin) for begin, end, origin in bounds)
