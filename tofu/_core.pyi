@@ -1,7 +1,8 @@
 """The native search: semantic graph, cost, recursive search and execution programs (csrc/core).
 
-Ids are positions: tensors and operators are numbered in the order in which they are added. A choice is an axis (of an operator) or a
-dimension (of a tensor) for each step, -1 where replicated at that step. Every ValueError names the operator or tensor and the rule.
+Ids are positions: tensors and operators are numbered in the order in which they are added. A choice is an axis (of an
+operator) or a dimension (of a tensor) for each step, -1 where replicated at that step. Every ValueError names the
+operator or tensor and the rule.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +14,11 @@ import numpy.typing as npt
 Int32Array: TypeAlias = npt.NDArray[np.int32]
 Int64Array: TypeAlias = npt.NDArray[np.int64]
 
+Kind: TypeAlias = Literal["operator", "tensor"]
 Term: TypeAlias = tuple[int, int]
 """(axis, coefficient)"""
 Row: TypeAlias = tuple[Sequence[Term], int, int]
-"""(terms, lower, upper): at axis intervals [b, e) the row is [lower + minima of the terms, upper + maxima of the terms)."""
+"""(terms, lower, upper): [lower + minima of the terms, upper + maxima of the terms)."""
 Input: TypeAlias = (
     tuple[int, Sequence[Row], Sequence[int], float]
     | tuple[int, Sequence[Row], Sequence[int], float, bool]
@@ -41,7 +43,7 @@ class Graph:
 
     def __init__(self) -> None: ...
     def add_tensor(self, shape: Sequence[int], element_bytes: int, replicable: bool, label: int) -> int:
-        """A tensor's id. `replicable`: tiny, the search may keep it whole; `label`: 64 bits that equal tensors share."""
+        """A tensor's id. `replicable`: tiny, may stay whole; `label`: 64 bits, equal for equal tensors."""
     def add_operator(
         self,
         axis_extents: Sequence[int],
@@ -55,14 +57,14 @@ class Graph:
     ) -> int:
         """An operator's id.
 
-        phase 0 is forward, 1 backward, 2 update. The operators of one `group` and phase share their fetches, and must share one
-        choice. `follows_tensor`: the axes are that tensor's dimensions and the choice is its layout (weight updates).
+        phase 0 is forward, 1 backward, 2 update. The operators of one `group` and phase share their fetches, and must
+        share one choice. `follows_tensor`: the axes are that tensor's dimensions and the choice is its layout (weight updates).
         `same_choice_as`: an earlier operator of the same axis extents.
         """
     def tie_tensors(self, a: int, b: int) -> None:
         """Both always have the same layout. ValueError for unequal shapes and for replicable tensors."""
     def mark_output(self, tensor: int) -> None:
-        """The tensor is read from outside. Mark outputs in the order of the graph's own outputs: it is part of the structure."""
+        """The tensor is read from outside. Mark outputs in the graph's own order: it is part of the structure."""
     @property
     def num_tensors(self) -> int: ...
     @property
@@ -118,22 +120,19 @@ def search_recursive(
 ) -> SearchResult:
     """The recursive search (section 5.2): step by step, each step exactly optimal given the steps before.
 
-    Fixed choices have one value per step, -2 where it is free; -1 is always accepted. `progress(steps_done, bytes)` is called after
-    each step and may raise to stop. ValueError lists hints that cannot be met; RuntimeError where the graph is too densely connected.
+    Fixed choices have one value per step, -2 where it is free; -1 is always accepted. `progress(steps_done, bytes)` is
+    called after each step and may raise to stop. ValueError lists hints that cannot be met; RuntimeError where the
+    graph is too densely connected.
     """
 
 def evaluate(graph: Graph, factors: Sequence[int], operators: Int32Array, tensors: Int32Array) -> Cost:
     """The cost of any feasible plan, also of one that replicates where the search would not."""
 
-def feasible_choices(
-    graph: Graph, factors: Sequence[int], kind: Literal["operator", "tensor"], id: int, prefix: Sequence[int]
-) -> list[int]:
+def feasible_choices(graph: Graph, factors: Sequence[int], kind: Kind, id: int, prefix: Sequence[int]) -> list[int]:
     """What an "operator" or a "tensor" can take at step len(prefix)."""
 
-def worker_boxes(
-    graph: Graph, factors: Sequence[int], kind: Literal["operator", "tensor"], id: int, choice: Sequence[int]
-) -> Int64Array:
-    """[workers, axes, (begin, end)]: every worker's interval of each axis of an "operator" (or dimension of a "tensor")."""
+def worker_boxes(graph: Graph, factors: Sequence[int], kind: Kind, id: int, choice: Sequence[int]) -> Int64Array:
+    """[workers, axes, (begin, end)]: every worker's interval of each axis (of a "tensor": of each dimension)."""
 
 def shards(graph: Graph, factors: Sequence[int], tensor: int, layout: Sequence[int]) -> Int64Array:
     """[workers, dimensions, (begin, end)]"""

@@ -44,7 +44,7 @@ class CellModel:
 
     def tensor_choices(self, tensor, history):
         found = self.feasible(tensor.shape, history)
-        return found + [-1] if tensor.replicable or not found else found
+        return [*found, -1] if tensor.replicable or not found else found
 
     def region(self, rows, shape, extents, choice, worker):
         """Cells that an operator's copy touches; some may lie outside the tensor."""

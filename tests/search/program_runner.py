@@ -1,5 +1,7 @@
-"""Decodes an execution program and runs its fetches with NumPy. Operators are simulated: whatever they should have got is checked, and
-their outputs are made up so that the parts come together to known whole tensors.
+"""Decodes an execution program and runs its fetches with NumPy.
+
+Operators are simulated: what they should have got is checked, and their outputs are made up so that the parts come
+together to known whole tensors.
 """
 
 import struct
@@ -97,7 +99,7 @@ def run_fetch(node, values):
         out[where] = 0
         for i, start in sources:
             source = values[node.inputs[i]]
-            assert all(0 <= s and s + e <= n for s, e, n in zip(start, extent, source.shape, strict=True))
+            assert all(s >= 0 and s + e <= n for s, e, n in zip(start, extent, source.shape, strict=True))
             out[where] += source[box_slices(start, extent)]
     assert written.max(initial=0) <= 1, "pieces are disjoint"
     return out

@@ -1,4 +1,4 @@
-"""Small semantic graphs: a plain description that both the core and the brute-force model of the tests read, and a random generator."""
+"""Small semantic graphs: a plain description that the core and the brute-force model read, and a random generator."""
 
 import random
 from dataclasses import dataclass, field
@@ -6,6 +6,11 @@ from dataclasses import dataclass, field
 from tofu import _core
 
 CONCAT, REDUCE, REPLICATE, OVERLAP_ADD = range(4)
+ELEMENTWISE_LABEL = 7
+KINDS = (
+    *("matmul", "matmul", "elementwise", "join", "convolution", "gradient"),
+    *("merge", "statistics", "concatenate", "repeat", "transpose"),
+)
 
 
 @dataclass
@@ -58,7 +63,11 @@ class GraphSpec:
         self.operators.append(OperatorSpec(list(extents), reads, written, **rest))
         return len(self.operators) - 1
 
-    def native(self):
+    def elementwise(self):
+        """The operators that `elementwise` has made."""
+        return [i for i, o in enumerate(self.operators) if o.label == ELEMENTWISE_LABEL]
+
+    def native(self, coarsen=False):
         graph = _core.Graph()
         for t in self.tensors:
             graph.add_tensor(list(t.shape), t.item_bytes, t.replicable, t.label)
@@ -75,6 +84,8 @@ class GraphSpec:
             )
         for tensor in self.outputs:
             graph.mark_output(tensor)
+        if coarsen:
+            _core.coarsen(graph, self.elementwise())
         return graph
 
 
@@ -98,7 +109,13 @@ def elementwise(spec, inputs, **rest):
     shape = spec.tensors[inputs[0]].shape
     y = spec.tensor(shape)
     rows = [row(d) for d in range(len(shape))]
-    spec.operator(shape, [Read(t, rows) for t in inputs], [Written(y, rows, [CONCAT] * len(shape))], label=7, **rest)
+    spec.operator(
+        shape,
+        [Read(t, rows) for t in inputs],
+        [Written(y, rows, [CONCAT] * len(shape))],
+        label=ELEMENTWISE_LABEL,
+        **rest,
+    )
     return y
 
 
@@ -143,7 +160,7 @@ def merge_dimensions(spec, x, **rest):
 
 
 def statistics(spec, x, replicable, **rest):
-    """mean[c] over the first axis and, as it is, y: splitting the first axis reduces the one and concatenates the other."""
+    """mean[c] over all but axis 1, and a copy y: splitting axis 0 reduces the one and concatenates the other."""
     shape = spec.tensors[x].shape
     mean, y = spec.tensor((shape[1],), replicable), spec.tensor(shape)
     rows = [row(d) for d in range(len(shape))]
@@ -172,7 +189,9 @@ def repeat_rows(spec, x, times, **rest):
     """An operator whose first axis only repeats work: y[c] is the same in every part of it."""
     n, c = spec.tensors[x].shape
     y = spec.tensor((c,), replicable=times % 2 == 0)
-    spec.operator([times, n, c], [Read(x, [row(1), row(2)])], [Written(y, [row(2)], [REPLICATE, REDUCE, CONCAT])], **rest)
+    spec.operator(
+        [times, n, c], [Read(x, [row(1), row(2)])], [Written(y, [row(2)], [REPLICATE, REDUCE, CONCAT])], **rest
+    )
     return y
 
 
@@ -202,9 +221,7 @@ def random_graph(seed, largest=6):
         x = rng.choice(matrices)
         n, c = spec.tensors[x].shape
         phase = rng.choice([0, 0, 1])
-        kind = rng.choice(
-            "matmul matmul elementwise join convolution gradient merge statistics concatenate repeat transpose".split()
-        )
+        kind = rng.choice(KINDS)
         if kind == "matmul":
             outer = extent()
             w = spec.tensor((outer, c), label=2)
@@ -220,7 +237,9 @@ def random_graph(seed, largest=6):
         elif kind == "convolution":
             cube = spec.tensor((rng.randint(2, 3), rng.randint(2, 3), rng.randint(4, 8)))
             kernel = rng.choice([1, 2, 3])
-            y = convolution(spec, cube, kernel, rng.choice([1, 2]), rng.randint(0, kernel - 1), rng.randint(2, 3), phase=phase)
+            y = convolution(
+                spec, cube, kernel, rng.choice([1, 2]), rng.randint(0, kernel - 1), rng.randint(2, 3), phase=phase
+            )
             if rng.random() < 0.5:
                 matrices.append(data_gradient(spec, y, 3, 1, 1, spec.tensors[y].shape[-1], phase=phase))
             else:
@@ -249,7 +268,12 @@ def share_groups(rng, spec):
     """Puts some operators of equal extents under one choice and into one group."""
     for later, operator in enumerate(spec.operators):
         for earlier in spec.operators[:later]:
-            if earlier.extents == operator.extents and operator.follows < 0 and earlier.follows < 0 and rng.random() < 0.5:
+            if (
+                earlier.extents == operator.extents
+                and operator.follows < 0
+                and earlier.follows < 0
+                and rng.random() < 0.5
+            ):
                 root = spec.operators.index(earlier)
                 operator.same_as, operator.group = root, earlier.group
                 break

@@ -81,6 +81,24 @@ def test_a_group_fetches_once_and_other_groups_fetch_again():
     assert sum(n.kind == FETCH for n in nodes) == 2 * 2
 
 
+def test_equal_regions_with_other_contents_are_not_shared():
+    """Operators of one group need the same cells, but fill the halo otherwise, or get zeros for an addend."""
+    spec = GraphSpec()
+    x, bias = spec.tensor((4, 8)), spec.tensor((8,))
+    halo = row(1, lower=-1, upper=2)
+    for fill, addend_axes in ((1.0, []), (2.0, []), (2.0, [1])):
+        y = spec.tensor((4, 8))
+        reads = [Read(x, [row(0), halo], fill=fill), Read(bias, [row()], addend_axes)]
+        spec.operator(
+            [4, 8], reads, [Written(y, [row(0), row(1)], [0, 0])], group=0, same_as=0 if spec.operators else -1
+        )
+        spec.outputs.append(y)
+    # The bias alone; that and rows of x, whole and so without a halo; two halos, the bias, and zeros on worker 1.
+    for choice, layout, fetches in (((0,), (0,), 2), ((0,), (1,), 2 + 2), ((1,), (0,), 4 + 2 + 1)):
+        nodes = check_plan(spec, (2,), [choice] * 3, [layout, (0,), choice, choice, choice], 0)
+        assert sum(n.kind == FETCH for n in nodes) == fetches
+
+
 def test_partial_sums_of_a_large_copy_are_scattered_first():
     """Summed by everyone for itself, a tensor of S bytes on 4 workers would move 12 S instead of 6 S."""
     spec = GraphSpec()
@@ -122,9 +140,7 @@ def test_a_tensor_written_in_place_must_be_the_shard():
     spec = GraphSpec()
     x, state = spec.tensor((8, 8)), spec.tensor((8,), replicable=True)
     y = spec.tensor((8, 8))
-    spec.operator(
-        [8, 8], [Read(x, [row(0), row(1)]), Read(state, [row(1)])], [Written(y, [row(0), row(1)], [0, 0])]
-    )
+    spec.operator([8, 8], [Read(x, [row(0), row(1)]), Read(state, [row(1)])], [Written(y, [row(0), row(1)], [0, 0])])
     graph = _core.Graph()
     for t in spec.tensors:
         graph.add_tensor(list(t.shape), 4, t.replicable, 0)
