@@ -42,7 +42,9 @@ class Case:
     def random_inputs(self) -> list[np.ndarray]:
         random = np.random.default_rng(7)
         return [
-            random.integers(0, self.integers[n], shape).astype(float) if n in self.integers else random.normal(size=shape)
+            random.integers(0, self.integers[n], shape).astype(float)
+            if n in self.integers
+            else random.normal(size=shape)
             for n, shape in enumerate(self.inputs)
         ]
 
@@ -234,7 +236,9 @@ CASES = [
     Case("mean", describe(mean), [(4, 6)], [(4,)], ("i",)),
     Case(
         "corrected_mean",
-        describe(mean, corrects=frozenset("k"), bound={"corrected": lambda l: l.extent("k") / l.whole("k")}),
+        describe(
+            mean, corrects=frozenset("k"), bound={"corrected": lambda local: local.extent("k") / local.whole("k")}
+        ),
         [(4, 6)],
         [(4,)],
         ("i", "k"),
@@ -261,7 +265,7 @@ CASES = [
         "max_pool",
         describe(
             max_pool,
-            bound={"pad": lambda l: 0 if l.is_split("y") else l.attributes["pad"]},
+            bound={"pad": lambda local: 0 if local.is_split("y") else local.attributes["pad"]},
             pads=frozenset("y"),
             fill={"data": float("-inf")},
         ),
@@ -270,7 +274,9 @@ CASES = [
         ("n", "y"),
         {"pad": "1"},
     ),
-    Case("cross_entropy_gradient", describe(cross_entropy_gradient), [(4, 6), (4,)], [(4, 6), (4,)], ("b",), {}, {1: 6}),
+    Case(
+        "cross_entropy_gradient", describe(cross_entropy_gradient), [(4, 6), (4,)], [(4, 6), (4,)], ("b",), {}, {1: 6}
+    ),
     Case("add_n", describe(total_of_many), [(4, 5)] * 3, [(4, 5)], ("i0", "i1")),
     Case("gradient_of_sum", describe(gradient_of_sum), [(4,), (4, 6)], [(4, 6)], ("i", "k")),
     Case("distance", describe(distance), [(4, 6), (5, 6)], [(4, 5)], ("i", "j", "k")),

@@ -64,7 +64,9 @@ extents = st.lists(st.integers(1, 5), min_size=3, max_size=3)
 @given(strides, extents, st.integers(-6, 6))
 def test_an_interval_is_the_hull_of_all_values(coefficients, sizes, constant):
     names = [f"v{n}" for n in range(len(coefficients))]
-    index = AffineIndex({n: sympy.Integer(c) for n, c in zip(names, coefficients, strict=True)}, sympy.Integer(constant))
+    index = AffineIndex(
+        {n: sympy.Integer(c) for n, c in zip(names, coefficients, strict=True)}, sympy.Integer(constant)
+    )
     interval = index.infer_interval()
     numbers = {extent_symbol(f"{n}.extent"): size for n, size in zip(names, sizes, strict=False)}
     points = itertools.product(*(range(size) for size in sizes[: len(names)]))
@@ -80,13 +82,13 @@ def test_an_interval_is_the_hull_of_all_values(coefficients, sizes, constant):
     data=st.data(),
 )
 def test_rows_are_the_hull_of_the_cells_that_a_part_touches(stride, dilation, window, extent, data):
-    """A windowed access, split: brute-force enumeration of a part's cells lies in the row's range and reaches both its ends."""
+    """A windowed access, split: brute-force enumeration of a part's cells lies in the row's range and reaches both its
+    ends.
+    """
     begin = data.draw(st.integers(0, extent - 1))
     end = data.draw(st.integers(begin + 1, extent))
     size = (extent - 1) * stride + (window - 1) * dilation + 1
-    spread = describe(
-        lambda grad: scatter(lambda y, k: ((y * stride + k * dilation,), grad[y]), extents={"k": window})
-    )
+    spread = describe(lambda grad: scatter(lambda y, k: ((y * stride + k * dilation,), grad[y]), extents={"k": window}))
     access = analyse(spread, {}, [(extent,)], [(size,)])
     assert access.axes == ("y",)
     (row,) = access.outputs[0].rows

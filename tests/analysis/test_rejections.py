@@ -67,8 +67,14 @@ def test_opaque_functions():
     ("value", "reason"),
     [
         (lambda x: lambda i: sqrt(Sum(lambda k: x[i, k])), "the sum over k is inside sqrt, which is not linear"),
-        (lambda x: lambda i: Sum(lambda k: x[i, k]) * Sum(lambda k: x[i, k]), "a product has two factors that depend on the sum over k"),
-        (lambda x: lambda i: maximum(Sum(lambda k: x[i, k]), 0), "the sum over k is inside maximum, which is not linear"),
+        (
+            lambda x: lambda i: Sum(lambda k: x[i, k]) * Sum(lambda k: x[i, k]),
+            "a product has two factors that depend on the sum over k",
+        ),
+        (
+            lambda x: lambda i: maximum(Sum(lambda k: x[i, k]), 0),
+            "the sum over k is inside maximum, which is not linear",
+        ),
         (lambda x: lambda i: Max(lambda k: x[i, k]), "k is reduced by Max, and partial results can only be summed"),
         (lambda x: lambda i: Sum(lambda k: x[i, k]) + 1, "a term beside the sum over k would be added once per part"),
     ],
@@ -81,7 +87,9 @@ def test_a_bias_used_twice_is_not_given_to_one_part_alone():
     def scaled(x, bias):
         return lambda i: (Sum(lambda k: x[i, k]) + bias[i]) * bias[i]
 
-    assert rejected(scaled, [(4, 6), (4,)], VECTOR) == {"k": "a term beside the sum over k would be added once per part"}
+    assert rejected(scaled, [(4, 6), (4,)], VECTOR) == {
+        "k": "a term beside the sum over k would be added once per part"
+    }
 
 
 def test_a_term_beside_a_sum_may_vanish_with_one_of_its_factors():
@@ -95,11 +103,13 @@ def test_a_term_beside_a_sum_may_vanish_with_one_of_its_factors():
 
 def test_inner_variables_of_a_merged_dimension():
     flat = lambda x: output("(i j)", lambda i, j: x[i, j])  # noqa: E731
-    assert rejected(flat, MATRIX, [(24,)]) == {"j": "j is not the outermost variable of (i j), so a part of it is no box"}
+    assert rejected(flat, MATRIX, [(24,)]) == {
+        "j": "j is not the outermost variable of (i j), so a part of it is no box"
+    }
     unflat = lambda x: lambda i, j: x[merge(i, j)]  # noqa: E731
     assert rejected(unflat, [(24,)], MATRIX) == {
-        "j": "the stride of i is 6, but 1 in a part of j; where j is not the outermost variable of a merged dimension its parts "
-        "are no boxes, else write strides with merge()"
+        "j": "the stride of i is 6, but 1 in a part of j; where j is not the outermost variable of a merged "
+        "dimension its parts are no boxes, else write strides with merge()"
     }
 
 
@@ -109,13 +119,15 @@ def test_windows_and_borders():
 
     reasons = rejected(pool, [(8,)], [(8,)])
     assert reasons["y"] == (
-        "padding: dimension 0 of x is accessed from -1 to 9 of 8, and no bound attribute is declared (pads=) that takes the border "
-        "off the copies"
+        "padding: dimension 0 of x is accessed from -1 to 9 of 8, and no bound attribute is declared (pads=) that "
+        "takes the border off the copies"
     )
     window = rejected(lambda x: lambda y: Sum(lambda k: x[y + k], extents={"k": 3}), [(8,)], [(6,)])
     assert window == {"k": "the extent of k is fixed by an attribute (3) that no bound= rewrites"}
     shift = rejected(lambda x: lambda y: x[y + 2], [(8,)], [(6,)])
-    assert shift == {"y": "offset: dimension 0 of x is accessed from 2 to 8 of 8, and a copy would skip 2 cells of its own part"}
+    assert shift == {
+        "y": "offset: dimension 0 of x is accessed from 2 to 8 of 8, and a copy would skip 2 cells of its own part"
+    }
 
 
 def test_a_sum_that_no_tensor_follows():
@@ -168,8 +180,8 @@ def test_extents_that_contradict_each_other():
         analyse(description, {}, [(4, 6), (5, 3)], [(4, 3)])
     place = f"{description.place.file}:{description.place.line + 1}"
     assert str(caught.value).endswith(
-        "k of dot has the extent 6 by a.shape[1] and 5 by b.shape[0]; declare it with extents=, or give different index variables "
-        "different names (inputs [(4, 6), (5, 3)], outputs [(4, 3)])"
+        "k of dot has the extent 6 by a.shape[1] and 5 by b.shape[0]; declare it with extents=, or give different "
+        "index variables different names (inputs [(4, 6), (5, 3)], outputs [(4, 3)])"
     )
     assert place.endswith(str(caught.value).split(": ")[0].rsplit("/", 1)[-1])
 

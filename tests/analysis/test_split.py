@@ -1,4 +1,6 @@
-"""The contract of the analysis, tested with the interpreter in the kernel's place: each strategy, carried out, gives the whole."""
+"""The contract of the analysis, tested with the interpreter in the kernel's place: each strategy, carried out, gives
+the whole.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,6 @@ from tofu.tdl import (
     erf,
     exp,
     interpret,
-    merge,
     output,
     scatter,
     unread,

@@ -126,8 +126,8 @@ def test_branching_on_traced_values():
         "a traced value has no truth value; choose between values with where(condition, a, b)"
     )
     assert message_of(DescriptionError, g, [(9,)], [1]) == (
-        "x.shape[0] is symbolic, for a description is traced once for all shapes. Where the numbers decide what the operator does, "
-        "register it with op(..., concrete=True)"
+        "x.shape[0] is symbolic, for a description is traced once for all shapes. Where the numbers decide what "
+        "the operator does, register it with op(..., concrete=True)"
     )
 
 

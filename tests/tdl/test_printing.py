@@ -44,8 +44,8 @@ def test_grouped_convolution():
     attributes = {"stride": "2", "pad": "1", "num_group": "2"}
     assert printed(convolution, [(4, 6, 8), (8, 3, 3), (8,)], [3], attributes) == (
         "convolution(data, weight, bias; stride=2, pad=1, num_group=2)\n"
-        "    output[b, (g co), x] = Sum(ci, k: data[b, g*ci.extent + ci, 2*x + k - 1] * weight[g*co.extent + co, ci, k])"
-        " + bias[g*co.extent + co]"
+        "    output[b, (g co), x] = Sum(ci, k: data[b, g*ci.extent + ci, 2*x + k - 1] * weight[g*co.extent + co, "
+        "ci, k]) + bias[g*co.extent + co]"
     )
 
 

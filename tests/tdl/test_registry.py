@@ -43,7 +43,8 @@ def test_registering_twice_names_both_places():
     with pytest.raises(DescriptionError) as caught:
         op("Same")(second)
     assert re.fullmatch(
-        r"\S*test_registry\.py:\d+: Same is described already at \S*test_registry\.py:\d+; op\(\.\.\., override=True\) replaces it",
+        r"\S*test_registry\.py:\d+: Same is described already at \S*test_registry\.py:\d+; "
+        r"op\(\.\.\., override=True\) replaces it",
         str(caught.value),
     )
     assert lookup("Same") is first

@@ -27,8 +27,8 @@ class Row(NamedTuple):
 
     With axis a from begin_a to end_a, exclusive, the range is
         [lower + sum(c * begin_a if c > 0 else c * (end_a - 1)), upper + sum(c * (end_a - 1) if c > 0 else c * begin_a))
-    over `terms` (a, c). All other index variables are contained in `lower` and `upper`. Without terms, or when none of its axes is
-    split, the whole dimension is meant.
+    over `terms` (a, c). All other index variables are contained in `lower` and `upper`. Without terms, or when none of
+    its axes is split, the whole dimension is meant.
     """
 
     terms: tuple[tuple[int, int], ...]
@@ -40,8 +40,9 @@ class Row(NamedTuple):
 class InputAccess:
     """The region of an input that a part reads.
 
-    `addend_axes`: axes under whose split only the first part may read it; the others get zeros (a bias under a reduction).
-    `fill`: the number in cells outside the tensor. `is_read`: False where the kernel takes the input for its shape only.
+    `addend_axes`: axes under whose split only the first part may read it; the others get zeros (a bias under a
+    reduction). `fill`: the number in cells outside the tensor. `is_read`: False where the kernel takes the input for
+    its shape only.
     """
 
     rows: tuple[Row, ...]
@@ -61,10 +62,11 @@ class OutputAccess:
 
 @dataclass(frozen=True)
 class OperatorAccess:
-    """An operator's strategies at concrete shapes: `axes` with their `extents`, and what each input and output sees of them.
+    """An operator's strategies at concrete shapes: `axes` with their `extents`, and what each input and output sees of
+    them.
 
-    `rejected` has every other index variable with the reason why it is no strategy. `elementwise`: each cell of each output
-    depends on the same cell of each input alone, so that all of them may be laid out alike.
+    `rejected` has every other index variable with the reason why it is no strategy. `elementwise`: each cell of each
+    output depends on the same cell of each input alone, so that all of them may be laid out alike.
     """
 
     axes: tuple[str, ...]

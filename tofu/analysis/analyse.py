@@ -1,7 +1,7 @@
 """The entry: an operator's strategies from its description, analysed once per signature and remembered per shapes.
 
-A signature is the operator, the attributes that its description lists, the tensors' ranks, and which input extents are 1; for a
-concrete description the input shapes too.
+A signature is the operator, the attributes that its description lists, the tensors' ranks, and which input extents are
+1; for a concrete description the input shapes too.
 """
 
 from __future__ import annotations

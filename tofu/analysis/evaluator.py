@@ -28,7 +28,7 @@ class IndexNumbers:
 
 @dataclass(frozen=True)
 class Numbers:
-    """What a signature's expressions are at concrete shapes. The dimensions follow the pattern's: inputs, then outputs."""
+    """What a signature's expressions are at concrete shapes. Dimensions are in the pattern's order: inputs, outputs."""
 
     extents: Mapping[str, int]
     definitions: tuple[tuple[str, int], ...]
@@ -70,7 +70,7 @@ class Evaluator:
         """
         try:
             extents, definitions, values = self._function(sizes, overrides or {})
-        except _NoInteger as problem:
+        except _NoIntegerError as problem:
             description = self._pattern.trace.description
             raise DescriptionError(f"{description.place}: {description.name}: {problem}") from None
         position = 0
@@ -130,7 +130,8 @@ def _in_order(pattern: Pattern) -> list[str]:
         if not ready:
             description = pattern.trace.description
             raise DescriptionError(
-                f"{description.place}: the extents of {' and '.join(waiting)} are given by each other; declare one with extents="
+                f"{description.place}: the extents of {' and '.join(waiting)} are given by each other; declare one "
+                "with extents="
             )
         for name in ready:
             known.append(name)
@@ -161,11 +162,11 @@ def _print(expression: sympy.Expr, names: Mapping[ExtentSymbol, str]) -> str:
     raise DescriptionError(f"the extent {expression} is not an expression of extents that can be evaluated")
 
 
-class _NoInteger(Exception):
+class _NoIntegerError(Exception):
     """A division of extents that leaves a remainder."""
 
 
 def _divide(numerator: int, denominator: int, text: str) -> int:
     if numerator % denominator:
-        raise _NoInteger(f"{text} = {numerator} / {denominator} is no integer")
+        raise _NoIntegerError(f"{text} = {numerator} / {denominator} is no integer")
     return numerator // denominator

@@ -1,12 +1,13 @@
-"""Symbolic intervals: the range of an index expression while its variables run over theirs (paper section 4.2, Figure 4).
+"""Symbolic intervals: the range of an index expression while its variables run over theirs (paper section 4.2, Figure
+4).
 
 An interval [lower, upper] has both ends inclusive. Each end is affine in the symbolic extents of the index variables,
 
     lower = sum_i l_i X_i + c,   upper = sum_i u_i X_i + c',
 
-and the vectors <l_1 ... l_n, u_1 ... u_n, c, c'> are what the arithmetic works on. (The paper has continuous intervals [0, X] and
-one constant; cells are counted here, so the last index is X - 1 and the ends have constants of their own.) A coefficient may
-itself be a product of extents, as in the row-major position g * CO + co. SymPy does the algebra.
+and the vectors <l_1 ... l_n, u_1 ... u_n, c, c'> are what the arithmetic works on. (The paper has continuous intervals
+[0, X] and one constant; cells are counted here, so the last index is X - 1 and the ends have constants of their own.) A
+coefficient may itself be a product of extents, as in the row-major position g * CO + co. SymPy does the algebra.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class Interval:
 
     @classmethod
     def part(cls, variable: str, begin: sympy.Expr | int, end: sympy.Expr | int) -> Interval:
-        """The part of an index variable's range from the fraction `begin` to the fraction `end` of its extent, exclusive."""
+        """The part of an index variable's range from the fraction `begin` to the fraction `end` of its extent,
+        exclusive.
+        """
         extent = extent_symbol(f"{variable}.extent")
         return cls(sympy.sympify(begin) * extent, sympy.sympify(end) * extent - 1)
 
@@ -59,16 +62,15 @@ class Interval:
         if isinstance(factor, Interval):
             _refuse("the product of two intervals")
         factor = sympy.sympify(factor)
-        if factor.is_nonnegative:
-            return Interval(sympy.expand(self.lower * factor), sympy.expand(self.upper * factor))
-        if factor.is_nonpositive:
-            return Interval(sympy.expand(self.upper * factor), sympy.expand(self.lower * factor))
-        _refuse(f"a product with {factor}, whose sign is not known,")
+        if not (factor.is_nonnegative or factor.is_nonpositive):
+            _refuse(f"a product with {factor}, whose sign is not known,")
+        ends = (self.lower, self.upper) if factor.is_nonnegative else (self.upper, self.lower)
+        return Interval(*(sympy.expand(end * factor) for end in ends))
 
     def __truediv__(self, divisor: sympy.Expr | int) -> Interval:
         if isinstance(divisor, Interval):
             _refuse("the quotient of two intervals")
-        return self * (1 / sympy.sympify(divisor))
+        return self.__mul__(1 / sympy.sympify(divisor))
 
     def __lt__(self, other: object) -> NoReturn:
         _refuse("the comparison of two intervals")

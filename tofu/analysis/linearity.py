@@ -1,9 +1,9 @@
 """Which sums may be taken in parts: whether an output is linear in its sum over an axis.
 
-Splitting a reduction axis gives each worker the whole expression with a part of the sum, and the results are added. That is right
-where the sum stands in linear position: under +, -, negation, and multiplication or division by factors that do not depend on the
-axis. Terms beside the sum would be added once per worker; they are allowed where one input, used nowhere else, is a factor of the
-term and can be zero on all workers but one (a bias).
+Splitting a reduction axis gives each worker the whole expression with a part of the sum, and the results are added.
+That is right where the sum stands in linear position: under +, -, negation, and multiplication or division by factors
+that do not depend on the axis. Terms beside the sum would be added once per worker; they are allowed where one input,
+used nowhere else, is a factor of the term and can be zero on all workers but one (a bias).
 """
 
 from __future__ import annotations

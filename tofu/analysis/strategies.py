@@ -1,8 +1,9 @@
 """The numeric half of the analysis: which axes are strategies at concrete shapes, and the rows of every region.
 
-An axis is a strategy when the framework's own kernel, run on a part of it, computes that part of the result. The kernel sees local
-shapes only and counts from zero, so a split must leave everything else in the description as it is: the description is evaluated
-at the shapes of a part too, and compared. Most axes are plain (`Pattern.plain_axes`): nothing else can depend on them.
+An axis is a strategy when the framework's own kernel, run on a part of it, computes that part of the result. The kernel
+sees local shapes only and counts from zero, so a split must leave everything else in the description as it is: the
+description is evaluated at the shapes of a part too, and compared. Most axes are plain (`Pattern.plain_axes`): nothing
+else can depend on them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class Signature:
     evaluator: Evaluator
 
     def evaluate(self, input_shapes: Shapes, output_shapes: Shapes) -> OperatorAccess:
-        """The strategies and regions at these shapes. Raises DescriptionError where the shapes contradict the description."""
+        """The strategies and regions at these shapes. Raises DescriptionError where the shapes contradict the
+        description.
+        """
         return _Evaluation(self, input_shapes, output_shapes).result()
 
 
@@ -78,9 +81,12 @@ class _Evaluation:
             seen[name] = number + 1
             if value != self.extents[name]:
                 raise DescriptionError(
-                    f"{stated[name][number].place}: {name} of {description.name} has the extent {self.extents[name]} by "
-                    f"{stated[name][0].extent} and {value} by {stated[name][number].extent}; declare it with extents=, or give "
-                    f"different index variables different names (inputs {list(self.input_shapes)}, outputs {list(self.output_shapes)})"
+                    f"{stated[name][number].place}: {name} of {description.name} has the extent "
+                    f"{self.extents[name]} by "
+                    f"{stated[name][0].extent} and {value} by {stated[name][number].extent}; declare it with "
+                    "extents=, or give "
+                    f"different index variables different names (inputs {list(self.input_shapes)}, outputs "
+                    f"{list(self.output_shapes)})"
                 )
 
     def _find_bound(self) -> set[str]:
@@ -147,7 +153,9 @@ class _Evaluation:
             end = max(_span(index, self.extents)[1] for index in indices) + 1
             where = f"dimension {d} of {tensor} is accessed from {begin} to {end} of {extent}"
             if begin < 0 or end > extent:
-                yield f"padding: {where}, and no bound attribute is declared (pads=) that takes the border off the copies"
+                yield (
+                    f"padding: {where}, and no bound attribute is declared (pads=) that takes the border off the copies"
+                )
             elif begin > 0:
                 yield f"offset: {where}, and a copy would skip {begin} cells of its own part"
 
@@ -187,8 +195,10 @@ class _Evaluation:
                 for (name, stride), (_, local_stride) in zip(before.terms, after.terms, strict=True):
                     if stride != local_stride and extents[name] > 1:
                         yield (
-                            f"the stride of {name} is {stride}, but {local_stride} in a part of {axis}; where {axis} is not the "
-                            f"outermost variable of a merged dimension its parts are no boxes, else write strides with merge()"
+                            f"the stride of {name} is {stride}, but {local_stride} in a part of {axis}; where "
+                            f"{axis} is not the "
+                            "outermost variable of a merged dimension its parts are no boxes, else write strides "
+                            "with merge()"
                         )
                 moved = _span(after, extents)[0] - _span(before, self.extents)[0]
                 if moved or after.upper - after.lower != before.upper - before.lower:
@@ -249,7 +259,9 @@ class _Evaluation:
 
 
 def _span(index: IndexNumbers, extents: dict[str, int] | object, left_out: object = ()) -> tuple[int, int]:
-    """The first and last value of an index, both inclusive, while the variables run over their extents but `left_out` are zero."""
+    """The first and last value of an index, both inclusive, while the variables run over their extents but `left_out`
+    are zero.
+    """
     low, high = index.lower, index.upper
     for name, coefficient in index.terms:
         if name not in left_out:  # type: ignore[operator]

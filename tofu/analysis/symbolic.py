@@ -1,8 +1,9 @@
-"""The symbolic half of the analysis, done once per signature: where each tensor is indexed, by what, and what rules axes out.
+"""The symbolic half of the analysis, done once per signature: where each tensor is indexed, by what, and what rules
+axes out.
 
-An index variable is ruled out here for what the description says, whatever the extents are: its position is used as a number, it
-indexes into an opaque result, the sum over it is not linear, or a tensor's dimension is indexed by it in two ways. Rules that
-need numbers are in `strategies`.
+An index variable is ruled out here for what the description says, whatever the extents are: its position is used as a
+number, it indexes into an opaque result, the sum over it is not linear, or a tensor's dimension is indexed by it in two
+ways. Rules that need numbers are in `strategies`.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from tofu.tdl.walk import accesses, walk
 
 @dataclass(frozen=True)
 class Dimension:
-    """How one dimension of a tensor is indexed, by all accesses together. `is_whole`: one of them takes the whole dimension."""
+    """How one dimension of a tensor is indexed, by all accesses together. `is_whole`: one of them takes the whole
+    dimension.
+    """
 
     indices: tuple[AffineIndex, ...]
     is_whole: bool
@@ -47,7 +50,7 @@ class InputPattern:
 
 @dataclass(frozen=True)
 class OutputPattern:
-    """How an output is indexed. `summed` are the axes whose parts have to be added, `moving` those in its coordinates."""
+    """How an output is indexed. `summed`: the axes whose parts have to be added; `moving`: those in its coordinates."""
 
     dimensions: tuple[Dimension, ...]
     summed: frozenset[str]
@@ -60,9 +63,9 @@ class OutputPattern:
 class Pattern:
     """What is known of a signature without numbers.
 
-    `rejected` maps index variables that cannot be strategies to the reason; `addends` maps an input's position to the axes under
-    whose split it must be zero on all parts but one; `value_extents` are the extents that take part in values; `plain_axes` only
-    ever index dimensions alone, and no other index or extent depends on those.
+    `rejected` maps index variables that cannot be strategies to the reason; `addends` maps an input's position to the
+    axes under whose split it must be zero on all parts but one; `value_extents` are the extents that take part in
+    values; `plain_axes` only ever index dimensions alone, and no other index or extent depends on those.
     """
 
     trace: Trace
@@ -188,7 +191,8 @@ def _inconsistent(trace: Trace, inputs: tuple[InputPattern, ...]) -> Iterator[tu
                     yield (
                         name,
                         (
-                            f"dimension {d} of {tensor.name} is read at {name} and elsewhere, so a part of {name} needs more than its own cells"
+                            f"dimension {d} of {tensor.name} is read at {name} and elsewhere, so a part of {name} "
+                            "needs more than its own cells"
                         ),
                     )
 

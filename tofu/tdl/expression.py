@@ -1,7 +1,7 @@
 """The whole grammar of a description's right-hand side (paper section 4.1).
 
-    Index  ::= an integer expression over index variables and extents, affine in the index variables (SymPy does the algebra)
-    Value  ::= Constant | Position(Index) | Element(tensor, indices) | Call(function, values)
+    Index  ::= an integer expression over index variables and extents, affine in the index variables (SymPy does the
+    algebra) Value  ::= Constant | Position(Index) | Element(tensor, indices) | Call(function, values)
              | Reduction(reducer, variables, value) | OpaqueElement(function, arguments, indices)
              | RandomElement(values) | Unread(element)
     indices are Index or WholeDimension; arguments are Value or Slice.
@@ -31,7 +31,7 @@ class VariableSymbol(sympy.Symbol):  # type: ignore[misc]
 
 
 class ExtentSymbol(sympy.Symbol):  # type: ignore[misc]
-    """The SymPy symbol of an extent: of a tensor's dimension (`data.shape[1]`) or of an index variable (`co.extent`)."""
+    """The SymPy symbol of an extent: a tensor dimension's (`data.shape[1]`) or an index variable's (`co.extent`)."""
 
 
 def variable_symbol(name: str) -> VariableSymbol:
@@ -127,7 +127,8 @@ class Operators:
 class Index(Operators):
     """An integer expression over index variables and extents, affine in the index variables.
 
-    +, -, multiplication and exact floor division stay indices; every other operation uses the index as a number (`Position`).
+    +, -, multiplication and exact floor division stay indices; every other operation uses the index as a number
+    (`Position`).
     """
 
     def __init__(self, expression: sympy.Expr) -> None:
@@ -197,12 +198,12 @@ class Index(Operators):
 
     def __index__(self) -> int:
         raise DescriptionError(
-            f"{find_place()}: {self} is symbolic, for a description is traced once for all shapes. Where the numbers decide "
-            f"what the operator does, register it with op(..., concrete=True)"
+            f"{find_place()}: {self} is symbolic, for a description is traced once for all shapes. Where the "
+            "numbers decide what the operator does, register it with op(..., concrete=True)"
         )
 
     __int__ = __index__
-    __float__ = __index__  # type: ignore[assignment]
+    __float__ = __index__
 
     def __iter__(self) -> Iterator[NoReturn]:
         raise DescriptionError(f"{find_place()}: {self} is one index and cannot be unpacked")
@@ -236,7 +237,9 @@ class Position(Value):
 
 @dataclass(frozen=True, eq=False)
 class WholeDimension:
-    """`Any`: the index depends on data, so the whole dimension is read. `Any(value)` gives the index too, for the interpreter."""
+    """`Any`: the index depends on data, so the whole dimension is read. `Any(value)` gives the index too, for the
+    interpreter.
+    """
 
     position: Value | None = None
 

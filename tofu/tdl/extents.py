@@ -51,7 +51,7 @@ def define_extents(
 ) -> dict[str, tuple[Definition, ...]]:
     """What the extent of every index variable is. Raises DescriptionError for one that nothing defines."""
     definitions = _Definitions()
-    for output, extents in zip(outputs, output_extents):
+    for output, extents in zip(outputs, output_extents, strict=True):
         for name in output.variables:
             definitions.meet(name, output.place)
         for name, declared in output.extents.items():
@@ -62,7 +62,8 @@ def define_extents(
     for name, known in definitions.known.items():
         if not known:
             raise DescriptionError(
-                f"{definitions.places[name]}: the extent of {name} is not known, for {name} alone indexes no tensor's dimension; "
+                f"{definitions.places[name]}: the extent of {name} is not known, for {name} alone indexes no "
+                "tensor's dimension; "
                 f'declare it with extents={{"{name}": ...}}'
             )
     return {name: tuple(known) for name, known in definitions.known.items()}
@@ -73,11 +74,11 @@ def _define_coordinates(definitions: _Definitions, output: Output, extents: Sequ
         for name in output.variables:
             if name not in output.extents:
                 _define_bare(definitions, name, output.value, output.place)
-                for coordinate, extent in zip(output.coordinates, extents):
+                for coordinate, extent in zip(output.coordinates, extents, strict=True):
                     if not definitions.known[name] and is_bare(coordinate, variable_symbol(name)):
                         definitions.add(name, extent, output.place)
         return
-    for group, extent in zip(output.groups, extents):
+    for group, extent in zip(output.groups, extents, strict=True):
         if len(group) == 1:
             definitions.add(group[0], extent, output.place)
         else:
@@ -91,7 +92,8 @@ def _define_merged(definitions: _Definitions, output: Output, group: tuple[str, 
     unknown = [name for name in group if not definitions.known[name]]
     if len(unknown) > 1:
         raise DescriptionError(
-            f"{output.place}: the extents of {' and '.join(unknown)} in ({' '.join(group)}) are not known; declare all but one with extents="
+            f"{output.place}: the extents of {' and '.join(unknown)} in ({' '.join(group)}) are not known; declare "
+            "all but one with extents="
         )
     last = unknown[0] if unknown else group[0]
     others = sympy.Mul(*(extent_symbol(f"{name}.extent") for name in group if name != last))

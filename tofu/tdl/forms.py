@@ -10,7 +10,7 @@ from typing import TypeAlias
 from tofu.errors import DescriptionError
 from tofu.tdl.expression import Index, Operand, Value, WholeDimension, as_index, as_value, variable_symbol
 from tofu.tdl.functions import merge
-from tofu.tdl.lambdas import Parameters, call_with_variables, read_extents, read_parameters
+from tofu.tdl.lambdas import call_with_variables, read_extents, read_parameters
 from tofu.tdl.place import Place, find_place
 
 Coordinate: TypeAlias = Index | WholeDimension
@@ -20,8 +20,8 @@ Coordinate: TypeAlias = Index | WholeDimension
 class Output:
     """One traced output: value at `coordinates` for every point of `variables`.
 
-    `groups` has the variables of each dimension, or is None for a scatter, whose cells are sums over all points that map to
-    them. `value` is None where the kernel never writes the output.
+    `groups` has the variables of each dimension, or is None for a scatter, whose cells are sums over all points that
+    map to them. `value` is None where the kernel never writes the output.
     """
 
     variables: tuple[str, ...]
@@ -58,7 +58,8 @@ class _Dimensions(Form):
             order = parameters.expand(len(names)) if parameters.names else names
             if sorted(order) != sorted(names):
                 raise DescriptionError(
-                    f"{self.place}: the output's dimensions are {', '.join(names)}, the lambda's parameters {', '.join(order)}"
+                    f"{self.place}: the output's dimensions are {', '.join(names)}, the lambda's parameters "
+                    f"{', '.join(order)}"
                 )
             value = as_value(call_with_variables(self.body, order))
         coordinates = tuple(
@@ -108,8 +109,8 @@ class _Scatter(Form):
 def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Index | int] | None = None) -> Form:
     """An output by its dimensions: `output("b (g co) *s", lambda b, g, co, *s: value, extents={"g": groups})`.
 
-    A group in parentheses is one dimension, row-major over its variables; `*s` stands for the remaining dimensions. A lambda
-    of `*v` alone takes the variables in the pattern's order, whatever they are called there.
+    A group in parentheses is one dimension, row-major over its variables; `*s` stands for the remaining dimensions. A
+    lambda of `*v` alone takes the variables in the pattern's order, whatever they are called there.
     """
     return _Dimensions(_parse(pattern), body, extents, find_place())
 
@@ -127,13 +128,15 @@ def scatter(
 ) -> Form:
     """An output that adds up values: `scatter(lambda b, y, ky: ((b, y * 2 + ky - 1), value), extents={"ky": 3})`.
 
-    Every cell is the sum of the values of all points that map to it, zero where there are none; cells outside the tensor are
-    dropped. `rank`: the number of the lambda's variables, where it ends in `*s`; or `names`: all of them, "b c y0 y1 d0 d1".
+    Every cell is the sum of the values of all points that map to it, zero where there are none; cells outside the
+    tensor are dropped. `rank`: the number of the lambda's variables, where it ends in `*s`; or `names`: all of them, "b
+    c y0 y1 d0 d1".
     """
     parameters = read_parameters(body)
     if parameters.star is not None and rank is None and not names:
         raise DescriptionError(
-            f"{find_place()}: scatter over *{parameters.star} needs rank=, the number of all its index variables, or names="
+            f"{find_place()}: scatter over *{parameters.star} needs rank=, the number of all its index variables, "
+            "or names="
         )
     given = tuple(names.split()) or (parameters.names if rank is None else parameters.expand(rank))
     if given[: len(parameters.names)] != parameters.names:

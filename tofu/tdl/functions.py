@@ -64,7 +64,7 @@ def position(index: Index | int) -> Value:
 
 
 def merge(*variables: Index) -> Index:
-    """Row-major: the position of several index variables in one dimension: merge(g, co) = g * co.extent + co."""
+    """The row-major position of several index variables in one dimension: `g * co.extent + co` for g and co."""
     merged = as_index(0)
     for variable in variables:
         merged = as_index(merged * variable.extent + variable)
@@ -72,7 +72,9 @@ def merge(*variables: Index) -> Index:
 
 
 def unread(element: Element) -> Value:
-    """A cell that the kernel is given but never reads: the tensor's shape has to follow the split, its numbers do not matter."""
+    """A cell that the kernel is given but never reads: the tensor's shape has to follow the split, its numbers do not
+    matter.
+    """
     return Unread(element)
 
 

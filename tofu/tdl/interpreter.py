@@ -1,7 +1,8 @@
 """Executes a description with NumPy, to compare it with the framework's own kernel on small inputs.
 
-Every index variable in scope is a dimension of the arrays: a value at nesting depth n is an array of n dimensions that broadcast
-over the variables it does not depend on. Memory is the product of all extents in scope, so inputs have to be small.
+Every index variable in scope is a dimension of the arrays: a value at nesting depth n is an array of n dimensions that
+broadcast over the variables it does not depend on. Memory is the product of all extents in scope, so inputs have to be
+small.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def interpret(
 ) -> list[Array]:
     """The outputs of a described operator for `inputs`, in float64. An output that is never written is full of NaN.
 
-    Raises DescriptionError for what cannot be executed: random numbers, opaque functions without a Python function, Any without
-    the index.
+    Raises DescriptionError for what cannot be executed: random numbers, opaque functions without a Python function, Any
+    without the index.
     """
     shapes = [array.shape for array in inputs]
     traced = trace(description, attributes, shapes, [len(shape) for shape in output_shapes], output_shapes)
@@ -148,7 +149,8 @@ class Interpreter:
         if index.position is None:
             description = self._trace.description
             raise DescriptionError(
-                f"{description.place}: {description.name} cannot be executed, for an index is Any; write Any(index) to say which cell is meant"
+                f"{description.place}: {description.name} cannot be executed, for an index is Any; write Any(index) "
+                "to say which cell is meant"
             )
         return np.trunc(self._value(index.position, scope)).astype(np.int64)
 
@@ -175,8 +177,8 @@ class Interpreter:
         if element.function is None:
             description = self._trace.description
             raise DescriptionError(
-                f"{description.place}: {description.name} cannot be executed, for the description does not show what {element.name} computes; "
-                f"Opaque(function) gives a Python function for it"
+                f"{description.place}: {description.name} cannot be executed, for the description does not show "
+                f"what {element.name} computes; Opaque(function) gives a Python function for it"
             )
         grid = tuple(self._ranges[name] for name in scope)
         arguments = [self._argument(argument, scope, grid) for argument in element.arguments]

@@ -26,7 +26,8 @@ class Parameters:
         more = total - len(self.names)
         if more < 0 or (more and self.star is None):
             raise DescriptionError(
-                f"{self.place}: the lambda takes {len(self.names)} index variables ({', '.join(self.names)}) where there are {total}"
+                f"{self.place}: the lambda takes {len(self.names)} index variables ({', '.join(self.names)}) where "
+                f"there are {total}"
             )
         return self.names + tuple(f"{self.star}{n}" for n in range(more))
 
@@ -60,6 +61,7 @@ def read_extents(extents: Mapping[str, object] | None, names: tuple[str, ...], s
     unknown = [name for name in declared if name not in names]
     if unknown:
         raise DescriptionError(
-            f"{find_place()}: extents are declared for {', '.join(unknown)}, which the lambda does not take; it takes {', '.join(names)}"
+            f"{find_place()}: extents are declared for {', '.join(unknown)}, which the lambda does not take; it "
+            f"takes {', '.join(names)}"
         )
     return declared

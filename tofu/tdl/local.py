@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any as Anything
 from typing import TypeAlias
 
+from tofu.errors import DescriptionError
+
 
 @dataclass(frozen=True)
 class LocalTensor:
@@ -18,7 +20,8 @@ class LocalTensor:
 class Local:
     """One worker's part of an operator: local extents of its index variables and local shapes of its tensors.
 
-    op(..., bound={"num_filter": lambda local: local.extent("g") * local.extent("co")}) computes an attribute of the copy.
+    op(..., bound={"num_filter": lambda local: local.extent("g") * local.extent("co")}) computes an attribute of the
+    copy.
     """
 
     def __init__(

@@ -70,8 +70,8 @@ class OpaqueResult:
 class Opaque:
     """A computation that the description does not show (paper section 4.1): f = Opaque(); f(matrix[b, :, :])[i, j].
 
-    It can be split by the variables that select its arguments, never by those that index into its result. `function` computes
-    it with NumPy in the interpreter, from arrays for slices and numbers for elements.
+    It can be split by the variables that select its arguments, never by those that index into its result. `function`
+    computes it with NumPy in the interpreter, from arrays for slices and numbers for elements.
     """
 
     def __init__(self, function: Callable[..., object] | None = None, name: str = "opaque") -> None:

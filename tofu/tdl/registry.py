@@ -24,8 +24,8 @@ _REGISTERED: dict[str, Description] = {}
 class Description:
     """What an operator computes: a function from its tensors and attributes to its outputs' lambdas.
 
-    `tensors` are the names of its inputs, the last `optional` of which may be absent; `star` takes any further ones. `defaults`
-    are its attributes, REQUIRED for those without one. The rest is explained at `op`.
+    `tensors` are the names of its inputs, the last `optional` of which may be absent; `star` takes any further ones.
+    `defaults` are its attributes, REQUIRED for those without one. The rest is explained at `op`.
     """
 
     names: tuple[str, ...]
@@ -49,7 +49,9 @@ class Description:
         return self.names[0]
 
     def parse_attributes(self, attributes: Mapping[str, object]) -> dict[str, Anything]:
-        """The attributes that the description lists, as values; the others are ignored. Missing ones take their default."""
+        """The attributes that the description lists, as values; the others are ignored. Missing ones take their
+        default.
+        """
         parsed: dict[str, Anything] = {}
         for name, default in self.defaults.items():
             if name not in attributes:
@@ -128,13 +130,17 @@ def op(
 ) -> Description | Callable[[Callable[..., Anything]], Description]:
     """Register a description, under its function's name or the framework's operator names.
 
-    bound: attributes of a worker's copy, each the name of the index variable whose extent it is, or a function of `Local`.
+    bound: attributes of a worker's copy, each the name of the index variable whose extent it is, or a function of
+    `Local`.
     corrects: index variables for which bound attributes make up for the copy's smaller extents (a mean's divisor, say).
-    pads: index variables for which bound attributes make up for offsets and borders: the copy gets the cells outside the tensor
+    pads: index variables for which bound attributes make up for offsets and borders: the copy gets the cells outside
+    the tensor
         from Tofu and reads its local tensor from cell 0 on.
     fill: the number in cells outside a tensor, where it is not 0; or a function of the attributes' values.
-    concrete: t.shape are integers and belong to the signature, for descriptions that branch on them (Reshape). A keyword-only
-        parameter `output_shapes` is then given the outputs' shapes, for backward operators whose inputs do not tell them.
+    concrete: t.shape are integers and belong to the signature, for descriptions that branch on them (Reshape). A
+    keyword-only
+        parameter `output_shapes` is then given the outputs' shapes, for backward operators whose inputs do not tell
+        them.
     override: replace an earlier description of the same name.
 
     >>> @op("my_operator")
@@ -159,7 +165,8 @@ def op(
             before = _REGISTERED.get(key)
             if before is not None and not override:
                 raise DescriptionError(
-                    f"{description.place}: {key} is described already at {before.place}; op(..., override=True) replaces it"
+                    f"{description.place}: {key} is described already at {before.place}; op(..., override=True) "
+                    "replaces it"
                 )
         _REGISTERED.update(dict.fromkeys(description.names, description))
         return description

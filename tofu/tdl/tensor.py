@@ -68,8 +68,8 @@ class Tensor:
             return key
         if isinstance(key, Value):
             raise NotAffineError(
-                f"{find_place()}: dimension {dimension} of {self.name} is indexed by data. Write Any(...) around the index: "
-                f"the whole dimension is then read"
+                f"{find_place()}: dimension {dimension} of {self.name} is indexed by data. Write Any(...) around "
+                "the index: the whole dimension is then read"
             )
         return as_index(key)
 

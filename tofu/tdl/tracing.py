@@ -19,8 +19,8 @@ from tofu.tdl.tensor import Tensor
 class Trace:
     """A description traced for one signature: attributes, ranks, and which input extents are 1.
 
-    `output_extents[o][d]` is the symbol of a dimension of an output. `definitions` says for every index variable what its
-    extent is, in order of appearance; where there are several definitions, they have to agree.
+    `output_extents[o][d]` is the symbol of a dimension of an output. `definitions` says for every index variable what
+    its extent is, in order of appearance; where there are several definitions, they have to agree.
     """
 
     description: Description
@@ -45,8 +45,8 @@ def trace(
 ) -> Trace:
     """Trace `description` for a node with these attributes (strings, or values), input shapes and output ranks.
 
-    Only the ranks and which extents are 1 are taken from the shapes, unless the description is concrete. A concrete one that
-    has a keyword-only parameter `output_shapes` is given them there.
+    Only the ranks and which extents are 1 are taken from the shapes, unless the description is concrete. A concrete one
+    that has a keyword-only parameter `output_shapes` is given them there.
     """
     parsed = description.parse_attributes(attributes)
     given = dict(parsed)
@@ -57,14 +57,15 @@ def trace(
     names = description.name_inputs(len(input_shapes))
     tensors = tuple(
         Tensor(name, n, tuple(e == 1 for e in shape), tuple(shape) if description.concrete else None)
-        for n, (name, shape) in enumerate(zip(names, input_shapes))
+        for n, (name, shape) in enumerate(zip(names, input_shapes, strict=True))
     )
     forms = _call(description, tensors, given)
     if len(forms) != len(output_ranks):
         raise DescriptionError(
-            f"{description.place}: {description.name} is described with {len(forms)} outputs, the node has {len(output_ranks)}"
+            f"{description.place}: {description.name} is described with {len(forms)} outputs, the node has "
+            f"{len(output_ranks)}"
         )
-    outputs = tuple(_guarded(description, form.trace, rank) for form, rank in zip(forms, output_ranks))
+    outputs = tuple(_guarded(description, form.trace, rank) for form, rank in zip(forms, output_ranks, strict=True))
     single = len(outputs) == 1
     output_extents = tuple(
         tuple(extent_symbol(f"output{'' if single else o}.shape[{d}]") for d in range(rank))
