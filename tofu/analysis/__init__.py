@@ -5,8 +5,8 @@ function of the shapes (`evaluator`), and judged at concrete shapes (`strategies
 """
 
 from tofu.analysis.access import Combine, InputAccess, OperatorAccess, OutputAccess, Row
-from tofu.analysis.analyse import analyse
 from tofu.analysis.interval import AffineIndex, Interval, split_affine
+from tofu.analysis.signatures import analyse
 
 __all__ = [
     "AffineIndex",

@@ -1,0 +1,41 @@
+"""The examples of docs/tdl.md and of the docstrings print what they say."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+import tofu.analysis.signatures
+import tofu.tdl.attributes
+from tofu.tdl import registry
+
+PAGE = Path(__file__).parents[2] / "docs" / "tdl.md"
+
+
+def test_the_page_on_descriptions(monkeypatch):
+    monkeypatch.setattr(registry, "_REGISTERED", {})
+    blocks = re.findall(r"```(python|text)\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    assert len(blocks) > 8
+    names: dict[str, object] = {}
+    printed = io.StringIO()
+    for kind, text in blocks:
+        if kind == "python":
+            assert printed.getvalue() == ""
+            with contextlib.redirect_stdout(printed):
+                exec(compile(text, str(PAGE), "exec"), names)
+        else:
+            assert printed.getvalue() == text
+            printed = io.StringIO()
+
+
+@pytest.mark.parametrize("module", [tofu.tdl.attributes, tofu.tdl.registry, tofu.analysis.signatures], ids=str)
+def test_docstrings(module, monkeypatch):
+    monkeypatch.setattr(registry, "_REGISTERED", {})
+    results = doctest.testmod(module)
+    assert results.attempted
+    assert not results.failed
