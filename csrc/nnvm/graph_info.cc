@@ -51,12 +51,20 @@ std::vector<std::string> ListInputNames(const Op* op) {
   return names;
 }
 
-bool IsRandom(const Op* op) {
-  const auto request = GetOpAttr<mxnet::FResourceRequest>(op, "FResourceRequest");
-  if (request == nullptr) return false;
+/*! \brief What the operator asks for on a CPU without any attribute set. */
+std::vector<mxnet::ResourceRequest> ListResources(const Op* op) {
   const nnvm::NodeAttrs attrs = DefaultAttrs(op);
-  if (op->attr_parser && attrs.parsed.empty()) return false;
-  for (const mxnet::ResourceRequest& resource : request(attrs)) {
+  if (op->attr_parser && attrs.parsed.empty()) return {};
+  const auto extended = GetOpAttr<mxnet::FResourceRequestEx>(op, "FResourceRequestEx");
+  if (extended != nullptr) {
+    return extended(attrs, mshadow::cpu::kDevMask, mxnet::DispatchMode::kFCompute);
+  }
+  const auto plain = GetOpAttr<mxnet::FResourceRequest>(op, "FResourceRequest");
+  return plain == nullptr ? std::vector<mxnet::ResourceRequest>() : plain(attrs);
+}
+
+bool IsRandom(const Op* op) {
+  for (const mxnet::ResourceRequest& resource : ListResources(op)) {
     if (resource.type != mxnet::ResourceRequest::kTempSpace) return true;
   }
   return false;

@@ -1,0 +1,256 @@
+"""The kernel of _tofu_multi_fetch against NumPy, on random geometry."""
+
+import ctypes
+
+import mxnet as mx
+import numpy as np
+import pytest
+from graphs import JsonGraph, bind, pieces_text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mxnet._ctypes.ndarray import _imperative_invoke
+from mxnet.base import _LIB, check_call
+
+from tofu import _mxnet
+
+TYPES = {"float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6, "bool": 7}
+DEVICES = 3
+
+
+@st.composite
+def boxes(draw, shape):
+    """Disjoint boxes of a region, cut in halves at random; (begin, extent) each."""
+    todo, found = [((0,) * len(shape), tuple(shape))], []
+    while todo:
+        begin, extent = todo.pop()
+        splittable = [d for d, n in enumerate(extent) if n > 1]
+        if not splittable or len(todo) + len(found) > 6 or draw(st.booleans()):
+            found.append((begin, extent))
+            continue
+        d = draw(st.sampled_from(splittable))
+        at = draw(st.integers(1, extent[d] - 1))
+        low, high = list(extent), list(extent)
+        low[d], high[d] = at, extent[d] - at
+        shifted = list(begin)
+        shifted[d] += at
+        todo += [(begin, tuple(low)), (tuple(shifted), tuple(high))]
+    return found
+
+
+@st.composite
+def geometries(draw):
+    """(shape of the region, shapes of the inputs, pieces)."""
+    ndim = draw(st.integers(1, 4))
+    extents = st.lists(st.integers(1, 6), min_size=ndim, max_size=ndim)
+    shape = draw(extents)
+    inputs = draw(st.lists(extents, min_size=1, max_size=4))
+    pieces = []
+    for begin, extent in draw(boxes(shape)):
+        sources = []
+        for source, available in enumerate(inputs):
+            if all(n <= m for n, m in zip(extent, available, strict=True)) and draw(st.booleans()):
+                at = [draw(st.integers(0, m - n)) for n, m in zip(extent, available, strict=True)]
+                sources.append((source, tuple(at)))
+        if sources:  # else the fill value stays
+            pieces.append((begin, extent, sources))
+    return tuple(shape), [tuple(s) for s in inputs], pieces
+
+
+def random_array(rng, shape, dtype):
+    if dtype == "bool":
+        return rng.rand(*shape) < 0.3
+    if dtype.startswith("float"):
+        return rng.uniform(-1, 1, shape).astype(dtype)
+    return rng.randint(0, 30, shape).astype(dtype)
+
+
+def slices(begin, extent):
+    return tuple(slice(b, b + n) for b, n in zip(begin, extent, strict=True))
+
+
+def expected_region(shape, inputs, pieces, fill, dtype):
+    region = np.full(shape, fill).astype(dtype)
+    for begin, extent, sources in pieces:
+        sums = "float32" if dtype == "float16" else dtype
+        parts = [inputs[source][slices(at, extent)].astype(sums) for source, at in sources]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total + part
+        region[slices(begin, extent)] = total.astype(dtype)
+    return region
+
+
+def source_bytes(pieces, dtype, is_remote):
+    size = np.dtype(dtype).itemsize
+    return sum(
+        size * int(np.prod(extent)) for _, extent, sources in pieces for source, _ in sources if is_remote(source)
+    )
+
+
+def run_fetch(shape, inputs, pieces, fill, dtype, added_to=None):
+    """The region; input i lies on device i % DEVICES, the region on device 0. `added_to` is added in place."""
+    graph = JsonGraph()
+    arguments = [
+        graph.add("null", f"x{i}", group=f"d{i % DEVICES}", __shape__=x.shape, __dtype__=TYPES[dtype])
+        for i, x in enumerate(inputs)
+    ]
+    fill = repr(float(fill))
+    if added_to is None:
+        head = graph.fetch("region", arguments, shape, pieces, "d0", fill=fill, dtype=TYPES[dtype])
+    else:
+        y = graph.add("null", "y", group="d0", __shape__=shape, __dtype__=TYPES[dtype])
+        base = graph.add("_copy", "base", [y], "d0")
+        region = graph.fetch("region", arguments, shape, pieces, "d0", fill=fill, dtype=TYPES[dtype])
+        head = graph.add("_copy", "copy", [graph.add("_grad_add", "sum", [base, region], "d0")], "d0")
+    executor = bind(graph.symbol(head), {f"d{i}": mx.cpu(i) for i in range(DEVICES)})
+    for i, x in enumerate(inputs):
+        executor.arg_dict[f"x{i}"][:] = x
+    if added_to is not None:
+        executor.arg_dict["y"][:] = added_to
+    _mxnet.reset_counters()
+    result = executor.forward()[0]
+    assert result.context == mx.cpu(0)
+    assert result.dtype == np.dtype(dtype)
+    return result.asnumpy()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@given(geometry=geometries(), seed=st.integers(0, 1000), fill=st.sampled_from([0, 1, 3]))
+@settings(max_examples=60, deadline=None)
+def test_equals_numpy(dtype, geometry, seed, fill):
+    shape, input_shapes, pieces = geometry
+    rng = np.random.RandomState(seed)
+    inputs = [random_array(rng, s, dtype) for s in input_shapes]
+    result = run_fetch(shape, inputs, pieces, fill, dtype)
+    np.testing.assert_array_equal(result, expected_region(shape, inputs, pieces, fill, dtype))
+    assert _mxnet.counters() == {
+        "bytes_read_remote": source_bytes(pieces, dtype, lambda source: source % DEVICES != 0),
+        "bytes_read_local": source_bytes(pieces, dtype, lambda source: source % DEVICES == 0),
+        "launches": 1,
+    }
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+@given(geometry=geometries(), seed=st.integers(0, 1000), fill=st.sampled_from([0, 2]))
+@settings(max_examples=40, deadline=None)
+def test_adds_where_it_is_asked_to(dtype, geometry, seed, fill):
+    shape, input_shapes, pieces = geometry
+    rng = np.random.RandomState(seed)
+    inputs = [random_array(rng, s, dtype) for s in input_shapes]
+    base = random_array(rng, shape, dtype)
+    result = run_fetch(shape, inputs, pieces, fill, dtype, added_to=base)
+    expected = base + expected_region(shape, inputs, pieces, fill, dtype)
+    tolerance = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-15, "int32": 0}[dtype]
+    np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_sums_of_gradients_ask_for_addition():
+    """MXNet skips the addition in a chain of gradients and lets its second summand add: a fetch has to follow."""
+    graph = JsonGraph()
+    x = graph.add("null", "x", group="d0", __shape__=(4,))
+    y = graph.add("null", "y", group="d1", __shape__=(4,))
+    base = graph.add("_copy", "base", [x], "d0")
+    region = graph.fetch("region", [y], (4,), [((0,), (4,), [(0, (0,))])], "d0")
+    head = graph.add("_copy", "copy", [graph.add("_grad_add", "sum", [base, region], "d0")], "d0")
+    executor = bind(graph.symbol(head), {"d0": mx.cpu(0), "d1": mx.cpu(1)})
+    seen = []
+    executor.set_monitor_callback(lambda name, _: seen.append(name))
+    executor.arg_dict["x"][:] = 5
+    executor.arg_dict["y"][:] = 2
+    np.testing.assert_array_equal(executor.forward()[0].asnumpy(), [7] * 4)
+    mx.nd.waitall()
+    assert seen == [b"base_output", b"region_output", b"copy_output"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_large_regions_are_computed_in_parts(dtype):
+    rng = np.random.RandomState(0)
+    inputs = [random_array(rng, (70, 33, 67), dtype), random_array(rng, (64, 40, 70), dtype)]
+    pieces = [
+        ((0, 0, 0), (60, 33, 67), [(0, (10, 0, 0)), (1, (2, 3, 3))]),
+        ((60, 1, 0), (4, 32, 67), [(1, (0, 8, 0))]),
+    ]
+    result = run_fetch((64, 33, 67), inputs, pieces, -1, dtype)
+    np.testing.assert_array_equal(result, expected_region((64, 33, 67), inputs, pieces, -1, dtype))
+
+
+def invoke(array, out, **attributes):
+    """Call the operator on arrays, as MXNet's imperative interface does."""
+    handle = ctypes.c_void_p()
+    check_call(_LIB.NNGetOpHandle(b"_tofu_multi_fetch", ctypes.byref(handle)))
+    _imperative_invoke(handle.value, [array], list(attributes), list(map(str, attributes.values())), out, False, False)
+
+
+def test_may_overwrite_its_input():
+    array = mx.nd.array(np.arange(6, dtype="float32"))
+    pieces = pieces_text([((0,), (3,), [(0, (3,))]), ((3,), (3,), [(0, (0,)), (0, (1,))])])
+    invoke(array, array, num_args=1, shape="(6,)", pieces=pieces)
+    np.testing.assert_array_equal(array.asnumpy(), [3, 4, 5, 1, 3, 5])
+
+
+def test_fills_with_minus_infinity():
+    result = run_fetch((3,), [np.ones(1, "float32")], [((1,), (1,), [(0, (0,))])], -np.inf, "float32")
+    np.testing.assert_array_equal(result, [-np.inf, 1, -np.inf])
+
+
+def test_without_inputs_is_all_fill():
+    graph = JsonGraph()
+    head = graph.fetch("region", [], (2, 3), [], fill="2.5", dtype=TYPES["float64"])
+    result = graph.symbol(head).simple_bind(mx.cpu(), grad_req="null").forward()[0]
+    np.testing.assert_array_equal(result.asnumpy(), np.full((2, 3), 2.5))
+
+
+def test_survives_saving():
+    graph = JsonGraph()
+    x = graph.add("null", "x", group="d0", __shape__=(4, 2), __dtype__=0)
+    pieces = [((0, 0), (2, 2), [(0, (1, 0)), (0, (2, 0))])]
+    head = graph.fetch("region", [x], (3, 2), pieces, "d0", fill="-inf", dtype=0, tensor="t", worker=1, phase=2)
+    first = graph.symbol(head)
+    second = mx.sym.load_json(first.tojson())
+    fetches = _mxnet.fetches(first.handle.value)
+    assert _mxnet.fetches(second.handle.value) == fetches
+    assert fetches == [
+        {
+            "name": "region",
+            "group": "d0",
+            "worker": 1,
+            "tensor": "t",
+            "phase": 2,
+            "shape": (3, 2),
+            "dtype": 0,
+            "fill": -np.inf,
+            "inputs": [("x", 0, "d0", (4, 2))],
+            "pieces": [((0, 0), (2, 2), [(0, (1, 0)), (0, (2, 0))])],
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "attributes", "message"),
+    [
+        ([((0,), (5,), [(0, (0,))])], {}, "a piece leaves its region [4] in dimension 0"),
+        ([((0, 0), (4, 1), [(0, (0, 0))])], {}, "a piece has not the 1 dimensions of its region [4]"),
+        ([((0,), (4,), [(1, (0,))])], {}, "region has 1 inputs, a piece reads number 1"),
+        ([((0,), (4,), [(0, (-1,))])], {}, "a source begins outside"),
+        ([], {"pieces": "0:4"}, '"0:4" is no begin:extent:sources'),
+        ([], {"pieces": "0:4:0"}, '"0" is no input@begin'),
+        ([], {"pieces": "0:4x:0@0"}, '"4x" is no integer'),
+        ([], {"shape": "four"}, '"four" is no shape'),
+    ],
+)
+def test_malformed_attributes_are_refused(pieces, attributes, message):
+    graph = JsonGraph()
+    x = graph.add("null", "x")
+    head = graph.fetch("region", [x], (4,), pieces, changed=attributes)
+    with pytest.raises(mx.MXNetError) as error:
+        graph.symbol(head)
+    assert message in str(error.value)
+
+
+def test_reading_outside_of_an_input_is_refused():
+    graph = JsonGraph()
+    x = graph.add("null", "x", __shape__=(3,), __dtype__=0)
+    symbol = graph.symbol(graph.fetch("region", [x], (2,), [((0,), (2,), [(0, (2,))])]))
+    with pytest.raises(RuntimeError) as error:
+        _mxnet.fetches(symbol.handle.value)
+    assert "region reads outside of input 0 of shape [3] in dimension 0" in str(error.value)
