@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from rich.console import Console
 from rich.table import Table
@@ -20,7 +21,6 @@ from tofu.plan import format_bytes
 
 WIDTH_WITHOUT_TERMINAL = 140
 WHOLE = "-"
-PARAMETERS_SHOWN = 4  # a layer that lists more parameters than this is cut short
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def layer_table(partition: Partition, max_rows: int | None = None) -> Table:
     table.add_column("result", style="dim", no_wrap=True)
     table.add_column(f"forward\n{factors}", no_wrap=True)
     table.add_column("backward", no_wrap=True)
-    table.add_column("parameters, by dimension", no_wrap=True)
+    table.add_column("parameters: dimension split", no_wrap=True)
     table.add_column("moved", justify="right", no_wrap=True)
     for layer in head:
         table.add_row(*_cells(layer))
@@ -130,17 +130,23 @@ def layer_table(partition: Partition, max_rows: int | None = None) -> Table:
 
 
 def _cells(layer: Layer) -> list[str]:
-    shown = layer.parameters[:PARAMETERS_SHOWN]
-    parameters = "\n".join(f"{name} {_shape(shape)}: {_steps(steps)}" for name, shape, steps in shown)
-    more = len(layer.parameters) - len(shown)
     return [
         layer.name,
         _shape(layer.shape),
         _steps(layer.forward),
         "" if layer.backward is None else _steps(layer.backward),
-        parameters + (f"\n... {more} more" if more else ""),
+        _describe_parameters(layer),
         format_bytes(layer.moved_bytes) if layer.moved_bytes else WHOLE,
     ]
+
+
+def _describe_parameters(layer: Layer) -> str:
+    """The largest parameter, and how many smaller ones there are."""
+    if not layer.parameters:
+        return ""
+    name, shape, steps = max(layer.parameters, key=lambda parameter: prod(parameter[1]))
+    more = len(layer.parameters) - 1
+    return f"{name} {_shape(shape)}: {_steps(steps)}" + (f" [dim](+{more})[/dim]" if more else "")
 
 
 def _shape(shape: Sequence[int]) -> str:
