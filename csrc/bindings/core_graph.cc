@@ -40,8 +40,9 @@ std::vector<Row> ToRows(const std::vector<RowTuple>& tuples) {
 /*! \brief (tensor, rows, addend_axes, fill[, is_held[, is_read]]). */
 Input ToInput(const py::sequence& fields) {
   if (fields.size() < 4 || fields.size() > 6) {
-    throw std::invalid_argument("an input is (tensor, rows, addend_axes, fill[, is_held[, is_read]]), not " +
-                                std::to_string(fields.size()) + " values");
+    throw std::invalid_argument(
+        "an input is (tensor, rows, addend_axes, fill[, is_held[, is_read]]), not " +
+        std::to_string(fields.size()) + " values");
   }
   Input input;
   input.tensor = fields[0].cast<int>();

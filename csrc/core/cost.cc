@@ -22,8 +22,8 @@ bool IsEqualRow(const Row& a, const Row& b) {
 }
 
 bool IsEqualAccess(const Input& a, const Input& b) {
-  return a.fill == b.fill && a.is_held == b.is_held && a.is_read == b.is_read && a.addend_axes == b.addend_axes &&
-         a.rows.size() == b.rows.size() &&
+  return a.fill == b.fill && a.is_held == b.is_held && a.is_read == b.is_read &&
+         a.addend_axes == b.addend_axes && a.rows.size() == b.rows.size() &&
          std::equal(a.rows.begin(), a.rows.end(), b.rows.begin(), IsEqualRow);
 }
 

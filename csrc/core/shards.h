@@ -1,0 +1,73 @@
+/*!
+ * \file shards.h
+ * \brief Where every tensor's shards are in the program: variables, entries of operator copies, or
+ * fetches that assemble them.
+ */
+#ifndef TOFU_CORE_SHARDS_H_
+#define TOFU_CORE_SHARDS_H_
+
+#include <vector>
+
+#include "cost.h"
+#include "geometry.h"
+#include "graph.h"
+#include "program_builder.h"
+
+namespace tofu {
+
+/*! \brief What the copies of one operator left of one of its outputs. */
+struct ProducedOutput {
+  int op = -1;
+  int index = 0;
+  std::vector<int> copies;  // node of each worker
+  Boxes regions;            // what each copy's array covers; cells outside the tensor mean nothing
+};
+
+class TensorShards {
+ public:
+  TensorShards(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
+               ProgramBuilder* builder)
+      : graph_(graph),
+        grid_(grid),
+        assignment_(assignment),
+        builder_(builder),
+        tensors_(graph.num_tensors()) {}
+
+  /*! \brief The boxes of a tensor's shards in its own layout. */
+  const Boxes& ShardBoxes(int tensor) { return Place(tensor).shards; }
+
+  /*! \brief The entry that holds a worker's shard; the shard of a variable comes into being at its
+   * first use. */
+  Entry Shard(int tensor, int worker);
+
+  /*! \brief A fetch of a region out of the shards; cells outside the tensor hold `fill`. */
+  Entry FetchRegion(int tensor, int worker, int phase, const Interval* region, double fill);
+
+  /*! \brief Brings an output into its tensor's layout on every worker, before the worker's next
+   * copy. */
+  void Assemble(const ProducedOutput& produced);
+
+ private:
+  struct Placed {
+    bool is_placed = false;
+    Boxes shards;
+    std::vector<int> replica;    // workers of equal numbers hold one whole copy between them
+    std::vector<Entry> entries;  // by worker; node -1 before first use
+  };
+
+  Placed& Place(int tensor);
+  Entry Gather(const ProducedOutput& produced, const Boxes& clipped,
+               const std::vector<int>& replica, int worker, const Interval* box);
+  Entry JoinParts(int tensor, int phase, int worker, const PlacedLayout& layout,
+                  const std::vector<Entry>& parts);
+
+  const Graph& graph_;
+  const WorkerGrid& grid_;
+  const Assignment& assignment_;
+  ProgramBuilder* builder_;
+  std::vector<Placed> tensors_;
+};
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_SHARDS_H_
