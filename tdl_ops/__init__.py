@@ -11,6 +11,7 @@ from tdl_ops import (
     convolution,
     dropout,
     layout,
+    loss,
     matmul,
     optimizer,
     pooling,
@@ -18,6 +19,7 @@ from tdl_ops import (
     reshape,
     scalar,
     softmax,
+    softmax_output,
     unary,
 )
 
@@ -29,6 +31,7 @@ __all__ = [
     "convolution",
     "dropout",
     "layout",
+    "loss",
     "matmul",
     "optimizer",
     "pooling",
@@ -36,5 +39,6 @@ __all__ = [
     "reshape",
     "scalar",
     "softmax",
+    "softmax_output",
     "unary",
 ]

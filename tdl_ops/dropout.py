@@ -1,16 +1,29 @@
-"""Dropout: random, so its numbers are checked against its own mask.
+"""Dropout: random, so that what it computes is checked against its own mask.
 
-The mask (0, or 1 / (1 - p)) is the second output; dimensions listed in `axes` have one mask cell for all. They cannot be split, for
+The mask (0, or 1 / (1 - p)) is the second output. Dimensions listed in `axes` have one mask cell for all; they cannot be split, for
 every part would draw its own.
 """
 
 from __future__ import annotations
 
-from tofu.tdl import Random, op
+from tofu.tdl import Random, constant, op, output, unread
+
+
+def _mask_cell(i, axes):
+    return tuple(0 if d in axes else v for d, v in enumerate(i))
 
 
 @op("Dropout")
 def dropout(data, *, p=0.5, axes=()):
+    if p == 0:
+        return lambda *i: data[i], lambda *i: constant(1.0)
     mask = Random()
-    cell = lambda i: tuple(0 if d in axes else v for d, v in enumerate(i))  # noqa: E731
-    return lambda *i: data[i] * mask(), lambda *i: mask()
+    cells = " ".join(f"one{d}" if d in axes else f"i{d}" for d in range(data.ndim))
+    return lambda *i: data[i] * mask(), output(cells, lambda *i: mask())
+
+
+@op("_backward_Dropout")
+def backward_dropout(d_out, mask, *, p=0.5, axes=()):
+    if p == 0:
+        return lambda *i: d_out[i] + unread(mask[_mask_cell(i, axes)])
+    return lambda *i: d_out[i] * mask[_mask_cell(i, axes)]

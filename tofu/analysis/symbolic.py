@@ -19,6 +19,7 @@ from tofu.tdl.expression import (
     Index,
     OpaqueElement,
     Position,
+    RandomElement,
     Slice,
     Unread,
     Value,
@@ -90,7 +91,12 @@ def analyse_symbolically(trace: Trace) -> Pattern:
     addends: dict[int, set[str]] = {}
     inputs = tuple(_input_pattern(trace, position) for position in range(len(trace.tensors)))
     outputs = tuple(_output_pattern(trace, o, mentions, rejected, addends) for o in range(len(trace.outputs)))
-    for reason in (*_absolute_positions(trace), *_opaque_results(trace), *_inconsistent(trace, inputs)):
+    for reason in (
+        *_absolute_positions(trace),
+        *_opaque_results(trace),
+        *_shared_randomness(trace, outputs),
+        *_inconsistent(trace, inputs),
+    ):
         rejected.setdefault(*reason)
     for axes in addends.values():
         axes -= set(rejected)
@@ -178,6 +184,15 @@ def _opaque_results(trace: Trace) -> Iterator[tuple[str, str]]:
                 for index in node.indices:
                     for name in sorted(index.variables):
                         yield name, f"{name} indexes into the result of an opaque function"
+
+
+def _shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) -> Iterator[tuple[str, str]]:
+    """Axes along which the parts share a random output, for every part would draw its own."""
+    for output, pattern in zip(trace.outputs, outputs, strict=True):
+        if output.value is not None and any(isinstance(node, RandomElement) for node in walk(output.value)):
+            for name in trace.definitions:
+                if name not in pattern.moving:
+                    yield name, f"an output is drawn at random for all of {name} together, and every part would draw its own"
 
 
 def _inconsistent(trace: Trace, inputs: tuple[InputPattern, ...]) -> Iterator[tuple[str, str]]:

@@ -18,14 +18,16 @@ from tofu.verify.kernels import DTYPES, Array, Shape, compose, run_gradient, run
 class Gradient:
     """How a backward operator that cannot be run alone is run: with its forward operator `forward`.
 
-    `wrt` lists the forward operator's inputs, `outputs` the backward operator's outputs that are their gradients; `heads` are the
-    positions of the head gradients among the backward operator's inputs, None for those that are always zero.
+    `wrt` lists the forward operator's inputs, `outputs` the backward operator's outputs that are their gradients. Of the backward
+    operator's inputs, `heads` are the positions of the head gradients (None for those that are not used), and `saved` maps positions
+    to the outputs of the forward operator that they are.
     """
 
     forward: Node
     wrt: tuple[int, ...]
     outputs: tuple[int, ...]
     heads: tuple[int | None, ...]
+    saved: Mapping[int, int]
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,9 @@ class _Execution:
         sources = {tuple(entry[:2]): position for position, entry in enumerate(node["inputs"])}
         by_name = {other["name"]: other["id"] for other in self.nodes}
         heads = [sources.get((by_name.get(f"_head_grad_{n}", -1), 0)) for n in range(len(self.heads))]
-        return Gradient(forward, tuple(n for n, _ in wanted), tuple(o for _, o in wanted), tuple(heads))
+        entries = enumerate(node["inputs"])
+        saved = {position: entry[1] for position, entry in entries if entry[0] == node["control_deps"][0]}
+        return Gradient(forward, tuple(n for n, _ in wanted), tuple(o for _, o in wanted), tuple(heads), saved)
 
 
 def run_with_forward(

@@ -25,6 +25,7 @@ def verify_operator(
     parts: Sequence[int] = (2, 3, 4),
     wrt: Sequence[int] | None = None,
     relations: Mapping[str, Relation] | None = None,
+    description_tolerance: float = TOLERANCE,
     seed: int = 0,
 ) -> Report:
     """Compare `op`, and the backward operators of its gradient, with MXNet's kernels.
@@ -40,6 +41,8 @@ def verify_operator(
     relations
         For random operators, by name: a function of (inputs, outputs) that gives the outputs as they should be, given what was drawn.
         It is checked on the whole and on the parts, in place of the description and of the whole's numbers.
+    description_tolerance
+        The largest relative error of a description, where MXNet's kernel rounds numbers to single precision on its way.
 
     >>> verify_operator("FullyConnected", {"num_hidden": 5}, [(4, 6), (5, 6), (5,)]).is_verified
     True
@@ -48,15 +51,18 @@ def verify_operator(
     random = np.random.RandomState(seed)
     arrays = [given if isinstance(given, np.ndarray) else random.uniform(-1, 1, given) for given in inputs]
     nodes = execute_training_graph(op, texts, arrays, wrt, seed + 1)
-    reports = [_Verification(node, parts, (relations or {}).get(node.op)).report() for node in nodes]
+    reports = [
+        _Verification(node, parts, (relations or {}).get(node.op), description_tolerance).report() for node in nodes
+    ]
     return Report(op, tuple(texts.items()), tuple(array.shape for array in arrays), tuple(reports))
 
 
 class _Verification:
     """The checks of one node."""
 
-    def __init__(self, node: Node, parts: Sequence[int], relation: Relation | None) -> None:
+    def __init__(self, node: Node, parts: Sequence[int], relation: Relation | None, tolerance: float) -> None:
         self.node = node
+        self.tolerance = tolerance
         self.parts = parts
         self.relation = relation
         self.output_shapes = [output.shape for output in node.outputs]
@@ -90,7 +96,9 @@ class _Verification:
             if written.is_written and not np.isnan(output).all()
         ]
         problems = [
-            f"output {n} of the description is off by {error:.1e}" for n, error in enumerate(errors) if not error <= TOLERANCE
+            f"output {n} of the description is off by {error:.1e}"
+            for n, error in enumerate(errors)
+            if not error <= self.tolerance
         ]
         if self.relation is not None:
             return None, "random: what is drawn and what is computed fit together", tuple(problems)
@@ -172,7 +180,12 @@ class _Verification:
         ]
         local = [array.shape for array in forward_inputs]
         attributes = _local_attributes(forward, access, axis, part, local, forward_shapes)
-        return run_with_forward(gradient, attributes, forward_inputs, inputs, shapes)
+        outputs = run_with_forward(gradient, attributes, forward_inputs, inputs, shapes)
+        if self.relation is not None:
+            drawn, _ = forward.run(attributes, forward_inputs, forward_shapes)
+            given = [drawn[gradient.saved[n]] if n in gradient.saved else array for n, array in enumerate(inputs)]
+            self._check_relation(given, outputs)
+        return outputs
 
 
 def _analyse(description: Description, node: Node) -> OperatorAccess:

@@ -1,0 +1,121 @@
+"""SoftmaxOutput: softmax with the gradient of cross entropy, which its backward operator starts by itself.
+
+The classes `k` are the second dimension under multi_output, else the last one. The gradient is divided by `normalization`: by nothing
+(under multi_output, by the number of positions in a sample), by the batch, or by the number of labels that are not ignored. A batch
+split turns "batch" into "null" and divides grad_scale, which MXNet holds in single precision, by the whole batch; the number of valid
+labels is known to nobody beforehand, so that "valid" cannot be split by batch.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tdl_ops.loss import shrink
+from tofu.errors import DescriptionError
+from tofu.tdl import Sum, exp, maximum, merge, op, output, position, trunc, unread, unwritten, where
+
+BATCH = tuple(f"b{d}" for d in range(8))
+POSITIONS = tuple(f"s{d}" for d in range(8))
+
+
+@op("SoftmaxOutput")
+def softmax_output(data, label, *, multi_output=False, preserve_shape=False):
+    if label.ndim == data.ndim:
+        labels = lambda *i: unread(label[i])  # noqa: E731
+    elif multi_output:
+        labels = lambda b, k, *s: unread(_label_at(label, b, s))  # noqa: E731
+    else:
+        labels = lambda *i: unread(label[i[:-1]])  # noqa: E731
+    if multi_output:
+        total = lambda b, s: Sum(lambda j: exp(data[(b, j, *s)]))  # noqa: E731
+        return lambda b, k, *s: exp(data[(b, k, *s)]) / total(b, s) + labels(b, k, *s)
+    if preserve_shape or data.ndim == 2:
+        total = lambda b: Sum(lambda j: exp(data[(*b, j)]))  # noqa: E731
+        return output("*b k", lambda k, *b: exp(data[(*b, k)]) / total(b) + labels(*b, k))
+    total = lambda b: Sum(lambda *j: exp(data[(b, *j)]), ndim=data.ndim - 1)  # noqa: E731
+    return lambda b, *k: exp(data[(b, *k)]) / total(b) + labels(b, *k)
+
+
+def _label_at(label, b, s):
+    """The label of a position, whose dimensions may be merged into one."""
+    return label[(b, *s)] if label.ndim == 1 + len(s) else label[b, merge(*s)]
+
+
+def _batch(local):
+    """The index variables whose extents normalization="batch" divides by."""
+    is_multi = local.attributes["multi_output"]
+    return ("b",) if is_multi else BATCH[: len(local.inputs[1].shape)]
+
+
+def _is_class_label(local):
+    return len(local.inputs[1].shape) < len(local.inputs[0].shape)
+
+
+def _is_batch_split(local):
+    normalized = local.attributes["normalization"] == "batch" and _is_class_label(local)
+    return normalized and any(local.is_split(name) for name in _batch(local))
+
+
+def _local_normalization(local):
+    return "null" if _is_batch_split(local) else local.attributes["normalization"]
+
+
+def _local_scale(local):
+    scale = np.float32(local.attributes["grad_scale"])
+    if _is_batch_split(local):
+        scale /= np.float32(prod(local.whole(name) for name in _batch(local)))
+    if local.attributes["multi_output"] and _is_class_label(local):
+        scale *= np.float32(shrink(local, POSITIONS[: len(local.inputs[0].shape) - 2]))
+    return float(scale)
+
+
+@op(
+    "_backward_SoftmaxOutput",
+    bound={"normalization": _local_normalization, "grad_scale": _local_scale},
+    corrects=("b", *BATCH, *POSITIONS),
+)
+def backward_softmax_output(
+    out,
+    label,
+    *,
+    grad_scale=1.0,
+    ignore_label=-1.0,
+    multi_output=False,
+    use_ignore=False,
+    preserve_shape=False,
+    normalization="null",
+    out_grad=False,
+    smooth_alpha=0.0,
+):
+    scale = lambda i: grad_scale * out[i] if out_grad else grad_scale  # noqa: E731  (MXNet hands out, not d_out)
+    if label.ndim == out.ndim:
+        return lambda *i: (out[i] - label[i]) * scale(i), unwritten("*i")
+    if out.ndim > 2 and not multi_output and not preserve_shape:
+        raise DescriptionError(
+            "SoftmaxOutput over several class dimensions is not described: MXNet reads the labels of the wrong rows. Set "
+            "preserve_shape (classes last) or multi_output (classes second)"
+        )
+    smooth = 0.0 if multi_output else smooth_alpha  # MXNet does not smooth under multi_output
+    ignored = int(ignore_label)
+
+    def residual(i, k, class_label):
+        elsewhere = smooth / (position(k.extent) - 1) if smooth else 0.0
+        value = out[i] - where(position(k) == trunc(class_label), 1 - smooth, elsewhere)
+        return (where(trunc(class_label) == ignored, 0.0, value) if use_ignore else value) * scale(i)
+
+    def divisor(positions):
+        if normalization == "batch":
+            return (label.shape[0] if multi_output else prod(label.shape)) * positions
+        if normalization != "valid":
+            return positions
+        is_valid = lambda *j: where(trunc(label[j]) == ignored, 0.0, 1.0)  # noqa: E731
+        return maximum(1.0, Sum(is_valid, ndim=label.ndim))
+
+    if multi_output:
+        size = prod(out.shape[2:])
+        value = lambda b, k, s: residual((b, k, *s), k, _label_at(label, b, s)) / divisor(size)  # noqa: E731
+        positions = " ".join(POSITIONS[: out.ndim - 2])
+        return lambda b, k, *s: value(b, k, s), unwritten("b *s" if label.ndim == out.ndim - 1 else f"b ({positions})")
+    return output("*b k", lambda k, *b: residual((*b, k), k, label[b]) / divisor(1)), unwritten("*b")
