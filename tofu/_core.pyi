@@ -24,8 +24,9 @@ Input: TypeAlias = (
     | tuple[int, Sequence[Row], Sequence[int], float, bool]
     | tuple[int, Sequence[Row], Sequence[int], float, bool, bool]
 )
-"""(tensor, rows, addend_axes, fill[, is_held[, is_read]]); is_held: the operator writes the tensor in place, so that each worker's region
-must be exactly its shard; is_read: False where the kernel takes the tensor for its shape alone, and zeros will do."""
+"""(tensor, rows, addend_axes, fill[, is_held[, is_read]]); is_held: the operator writes the tensor in place, so that each
+worker's region must be exactly its shard; is_read: False where the kernel takes the tensor for its shape alone, and
+zeros will do."""
 Output: TypeAlias = tuple[int, Sequence[Row], Sequence[int]]
 """(tensor, rows, combine), one of the four constants below for each axis."""
 
@@ -58,8 +59,8 @@ class Graph:
         """An operator's id.
 
         phase 0 is forward, 1 backward, 2 update. The operators of one `group` and phase share their fetches, and must
-        share one choice. `follows_tensor`: the axes are that tensor's dimensions and the choice is its layout (weight updates).
-        `same_choice_as`: an earlier operator of the same axis extents.
+        share one choice. `follows_tensor`: the axes are that tensor's dimensions and the choice is its layout (weight
+        updates). `same_choice_as`: an earlier operator of the same axis extents.
         """
     def tie_tensors(self, a: int, b: int) -> None:
         """Both always have the same layout. ValueError for unequal shapes and for replicable tensors."""

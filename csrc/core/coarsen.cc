@@ -10,9 +10,10 @@ namespace tofu {
 
 namespace {
 
-std::vector<int> DistinctInputs(const Operator& op) {
+std::vector<int> TensorsRead(const Operator& op) {
   std::vector<int> tensors;
   for (const Input& input : op.inputs) {
+    if (!input.is_read) continue;
     if (std::find(tensors.begin(), tensors.end(), input.tensor) == tensors.end())
       tensors.push_back(input.tensor);
   }
@@ -55,7 +56,7 @@ int Coarsen(Graph* graph, const std::vector<int>& elementwise_operators) {
   int ties = 0;
   for (int id : elementwise_operators) {
     const Operator& op = graph->op(id);
-    const std::vector<int> inputs = DistinctInputs(op);
+    const std::vector<int> inputs = TensorsRead(op);
     if (inputs.size() == 1 && op.outputs.size() == 1) {
       if (IsSingleUse(graph->tensor(inputs[0])))
         ties += TieIfPossible(graph, inputs[0], op.outputs[0].tensor);

@@ -79,7 +79,7 @@ class CellModel:
                     continue
                 for read in operator.reads:
                     spared = any(a in read.addend_axes and worker[s] != 0 for s, a in enumerate(choice))
-                    if read.tensor == tensor and not spared:
+                    if read.tensor == tensor and read.is_read and not spared:
                         region = self.region(read.rows, info.shape, operator.extents, choice, worker)
                         outside = region != self.inside(region, info.shape)
                         needed.add((region, read.fill if outside else None))
@@ -129,12 +129,14 @@ class CellModel:
         """Function, arguments, operator and tensor of everything that can cost bytes."""
         found = []
         for position, operator in enumerate(self.spec.operators):
-            for read in operator.reads:
+            for read in filter(lambda read: read.is_read, operator.reads):
                 key = (self.read_bytes, (operator.group, operator.phase, read.tensor))
                 if all(known[:2] != key for known in found):
                     found.append((*key, position, read.tensor))
             for output, written in enumerate(operator.written):
-                is_read = any(written.tensor == read.tensor for o in self.spec.operators for read in o.reads)
+                is_read = any(
+                    written.tensor == read.tensor and read.is_read for o in self.spec.operators for read in o.reads
+                )
                 if is_read or written.tensor in self.spec.outputs:
                     found.append((self.write_bytes, (position, output), position, written.tensor))
         return found

@@ -27,6 +27,7 @@ class Read:
     rows: list
     addend_axes: list = field(default_factory=list)
     fill: float = 0.0
+    is_read: bool = True
 
 
 @dataclass
@@ -74,7 +75,7 @@ class GraphSpec:
         for o in self.operators:
             graph.add_operator(
                 o.extents,
-                [(r.tensor, r.rows, r.addend_axes, r.fill) for r in o.reads],
+                [(r.tensor, r.rows, r.addend_axes, r.fill, False, r.is_read) for r in o.reads],
                 [(w.tensor, w.rows, w.combine) for w in o.written],
                 o.phase,
                 o.group,
@@ -234,6 +235,7 @@ def random_graph(seed, largest=6):
         elif kind == "join":
             same = [t for t in matrices if spec.tensors[t].shape == (n, c)]
             matrices.append(elementwise(spec, [rng.choice(same), x], phase=phase))
+            spec.operators[-1].reads[0].is_read = rng.random() < 0.8
         elif kind == "convolution":
             cube = spec.tensor((rng.randint(2, 3), rng.randint(2, 3), rng.randint(4, 8)))
             kernel = rng.choice([1, 2, 3])

@@ -46,6 +46,14 @@ def test_join_ties_its_inputs_to_each_other():
     assert ties(spec) == [{y, z}]
 
 
+def test_an_input_of_which_the_shape_alone_is_used_does_not_count():
+    spec, y, z = two_products()
+    w = elementwise(spec, [y, z])
+    spec.operators[-1].reads[0].is_read = False
+    spec.outputs += [w, elementwise(spec, [y])]
+    assert ties(spec) == [{y, spec.outputs[-1]}, {z, w}]
+
+
 @pytest.mark.parametrize("second_use", ["reader", "output", "update", "replicable"])
 def test_tensors_that_somebody_else_looks_at_stay_free(second_use):
     spec, y, z = two_products(replicable=second_use == "replicable")

@@ -1,6 +1,7 @@
 """One graph has one plan: ids, names and the order of the nodes do not matter."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from random_graphs import GraphSpec, OperatorSpec, elementwise, matmul, random_graph
@@ -28,8 +29,8 @@ def shuffle(spec, rng):
         shuffled.operators.append(
             OperatorSpec(
                 o.extents,
-                [type(r)(tensor_map[r.tensor], r.rows, r.addend_axes, r.fill) for r in o.reads],
-                [type(w)(tensor_map[w.tensor], w.rows, w.combine) for w in o.written],
+                [replace(r, tensor=tensor_map[r.tensor]) for r in o.reads],
+                [replace(w, tensor=tensor_map[w.tensor]) for w in o.written],
                 o.phase,
                 groups[o.group],
                 o.label,
