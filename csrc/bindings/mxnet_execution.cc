@@ -126,6 +126,8 @@ void RegisterExecution(py::module_* module) {
   module->def("counters", CountersToPython);
   module->def("reset_counters", ResetFetchCounters);
   module->def("storage_info", StorageToPython, py::arg("array"));
+  module->def("array_version", CountWrites, py::arg("array"),
+              py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace bindings

@@ -37,6 +37,9 @@ struct StorageInfo {
 
 StorageInfo DescribeStorage(ObjectHandle array);
 
+/*! \brief How many writes an array has seen, counted after those under way are done. */
+int64_t CountWrites(ObjectHandle array);
+
 }  // namespace nnvm_layer
 }  // namespace tofu
 

@@ -1,0 +1,58 @@
+"""What the planner says is what MXNet allocates, byte for byte."""
+
+import mxnet as mx
+import pytest
+from batch_split import BatchSplit
+from graphs import arguments_of, bind, mlp
+
+from tofu import _mxnet
+
+
+def allocated_bytes(executor, k):
+    """Bytes of the distinct pieces of memory behind all arrays of an executor, by device."""
+    storages = {}
+
+    def note(handle):
+        info = _mxnet.storage_info(handle)
+        storages[info["device_id"], info["address"]] = info["bytes"]
+
+    executor.set_monitor_callback(lambda _, array: note(getattr(array, "value", array)))
+    executor.forward(is_train=True)
+    mx.nd.waitall()
+    for array in [*executor.arg_arrays, *executor.aux_arrays, *executor.outputs]:
+        note(array.handle.value)
+    totals = [0] * k
+    for (device, _), size in storages.items():
+        totals[device] += size
+    return totals
+
+
+def needed(plan):
+    return plan["arguments"] + plan["auxiliary"] + plan["pool"]
+
+
+@pytest.mark.parametrize("k", [1, 2, 4, 8])
+@pytest.mark.parametrize("bias", [False, True])
+def test_planned_is_allocated(k, bias):
+    symbol = mlp(hidden=64, layers=4, bias=bias)
+    _, shapes, trained = arguments_of(symbol, data=(32, 48))
+    split = BatchSplit(symbol, shapes, trained, k)
+    plan = _mxnet.plan_memory(split.symbol.handle.value, {}, {})
+    assert list(plan) == [f"tofu_worker_{w}" for w in range(k)]
+    executor = split.bind()
+    assert allocated_bytes(executor, k) == [needed(plan[f"tofu_worker_{w}"]) for w in range(k)]
+    for worker in plan.values():
+        assert 0 < worker["pool"] < worker["unshared"]
+        assert (worker["fetched"] > 0) == (k > 1 or worker["fetched"] > 0)
+
+
+def test_plans_any_graph():
+    symbol = mlp()
+    names, shapes, _ = arguments_of(symbol, data=(16, 12))
+    plan = _mxnet.plan_memory(symbol.handle.value, shapes, dict.fromkeys(names, 1))
+    assert list(plan) == [""]
+    executor = bind(symbol, types=dict.fromkeys(names, "float64"), **shapes)
+    expected = sum(array.size * 8 for array in executor.arg_arrays)
+    assert plan[""]["arguments"] == expected
+    with pytest.raises(RuntimeError, match="the memory of data cannot be planned: its shape is None"):
+        _mxnet.plan_memory(symbol.handle.value, {}, {})
