@@ -69,7 +69,9 @@ def backward_leaky_relu(d_out, *saved, act_type="leaky", slope=0.25):
         return lambda *i: d_out[i] * mask[i] + _unread(i, d_mask, data, out)
     if act_type != "prelu":
         data, out = saved
-        return lambda *i: d_out[i] * LEAKY_DERIVATIVES[act_type](data[i], out[i], slope) + _unread(i, data, out)
+        derivative = LEAKY_DERIVATIVES[act_type]
+        # The kernel takes the sign from the output where it has the input's, so both are read.
+        return lambda *i: d_out[i] * derivative(data[i], out[i], slope) + 0 * (data[i] + out[i])
     data, gamma, out = saved
     by_gamma = lambda i: d_out[i] * minimum(data[i], 0.0)  # noqa: E731
     names = [f"i{d}" for d in range(data.ndim)]

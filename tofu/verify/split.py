@@ -44,8 +44,13 @@ def region_shape(region: Box) -> Shape:
 
 
 def cut_input(array: Array, access: InputAccess, axis: int, part: Range, extents: Sequence[int]) -> Array:
-    """What a worker's copy is given of an input: its region with `fill` outside, or zeros if another part has the addend."""
+    """What a worker's copy is given of an input: its region with `fill` outside, or zeros if another part has the addend.
+
+    An input that the kernel is said not to read is not-a-number, so that a kernel that does read it is found out.
+    """
     region = find_region(access.rows, array.shape, axis, part, extents)
+    if not access.is_read:
+        return np.full(region_shape(region), np.nan if array.dtype.kind == "f" else 0, array.dtype)
     if axis in access.addend_axes and part[0] > 0:
         return np.zeros(region_shape(region), array.dtype)
     result = np.full(region_shape(region), access.fill, array.dtype)
