@@ -1,4 +1,4 @@
-"""The entry, `analyse`: an operator's strategies from its description, analysed once per signature and remembered per shapes.
+"""The entry, `analyse`: an operator's strategies from its description, found once per signature and kept per shapes.
 
 A signature is the operator, the attributes that its description lists, the tensors' ranks, and which input extents are
 1; for a concrete description the input shapes too.
