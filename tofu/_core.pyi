@@ -24,8 +24,8 @@ Input: TypeAlias = (
     | tuple[int, Sequence[Row], Sequence[int], float, bool]
     | tuple[int, Sequence[Row], Sequence[int], float, bool, bool]
 )
-"""(tensor, rows, addend_axes, fill[, is_held[, is_read]]); is_held: the operator writes the tensor in place, so that each
-worker's region must be exactly its shard; is_read: False where the kernel takes the tensor for its shape alone, and
+"""(tensor, rows, addend_axes, fill[, is_held[, is_read]]). is_held: the operator writes the tensor in place, so each
+worker's region must be exactly its shard. is_read: False where the kernel takes the tensor for its shape alone, and
 zeros will do."""
 Output: TypeAlias = tuple[int, Sequence[Row], Sequence[int]]
 """(tensor, rows, combine), one of the four constants below for each axis."""
