@@ -4,6 +4,7 @@
  */
 #include "emit.h"
 
+#include <algorithm>
 #include <array>
 #include <stdexcept>
 #include <string>
@@ -67,12 +68,13 @@ class Emitter {
 
   Program Run() {
     for (int id = 0; id < graph_.num_operators(); ++id) {
-      if (IsEmitted(id)) EmitOperator(id);
+      if (IsEmitted(id) && HasEffect(id)) EmitOperator(id);
     }
     for (size_t i = 0; i < outputs_.size(); ++i) {
       if (requested_[i].empty()) EmitRequest(i);
       for (const Entry& entry : requested_[i]) builder_.AddOutput(entry);
     }
+    builder_.KeepUnread();
     return builder_.Take();
   }
 
@@ -86,6 +88,15 @@ class Emitter {
 
   bool IsEmitted(int op) const {
     return has_phase_[graph_.op(op).phase] && graph_.op(op).follows_tensor < 0;
+  }
+
+  /*! \brief Whether somebody reads what the operator computes, or it reads something itself. */
+  bool HasEffect(int id) const {
+    const Operator& op = graph_.op(id);
+    return std::any_of(op.outputs.begin(), op.outputs.end(),
+                       [&](const Output& output) { return is_used_[output.tensor]; }) ||
+           std::any_of(op.inputs.begin(), op.inputs.end(),
+                       [](const Input& input) { return input.is_read; });
   }
 
   void FindUsedTensors() {

@@ -81,8 +81,9 @@ struct ProgramNode {
 struct Program {
   int64_t num_workers = 1;
   std::vector<ProgramNode> nodes;
-  std::vector<Entry> outputs;  // requested tensors in order, for each one the entries of worker 0
-                               // .. num_workers - 1
+  // Requested tensors in order, for each one the entries of worker 0 .. num_workers - 1; then an
+  // entry of every node that no other one reads (a shard of a replicated tensor, say).
+  std::vector<Entry> outputs;
 };
 
 /*! \brief First number of every encoded program; changes with the format. */

@@ -79,6 +79,18 @@ void ProgramBuilder::KeepOrdered(const Entry& entry) {
   if (node.kind == NodeKind::kFetch) ordered_fetches_[node.worker].push_back(entry.node);
 }
 
+void ProgramBuilder::KeepUnread() {
+  std::vector<char> is_read(program_.nodes.size(), 0);
+  for (const ProgramNode& node : program_.nodes) {
+    for (const Entry& input : node.inputs) is_read[input.node] = 1;
+  }
+  for (const Entry& output : program_.outputs) is_read[output.node] = 1;
+  for (size_t id = 0; id < program_.nodes.size(); ++id) {
+    if (is_read[id] || program_.nodes[id].kind == NodeKind::kVariable) continue;
+    program_.outputs.push_back({static_cast<int64_t>(id), 0});
+  }
+}
+
 Program ProgramBuilder::Take() { return std::move(program_); }
 
 }  // namespace tofu

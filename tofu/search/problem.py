@@ -72,6 +72,7 @@ class Problem:
         self.accesses = tuple(accesses)
         self.factors = tuple(factors)
         self.native = _core.Graph()
+        self.live = find_live_operators(graph, self.accesses)
         for tensor in graph.tensors:
             tiny = tensor.size_bytes < replication_limit_bytes
             self.native.add_tensor(
@@ -89,11 +90,12 @@ class Problem:
 
     def _add_operator(self, position: int) -> None:
         operator, access = self.graph.operators[position], self.accesses[position]
+        is_live = position in self.live
         shapes = [self.graph.tensors[t].shape for t in (*operator.inputs, *operator.outputs)]
         self.native.add_operator(
             list(access.extents),
             [
-                (t, _rows(read.rows), list(read.addend_axes), read.fill, slot in operator.mutates, read.is_read)
+                (t, _rows(read.rows), list(read.addend_axes), read.fill, slot in operator.mutates, read.is_read and is_live)
                 for slot, (t, read) in enumerate(zip(operator.inputs, access.inputs, strict=True))
             ],
             [
@@ -194,6 +196,18 @@ class Problem:
     def tensor_shards(self, tensor: int, layout: Sequence[int]) -> npt.NDArray[np.int64]:
         """The same for any layout of a tensor."""
         return _core.shards(self.native, list(self.factors), tensor, list(layout))
+
+
+def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
+    """Operators whose results reach an output or a gradient; others feed only inputs that their kernels never read."""
+    wanted = {*graph.outputs, *graph.gradients.values()}
+    live = set()
+    for position in reversed(range(len(graph.operators))):
+        operator, access = graph.operators[position], accesses[position]
+        if operator.mutates or wanted.intersection(operator.outputs):
+            live.add(position)
+            wanted.update(t for t, read in zip(operator.inputs, access.inputs, strict=True) if read.is_read)
+    return frozenset(live)
 
 
 def _rows(rows: Sequence[Row]) -> list[tuple[list[tuple[int, int]], int, int]]:
