@@ -157,7 +157,7 @@ def test_random_values_can_be_drawn_in_parts():
 
 def test_a_random_value_that_parts_would_have_to_share():
     reasons = rejected(lambda x: (lambda i, j: x[i, j], lambda j: Random()()), MATRIX, [(4, 6), (6,)])
-    assert reasons == {"i": "an output is drawn at random for all of i at once, and every part would draw its own"}
+    assert reasons == {"i": "an output is drawn at random once for all of i, and every part would draw its own"}
 
 
 def test_the_four_ways_in_which_outputs_come_together():

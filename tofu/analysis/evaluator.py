@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import sympy
 
@@ -17,8 +18,7 @@ from tofu.errors import DescriptionError
 from tofu.tdl.expression import ExtentSymbol, extent_symbol
 
 
-@dataclass(frozen=True)
-class IndexNumbers:
+class IndexNumbers(NamedTuple):
     """An affine index at concrete extents: coefficients of the axes, and the range of all the rest, inclusive."""
 
     terms: tuple[tuple[str, int], ...]

@@ -116,7 +116,7 @@ class _Evaluation:
             yield f"the extent of {axis} is 1"
             return
         yield from self._merged_inside(axis)
-        if axis not in description.corrects:
+        if self.pattern.value_extents and axis not in description.corrects:
             yield from self._value_extents(axis)
         if axis not in description.pads:
             yield from self._borders(axis)

@@ -192,7 +192,10 @@ def _shared_randomness(trace: Trace, outputs: tuple[OutputPattern, ...]) -> Iter
         if output.value is not None and any(isinstance(node, RandomElement) for node in walk(output.value)):
             for name in trace.definitions:
                 if name not in pattern.moving:
-                    yield name, f"an output is drawn at random for all of {name} at once, and every part would draw its own"
+                    yield (
+                        name,
+                        f"an output is drawn at random once for all of {name}, and every part would draw its own",
+                    )
 
 
 def _inconsistent(trace: Trace, inputs: tuple[InputPattern, ...]) -> Iterator[tuple[str, str]]:
