@@ -7,7 +7,7 @@ kernel. A convolution in groups is split by whole groups, for its channels are t
 from __future__ import annotations
 
 from tdl_ops.window import SPACE, check_layout, local_pad, numbered, read_window
-from tofu.tdl import Sum, merge, op, output, scatter
+from tofu.tdl import Sum, merge, op, output, scatter, unread
 
 
 def _local_groups(local):
@@ -63,7 +63,7 @@ def backward_convolution(
         )
 
     def d_bias(*v):
-        return Sum(lambda b, *y: d_out[(b, merge(*v), *y)], ndim=1 + n)
+        return Sum(lambda b, *y: d_out[(b, merge(*v), *y)], ndim=1 + n) + unread(bias[merge(*v)])
 
     return (
         scatter(lambda *v: d_data(*v), extents | window, names=f"b {g}co ci {y} {d}"),
