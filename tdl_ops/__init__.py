@@ -1,44 +1,10 @@
-"""The operator descriptions, one family per file. Importing the package registers them all.
+"""The operator descriptions, one family per file. Importing the package registers those of all files.
 
 A new operator is one description in one of these files and one case in tests/tdl_ops/cases.py.
 """
 
-from tdl_ops import (
-    activation,
-    binary,
-    broadcast,
-    constant,
-    convolution,
-    dropout,
-    layout,
-    loss,
-    matmul,
-    optimizer,
-    pooling,
-    reduction,
-    reshape,
-    scalar,
-    softmax,
-    softmax_output,
-    unary,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "activation",
-    "binary",
-    "broadcast",
-    "constant",
-    "convolution",
-    "dropout",
-    "layout",
-    "loss",
-    "matmul",
-    "optimizer",
-    "pooling",
-    "reduction",
-    "reshape",
-    "scalar",
-    "softmax",
-    "softmax_output",
-    "unary",
-]
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

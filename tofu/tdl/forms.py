@@ -10,7 +10,7 @@ from typing import TypeAlias
 from tofu.errors import DescriptionError
 from tofu.tdl.expression import Index, Operand, Value, WholeDimension, as_index, as_value, variable_symbol
 from tofu.tdl.functions import merge
-from tofu.tdl.lambdas import call_with_variables, read_extents, read_parameters
+from tofu.tdl.lambdas import call_with_variables, expand_names, read_extents, read_parameters
 from tofu.tdl.place import Place, find_place
 
 Coordinate: TypeAlias = Index | WholeDimension
@@ -138,11 +138,7 @@ def scatter(
             f"{find_place()}: scatter over *{parameters.star} needs rank=, the number of all its index variables, "
             "or names="
         )
-    given = tuple(names.split()) or (parameters.names if rank is None else parameters.expand(rank))
-    if given[: len(parameters.names)] != parameters.names:
-        raise DescriptionError(
-            f"{find_place()}: names= lists {', '.join(given)}, the lambda begins with {', '.join(parameters.names)}"
-        )
+    given = expand_names(parameters, names) or (parameters.names if rank is None else parameters.expand(rank))
     return _Scatter(body, extents, given, find_place())
 
 

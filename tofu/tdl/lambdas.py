@@ -45,6 +45,16 @@ def read_parameters(function: Callable[..., object]) -> Parameters:
     return Parameters(tuple(names), star, Place(code.co_filename, code.co_firstlineno))
 
 
+def expand_names(parameters: Parameters, names: str) -> tuple[str, ...]:
+    """The index variables listed in `names` ("b c y0 y1"), which begin with those that the lambda names; none if none are listed."""
+    given = tuple(names.split())
+    if given and given[: len(parameters.names)] != parameters.names:
+        raise DescriptionError(
+            f"{find_place()}: names= lists {', '.join(given)}, the lambda begins with {', '.join(parameters.names)}"
+        )
+    return given
+
+
 def call_with_variables(function: Callable[..., Anything], names: tuple[str, ...]) -> Anything:
     """The lambda's result for index variables called `names`."""
     return function(*(Index(variable_symbol(name)) for name in names))

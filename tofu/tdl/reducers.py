@@ -16,26 +16,34 @@ from tofu.tdl.expression import (
     as_index,
     as_value,
 )
-from tofu.tdl.lambdas import call_with_variables, read_extents, read_parameters
+from tofu.tdl.lambdas import call_with_variables, expand_names, read_extents, read_parameters
 from tofu.tdl.place import find_place
 
 Extents = Mapping[str, "Index | int"]
 
 
-def _reduce(reducer: str, body: Callable[..., Operand], ndim: int | None, extents: Extents | None) -> Value:
+def _reduce(
+    reducer: str, body: Callable[..., Operand], ndim: int | None, extents: Extents | None, names: str = ""
+) -> Value:
     parameters = read_parameters(body)
-    if parameters.star is not None and ndim is None:
+    if parameters.star is not None and ndim is None and not names:
         raise DescriptionError(
-            f"{find_place()}: {reducer} over *{parameters.star} needs ndim=, the number of all its index variables"
+            f"{find_place()}: {reducer} over *{parameters.star} needs ndim=, the number of all its index variables, or names="
         )
-    names = parameters.names if ndim is None else parameters.expand(ndim)
-    declared = read_extents(extents, names, parameters.star)
-    return Reduction(reducer, names, as_value(call_with_variables(body, names)), declared, parameters.place)
+    variables = expand_names(parameters, names) or (parameters.names if ndim is None else parameters.expand(ndim))
+    declared = read_extents(extents, variables, None if names else parameters.star)
+    return Reduction(reducer, variables, as_value(call_with_variables(body, variables)), declared, parameters.place)
 
 
-def Sum(body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None) -> Value:  # noqa: N802
-    """The sum of `body` over its index variables. `ndim`: how many they are, where the lambda ends in `*s`."""
-    return _reduce("Sum", body, ndim, extents)
+def Sum(  # noqa: N802
+    body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str = ""
+) -> Value:
+    """The sum of `body` over its index variables.
+
+    `ndim`: how many they are, where the lambda ends in `*s`; or `names`: all of them, "b y0 y1", so that an axis has one name in all
+    outputs.
+    """
+    return _reduce("Sum", body, ndim, extents, names)
 
 
 def Max(body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None) -> Value:  # noqa: N802
