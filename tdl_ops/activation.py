@@ -1,4 +1,7 @@
-"""Activation functions: Activation and LeakyReLU, and their gradients."""
+"""Activation functions: Activation and LeakyReLU, and their gradients.
+
+LeakyReLU(act_type="rrelu") is not described: MXNet 1.9.1 ends with a segmentation fault when it computes it on a CPU.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import math
 
 import numpy as np
 
-from tofu.tdl import Random, Sum, absolute, erf, exp, expm1, log1p, maximum, minimum, op, output, tanh, unread, where
+from tofu.tdl import absolute, erf, exp, expm1, log1p, maximum, minimum, op, output, scatter, tanh, unread, where
 
 FUNCTIONS = {
     "relu": lambda x: maximum(x, 0.0),
@@ -36,7 +39,8 @@ LEAKY_FUNCTIONS = {
 LEAKY_DERIVATIVES = {
     "leaky": lambda x, y, slope: where(x > 0, 1.0, slope),
     "elu": lambda x, y, slope: where(x > 0, 1.0, slope + y),
-    "selu": lambda x, y, slope: where(x > 0, SELU_LAMBDA, SELU_LAMBDA * SELU_ALPHA + y),
+    # MXNet's own: the derivative of selu is SELU_LAMBDA * SELU_ALPHA + y there.
+    "selu": lambda x, y, slope: SELU_LAMBDA * where(x > 0, 1.0, SELU_ALPHA + y),
     "gelu": lambda x, y, slope: 0.5 * (1 + erf(x / SQRT_2)) + x * exp(-0.5 * x * x) / SQRT_2_PI,
 }
 
@@ -54,9 +58,6 @@ def backward_activation(d_out, out, data=None, *, act_type):
 
 @op("LeakyReLU")
 def leaky_relu(data, gamma=None, *, act_type="leaky", slope=0.25):
-    if act_type == "rrelu":
-        mask = Random()
-        return lambda *i: data[i] * mask(data[i]), lambda *i: mask(data[i])
     if act_type == "prelu":
         return lambda *i: LEAKY_FUNCTIONS["leaky"](data[i], _slope(gamma, i))
     return lambda *i: LEAKY_FUNCTIONS[act_type](data[i], slope)
@@ -64,9 +65,6 @@ def leaky_relu(data, gamma=None, *, act_type="leaky", slope=0.25):
 
 @op("_backward_LeakyReLU")
 def backward_leaky_relu(d_out, *saved, act_type="leaky", slope=0.25):
-    if act_type == "rrelu":
-        d_mask, data, out, mask = saved
-        return lambda *i: d_out[i] * mask[i] + _unread(i, d_mask, data, out)
     if act_type != "prelu":
         data, out = saved
         derivative = LEAKY_DERIVATIVES[act_type]
@@ -74,10 +72,9 @@ def backward_leaky_relu(d_out, *saved, act_type="leaky", slope=0.25):
         return lambda *i: d_out[i] * derivative(data[i], out[i], slope) + 0 * (data[i] + out[i])
     data, gamma, out = saved
     by_gamma = lambda i: d_out[i] * minimum(data[i], 0.0)  # noqa: E731
-    names = [f"i{d}" for d in range(data.ndim)]
-    kept = [1] if not gamma.is_one(0) else []
+    cell = lambda i: (0 if gamma.is_one(0) else i[1],)  # noqa: E731
     d_data = output("*i", lambda *i: where(data[i] > 0, d_out[i], d_out[i] * _slope(gamma, i)) + _unread(i, out))
-    return d_data, scatter(lambda *i: ((i[1] if kept else 0,), by_gamma(i)), names=" ".join(names))
+    return d_data, scatter(lambda *i: (cell(i), by_gamma(i)), rank=data.ndim)
 
 
 def _slope(gamma, i):

@@ -1,7 +1,7 @@
 """Pooling and its gradient.
 
 Axes: batch `b`, channel `c`, output positions `y0, y1, ..`. Cells outside the data are minus infinity to a maximum, zero to a sum.
-On CPUs max pooling has a second output, MKLDNN's workspace; its gradient reads that, and a gradient of it that is always zero.
+On CPUs max pooling may have a second output, MKLDNN's workspace; its gradient reads that, and a gradient of it that is always zero.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from tofu.tdl import (
     Max,
     Opaque,
     Sum,
-    absolute,
     cbrt,
     constant,
     maximum,
@@ -23,7 +22,6 @@ from tofu.tdl import (
     op,
     position,
     scatter,
-    sign,
     sqrt,
     unread,
     unwritten,
@@ -35,8 +33,8 @@ def _fill(attributes):
     return -math.inf if attributes["pool_type"] == "max" else 0.0
 
 
-def _norm(total, p):
-    """The norm from the sum of the p-th powers."""
+def _root(total, p):
+    """The p-th root. MXNet's norms are of the numbers themselves, not of their magnitudes."""
     return {1: lambda x: x, 2: sqrt, 3: cbrt}[p](total)
 
 
@@ -45,7 +43,7 @@ def _contribution(pool_type, p, d_out, x, out, count):
     if pool_type == "max":
         return where(x == out, d_out, 0.0)
     if pool_type == "lp":
-        return d_out * {1: lambda: sign(x), 2: lambda: x / out, 3: lambda: x * absolute(x) / (out * out)}[p]()
+        return d_out * (x / out) ** (p - 1)
     return d_out / count if pool_type == "avg" else d_out
 
 
@@ -68,6 +66,7 @@ def _count(at, y, space, convention, is_padding_counted):
 def pooling(
     data,
     *,
+    output_shapes,
     kernel=(),
     pool_type="max",
     global_pool=False,
@@ -88,10 +87,10 @@ def pooling(
         count = lambda y: _count(at, y, space, pooling_convention, count_include_pad)  # noqa: E731
     reduce = lambda r, f, b, c, y: r(lambda *d: f(data[(b, c, *at(y, d))]), ndim=len(space), extents=extents)  # noqa: E731
     return {
-        "max": (lambda b, c, *y: reduce(Max, lambda x: x, b, c, y), unwritten("b c *y")),
+        "max": (lambda b, c, *y: reduce(Max, lambda x: x, b, c, y), unwritten("b c *y"))[: len(output_shapes)],
         "sum": lambda b, c, *y: reduce(Sum, lambda x: x, b, c, y),
         "avg": lambda b, c, *y: reduce(Sum, lambda x: x, b, c, y) / count(y),
-        "lp": lambda b, c, *y: _norm(reduce(Sum, lambda x: absolute(x) ** p_value, b, c, y), p_value),
+        "lp": lambda b, c, *y: _root(reduce(Sum, lambda x: x**p_value, b, c, y), p_value),
     }[pool_type]
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from math import prod
 
-from tofu.tdl import Any, constant, merge, op, output, position
+from tofu.errors import DescriptionError
+from tofu.tdl import Any, constant, merge, op, output, position, unread
 
 
 def _match_dimensions(source, target):
@@ -39,8 +40,8 @@ def _refine(source, target):
     return [outer // inner for outer, inner in zip(sizes, sizes[1:], strict=False)], factors(source), factors(target)
 
 
-def _reshape(data, target):
-    """The output of a reshape of `data` to `target`."""
+def _reshape(data, target, like=None):
+    """The output of a reshape of `data` to `target`, the shape that `like` has."""
     names, extents, readers = [], {}, []
     for run, (dims_in, dims_out) in enumerate(_match_dimensions(data.shape, target)):
         source, goal = [data.shape[d] for d in dims_in], [target[d] for d in dims_out]
@@ -57,11 +58,12 @@ def _reshape(data, target):
         readers.append((len(numbers), lambda v, n=numbers, g=groups_in: _merge_factors(dict(zip(n, v, strict=True)), g)))
 
     def read(variables):
-        index = []
+        index, rest, cells = [], variables, iter(variables)
         for count, reader in readers:
-            index += reader(variables[:count])
-            variables = variables[count:]
-        return data[tuple(index)]
+            index += reader(rest[:count])
+            rest = rest[count:]
+        own = tuple(merge(*(next(cells) for _ in group)) for group in names)
+        return data[tuple(index)] + (unread(like[own]) if like is not None else 0.0)
 
     return output(" ".join(f"({' '.join(group)})" for group in names), lambda *v: read(v), extents)
 
@@ -85,16 +87,13 @@ def reshape(data, *, output_shapes, shape=(), reverse=False):
     return _reshape(data, output_shapes[0])
 
 
-@op("expand_dims", "squeeze", "Flatten", "_backward_reshape", "_backward_squeeze", concrete=True)
-def reshape_freely(data, *, output_shapes):
+@op("Flatten", "expand_dims", "squeeze", "_backward_copy", "_backward_reshape", "_backward_squeeze", concrete=True)
+def reshape_to_output(data, *, output_shapes):
     return _reshape(data, output_shapes[0])
-
-
-@op("_backward_copy", concrete=True)
-def backward_copy(d_out, *, output_shapes):
-    return _reshape(d_out, output_shapes[0])
 
 
 @op("reshape_like", concrete=True)
-def reshape_like(data, like, *, output_shapes):
-    return _reshape(data, output_shapes[0])
+def reshape_like(data, like, *, output_shapes, lhs_begin=None, lhs_end=None, rhs_begin=None, rhs_end=None):
+    if any(bound is not None for bound in (lhs_begin, lhs_end, rhs_begin, rhs_end)):
+        raise DescriptionError("reshape_like of some dimensions alone is not described")
+    return _reshape(data, output_shapes[0], like)

@@ -20,7 +20,7 @@ class Gradient:
 
     `wrt` lists the forward operator's inputs, `outputs` the backward operator's outputs that are their gradients. Of the backward
     operator's inputs, `heads` are the positions of the head gradients (None for those that are not used), and `saved` maps positions
-    to the outputs of the forward operator that they are.
+    to the outputs of the forward operator that they are. `shares_state`: both have to be split alike.
     """
 
     forward: Node
@@ -28,6 +28,7 @@ class Gradient:
     outputs: tuple[int, ...]
     heads: tuple[int | None, ...]
     saved: Mapping[int, int]
+    shares_state: bool
 
 
 @dataclass(frozen=True)
@@ -81,13 +82,14 @@ class _Execution:
         self.shapes, self.dtypes = _infer(training, variables)
 
     def _draw_head_gradients(self, symbol: Any, known: dict[str, Array], random: np.random.RandomState) -> dict[str, Array]:
-        shapes, _ = _infer(symbol, known)
+        shapes, dtypes = _infer(symbol, known)
         entries = {node["id"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value)}
         used = {node["name"] for node in self.nodes}
         drawn = {}
         for number, (node, output) in enumerate(self.heads):
             if (name := f"_head_grad_{number}") in used:
-                drawn[name] = random.uniform(-1, 1, shapes[entries[node] + output])
+                entry = entries[node] + output
+                drawn[name] = random.uniform(-1, 1, shapes[entry]).astype(DTYPES[dtypes[entry]])
         return drawn
 
     def run(self) -> list[Node]:
@@ -108,7 +110,9 @@ class _Execution:
     def _run_node(self, node: dict[str, Any], inputs: Sequence[Array], forward: Node | None) -> Node:
         first, count = node["entry"], node["num_outputs"]
         shapes = [tuple(self.shapes[first + output]) for output in range(count)]
-        dtypes = [DTYPES[self.dtypes[first + output]] for output in range(count)]
+        codes = [self.dtypes[first + output] for output in range(count)]
+        # Without any input there is nothing that types are inferred from.
+        dtypes = [DTYPES[code] if code >= 0 else node["attrs"].get("dtype", "float32") for code in codes]
         common = (node["op"], dict(node["attrs"]), tuple(inputs))
         mutated = tuple(node["mutable_inputs"])
         if forward is not None and self._needs_forward(node):
@@ -129,7 +133,9 @@ class _Execution:
         heads = [sources.get((by_name.get(f"_head_grad_{n}", -1), 0)) for n in range(len(self.heads))]
         entries = enumerate(node["inputs"])
         saved = {position: entry[1] for position, entry in entries if entry[0] == node["control_deps"][0]}
-        return Gradient(forward, tuple(n for n, _ in wanted), tuple(o for _, o in wanted), tuple(heads), saved)
+        outputs = tuple(output for _, output in wanted)
+        shares_state = _mxnet.operator_info(node["op"])["is_layer_backward"]
+        return Gradient(forward, tuple(n for n, _ in wanted), outputs, tuple(heads), saved, shares_state)
 
 
 def run_with_forward(

@@ -76,8 +76,20 @@ class _Verification:
         except TofuError as error:
             return NodeReport(self.node.op, None, "not analysed", (), (), (str(error),))
         error, checked, problems = self._check_description(description, access)
-        strategies = tuple(self._check_strategy(access, axis) for axis in range(len(access.axes)))
-        return NodeReport(self.node.op, error, checked, strategies, access.rejected, problems)
+        unshared = self._find_unshared_axes(access)
+        strategies = [self._check_strategy(access, n) for n, axis in enumerate(access.axes) if axis not in unshared]
+        reason = "the forward operator, whose hidden state this one shares, is not split by it"
+        rejected = (*access.rejected, *((axis, reason) for axis in unshared))
+        return NodeReport(self.node.op, error, checked, tuple(strategies), rejected, problems)
+
+    def _find_unshared_axes(self, access: OperatorAccess) -> tuple[str, ...]:
+        """The axes that the forward operator does not have, where both have to be split alike."""
+        gradient = self.node.gradient
+        description = lookup(gradient.forward.op) if gradient is not None and gradient.shares_state else None
+        if gradient is None or description is None:
+            return ()
+        shared = _analyse(description, gradient.forward).axes
+        return tuple(axis for axis in access.axes if axis not in shared)
 
     def _check_description(
         self, description: Description, access: OperatorAccess
