@@ -1,0 +1,158 @@
+/*!
+ * \file test_eliminate.cc
+ * \brief Elimination against exhaustive search, its order on awkward graphs, and its limit.
+ */
+#include <algorithm>
+#include <stdexcept>
+
+#include "check.h"
+#include "core/eliminate.h"
+
+namespace {
+
+using namespace tofu;  // NOLINT(build/namespaces)
+using tofu_test::Random;
+
+EliminationProblem DrawProblem(uint64_t seed) {
+  Random random(seed);
+  EliminationProblem problem;
+  const int size = static_cast<int>(random.Draw(1, 7));
+  for (int v = 0; v < size; ++v) {
+    problem.unary.emplace_back();
+    for (int64_t x = random.Draw(1, 4); x > 0; --x) {
+      problem.unary.back().push_back(MakeWeight(random.Draw(0, 5), random.Draw(0, 1000)));
+    }
+  }
+  for (int64_t pair = random.Draw(0, 2 * size); pair > 0 && size > 1; --pair) {
+    PairFactor factor;
+    factor.first = static_cast<int>(random.Draw(0, size - 1));
+    factor.second = static_cast<int>((factor.first + random.Draw(1, size - 1)) % size);
+    factor.bytes.resize(problem.unary[factor.first].size() * problem.unary[factor.second].size());
+    for (int64_t& bytes : factor.bytes) bytes = random.Draw(-3, 9);
+    problem.pairs.push_back(factor);
+  }
+  return problem;
+}
+
+Weight Evaluate(const EliminationProblem& problem, const std::vector<int>& values) {
+  Weight weight = 0;
+  for (size_t v = 0; v < values.size(); ++v) weight += problem.unary[v][values[v]];
+  for (const PairFactor& pair : problem.pairs) {
+    const size_t columns = problem.unary[pair.second].size();
+    weight += MakeWeight(pair.bytes[values[pair.first] * columns + values[pair.second]], 0);
+  }
+  return weight;
+}
+
+Weight FindLeast(const EliminationProblem& problem) {
+  std::vector<int> values(problem.unary.size(), 0);
+  Weight least = Evaluate(problem, values);
+  while (true) {
+    size_t v = 0;
+    while (v < values.size() && ++values[v] == static_cast<int>(problem.unary[v].size())) {
+      values[v++] = 0;
+    }
+    if (v == values.size()) return least;
+    least = std::min(least, Evaluate(problem, values));
+  }
+}
+
+void TestAgainstExhaustiveSearch() {
+  for (uint64_t seed = 1; seed <= 2000; ++seed) {
+    const EliminationProblem problem = DrawProblem(seed);
+    const EliminationResult result = Eliminate(problem);
+    CHECK(result.weight == FindLeast(problem));
+    CHECK(Evaluate(problem, result.values) == result.weight);
+  }
+}
+
+void TestBytesComeBeforeTies() {
+  const Weight cheap = MakeWeight(1, ~uint64_t{0} >> 1);
+  CHECK(cheap < MakeWeight(2, 0));
+  CHECK(MakeWeight(1, 3) < MakeWeight(1, 4));
+  CHECK(MakeWeight(-1, 5) < MakeWeight(0, 0));
+  CHECK(WeightBytes(cheap) == 1);
+  CHECK(WeightBytes(MakeWeight(-7, 5)) == -7);
+}
+
+EliminationProblem MakeProblem(const std::vector<std::pair<int, int>>& edges, int size,
+                               int domain) {
+  EliminationProblem problem;
+  problem.unary.assign(size, std::vector<Weight>(domain, 0));
+  for (const auto& [a, b] : edges) {
+    problem.pairs.push_back({a, b, std::vector<int64_t>(domain * domain, 1)});
+  }
+  return problem;
+}
+
+/*! \brief An operator that joins 600 tensors, each made by an operator of its own from one shared
+ * tensor. */
+void TestWideJoinIsNotACliqueOverItsInputs() {
+  constexpr int kInputs = 600;
+  std::vector<std::pair<int, int>> edges;
+  for (int i = 0; i < kInputs; ++i) {
+    const int tensor = 2 + 2 * i;
+    edges.emplace_back(tensor, 0);
+    edges.emplace_back(tensor + 1, tensor);
+    edges.emplace_back(tensor + 1, 1);
+  }
+  const EliminationResult result = Eliminate(MakeProblem(edges, 2 + 2 * kInputs, 4));
+  CHECK(result.largest_table <= 16);
+  CHECK(WeightBytes(result.weight) == 3 * kInputs);
+}
+
+/*! \brief A grid of 4 x 50 has width 4. */
+void TestGrid() {
+  std::vector<std::pair<int, int>> edges;
+  for (int column = 0; column < 50; ++column) {
+    for (int row = 0; row < 4; ++row) {
+      if (row > 0) edges.emplace_back(column * 4 + row, column * 4 + row - 1);
+      if (column > 0) edges.emplace_back(column * 4 + row, column * 4 + row - 4);
+    }
+  }
+  const EliminationResult result = Eliminate(MakeProblem(edges, 200, 2));
+  CHECK(result.largest_table <= 64);
+}
+
+void TestTooDense() {
+  std::vector<std::pair<int, int>> edges;
+  for (int a = 0; a < 40; ++a) {
+    for (int b = 0; b < a; ++b) edges.emplace_back(a, b);
+  }
+  CHECK_THROWS(std::runtime_error, Eliminate(MakeProblem(edges, 40, 3)), "too densely connected");
+  CHECK_THROWS(std::runtime_error, Eliminate(MakeProblem({{0, 1}}, 2, 3), 2),
+               "more than 2 entries");
+}
+
+void TestOrderIsAPermutation() {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    Random random(seed);
+    const int size = static_cast<int>(random.Draw(1, 60));
+    std::vector<std::set<int>> sets(size);
+    for (int64_t edge = random.Draw(0, 4 * size); edge > 0; --edge) {
+      const int a = static_cast<int>(random.Draw(0, size - 1));
+      const int b = static_cast<int>(random.Draw(0, size - 1));
+      if (a == b) continue;
+      sets[a].insert(b);
+      sets[b].insert(a);
+    }
+    std::vector<std::vector<int>> neighbours;
+    for (const auto& set : sets) neighbours.emplace_back(set.begin(), set.end());
+    std::vector<int> order = FindEliminationOrder(neighbours);
+    std::sort(order.begin(), order.end());
+    CHECK(static_cast<int>(order.size()) == size);
+    for (size_t i = 0; i < order.size(); ++i) CHECK(order[i] == static_cast<int>(i));
+  }
+}
+
+}  // namespace
+
+int main() {
+  TestAgainstExhaustiveSearch();
+  TestBytesComeBeforeTies();
+  TestWideJoinIsNotACliqueOverItsInputs();
+  TestGrid();
+  TestTooDense();
+  TestOrderIsAPermutation();
+  return tofu_test::Finish("eliminate");
+}

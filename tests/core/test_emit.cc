@@ -1,0 +1,118 @@
+/*!
+ * \file test_emit.cc
+ * \brief Programs move the plan's bytes, in an executable order, and sources lie inside their
+ * entries.
+ */
+#include <numeric>
+#include <stdexcept>
+
+#include "check.h"
+#include "core/emit.h"
+#include "core/recursive.h"
+#include "sample_graphs.h"
+
+namespace {
+
+using namespace tofu;       // NOLINT(build/namespaces)
+using namespace tofu_test;  // NOLINT(build/namespaces)
+
+void CheckSources(const Program& program, const ProgramNode& fetch) {
+  for (const Piece& piece : fetch.pieces) {
+    CHECK(!piece.sources.empty());
+    for (const Source& source : piece.sources) {
+      const Entry& entry = fetch.inputs[source.input];
+      const std::vector<int64_t>& shape = program.nodes[entry.node].shapes[entry.index];
+      for (size_t d = 0; d < shape.size(); ++d) {
+        CHECK(source.begin[d] >= 0);
+        CHECK(source.begin[d] + piece.extent[d] <= shape[d]);
+        CHECK(piece.begin[d] >= 0 && piece.begin[d] + piece.extent[d] <= fetch.shapes[0][d]);
+      }
+    }
+  }
+}
+
+void CheckOrder(const Program& program) {
+  std::vector<int64_t> last_copies(program.num_workers, -1);
+  for (size_t id = 0; id < program.nodes.size(); ++id) {
+    const ProgramNode& node = program.nodes[id];
+    bool follows_last = last_copies[node.worker] < 0 || node.kind == NodeKind::kVariable;
+    for (const Entry& entry : node.inputs) {
+      CHECK(entry.node < static_cast<int64_t>(id));
+      // Only fetches look at other workers.
+      CHECK(node.kind == NodeKind::kFetch || program.nodes[entry.node].worker == node.worker);
+      follows_last = follows_last || entry.node == last_copies[node.worker];
+    }
+    for (int64_t other : node.control_deps) {
+      CHECK(other < static_cast<int64_t>(id));
+      CHECK(program.nodes[other].worker == node.worker);
+      follows_last = follows_last || other == last_copies[node.worker];
+    }
+    CHECK(follows_last);
+    if (node.kind == NodeKind::kOperator) last_copies[node.worker] = static_cast<int64_t>(id);
+    CheckSources(program, node);
+  }
+}
+
+void TestRandomPlans() {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    const Graph graph = DrawGraph(seed);
+    const WorkerGrid grid(seed % 2 ? std::vector<int64_t>{2, 2} : std::vector<int64_t>{3, 2});
+    const Assignment plan = DrawAssignment(graph, grid, seed);
+    const int output = graph.num_tensors() - 1;
+    OutputRequest request;
+    for (request.tensor = output; graph.tensor(request.tensor).output_positions.empty();) {
+      --request.tensor;
+    }
+    const Program program = EmitProgram(graph, grid, plan, {0}, {request});
+    CheckOrder(program);
+    CHECK(static_cast<int>(program.outputs.size()) == grid.num_workers());
+    const std::vector<int64_t> traffic = CountTraffic(graph, program);
+    CHECK(std::accumulate(traffic.begin(), traffic.end(), int64_t{0}) ==
+          EvaluatePlan(graph, grid, plan).total_bytes);
+    for (int worker = 0; worker < grid.num_workers(); ++worker) {
+      CHECK(traffic[worker * grid.num_workers() + worker] == 0);
+      const Entry& entry = program.outputs[worker];
+      const Boxes shards =
+          SplitBoxes(graph.tensor(request.tensor).shape, grid, plan.tensors[request.tensor]);
+      CHECK(program.nodes[entry.node].worker == worker);
+      CHECK(program.nodes[entry.node].shapes[entry.index] ==
+            (std::vector<int64_t>{shards[worker][0].extent(), shards[worker][1].extent()}));
+    }
+  }
+}
+
+/*! \brief A network of one worker is the graph itself. */
+void TestOneWorker() {
+  const Graph graph = DrawGraph(7);
+  const WorkerGrid grid({});
+  const SearchResult result = SearchRecursive(graph, grid, {}, nullptr);
+  CHECK(result.step_bytes.empty());
+  const Program program = EmitProgram(graph, grid, result.assignment, {0}, {});
+  for (const ProgramNode& node : program.nodes) CHECK(node.kind != NodeKind::kFetch);
+}
+
+void TestRefusals() {
+  Graph graph;
+  const int y = AddOverlap(&graph, graph.AddTensor({4, 4}, 4, false, 0));
+  const WorkerGrid grid({2});
+  const Assignment plan{{{0}}, {{0}, {0}}};
+  OutputRequest request;
+  request.tensor = y;
+  CHECK_THROWS(std::invalid_argument, EmitProgram(graph, grid, plan, {1}, {request}), "is used by");
+  CHECK_THROWS(std::invalid_argument, EmitProgram(graph, grid, plan, {3}, {}), "phase 3");
+  request.has_layout = true;
+  CHECK_THROWS(std::invalid_argument, EmitProgram(graph, grid, plan, {0}, {request}), "0 choices");
+  request.layout = {2};
+  CHECK_THROWS(std::invalid_argument, EmitProgram(graph, grid, plan, {0}, {request}), "choice 2");
+  request.tensor = 9;
+  CHECK_THROWS(std::invalid_argument, EmitProgram(graph, grid, plan, {0}, {request}), "tensor 9");
+}
+
+}  // namespace
+
+int main() {
+  TestRandomPlans();
+  TestOneWorker();
+  TestRefusals();
+  return tofu_test::Finish("emit");
+}

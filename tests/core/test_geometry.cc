@@ -1,0 +1,166 @@
+/*!
+ * \file test_geometry.cc
+ * \brief Splitting, digits, shards, regions and volumes against cell sets.
+ */
+#include <stdexcept>
+
+#include "check.h"
+#include "core/geometry.h"
+
+namespace {
+
+using namespace tofu;  // NOLINT(build/namespaces)
+using tofu_test::Cell;
+using tofu_test::Cells;
+using tofu_test::CellsOf;
+using tofu_test::Random;
+
+void TestSplitRule() {
+  for (int64_t extent = 1; extent <= 20; ++extent) {
+    for (int64_t parts = 1; parts <= extent; ++parts) {
+      int64_t next = 7;
+      for (int64_t part = 0; part < parts; ++part) {
+        const Interval interval = SplitPart({7, 7 + extent}, part, parts);
+        CHECK(interval.begin == next);
+        CHECK(interval.extent() == extent / parts ||
+              interval.extent() == (extent + parts - 1) / parts);
+        next = interval.end;
+      }
+      CHECK(next == 7 + extent);
+    }
+  }
+}
+
+void TestDigits() {
+  const WorkerGrid grid({3, 2, 2});
+  CHECK(grid.num_workers() == 12);
+  CHECK(grid.digit(7, 0) == 1 && grid.digit(7, 1) == 1 && grid.digit(7, 2) == 1);
+  CHECK(grid.digit(8, 0) == 2 && grid.digit(8, 1) == 0 && grid.digit(8, 2) == 0);
+  CHECK(grid.Prefix(1).num_workers() == 3);
+  CHECK(WorkerGrid({}).num_workers() == 1);
+  CHECK_THROWS(std::invalid_argument, WorkerGrid({2, 1}), "at least 2 parts");
+  CHECK_THROWS(std::invalid_argument, WorkerGrid({1 << 20}), "65536");
+}
+
+/*! \brief Shards of a layout without replication tile the tensor; the smallest is as long as
+ * SmallestPart says. */
+void TestShardsTile() {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    Random random(seed);
+    const std::vector<int64_t> shape = {random.Draw(1, 7), random.Draw(1, 7), random.Draw(1, 5)};
+    const WorkerGrid grid(random.Draw(0, 1) ? std::vector<int64_t>{2, 2}
+                                            : std::vector<int64_t>{3, 2});
+    std::vector<int> layout;
+    while (layout.size() < 2) {
+      const std::vector<int> choices = SplittableDimensions(shape, grid, layout);
+      if (choices.empty()) break;
+      layout.push_back(choices[random.Draw(0, static_cast<int64_t>(choices.size()) - 1)]);
+    }
+    if (layout.size() < 2) continue;
+    const Boxes shards = SplitBoxes(shape, grid, layout);
+    Cells all;
+    int64_t volume = 0;
+    std::vector<int64_t> smallest = shape;
+    for (int worker = 0; worker < grid.num_workers(); ++worker) {
+      const Cells cells = CellsOf(shards[worker], 3);
+      CHECK(static_cast<int64_t>(cells.size()) == Volume(shards[worker], 3));
+      all.insert(cells.begin(), cells.end());
+      volume += Volume(shards[worker], 3);
+      for (int d = 0; d < 3; ++d) smallest[d] = std::min(smallest[d], shards[worker][d].extent());
+    }
+    CHECK(volume == shape[0] * shape[1] * shape[2]);
+    CHECK(static_cast<int64_t>(all.size()) == volume);
+    for (int d = 0; d < 3; ++d) CHECK(SmallestPart(shape[d], grid, layout, d) == smallest[d]);
+  }
+}
+
+/*! \brief Rows cover exactly the hull of the indices that their terms reach. */
+void TestRegions() {
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    Random random(seed);
+    const std::vector<int64_t> extents = {random.Draw(2, 6), random.Draw(2, 6)};
+    Row row;
+    for (int axis = 0; axis < 2; ++axis) {
+      const int64_t coefficient = random.Draw(-2, 3);
+      if (coefficient != 0) row.terms.push_back({axis, coefficient});
+    }
+    row.lower = random.Draw(-3, 3);
+    row.upper = row.lower + random.Draw(1, 3);
+    const WorkerGrid grid({2});
+    const std::vector<int> choice = {static_cast<int>(random.Draw(-1, 1))};
+    const Boxes axes = SplitBoxes(extents, grid, choice);
+    const Boxes regions = ComputeRegions({row}, {9}, axes, choice);
+    for (int worker = 0; worker < 2; ++worker) {
+      bool is_narrowed = false;
+      std::set<int64_t> touched;
+      for (const Cell& point : CellsOf(axes[worker], 2)) {
+        for (int64_t offset = row.lower; offset < row.upper; ++offset) {
+          int64_t index = offset;
+          for (const Term& term : row.terms) index += term.coefficient * point[term.axis];
+          touched.insert(index);
+        }
+      }
+      for (const Term& term : row.terms) is_narrowed = is_narrowed || term.axis == choice[0];
+      const Interval expected =
+          is_narrowed ? Interval{*touched.begin(), *touched.rbegin() + 1} : Interval{0, 9};
+      CHECK(regions[worker][0] == expected);
+      CHECK(ClipBoxes(regions, {9})[worker][0] == Intersect(expected, {0, 9}));
+    }
+  }
+}
+
+void TestIntersections() {
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    Random random(seed);
+    Interval a[2];
+    Interval b[2];
+    for (int d = 0; d < 2; ++d) {
+      a[d].begin = random.Draw(-2, 4);
+      a[d].end = a[d].begin + random.Draw(0, 4);
+      b[d].begin = random.Draw(-2, 4);
+      b[d].end = b[d].begin + random.Draw(0, 4);
+    }
+    const Cells of_b = CellsOf(b, 2);
+    int64_t common = 0;
+    for (const Cell& cell : CellsOf(a, 2)) common += of_b.count(cell);
+    CHECK(IntersectionVolume(a, b, 2) == common);
+    CHECK(IsEmptyBox(a, 2) == CellsOf(a, 2).empty());
+  }
+}
+
+/*! \brief The parts of a replicated shard are disjoint and cover it, also where there are more
+ * copies than cells. */
+void TestScatter() {
+  for (int64_t rows = 1; rows <= 6; ++rows) {
+    const WorkerGrid grid({2, 3, 2});
+    const std::vector<int64_t> shape = {rows, 8};
+    const std::vector<int> layout = {kReplicated, 1, kReplicated};
+    const Boxes shards = SplitBoxes(shape, grid, layout);
+    const Boxes parts = ScatterShards(shards, shape, grid, layout);
+    for (int column = 0; column < 3; ++column) {
+      Cells joined;
+      int64_t volume = 0;
+      for (int worker = 0; worker < grid.num_workers(); ++worker) {
+        if (grid.digit(worker, 1) != column) continue;
+        const Cells cells = CellsOf(parts[worker], 2);
+        joined.insert(cells.begin(), cells.end());
+        volume += Volume(parts[worker], 2);
+      }
+      const int first = column * 2;
+      CHECK(joined == CellsOf(shards[first], 2));
+      CHECK(volume == Volume(shards[first], 2));
+    }
+  }
+}
+
+}  // namespace
+
+int main() {
+  TestSplitRule();
+  TestDigits();
+  TestShardsTile();
+  TestRegions();
+  TestIntersections();
+  TestScatter();
+  return tofu_test::Finish("geometry");
+}

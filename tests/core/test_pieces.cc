@@ -1,0 +1,104 @@
+/*!
+ * \file test_pieces.cc
+ * \brief Pieces are disjoint, lie inside the fetch, and sum exactly the boxes that were added.
+ */
+#include <map>
+
+#include "check.h"
+#include "core/pieces.h"
+
+namespace {
+
+using namespace tofu;  // NOLINT(build/namespaces)
+using tofu_test::Cell;
+using tofu_test::CellsOf;
+using tofu_test::Random;
+
+using Box = std::vector<Interval>;
+
+Box DrawBox(Random* random, const Box& inside) {
+  Box box;
+  for (const Interval& interval : inside) {
+    const int64_t begin = random->Draw(interval.begin, interval.end - 1);
+    box.push_back({begin, random->Draw(begin + 1, interval.end)});
+  }
+  return box;
+}
+
+/*! \brief Cell of the fetch -> what it sums: (input, cell of that input's array). */
+using Contributions = std::map<Cell, std::set<std::pair<int64_t, Cell>>>;
+
+Contributions ReadBack(const ProgramNode& fetch) {
+  Contributions found;
+  for (const Piece& piece : fetch.pieces) {
+    Box box;
+    for (size_t d = 0; d < piece.begin.size(); ++d) {
+      CHECK(piece.begin[d] >= 0);
+      CHECK(piece.extent[d] > 0);
+      CHECK(piece.begin[d] + piece.extent[d] <= fetch.shapes[0][d]);
+      box.push_back({piece.begin[d], piece.begin[d] + piece.extent[d]});
+    }
+    for (const Cell& cell : CellsOf(box.data(), static_cast<int>(box.size()))) {
+      CHECK(found.count(cell) == 0);
+      for (const Source& source : piece.sources) {
+        Cell from = cell;
+        for (size_t d = 0; d < cell.size(); ++d) from[d] += source.begin[d] - piece.begin[d];
+        CHECK(found[cell].emplace(source.input, from).second);
+      }
+    }
+  }
+  return found;
+}
+
+void TestRandomBoxes() {
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    Random random(seed);
+    Box region;
+    for (int64_t d = random.Draw(1, 3); d > 0; --d) {
+      const int64_t begin = random.Draw(-2, 2);
+      region.push_back({begin, begin + random.Draw(1, 5)});
+    }
+    const int rank = static_cast<int>(region.size());
+    FetchPieces pieces(region.data(), rank);
+    CHECK(pieces.IsEmpty());
+    Contributions expected;
+    const int64_t count = random.Draw(0, 5);
+    for (int64_t input = 0; input < count; ++input) {
+      const Box box = random.Draw(0, 2) == 0 ? region : DrawBox(&random, region);
+      Box whole = box;
+      for (Interval& interval : whole) interval.begin -= random.Draw(0, 2);
+      pieces.Add(box.data(), {input, 0}, whole.data());
+      for (const Cell& cell : CellsOf(box.data(), rank)) {
+        Cell to = cell;
+        Cell from = cell;
+        for (int d = 0; d < rank; ++d) {
+          to[d] -= region[d].begin;
+          from[d] -= whole[d].begin;
+        }
+        expected[to].emplace(input, from);
+      }
+    }
+    ProgramNode fetch;
+    pieces.WriteTo(&fetch);
+    CHECK(ReadBack(fetch) == expected);
+    CHECK(static_cast<int64_t>(fetch.inputs.size()) == count);
+  }
+}
+
+void TestEqualBoxesShareAPiece() {
+  const Box region = {{0, 4}, {0, 4}};
+  FetchPieces pieces(region.data(), 2);
+  for (int64_t input = 0; input < 5; ++input) pieces.Add(region.data(), {input, 0}, region.data());
+  ProgramNode fetch;
+  pieces.WriteTo(&fetch);
+  CHECK(fetch.pieces.size() == 1);
+  CHECK(fetch.pieces[0].sources.size() == 5);
+}
+
+}  // namespace
+
+int main() {
+  TestRandomBoxes();
+  TestEqualBoxesShareAPiece();
+  return tofu_test::Finish("pieces");
+}
