@@ -16,7 +16,7 @@ from tofu import _core, _mxnet
 from tofu.check import count_traffic
 from tofu.partition import Partition, check_emitted
 from tofu.plan import Plan
-from tofu.search.problem import Choices, Problem
+from tofu.search import Choices, Problem
 from tofu.runtime.sharded_executor import ShardedExecutor
 
 Arrays = dict[str, np.ndarray]

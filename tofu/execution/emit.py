@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tofu import _core, _mxnet
 from tofu.graph import Phase
 from tofu.graph.mxnet import DTYPE_NAMES, TrainingGraph, wrap_symbol
-from tofu.search.problem import Choices, Problem
+from tofu.search import Choices, Problem
 from tofu.search.strategies import Box, region_shape
 
 Layout = tuple[int, ...]

@@ -21,6 +21,10 @@ from tofu.plan import format_bytes
 
 WIDTH_WITHOUT_TERMINAL = 140
 WHOLE = "-"
+LEGEND = """
+A step is a factor of the number of workers. Operators: the axis split at each step (i0, i1, ...: by dimension of the result).
+Parameters: the dimension. "-": whole on every worker. Moved: forward, backward and update, all workers together.
+"""
 
 
 @dataclass(frozen=True)
@@ -192,7 +196,7 @@ def print_partition(console: Console, partition: Partition, max_rows: int | None
     )
     console.print(f"{made.algorithm} search, {made.optimality}; {made.search_seconds:.2f} s\n", style="dim")
     console.print(layer_table(partition, max_rows))
-    console.print()
+    console.print(LEGEND, style="dim")
     console.print(memory_table(partition))
 
 

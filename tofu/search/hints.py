@@ -15,12 +15,10 @@ import numpy as np
 from tofu import _core
 from tofu.errors import PlanError, raise_together
 from tofu.plan import Plan
+from tofu.search.choices import FREE, REPLICATED, ChoiceArray, Choices
 
 if TYPE_CHECKING:
-    from tofu.search.problem import Choices, Problem
-
-REPLICATED = -1
-FREE = -2
+    from tofu.search.problem import Problem
 
 
 def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
@@ -46,7 +44,7 @@ def _resolve_hint(
 ) -> str:
     graph = problem.graph
     if len(steps) != len(problem.factors):
-        return f"{name}: {len(steps)} choices given, but {_list_factors(problem)} take one for each step"
+        return f"{name}: {len(steps)} choices given, but the factors {problem.factors} take one for each step"
     is_axis = any(isinstance(step, str) for step in steps)
     index = graph.operator_index if is_axis else graph.tensor_index
     if name not in index:
@@ -123,8 +121,6 @@ def _explain_infeasible(
 
 def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     """The choices of a plan for this graph; PlanError says what does not fit."""
-    from tofu.search.problem import Choices
-
     if tuple(plan.factors) != problem.factors:
         raise PlanError(
             f"The plan is for {plan.workers} workers (factors {plan.factors}), not for {int(np.prod(problem.factors))} (factors {problem.factors})."
@@ -138,22 +134,31 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     extra = [f"{name} is not in the graph" for name in plan.tensors if name not in graph.tensor_index]
     extra += [f"{name} is not in the graph" for name in plan.operators if name not in graph.operator_index]
     raise_together(PlanError, "The plan is of another graph:", [*missing[:8], *extra[:8]])
-    problems = []
-    operators = np.full((len(graph.operators), len(problem.factors)), REPLICATED, np.int32)
-    tensors = np.full((len(graph.tensors), len(problem.factors)), REPLICATED, np.int32)
-    for name, position in graph.operator_index.items():
-        try:
-            operators[position] = [_axis_number(problem, position, step) for step in plan.operators[name]]
-            problems.append(_find_infeasible(problem, "operator", position, operators[position].tolist(), name))
-        except PlanError as error:
-            problems.append(f"{name}: {error}")
-    for name, position in graph.tensor_index.items():
-        try:
-            tensors[position] = [_dimension_number(problem, position, step) for step in plan.tensors[name]]
-            problems.append(_find_infeasible(problem, "tensor", position, tensors[position].tolist(), name))
-        except PlanError as error:
-            problems.append(f"{name}: {error}")
-    raise_together(
-        PlanError, "The plan cannot be applied to this graph:", [problem for problem in problems if problem][:12]
-    )
+    problems: list[str] = []
+    operators = _resolve_all(problem, "operator", plan.operators, problems)
+    tensors = _resolve_all(problem, "tensor", plan.tensors, problems)
+    raise_together(PlanError, "The plan cannot be applied to this graph:", problems[:12])
     return Choices(np.concatenate([operators, problem.update_choices(tensors)]), tensors)
+
+
+def _resolve_all(
+    problem: Problem, kind: str, choices: Mapping[str, Sequence[int | str | None]], problems: list[str]
+) -> ChoiceArray:
+    """The choices of all operators or tensors, in the graph's order; what is wrong with them goes to `problems`."""
+    index, number = (
+        (problem.graph.operator_index, _axis_number)
+        if kind == "operator"
+        else (problem.graph.tensor_index, _dimension_number)
+    )
+    resolved = np.full((len(index), len(problem.factors)), REPLICATED, np.int32)
+    for name, position in index.items():
+        try:
+            steps = [number(problem, position, step) for step in choices[name]]
+        except PlanError as error:
+            problems.append(f"{name}: {error}")
+            continue
+        resolved[position] = steps
+        problem_text = _find_infeasible(problem, kind, position, steps, name)
+        if problem_text:
+            problems.append(problem_text)
+    return resolved

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,36 +16,13 @@ import numpy.typing as npt
 
 from tofu import _core
 from tofu.analysis import OperatorAccess, Row
-from tofu.errors import InfeasibleError, PlanError
+from tofu.errors import InfeasibleError
 from tofu.graph import Graph, Phase
 from tofu.plan import REPLICATION_LIMIT_BYTES, AxisSteps, Plan, Steps
+from tofu.search.choices import REPLICATED, ChoiceArray, Choices
+from tofu.search.hints import resolve_hints, resolve_plan
 
-REPLICATED = -1
-FREE = -2
-
-ChoiceArray = npt.NDArray[np.int32]
 Progress = Callable[[int, int], None]
-
-
-def factorize(workers: int) -> tuple[int, ...]:
-    """The prime factors of the number of workers, largest first: 6 -> (3, 2). One recursion step for each (section 5.2)."""
-    factors = []
-    divisor, rest = 2, workers
-    while rest > 1:
-        if rest % divisor == 0:
-            factors.append(divisor)
-            rest //= divisor
-        else:
-            divisor += 1
-    return tuple(reversed(factors))
-
-
-@dataclass(frozen=True)
-class Choices:
-    """A choice for everything: `operators[o, step]` is an axis and `tensors[t, step]` a dimension, -1 where replicated."""
-
-    operators: ChoiceArray
-    tensors: ChoiceArray
 
 
 class Problem:
@@ -95,7 +72,14 @@ class Problem:
         self.native.add_operator(
             list(access.extents),
             [
-                (t, _rows(read.rows), list(read.addend_axes), read.fill, slot in operator.mutates, read.is_read and is_live)
+                (
+                    t,
+                    _rows(read.rows),
+                    list(read.addend_axes),
+                    read.fill,
+                    slot in operator.mutates,
+                    read.is_read and is_live,
+                )
                 for slot, (t, read) in enumerate(zip(operator.inputs, access.inputs, strict=True))
             ],
             [
@@ -147,23 +131,19 @@ class Problem:
                         for a, o in zip(self.accesses, self.graph.operators, strict=True)
                     )
                 )
-                fed = int(np.prod(self.factors[:step]))
+                fed = prod(self.factors[:step])
                 raise InfeasibleError(
-                    f"{int(np.prod(self.factors))} workers cannot be fed: after {fed} parts no operator has an axis left that "
+                    f"{prod(self.factors)} workers cannot be fed: after {fed} parts no operator has an axis left that "
                     f"divides into {factor} more (the longest axis of all is {largest[0]}, in {largest[1]}). "
                     f"Use ngpus={max(fed, 1)}, or a larger batch."
                 )
 
     def fix_hints(self, hints: Mapping[str, Any]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
         """The user's hints as native choices; PlanError lists the rule that one breaks."""
-        from tofu.search.hints import resolve_hints
-
         return resolve_hints(self, hints)
 
     def choices_of(self, plan: Plan) -> Choices:
         """The choices that `plan` makes for this graph. Raises PlanError where the two do not fit; the fingerprint is not looked at."""
-        from tofu.search.hints import resolve_plan
-
         return resolve_plan(self, plan)
 
     def tensor_steps(self, choices: Choices) -> dict[str, Steps]:
@@ -217,6 +197,3 @@ def _rows(rows: Sequence[Row]) -> list[tuple[list[tuple[int, int]], int, int]]:
 def _label(*values: object) -> int:
     """A structural label: equal for equal operators or tensors, whatever their names."""
     return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=8).digest(), "little")
-
-
-__all__ = ["FREE", "REPLICATED", "Choices", "InfeasibleError", "Problem", "factorize"]

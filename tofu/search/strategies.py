@@ -158,7 +158,10 @@ def region_shape(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[
 
 
 def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
-    """The same access with `axes` alone as strategies, in that order; the others contribute their full range."""
+    """The same access with `axes` alone as strategies, in that order; the others contribute their full range.
+
+    Without some of its axes an element-wise operator may no longer be laid out as its tensors are.
+    """
     position = {access.axes.index(axis): new for new, axis in enumerate(axes)}
 
     def restrict_row(row: Row) -> Row:
@@ -175,6 +178,7 @@ def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess
     return replace(
         access,
         axes=tuple(axes),
+        elementwise=access.elementwise and tuple(axes) == access.axes,
         extents=tuple(access.extents[access.axes.index(axis)] for axis in axes),
         inputs=tuple(
             replace(

@@ -64,8 +64,8 @@ class Local:
         return self._whole[variable]
 
     def is_split(self, variable: str) -> bool:
-        """Whether this worker has only a part of an index variable's range."""
-        return self.extent(variable) != self._whole[variable]
+        """Whether this worker has only a part of an index variable's range; not, for one that this form of the operator lacks."""
+        return variable in self._whole and self.extent(variable) != self._whole[variable]
 
 
 Bound: TypeAlias = str | Callable[[Local], Anything]
