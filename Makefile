@@ -1,5 +1,6 @@
 # make build | demo | test | lint | bench | clean. Everything happens inside .venv and build; nothing is rebuilt without a reason.
-PYTHON ?= $(firstword $(shell command -v python3.11 python3))
+IS_3_11 := -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null
+PYTHON ?= $(shell for p in python3.11 python3 python; do $$p $(IS_3_11) && command -v $$p && break; done)
 CXX ?= g++
 
 VENV := .venv/bin
@@ -8,6 +9,9 @@ BUILT := build/.built
 CORE_TESTED := build/.core_tested
 NATIVE := CMakeLists.txt setup.py $(shell find csrc -type f)
 CPP := $(shell find csrc tests -name '*.cc' -o -name '*.h')
+NEED_PYTHON := Python 3.11 is needed: install python3.11 and python3.11-venv, or say make PYTHON=/path/to/python3.11
+NEED_VENV := This Python cannot make virtual environments: install python3.11-venv
+NEED_COMPILER := There is no C++ compiler $(CXX): install g++, or say make CXX=/path/to/g++
 # A test that hangs is a failure: C++ tests get this many seconds each.
 CORE_TEST_TIMEOUT := 120
 
@@ -35,9 +39,8 @@ clean:
 	rm -rf build dist *.egg-info tofu/*.so demo-output
 
 .venv/bin/python:
-	@test -n "$(PYTHON)" || { echo "Python 3.11 is needed: install python3.11 and python3.11-venv, or say make PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "Python 3.11 is needed, $(PYTHON) is $$($(PYTHON) -V 2>&1): install python3.11 and python3.11-venv, or say make PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: install python3.11-venv"; exit 1; }
+	@test -n "$(PYTHON)" && $(PYTHON) $(IS_3_11) || { echo "$(NEED_PYTHON)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(NEED_VENV)"; exit 1; }
 	$(PYTHON) -m venv .venv
 
 $(INSTALLED): requirements.txt requirements-build.txt requirements-dev.txt | .venv/bin/python
@@ -45,16 +48,18 @@ $(INSTALLED): requirements.txt requirements-build.txt requirements-dev.txt | .ve
 	@touch $@
 
 $(BUILT): $(INSTALLED) $(NATIVE)
-	@command -v $(CXX) >/dev/null || { echo "$(CXX), the C++ compiler, is not installed: install g++"; exit 1; }
+	@command -v $(CXX) >/dev/null || { echo "$(NEED_COMPILER)"; exit 1; }
 	CXX=$(CXX) $(VENV)/python -W ignore setup.py --quiet build_ext --inplace
 	@touch $@
 
 # The tests of csrc/core, as built for users and once more under AddressSanitizer and UBSan.
 $(CORE_TESTED): $(BUILT) $(wildcard tests/core/*)
-	for mode in OFF ON; do \
-	  PATH=$(CURDIR)/$(VENV):$$PATH cmake -S . -B build/tests-sanitize-$$mode -G Ninja --log-level=WARNING \
-	      -DTOFU_ONLY_CORE_TESTS=ON -DTOFU_SANITIZE=$$mode -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/python \
-	  && $(VENV)/cmake --build build/tests-sanitize-$$mode -j 2 \
-	  && $(VENV)/ctest --test-dir build/tests-sanitize-$$mode --output-on-failure --timeout $(CORE_TEST_TIMEOUT) --no-tests=ignore || exit 1; \
+	@for sanitize in OFF ON; do \
+	  echo "C++ tests, sanitizers $$sanitize"; \
+	  build=build/core-tests-sanitize-$$sanitize; \
+	  CXX=$(CXX) $(VENV)/cmake -S . -B $$build -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/ninja --log-level=WARNING \
+	      -DTOFU_ONLY_CORE_TESTS=ON -DTOFU_SANITIZE=$$sanitize >/dev/null \
+	  && $(VENV)/cmake --build $$build -j 2 -- --quiet \
+	  && $(VENV)/ctest --test-dir $$build --output-on-failure --timeout $(CORE_TEST_TIMEOUT) --no-tests=ignore || exit 1; \
 	done
 	@touch $@

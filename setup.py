@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ class BuildWithCMake(build_ext):
 
     def run(self) -> None:
         require_compiler()
+        require_mxnet()
         if self.inplace:  # a working tree: keep the objects, rebuild what changed
             self.build_all(ROOT / "build" / f"native-{sys.implementation.cache_tag}", ROOT / "tofu")
             return
@@ -39,8 +41,9 @@ class BuildWithCMake(build_ext):
             f"-DPython_EXECUTABLE={sys.executable}",
             f"-DCMAKE_LIBRARY_OUTPUT_DIRECTORY={target_dir}",
         ]
-        for command in (configure, [cmake_program, "--build", str(build_dir), "-j", str(PARALLEL_JOBS)]):
-            status = subprocess.run(command, check=False).returncode
+        build = [cmake_program, "--build", str(build_dir), "-j", str(PARALLEL_JOBS), "--", "--quiet"]
+        for command in (configure, build):
+            status = subprocess.run(command, check=False, stdout=sys.stderr).returncode
             if status != 0:
                 sys.exit("tofu: the native code was not built; the reason stands above")
 
@@ -49,7 +52,14 @@ def require_compiler() -> None:
     """Stop with one line where CMake would print a page."""
     compiler = os.environ.get("CXX", "c++").split()[0]
     if shutil.which(compiler) is None:
-        sys.exit(f"tofu: {compiler}, the C++ compiler, is not installed: install g++ (Debian, Ubuntu: apt install g++)")
+        sys.exit(f"tofu: {compiler}, the C++ compiler, is not installed: install g++")
+
+
+def require_mxnet() -> None:
+    """Stop with one line where there is nothing to compile against."""
+    mxnet = importlib.util.find_spec("mxnet")  # found, not imported: it fails to import under some versions of NumPy
+    if mxnet is None or not (Path(mxnet.submodule_search_locations[0]) / "libmxnet.so").exists():
+        sys.exit(f"tofu: MXNet is not installed for {sys.executable}: pip install mxnet==1.9.1")
 
 
 setup(
