@@ -44,8 +44,8 @@ def draw(path: Path, results: Mapping[str, Any]) -> None:
 def _draw_losses(axes: Any, losses: Mapping[str, Sequence[float]], accuracies: Mapping[str, Sequence[float]]) -> None:
     """The first run as a broad pale line, the second thin and dark on top of it, so that a difference would show."""
     (one, many), steps = losses, range(1, len(next(iter(losses.values()))) + 1)
-    axes.plot(steps, losses[one], color="#f0b46a", linewidth=5, solid_capstyle="round", label=_label(one, accuracies))
-    axes.plot(steps, losses[many], color=BLUE, linewidth=1.2, label=_label(many, accuracies))
+    axes.plot(steps, losses[one], color="#f0b46a", linewidth=4, solid_capstyle="round", label=_label(one, accuracies))
+    axes.plot(steps, losses[many], color=BLUE, linewidth=1.1, label=_label(many, accuracies))
     axes.set_yscale("log")
     axes.set_xlim(0, len(steps) + 1)
     axes.set_xlabel("training step")
@@ -83,7 +83,7 @@ def _draw_memory(axes: Any, results: Mapping[str, Any]) -> None:
     axes.set_xlim(0, max(sizes) * 1.14)
     axes.tick_params(left=False)
     axes.spines["left"].set_visible(False)
-    axes.set_xlabel("memory, MiB (weights, gradients, activations, fetches)")
+    axes.set_xlabel("planned memory, MiB")
     axes.set_title("The model divided")
     _subtitle(axes, f"{results['communication_bytes'] / MIB:.1f} MiB move between the workers in each step")
 

@@ -1,0 +1,120 @@
+"""The command line: what it prints, what it writes, and how it refuses."""
+
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+from models import plain_cnn
+
+import tofu
+from tofu.cli import main, read_hints, read_shapes
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "model-symbol.json"
+    plain_cnn().symbol.save(str(path))
+    return str(path)
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, arguments)
+
+
+def refuses(result, *fragments):
+    assert result.exit_code == 1, result.output
+    assert "Traceback" not in result.output
+    for fragment in fragments:
+        assert fragment in result.output
+
+
+def test_plan_prints_layers_bytes_and_memory(model):
+    result = run("plan", model, "--shape", "data:64,5,13,13", "--workers", "6")
+    assert result.exit_code == 0, result.output
+    for part in ("6 workers (3 x 2)", "per training step", "conv1_weight 16 x 3 x 3 x 3", "worker 5", "of one device"):
+        assert part in result.output
+
+
+def test_plan_writes_json_that_partition_applies(model, tmp_path):
+    path = tmp_path / "plan.json"
+    result = run("plan", model, "--shape", "data:64,5,13,13", "--workers", "4", "--json", str(path))
+    assert result.exit_code == 0, result.output
+    symbol = tofu.partition(plain_cnn().symbol, plan=path.read_text(), data=(64, 5, 13, 13))
+    assert symbol.plan == tofu.Plan.from_json(path.read_text())
+
+
+def test_hints_are_honoured(model, tmp_path):
+    path = tmp_path / "plan.json"
+    shape = ("--shape", "data:64,5,13,13", "--workers", "4", "--json", str(path))
+    result = run("plan", model, *shape, "--hint", "fc_weight=1,0", "--hint", "conv2=co")
+    assert result.exit_code == 0, result.output
+    plan = tofu.Plan.from_json(path.read_text())
+    assert plan.tensors["fc_weight"] == (1, 0)
+    assert plan.operators["conv2"] == ("co", "co")
+
+
+def test_inference_moves_no_more_than_training(model, tmp_path):
+    counts = []
+    for number, options in enumerate(((), ("--inference",))):
+        path = tmp_path / f"{number}.json"
+        result = run("plan", model, "--shape", "data:64,5,13,13", "--workers", "4", "--json", str(path), *options)
+        assert result.exit_code == 0, result.output
+        counts.append(tofu.Plan.from_json(path.read_text()).communication_bytes)
+    assert counts[1] < counts[0]
+
+
+def test_long_tables_are_cut_in_the_middle(model):
+    result = run("plan", model, "--shape", "data:64,5,13,13", "--workers", "2", "--rows", "4")
+    assert "more" in result.output
+    assert "conv0 " in result.output
+    assert "softmax " in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "fragments"),
+    [
+        (("--shape", "dta:64,5,13,13"), ["no such inputs", "dta", "data"]),
+        (("--shape", "data=64,5"), ["NAME:D0,D1", "data:64,3,224,224"]),
+        (("--shape", "data:64,5,13,13", "--workers", "1"), ["--workers is 1"]),
+        (("--shape", "data:64,5,13,13", "--hint", "fc_weight"), ["NAME=CHOICE", "fc_weight"]),
+        (("--shape", "data:64,5,13,13", "--hint", "fc_wieght=0"), ["fc_wieght", "fc_weight"]),
+        (("--shape", "data:64,5,13,13", "--hint", "softmax=c"), ["softmax", "'c'"]),
+    ],
+)
+def test_plan_refuses_with_one_message(model, options, fragments):
+    refuses(run("plan", model, *options), *fragments)
+
+
+def test_plan_refuses_files_that_are_no_symbols(tmp_path):
+    path = tmp_path / "broken.json"
+    path.write_text('{"nodes": [')
+    refuses(run("plan", str(path), "--shape", "data:1,2"), "broken.json", "symbol.save")
+
+
+def test_shapes_and_hints_are_read():
+    assert read_shapes(["data:64,3,224,224", "label:64"]) == {"data": (64, 3, 224, 224), "label": (64,)}
+    assert read_hints(["w=0", "conv=b,co", "x=-,...,1"]) == {"w": 0, "conv": ("b", "co"), "x": (None, Ellipsis, 1)}
+
+
+def test_ops_lists_what_is_described():
+    result = run("ops", "convolution")
+    assert result.exit_code == 0
+    for part in ("Convolution", "_backward_Convolution", "data, weight, bias?", "num_filter", "convolution.py"):
+        assert part in result.output
+
+
+def test_ops_without_a_match():
+    refuses(run("ops", "nothing_like_this"), "nothing_like_this")
+
+
+@pytest.mark.parametrize("command", [(), ("plan",), ("ops",)])
+def test_help_has_examples(command):
+    text = run(*command, "--help").output
+    assert "tofu.partition" in text or "python -m tofu" in text
+
+
+def test_python_m_tofu():
+    done = subprocess.run([sys.executable, "-m", "tofu", "ops", "dot"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "batch_dot" in done.stdout
