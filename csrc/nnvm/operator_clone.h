@@ -4,7 +4,6 @@
  *
  * MXNet infers the outputs of most backward operators from the inputs of their forward node. A
  * worker whose backward part differs from its forward part would silently get wrong shapes; see
- * docs/decisions for the measurement.
  */
 #ifndef TOFU_NNVM_OPERATOR_CLONE_H_
 #define TOFU_NNVM_OPERATOR_CLONE_H_

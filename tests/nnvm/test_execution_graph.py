@@ -161,9 +161,7 @@ def test_attributes_are_changed_and_parsed_again():
     rows = np.array([[0, 0], [0, 0], [1, 1], [0, 0], [1, 1]], np.int32)
     names = ["data", "fc_weight", "fc_output", "_head_grad_0", "d_data", "d_weight"]
     handle = training.handle.value
-    graph = wrap(
-        _mxnet.build_execution_graph(handle, writer.encode(), list(range(5)), changes, rows, names, [1] * 6)
-    )
+    graph = wrap(_mxnet.build_execution_graph(handle, writer.encode(), list(range(5)), changes, rows, names, [1] * 6))
     by_name = {node["name"]: node for node in _mxnet.nodes(graph.handle.value)}
     assert by_name["fc@1"]["attrs"]["num_hidden"] == "3"
     executor = bind(graph, 2)
