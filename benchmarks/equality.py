@@ -17,14 +17,12 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-import click  # noqa: E402
-from rich.console import Console  # noqa: E402
-from rich.progress import Progress  # noqa: E402
-from rich.table import Table  # noqa: E402
-
-import tofu  # noqa: E402, F401  before MXNet
-from models import MODELS  # noqa: E402
-from training import (  # noqa: E402
+import click
+from models import MODELS
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from training import (
     bind_partitioned,
     check_graph,
     largest_error,
@@ -34,6 +32,8 @@ from training import (  # noqa: E402
     run_partitioned,
     run_single,
 )
+
+import tofu  # noqa: F401  before MXNet
 
 
 @click.command(help=__doc__)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import mxnet as mx
 import numpy as np
@@ -16,8 +15,8 @@ from tofu import _core, _mxnet
 from tofu.check import count_traffic
 from tofu.partition import Partition, check_emitted
 from tofu.plan import Plan
-from tofu.search import Choices, Problem
 from tofu.runtime.sharded_executor import ShardedExecutor
+from tofu.search import Choices, Problem
 
 Arrays = dict[str, np.ndarray]
 LEARNING_RATE = 0.05

@@ -10,8 +10,10 @@ memory, and chooses the split that moves the fewest bytes.
 from __future__ import annotations
 
 from tofu import _compat as _compat  # first: it makes MXNet importable
-import tdl_ops as _tdl_ops  # registers the operator descriptions
 
+# isort: split
+import tdl_ops as _tdl_ops  # noqa: F401  registers the operator descriptions
+from tofu import mod as mod
 from tofu.errors import (
     DescriptionError,
     DeviceError,
@@ -25,7 +27,6 @@ from tofu.errors import (
     UnsupportedError,
 )
 from tofu.plan import Plan
-from tofu import mod as mod
 from tofu.runtime.bind import bind
 from tofu.runtime.files import install_loaders as _install_loaders
 from tofu.runtime.symbol import PartitionedSymbol, partition

@@ -50,7 +50,8 @@ class InternalError(RuntimeError):
     """A check of Tofu's own work failed. The numbers of the step must not be trusted."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(f"{message}\nThis is a defect of Tofu, not of your model. Please report it with the model and the plan (sym.plan.to_json()).")
+        report = "Please report it with the model and the plan (sym.plan.to_json())."
+        super().__init__(f"{message}\nThis is a defect of Tofu, not of your model. {report}")
 
 
 def raise_together(error: type[TofuError], headline: str, problems: Iterable[str]) -> None:

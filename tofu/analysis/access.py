@@ -92,10 +92,12 @@ class OperatorAccess:
         local = Local(self.attributes, self.variable_extents, local_extents, local_input_shapes, local_output_shapes)
         changed: dict[str, str] = {}
         for name, bound in self.description.bound.items():
-            if isinstance(bound, str):
-                value = local.extent(bound) if bound in self.variable_extents else None
-            else:
+            if not isinstance(bound, str):
                 value = bound(local)
+            elif bound in self.variable_extents:
+                value = local.extent(bound)
+            else:
+                continue
             if value is not None and value != self.attributes[name]:
                 changed[name] = format_attribute(value)
         return changed

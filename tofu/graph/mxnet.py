@@ -47,7 +47,7 @@ def infer_operator_shapes(
 ) -> list[tuple[int, ...]] | None:
     """Output shapes of one operator by MXNet's own inference; None where MXNet has none (most backward operators)."""
     shapes = _mxnet.infer_operator(op, attributes, inputs)
-    return None if shapes is None else [tuple(shape) for shape in shapes]
+    return None if shapes is None else [tuple(shape or ()) for shape in shapes]
 
 
 def wrap_symbol(handle: int) -> Any:
@@ -113,7 +113,7 @@ def infer_arguments(
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
     codes = {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
     # MXNet's rule: an input of unstated type is float32 unless inference from the stated ones says otherwise.
-    inferred_shapes, inferred_types = _infer(symbol, shapes, codes or {name: 0 for name in shapes})
+    inferred_shapes, inferred_types = _infer(symbol, shapes, codes or dict.fromkeys(shapes, 0))
     if any(inferred_types.get(name, -1) < 0 for name in names):
         codes = {name: max(inferred_types.get(name, -1), 0) for name in names}
         inferred_shapes, inferred_types = _infer(symbol, shapes, codes)
@@ -171,7 +171,7 @@ class _Reader:
     ) -> None:
         handle = training.handle.value
         self.nodes = _mxnet.nodes(handle)
-        self.heads = _mxnet.outputs(handle)
+        self.heads: list[tuple[int, int]] = [(node, index) for node, index in _mxnet.outputs(handle)]
         self.n_outputs = len(symbol.list_outputs())
         variables = {node["name"] for node in self.nodes if node["op"] == "null"}
         self.entry_shapes, self.entry_types = _mxnet.infer(
@@ -198,12 +198,12 @@ class _Reader:
                 self._add_operator(node, node["id"] in forward_nodes)
         gradients = {
             self._variable(name): self.tensor_of[head]
-            for name, head in zip(self.wanted, map(tuple, self.heads[self.n_outputs :]), strict=True)
+            for name, head in zip(self.wanted, self.heads[self.n_outputs :], strict=True)
         }
         return Graph(
             tensors=tuple(self.tensors),
             operators=tuple(self.operators),
-            outputs=tuple(self.tensor_of[tuple(head)] for head in self.heads[: self.n_outputs]),
+            outputs=tuple(self.tensor_of[head] for head in self.heads[: self.n_outputs]),
             gradients=gradients,
             updated=frozenset(self._variable(name) for name in self.updated if name in self.wanted),
         )

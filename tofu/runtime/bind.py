@@ -55,16 +55,19 @@ def bind(
     >>> executor.output(0).gather().shape
     (4, 8)
     """
-    if not isinstance(symbol, PartitionedSymbol):
+    if isinstance(symbol, PartitionedSymbol):
+        partitioned = symbol
+        if contexts is not None and tuple(contexts) != symbol.contexts:
+            raise DeviceError(
+                f"The symbol was partitioned for {', '.join(map(str, symbol.contexts))}, "
+                f"bind is given {', '.join(map(str, contexts))}. Leave contexts out, or partition for those."
+            )
+    else:
         if contexts is None and plan is None:
             raise DeviceError("bind needs contexts=, one for each worker, or a symbol made by tofu.partition(...).")
-        symbol = partition(symbol, contexts=contexts, plan=plan, for_training=for_training)
-    elif contexts is not None and tuple(contexts) != symbol.contexts:
-        raise DeviceError(
-            f"The symbol was partitioned for {', '.join(map(str, symbol.contexts))}, bind is given {', '.join(map(str, contexts))}. "
-            "Leave contexts out, or partition for those."
-        )
+        partitioned = partition(symbol, contexts=contexts, plan=plan, for_training=for_training)
     inputs = {name: tuple(shape) for name, shape in shapes.items()}
-    held = set(fixed) | set(inputs) | find_labels(symbol)
-    trained = [name for name in symbol.list_arguments() if name not in held] if for_training else []
-    return symbol.bind_shards(inputs, type_dict or {}, trained, differentiated_inputs if for_training else ())
+    held = set(fixed) | set(inputs) | find_labels(partitioned)
+    trained = [name for name in partitioned.list_arguments() if name not in held] if for_training else []
+    inputs_differentiated = tuple(differentiated_inputs) if for_training else ()
+    return partitioned.bind_shards(inputs, type_dict or {}, trained, inputs_differentiated)

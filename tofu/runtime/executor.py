@@ -18,6 +18,7 @@ from tofu.errors import PlanError, ShapeError, TofuError, raise_together
 from tofu.graph.mxnet import HEAD_GRADIENT_PREFIX, infer_arguments
 from tofu.partition import Partition
 from tofu.runtime.sharded_executor import ShardedExecutor
+from tofu.runtime.shards import ShardedTensor
 
 logger = logging.getLogger("tofu")
 
@@ -67,12 +68,12 @@ class Executor:
         self._shapes = dict(shapes)
         self._grad_req = dict(grad_req)
         self._compile_for = compile_for
-        parameters = {}
+        parameters: dict[str, ShardedTensor] = {}
         if shared is not None:
             parameters = {
                 n: v for n, v in shared.sharded.variables.items() if self.arg_dict.get(n) is shared.arg_dict.get(n)
             }
-        self.sharded = ShardedExecutor(partition, contexts, parameters)
+        self.sharded: ShardedExecutor = ShardedExecutor(partition, contexts, parameters)
         self._versions: dict[str, int] = {}
         self._outputs: list[Any] | None = None
 

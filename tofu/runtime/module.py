@@ -21,6 +21,8 @@ from tofu.runtime.optimizer import ShardOptimizer
 from tofu.runtime.sharded_executor import ShardedExecutor
 from tofu.runtime.symbol import PartitionedSymbol, partition
 
+DEFAULT_INITIALIZER = mx.init.Uniform(0.01)
+
 
 class Module(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     """A model over several devices with the interface of `mx.mod.Module`.
@@ -61,6 +63,7 @@ class Module(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         fixed_param_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__(logger=logger)
+        self.binded = self.params_initialized = self.optimizer_initialized = False
         if not isinstance(symbol, PartitionedSymbol):
             symbol = partition(symbol, ngpus, contexts=context)
         if symbol.settings.workers == 1:
@@ -224,7 +227,7 @@ class Module(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     def init_params(
         self,
-        initializer: Any = mx.init.Uniform(0.01),
+        initializer: Any = DEFAULT_INITIALIZER,
         arg_params: Mapping[str, Any] | None = None,
         aux_params: Mapping[str, Any] | None = None,
         allow_missing: bool = False,

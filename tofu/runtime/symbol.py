@@ -19,9 +19,9 @@ from tofu.errors import DeviceError, PlanError, ShapeError, UnsupportedError, ra
 from tofu.graph.mxnet import DTYPE_NAMES, check_names, find_labels, infer_arguments
 from tofu.partition import Partition, Settings, compile_partition
 from tofu.plan import Plan
-from tofu.report.progress import search_progress
 from tofu.runtime.devices import resolve_contexts
 from tofu.runtime.executor import Executor, as_ndarray, reuse_plan
+from tofu.runtime.progress import search_progress
 from tofu.runtime.sharded_executor import ShardedExecutor
 from tofu.runtime.shards import ShardedTensor
 
@@ -86,9 +86,10 @@ def partition(
     workers = _count_workers(ngpus, contexts, plan)
     settings = Settings(workers, hints, plan, True, for_training, undescribed, cache)
     result = PartitionedSymbol(symbol, settings, resolve_contexts(workers, contexts))
-    check_names(symbol, shapes)
-    if shapes:
-        result.plan_for({name: tuple(shape) for name, shape in shapes.items()})
+    inputs = {name: tuple(shape) for name, shape in shapes.items()}
+    check_names(symbol, inputs)
+    if inputs:
+        result.plan_for(inputs)
     return result
 
 
@@ -390,9 +391,10 @@ def _refuse_data_parallel_group(frame: Any) -> None:
     """A Module over several contexts binds the symbol once for each, at a fraction of the batch: two kinds of parallelism at once."""
     group = frame.f_locals.get("self")
     if isinstance(group, DataParallelExecutorGroup) and len(group.contexts) > 1:
+        names = ", ".join(map(str, group.contexts))
         raise UnsupportedError(
-            f"The Module has {len(group.contexts)} contexts ({', '.join(map(str, group.contexts))}), and a partitioned symbol spreads itself "
-            "over its workers. Give the Module one context, and name the workers' devices in tofu.partition(sym, contexts=[...])."
+            f"The Module has {len(group.contexts)} contexts ({names}), and a partitioned symbol spreads itself over its workers. "
+            "Give the Module one context, and name the workers' devices in tofu.partition(sym, contexts=[...])."
         )
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,6 +20,9 @@ from tofu.search.choices import FREE, REPLICATED, ChoiceArray, Choices
 
 if TYPE_CHECKING:
     from tofu.search.problem import Problem
+
+
+Kind = Literal["operator", "tensor"]
 
 
 def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
@@ -86,7 +90,7 @@ def _dimension_number(problem: Problem, tensor: int, dimension: Any) -> int:
     return int(dimension)
 
 
-def _find_infeasible(problem: Problem, kind: str, position: int, steps: Sequence[int], name: str) -> str:
+def _find_infeasible(problem: Problem, kind: Kind, position: int, steps: Sequence[int], name: str) -> str:
     """Why a fixed sequence of choices is not possible, or nothing. Checks up to the first free step."""
     for step, choice in enumerate(steps):
         if choice == FREE:
@@ -98,7 +102,7 @@ def _find_infeasible(problem: Problem, kind: str, position: int, steps: Sequence
 
 
 def _explain_infeasible(
-    problem: Problem, kind: str, position: int, steps: Sequence[int], step: int, feasible: Sequence[int]
+    problem: Problem, kind: Kind, position: int, steps: Sequence[int], step: int, feasible: Sequence[int]
 ) -> str:
     factor, choice = problem.factors[step], steps[step]
     if kind == "tensor":
@@ -123,7 +127,8 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     """The choices of a plan for this graph; PlanError says what does not fit."""
     if tuple(plan.factors) != problem.factors:
         raise PlanError(
-            f"The plan is for {plan.workers} workers (factors {plan.factors}), not for {int(np.prod(problem.factors))} (factors {problem.factors})."
+            f"The plan is for {plan.workers} workers (factors {plan.factors}), "
+            f"not for {prod(problem.factors)} (factors {problem.factors})."
         )
     graph = problem.graph
     missing = [
@@ -142,7 +147,7 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
 
 
 def _resolve_all(
-    problem: Problem, kind: str, choices: Mapping[str, Sequence[int | str | None]], problems: list[str]
+    problem: Problem, kind: Kind, choices: Mapping[str, Sequence[int | str | None]], problems: list[str]
 ) -> ChoiceArray:
     """The choices of all operators or tensors, in the graph's order; what is wrong with them goes to `problems`."""
     index, number = (
