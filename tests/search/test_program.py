@@ -31,7 +31,9 @@ def check_plan(spec, factors, operators, tensors, seed):
     assert count_remote_bytes(spec, nodes) == cost.total_bytes
     assert _core.count_traffic(native, data).sum() == cost.total_bytes
     runner = Runner(spec, native, factors, operators, tensors, seed)
-    runner.check_outputs(requests, outputs, runner.run(nodes))
+    unread = runner.check_outputs(requests, outputs, runner.run(nodes))
+    wanted = {entry[0] for entry in outputs[: len(outputs) - len(unread)]} | {i for n in nodes for i, _ in n.inputs}
+    assert unread == [(i, 0) for i, node in enumerate(nodes) if i not in wanted and node.kind != VARIABLE]
     return nodes
 
 
