@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from benchmarks.demo import main
 from click.testing import CliRunner
 
 import tofu
+from benchmarks.demo import main
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ class Example:
 def find_examples(text):
     blocks = list(BLOCK.finditer(text))
     examples = []
-    for block, after in zip(blocks, [*blocks[1:], None], strict=True):
+    for block, after in zip(blocks, [*blocks, None][1:], strict=True):
         if block[1] != "python" or NOT_RUN.search(text[: block.start()]):
             continue
         adjacent = after is not None and after[1] == "text" and not text[block.end() : after.start()].strip()

@@ -15,7 +15,7 @@ import mxnet as mx
 from rich.table import Table
 
 from tofu.errors import TofuError
-from tofu.graph.mxnet import find_labels, infer_arguments
+from tofu.graph.mxnet import check_names, find_labels, infer_arguments
 from tofu.partition import Partition, Settings, compile_partition
 from tofu.report.plan_table import make_console, print_partition
 from tofu.runtime.files import write_atomically
@@ -97,6 +97,7 @@ def plan_file(
     if workers < 2:
         raise TofuError(f"--workers is {workers}; there is something to plan from 2 workers on.")
     symbol = _load_symbol(model)
+    check_names(symbol, shapes)
     labels = find_labels(symbol)
     learned = [name for name in symbol.list_arguments() if name not in shapes and name not in labels]
     known, _ = infer_arguments(symbol, shapes, {})

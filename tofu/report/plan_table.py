@@ -22,7 +22,7 @@ from tofu.plan import format_bytes
 WIDTH_WITHOUT_TERMINAL = 140
 WHOLE = "-"
 LEGEND = """
-A step is a factor of the number of workers. Operators: the axis split at each step (i0, i1: by dimension of the result).
+A step is a factor of the number of workers. Operators: the axis split at each step (i0, i1: a dimension of the result).
 Parameters: the dimension. "-": whole on every worker. Moved: forward, backward and update, all workers together.
 """
 
