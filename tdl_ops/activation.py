@@ -74,8 +74,8 @@ def backward_leaky_relu(d_out, *saved, act_type="leaky", slope=0.25):
         # The kernel takes the sign from the output where it has the input's, so both are read.
         return lambda *i: d_out[i] * derivative(data[i], out[i], slope) + 0 * (data[i] + out[i])
     data, gamma, out = saved
-    by_gamma = lambda i: d_out[i] * minimum(data[i], 0.0)  # noqa: E731
-    cell = lambda i: (0 if gamma.is_one(0) else i[1],)  # noqa: E731
+    by_gamma = lambda i: d_out[i] * minimum(data[i], 0.0)
+    cell = lambda i: (0 if gamma.is_one(0) else i[1],)
     d_data = output("*i", lambda *i: where(data[i] > 0, d_out[i], d_out[i] * _slope(gamma, i)) + _unread(i, out))
     return d_data, scatter(lambda *i: (cell(i), by_gamma(i)), rank=data.ndim)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tofu.tdl import (
-    absolute,
     floor,
     hypot,
     log,
@@ -71,11 +70,6 @@ for _name, _gradients in GRADIENTS.items():
 op("_grad_add")(_describe(FUNCTIONS["add"]))
 
 
-@op("_backward_add")
-def backward_add(d_out):
-    return lambda *i: d_out[i], lambda *i: d_out[i]
-
-
 @op("_backward_sub")
 def backward_sub(d_out):
     return lambda *i: d_out[i], lambda *i: -d_out[i]
@@ -93,5 +87,5 @@ def choose(condition, x, y):
 
 @op("_backward_where")
 def backward_choose(d_out, condition):
-    chosen = lambda i: condition[i[: condition.ndim]] != 0  # noqa: E731
+    chosen = lambda i: condition[i[: condition.ndim]] != 0
     return lambda *i: where(chosen(i), d_out[i], 0.0), lambda *i: where(chosen(i), 0.0, d_out[i])

@@ -14,7 +14,7 @@ GRADIENTS = {"add": (lambda d: d, lambda d: d), "sub": (lambda d: d, lambda d: -
 def _add_up(value, rank, shape):
     """The sum of value(*i) over the dimensions in which `shape` has extent 1, for i over `rank` dimensions."""
     missing = rank - len(shape)
-    cell = lambda i: tuple(0 if extent == 1 else i[missing + d] for d, extent in enumerate(shape))  # noqa: E731
+    cell = lambda i: tuple(0 if extent == 1 else i[missing + d] for d, extent in enumerate(shape))
     return scatter(lambda *i: (cell(i), value(*i)), rank=rank)
 
 
@@ -24,7 +24,7 @@ def _describe(function):
 
 def _describe_gradients(by_lhs, by_rhs):
     def description(d_out, *operands, output_shapes):
-        value = lambda f: lambda *i: f(d_out[i], *(operand.broadcast(*i) for operand in operands))  # noqa: E731
+        value = lambda f: lambda *i: f(d_out[i], *(operand.broadcast(*i) for operand in operands))
         for_lhs, for_rhs = output_shapes
         return _add_up(value(by_lhs), d_out.ndim, for_lhs), _add_up(value(by_rhs), d_out.ndim, for_rhs)
 

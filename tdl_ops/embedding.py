@@ -32,7 +32,7 @@ def take(a, indices, *, axis=0, mode="clip"):
     axis %= a.ndim
     n = indices.ndim
     names = " ".join([*(f"a{d}" for d in range(axis)), *(f"i{d}" for d in range(n)), "*z"])
-    row = lambda i: _row(indices[i], a.shape[axis], mode)  # noqa: E731
+    row = lambda i: _row(indices[i], a.shape[axis], mode)
     return output(names, lambda *v: a[(*v[:axis], row(v[axis : axis + n]), *v[axis + n :])])
 
 
@@ -42,18 +42,16 @@ def backward_take(d_out, indices, *, output_shapes, axis=0, mode="clip"):
     axis %= len(shape)
     after = [f"z{d}" for d in range(len(shape) - axis - 1)]
     names = [*(f"a{d}" for d in range(axis)), *(f"i{d}" for d in range(n)), *after]
-    row = lambda i: _row(indices[i], shape[axis], mode)  # noqa: E731
-    d_a = scatter(
-        lambda *v: ((*v[:axis], row(v[axis : axis + n]), *v[axis + n :]), d_out[v]), names=" ".join(names)
-    )
+    row = lambda i: _row(indices[i], shape[axis], mode)
+    d_a = scatter(lambda *v: ((*v[:axis], row(v[axis : axis + n]), *v[axis + n :]), d_out[v]), names=" ".join(names))
     return d_a, output(" ".join(f"i{d}" for d in range(n)), lambda *i: 0 * indices[i])
 
 
 @op("pick")
 def pick(data, index, *, axis=-1, keepdims=False, mode="clip"):
     axis %= data.ndim
-    cell = lambda i: (*i[:axis], *i[axis + 1 :]) if keepdims else i  # noqa: E731
-    at = lambda i: index[(*cell(i)[:axis], *((0,) if index.ndim == data.ndim else ()), *cell(i)[axis:])]  # noqa: E731
+    cell = lambda i: (*i[:axis], *i[axis + 1 :]) if keepdims else i
+    at = lambda i: index[(*cell(i)[:axis], *((0,) if index.ndim == data.ndim else ()), *cell(i)[axis:])]
     return lambda *i: data[(*cell(i)[:axis], _row(at(i), data.shape[axis], mode), *cell(i)[axis:])]
 
 
@@ -61,7 +59,7 @@ def pick(data, index, *, axis=-1, keepdims=False, mode="clip"):
 def backward_pick(d_out, index, *, axis=-1, keepdims=False, mode="clip"):
     def value(i):
         d = axis % len(i)
-        at = lambda t: t[(*i[:d], *((0,) if t.ndim == len(i) else ()), *i[d + 1 :])]  # noqa: E731
+        at = lambda t: t[(*i[:d], *((0,) if t.ndim == len(i) else ()), *i[d + 1 :])]
         row = trunc(at(index))
         last = position(i[d].extent) - 1
         row = mod(row, last + 1) if mode == "wrap" else maximum(0.0, minimum(last, row))

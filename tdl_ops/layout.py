@@ -50,7 +50,7 @@ def backward_concat(d_out, *parts, output_shapes, dim=1):
 
     def part_of(n, begin):
         names = " ".join(f"p{n}" if d == dim else f"i{d}" for d in range(d_out.ndim))
-        unused = lambda i: unread(parts[n][i]) if parts else 0.0  # noqa: E731
+        unused = lambda i: unread(parts[n][i]) if parts else 0.0
         return output(names, lambda *i: d_out[(*i[:dim], i[dim] + begin, *i[dim + 1 :])] + unused(i))
 
     return tuple(part_of(n, begin) for n, (_, begin) in enumerate(zip(output_shapes, begins, strict=False)))
@@ -124,5 +124,5 @@ def stack(*parts, axis=0):
 def backward_stack(d_out, *, num_args, axis=0):
     axis %= d_out.ndim
     names = " ".join(f"i{d}" for d in range(d_out.ndim) if d != axis)
-    part = lambda n: output(names, lambda *i: d_out[(*i[:axis], n, *i[axis:])])  # noqa: E731
+    part = lambda n: output(names, lambda *i: d_out[(*i[:axis], n, *i[axis:])])
     return tuple(part(n) for n in range(num_args))

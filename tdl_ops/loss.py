@@ -36,7 +36,7 @@ def _describe_regression(link):
 
 def _describe_regression_gradient(residual):
     def description(label, out, *, grad_scale=1.0):
-        value = lambda i: residual(out[i], label[i[: label.ndim]]) * grad_scale / prod(label.shape[1:])  # noqa: E731
+        value = lambda i: residual(out[i], label[i[: label.ndim]]) * grad_scale / prod(label.shape[1:])
         return lambda b, *s: value((b, *s)), unwritten("b *s")
 
     return description

@@ -10,7 +10,7 @@ from tofu.tdl import Sum, merge, op, output
 
 @op("FullyConnected", bound={"num_hidden": "h"})
 def fully_connected(data, weight, bias=None, *, num_hidden, flatten=True):
-    plus_bias = lambda value, h: value if bias is None else value + bias[h]  # noqa: E731
+    plus_bias = lambda value, h: value if bias is None else value + bias[h]
     if flatten:
         inner = data.ndim - 1
         return lambda b, h: plus_bias(Sum(lambda *k: data[(b, *k)] * weight[h, merge(*k)], ndim=inner), h)

@@ -30,21 +30,30 @@ class _Channels:
         return self.sum(lambda i: self.data[i], c) / self.count
 
     def variance(self, c):
-        deviation = lambda q: self.data[self.cell(c, q)] - self.mean(c)  # noqa: E731
+        deviation = lambda q: self.data[self.cell(c, q)] - self.mean(c)
         return Sum(lambda *q: deviation(q) * deviation(q), ndim=self.others) / self.count
 
 
 @op("BatchNorm")
 def batch_norm(
-    data, gamma, beta, moving_mean, moving_var, *, eps=0.0010000000474974513, fix_gamma=True, use_global_stats=False, axis=1
+    data,
+    gamma,
+    beta,
+    moving_mean,
+    moving_var,
+    *,
+    eps=0.0010000000474974513,
+    fix_gamma=True,
+    use_global_stats=False,
+    axis=1,
 ):
     channels = _Channels(data, axis)
     mean = (lambda c: moving_mean[c]) if use_global_stats else channels.mean
     variance = (lambda c: moving_var[c]) if use_global_stats else channels.variance
-    inverse_std = lambda c: 1 / sqrt(variance(c) + eps)  # noqa: E731
-    scale = lambda c: inverse_std(c) + unread(gamma[c]) if fix_gamma else inverse_std(c) * gamma[c]  # noqa: E731
-    states = lambda c: unread(moving_mean[c]) + unread(moving_var[c])  # noqa: E731
-    value = lambda i, c: (data[i] - mean(c)) * scale(c) + beta[c] + states(c)  # noqa: E731
+    inverse_std = lambda c: 1 / sqrt(variance(c) + eps)
+    scale = lambda c: inverse_std(c) + unread(gamma[c]) if fix_gamma else inverse_std(c) * gamma[c]
+    states = lambda c: unread(moving_mean[c]) + unread(moving_var[c])
+    value = lambda i, c: (data[i] - mean(c)) * scale(c) + beta[c] + states(c)
     return output(channels.names, lambda *i: value(i, i[axis])), lambda c: mean(c), lambda c: inverse_std(c)
 
 
@@ -64,9 +73,9 @@ def backward_batch_norm(
     axis=1,
 ):
     channels = _Channels(data, axis)
-    normal = lambda i: (data[i] - mean[i[axis]]) * inverse_std[i[axis]]  # noqa: E731
-    by_beta = lambda c, name="s": channels.sum(lambda i: d_out[i], c, name)  # noqa: E731
-    by_gamma = lambda c, name="s": channels.sum(lambda i: d_out[i] * normal(i), c, name)  # noqa: E731
+    normal = lambda i: (data[i] - mean[i[axis]]) * inverse_std[i[axis]]
+    by_beta = lambda c, name="s": channels.sum(lambda i: d_out[i], c, name)
+    by_gamma = lambda c, name="s": channels.sum(lambda i: d_out[i] * normal(i), c, name)
 
     def d_data(i, c):
         scale = inverse_std[c] + unread(gamma[c]) if fix_gamma else inverse_std[c] * gamma[c]
@@ -93,22 +102,22 @@ def _last(tensor, axis):
 @op("LayerNorm")
 def layer_norm(data, gamma, beta, *, axis=-1, eps=9.999999747378752e-06):
     axis, whole, reduced = _last(data, axis)
-    line = lambda i, j: data[(*i[:axis], j, *i[axis + 1 :])]  # noqa: E731
-    mean = lambda i: Sum(lambda j: line(i, j)) / data.shape[axis]  # noqa: E731
-    square = lambda i, j: (line(i, j) - mean(i)) * (line(i, j) - mean(i))  # noqa: E731
-    std = lambda i: sqrt(Sum(lambda m: square(i, m)) / data.shape[axis] + eps)  # noqa: E731
-    value = lambda i: (data[i] - mean(i)) / std(i) * gamma[i[axis]] + beta[i[axis]]  # noqa: E731
+    line = lambda i, j: data[(*i[:axis], j, *i[axis + 1 :])]
+    mean = lambda i: Sum(lambda j: line(i, j)) / data.shape[axis]
+    square = lambda i, j: (line(i, j) - mean(i)) * (line(i, j) - mean(i))
+    std = lambda i: sqrt(Sum(lambda m: square(i, m)) / data.shape[axis] + eps)
+    value = lambda i: (data[i] - mean(i)) / std(i) * gamma[i[axis]] + beta[i[axis]]
     return output(whole, lambda *i: value(i)), output(reduced, lambda *i: mean(i)), output(reduced, lambda *i: std(i))
 
 
 @op("_backward_LayerNorm")
 def backward_layer_norm(d_out, data, gamma, mean, std, *, axis=-1):
     axis, whole, _ = _last(data, axis)
-    at = lambda t, i: t[(*i[:axis], 0, *i[axis + 1 :])]  # noqa: E731
-    normal = lambda i: (data[i] - at(mean, i)) / at(std, i)  # noqa: E731
-    scaled = lambda i: d_out[i] * gamma[i[axis]]  # noqa: E731
-    line = lambda f, i: Sum(lambda j: f((*i[:axis], j, *i[axis + 1 :]))) / data.shape[axis]  # noqa: E731
-    others = lambda f, k: Sum(lambda *i: f((*i[:axis], k, *i[axis:])), names=whole.replace("k", ""))  # noqa: E731
+    at = lambda t, i: t[(*i[:axis], 0, *i[axis + 1 :])]
+    normal = lambda i: (data[i] - at(mean, i)) / at(std, i)
+    scaled = lambda i: d_out[i] * gamma[i[axis]]
+    line = lambda f, i: Sum(lambda j: f((*i[:axis], j, *i[axis + 1 :]))) / data.shape[axis]
+    others = lambda f, k: Sum(lambda *i: f((*i[:axis], k, *i[axis:])), names=whole.replace("k", ""))
 
     def d_data(i):
         correction = line(scaled, i) + normal(i) * line(lambda cell: scaled(cell) * normal(cell), i)

@@ -6,40 +6,38 @@ from tofu.tdl import absolute, maximum, minimum, op, sign, sqrt, unread, where
 
 
 def _clip(x, bound):
-    """x within [-bound, bound]; everything if the bound is not positive."""
+    """X within [-bound, bound]; everything if the bound is not positive."""
     return maximum(-bound, minimum(bound, x)) if bound > 0 else x
 
 
 @op("sgd_update")
 def sgd_update(weight, grad, *, lr, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0):
-    step = lambda w, g: lr * (_clip(rescale_grad * g, clip_gradient) + wd * w)  # noqa: E731
+    step = lambda w, g: lr * (_clip(rescale_grad * g, clip_gradient) + wd * w)
     return lambda *i: weight[i] - step(weight[i], grad[i])
 
 
 @op("sgd_mom_update")
 def sgd_mom_update(weight, grad, mom, *, lr, momentum=0.0, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0):
-    step = lambda w, g: lr * (_clip(rescale_grad * g, clip_gradient) + wd * w)  # noqa: E731
+    step = lambda w, g: lr * (_clip(rescale_grad * g, clip_gradient) + wd * w)
     return lambda *i: weight[i] + momentum * mom[i] - step(weight[i], grad[i])
 
 
 @op("mp_sgd_update")
 def mp_sgd_update(weight, grad, weight32, *, lr, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0):
-    step = lambda w, g: lr * (_clip(rescale_grad * g, clip_gradient) + wd * w)  # noqa: E731
+    step = lambda w, g: lr * (_clip(rescale_grad * g, clip_gradient) + wd * w)
     return lambda *i: weight32[i] - step(weight32[i], grad[i]) + unread(weight[i])
 
 
 @op("mp_sgd_mom_update")
-def mp_sgd_mom_update(
-    weight, grad, mom, weight32, *, lr, momentum=0.0, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0
-):
-    step = lambda w, g: lr * (_clip(rescale_grad * g, clip_gradient) + wd * w)  # noqa: E731
+def mp_sgd_mom_update(weight, grad, mom, weight32, *, lr, momentum=0.0, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0):
+    step = lambda w, g: lr * (_clip(rescale_grad * g, clip_gradient) + wd * w)
     return lambda *i: weight32[i] + momentum * mom[i] - step(weight32[i], grad[i]) + unread(weight[i])
 
 
 @op("nag_mom_update")
 def nag_mom_update(weight, grad, mom, *, lr, momentum=0.0, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0):
-    step = lambda w, g: lr * (_clip(rescale_grad * g, clip_gradient) + wd * w)  # noqa: E731
-    ahead = lambda w, g, m: momentum * (momentum * m - step(w, g)) - step(w, g)  # noqa: E731
+    step = lambda w, g: lr * (_clip(rescale_grad * g, clip_gradient) + wd * w)
+    ahead = lambda w, g, m: momentum * (momentum * m - step(w, g)) - step(w, g)
     return lambda *i: weight[i] + ahead(weight[i], grad[i], mom[i])
 
 
@@ -49,11 +47,9 @@ def signsgd_update(weight, grad, *, lr, wd=0.0):
 
 
 @op("signum_update")
-def signum_update(
-    weight, grad, mom, *, lr, momentum=0.0, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0, wd_lh=0.0
-):
-    step = lambda w, g: (1 - momentum) * (wd * w + _clip(rescale_grad * g, clip_gradient))  # noqa: E731
-    new = lambda w, g, m: momentum * m - step(w, g)  # noqa: E731
+def signum_update(weight, grad, mom, *, lr, momentum=0.0, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0, wd_lh=0.0):
+    step = lambda w, g: (1 - momentum) * (wd * w + _clip(rescale_grad * g, clip_gradient))
+    new = lambda w, g, m: momentum * m - step(w, g)
     return lambda *i: (1 - lr * wd_lh) * weight[i] + lr * sign(new(weight[i], grad[i], mom[i]))
 
 
@@ -72,10 +68,10 @@ def adam_update(
     rescale_grad=1.0,
     clip_gradient=-1.0,
 ):
-    gradient = lambda w, g: _clip(rescale_grad * g + wd * w, clip_gradient)  # noqa: E731
-    new_mean = lambda w, g, m: beta1 * m + (1 - beta1) * gradient(w, g)  # noqa: E731
-    new_var = lambda w, g, v: beta2 * v + (1 - beta2) * gradient(w, g) ** 2  # noqa: E731
-    step = lambda w, g, m, v: lr * new_mean(w, g, m) / (sqrt(new_var(w, g, v)) + epsilon)  # noqa: E731
+    gradient = lambda w, g: _clip(rescale_grad * g + wd * w, clip_gradient)
+    new_mean = lambda w, g, m: beta1 * m + (1 - beta1) * gradient(w, g)
+    new_var = lambda w, g, v: beta2 * v + (1 - beta2) * gradient(w, g) ** 2
+    step = lambda w, g, m, v: lr * new_mean(w, g, m) / (sqrt(new_var(w, g, v)) + epsilon)
     return lambda *i: weight[i] - step(weight[i], grad[i], mean[i], var[i])
 
 
@@ -93,9 +89,9 @@ def rmsprop_update(
     clip_gradient=-1.0,
     clip_weights=-1.0,
 ):
-    gradient = lambda w, g: _clip(rescale_grad * g + wd * w, clip_gradient)  # noqa: E731
-    new_n = lambda w, g, n: (1 - gamma1) * gradient(w, g) ** 2 + gamma1 * n  # noqa: E731
-    new = lambda w, g, n: w - lr * gradient(w, g) / sqrt(new_n(w, g, n) + epsilon)  # noqa: E731
+    gradient = lambda w, g: _clip(rescale_grad * g + wd * w, clip_gradient)
+    new_n = lambda w, g, n: (1 - gamma1) * gradient(w, g) ** 2 + gamma1 * n
+    new = lambda w, g, n: w - lr * gradient(w, g) / sqrt(new_n(w, g, n) + epsilon)
     return lambda *i: _clip(new(weight[i], grad[i], n[i]), clip_weights)
 
 
@@ -126,9 +122,7 @@ def rmspropalex_update(
 
 
 @op("ftrl_update")
-def ftrl_update(
-    weight, grad, z, n, *, lr, lamda1=0.01, beta=1.0, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0
-):
+def ftrl_update(weight, grad, z, n, *, lr, lamda1=0.01, beta=1.0, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0):
     def new(w, g, z, n):
         gradient = _clip(rescale_grad * g, clip_gradient)
         new_n = n + gradient * gradient
@@ -137,12 +131,3 @@ def ftrl_update(
         return where(absolute(new_z) > lamda1, shrunk, 0.0)
 
     return lambda *i: new(weight[i], grad[i], z[i], n[i])
-
-
-@op("_sparse_adagrad_update")
-def adagrad_update(weight, grad, history, *, lr, epsilon=1e-7, wd=0.0, rescale_grad=1.0, clip_gradient=-1.0):
-    def new(w, g, h):
-        gradient = _clip(rescale_grad * g, clip_gradient)
-        return w - lr * (gradient / sqrt(h + gradient * gradient + epsilon) + wd * w)
-
-    return lambda *i: new(weight[i], grad[i], history[i])

@@ -80,12 +80,12 @@ def pooling(
     check_layout(layout)
     space = data.shape[2:]
     if global_pool:
-        at = lambda y, d: d  # noqa: E731
+        at = lambda y, d: d
         count, extents = (lambda y: math.prod(space)), {}
     else:
         at, extents = read_window(kernel, stride, pad), {"d": kernel}
-        count = lambda y: _count(at, y, space, pooling_convention, count_include_pad)  # noqa: E731
-    reduce = lambda r, f, b, c, y: r(lambda *d: f(data[(b, c, *at(y, d))]), ndim=len(space), extents=extents)  # noqa: E731
+        count = lambda y: _count(at, y, space, pooling_convention, count_include_pad)
+    reduce = lambda r, f, b, c, y: r(lambda *d: f(data[(b, c, *at(y, d))]), ndim=len(space), extents=extents)
     return {
         "max": (lambda b, c, *y: reduce(Max, lambda x: x, b, c, y), unwritten("b c *y"))[: len(output_shapes)],
         "sum": lambda b, c, *y: reduce(Sum, lambda x: x, b, c, y),
@@ -131,16 +131,16 @@ def backward_pooling(
 
     if not global_pool:
         at = read_window(kernel, stride, pad)
-        count = lambda y: _count(at, y, data.shape[2:], pooling_convention, count_include_pad)  # noqa: E731
-        windows = lambda b, c, y, d: ((b, c, *at(y, d)), value((b, c, *at(y, d)), (b, c, *y), count(y)))  # noqa: E731
+        count = lambda y: _count(at, y, data.shape[2:], pooling_convention, count_include_pad)
+        windows = lambda b, c, y, d: ((b, c, *at(y, d)), value((b, c, *at(y, d)), (b, c, *y), count(y)))
         names = f"b c {numbered('y', n)} {numbered('d', n)}"
         extents = {f"d{i}": k for i, k in enumerate(kernel)}
         return scatter(lambda b, c, *v: windows(b, c, v[:n], v[n:]), extents, names=names)
     only = (0,) * n
     if pool_type != "max":
         return lambda b, c, *x: value((b, c, *x), (b, c, *only), math.prod(data.shape[2:]))
-    outs = lambda b, c: (t[(b, c, *only)] for t in (out, d_out))  # noqa: E731
-    extra = lambda b, c: sum(  # noqa: E731
+    outs = lambda b, c: (t[(b, c, *only)] for t in (out, d_out))
+    extra = lambda b, c: sum(
         (unread(t[(b, c, *only)]) for t in unused), sum((0 * t[(b, c, *only)] for t in workspaces), constant(0.0))
     )
     whole = (slice(None),) * n

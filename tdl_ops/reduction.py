@@ -50,7 +50,7 @@ def _describe_gradient(gradient):
     """From gradient(d_out, x, out), all at the cell of the input x."""
 
     def description(d_out, data, out, *, axis=None, keepdims=False, exclude=False):
-        at = lambda tensor, i: _spread(tensor, i, axis, keepdims, exclude)  # noqa: E731
+        at = lambda tensor, i: _spread(tensor, i, axis, keepdims, exclude)
         return lambda *i: gradient(at(d_out, i), data[i], at(out, i))
 
     return description
@@ -82,7 +82,7 @@ def mean(data, *, axis=None, keepdims=False, exclude=False):
 
 @op("_backward_mean")
 def backward_mean(d_out, *, axis=None, keepdims=False, exclude=False):
-    count = lambda i: prod(position(i[d].extent) for d in _reduced_dimensions(axis, exclude, len(i)))  # noqa: E731
+    count = lambda i: prod(position(i[d].extent) for d in _reduced_dimensions(axis, exclude, len(i)))
     return lambda *i: _spread(d_out, i, axis, keepdims, exclude) / count(i)
 
 
@@ -96,5 +96,5 @@ def norm(data, *, ord=2, axis=None, keepdims=False):
 
 @op("_backward_norm")
 def backward_norm(d_out, data, out, *, ord=2, axis=None, keepdims=False):
-    at = lambda tensor, i: _spread(tensor, i, axis, keepdims, False)  # noqa: E731
+    at = lambda tensor, i: _spread(tensor, i, axis, keepdims, False)
     return lambda *i: at(d_out, i) * (sign(data[i]) + 0 * at(out, i) if ord == 1 else data[i] / at(out, i))

@@ -6,6 +6,7 @@ a, b, c of extents 2, 3, 4. A variable can be split where it is the outermost on
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import prod
 
 from tofu.errors import DescriptionError
@@ -30,14 +31,14 @@ def _refine(source, target):
     None where there is no common refinement, as for (2, 3) and (3, 2).
     """
     sizes = sorted({prod(shape[d:]) for shape in (source, target) for d in range(len(shape) + 1)}, reverse=True)
-    if any(outer % inner for outer, inner in zip(sizes, sizes[1:], strict=False)):
+    if any(outer % inner for outer, inner in pairwise(sizes)):
         return None
 
     def factors(shape):
         ends = [(prod(shape[d:]), prod(shape[d + 1 :])) for d in range(len(shape))]
         return [[n for n, size in enumerate(sizes[:-1]) if inner < size <= outer] for outer, inner in ends]
 
-    return [outer // inner for outer, inner in zip(sizes, sizes[1:], strict=False)], factors(source), factors(target)
+    return [outer // inner for outer, inner in pairwise(sizes)], factors(source), factors(target)
 
 
 def _reshape(data, target, like=None):
@@ -55,7 +56,9 @@ def _reshape(data, target, like=None):
         names += [[f"r{run}_{n}" for n in group] or [f"r{run}_one{d}"] for d, group in enumerate(groups_out)]
         extents |= {f"r{run}_{n}": sizes[n] for group in groups_out for n in group[1:]}
         numbers = [n for group in groups_out for n in group or [None]]
-        readers.append((len(numbers), lambda v, n=numbers, g=groups_in: _merge_factors(dict(zip(n, v, strict=True)), g)))
+        readers.append(
+            (len(numbers), lambda v, n=numbers, g=groups_in: _merge_factors(dict(zip(n, v, strict=True)), g))
+        )
 
     def read(variables):
         index, rest, cells = [], variables, iter(variables)

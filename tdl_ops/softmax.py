@@ -35,17 +35,17 @@ def log_softmax(data, *, axis=-1, temperature=1.0):
 
 @op("_backward_softmax")
 def backward_softmax(d_out, out, *, axis=-1, temperature=1.0):
-    inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, axis), _along(out, i, axis))  # noqa: E731
+    inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, axis), _along(out, i, axis))
     return lambda *i: out[i] * (d_out[i] - inner(i)) / (temperature or 1.0)
 
 
 @op("_backward_softmin")
 def backward_softmin(d_out, out, *, axis=-1, temperature=1.0):
-    inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, axis), _along(out, i, axis))  # noqa: E731
+    inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, axis), _along(out, i, axis))
     return lambda *i: -out[i] * (d_out[i] - inner(i)) / (temperature or 1.0)
 
 
 @op("_backward_log_softmax")
 def backward_log_softmax(d_out, out, *, axis=-1, temperature=1.0):
-    total = lambda i: _total(lambda d: d, _along(d_out, i, axis))  # noqa: E731
+    total = lambda i: _total(lambda d: d, _along(d_out, i, axis))
     return lambda *i: (d_out[i] - exp(out[i]) * total(i)) / (temperature or 1.0)

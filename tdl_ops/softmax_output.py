@@ -23,18 +23,18 @@ POSITIONS = tuple(f"s{d}" for d in range(8))
 @op("SoftmaxOutput")
 def softmax_output(data, label, *, multi_output=False, preserve_shape=False):
     if label.ndim == data.ndim:
-        labels = lambda *i: unread(label[i])  # noqa: E731
+        labels = lambda *i: unread(label[i])
     elif multi_output:
-        labels = lambda b, k, *s: unread(_label_at(label, b, s))  # noqa: E731
+        labels = lambda b, k, *s: unread(_label_at(label, b, s))
     else:
-        labels = lambda *i: unread(label[i[:-1]])  # noqa: E731
+        labels = lambda *i: unread(label[i[:-1]])
     if multi_output:
-        total = lambda b, s: Sum(lambda j: exp(data[(b, j, *s)]))  # noqa: E731
+        total = lambda b, s: Sum(lambda j: exp(data[(b, j, *s)]))
         return lambda b, k, *s: exp(data[(b, k, *s)]) / total(b, s) + labels(b, k, *s)
     if preserve_shape or data.ndim == 2:
-        total = lambda b: Sum(lambda j: exp(data[(*b, j)]))  # noqa: E731
+        total = lambda b: Sum(lambda j: exp(data[(*b, j)]))
         return output("*b k", lambda k, *b: exp(data[(*b, k)]) / total(b) + labels(*b, k))
-    total = lambda b: Sum(lambda *j: exp(data[(b, *j)]), ndim=data.ndim - 1)  # noqa: E731
+    total = lambda b: Sum(lambda *j: exp(data[(b, *j)]), ndim=data.ndim - 1)
     return lambda b, *k: exp(data[(b, *k)]) / total(b) + labels(b, *k)
 
 
@@ -89,7 +89,7 @@ def backward_softmax_output(
     out_grad=False,
     smooth_alpha=0.0,
 ):
-    scale = lambda i: grad_scale * out[i] if out_grad else grad_scale  # noqa: E731  (MXNet hands out, not d_out)
+    scale = lambda i: grad_scale * out[i] if out_grad else grad_scale  # (MXNet hands out, not d_out)
     if label.ndim == out.ndim:
         return lambda *i: (out[i] - label[i]) * scale(i), unwritten("*i")
     if out.ndim > 2 and not multi_output and not preserve_shape:
@@ -110,12 +110,12 @@ def backward_softmax_output(
             return (label.shape[0] if multi_output else prod(label.shape)) * positions
         if normalization != "valid":
             return positions
-        is_valid = lambda *j: where(trunc(label[j]) == ignored, 0.0, 1.0)  # noqa: E731
+        is_valid = lambda *j: where(trunc(label[j]) == ignored, 0.0, 1.0)
         return maximum(1.0, Sum(is_valid, ndim=label.ndim))
 
     if multi_output:
         size = prod(out.shape[2:])
-        value = lambda b, k, s: residual((b, k, *s), k, _label_at(label, b, s)) / divisor(size)  # noqa: E731
+        value = lambda b, k, s: residual((b, k, *s), k, _label_at(label, b, s)) / divisor(size)
         positions = " ".join(POSITIONS[: out.ndim - 2])
         return lambda b, k, *s: value(b, k, s), unwritten("b *s" if label.ndim == out.ndim - 1 else f"b ({positions})")
     return output("*b k", lambda k, *b: residual((*b, k), k, label[b]) / divisor(1)), unwritten("*b")

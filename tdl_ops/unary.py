@@ -122,7 +122,6 @@ FUNCTIONS = {
     "tanh": tanh,
     "trunc": trunc,
     "_copy": lambda x: x,
-    "_np_copy": lambda x: x,
     "BlockGrad": lambda x: x,
     "make_loss": lambda x: x,
     "Cast": lambda x: x,
@@ -194,7 +193,7 @@ def hard_sigmoid(data, *, alpha=0.2, beta=0.5):
 
 @op("_backward_hard_sigmoid")
 def backward_hard_sigmoid(d_out, data, *, alpha=0.2, beta=0.5):
-    inside = lambda x: (alpha * x + beta > 0) & (alpha * x + beta < 1)  # noqa: E731
+    inside = lambda x: (alpha * x + beta > 0) & (alpha * x + beta < 1)
     return lambda *i: where(inside(data[i]), alpha * d_out[i], 0.0)
 
 

@@ -63,7 +63,11 @@ MATMUL = [
         for b in (False, True)
     ),
     *(
-        Case("batch_dot", {"transpose_a": a, "transpose_b": b}, [(3, 5, 4) if a else (3, 4, 5), (3, 7, 5) if b else (3, 5, 7)])
+        Case(
+            "batch_dot",
+            {"transpose_a": a, "transpose_b": b},
+            [(3, 5, 4) if a else (3, 4, 5), (3, 7, 5) if b else (3, 5, 7)],
+        )
         for a in (False, True)
         for b in (False, True)
     ),
@@ -72,12 +76,32 @@ MATMUL = [
 CONVOLUTION = [
     Case("Convolution", {"kernel": (3, 3), "num_filter": 5, "pad": (1, 1)}, [(3, 5, 7, 5), (5, 5, 3, 3), (5,)]),
     Case("Convolution", {"kernel": (1, 1), "num_filter": 5, "no_bias": True}, [(3, 3, 5, 5), (5, 3, 1, 1)]),
-    Case("Convolution", {"kernel": (3, 2), "num_filter": 3, "stride": (2, 1), "pad": (2, 0)}, [(3, 3, 9, 5), (3, 3, 3, 2), (3,)]),
-    Case("Convolution", {"kernel": (3, 3), "num_filter": 3, "dilate": (2, 2), "pad": (2, 2)}, [(3, 2, 7, 7), (3, 2, 3, 3), (3,)]),
-    Case("Convolution", {"kernel": (3, 3), "num_filter": 6, "num_group": 3, "pad": (1, 1)}, [(3, 6, 5, 5), (6, 2, 3, 3), (6,)]),
-    Case("Convolution", {"kernel": (3, 3), "num_filter": 5, "num_group": 5, "no_bias": True}, [(3, 5, 5, 5), (5, 1, 3, 3)]),
+    Case(
+        "Convolution",
+        {"kernel": (3, 2), "num_filter": 3, "stride": (2, 1), "pad": (2, 0)},
+        [(3, 3, 9, 5), (3, 3, 3, 2), (3,)],
+    ),
+    Case(
+        "Convolution",
+        {"kernel": (3, 3), "num_filter": 3, "dilate": (2, 2), "pad": (2, 2)},
+        [(3, 2, 7, 7), (3, 2, 3, 3), (3,)],
+    ),
+    Case(
+        "Convolution",
+        {"kernel": (3, 3), "num_filter": 6, "num_group": 3, "pad": (1, 1)},
+        [(3, 6, 5, 5), (6, 2, 3, 3), (6,)],
+    ),
+    Case(
+        "Convolution",
+        {"kernel": (3, 3), "num_filter": 5, "num_group": 5, "no_bias": True},
+        [(3, 5, 5, 5), (5, 1, 3, 3)],
+    ),
     Case("Convolution", {"kernel": (3,), "num_filter": 5, "stride": (2,), "pad": (1,)}, [(3, 5, 9), (5, 5, 3), (5,)]),
-    Case("Convolution", {"kernel": (2, 3, 2), "num_filter": 3, "pad": (0, 1, 1)}, [(2, 3, 4, 5, 4), (3, 3, 2, 3, 2), (3,)]),
+    Case(
+        "Convolution",
+        {"kernel": (2, 3, 2), "num_filter": 3, "pad": (0, 1, 1)},
+        [(2, 3, 4, 5, 4), (3, 3, 2, 3, 2), (3,)],
+    ),
 ]
 
 POOLING = [
@@ -86,11 +110,23 @@ POOLING = [
     Case("Pooling", {"kernel": (3,), "stride": (2,), "pool_type": "max", "pooling_convention": "full"}, [(3, 5, 8)]),
     Case("Pooling", {"kernel": (2, 2, 2), "stride": (2, 2, 2), "pool_type": "max"}, [(2, 3, 4, 4, 4)]),
     Case("Pooling", {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "pool_type": "avg"}, [(3, 5, 7, 7)]),
-    Case("Pooling", {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "pool_type": "avg", "count_include_pad": False}, [(3, 5, 7, 7)]),
-    Case("Pooling", {"kernel": (3, 3), "stride": (2, 2), "pool_type": "avg", "pooling_convention": "full"}, [(3, 5, 8, 8)]),
+    Case(
+        "Pooling",
+        {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "pool_type": "avg", "count_include_pad": False},
+        [(3, 5, 7, 7)],
+    ),
+    Case(
+        "Pooling",
+        {"kernel": (3, 3), "stride": (2, 2), "pool_type": "avg", "pooling_convention": "full"},
+        [(3, 5, 8, 8)],
+    ),
     Case("Pooling", {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "pool_type": "sum"}, [(3, 5, 7, 7)]),
     *(
-        Case("Pooling", {"kernel": (2, 3), "stride": (2, 2), "pad": (1, 1), "pool_type": "lp", "p_value": p}, [(3, 5, 6, 7)])
+        Case(
+            "Pooling",
+            {"kernel": (2, 3), "stride": (2, 2), "pad": (1, 1), "pool_type": "lp", "p_value": p},
+            [(3, 5, 6, 7)],
+        )
         for p in (1, 2, 3)
     ),
     *(Case("Pooling", {"global_pool": True, "pool_type": kind}, [(3, 5, 4, 5)]) for kind in ("max", "avg", "sum")),
@@ -112,13 +148,43 @@ POSITIVE = uniform(0.3, 3, 5, 7)
 UNARY = [
     *(
         Case(op, {}, [(5, 7)])
-        for op in (
-            "abs arccos arcsin arcsinh arctan arctanh cbrt ceil cos cosh exp expm1 fix floor negative relu rint round "
-            "sigmoid sign sin sinh softsign square tan tanh trunc _copy BlockGrad make_loss zeros_like ones_like"
-        ).split()
+        for op in [
+            "abs",
+            "arccos",
+            "arcsin",
+            "arcsinh",
+            "arctan",
+            "arctanh",
+            "cbrt",
+            "ceil",
+            "cos",
+            "cosh",
+            "exp",
+            "expm1",
+            "fix",
+            "floor",
+            "negative",
+            "relu",
+            "rint",
+            "round",
+            "sigmoid",
+            "sign",
+            "sin",
+            "sinh",
+            "softsign",
+            "square",
+            "tan",
+            "tanh",
+            "trunc",
+            "_copy",
+            "BlockGrad",
+            "make_loss",
+            "zeros_like",
+            "ones_like",
+        ]
     ),
-    *(Case(op, {}, [POSITIVE]) for op in "log log10 log1p log2 rcbrt reciprocal rsqrt sqrt".split()),
-    *(Case(op, {}, [(5, 7)], None, SINGLE_PRECISION) for op in "degrees erf erfinv hard_sigmoid radians".split()),
+    *(Case(op, {}, [POSITIVE]) for op in ["log", "log10", "log1p", "log2", "rcbrt", "reciprocal", "rsqrt", "sqrt"]),
+    *(Case(op, {}, [(5, 7)], None, SINGLE_PRECISION) for op in ["degrees", "erf", "erfinv", "hard_sigmoid", "radians"]),
     *(Case(op, {}, [POSITIVE], None, SINGLE_PRECISION) for op in ("gamma", "gammaln")),
     Case("arccosh", {}, [ABOVE_ONE]),
     Case("logical_not", {}, [rounded(5, 7)]),
@@ -131,20 +197,55 @@ UNARY = [
 SCALAR = [
     *(
         Case(f"_{name}_scalar", {"scalar": 2.0}, [POSITIVE])
-        for name in "plus minus rminus mul div rdiv mod rmod power rpower maximum minimum hypot".split()
+        for name in [
+            "plus",
+            "minus",
+            "rminus",
+            "mul",
+            "div",
+            "rdiv",
+            "mod",
+            "rmod",
+            "power",
+            "rpower",
+            "maximum",
+            "minimum",
+            "hypot",
+        ]
     ),
     *(
         Case(f"_{name}_scalar", {"scalar": 1.0}, [rounded(5, 7)])
-        for name in (
-            "equal not_equal greater greater_equal lesser lesser_equal logical_and logical_or logical_xor"
-        ).split()
+        for name in [
+            "equal",
+            "not_equal",
+            "greater",
+            "greater_equal",
+            "lesser",
+            "lesser_equal",
+            "logical_and",
+            "logical_or",
+            "logical_xor",
+        ]
     ),
 ]
 
-COMPARISONS = "equal not_equal greater greater_equal lesser lesser_equal logical_and logical_or logical_xor".split()
+COMPARISONS = [
+    "equal",
+    "not_equal",
+    "greater",
+    "greater_equal",
+    "lesser",
+    "lesser_equal",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+]
 BINARY = [
-    *(Case(f"elemwise_{name}", {}, [(5, 7), uniform(0.3, 1, 5, 7)]) for name in "add sub mul div".split()),
-    *(Case(f"_{name}", {}, [POSITIVE, uniform(0.3, 2, 5, 7)]) for name in "mod power maximum minimum hypot".split()),
+    *(Case(f"elemwise_{name}", {}, [(5, 7), uniform(0.3, 1, 5, 7)]) for name in ["add", "sub", "mul", "div"]),
+    *(
+        Case(f"_{name}", {}, [POSITIVE, uniform(0.3, 2, 5, 7)])
+        for name in ["mod", "power", "maximum", "minimum", "hypot"]
+    ),
     *(Case(f"_{name}", {}, [rounded(5, 7), rounded(5, 7)]) for name in COMPARISONS),
     Case("_grad_add", {}, [(5, 7), (5, 7)], wrt=()),
     Case("add_n", {"num_args": 3}, [(5, 7), (5, 7), (5, 7)]),
@@ -153,10 +254,10 @@ BINARY = [
 ]
 
 BROADCAST = [
-    *(Case(f"broadcast_{name}", {}, [(5, 1, 7), uniform(0.3, 1, 1, 3, 7)]) for name in "add sub mul div".split()),
+    *(Case(f"broadcast_{name}", {}, [(5, 1, 7), uniform(0.3, 1, 1, 3, 7)]) for name in ["add", "sub", "mul", "div"]),
     *(
         Case(f"broadcast_{name}", {}, [uniform(0.3, 3, 5, 3), uniform(0.3, 2, 5, 1)])
-        for name in "mod power maximum minimum hypot".split()
+        for name in ["mod", "power", "maximum", "minimum", "hypot"]
     ),
     *(Case(f"broadcast_{name}", {}, [rounded(5, 7), rounded(1, 7)]) for name in COMPARISONS),
     Case("broadcast_axis", {"axis": 1, "size": 7}, [(5, 1, 3)]),
@@ -185,25 +286,59 @@ SOFTMAX = [
 
 LOSS = [
     Case("SoftmaxOutput", {}, [(5, 7), labels(7, 5)]),
-    Case("SoftmaxOutput", {"normalization": "batch", "grad_scale": 0.5}, [(5, 7), labels(7, 5)], None, SINGLE_PRECISION),
-    Case("SoftmaxOutput", {"normalization": "valid", "use_ignore": True, "ignore_label": 1}, [(5, 3), labels(3, 5)], None, SINGLE_PRECISION),
-    Case("SoftmaxOutput", {"normalization": "valid", "ignore_label": 1}, [(5, 3), labels(3, 5)], None, SINGLE_PRECISION),
+    Case(
+        "SoftmaxOutput", {"normalization": "batch", "grad_scale": 0.5}, [(5, 7), labels(7, 5)], None, SINGLE_PRECISION
+    ),
+    Case(
+        "SoftmaxOutput",
+        {"normalization": "valid", "use_ignore": True, "ignore_label": 1},
+        [(5, 3), labels(3, 5)],
+        None,
+        SINGLE_PRECISION,
+    ),
+    Case(
+        "SoftmaxOutput", {"normalization": "valid", "ignore_label": 1}, [(5, 3), labels(3, 5)], None, SINGLE_PRECISION
+    ),
     Case("SoftmaxOutput", {"use_ignore": True, "ignore_label": 0}, [(5, 3), labels(3, 5)]),
     Case("SoftmaxOutput", {"smooth_alpha": 0.1}, [(5, 7), labels(7, 5)], None, SINGLE_PRECISION),
     Case("SoftmaxOutput", {"multi_output": True}, [(5, 7, 3), labels(7, 5, 3)], None, SINGLE_PRECISION),
     Case("SoftmaxOutput", {"multi_output": True}, [(5, 4, 3, 2), labels(4, 5, 3, 2)], None, SINGLE_PRECISION),
-    Case("SoftmaxOutput", {"multi_output": True, "normalization": "batch"}, [(5, 4, 3, 2), labels(4, 5, 6)], None, SINGLE_PRECISION),
-    Case("SoftmaxOutput", {"multi_output": True, "normalization": "valid", "use_ignore": True, "ignore_label": 0}, [(5, 7, 3), labels(7, 5, 3)], None, SINGLE_PRECISION),
-    Case("SoftmaxOutput", {"preserve_shape": True, "normalization": "batch"}, [(5, 3, 7), labels(7, 5, 3)], None, SINGLE_PRECISION),
+    Case(
+        "SoftmaxOutput",
+        {"multi_output": True, "normalization": "batch"},
+        [(5, 4, 3, 2), labels(4, 5, 6)],
+        None,
+        SINGLE_PRECISION,
+    ),
+    Case(
+        "SoftmaxOutput",
+        {"multi_output": True, "normalization": "valid", "use_ignore": True, "ignore_label": 0},
+        [(5, 7, 3), labels(7, 5, 3)],
+        None,
+        SINGLE_PRECISION,
+    ),
+    Case(
+        "SoftmaxOutput",
+        {"preserve_shape": True, "normalization": "batch"},
+        [(5, 3, 7), labels(7, 5, 3)],
+        None,
+        SINGLE_PRECISION,
+    ),
     Case("SoftmaxOutput", {"grad_scale": 2.0}, [(5, 7), uniform(0, 1, 5, 7)]),
     Case("SoftmaxOutput", {"out_grad": True}, [(5, 7), labels(7, 5)]),
-    *(Case(f"{name}RegressionOutput", {"grad_scale": 2.0}, [(5, 7, 3), (5, 7, 3)], None, SINGLE_PRECISION) for name in ("Linear", "Logistic", "MAE")),
+    *(
+        Case(f"{name}RegressionOutput", {"grad_scale": 2.0}, [(5, 7, 3), (5, 7, 3)], None, SINGLE_PRECISION)
+        for name in ("Linear", "Logistic", "MAE")
+    ),
     Case("LinearRegressionOutput", {}, [(5, 1), (5,)]),
     Case("MakeLoss", {"grad_scale": 2.0}, [(5, 7)]),
     Case("MakeLoss", {"normalization": "batch"}, [(5, 7)], None, SINGLE_PRECISION),
 ]
 
-DRAWN = {"Dropout": lambda inputs, outputs: [inputs[0] * outputs[1], outputs[1]], "_backward_Dropout": lambda inputs, outputs: [inputs[0] * inputs[1]]}
+DRAWN = {
+    "Dropout": lambda inputs, outputs: [inputs[0] * outputs[1], outputs[1]],
+    "_backward_Dropout": lambda inputs, outputs: [inputs[0] * inputs[1]],
+}
 DROPOUT = [
     Case("Dropout", {"p": 0.5}, [(5, 3, 7)], relations=DRAWN),
     Case("Dropout", {"p": 0.25, "mode": "always"}, [(5, 7)], relations=DRAWN),
@@ -215,7 +350,9 @@ NORMALIZATION = [
     Case("BatchNorm", {"fix_gamma": False}, [(5, 3, 7), (3,), (3,), (3,), uniform(0.5, 2, 3)]),
     Case("BatchNorm", {}, [(5, 3, 2, 3), np.ones(3), (3,), (3,), uniform(0.5, 2, 3)]),
     Case("BatchNorm", {"fix_gamma": False, "axis": -1}, [(5, 3), (3,), (3,), (3,), uniform(0.5, 2, 3)]),
-    Case("BatchNorm", {"fix_gamma": False, "use_global_stats": True}, [(5, 3, 7), (3,), (3,), (3,), uniform(0.5, 2, 3)]),
+    Case(
+        "BatchNorm", {"fix_gamma": False, "use_global_stats": True}, [(5, 3, 7), (3,), (3,), (3,), uniform(0.5, 2, 3)]
+    ),
     Case("LayerNorm", {}, [(5, 3, 7), (7,), (7,)]),
     Case("LayerNorm", {"axis": 1}, [(5, 3, 7), (3,), (3,)]),
 ]
@@ -274,8 +411,29 @@ OPTIMIZER = [
     Case("rmsprop_update", UPDATE, [(5, 7), (5, 7), STATE], (), SINGLE_PRECISION),
     Case("rmspropalex_update", UPDATE, [(5, 7), (5, 7), STATE, uniform(0, 0.1, 5, 7), (5, 7)], (), SINGLE_PRECISION),
     Case("ftrl_update", UPDATE, [(5, 7), (5, 7), (5, 7), STATE], (), SINGLE_PRECISION),
-    Case("mp_sgd_update", UPDATE, [uniform(-1, 1, 5, 7).astype("float16"), uniform(-1, 1, 5, 7).astype("float16"), uniform(-1, 1, 5, 7).astype("float32")], (), 2e-3),
-    Case("mp_sgd_mom_update", {**UPDATE, "momentum": 0.5}, [uniform(-1, 1, 5, 7).astype("float16"), uniform(-1, 1, 5, 7).astype("float16"), uniform(-1, 1, 5, 7).astype("float32"), uniform(-1, 1, 5, 7).astype("float32")], (), 2e-3),
+    Case(
+        "mp_sgd_update",
+        UPDATE,
+        [
+            uniform(-1, 1, 5, 7).astype("float16"),
+            uniform(-1, 1, 5, 7).astype("float16"),
+            uniform(-1, 1, 5, 7).astype("float32"),
+        ],
+        (),
+        2e-3,
+    ),
+    Case(
+        "mp_sgd_mom_update",
+        {**UPDATE, "momentum": 0.5},
+        [
+            uniform(-1, 1, 5, 7).astype("float16"),
+            uniform(-1, 1, 5, 7).astype("float16"),
+            uniform(-1, 1, 5, 7).astype("float32"),
+            uniform(-1, 1, 5, 7).astype("float32"),
+        ],
+        (),
+        2e-3,
+    ),
 ]
 
 CASES = [

@@ -10,6 +10,8 @@ import mxnet as mx
 import numpy as np
 from mxnet.base import _LIB, check_call
 
+from tofu import _mxnet
+
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Shape: TypeAlias = tuple[int, ...]
 
@@ -36,7 +38,8 @@ def run_kernel(
         for shape, dtype in zip(output_shapes, output_dtypes, strict=True)
     ]
     outputs = ctypes.cast(_handles(results), ctypes.POINTER(ctypes.c_void_p))
-    mx.random.seed(SEED)
+    if _mxnet.operator_info(op)["is_random"]:
+        mx.random.seed(SEED)
     with mx.autograd.train_mode():
         check_call(
             _LIB.MXImperativeInvoke(

@@ -46,6 +46,10 @@ class Node:
     mutated: tuple[int, ...]
     gradient: Gradient | None = None
 
+    def is_asked_for(self, output: int) -> bool:
+        """Whether the kernel computed an output: with a forward operator, only the gradients of `wrt` are."""
+        return self.gradient is None or output in self.gradient.outputs
+
     def run(
         self, attributes: Mapping[str, str], inputs: Sequence[Array], output_shapes: Sequence[Shape]
     ) -> tuple[list[Array], list[Array]]:
@@ -81,7 +85,9 @@ class _Execution:
         self.variables = variables
         self.shapes, self.dtypes = _infer(training, variables)
 
-    def _draw_head_gradients(self, symbol: Any, known: dict[str, Array], random: np.random.RandomState) -> dict[str, Array]:
+    def _draw_head_gradients(
+        self, symbol: Any, known: dict[str, Array], random: np.random.RandomState
+    ) -> dict[str, Array]:
         shapes, dtypes = _infer(symbol, known)
         entries = {node["id"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value)}
         used = {node["name"] for node in self.nodes}
@@ -127,7 +133,9 @@ class _Execution:
         return bool(_mxnet.operator_info(node["op"])["is_layer_backward"]) or len(wanted) < node["num_outputs"]
 
     def _find_gradient(self, node: dict[str, Any], forward: Node) -> Gradient:
-        wanted = [(n, output) for n, (owner, output) in zip(self.wrt, self.gradients) if owner == node["id"]]
+        wanted = [
+            (n, output) for n, (owner, output) in zip(self.wrt, self.gradients, strict=True) if owner == node["id"]
+        ]
         sources = {tuple(entry[:2]): position for position, entry in enumerate(node["inputs"])}
         by_name = {other["name"]: other["id"] for other in self.nodes}
         heads = [sources.get((by_name.get(f"_head_grad_{n}", -1), 0)) for n in range(len(self.heads))]

@@ -60,12 +60,17 @@ def cut_input(array: Array, access: InputAccess, axis: int, part: Range, extents
 
 
 def combine_outputs(
-    pieces: Sequence[Array], access: OutputAccess, axis: int, parts: Sequence[Range], whole: OperatorAccess, shape: Shape
+    pieces: Sequence[Array],
+    access: OutputAccess,
+    axis: int,
+    parts: Sequence[Range],
+    whole: OperatorAccess,
+    shape: Shape,
 ) -> Array:
     """The whole output from the parts' ones. Raises SplitError where parts overlap, miss cells, or should be equal and are not."""
     combine = access.combine[axis]
     if combine is Combine.REDUCE:
-        return np.sum(pieces, axis=0)
+        return np.asarray(np.sum(pieces, axis=0))
     if combine is Combine.REPLICATE:
         if any(not np.allclose(piece, pieces[0], rtol=1e-10, atol=1e-10, equal_nan=True) for piece in pieces):
             raise SplitError("the parts of a replicated output differ")
@@ -76,12 +81,16 @@ def combine_outputs(
         result[inside] += piece[within]
         count[inside] += 1
     if combine is Combine.CONCAT and not (count == 1).all():
-        raise SplitError(f"concatenated parts write {(count == 0).sum()} cells never and {(count > 1).sum()} cells twice")
+        raise SplitError(
+            f"concatenated parts write {(count == 0).sum()} cells never and {(count > 1).sum()} cells twice"
+        )
     return result
 
 
 def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
     """The part of a region inside the tensor: as slices of the tensor, and of the region."""
-    bounds = [(max(0, begin), max(0, min(end, extent)), begin) for (begin, end), extent in zip(region, shape, strict=True)]
+    bounds = [
+        (max(0, begin), max(0, min(end, extent)), begin) for (begin, end), extent in zip(region, shape, strict=True)
+    ]
     inside = tuple(slice(begin, end) for begin, end, _ in bounds)
     return inside, tuple(slice(begin - origin, max(begin, end) - origin) for begin, end, origin in bounds)
