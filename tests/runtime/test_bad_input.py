@@ -165,3 +165,36 @@ def test_failed_bind_leaves_the_next_one_working(model):
     with pytest.raises(tofu.ShapeError):
         symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(11,))
     assert np.isfinite(symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,)).forward()[0].asnumpy()).all()
+
+
+@pytest.fixture
+def cholesky():
+    """A batched Cholesky factorisation, described as opaque in its matrices; it throws for a matrix that is not positive definite."""
+    from tofu.tdl import Opaque, lookup, op
+
+    if lookup("_linalg_potrf") is None:
+        factor, gradient = Opaque(), Opaque()
+        op("_linalg_potrf")(lambda a: lambda b, i, j: factor(a[b, :, :])[i, j])
+        op("_backward_linalg_potrf")(lambda g, f: lambda b, i, j: gradient(g[b, :, :], f[b, :, :])[i, j])
+    return mx.sym.linalg.potrf(mx.sym.Variable("data") * mx.sym.Variable("scale"), name="factor")
+
+
+def test_an_operator_that_throws_on_one_worker(cholesky):
+    executor = tofu.partition(cholesky, 4).simple_bind(mx.cpu(), data=(8, 3, 3), scale=(8, 3, 3))
+    executor.arg_dict["scale"][:] = 1
+    good = np.repeat(4 * np.eye(3)[None], 8, axis=0)
+    bad = good.copy()
+    bad[5] *= -1  # on the third of four workers
+
+    def step(data):
+        output = executor.forward(is_train=True, data=mx.nd.array(data))[0]
+        executor.backward([mx.nd.ones((8, 3, 3))])
+        return output.asnumpy(), executor.grad_dict["scale"].asnumpy()
+
+    before = step(good)
+    for _ in range(2):
+        with pytest.raises(mx.MXNetError, match="positive definite"):
+            step(bad)
+        assert (executor.arg_dict["scale"].asnumpy() == 1).all()
+        for found, expected in zip(step(good), before, strict=True):
+            assert (found == expected).all()

@@ -46,6 +46,7 @@ def test_train_score_train_again():
     model = mlp()
     module, before, iterator = train(tofu.partition(model.symbol, 3), model)
     module.score(iterator, "acc")
+    iterator.reset()
     with pytest.warns(UserWarning, match="already initialized"):
         module.fit(iterator, num_epoch=1, optimizer_params={"learning_rate": 0.1})
     assert any(np.abs(module.get_params()[0][name].asnumpy() - before[name]).max() > 0 for name in before)
