@@ -108,7 +108,27 @@ def test_ops_without_a_match():
     refuses(run("ops", "nothing_like_this"), "nothing_like_this")
 
 
-@pytest.mark.parametrize("command", [(), ("plan",), ("ops",)])
+def test_verify_runs_every_strategy():
+    result = run("verify", "FullyConnected", "--shape", "4,6", "--attribute", "num_hidden=5")
+    assert result.exit_code == 0, result.output
+    for part in ("FullyConnected", "_backward_FullyConnected", "split b", "split h", "split k0", "CONCAT", "REDUCE"):
+        assert part in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "fragments"),
+    [
+        (("Convolutoin", "--shape", "4,6"), ["no operator Convolutoin", "Convolution"]),
+        (("FullyConnected", "--shape", "4,6"), ["num_hidden"]),
+        (("FullyConnected", "--shape", "4x6", "--attribute", "num_hidden=5"), ["D0,D1", "4x6"]),
+        (("FullyConnected", "--shape", "4,6", "--attribute", "num_hidden"), ["NAME=VALUE"]),
+    ],
+)
+def test_verify_refuses_with_one_message(options, fragments):
+    refuses(run("verify", *options), *fragments)
+
+
+@pytest.mark.parametrize("command", [(), ("plan",), ("ops",), ("verify",)])
 def test_help_has_examples(command):
     text = run(*command, "--help").output
     assert "tofu.partition" in text or "python -m tofu" in text

@@ -7,6 +7,7 @@ exit code 1.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tofu.partition import Partition, Settings, compile_partition
 from tofu.report.plan_table import make_console, print_partition
 from tofu.runtime.files import write_atomically
 from tofu.tdl import Description, registered
+from tofu.verify import verify_operator
 
 
 class _Commands(click.Group):
@@ -123,12 +125,10 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     shapes = {}
     for text in texts:
         name, _, extents = text.rpartition(":")
-        try:
-            shapes[name] = tuple(int(extent) for extent in extents.strip("()").rstrip(",").split(","))
-        except ValueError as error:
-            raise TofuError(f"--shape {text!r} is not NAME:D0,D1,..., for example data:64,3,224,224.") from error
+        wrong = f"--shape {text!r} is not NAME:D0,D1,..., for example data:64,3,224,224."
         if not name:
-            raise TofuError(f"--shape {text!r} names no input, for example data:64,3,224,224.")
+            raise TofuError(wrong)
+        shapes[name] = _read_extents(extents, wrong)
     return shapes
 
 
@@ -186,3 +186,63 @@ def _list_tensors(description: Description) -> str:
     required = len(description.tensors) - description.optional
     names = [name if i < required else f"{name}?" for i, name in enumerate(description.tensors)]
     return ", ".join([*names, *([f"*{description.star}"] if description.star else [])])
+
+
+@main.command()
+@click.argument("operator")
+@click.option(
+    "--shape", "shapes", multiple=True, required=True, metavar="D0,D1,...", help="Shape of each input in turn."
+)
+@click.option("--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="As in the model.")
+@click.option("--parts", default="2,3,4", show_default=True, help="Numbers of parts that every strategy is run in.")
+def verify(operator: str, shapes: tuple[str, ...], attributes: tuple[str, ...], parts: str) -> None:
+    """Run OPERATOR, and what its gradient is made of, against its description, and split by each of its strategies.
+
+    MXNet's own kernel on random numbers is the measure, in float64. Shapes that MXNet can infer from the first ones may be
+    left out. The exit code is 1 where anything disagrees.
+
+    \b
+    Examples
+        python -m tofu verify dot --shape 6,8 --shape 8,5
+        python -m tofu verify Convolution --shape 4,6,9,9 --attribute "kernel=(3,3)" --attribute num_filter=8
+    """  # noqa: D301  click reads the escape
+    values = dict(_read_attribute(text) for text in attributes)
+    given = [_read_extents(text, f"--shape {text!r} is not D0,D1,..., for example 4,6,9,9.") for text in shapes]
+    counts = _read_extents(parts, f"--parts {parts!r} is not a list of numbers, for example 2,3,4.")
+    report = verify_operator(operator, values, complete_shapes(operator, values, given), counts)
+    click.echo(repr(report))
+    if not report.is_verified:
+        raise TofuError("\n".join([f"{operator} is not verified:", *(f"  - {text}" for text in report.problems)]))
+
+
+def complete_shapes(
+    operator: str, attributes: Mapping[str, str], given: Sequence[tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    """The shapes of all inputs of an operator, states included, from those of the first ones; by MXNet's inference."""
+    create = getattr(mx.sym, operator, None) or getattr(mx.sym._internal, operator, None)
+    if create is None:
+        near = get_close_matches(operator, registered(), n=3)
+        raise TofuError(f"MXNet has no operator {operator}" + (f"; did you mean {', '.join(near)}?" if near else "."))
+    try:
+        symbol = create(*(mx.sym.Variable(f"input{i}") for i in range(len(given))), **attributes)
+        inferred = symbol.infer_shape(**{f"input{i}": shape for i, shape in enumerate(given)})
+    except (mx.base.MXNetError, TypeError) as error:
+        reason = str(error).strip().splitlines()[-1].strip()
+        raise TofuError(f"{operator} does not take these shapes and attributes. MXNet says: {reason}") from error
+    if inferred[0] is None:
+        raise TofuError(f"{operator} needs more shapes than {len(given)}: {', '.join(symbol.list_arguments())}.")
+    return [tuple(shape) for shape in (*inferred[0], *inferred[2])]
+
+
+def _read_attribute(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise TofuError(f"--attribute {text!r} is not NAME=VALUE, for example num_filter=8.")
+    return name, value
+
+
+def _read_extents(text: str, otherwise: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(extent) for extent in text.strip("()").rstrip(",").split(","))
+    except ValueError as error:
+        raise TofuError(otherwise) from error
