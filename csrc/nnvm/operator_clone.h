@@ -3,7 +3,8 @@
  * \brief Copies of operators that take their output shapes and types from the node.
  *
  * MXNet infers the outputs of most backward operators from the inputs of their forward node. A
- * worker whose backward part differs from its forward part would silently get wrong shapes; see
+ * worker whose backward part is split otherwise than its forward part would silently get wrong
+ * shapes.
  */
 #ifndef TOFU_NNVM_OPERATOR_CLONE_H_
 #define TOFU_NNVM_OPERATOR_CLONE_H_

@@ -1,0 +1,66 @@
+"""Importing Tofu: numpy's removed names, and one line where MXNet is missing or another one."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+
+from tofu import _compat
+
+
+def import_error(preparation):
+    """The message with which `import tofu` fails in a new process, after `preparation`."""
+    code = textwrap.dedent(preparation) + textwrap.dedent("""
+        try:
+            import tofu
+        except ImportError as error:
+            print(error)
+    """)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return result.stdout.strip()
+
+
+def test_missing_mxnet_is_one_line():
+    message = import_error("import sys; sys.modules['mxnet'] = None")
+    assert message.startswith("Tofu needs MXNet, which cannot be imported (")
+    assert message.endswith("): pip install mxnet==1.9.1")
+    assert len(message.splitlines()) == 1
+
+
+def test_another_mxnet_is_one_line():
+    message = import_error("""
+        import sys, types
+        sys.modules["mxnet"] = types.ModuleType("mxnet")
+        sys.modules["mxnet"].__version__ = "1.6.0"
+        sys.modules["mxnet"].__path__ = ["/somewhere/mxnet"]
+    """)
+    assert message == ("Tofu needs MXNet 1.9.1, but 1.6.0 is installed in /somewhere/mxnet: pip install mxnet==1.9.1")
+
+
+def test_native_code_that_does_not_load_is_one_line():
+    message = import_error("import sys; sys.modules['tofu._mxnet'] = None")
+    assert message.startswith("Tofu's native code does not fit this Python or MXNet (")
+    assert len(message.splitlines()) == 1
+
+
+def test_removed_numpy_names_come_back(monkeypatch):
+    def like_numpy_1_24(name):
+        raise AttributeError(name)
+
+    monkeypatch.setattr(np, "__getattr__", like_numpy_1_24)
+    before = dict(vars(np))
+    assert not hasattr(np, "bool")
+    _compat.restore_numpy_names()
+    try:
+        assert np.bool is bool
+        assert np.object is object
+    finally:
+        for name in set(vars(np)) - set(before):
+            delattr(np, name)
+
+
+def test_names_that_are_there_stay():
+    before = set(vars(np))
+    _compat.restore_numpy_names()
+    assert set(vars(np)) == before
