@@ -197,6 +197,7 @@ class Module(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
         """Bind for the shapes of a batch where they differ from those bound: a smaller last batch, say."""
+        graph = self.executor.partition.graph
         shapes = [tuple(array.shape) for array in [*data_batch.data, *(data_batch.label or [])]]
         bound = [tuple(desc.shape) for desc in [*self._data_shapes, *self._label_shapes]][: len(shapes)]
         if shapes == bound:
@@ -207,7 +208,6 @@ class Module(BaseModule):  # type: ignore[misc]  # MXNet is untyped
             self._label_shapes = [
                 _with_shape(d, a.shape) for d, a in zip(self._label_shapes, data_batch.label, strict=True)
             ]
-        graph = self.executor.partition.graph
         self._rebind([graph.tensors[position].name for position in graph.updated])
 
     def _check_inputs(self, data_batch: Any) -> None:
@@ -234,16 +234,15 @@ class Module(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         force_init: bool = False,
         allow_extra: bool = False,
     ) -> None:
-        """Fill the parameters' shards: from the arrays given, else by the initializer, in the order of the model's arguments."""
+        """Fill the parameters' shards: from the arrays given, else by the initializer, in MXNet's order, so that equal seeds
+        give equal values.
+        """
         if self.params_initialized and not force_init:
             return
         given = {**(arg_params or {}), **(aux_params or {})}
         kinds = (TensorKind.PARAMETER, TensorKind.AUXILIARY)
         own = [tensor for tensor in self.executor.partition.graph.tensors if tensor.kind in kinds]
-        order = {
-            name: i for i, name in enumerate([*self._symbol.list_arguments(), *self._symbol.list_auxiliary_states()])
-        }
-        own.sort(key=lambda tensor: order[tensor.name])
+        own.sort(key=lambda tensor: (tensor.kind is TensorKind.AUXILIARY, tensor.name))
         names = {tensor.name for tensor in own}
         if not allow_extra:
             raise_together(
