@@ -1,0 +1,98 @@
+"""Dropout: every worker draws its own mask, a seeded run repeats, and the gradients are those of the masks drawn."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+
+BATCH, WIDTH = 12, 32
+
+
+def network():
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=WIDTH, name="fc0")
+    net = mx.sym.Dropout(net, p=0.5, name="drop")
+    return mx.sym.FullyConnected(net, num_hidden=6, name="fc1")
+
+
+def masked_network():
+    """The same with the mask, zeros and twos, given from outside."""
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=WIDTH, name="fc0")
+    return mx.sym.FullyConnected(net * mx.sym.Variable("mask"), num_hidden=6, name="fc1")
+
+
+class Run:
+    """One seeded training step, with the mask that its workers drew."""
+
+    def __init__(self, hints, seed=5):
+        self.executor = tofu.bind(
+            tofu.partition(network(), 4, hints=hints), type_dict={"data": "float64"}, data=(BATCH, WIDTH)
+        )
+        self.masks = {}
+        self.executor.set_monitor_callback(self.note)
+        rng = np.random.RandomState(0)
+        self.values = {name: rng.uniform(-1, 1, v.shape) for name, v in self.executor.variables.items()}
+        for name, variable in self.executor.variables.items():
+            variable.scatter(self.values[name])
+        mx.random.seed(seed)
+        self.executor.forward(is_train=True)
+        self.executor.backward()
+        mx.nd.waitall()
+        self.output = self.executor.output(0).gather().asnumpy()
+        graph = self.executor.partition.graph
+        names = [graph.tensors[position].name for position in graph.gradients]
+        self.gradients = {name: self.executor.gradient(name).gather().asnumpy() for name in names}
+
+    def note(self, name, array):
+        name = name.decode() if isinstance(name, bytes) else name
+        if name.startswith("drop@") and name.endswith("_mask"):
+            worker = int(name[len("drop@") : -len("_mask")])
+            self.masks[worker] = mx.nd.NDArray(
+                mx.base.ctypes.cast(array, mx.base.NDArrayHandle), writable=False
+            ).asnumpy()
+
+    def whole_mask(self):
+        problem, choices = self.executor.partition.problem, self.executor.partition.choices
+        position = problem.graph.operator_index["drop"]
+        from tofu import _core
+
+        boxes = _core.worker_boxes(
+            problem.native, list(problem.factors), "operator", position, choices.operators[position].tolist()
+        )
+        whole = np.full((BATCH, WIDTH), np.nan)
+        for worker, box in enumerate(boxes):
+            whole[tuple(slice(begin, end) for begin, end in box)] = self.masks[worker]
+        assert not np.isnan(whole).any()
+        return whole
+
+
+@pytest.mark.parametrize("hints", [{"drop": "i0"}, {"drop": "i1"}, {"drop": ("i0", "i1")}])
+def test_gradients_are_those_of_the_masks(hints):
+    run = Run(hints)
+    mask = run.whole_mask()
+    single = masked_network().simple_bind(
+        mx.cpu(), type_dict={"data": "float64", "mask": "float64"}, data=(BATCH, WIDTH), mask=(BATCH, WIDTH)
+    )
+    for name, value in run.values.items():
+        if name in single.arg_dict:
+            single.arg_dict[name][:] = value
+    single.arg_dict["mask"][:] = mask
+    single.forward(is_train=True)
+    single.backward([mx.nd.array(run.values["_head_grad_0"], dtype="float64")])
+    np.testing.assert_allclose(run.output, single.outputs[0].asnumpy(), rtol=1e-12, atol=1e-13)
+    for name, gradient in run.gradients.items():
+        np.testing.assert_allclose(gradient, single.grad_dict[name].asnumpy(), rtol=1e-12, atol=1e-13)
+
+
+def test_masks_differ_between_workers():
+    masks = list(Run({"drop": "i0"}).masks.values())
+    assert len(masks) == 4
+    assert all((one != other).any() for i, one in enumerate(masks) for other in masks[:i])
+    assert 0.3 < np.mean([mask > 0 for mask in masks]) < 0.7
+
+
+def test_a_seeded_run_repeats_and_another_seed_differs():
+    first, again, other = Run({"drop": "i0"}), Run({"drop": "i0"}), Run({"drop": "i0"}, seed=6)
+    assert (first.output == again.output).all()
+    assert all((first.gradients[name] == again.gradients[name]).all() for name in first.gradients)
+    assert (first.output != other.output).any()
