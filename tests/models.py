@@ -39,7 +39,7 @@ def shared_mlp(batch: int = 10, depth: int = 10) -> Model:
         which = 0 if i < 8 else i % 2
         net = mx.sym.FullyConnected(net, weight=weights[which], bias=biases[which], num_hidden=width, name=f"fc{i}")
         net = mx.sym.Activation(net, act_type="tanh", name=f"act{i}")
-        net = net + skip
+        net = 0.5 * net + skip
     net = mx.sym.FullyConnected(net, num_hidden=9, no_bias=True, name="out")
     return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 14)}, 9)
 

@@ -1,8 +1,9 @@
 """The same numbers as one device: for the plan that the search finds, and for random plans that no search would choose."""
 
+import mxnet as mx
 import numpy as np
 import pytest
-from models import MODELS, Model
+from models import MODELS, Model, residual_cnn
 from training import (
     bind_partitioned,
     check_graph,
@@ -14,6 +15,9 @@ from training import (
     run_partitioned,
     run_single,
 )
+
+from tofu.analysis import Combine
+from tofu.graph import Phase
 
 WORKERS = (2, 3, 4, 6, 8)
 RANDOM_PLANS = 50
@@ -82,3 +86,41 @@ def permute_batch(model: Model, values):
     order = np.random.RandomState(1).permutation(batch)
     inputs = input_names(model)
     return {name: value[order] if name in inputs else value for name, value in values.items()}
+
+
+def deep_mlp(batch: int, width: int) -> Model:
+    """Wide enough that no single kind of parallelism is cheapest."""
+    net = mx.sym.Variable("data")
+    for i in range(3):
+        net = mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{i}")
+        net = mx.sym.Activation(net, act_type="tanh", name=f"act{i}")
+    net = mx.sym.FullyConnected(net, num_hidden=16, name="out")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 64)}, 16)
+
+
+def forward_reductions(partition) -> list[str]:
+    """Forward operators that the plan splits so that partial results must be summed."""
+    return [
+        operator.name
+        for operator, access, choice in zip(
+            partition.graph.operators, partition.problem.accesses, partition.choices.operators, strict=False
+        )
+        if operator.phase == Phase.FORWARD
+        and any(axis >= 0 and any(o.combine[axis] == Combine.REDUCE for o in access.outputs) for axis in choice)
+    ]
+
+
+@pytest.mark.parametrize("model", [deep_mlp(64, 256), residual_cnn(16, 32, 3)], ids=["deep_mlp", "residual_cnn"])
+def test_plans_of_several_dimensions_and_reductions(model):
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", STEPS)
+    executor = bind_partitioned(model, 8, "float64")
+    partition = executor.partition
+    dimensions = {d for steps in partition.plan.tensors.values() for d in steps if d is not None}
+    assert len(dimensions) >= 2
+    assert forward_reductions(partition)
+    check_graph(partition)
+    found, found_weights, moved = run_partitioned(executor, values, STEPS)
+    assert moved == partition.plan.communication_bytes
+    assert largest_error(found, step) < STEP_TOLERANCE
+    assert weight_error(found_weights, weights) < WEIGHT_TOLERANCE
