@@ -48,8 +48,7 @@ struct Input {
   std::vector<int> addend_axes;  // under a split of these, part 0 alone reads the tensor and the
                                  // others get zeros
   double fill = 0;               // value of cells outside the tensor
-  bool is_held =
-      false;  // written in place by the operator: the worker's region must be exactly its shard
+  bool is_held = false;          // written in place: each worker's region must be exactly its shard
   bool is_read = true;  // false: the kernel takes it for its shape alone, so zeros will do
 };
 
