@@ -39,8 +39,8 @@ class ProgramBuilder {
   void AddOutput(const Entry& entry) { program_.outputs.push_back(entry); }
 
   /*!
-   * \brief Hands out what no node reads as well: the plan pays for every shard and every copy, and a
-   * framework does not run what is not asked for.
+   * \brief Hands out what no node reads as well: the plan pays for every shard and every copy, and
+   * a framework does not run what is not asked for.
    */
   void KeepUnread();
 

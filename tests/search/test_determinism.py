@@ -86,3 +86,15 @@ def test_the_order_of_towers_does_not_matter():
         towers = [operators[:length], operators[length:-1]]
         plans.append((towers if order[0] == 1 else towers[::-1], operators[-1]))
     assert plans[0] == plans[1]
+
+
+def test_shuffled_ties_have_the_same_plan():
+    """Square matrices alone: plans of equal cost everywhere, and tensors that coarsening ties."""
+    rng = random.Random(6)
+    spec = network((1, 3))
+    operators, tensors = rows_of(_core.search_recursive(spec.native(coarsen=True), [2, 2]))
+    for _ in range(50):
+        shuffled, operator_map, tensor_map = shuffle(spec, rng)
+        new_operators, new_tensors = rows_of(_core.search_recursive(shuffled.native(coarsen=True), [2, 2]))
+        assert [new_operators[operator_map[i]] for i in range(len(operators))] == operators
+        assert [new_tensors[tensor_map[i]] for i in range(len(tensors))] == tensors
