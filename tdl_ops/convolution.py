@@ -10,13 +10,14 @@ from tdl_ops.window import SPACE, check_layout, local_pad, numbered, read_window
 from tofu.tdl import Sum, merge, op, output, scatter, unread
 
 
-def _local_groups(local):
+def local_groups(local):
+    """The groups of a worker's copy."""
     return local.extent("g") if local.attributes["num_group"] > 1 else 1
 
 
 BOUND = {
-    "num_group": _local_groups,
-    "num_filter": lambda local: _local_groups(local) * local.extent("co"),
+    "num_group": local_groups,
+    "num_filter": lambda local: local_groups(local) * local.extent("co"),
     "pad": local_pad,
 }
 

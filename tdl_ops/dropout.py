@@ -1,12 +1,12 @@
 """Dropout: random, so that what it computes is checked against its own mask.
 
-The mask (0, or 1 / (1 - p)) is the second output. Dimensions listed in `axes` have one mask cell for all; they cannot be split, for
-every part would draw its own.
+The mask (0, or 1 / (1 - p)) is the second output; at p = 0 it is never written. Dimensions listed in `axes` have one mask cell for
+all; they cannot be split, for every part would draw its own.
 """
 
 from __future__ import annotations
 
-from tofu.tdl import Random, constant, op, output, unread
+from tofu.tdl import Random, op, output, unread, unwritten
 
 
 def _mask_cell(i, axes):
@@ -15,10 +15,10 @@ def _mask_cell(i, axes):
 
 @op("Dropout")
 def dropout(data, *, p=0.5, axes=()):
-    if p == 0:
-        return lambda *i: data[i], lambda *i: constant(1.0)
-    mask = Random()
     cells = " ".join(f"one{d}" if d in axes else f"i{d}" for d in range(data.ndim))
+    if p == 0:
+        return lambda *i: data[i], unwritten(cells)
+    mask = Random()
     return lambda *i: data[i] * mask(), output(cells, lambda *i: mask())
 
 

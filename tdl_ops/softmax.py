@@ -1,8 +1,8 @@
-"""softmax, log_softmax, softmin over one dimension, SoftmaxActivation, and their gradients."""
+"""softmax, log_softmax, softmin over one dimension, SoftmaxActivation, their gradients, and the scaling of attention."""
 
 from __future__ import annotations
 
-from tofu.tdl import Sum, exp, log, op
+from tofu.tdl import Sum, exp, log, op, sqrt
 
 
 def _along(tensor, i, axis):
@@ -49,3 +49,25 @@ def backward_softmin(d_out, out, *, axis=-1, temperature=1.0):
 def backward_log_softmax(d_out, out, *, axis=-1, temperature=1.0):
     total = lambda i: _total(lambda d: d, _along(d_out, i, axis))
     return lambda *i: (d_out[i] - exp(out[i]) * total(i)) / (temperature or 1.0)
+
+
+# With mode="instance" and more than two dimensions, MXNet's forward kernel runs over the last one, its backward kernel over all but
+# the batch. Both are described as they are.
+@op("SoftmaxActivation")
+def softmax_activation(data, *, mode="instance"):
+    axis = 1 if mode == "channel" else -1
+    return lambda *i: exp(data[i]) / _total(exp, _along(data, i, axis))
+
+
+@op("_backward_SoftmaxActivation")
+def backward_softmax_activation(d_out, out, *, mode="instance"):
+    if mode == "channel":
+        inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, 1), _along(out, i, 1))
+        return lambda *i: out[i] * (d_out[i] - inner(i))
+    inner = lambda b: Sum(lambda *j: d_out[(b, *j)] * out[(b, *j)], ndim=out.ndim - 1)
+    return lambda b, *s: out[(b, *s)] * (d_out[(b, *s)] - inner(b))
+
+
+@op("_contrib_div_sqrt_dim")
+def div_sqrt_dim(data):
+    return lambda *i: data[i] / sqrt(data.shape[-1])

@@ -41,6 +41,11 @@ def uniform(low: float, high: float, *shape: int) -> np.ndarray:
     return RANDOM.uniform(low, high, shape)
 
 
+def single(*shape: int) -> np.ndarray:
+    """Numbers between -1 and 1 in float32, the only type that MXNet's kernel has."""
+    return uniform(-1, 1, *shape).astype("float32")
+
+
 def labels(classes: int, *shape: int) -> np.ndarray:
     """Whole numbers from 0 to classes - 1."""
     return RANDOM.randint(0, classes, shape).astype(float)
@@ -76,6 +81,11 @@ MATMUL = [
 CONVOLUTION = [
     Case("Convolution", {"kernel": (3, 3), "num_filter": 5, "pad": (1, 1)}, [(3, 5, 7, 5), (5, 5, 3, 3), (5,)]),
     Case("Convolution", {"kernel": (1, 1), "num_filter": 5, "no_bias": True}, [(3, 3, 5, 5), (5, 3, 1, 1)]),
+    Case(
+        "Convolution",
+        {"kernel": (1, 1), "num_filter": 3, "stride": (2, 2), "no_bias": True},
+        [(3, 2, 7, 6), (3, 2, 1, 1)],
+    ),
     Case(
         "Convolution",
         {"kernel": (3, 2), "num_filter": 3, "stride": (2, 1), "pad": (2, 0)},
@@ -282,6 +292,8 @@ SOFTMAX = [
         for op in ("softmax", "softmin", "log_softmax")
         for attributes in ({}, {"axis": 1}, {"temperature": 2.0})
     ),
+    *(Case("SoftmaxActivation", {"mode": mode}, [single(5, 3, 7)]) for mode in ("instance", "channel")),
+    Case("_contrib_div_sqrt_dim", {}, [(5, 7)]),
 ]
 
 LOSS = [
@@ -353,6 +365,8 @@ NORMALIZATION = [
     Case(
         "BatchNorm", {"fix_gamma": False, "use_global_stats": True}, [(5, 3, 7), (3,), (3,), (3,), uniform(0.5, 2, 3)]
     ),
+    Case("InstanceNorm", {}, [single(5, 3, 4, 2), single(3), single(3)]),
+    *(Case("L2Normalization", {"mode": mode}, [(5, 3, 4, 2)]) for mode in ("instance", "channel", "spatial")),
     Case("LayerNorm", {}, [(5, 3, 7), (7,), (7,)]),
     Case("LayerNorm", {"axis": 1}, [(5, 3, 7), (3,), (3,)]),
 ]
@@ -401,6 +415,7 @@ CONSTANT = [
 
 UPDATE = {"lr": 0.125, "wd": 0.25, "rescale_grad": 0.5, "clip_gradient": 0.25}
 STATE = uniform(0.5, 1, 5, 7)
+HALF, SINGLE = uniform(-1, 1, 5, 7).astype("float16"), uniform(-1, 1, 5, 7).astype("float32")
 OPTIMIZER = [
     Case("sgd_update", UPDATE, [(5, 7), (5, 7)], wrt=()),
     Case("sgd_mom_update", {**UPDATE, "momentum": 0.5}, [(5, 7)] * 3, wrt=()),
@@ -411,32 +426,68 @@ OPTIMIZER = [
     Case("rmsprop_update", UPDATE, [(5, 7), (5, 7), STATE], (), SINGLE_PRECISION),
     Case("rmspropalex_update", UPDATE, [(5, 7), (5, 7), STATE, uniform(0, 0.1, 5, 7), (5, 7)], (), SINGLE_PRECISION),
     Case("ftrl_update", UPDATE, [(5, 7), (5, 7), (5, 7), STATE], (), SINGLE_PRECISION),
+    Case("mp_sgd_update", UPDATE, [HALF, HALF, SINGLE], wrt=()),
+    Case("mp_sgd_mom_update", {**UPDATE, "momentum": 0.5}, [HALF, HALF, SINGLE, SINGLE], wrt=()),
+]
+
+DECONVOLUTION = [
     Case(
-        "mp_sgd_update",
-        UPDATE,
-        [
-            uniform(-1, 1, 5, 7).astype("float16"),
-            uniform(-1, 1, 5, 7).astype("float16"),
-            uniform(-1, 1, 5, 7).astype("float32"),
-        ],
-        (),
-        2e-3,
+        "Deconvolution",
+        {"kernel": (4, 4), "stride": (2, 2), "pad": (1, 1), "num_filter": 5},
+        [(3, 5, 5, 4), (5, 5, 4, 4)],
     ),
     Case(
-        "mp_sgd_mom_update",
-        {**UPDATE, "momentum": 0.5},
-        [
-            uniform(-1, 1, 5, 7).astype("float16"),
-            uniform(-1, 1, 5, 7).astype("float16"),
-            uniform(-1, 1, 5, 7).astype("float32"),
-            uniform(-1, 1, 5, 7).astype("float32"),
-        ],
-        (),
-        2e-3,
+        "Deconvolution",
+        {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "adj": (1, 1), "num_filter": 3},
+        [(3, 2, 5, 4), (2, 3, 3, 3)],
     ),
+    Case("Deconvolution", {"kernel": (3, 3), "num_group": 3, "num_filter": 6}, [(3, 6, 5, 4), (6, 2, 3, 3)]),
+    Case("Deconvolution", {"kernel": (3,), "dilate": (2,), "num_filter": 5}, [(3, 3, 5), (3, 5, 3)]),
+]
+
+RESAMPLING = [
+    Case("slice", {"begin": (1, None, 0), "end": (4, None, 3), "step": (2, 1, 1)}, [(5, 3, 7)]),
+    Case("slice", {"begin": (None, 1), "end": (None, 3)}, [(5, 4)]),
+    Case("slice", {"begin": (4,), "end": (0,), "step": (-2,)}, [(5, 4)]),
+    Case("reverse", {"axis": 1}, [(5, 3)]),
+    Case("repeat", {"repeats": 3, "axis": 1}, [(5, 3, 2)]),
+    Case("tile", {"reps": (1, 3)}, [(5, 3)]),
+    Case("tile", {"reps": (3,)}, [(5, 3)]),
+    Case("UpSampling", {"scale": 2, "sample_type": "nearest", "num_args": 1}, [(3, 5, 3, 4)]),
+    Case("Pad", {"mode": "constant", "pad_width": (0, 0, 0, 0, 1, 2, 2, 1), "constant_value": 0.5}, [(3, 5, 3, 4)]),
+]
+
+ORDERING = [
+    Case("argmax", {"axis": 1}, [(3, 5)], wrt=()),
+    Case("argmin", {"axis": -2, "keepdims": True}, [(3, 5, 3)], wrt=()),
+    Case("sort", {"axis": 1}, [(3, 5)], wrt=()),
+    Case("sort", {"axis": 0, "is_ascend": False}, [(3, 5)], wrt=()),
+    Case("argsort", {"axis": 1, "dtype": "float64"}, [(3, 5)], wrt=()),
+]
+
+# The parameters of one layer: 4 or 3 gates with weights for 4 inputs and 3 states and two biases each.
+SEQUENCE = [
+    Case(
+        "RNN",
+        {"mode": "lstm", "state_size": 3, "num_layers": 1, "state_outputs": True},
+        [(4, 5, 4), (108,), (1, 5, 3), (1, 5, 3)],
+    ),
+    Case("RNN", {"mode": "gru", "state_size": 3, "num_layers": 1}, [(4, 5, 4), (81,), (1, 5, 3)]),
+    Case(
+        "RNN",
+        {"mode": "rnn_tanh", "state_size": 3, "num_layers": 1, "state_outputs": True},
+        [(4, 5, 4), (27,), (1, 5, 3)],
+    ),
+    Case("SequenceMask", {"use_sequence_length": True}, [(4, 3, 2), np.array([1.0, 4, 2])]),
+    Case("SequenceMask", {"use_sequence_length": True, "axis": 1, "value": -1.0}, [(3, 4, 2), np.array([1.0, 4, 2])]),
+    Case("SequenceMask", {}, [(3, 4, 2)]),
 ]
 
 CASES = [
+    *DECONVOLUTION,
+    *RESAMPLING,
+    *ORDERING,
+    *SEQUENCE,
     *MATMUL,
     *CONVOLUTION,
     *POOLING,

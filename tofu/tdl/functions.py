@@ -8,7 +8,18 @@ from typing import Any as Anything
 
 import numpy as np
 
-from tofu.tdl.expression import Element, Index, Operand, Position, Unread, Value, as_index, as_value, call
+from tofu.tdl.expression import (
+    Element,
+    Index,
+    Operand,
+    Position,
+    Unread,
+    Value,
+    as_index,
+    as_value,
+    call,
+    extent_symbol,
+)
 
 _NOT_NUMPY: dict[str, Callable[..., Anything]] = {
     "erf": np.vectorize(math.erf, otypes=[float]),
@@ -61,6 +72,11 @@ where = _function("where")
 def position(index: Index | int) -> Value:
     """An index used as a number: its absolute position. Axes in it cannot be split, for a part counts from zero."""
     return Position(as_index(index))
+
+
+def extent(variable: str) -> Index:
+    """How far an index variable runs, to declare another's with: extents={"ci": data.shape[1] // extent("g")}."""
+    return Index(extent_symbol(f"{variable}.extent"))
 
 
 def merge(*variables: Index) -> Index:

@@ -12,7 +12,7 @@ from tofu.errors import TofuError
 from tofu.tdl import Description, interpret, lookup
 from tofu.verify.kernels import Array, Shape
 from tofu.verify.nodes import Node, execute_training_graph, run_with_forward
-from tofu.verify.report import TOLERANCE, NodeReport, Report, StrategyReport
+from tofu.verify.report import LOW_PRECISION_TOLERANCES, TOLERANCE, NodeReport, Report, StrategyReport
 from tofu.verify.split import Range, SplitError, combine_outputs, cut_input, find_region, region_shape, split_range
 
 Relation = Callable[[Sequence[Array], Sequence[Array]], Sequence[Array]]
@@ -66,7 +66,10 @@ class _Verification:
 
     def __init__(self, node: Node, parts: Sequence[int], relation: Relation | None, tolerance: float) -> None:
         self.node = node
-        self.tolerance = tolerance
+        self.precision = max(
+            (LOW_PRECISION_TOLERANCES.get(array.dtype.name, TOLERANCE) for array in node.outputs), default=TOLERANCE
+        )
+        self.tolerance = max(tolerance, self.precision)
         self.parts = parts
         self.relation = relation
         self.output_shapes = [output.shape for output in node.outputs]
@@ -134,7 +137,7 @@ class _Verification:
                 ValueError,
             ) as error:
                 problems.append(f"in {count} parts: {str(error).strip().splitlines()[-1]}")
-        if not max(errors) <= TOLERANCE:
+        if not max(errors) <= self.precision:
             problems.append(f"the parts are off by {max(errors):.1e}")
         combine = tuple(output.combine[axis].name for output in access.outputs)
         return StrategyReport(access.axes[axis], combine, tuple(tried), max(errors), tuple(problems))
@@ -176,7 +179,7 @@ class _Verification:
     def _check_relation(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         assert self.relation is not None
         for number, (expected, output) in enumerate(zip(self.relation(inputs, outputs), outputs, strict=True)):
-            if not _relative_error(expected, output) <= TOLERANCE:
+            if not _relative_error(expected, output) <= self.precision:
                 raise SplitError(f"output {number} of a part does not fit what was drawn")
 
     def _run_part_with_forward(

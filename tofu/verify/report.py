@@ -7,6 +7,9 @@ from dataclasses import dataclass
 TOLERANCE = 1e-10
 """The largest relative error that reassociation of float64 sums may cause."""
 
+LOW_PRECISION_TOLERANCES = {"float32": 1e-5, "float16": 2e-3}
+"""The same for kernels that MXNet has in these types alone."""
+
 
 @dataclass(frozen=True)
 class StrategyReport:

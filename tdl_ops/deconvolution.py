@@ -1,0 +1,105 @@
+"""Deconvolution, the gradient of a convolution by its data, and its own gradient.
+
+Axes are called as in `convolution.py`; `y0, y1, ..` are positions of the input here. A part of space writes its cells around the
+borders too, which are added up. A bias would be added by every part; MXNet leaves it out unless asked.
+"""
+
+from __future__ import annotations
+
+from tdl_ops.convolution import local_groups
+from tdl_ops.window import SPACE, check_layout, local_pad, numbered, read_window
+from tofu.errors import DescriptionError
+from tofu.tdl import Sum, extent, merge, op, output, scatter
+
+
+def _local_adj(local):
+    adj = local.attributes["adj"]
+    return tuple(0 if local.is_split(f"y{d}") else a for d, a in enumerate(adj))
+
+
+BOUND = {
+    "num_group": local_groups,
+    "num_filter": lambda local: local_groups(local) * local.extent("co"),
+    "pad": local_pad,
+    "adj": _local_adj,
+}
+
+
+def _check(layout, target_shape, bias):
+    check_layout(layout)
+    if any(target_shape or ()):
+        raise DescriptionError("Deconvolution(target_shape=...) is not described; give pad and adj")
+    if bias is not None:
+        raise DescriptionError("Deconvolution with a bias is not described; set no_bias=True and use broadcast_add")
+
+
+@op("Deconvolution", bound=BOUND, pads=SPACE)
+def deconvolution(
+    data,
+    weight,
+    bias=None,
+    *,
+    kernel,
+    num_filter,
+    stride=(),
+    pad=(),
+    dilate=(),
+    adj=(),
+    target_shape=(),
+    num_group=1,
+    layout=None,
+):
+    _check(layout, target_shape, bias)
+    at, n = read_window(kernel, stride, pad, dilate), len(kernel)
+    g, extents = ("g", {"g": num_group}) if num_group > 1 else ("", {})
+    if num_group > 1:
+        extents["ci"] = data.shape[1] // extent("g")
+
+    def contribution(b, *v):
+        group, (ci, co), y, d = v[: -2 * n - 2], v[-2 * n - 2 : -2 * n], v[-2 * n : -n], v[-n:]
+        value = data[(b, merge(*group, ci), *y)] * weight[(merge(*group, ci), co, *d)]
+        return (b, merge(*group, co), *at(y, d)), value
+
+    window = {f"d{i}": k for i, k in enumerate(kernel)}
+    names = f"b {g} ci co {numbered('y', n)} {numbered('d', n)}"
+    return scatter(lambda *v: contribution(*v), extents | window, names=names)
+
+
+@op("_backward_Deconvolution", bound=BOUND, pads=SPACE)
+def backward_deconvolution(
+    d_out,
+    data,
+    weight,
+    bias=None,
+    *,
+    kernel,
+    num_filter,
+    stride=(),
+    pad=(),
+    dilate=(),
+    adj=(),
+    target_shape=(),
+    num_group=1,
+    layout=None,
+):
+    _check(layout, target_shape, bias)
+    at, n = read_window(kernel, stride, pad, dilate), len(kernel)
+    g, extents = ("g ", {"g": num_group}) if num_group > 1 else ("", {})
+    window = {f"d{i}": k for i, k in enumerate(kernel)}
+    y, d = numbered("y", n), numbered("d", n)
+
+    def d_data(b, *v):
+        group, ci, y = v[: -n - 1], v[-n - 1], v[-n:]
+        cell = lambda co, d: (b, merge(*group, co), *at(y, d))
+        weight_at = lambda co, d: weight[(merge(*group, ci), co, *d)]
+        return Sum(lambda co, *d: d_out[cell(co, d)] * weight_at(co, d), ndim=1 + n, extents={"d": kernel})
+
+    def d_weight(*v):
+        group, (ci, co), d = v[: -n - 2], v[-n - 2 : -n], v[-n:]
+        cell = lambda b, y: (b, merge(*group, co), *at(y, d))
+        return Sum(lambda b, *y: data[(b, merge(*group, ci), *y)] * d_out[cell(b, y)], ndim=1 + n)
+
+    return (
+        output(f"b ({g}ci) {y}", lambda *v: d_data(*v), extents),
+        output(f"({g}ci) co {d}", lambda *v: d_weight(*v), extents | window),
+    )

@@ -1,0 +1,118 @@
+"""Operators that repeat, pad, slice or reverse cells, and their gradients: affine indices."""
+
+from __future__ import annotations
+
+from tofu.errors import DescriptionError
+from tofu.tdl import Sum, op, output, scatter
+
+
+def _start(begin, extent, step):
+    if begin is None:
+        return 0 if step > 0 else extent - 1
+    return begin if begin >= 0 else extent + begin
+
+
+def _slices(shape, begin, step):
+    """First index and step of every dimension of a slice."""
+    steps = [(step[d] if d < len(step) else None) or 1 for d in range(len(shape))]
+    begins = [begin[d] if d < len(begin) else None for d in range(len(shape))]
+    return [(_start(b, extent, s), s) for b, extent, s in zip(begins, shape, steps, strict=True)]
+
+
+@op("slice")
+def cut(data, *, begin, end, step=()):
+    slices = _slices(data.shape, begin, step)
+    return lambda *i: data[tuple(v * s + first for v, (first, s) in zip(i, slices, strict=True))]
+
+
+@op("_backward_slice", concrete=True)
+def backward_cut(d_out, *, output_shapes, begin, end, step=()):
+    slices = _slices(output_shapes[0], begin, step)
+    cell = lambda i: tuple(v * s + first for v, (first, s) in zip(i, slices, strict=True))
+    return scatter(lambda *i: (cell(i), d_out[i]), rank=d_out.ndim)
+
+
+@op("reverse")
+def reverse(data, *, axis):
+    axes = {d % data.ndim for d in (axis if isinstance(axis, tuple) else (axis,))}
+    return lambda *i: data[tuple(data.shape[d] - 1 - v if d in axes else v for d, v in enumerate(i))]
+
+
+@op("_backward_reverse")
+def backward_reverse(d_out, *, axis):
+    axes = {d % d_out.ndim for d in (axis if isinstance(axis, tuple) else (axis,))}
+    return lambda *i: d_out[tuple(d_out.shape[d] - 1 - v if d in axes else v for d, v in enumerate(i))]
+
+
+def _check_axis(axis):
+    if axis is None:
+        raise DescriptionError("repeat without an axis, which flattens, is not described")
+
+
+@op("repeat")
+def repeat(data, *, repeats, axis=None):
+    _check_axis(axis)
+    axis %= data.ndim
+    names = " ".join(f"(i{d} r)" if d == axis else f"i{d}" for d in range(data.ndim))
+    return output(names, lambda *v: data[(*v[: axis + 1], *v[axis + 2 :])], {"r": repeats})
+
+
+@op("_backward_repeat")
+def backward_repeat(d_out, *, repeats, axis=None):
+    _check_axis(axis)
+    at = lambda i, r: d_out[tuple(v * repeats + r if d == axis % len(i) else v for d, v in enumerate(i))]
+    return lambda *i: Sum(lambda r: at(i, r), extents={"r": repeats})
+
+
+@op("tile")
+def tile(data, *, reps):
+    count = (1,) * (data.ndim - len(reps)) + tuple(reps)
+    if len(count) > data.ndim:
+        raise DescriptionError("tile to more dimensions than the data has is not described; use expand_dims first")
+    names = " ".join(f"(r{d} i{d})" for d in range(data.ndim))
+    return output(names, lambda *v: data[v[1::2]], {f"r{d}": n for d, n in enumerate(count)})
+
+
+@op("_backward_tile")
+def backward_tile(d_out, *, reps):
+    def value(i):
+        count = (1,) * (len(i) - len(reps)) + tuple(reps)
+        cell = lambda r: tuple(n * v.extent + v for n, v in zip(r, i, strict=True))
+        return Sum(lambda *r: d_out[cell(r)], ndim=len(i), extents={"r": count})
+
+    return lambda *i: value(i)
+
+
+@op("UpSampling")
+def upsampling(data, *, scale, sample_type, num_args=1):
+    _check_upsampling(sample_type, num_args)
+    return output("b c (y j) (x k)", lambda b, c, y, j, x, k: data[b, c, y, x], {"j": scale, "k": scale})
+
+
+@op("_backward_UpSampling")
+def backward_upsampling(d_out, *, scale, sample_type, num_args=1):
+    _check_upsampling(sample_type, num_args)
+    at = lambda b, c, y, x: lambda j, k: d_out[b, c, y * scale + j, x * scale + k]
+    return lambda b, c, y, x: Sum(at(b, c, y, x), extents={"j": scale, "k": scale})
+
+
+def _check_upsampling(sample_type, num_args):
+    if sample_type != "nearest" or num_args != 1:
+        raise DescriptionError("UpSampling is described for sample_type=nearest and one input")
+
+
+def _check_pad(mode):
+    if mode != "constant":
+        raise DescriptionError(f"Pad(mode={mode}) is not described; constant is")
+
+
+@op("Pad", fill={"data": lambda attributes: attributes["constant_value"]})
+def pad(data, *, mode, pad_width, constant_value=0.0):
+    _check_pad(mode)
+    return lambda *i: data[tuple(v - before for v, before in zip(i, pad_width[::2], strict=True))]
+
+
+@op("_backward_Pad")
+def backward_pad(d_out, *, mode, pad_width):
+    _check_pad(mode)
+    return lambda *i: d_out[tuple(v + before for v, before in zip(i, pad_width[::2], strict=True))]

@@ -1,0 +1,36 @@
+"""The fused recurrent operator: opaque but for its batch dimension `b`.
+
+The parameters are one vector in a layout of MXNet's own, and time is sequential.
+"""
+
+from __future__ import annotations
+
+from tofu.tdl import Opaque, Sum, op, output
+
+recurrence = Opaque(name="recurrence")
+recurrence_gradient = Opaque(name="recurrence_gradient")
+
+
+def _samples(tensors, b):
+    """What one sample reads: the batch is the second dimension of all but the parameters."""
+    return [t[:, b, :] if t.ndim == 3 else t[:] for t in tensors]
+
+
+@op("RNN")
+def rnn(data, parameters, state, *more, mode, state_outputs=False):
+    result = lambda b: recurrence(*_samples((data, parameters, state, *more), b))
+    states = [
+        output("layer b h", lambda layer, b, h, o=o: result(b)[o, layer, h]) for o in range(1, 2 + (mode == "lstm"))
+    ]
+    return output("t b f", lambda t, b, f: result(b)[0, t, f]), *(states if state_outputs else ())
+
+
+@op("_backward_RNN")
+def backward_rnn(*given, mode):
+    result = lambda b: recurrence_gradient(*_samples(given, b))
+    d_data = output("t b i", lambda t, b, i: result(b)[0, t, i])
+    d_parameters = output("p", lambda p: Sum(lambda b: result(b)[1, p]))
+    d_states = [
+        output("layer b h", lambda layer, b, h, o=o: result(b)[o, layer, h]) for o in range(2, 3 + (mode == "lstm"))
+    ]
+    return d_data, d_parameters, *d_states
