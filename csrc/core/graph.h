@@ -49,7 +49,7 @@ struct Input {
                                  // others get zeros
   double fill = 0;               // value of cells outside the tensor
   bool is_held = false;          // written in place: each worker's region must be exactly its shard
-  bool is_read = true;  // false: the kernel takes it for its shape alone, so zeros will do
+  bool is_read = true;           // false: the kernel takes it for its shape alone, so zeros will do
 };
 
 struct Output {
