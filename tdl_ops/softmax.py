@@ -51,8 +51,6 @@ def backward_log_softmax(d_out, out, *, axis=-1, temperature=1.0):
     return lambda *i: (d_out[i] - exp(out[i]) * total(i)) / (temperature or 1.0)
 
 
-# With mode="instance" and more than two dimensions, MXNet's forward kernel runs over the last one, its backward kernel over all but
-# the batch. Both are described as they are.
 @op("SoftmaxActivation")
 def softmax_activation(data, *, mode="instance"):
     axis = 1 if mode == "channel" else -1
@@ -60,12 +58,10 @@ def softmax_activation(data, *, mode="instance"):
 
 
 @op("_backward_SoftmaxActivation")
-def backward_softmax_activation(d_out, out, *, mode="instance"):
-    if mode == "channel":
-        inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, 1), _along(out, i, 1))
-        return lambda *i: out[i] * (d_out[i] - inner(i))
-    inner = lambda b: Sum(lambda *j: d_out[(b, *j)] * out[(b, *j)], ndim=out.ndim - 1)
-    return lambda b, *s: out[(b, *s)] * (d_out[(b, *s)] - inner(b))
+def backward_softmax_activation(d_out, out):
+    # MXNet's backward kernel runs over dimension 1 whatever the mode, its forward kernel under "instance" over the last one.
+    inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, 1), _along(out, i, 1))
+    return lambda *i: out[i] * (d_out[i] - inner(i))
 
 
 @op("_contrib_div_sqrt_dim")

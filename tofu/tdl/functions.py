@@ -75,7 +75,10 @@ def position(index: Index | int) -> Value:
 
 
 def extent(variable: str) -> Index:
-    """How far an index variable runs, to declare another's with: extents={"ci": data.shape[1] // extent("g")}."""
+    """How far the index variable of that name runs.
+
+    Declares another's: extents={"ci": data.shape[1] // extent("g")}.
+    """
     return Index(extent_symbol(f"{variable}.extent"))
 
 
