@@ -4,6 +4,7 @@
  */
 #include "recursive.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -26,7 +27,7 @@ class RecursiveSearch {
         histories_(variables_.size()) {
     FindPairs();
     while ((uint64_t{1} << tie_shift_) < static_cast<uint64_t>(variables_.size()) + 1) ++tie_shift_;
-    ++tie_shift_;  // so many ties of 64 - tie_shift_ bits add up to less than 2^64
+    ++tie_shift_;  // so many numbers of 64 - tie_shift_ bits add up to less than 2^64
   }
 
   SearchResult Run(const SearchProgress& progress) {
@@ -50,6 +51,12 @@ class RecursiveSearch {
 
  private:
   static constexpr int kSameVariable = -1;
+  static constexpr int kRankBits = 4;
+
+  static uint64_t PreferenceRank(int choice) {
+    constexpr int kLast = (1 << kRankBits) - 1;
+    return choice == kReplicated ? kLast : std::min(choice, kLast - 1);
+  }
 
   /*! \brief Groups the incidences by the pair of variables that they connect. */
   void FindPairs() {
@@ -80,7 +87,8 @@ class RecursiveSearch {
     return lists;
   }
 
-  /*! \brief Ties by label, step and choice alone. */
+  /*! \brief Among plans of equal cost: first the one of the lowest dimensions and axes, replicated
+   * last; then one by label, step and choice alone, so that the plan is unique. */
   void AddTies(int step, const std::vector<std::vector<int>>& domains,
                EliminationProblem* problem) const {
     problem->unary.resize(domains.size());
@@ -88,8 +96,10 @@ class RecursiveSearch {
       const uint64_t seed =
           HashCombine(variables_.label(static_cast<int>(v)), static_cast<uint64_t>(step));
       for (int choice : domains[v]) {
+        const uint64_t hash = HashCombine(seed, static_cast<uint64_t>(choice + 1));
         problem->unary[v].push_back(
-            MakeWeight(0, HashCombine(seed, static_cast<uint64_t>(choice + 1)) >> tie_shift_));
+            MakeWeight(0, (PreferenceRank(choice) << (64 - tie_shift_ - kRankBits)) +
+                              (hash >> (2 * tie_shift_ + kRankBits))));
       }
     }
   }
