@@ -7,6 +7,7 @@ operator that takes its weight's layout and reads the gradient there (design: th
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from tofu import _core
 from tofu.analysis import OperatorAccess, Row
-from tofu.errors import InfeasibleError
+from tofu.errors import InfeasibleError, PlanError
 from tofu.graph import Graph, Phase
 from tofu.plan import REPLICATION_LIMIT_BYTES, AxisSteps, Plan, Steps
 from tofu.search.choices import REPLICATED, ChoiceArray, Choices
@@ -111,10 +112,25 @@ class Problem:
         Raises PlanError for hints that cannot be honoured and InfeasibleError where a step finds nothing to split.
         """
         operators, tensors = self.fix_hints(hints or {})
-        result = _core.search_recursive(self.native, list(self.factors), operators, tensors, progress)
+        try:
+            result = _core.search_recursive(self.native, list(self.factors), operators, tensors, progress)
+        except ValueError as error:
+            raise PlanError(f"The hints cannot be honoured together: {self._with_names(str(error))}") from error
+        except RuntimeError as error:
+            raise InfeasibleError(f"The search gave up: {self._with_names(str(error))} (hints= fixes choices)") from error
         choices = Choices(result.operators, result.tensors)
         self.check_fed(choices)
         return choices, result
+
+    def _with_names(self, message: str) -> str:
+        """A native message, with the names of the operators and tensors that it numbers."""
+
+        def name(match: re.Match[str]) -> str:
+            kind, number = match[1], int(match[2])
+            known = self.graph.operators if kind == "operator" else self.graph.tensors
+            return f"{kind} {known[number].name}" if number < len(known) else match[0]
+
+        return re.sub(r"(operator|tensor) (\d+)", name, message)
 
     def evaluate(self, choices: Choices) -> Any:
         """The native cost of `choices`: total_bytes, step_bytes and the breakdown by group and tensor."""
