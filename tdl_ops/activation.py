@@ -76,15 +76,10 @@ def backward_leaky_relu(d_out, *saved, act_type="leaky", slope=0.25):
     data, gamma, out = saved
     by_gamma = lambda i: d_out[i] * minimum(data[i], 0.0)
     cell = lambda i: (0 if gamma.is_one(0) else i[1],)
-    d_data = output("*i", lambda *i: where(data[i] > 0, d_out[i], d_out[i] * _slope(gamma, i)) + _unread(i, out))
+    d_data = output("*i", lambda *i: where(data[i] > 0, d_out[i], d_out[i] * _slope(gamma, i)) + unread(out[i]))
     return d_data, scatter(lambda *i: (cell(i), by_gamma(i)), rank=data.ndim)
 
 
 def _slope(gamma, i):
     """The slope of prelu: one for each channel, or one."""
     return gamma[0 if gamma.is_one(0) else i[1]]
-
-
-def _unread(i, *tensors):
-    """Zero; the tensors that the kernel is given and does not read at this setting, so that they are split alike."""
-    return sum((unread(t[i]) for t in tensors[1:] if t is not None), unread(tensors[0][i]))

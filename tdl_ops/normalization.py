@@ -52,7 +52,7 @@ def batch_norm(
     variance = (lambda c: moving_var[c]) if use_global_stats else channels.variance
     inverse_std = lambda c: 1 / sqrt(variance(c) + eps)
     scale = lambda c: inverse_std(c) + unread(gamma[c]) if fix_gamma else inverse_std(c) * gamma[c]
-    states = lambda c: unread(moving_mean[c]) + unread(moving_var[c])
+    states = lambda c: 0 * moving_mean[c] + 0 * moving_var[c]  # read in inference
     value = lambda i, c: (data[i] - mean(c)) * scale(c) + beta[c] + states(c)
     return output(channels.names, lambda *i: value(i, i[axis])), lambda c: mean(c), lambda c: inverse_std(c)
 

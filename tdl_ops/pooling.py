@@ -1,7 +1,8 @@
 """Pooling and its gradient.
 
 Axes: batch `b`, channel `c`, output positions `y0, y1, ..`. Cells outside the data are minus infinity to a maximum, zero to a sum.
-On CPUs max pooling may have a second output, MKLDNN's workspace; its gradient reads that, and a gradient of it that is always zero.
+On CPUs max pooling may have a second output, MKLDNN's workspace, and its gradient is given that and a gradient of it. Both are unread:
+the workspace is packed in bytes and cannot be cut, so the workers run MXNet's plain gradient, which finds the maximum from data and output.
 """
 
 from __future__ import annotations
@@ -120,13 +121,11 @@ def backward_pooling(
 ):
     check_layout(layout)
     data, out = others if len(others) == 2 else others[1:3]
-    # Maximum pooling has a second output, oneDNN's workspace of winners: its gradient is unused, but the workspace itself is read.
-    unused, workspaces = ((), ()) if len(others) == 2 else ((others[0],), (others[3],))
+    unused = () if len(others) == 2 else (others[0], others[3])
     n = data.ndim - 2
 
     def value(cell, y, count):
         own = _contribution(pool_type, p_value, d_out[y], data[cell], out[y], count)
-        own = own + sum((0 * t[y] for t in workspaces), constant(0.0))
         return own + sum((unread(t[y]) for t in unused), unread(data[cell]) + unread(out[y]))
 
     if not global_pool:
@@ -140,8 +139,6 @@ def backward_pooling(
     if pool_type != "max":
         return lambda b, c, *x: value((b, c, *x), (b, c, *only), math.prod(data.shape[2:]))
     outs = lambda b, c: (t[(b, c, *only)] for t in (out, d_out))
-    extra = lambda b, c: sum(
-        (unread(t[(b, c, *only)]) for t in unused), sum((0 * t[(b, c, *only)] for t in workspaces), constant(0.0))
-    )
+    extra = lambda b, c: sum((unread(t[(b, c, *only)]) for t in unused), constant(0.0))
     whole = (slice(None),) * n
     return lambda b, c, *x: global_maximum_gradient(data[(b, c, *whole)], *outs(b, c))[x] + extra(b, c)

@@ -31,15 +31,25 @@ void CopyAttrOfDevices(const Op* from, Op* to, const std::string& key) {
   CopyAttr<T>(from, to, (key + "<gpu>").c_str());
 }
 
+/*!
+ * \brief Whether MKLDNN's kernel reads a workspace of one byte per cell, packed into the first
+ * quarter of an int32 tensor, which cannot be cut into regions. MXNet's plain kernel reads data and
+ * output instead, and is what the clone runs.
+ */
+bool ReadsPackedWorkspace(const Op* op) { return op->name == "_backward_Pooling"; }
+
 /*! \brief All that decides how the operator runs. TIsBackward is not copied: it brings MXNet's own
  * inference. */
 void CopyExecution(const Op* from, Op* to) {
   CopyAttrOfDevices<mxnet::FCompute>(from, to, "FCompute");
-  CopyAttrOfDevices<mxnet::FComputeEx>(from, to, "FComputeEx");
+  if (!ReadsPackedWorkspace(from)) {
+    CopyAttrOfDevices<mxnet::FComputeEx>(from, to, "FComputeEx");
+    CopyAttr<mxnet::FInferStorageType>(from, to, "FInferStorageType");
+    CopyAttr<bool>(from, to, "TIsMKLDNN");
+  }
   CopyAttrOfDevices<mxnet::FStatefulCompute>(from, to, "FStatefulCompute");
   CopyAttrOfDevices<mxnet::FStatefulComputeEx>(from, to, "FStatefulComputeEx");
   CopyAttr<mxnet::FCreateOpState>(from, to, "FCreateOpState");
-  CopyAttr<mxnet::FInferStorageType>(from, to, "FInferStorageType");
   CopyAttr<mxnet::FResourceRequest>(from, to, "FResourceRequest");
   CopyAttr<mxnet::FResourceRequestEx>(from, to, "FResourceRequestEx");
   CopyAttr<mxnet::FExecType>(from, to, "FExecType");
@@ -50,7 +60,6 @@ void CopyExecution(const Op* from, Op* to) {
   CopyAttr<nnvm::FListInputNames>(from, to, "FListInputNames");
   CopyAttr<nnvm::FListOutputNames>(from, to, "FListOutputNames");
   CopyAttr<nnvm::FNumVisibleOutputs>(from, to, "FNumVisibleOutputs");
-  CopyAttr<bool>(from, to, "TIsMKLDNN");
   CopyAttr<bool>(from, to, "TIsLayerOpBackward");  // the link to the state of the forward node
 }
 

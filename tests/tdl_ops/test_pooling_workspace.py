@@ -1,0 +1,32 @@
+"""Max pooling and its gradient split differently in float32, where MXNet on CPUs hands a packed workspace from one to the other."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+
+SHAPES = {"data": (4, 4, 8, 8), "softmax_label": (4,)}
+
+
+def model():
+    data = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=4, name="conv")
+    pooled = mx.sym.Pooling(data, kernel=(2, 2), stride=(2, 2), pool_type="max", name="pool")
+    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(pooled, num_hidden=5, name="fc"), name="softmax")
+
+
+def run_step(symbol):
+    executor = symbol.simple_bind(mx.cpu(), **SHAPES)
+    random = np.random.RandomState(0)
+    for name, array in sorted(executor.arg_dict.items()):
+        array[:] = random.randint(0, 5, array.shape) if name == "softmax_label" else random.uniform(-1, 1, array.shape)
+    executor.forward(is_train=True)
+    executor.backward()
+    return executor.grad_dict["data"].asnumpy()
+
+
+@pytest.mark.parametrize(("forward", "backward"), [("b", "c"), ("c", "b"), ("c", "c")])
+def test_gradient_is_that_of_one_device(forward, backward):
+    hints = {"pool": forward, "pool_backward": backward}
+    partitioned = tofu.partition(model(), ngpus=2, hints=hints, cache=False, **SHAPES)
+    np.testing.assert_allclose(run_step(partitioned), run_step(model()), rtol=1e-5, atol=1e-7)
