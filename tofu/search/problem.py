@@ -6,9 +6,9 @@ operator that takes its weight's layout and reads the gradient there (design: th
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -16,14 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from tofu import _core
-from tofu.analysis import OperatorAccess, Row
+from tofu.analysis import OperatorAccess
 from tofu.errors import InfeasibleError, PlanError
-from tofu.graph import Graph, Phase
+from tofu.graph import Graph
 from tofu.plan import REPLICATION_LIMIT_BYTES, AxisSteps, Plan, Steps
 from tofu.search.choices import REPLICATED, ChoiceArray, Choices
 from tofu.search.hints import resolve_hints, resolve_plan
+from tofu.search.native import build_native_graph, find_live_operators
 
 Progress = Callable[[int, int], None]
+Fixed = dict[int, list[int]]
 
 
 class Problem:
@@ -49,78 +51,46 @@ class Problem:
         self.graph = graph
         self.accesses = tuple(accesses)
         self.factors = tuple(factors)
-        self.native = _core.Graph()
         self.live = find_live_operators(graph, self.accesses)
-        for tensor in graph.tensors:
-            tiny = tensor.size_bytes < replication_limit_bytes
-            self.native.add_tensor(
-                list(tensor.shape), tensor.item_bytes, tiny, _label(tensor.kind, tensor.shape, tensor.dtype)
-            )
-        for position in range(len(graph.operators)):
-            self._add_operator(position)
-        for parameter in sorted(graph.updated):
-            self._add_update(parameter, graph.gradients[parameter])
-        untrained = (gradient for variable, gradient in graph.gradients.items() if variable not in graph.updated)
-        for position in dict.fromkeys((*graph.outputs, *untrained)):
-            self.native.mark_output(position)
-        elementwise = [position for position, access in enumerate(self.accesses) if access.elementwise]
-        _core.coarsen(self.native, elementwise)
+        self._replication_limit_bytes = replication_limit_bytes
+        self.native = self._build()
 
-    def _add_operator(self, position: int) -> None:
-        operator, access = self.graph.operators[position], self.accesses[position]
-        is_live = position in self.live
-        shapes = [self.graph.tensors[t].shape for t in (*operator.inputs, *operator.outputs)]
-        self.native.add_operator(
-            list(access.extents),
-            [
-                (
-                    t,
-                    _rows(read.rows),
-                    list(read.addend_axes),
-                    read.fill,
-                    slot in operator.mutates,
-                    read.is_read and is_live,
-                )
-                for slot, (t, read) in enumerate(zip(operator.inputs, access.inputs, strict=True))
-            ],
-            [
-                (t, _rows(written.rows), [int(c) for c in written.combine])
-                for t, written in zip(operator.outputs, access.outputs, strict=True)
-            ],
-            phase=int(operator.phase),
-            group=position,
-            label=_label(operator.op, sorted(operator.attributes.items()), shapes),
-            same_choice_as=operator.forward if operator.stateful and operator.forward is not None else -1,
-        )
+    def _build(self) -> Any:
+        return build_native_graph(self.graph, self.accesses, self.live, self._replication_limit_bytes)
 
-    def _add_update(self, parameter: int, gradient: int) -> None:
-        shape = self.graph.tensors[parameter].shape
-        rows = [([(d, 1)], 0, 1) for d in range(len(shape))]
-        self.native.add_operator(
-            list(shape),
-            [(gradient, rows, [], 0.0)],
-            [],
-            phase=int(Phase.UPDATE),
-            group=len(self.graph.operators) + parameter,
-            label=_label("update", shape),
-            follows_tensor=parameter,
-        )
+    @cached_property
+    def coarse(self) -> Any:
+        """The native graph with the ties of coarsening (section 5.1): what the search runs on.
+
+        Plans that come from outside need not respect the ties, so everything else works on `native`, which has none.
+        """
+        coarse = self._build()
+        _core.coarsen(coarse, [position for position, access in enumerate(self.accesses) if access.elementwise])
+        return coarse
 
     def search(self, hints: Mapping[str, Any] | None = None, progress: Progress | None = None) -> tuple[Choices, Any]:
         """The recursive search of section 5.2. Returns the choices and the native result with its statistics.
 
         Raises PlanError for hints that cannot be honoured and InfeasibleError where a step finds nothing to split.
         """
-        operators, tensors = self.fix_hints(hints or {})
+        fixed = self.fix_hints(hints or {})
         try:
-            result = _core.search_recursive(self.native, list(self.factors), operators, tensors, progress)
-        except ValueError as error:
-            raise PlanError(f"The hints cannot be honoured together: {self._with_names(str(error))}") from error
+            result = _core.search_recursive(self.coarse, list(self.factors), *fixed, progress)
+        except ValueError:  # hints that differ on tied tensors
+            result = self._search_untied(fixed, progress)
         except RuntimeError as error:
-            raise InfeasibleError(f"The search gave up: {self._with_names(str(error))} (hints= fixes choices)") from error
+            raise InfeasibleError(
+                f"The search gave up: {self._with_names(str(error))} (hints= fixes choices)"
+            ) from error
         choices = Choices(result.operators, result.tensors)
         self.check_fed(choices)
         return choices, result
+
+    def _search_untied(self, fixed: tuple[Fixed, Fixed], progress: Progress | None) -> Any:
+        try:
+            return _core.search_recursive(self.native, list(self.factors), *fixed, progress)
+        except (ValueError, RuntimeError) as error:
+            raise PlanError(f"The hints cannot be honoured together: {self._with_names(str(error))}") from error
 
     def _with_names(self, message: str) -> str:
         """A native message, with the names of the operators and tensors that it numbers."""
@@ -133,8 +103,14 @@ class Problem:
         return re.sub(r"(operator|tensor) (\d+)", name, message)
 
     def evaluate(self, choices: Choices) -> Any:
-        """The native cost of `choices`: total_bytes, step_bytes and the breakdown by group and tensor."""
-        return _core.evaluate(self.native, list(self.factors), choices.operators, choices.tensors)
+        """The native cost of `choices`: total_bytes, step_bytes and the breakdown by group and tensor.
+
+        Raises PlanError for choices that no execution graph can follow.
+        """
+        try:
+            return _core.evaluate(self.native, list(self.factors), choices.operators, choices.tensors)
+        except ValueError as error:
+            raise PlanError(f"The plan cannot be carried out: {self._with_names(str(error))}") from error
 
     def check_fed(self, choices: Choices) -> None:
         """Raise InfeasibleError where at some step no operator at all is split: those workers would all do the same."""
@@ -154,7 +130,7 @@ class Problem:
                     f"Use ngpus={max(fed, 1)}, or a larger batch."
                 )
 
-    def fix_hints(self, hints: Mapping[str, Any]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+    def fix_hints(self, hints: Mapping[str, Any]) -> tuple[Fixed, Fixed]:
         """The user's hints as native choices; PlanError lists the rule that one breaks."""
         return resolve_hints(self, hints)
 
@@ -192,24 +168,3 @@ class Problem:
     def tensor_shards(self, tensor: int, layout: Sequence[int]) -> npt.NDArray[np.int64]:
         """The same for any layout of a tensor."""
         return _core.shards(self.native, list(self.factors), tensor, list(layout))
-
-
-def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
-    """Operators whose results reach an output or a gradient; others feed only inputs that their kernels never read."""
-    wanted = {*graph.outputs, *graph.gradients.values()}
-    live = set()
-    for position in reversed(range(len(graph.operators))):
-        operator, access = graph.operators[position], accesses[position]
-        if operator.mutates or wanted.intersection(operator.outputs):
-            live.add(position)
-            wanted.update(t for t, read in zip(operator.inputs, access.inputs, strict=True) if read.is_read)
-    return frozenset(live)
-
-
-def _rows(rows: Sequence[Row]) -> list[tuple[list[tuple[int, int]], int, int]]:
-    return [(list(terms), lower, upper) for terms, lower, upper in rows]
-
-
-def _label(*values: object) -> int:
-    """A structural label: equal for equal operators or tensors, whatever their names."""
-    return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=8).digest(), "little")

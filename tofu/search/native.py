@@ -1,0 +1,91 @@
+"""The native graph of a semantic graph: tensors, operators with their access rows, and the weight updates."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from tofu import _core
+from tofu.analysis import OperatorAccess, Row
+from tofu.graph import Graph, Phase
+
+
+def build_native_graph(
+    graph: Graph, accesses: Sequence[OperatorAccess], live: Collection[int], replication_limit_bytes: int
+) -> Any:
+    """A `_core.Graph` whose tensors and operators have the positions of `graph`; the weight updates come after the operators.
+
+    `live` are the positions of operators whose results somebody needs: the others read nothing. Tensors below
+    `replication_limit_bytes` may be replicated.
+    """
+    native = _core.Graph()
+    for tensor in graph.tensors:
+        tiny = tensor.size_bytes < replication_limit_bytes
+        label = _label(tensor.kind, tensor.shape, tensor.dtype)
+        native.add_tensor(list(tensor.shape), tensor.item_bytes, tiny, label)
+    for position, access in enumerate(accesses):
+        _add_operator(native, graph, position, access, position in live)
+    for parameter in sorted(graph.updated):
+        _add_update(native, graph, parameter)
+    untrained = (gradient for variable, gradient in graph.gradients.items() if variable not in graph.updated)
+    for position in dict.fromkeys((*graph.outputs, *untrained)):
+        native.mark_output(position)
+    return native
+
+
+def _add_operator(native: Any, graph: Graph, position: int, access: OperatorAccess, is_live: bool) -> None:
+    operator = graph.operators[position]
+    shapes = [graph.tensors[t].shape for t in (*operator.inputs, *operator.outputs)]
+    reads = enumerate(zip(operator.inputs, access.inputs, strict=True))
+    native.add_operator(
+        list(access.extents),
+        [
+            (t, _rows(read.rows), list(read.addend_axes), read.fill, slot in operator.mutates, read.is_read and is_live)
+            for slot, (t, read) in reads
+        ],
+        [
+            (t, _rows(written.rows), [int(combine) for combine in written.combine])
+            for t, written in zip(operator.outputs, access.outputs, strict=True)
+        ],
+        phase=int(operator.phase),
+        group=position,
+        label=_label(operator.op, sorted(operator.attributes.items()), shapes),
+        same_choice_as=operator.forward if operator.stateful and operator.forward is not None else -1,
+    )
+
+
+def _add_update(native: Any, graph: Graph, parameter: int) -> None:
+    """An update: element-wise, in the layout of its weight, where it reads the gradient."""
+    shape = graph.tensors[parameter].shape
+    rows = [([(d, 1)], 0, 1) for d in range(len(shape))]
+    native.add_operator(
+        list(shape),
+        [(graph.gradients[parameter], rows, [], 0.0)],
+        [],
+        phase=int(Phase.UPDATE),
+        group=len(graph.operators) + parameter,
+        label=_label("update", shape),
+        follows_tensor=parameter,
+    )
+
+
+def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
+    """Operators whose results reach an output or a gradient; others feed only inputs that their kernels never read."""
+    wanted = {*graph.outputs, *graph.gradients.values()}
+    live = set()
+    for position in reversed(range(len(graph.operators))):
+        operator, access = graph.operators[position], accesses[position]
+        if operator.mutates or wanted.intersection(operator.outputs):
+            live.add(position)
+            wanted.update(t for t, read in zip(operator.inputs, access.inputs, strict=True) if read.is_read)
+    return frozenset(live)
+
+
+def _rows(rows: Sequence[Row]) -> list[tuple[list[tuple[int, int]], int, int]]:
+    return [(list(terms), lower, upper) for terms, lower, upper in rows]
+
+
+def _label(*values: object) -> int:
+    """A structural label: equal for equal operators or tensors, whatever their names."""
+    return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=8).digest(), "little")
