@@ -344,6 +344,7 @@ LOSS = [
     ),
     Case("LinearRegressionOutput", {}, [(5, 1), (5,)]),
     Case("MakeLoss", {"grad_scale": 2.0}, [(5, 7)]),
+    Case("softmax_cross_entropy", {}, [(5, 7), labels(7, 5)], wrt=(0,)),
     Case("MakeLoss", {"normalization": "batch"}, [(5, 7)], None, SINGLE_PRECISION),
 ]
 
