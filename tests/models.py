@@ -85,3 +85,12 @@ MODELS: dict[str, Callable[[], Model]] = {
     "plain_cnn": plain_cnn,
     "residual_cnn": residual_cnn,
 }
+
+
+def upsampling_cnn(batch: int = 4) -> Model:
+    """A deconvolution and a global maximum pooling: kernels that oneDNN treats in ways of its own."""
+    net = mx.sym.Deconvolution(mx.sym.Variable("data"), kernel=(3, 3), stride=(2, 2), num_filter=6, name="up")
+    net = mx.sym.Convolution(net, kernel=(3, 3), pad=(1, 1), num_filter=6, name="conv")
+    net = mx.sym.Pooling(net, global_pool=True, kernel=(1, 1), pool_type="max", name="pool")
+    net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=5, name="fc")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 6, 5, 5)}, 5)

@@ -32,17 +32,23 @@ void CopyAttrOfDevices(const Op* from, Op* to, const std::string& key) {
 }
 
 /*!
- * \brief Whether MKLDNN's kernel reads a workspace of one byte per cell, packed into the first
- * quarter of an int32 tensor, which cannot be cut into regions. MXNet's plain kernel reads data and
- * output instead, and is what the clone runs.
+ * \brief Whether the clone runs MXNet's plain kernel in place of MKLDNN's, which cannot run on
+ * parts.
+ *
+ * Pooling's gradient reads a workspace of one byte per cell, packed into the first quarter of an
+ * int32 tensor, which cannot be cut into regions; the plain kernel reads data and output instead.
+ * Deconvolution's gradient refuses to run ("could not execute a primitive") outside the node that
+ * MXNet made for it.
  */
-bool ReadsPackedWorkspace(const Op* op) { return op->name == "_backward_Pooling"; }
+bool NeedsPlainKernel(const Op* op) {
+  return op->name == "_backward_Pooling" || op->name == "_backward_Deconvolution";
+}
 
 /*! \brief All that decides how the operator runs. TIsBackward is not copied: it brings MXNet's own
  * inference. */
 void CopyExecution(const Op* from, Op* to) {
   CopyAttrOfDevices<mxnet::FCompute>(from, to, "FCompute");
-  if (!ReadsPackedWorkspace(from)) {
+  if (!NeedsPlainKernel(from)) {
     CopyAttrOfDevices<mxnet::FComputeEx>(from, to, "FComputeEx");
     CopyAttr<mxnet::FInferStorageType>(from, to, "FInferStorageType");
     CopyAttr<bool>(from, to, "TIsMKLDNN");

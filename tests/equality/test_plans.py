@@ -3,7 +3,7 @@
 import mxnet as mx
 import numpy as np
 import pytest
-from models import MODELS, Model, residual_cnn
+from models import MODELS, Model, residual_cnn, upsampling_cnn
 from training import (
     bind_partitioned,
     check_graph,
@@ -124,3 +124,18 @@ def test_plans_of_several_dimensions_and_reductions(model):
     assert moved == partition.plan.communication_bytes
     assert largest_error(found, step) < STEP_TOLERANCE
     assert weight_error(found_weights, weights) < WEIGHT_TOLERANCE
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("build", [*MODELS.values(), upsampling_cnn])
+def test_random_plans_in_float32(build, workers):
+    """In float32 oneDNN's kernels run, which read and write what MXNet's own do not."""
+    model = build()
+    values = random_values(model, "float32")
+    step, _ = run_single(model, values, "float32")
+    default = bind_partitioned(model, workers, "float32")
+    for seed in range(10):
+        executor = bind_partitioned(model, workers, "float32", random_plan(default.partition, seed))
+        found, _, moved = run_partitioned(executor, values)
+        assert moved == executor.partition.plan.communication_bytes, seed
+        assert largest_error(found, step) < 1e-5, seed
