@@ -16,6 +16,9 @@ def infer_operator(
     op: str, attrs: Mapping[str, str], input_shapes: Sequence[Sequence[int] | None]
 ) -> list[tuple[int, ...] | None] | None: ...
 def operator_info(op: str) -> dict[str, Any]: ...
+def plain_kernel(
+    op: str, shapes: Sequence[Sequence[int]], types: Sequence[int]
+) -> tuple[str, dict[str, str]] | None: ...
 def build_execution_graph(
     training: int,
     program: npt.NDArray[np.int64],

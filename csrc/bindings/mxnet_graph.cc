@@ -6,6 +6,7 @@
 
 #include "bindings/mxnet_conversions.h"
 #include "nnvm/graph_info.h"
+#include "nnvm/operator_clone.h"
 #include "nnvm/training_graph.h"
 
 namespace tofu {
@@ -76,6 +77,18 @@ py::object InferOperatorToPython(const std::string& op,
   return outputs;
 }
 
+/*! \brief (operator, attributes) that run the kernel which execution graphs run in place of op's.
+ */
+py::object PlainKernelToPython(const std::string& name, const std::vector<Extents>& shapes,
+                               const std::vector<int>& types) {
+  const nnvm::Op* op = nnvm::Op::Get(name);
+  if (!NeedsPlainKernel(op)) return py::none();
+  nnvm::NodeAttrs attrs;
+  SetCloneOutputs(shapes, types, &attrs);
+  const std::map<std::string, std::string> outputs(attrs.dict.begin(), attrs.dict.end());
+  return py::make_tuple(CloneOperator(op)->name, outputs);
+}
+
 }  // namespace
 
 void RegisterGraph(py::module_* module) {
@@ -86,6 +99,8 @@ void RegisterGraph(py::module_* module) {
   module->def("infer_operator", InferOperatorToPython, py::arg("op"), py::arg("attrs"),
               py::arg("input_shapes"));
   module->def("operator_info", OperatorToPython, py::arg("op"));
+  module->def("plain_kernel", PlainKernelToPython, py::arg("op"), py::arg("shapes"),
+              py::arg("types"));
 }
 
 }  // namespace bindings

@@ -31,19 +31,6 @@ void CopyAttrOfDevices(const Op* from, Op* to, const std::string& key) {
   CopyAttr<T>(from, to, (key + "<gpu>").c_str());
 }
 
-/*!
- * \brief Whether the clone runs MXNet's plain kernel in place of MKLDNN's, which cannot run on
- * parts.
- *
- * Pooling's gradient reads a workspace of one byte per cell, packed into the first quarter of an
- * int32 tensor, which cannot be cut into regions; the plain kernel reads data and output instead.
- * Deconvolution's gradient refuses to run ("could not execute a primitive") outside the node that
- * MXNet made for it.
- */
-bool NeedsPlainKernel(const Op* op) {
-  return op->name == "_backward_Pooling" || op->name == "_backward_Deconvolution";
-}
-
 /*! \brief All that decides how the operator runs. TIsBackward is not copied: it brings MXNet's own
  * inference. */
 void CopyExecution(const Op* from, Op* to) {
@@ -106,6 +93,10 @@ bool InferCloneType(const NodeAttrs& attrs, std::vector<int>* inputs, std::vecto
 }
 
 }  // namespace
+
+bool NeedsPlainKernel(const Op* op) {
+  return op->name == "_backward_Pooling" || op->name == "_backward_Deconvolution";
+}
 
 bool NeedsClone(const nnvm::Node& node) {
   const Op* op = node.op();

@@ -26,6 +26,16 @@ namespace nnvm_layer {
  */
 bool NeedsClone(const nnvm::Node& node);
 
+/*!
+ * \brief Does the clone run MXNet's plain kernel in place of MKLDNN's, which cannot run on parts?
+ *
+ * Pooling's gradient reads a workspace of one byte per cell, packed into the first quarter of an
+ * int32 tensor, which cannot be cut into regions; the plain kernel reads data and output instead.
+ * Deconvolution's gradient refuses to run ("could not execute a primitive") outside the node that
+ * MXNet made for it.
+ */
+bool NeedsPlainKernel(const nnvm::Op* op);
+
 /*! \brief The clone of an operator, registered as "_tofu_clone_" + name when first asked for. */
 const nnvm::Op* CloneOperator(const nnvm::Op* op);
 

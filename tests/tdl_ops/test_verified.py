@@ -3,26 +3,16 @@
 import numpy as np
 import pytest
 from cases import CASES
+from run_case import verify_case
 
 import tofu.tdl
-from tofu.verify import verify_operator
 from tofu.verify.nodes import execute_training_graph
 
 
-def verify(case):
-    return verify_operator(
-        case.op,
-        case.attributes,
-        case.inputs,
-        wrt=case.wrt,
-        relations=case.relations,
-        description_tolerance=case.description_tolerance,
-    )
-
-
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_description_and_strategies_agree_with_mxnet(case):
-    report = verify(case)
+def test_description_and_strategies_agree_with_mxnet(case, dtype):
+    report = verify_case(case, dtype)
     assert report.is_verified, report
 
 

@@ -1,0 +1,29 @@
+"""A model to measure: its symbol, the shapes of its inputs, and its weights, all from shapes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+WEIGHT_BYTES = 4  # float32
+
+
+@dataclass(frozen=True)
+class Model:
+    """A training symbol and the shapes of its inputs (labels are inferred)."""
+
+    name: str
+    symbol: Any
+    shapes: Mapping[str, tuple[int, ...]]
+
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Parameter name -> shape: every argument that is neither an input nor a label."""
+        shapes, _, _ = self.symbol.infer_shape(**self.shapes)
+        named = zip(self.symbol.list_arguments(), shapes, strict=True)
+        return {n: shape for n, shape in named if n not in self.shapes and not n.endswith("label")}
+
+    def weight_bytes(self) -> int:
+        """Bytes of all parameters."""
+        return WEIGHT_BYTES * sum(prod(shape) for shape in self.weight_shapes().values())
