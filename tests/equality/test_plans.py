@@ -1,5 +1,7 @@
 """The same numbers as one device: for the plan that the search finds, and for random plans that no search would choose."""
 
+import os
+
 import mxnet as mx
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ from tofu.analysis import Combine
 from tofu.graph import Phase
 
 WORKERS = (2, 3, 4, 6, 8)
-RANDOM_PLANS = 50
+RANDOM_PLANS = int(os.environ.get("TOFU_RANDOM_PLANS", "8"))  # benchmarks/equality.py runs 50 for each
 STEPS = 20
 STEP_TOLERANCE = 1e-10
 WEIGHT_TOLERANCE = 1e-8
