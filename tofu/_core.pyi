@@ -58,12 +58,12 @@ class Graph:
     ) -> int:
         """An operator's id.
 
-        phase 0 is forward, 1 backward, 2 update. The operators of one `group` and phase share their fetches, and must
-        share one choice. `follows_tensor`: the axes are that tensor's dimensions and the choice is its layout (weight
+        phase 0 is forward, 1 backward, 2 update. The operators of one `group` and phase share their fetches where they take
+        the same choice; their axis extents must be equal. `follows_tensor`: the axes are that tensor's dimensions and the choice is its layout (weight
         updates). `same_choice_as`: an earlier operator of the same axis extents.
         """
     def tie_tensors(self, a: int, b: int) -> None:
-        """Both always have the same layout. ValueError for unequal shapes and for replicable tensors."""
+        """Both always have the same layout. ValueError for unequal shapes, or where one is replicable."""
     def mark_output(self, tensor: int) -> None:
         """The tensor is read from outside. Mark outputs in the graph's own order: it is part of the structure."""
     @property
@@ -98,6 +98,27 @@ class SearchResult:
     def largest_table(self) -> int:
         """Entries of the largest elimination table."""
 
+class ExactResult:
+    """The best plan found, and what is proved of it."""
+
+    @property
+    def plan(self) -> SearchResult: ...
+    @property
+    def lower_bound(self) -> int:
+        """Bytes: no plan costs less. 0 where nothing could be proved."""
+    @property
+    def is_optimal(self) -> bool:
+        """Whether the plan costs the bound."""
+    @property
+    def recursive_bytes(self) -> int:
+        """What the recursive search comes to; 0 where it found no plan."""
+    @property
+    def table_entries(self) -> int:
+        """Entries of all cost tables, 8 bytes each."""
+    @property
+    def num_sweeps(self) -> int:
+        """Sweeps of message passing; 0 where elimination solved the problem at once."""
+
 class Cost:
     """Bytes that workers read from each other's memory in one training step."""
 
@@ -124,6 +145,22 @@ def search_recursive(
     Fixed choices have one value per step, -2 where it is free; -1 is always accepted. `progress(steps_done, bytes)` is
     called after each step and may raise to stop. ValueError lists hints that cannot be met; RuntimeError where the
     graph is too densely connected.
+    """
+
+def search_exact(
+    graph: Graph,
+    factors: Sequence[int],
+    fixed_operators: Mapping[int, Sequence[int]] = ...,
+    fixed_tensors: Mapping[int, Sequence[int]] = ...,
+    time_budget_seconds: float = 60.0,
+    progress: Callable[[str, int, int], None] | None = None,
+    max_table_entries: int = ...,
+) -> ExactResult:
+    """The best plan of all, every step chosen at once, with a proof or the proven bound.
+
+    Fixed choices and errors are those of `search_recursive`. `progress(stage, best_bytes, lower_bound)` is called now
+    and then, with -1 for no plan yet, and may raise to stop; Ctrl-C is looked for then as well. Elimination tables of
+    more than `max_table_entries` (18 bytes each) are not made.
     """
 
 def evaluate(graph: Graph, factors: Sequence[int], operators: Int32Array, tensors: Int32Array) -> Cost:

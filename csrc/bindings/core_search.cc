@@ -1,6 +1,6 @@
 /*!
  * \file core_search.cc
- * \brief Python bindings of the recursive search and of plan evaluation.
+ * \brief Python bindings of the two searches and of plan evaluation.
  */
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
@@ -15,6 +15,7 @@
 #include "bindings/core_bindings.h"
 #include "bindings/core_conversions.h"
 #include "core/cost.h"
+#include "core/exact.h"
 #include "core/recursive.h"
 
 namespace py = pybind11;
@@ -31,6 +32,14 @@ struct PySearchResult {
   ChoiceArray tensors;
   SearchResult result;
 };
+
+PySearchResult ToPython(SearchResult result, const WorkerGrid& grid) {
+  PySearchResult python_result;
+  python_result.operators = FromChoices(result.assignment.operators, grid.num_steps());
+  python_result.tensors = FromChoices(result.assignment.tensors, grid.num_steps());
+  python_result.result = std::move(result);
+  return python_result;
+}
 
 PySearchResult Search(const Graph& graph, std::vector<int64_t> factors,
                       FixedChoices fixed_operators, FixedChoices fixed_tensors,
@@ -50,10 +59,32 @@ PySearchResult Search(const Graph& graph, std::vector<int64_t> factors,
     py::gil_scoped_release release;
     result = SearchRecursive(graph, grid, hints, report);
   }
-  PySearchResult python_result;
-  python_result.operators = FromChoices(result.assignment.operators, grid.num_steps());
-  python_result.tensors = FromChoices(result.assignment.tensors, grid.num_steps());
-  python_result.result = std::move(result);
+  return ToPython(std::move(result), grid);
+}
+
+struct PyExactResult {
+  PySearchResult plan;
+  ExactResult exact;
+};
+
+PyExactResult SearchAll(const Graph& graph, std::vector<int64_t> factors,
+                        FixedChoices fixed_operators, FixedChoices fixed_tensors,
+                        double time_budget_seconds, std::optional<py::function> progress,
+                        size_t max_table_entries) {
+  const WorkerGrid grid(std::move(factors));
+  const Hints hints{std::move(fixed_operators), std::move(fixed_tensors)};
+  const ExactLimits limits{time_budget_seconds, max_table_entries};
+  const ExactProgress report = [&progress](const std::string& stage, int64_t best, int64_t bound) {
+    py::gil_scoped_acquire acquire;
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+    if (progress) (*progress)(stage, best, bound);
+  };
+  PyExactResult python_result;
+  {
+    py::gil_scoped_release release;
+    python_result.exact = SearchExact(graph, grid, hints, limits, report);
+  }
+  python_result.plan = ToPython(std::move(python_result.exact.plan), grid);
   return python_result;
 }
 
@@ -89,6 +120,18 @@ void RegisterSearch(py::module_* module) {
                              [](const PySearchResult& self) { return self.result.num_tables; })
       .def_property_readonly("largest_table",
                              [](const PySearchResult& self) { return self.result.largest_table; });
+  py::class_<PyExactResult>(*module, "ExactResult")
+      .def_readonly("plan", &PyExactResult::plan)
+      .def_property_readonly("lower_bound",
+                             [](const PyExactResult& self) { return self.exact.lower_bound; })
+      .def_property_readonly("is_optimal",
+                             [](const PyExactResult& self) { return self.exact.is_optimal; })
+      .def_property_readonly("recursive_bytes",
+                             [](const PyExactResult& self) { return self.exact.recursive_bytes; })
+      .def_property_readonly("table_entries",
+                             [](const PyExactResult& self) { return self.exact.table_entries; })
+      .def_property_readonly("num_sweeps",
+                             [](const PyExactResult& self) { return self.exact.num_sweeps; });
   py::class_<PlanCost>(*module, "Cost")
       .def_readonly("total_bytes", &PlanCost::total_bytes)
       .def_readonly("step_bytes", &PlanCost::step_bytes)
@@ -96,6 +139,11 @@ void RegisterSearch(py::module_* module) {
   module->def("search_recursive", &Search, py::arg("graph"), py::arg("factors"),
               py::arg("fixed_operators") = FixedChoices(),
               py::arg("fixed_tensors") = FixedChoices(), py::arg("progress") = py::none());
+  module->def("search_exact", &SearchAll, py::arg("graph"), py::arg("factors"),
+              py::arg("fixed_operators") = FixedChoices(),
+              py::arg("fixed_tensors") = FixedChoices(), py::arg("time_budget_seconds") = 60.0,
+              py::arg("progress") = py::none(),
+              py::arg("max_table_entries") = ExactLimits().max_table_entries);
   module->def("evaluate", &Evaluate, py::arg("graph"), py::arg("factors"), py::arg("operators"),
               py::arg("tensors"));
 }

@@ -117,6 +117,40 @@ bool IsSameRegion(const Interval* a, double fill_a, const Interval* b, double fi
   return !reaches_outside || fill_a == fill_b;
 }
 
+namespace {
+
+/*!
+ * \brief How often the regions of the holders of one replica number cover every cell of the tensor,
+ * where that is the same for every cell and number; else 0.
+ *
+ * Then the cells that a worker gathers need not be looked up holder by holder.
+ */
+int64_t CountTilings(const Boxes& regions, const std::vector<int>& replica,
+                     const std::vector<int64_t>& shape) {
+  const int rank = regions.rank();
+  int64_t cells = 1;
+  for (int64_t extent : shape) cells *= extent;
+  int64_t copies = 0;
+  for (int a = 0; a < regions.count(); ++a) {
+    int64_t equal = 0;
+    int64_t volume = 0;
+    for (int b = 0; b < regions.count(); ++b) {
+      if (replica[a] != replica[b]) continue;
+      volume += Volume(regions[b], rank);
+      if (IsEqualBox(regions[a], regions[b], rank)) {
+        ++equal;
+      } else if (IntersectionVolume(regions[a], regions[b], rank) > 0) {
+        return 0;
+      }
+    }
+    if (a == 0) copies = equal;
+    if (equal != copies || volume != copies * cells) return 0;
+  }
+  return copies;
+}
+
+}  // namespace
+
 PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid,
                          const std::vector<int>& choice) {
   PlacedAccess placed;
@@ -127,6 +161,7 @@ PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const W
         ClipBoxes(ComputeRegions(incidence.write->rows, shape, axis_boxes, choice), shape));
     placed.replica = ReplicaNumbers(*incidence.write, grid, choice);
     placed.is_partial = IsPartialResult(*incidence.write, choice);
+    placed.copies = CountTilings(placed.regions.front(), placed.replica, shape);
     return placed;
   }
   std::vector<Boxes> unclipped;
@@ -179,6 +214,11 @@ int64_t GatherCells(const PlacedAccess& access, const Boxes& boxes) {
   const Boxes& regions = access.regions.front();
   int64_t cells = 0;
   for (int worker = 0; worker < boxes.count(); ++worker) {
+    if (access.copies > 0) {
+      cells += access.copies * Volume(boxes[worker], boxes.rank()) -
+               IntersectionVolume(boxes[worker], regions[worker], boxes.rank());
+      continue;
+    }
     for (int holder = 0; holder < boxes.count(); ++holder) {
       if (holder == worker || access.replica[holder] != access.replica[worker]) continue;
       cells += IntersectionVolume(boxes[worker], regions[holder], boxes.rank());

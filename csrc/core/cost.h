@@ -5,7 +5,7 @@
  *
  * The cost of a plan is a sum over incidences, and an incidence depends on one operator choice and
  * one tensor layout alone:
- *  - a read incidence is all that the operators of one group and phase need of one tensor: each
+ *  - a read incidence is all that the operators that share fetches need of one tensor: each
  * worker is charged once for each distinct region, for the cells that its own shard does not hold;
  *  - a write incidence is one output that somebody reads: each worker is charged for the cells of
  * its shard that other workers produced, every partial result by itself. See docs/ for the
@@ -50,6 +50,8 @@ struct PlacedAccess {
       is_charged;            // reads: [access][worker], false for repeated regions and addends
   std::vector<Boxes> held;   // regions that must equal the shard, unclipped
   std::vector<int> replica;  // writes: workers of equal numbers exchange their parts
+  int64_t copies = 0;  // writes: where the regions of each replica number tile the tensor so many
+                       // times, all of it; else 0
   bool is_partial =
       false;  // writes: some step reduces, so that every holder has a partial sum of each cell
 };

@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "canonical.h"
 #include "eliminate.h"
 #include "tables.h"
+#include "ties.h"
 
 namespace tofu {
 
@@ -24,10 +24,9 @@ class RecursiveSearch {
         grid_(grid),
         variables_(graph, grid, hints),
         tables_(graph),
-        histories_(variables_.size()) {
+        histories_(variables_.size()),
+        ties_(variables_.size()) {
     FindPairs();
-    while ((uint64_t{1} << tie_shift_) < static_cast<uint64_t>(variables_.size()) + 1) ++tie_shift_;
-    ++tie_shift_;  // so many numbers of 64 - tie_shift_ bits add up to less than 2^64
   }
 
   SearchResult Run(const SearchProgress& progress) {
@@ -51,12 +50,6 @@ class RecursiveSearch {
 
  private:
   static constexpr int kSameVariable = -1;
-  static constexpr int kRankBits = 4;
-
-  static uint64_t PreferenceRank(int choice) {
-    constexpr int kLast = (1 << kRankBits) - 1;
-    return choice == kReplicated ? kLast : std::min(choice, kLast - 1);
-  }
 
   /*! \brief Groups the incidences by the pair of variables that they connect. */
   void FindPairs() {
@@ -87,19 +80,13 @@ class RecursiveSearch {
     return lists;
   }
 
-  /*! \brief Among plans of equal cost: first the one of the lowest dimensions and axes, replicated
-   * last; then one by label, step and choice alone, so that the plan is unique. */
   void AddTies(int step, const std::vector<std::vector<int>>& domains,
                EliminationProblem* problem) const {
     problem->unary.resize(domains.size());
     for (size_t v = 0; v < domains.size(); ++v) {
-      const uint64_t seed =
-          HashCombine(variables_.label(static_cast<int>(v)), static_cast<uint64_t>(step));
       for (int choice : domains[v]) {
-        const uint64_t hash = HashCombine(seed, static_cast<uint64_t>(choice + 1));
         problem->unary[v].push_back(
-            MakeWeight(0, (PreferenceRank(choice) << (64 - tie_shift_ - kRankBits)) +
-                              (hash >> (2 * tie_shift_ + kRankBits))));
+            MakeWeight(0, ties_.OfChoice(variables_.label(static_cast<int>(v)), step, choice)));
       }
     }
   }
@@ -166,7 +153,7 @@ class RecursiveSearch {
   std::vector<std::vector<int>> histories_;  // by variable: its choices so far
   std::vector<std::pair<int, int>> pairs_;   // (operator variable, tensor variable)
   std::vector<int> pair_of_;                 // by incidence, or kSameVariable
-  int tie_shift_ = 0;
+  TieWeights ties_;
 };
 
 }  // namespace

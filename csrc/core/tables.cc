@@ -4,7 +4,11 @@
  */
 #include "tables.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <thread>
+#include <unordered_set>
 #include <utility>
 
 namespace tofu {
@@ -94,6 +98,48 @@ const std::vector<int64_t>& CostTables::Get(size_t incidence, const ChoiceList& 
     ++num_tables_;
   }
   return found.first->second;
+}
+
+size_t CostTables::CountMissingEntries(const std::vector<Request>& requests) const {
+  std::unordered_set<std::string> missing;
+  size_t entries = 0;
+  for (const Request& request : requests) {
+    const int key[] = {signatures_[request.incidence], request.operator_choices->id,
+                       request.layouts->id};
+    std::string text = AsKey(key, 3);
+    if (tables_.count(text) == 0 && missing.insert(std::move(text)).second)
+      entries += request.operator_choices->choices.size() * request.layouts->choices.size();
+  }
+  return entries;
+}
+
+void CostTables::Prepare(const std::vector<Request>& requests, const std::function<void()>& pause) {
+  constexpr size_t kBatch = 64;
+  std::vector<std::pair<const Request*, std::vector<int64_t>*>> missing;
+  for (const Request& request : requests) {
+    const int key[] = {signatures_[request.incidence], request.operator_choices->id,
+                       request.layouts->id};
+    const auto found = tables_.try_emplace(AsKey(key, 3));
+    if (found.second) missing.emplace_back(&request, &found.first->second);
+  }
+  num_tables_ += missing.size();
+  for (size_t begin = 0; begin < missing.size(); begin += kBatch) {
+    std::atomic<size_t> next{begin};
+    const size_t end = std::min(begin + kBatch, missing.size());
+    const auto work = [&] {
+      for (size_t i = next++; i < end; i = next++) {
+        const Request& request = *missing[i].first;
+        *missing[i].second =
+            Compute(incidences_[request.incidence], *request.operator_choices, *request.layouts);
+      }
+    };
+    std::vector<std::thread> helpers;
+    for (unsigned t = 1; t < std::min(std::thread::hardware_concurrency(), 8u); ++t)
+      helpers.emplace_back(work);
+    work();
+    for (std::thread& helper : helpers) helper.join();
+    pause();
+  }
 }
 
 std::vector<int64_t> CostTables::Compute(const Incidence& incidence,

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -49,6 +50,25 @@ class CostTables {
    */
   const std::vector<int64_t>& Get(size_t incidence, const ChoiceList& operator_choices,
                                   const ChoiceList& layouts);
+
+  /*! \brief A table to come, as the arguments of Get. */
+  struct Request {
+    size_t incidence;
+    const ChoiceList* operator_choices;
+    const ChoiceList* layouts;
+  };
+
+  /*! \brief The entries of the tables of all requests that are not known yet. */
+  size_t CountMissingEntries(const std::vector<Request>& requests) const;
+
+  /*!
+   * \brief Computes the tables of all requests that are not known yet, on as many threads as there
+   * are cores.
+   *
+   * `pause` is called between batches, on the calling thread; an exception from it ends the work;
+   * start over with SetGrid after it.
+   */
+  void Prepare(const std::vector<Request>& requests, const std::function<void()>& pause);
 
  private:
   std::vector<int64_t> Compute(const Incidence& incidence, const ChoiceList& operator_choices,

@@ -5,7 +5,9 @@
 #include "variables.h"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
+#include <utility>
 
 #include "canonical.h"
 
@@ -85,6 +87,49 @@ std::vector<int> SearchVariables::Choices(int variable, const std::vector<int>& 
   const Subject& subject = subjects_[variable];
   return subject.is_tensor ? TensorChoices(graph_, grid_, subject.id, history)
                            : OperatorChoices(graph_, grid_, subject.id, history);
+}
+
+std::vector<std::vector<int>> SearchVariables::SequencesOf(int variable) const {
+  std::vector<std::vector<int>> sequences = {{}};
+  for (int step = 0; step < grid_.num_steps(); ++step) {
+    const int hint = hints_[variable].empty() ? kFree : hints_[variable][step];
+    std::vector<std::vector<int>> longer;
+    for (const std::vector<int>& history : sequences) {
+      for (int choice : hint == kReplicated ? std::vector<int>{hint} : Choices(variable, history)) {
+        if (hint != kFree && hint != choice) continue;
+        longer.push_back(history);
+        longer.back().push_back(choice);
+      }
+    }
+    if (longer.empty()) {
+      throw std::invalid_argument(hint_names_[variable] + " is fixed to " + std::to_string(hint) +
+                                  " at step " + std::to_string(step) + " in " +
+                                  std::to_string(grid_.factor(step)) +
+                                  " parts, which no choice of the steps before it allows");
+    }
+    sequences = std::move(longer);
+  }
+  return sequences;
+}
+
+std::vector<SharedSequences> SearchVariables::Sequences() const {
+  std::map<std::vector<int64_t>, SharedSequences> known;
+  std::vector<SharedSequences> all;
+  for (int variable = 0; variable < size(); ++variable) {
+    const Subject& subject = subjects_[variable];
+    std::vector<int64_t> key = {subject.is_tensor};
+    if (subject.is_tensor) key.push_back(graph_.tensor(subject.id).is_replicable);
+    const std::vector<int64_t>& extents =
+        subject.is_tensor ? graph_.tensor(subject.id).shape : graph_.op(subject.id).axis_extents;
+    key.insert(key.end(), extents.begin(), extents.end());
+    key.push_back(-1);
+    key.insert(key.end(), hints_[variable].begin(), hints_[variable].end());
+    SharedSequences& found = known[key];
+    if (found == nullptr)
+      found = std::make_shared<std::vector<std::vector<int>>>(SequencesOf(variable));
+    all.push_back(found);
+  }
+  return all;
 }
 
 std::vector<std::vector<int>> SearchVariables::Domains(

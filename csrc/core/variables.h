@@ -7,6 +7,7 @@
 #define TOFU_CORE_VARIABLES_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -25,6 +26,9 @@ struct Hints {
   std::unordered_map<int, std::vector<int>> operators;
   std::unordered_map<int, std::vector<int>> tensors;
 };
+
+/*! \brief Sequences of choices, each one value per step. */
+using SharedSequences = std::shared_ptr<const std::vector<std::vector<int>>>;
 
 class SearchVariables {
  public:
@@ -46,6 +50,14 @@ class SearchVariables {
   std::vector<std::vector<int>> Domains(int step,
                                         const std::vector<std::vector<int>>& histories) const;
 
+  /*!
+   * \brief All that each variable may take over all steps, one sequence of choices per value, in
+   * lexicographic order of the choices (replicated last); variables with equal sequences share
+   * them.
+   * \throws std::invalid_argument for a hint that no sequence meets.
+   */
+  std::vector<SharedSequences> Sequences() const;
+
   /*! \brief "tensor 3" or "operator 5": the first member of the class. */
   std::string Name(int variable) const;
 
@@ -57,6 +69,7 @@ class SearchVariables {
 
   void AddHint(const std::string& name, int variable, const std::vector<int>& hint, int num_steps);
   std::vector<int> Choices(int variable, const std::vector<int>& history) const;
+  std::vector<std::vector<int>> SequencesOf(int variable) const;
 
   const Graph& graph_;
   const WorkerGrid& grid_;

@@ -1,0 +1,190 @@
+/*!
+ * \file bound.cc
+ * \brief Sweeps, bounds and rounding.
+ */
+#include "bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tofu {
+
+namespace {
+
+constexpr int64_t kInfinite = std::numeric_limits<int64_t>::max();
+
+int64_t Least(const std::vector<int64_t>& values) {
+  return *std::min_element(values.begin(), values.end());
+}
+
+}  // namespace
+
+MessagePassing::MessagePassing(const PairwiseProblem& problem, const std::vector<int>& order)
+    : problem_(problem), order_(order), places_(order.size()), edges_(order.size()) {
+  for (size_t place = 0; place < order.size(); ++place)
+    places_[order[place]] = static_cast<int>(place);
+  for (size_t i = 0; i < problem.pairs.size(); ++i) {
+    const PairTable& pair = problem.pairs[i];
+    edges_[pair.first].push_back({pair.second, static_cast<int>(i), true});
+    edges_[pair.second].push_back({pair.first, static_cast<int>(i), false});
+    into_first_.emplace_back(pair.bytes->rows, 0);
+    into_second_.emplace_back(pair.bytes->columns, 0);
+  }
+  for (int v = 0; v < problem.size(); ++v) {
+    const auto later = std::count_if(edges_[v].begin(), edges_[v].end(), [&](const Edge& edge) {
+      return places_[edge.other] > places_[v];
+    });
+    const auto earlier = static_cast<std::ptrdiff_t>(edges_[v].size()) - later;
+    weights_.push_back(1.0 / static_cast<double>(std::max<std::ptrdiff_t>({later, earlier, 1})));
+    unary_bytes_.emplace_back();
+    for (Weight weight : problem.unary[v]) unary_bytes_.back().push_back(WeightBytes(weight));
+  }
+}
+
+MessagePassing::MessagePassing(const PairwiseProblem& problem, const std::vector<int>& order,
+                               const MessagePassing& larger, const KeptValues& kept)
+    : MessagePassing(problem, order) {
+  for (size_t i = 0; i < problem.pairs.size(); ++i) {
+    const std::vector<int>& rows = kept[problem.pairs[i].first];
+    const std::vector<int>& columns = kept[problem.pairs[i].second];
+    for (size_t x = 0; x < rows.size(); ++x) into_first_[i][x] = larger.into_first_[i][rows[x]];
+    for (size_t y = 0; y < columns.size(); ++y)
+      into_second_[i][y] = larger.into_second_[i][columns[y]];
+  }
+}
+
+std::vector<int64_t> MessagePassing::CollectMessages(int variable) const {
+  std::vector<int64_t> sum = unary_bytes_[variable];
+  for (const Edge& edge : edges_[variable]) {
+    const std::vector<int64_t>& message = Message(edge.pair, edge.is_first);
+    for (size_t x = 0; x < sum.size(); ++x) sum[x] += message[x];
+  }
+  return sum;
+}
+
+std::vector<int64_t> MessagePassing::ComputeShare(int variable, std::vector<int64_t> sum) const {
+  for (int64_t& entry : sum) entry = std::llround(weights_[variable] * static_cast<double>(entry));
+  return sum;
+}
+
+/*! \brief message(y) = min over x of [share(x) - message back(x) + pair(x, y)], from 0 on. */
+void MessagePassing::SendMessage(const Edge& edge, const std::vector<int64_t>& share) {
+  const ByteMatrix& bytes = *problem_.pairs[edge.pair].bytes;
+  const std::vector<int64_t>& back = Message(edge.pair, edge.is_first);
+  std::vector<int64_t>& message = Message(edge.pair, !edge.is_first);
+  if (edge.is_first) {
+    std::fill(message.begin(), message.end(), kInfinite);
+    for (size_t x = 0; x < bytes.rows; ++x) {
+      const int64_t base = share[x] - back[x];
+      const int64_t* row = bytes.entries.data() + x * bytes.columns;
+      for (size_t y = 0; y < bytes.columns; ++y) message[y] = std::min(message[y], base + row[y]);
+    }
+  } else {
+    for (size_t x = 0; x < bytes.rows; ++x) {
+      const int64_t* row = bytes.entries.data() + x * bytes.columns;
+      int64_t least = kInfinite;
+      for (size_t y = 0; y < bytes.columns; ++y)
+        least = std::min(least, share[y] - back[y] + row[y]);
+      message[x] = least;
+    }
+  }
+  const int64_t least = Least(message);
+  for (int64_t& entry : message) entry -= least;
+}
+
+void MessagePassing::Visit(int variable, bool forward) {
+  const std::vector<int64_t> share = ComputeShare(variable, CollectMessages(variable));
+  for (const Edge& edge : edges_[variable]) {
+    if ((places_[edge.other] > places_[variable]) == forward) SendMessage(edge, share);
+  }
+}
+
+void MessagePassing::Sweep() {
+  for (int v : order_) Visit(v, true);
+  for (auto v = order_.rbegin(); v != order_.rend(); ++v) Visit(*v, false);
+}
+
+int64_t MessagePassing::ComputeBound(std::vector<std::vector<int64_t>>* reduced) const {
+  int64_t bound = 0;
+  reduced->clear();
+  std::vector<std::vector<int64_t>>
+      shares;  // what a variable leaves to each pair with an earlier one
+  for (int v = 0; v < problem_.size(); ++v) {
+    reduced->push_back(CollectMessages(v));
+    shares.push_back(ComputeShare(v, reduced->back()));
+    for (const Edge& edge : edges_[v]) {
+      if (places_[edge.other] > places_[v]) continue;
+      for (size_t x = 0; x < shares[v].size(); ++x) (*reduced)[v][x] -= shares[v][x];
+    }
+    const int64_t least = Least(reduced->back());
+    bound += least;
+    for (int64_t& cost : reduced->back()) cost -= least;
+  }
+  for (size_t i = 0; i < problem_.pairs.size(); ++i) {
+    const PairTable& pair = problem_.pairs[i];
+    const bool is_first_later = places_[pair.first] > places_[pair.second];
+    std::vector<int64_t> of_row = into_first_[i];
+    std::vector<int64_t> of_column = into_second_[i];
+    const std::vector<int64_t>& share = shares[is_first_later ? pair.first : pair.second];
+    for (size_t x = 0; x < share.size(); ++x) (is_first_later ? of_row : of_column)[x] -= share[x];
+    std::vector<int64_t> rows(pair.bytes->rows, kInfinite);
+    std::vector<int64_t> columns(pair.bytes->columns, kInfinite);
+    for (size_t x = 0; x < rows.size(); ++x) {
+      for (size_t y = 0; y < columns.size(); ++y) {
+        const int64_t rest = pair.bytes->at(x, y) - of_row[x] - of_column[y];
+        rows[x] = std::min(rows[x], rest);
+        columns[y] = std::min(columns[y], rest);
+      }
+    }
+    const int64_t least = Least(rows);
+    bound += least;
+    for (size_t x = 0; x < rows.size(); ++x) (*reduced)[pair.first][x] += rows[x] - least;
+    for (size_t y = 0; y < columns.size(); ++y) (*reduced)[pair.second][y] += columns[y] - least;
+  }
+  return bound;
+}
+
+std::vector<int> MessagePassing::RoundGreedily() const {
+  std::vector<int> values(problem_.size(), 0);
+  for (int v : order_) {
+    std::vector<int64_t> costs = unary_bytes_[v];
+    for (const Edge& edge : edges_[v]) {
+      const bool is_decided = places_[edge.other] < places_[v];
+      const ByteMatrix& bytes = *problem_.pairs[edge.pair].bytes;
+      const int other = values[edge.other];
+      for (size_t x = 0; x < costs.size(); ++x) {
+        costs[x] += !is_decided     ? Message(edge.pair, edge.is_first)[x]
+                    : edge.is_first ? bytes.at(x, other)
+                                    : bytes.at(other, x);
+      }
+    }
+    values[v] = static_cast<int>(std::min_element(costs.begin(), costs.end()) - costs.begin());
+  }
+  ImproveOneByOne(&values);
+  return values;
+}
+
+void MessagePassing::ImproveOneByOne(std::vector<int>* values) const {
+  constexpr int kMaxRounds = 10;
+  bool has_changed = true;
+  for (int round = 0; has_changed && round < kMaxRounds; ++round) {
+    has_changed = false;
+    for (int v : order_) {
+      std::vector<int64_t> costs = unary_bytes_[v];
+      for (const Edge& edge : edges_[v]) {
+        const ByteMatrix& bytes = *problem_.pairs[edge.pair].bytes;
+        const int other = (*values)[edge.other];
+        for (size_t x = 0; x < costs.size(); ++x)
+          costs[x] += edge.is_first ? bytes.at(x, other) : bytes.at(other, x);
+      }
+      const auto least = std::min_element(costs.begin(), costs.end());
+      if (*least < costs[(*values)[v]]) {
+        (*values)[v] = static_cast<int>(least - costs.begin());
+        has_changed = true;
+      }
+    }
+  }
+}
+
+}  // namespace tofu

@@ -1,0 +1,55 @@
+/*!
+ * \file exact.h
+ * \brief The exact search: all steps of the recursion chosen at once, with a proof.
+ *
+ * Every variable takes one sequence of choices (exact_problem.h). The problem shrinks by what
+ * cannot be part of an optimal plan, until elimination (eliminate.h) solves what is left:
+ *  1. values that another value of the same variable is never worse than (dominance.h);
+ *  2. values whose reduced cost under a lower bound (bound.h) is above what a plan is known to
+ * cost. A bound and a plan that meet are a proof without elimination. Where neither ends in the
+ * time given, the result is the best plan found and the proven bound.
+ */
+#ifndef TOFU_CORE_EXACT_H_
+#define TOFU_CORE_EXACT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "cost.h"
+#include "graph.h"
+#include "recursive.h"
+#include "variables.h"
+
+namespace tofu {
+
+struct ExactLimits {
+  double seconds = 60;
+  size_t max_table_entries = size_t{1} << 22;  // of one elimination table; 18 bytes each
+};
+
+struct ExactResult {
+  SearchResult plan;
+  int64_t lower_bound = 0;      // bytes; no plan costs less
+  bool is_optimal = false;      // the plan costs the bound, and is the one of the least tie
+  int64_t recursive_bytes = 0;  // what the recursive search came to; 0 where it found no plan
+  size_t table_entries = 0;     // entries of all cost tables
+  int num_sweeps = 0;           // of message passing
+};
+
+/*! \brief Called at every stage and every now and then with (stage, best bytes so far or -1,
+ * bound); an exception from it ends the search. */
+using ExactProgress = std::function<void(const std::string&, int64_t, int64_t)>;
+
+/*!
+ * \brief Searches the best plan of all for the grid.
+ * \throws std::invalid_argument for hints that cannot be met, std::runtime_error where neither
+ * search can hold its tables.
+ */
+ExactResult SearchExact(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
+                        const ExactLimits& limits, const ExactProgress& progress);
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_EXACT_H_

@@ -1,0 +1,145 @@
+"""The exact search finds the best plan of all, and its bound is a bound."""
+
+import random
+
+import numpy as np
+import pytest
+from cell_model import CellModel
+from random_graphs import random_graph
+from test_cost import choice_roots, rows_of
+from test_determinism import shuffle
+
+from tofu import _core
+
+FACTORS = [(2,), (2, 2), (3, 2), (2, 2, 2)]
+LARGEST_SPACE = 2_000_000  # plans that are enumerated
+
+
+def sequences(choices, steps):
+    """All sequences of feasible choices."""
+    found = [()]
+    for _ in range(steps):
+        found = [(*history, choice) for history in found for choice in choices(history)]
+    return found
+
+
+def all_plans(spec, factors):
+    """Bytes of every plan there is, one axis for each class of choices; None if there are too many."""
+    model = CellModel(spec, factors)
+    roots = choice_roots(spec)
+    deciders = sorted(set(roots) | {("tensor", t) for t in range(len(spec.tensors))})
+    domains = [
+        sequences(
+            lambda history, kind=kind, i=i: (
+                model.operator_choices(spec.operators[i], history)
+                if kind == "operator"
+                else model.tensor_choices(spec.tensors[i], history)
+            ),
+            len(factors),
+        )
+        for kind, i in deciders
+    ]
+    if np.prod([float(len(d)) for d in domains]) > LARGEST_SPACE:
+        return None
+    place = {decider: i for i, decider in enumerate(deciders)}
+    total = np.zeros([len(d) for d in domains], np.int64)
+    for count, key, o, t in model.incidences():
+        a, b = place[roots[o]], place["tensor", t]
+        shape = [1] * len(domains)
+        shape[a], shape[b] = len(domains[a]), len(domains[b])
+        if a == b:
+            table = np.array([count(*key, x, x) for x in domains[a]])
+        else:
+            table = np.array([[count(*key, x, y) for y in domains[b]] for x in domains[a]])
+            table = table if a < b else table.T
+        total += table.reshape(shape)
+    return total
+
+
+@pytest.mark.parametrize("block", range(8))
+def test_no_plan_of_all_is_better(block):
+    checked = 0
+    for seed in range(block, 5000, 8):
+        factors = FACTORS[seed // 8 % len(FACTORS)]
+        spec = random_graph(seed, largest=4)
+        total = all_plans(spec, factors)
+        if total is None:
+            continue
+        result = _core.search_exact(spec.native(), list(factors))
+        assert sum(result.plan.step_bytes) == total.min() == result.lower_bound, f"seed {seed}"
+        assert result.is_optimal
+        assert result.recursive_bytes >= total.min()
+        operators, tensors = rows_of(result.plan)
+        bounded = _core.search_exact(spec.native(), list(factors), max_table_entries=1)  # message passing alone
+        assert bounded.lower_bound <= total.min() <= sum(bounded.plan.step_bytes), f"seed {seed}"
+        assert CellModel(spec, factors).total_bytes(operators, tensors) == total.min(), f"seed {seed}"
+        checked += 1
+        if checked == 63:
+            return
+    pytest.fail(f"only {checked} graphs are small enough")
+
+
+@pytest.mark.parametrize("factors", [(2,), (3,), (5,)])
+def test_with_one_step_it_is_the_recursive_search(factors):
+    for seed in range(150):
+        spec = random_graph(7000 + seed, largest=12)
+        recursive = _core.search_recursive(spec.native(), list(factors))
+        assert rows_of(_core.search_exact(spec.native(), list(factors)).plan) == rows_of(recursive), f"seed {seed}"
+
+
+@pytest.mark.parametrize("coarsen", [False, True])
+@pytest.mark.parametrize("factors", [(3, 2), (2, 2, 2)])
+def test_shuffled_graphs_have_the_same_plan(factors, coarsen):
+    rng = random.Random(8)
+    for seed in range(40):
+        spec = random_graph(2000 + seed, largest=12)
+        operators, tensors = rows_of(_core.search_exact(spec.native(coarsen), list(factors)).plan)
+        shuffled, operator_map, tensor_map = shuffle(spec, rng)
+        new_operators, new_tensors = rows_of(_core.search_exact(shuffled.native(coarsen), list(factors)).plan)
+        assert [new_operators[operator_map[i]] for i in range(len(operators))] == operators, f"seed {seed}"
+        assert [new_tensors[tensor_map[i]] for i in range(len(tensors))] == tensors, f"seed {seed}"
+
+
+def test_a_tensor_has_twenty_partitions_and_a_convolution_far_fewer_choices_step_by_step():
+    """Section 5.2: 20 ways to cut a 4-D tensor for 8 workers, in whatever order; 20^6 choices against 3 * 4^6."""
+    graph = _core.Graph()
+    graph.add_tensor([64, 64, 64, 64], 4, False, 0)
+    steps = sequences(lambda h: _core.feasible_choices(graph, [2, 2, 2], "tensor", 0, list(h)), 3)
+    assert len(steps) == 4**3
+    shards = {tuple(map(tuple, np.diff(_core.shards(graph, [2, 2, 2], 0, list(s)))[0])) for s in steps}
+    assert len(shards) == len({tuple(sorted(s)) for s in steps}) == 20
+    tensors = 6
+    assert len(shards) ** tensors == 64_000_000
+    assert 3 * len(_core.feasible_choices(graph, [2, 2, 2], "tensor", 0, [])) ** tensors == 12_288
+
+
+def test_progress_is_told_and_may_stop():
+    spec = random_graph(3, largest=8)
+    seen = []
+    _core.search_exact(spec.native(), [2, 2], progress=lambda *report: seen.append(report))
+    assert [stage for stage, _, _ in seen][:2] == ["recursive", "recursive"]
+
+    def stop(stage, best, bound):
+        if stage == "elimination":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        _core.search_exact(spec.native(), [2, 2], progress=stop)
+
+
+def test_hints_are_kept():
+    for seed in range(30):
+        spec = random_graph(seed, largest=8)
+        free = _core.search_exact(spec.native(), [2, 2])
+        graph = spec.native()
+        choice = _core.feasible_choices(graph, [2, 2], "tensor", 0, [])[-1]
+        result = _core.search_exact(graph, [2, 2], {}, {0: [choice, -2]})
+        assert result.plan.tensors[0][0] == choice
+        assert sum(result.plan.step_bytes) >= sum(free.plan.step_bytes)
+        assert result.is_optimal
+
+
+def test_no_time_leaves_a_plan_and_no_false_claim():
+    spec = random_graph(11, largest=8)
+    result = _core.search_exact(spec.native(), [2, 2, 2], time_budget_seconds=0.0)
+    assert result.lower_bound <= sum(result.plan.step_bytes)
