@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tofu.errors import DeviceError
+from tofu.errors import DeviceError, TofuError, raise_together
 from tofu.graph.mxnet import find_labels
 from tofu.plan import Plan
+from tofu.runtime.arguments import check_names_given, check_same_workers, read_shapes
 from tofu.runtime.sharded_executor import ShardedExecutor
 from tofu.runtime.symbol import PartitionedSymbol, partition
 
@@ -57,17 +58,18 @@ def bind(
     """
     if isinstance(symbol, PartitionedSymbol):
         partitioned = symbol
-        if contexts is not None and tuple(contexts) != symbol.contexts:
-            raise DeviceError(
-                f"The symbol was partitioned for {', '.join(map(str, symbol.contexts))}, "
-                f"bind is given {', '.join(map(str, contexts))}. Leave contexts out, or partition for those."
-            )
+        check_same_workers(symbol, None, contexts)
     else:
         if contexts is None and plan is None:
             raise DeviceError("bind needs contexts=, one for each worker, or a symbol made by tofu.partition(...).")
         partitioned = partition(symbol, contexts=contexts, plan=plan, for_training=for_training)
-    inputs = {name: tuple(shape) for name, shape in shapes.items()}
-    held = set(fixed) | set(inputs) | find_labels(partitioned)
+    inputs = read_shapes(shapes)
+    held = {*check_names_given("fixed", fixed), *inputs, *find_labels(partitioned)}
     trained = [name for name in partitioned.list_arguments() if name not in held] if for_training else []
-    inputs_differentiated = tuple(differentiated_inputs) if for_training else ()
-    return partitioned.bind_shards(inputs, type_dict or {}, trained, inputs_differentiated)
+    wanted = check_names_given("differentiated_inputs", differentiated_inputs)
+    raise_together(
+        TofuError,
+        "These names are not among the model's arguments:",
+        [name for name in [*fixed, *wanted, *(type_dict or {})] if name not in partitioned.list_arguments()],
+    )
+    return partitioned.bind_shards(inputs, type_dict or {}, trained, wanted if for_training else ())

@@ -262,11 +262,16 @@ def reuse_plan(compile_with: Callable[[Mapping[str, tuple[int, ...]], Any], Part
             logger.warning(
                 "The plan does not fit the shapes %s, so the search runs again. %s",
                 dict(shapes),
-                str(error).splitlines()[0],
+                describe_reason(error),
             )
             return compile_with(shapes, None)
 
     return compile_for
+
+
+def describe_reason(error: Exception) -> str:
+    """An error's lines as one."""
+    return " ".join(line.strip().removeprefix("- ") for line in str(error).splitlines())
 
 
 def as_ndarray(value: Any, context: Any, dtype: Any) -> Any:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
-from typing import Any
+from typing import IO, Any
 
 import mxnet as mx
 
@@ -74,17 +74,24 @@ def _rich_hint(hint: Any) -> Any:
     return [Ellipsis if step == "..." else step for step in hint] if isinstance(hint, list) else hint
 
 
-def write_atomically(path: str, text: str) -> None:
-    """Write a text file so that a reader sees the old one or the whole new one."""
-    folder = os.path.dirname(os.path.abspath(path))
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=os.path.basename(path) + ".")
+@contextmanager
+def replace_atomically(path: str) -> Iterator[IO[bytes]]:
+    """A file to write that takes the place of `path` once it is complete; after an error, `path` is as it was."""
+    temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
     try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
+        with open(temporary, "wb") as file:
+            yield file
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        if os.path.exists(temporary):
+            os.unlink(temporary)
         raise
+
+
+def write_atomically(path: str, text: str) -> None:
+    """Write a text file so that a reader sees the old one or the whole new one."""
+    with replace_atomically(path) as file:
+        file.write(text.encode())
 
 
 def install_loaders() -> None:

@@ -6,25 +6,23 @@ where a caller asks for them; no device ever holds a whole one.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 import mxnet as mx
-from mxnet.module.base_module import BaseModule, _parse_data_desc
 
-from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
-from tofu.graph import TensorKind
-from tofu.graph.mxnet import HEAD_GRADIENT_PREFIX
+from tofu.errors import TofuError, UnsupportedError
+from tofu.runtime.checkpoint import ParameterFile, save_shards
+from tofu.runtime.files import replace_atomically
+from tofu.runtime.module_binding import ShardedModule
 from tofu.runtime.optimizer import ShardOptimizer
-from tofu.runtime.sharded_executor import ShardedExecutor
-from tofu.runtime.symbol import PartitionedSymbol, partition
+from tofu.runtime.parameters import LiveParameters, fill_parameters
+from tofu.runtime.symbol import PartitionedSymbol
 
 DEFAULT_INITIALIZER = mx.init.Uniform(0.01)
 
 
-class Module(BaseModule):  # type: ignore[misc]  # MXNet is untyped
+class Module(ShardedModule):
     """A model over several devices with the interface of `mx.mod.Module`.
 
     Parameters
@@ -52,176 +50,23 @@ class Module(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     2
     """
 
-    def __init__(
-        self,
-        symbol: Any,
-        data_names: Sequence[str] = ("data",),
-        label_names: Sequence[str] | None = ("softmax_label",),
-        logger: Any = logging,
-        context: Sequence[Any] | None = None,
-        ngpus: int | None = None,
-        fixed_param_names: Sequence[str] | None = None,
-    ) -> None:
-        super().__init__(logger=logger)
-        self.binded = self.params_initialized = self.optimizer_initialized = False
-        if not isinstance(symbol, PartitionedSymbol):
-            symbol = partition(symbol, ngpus, contexts=context)
-        if symbol.settings.workers == 1:
-            raise UnsupportedError("tofu.mod.Module is for two workers or more. With ngpus=1 use mx.mod.Module.")
-        self._symbol = symbol
-        arguments = symbol.list_arguments()
-        self._data_names = list(data_names)
-        self._label_names = [name for name in (label_names or ()) if name in arguments]
-        fixed = set(fixed_param_names or ())
-        raise_together(
-            TofuError,
-            "These names are not among the model's arguments:",
-            [n for n in [*data_names, *fixed] if n not in arguments],
-        )
-        inputs = {*self._data_names, *self._label_names}
-        self._param_names = [name for name in arguments if name not in inputs]
-        self._trained_names = [name for name in self._param_names if name not in fixed]
-        self._executor: ShardedExecutor | None = None
-        self._optimizer: ShardOptimizer | None = None
-        self._data_shapes: list[Any] = []
-        self._label_shapes: list[Any] = []
-        self._input_gradients: list[str] = []
+    _optimizer: ShardOptimizer | None = None
+    _parameter_file: ParameterFile | None = None
+    _state_file: str | None = None
+    _is_fitting = False
 
-    # ---- what the module is
+    def _after_bind(self) -> None:
+        if self._parameter_file is not None:
+            self._fill_from(self._parameter_file)
+            self._parameter_file = None
 
-    @property
-    def plan(self) -> Any:
-        """The plan that the module runs."""
-        return self.executor.partition.plan
-
-    @property
-    def executor(self) -> ShardedExecutor:
-        """The bound executor, whose `variables` are the shards. Raises TofuError before `bind`."""
-        if self._executor is None:
-            raise TofuError("The module is not bound: call bind(data_shapes=..., label_shapes=...) first.")
-        return self._executor
-
-    @property
-    def data_names(self) -> list[str]:
-        """Names of the data inputs."""
-        return self._data_names
-
-    @property
-    def label_names(self) -> list[str]:
-        """Names of the label inputs that the model has."""
-        return self._label_names
-
-    @property
-    def output_names(self) -> list[str]:
-        """Names of the outputs."""
-        return list(self._symbol.list_outputs())
-
-    @property
-    def data_shapes(self) -> list[Any]:
-        """`mx.io.DataDesc` of each data input."""
-        return self._data_shapes
-
-    @property
-    def label_shapes(self) -> list[Any]:
-        """`mx.io.DataDesc` of each label input."""
-        return self._label_shapes
-
-    @property
-    def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
-        """Name and whole shape of each output."""
-        graph = self.executor.partition.graph
-        return [
-            (name, graph.tensors[position].shape)
-            for name, position in zip(self.output_names, graph.outputs, strict=True)
-        ]
-
-    # ---- binding
-
-    def bind(
-        self,
-        data_shapes: Any,
-        label_shapes: Any = None,
-        for_training: bool = True,
-        inputs_need_grad: bool = False,
-        force_rebind: bool = False,
-        shared_module: Any = None,
-        grad_req: str = "write",
-    ) -> None:
-        """Plan for these shapes and allocate the shards. Binding again keeps the parameters."""
-        if shared_module is not None:
-            raise UnsupportedError(
-                "shared_module is not supported by tofu.mod.Module; use mx.mod.BucketingModule over a partitioned symbol."
-            )
-        if grad_req not in ("write", "null"):
-            raise UnsupportedError(
-                f"grad_req={grad_req!r} is not supported by tofu.mod.Module; use mx.mod.Module over a partitioned symbol."
-            )
-        if self.binded and not force_rebind:
-            self.logger.warning("Already bound, ignoring bind()")
-            return
-        self._data_shapes, self._label_shapes = _parse_data_desc(
-            self._data_names, self._label_names, data_shapes, label_shapes or None
-        )
-        self._label_shapes = self._label_shapes or []
-        self._input_gradients = self._data_names if inputs_need_grad and for_training else []
-        trained = self._trained_names if for_training and grad_req != "null" else []
-        self._rebind(trained)
-        self.binded = True
-        self.for_training = for_training
-        self.inputs_need_grad = inputs_need_grad
-
-    def _rebind(self, trained: Sequence[str]) -> None:
-        """Bind for the current shapes: the same plan where it is feasible, the same parameters in any case."""
-        described = [*self._data_shapes, *self._label_shapes]
-        shapes = {desc.name: tuple(desc.shape) for desc in described}
-        dtypes = {desc.name: desc.dtype for desc in described}
-        before = self._executor
-        parameters = {n: v for n, v in before.variables.items() if n not in shapes} if before else {}
-        arguments = (shapes, dtypes, trained, self._input_gradients, parameters)
-        settings = self._symbol.settings
-        if before is None:
-            self._executor = self._symbol.bind_shards(*arguments)
-            return
+    def fit(self, *args: Any, **kwargs: Any) -> None:
+        """As MXNet's `fit`; parameters are gathered only where a callback asks for them."""
+        self._is_fitting = True
         try:
-            again = replace(settings, plan=before.partition.plan, strict_plan=False)
-            self._executor = self._symbol.bind_shards(*arguments, again)
-        except PlanError as error:
-            self.logger.warning(
-                "The plan does not fit the shapes %s, so the search runs again. %s", shapes, str(error).splitlines()[0]
-            )
-            self._executor = self._symbol.bind_shards(*arguments)
-        for name, shards in parameters.items():
-            moved = self._executor.variables.get(name)
-            if moved is not None and moved is not shards:
-                moved.scatter(shards.gather())
-
-    def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
-        """Bind for the shapes of a batch where they differ from those bound: a smaller last batch, say."""
-        graph = self.executor.partition.graph
-        shapes = [tuple(array.shape) for array in [*data_batch.data, *(data_batch.label or [])]]
-        bound = [tuple(desc.shape) for desc in [*self._data_shapes, *self._label_shapes]][: len(shapes)]
-        if shapes == bound:
-            return
-        self._check_inputs(data_batch)
-        self._data_shapes = [_with_shape(d, a.shape) for d, a in zip(self._data_shapes, data_batch.data, strict=True)]
-        if data_batch.label and self._label_shapes:
-            self._label_shapes = [
-                _with_shape(d, a.shape) for d, a in zip(self._label_shapes, data_batch.label, strict=True)
-            ]
-        self._rebind([graph.tensors[position].name for position in graph.updated])
-
-    def _check_inputs(self, data_batch: Any) -> None:
-        problems = []
-        for desc, array in zip(self._data_shapes, data_batch.data, strict=False):
-            if len(desc.shape) != len(array.shape) or tuple(desc.shape[1:]) != tuple(array.shape[1:]):
-                problems.append(f"{desc.name}: bound with {tuple(desc.shape)}, the batch has {tuple(array.shape)}")
-        if len(data_batch.data) != len(self._data_shapes):
-            problems.append(
-                f"{len(data_batch.data)} arrays for the {len(self._data_shapes)} inputs {', '.join(self._data_names)}"
-            )
-        raise_together(
-            ShapeError, "The batch does not fit the model (only the batch size may change between batches):", problems
-        )
+            super().fit(*args, **kwargs)
+        finally:
+            self._is_fitting = False
 
     # ---- parameters
 
@@ -235,91 +80,91 @@ class Module(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         allow_extra: bool = False,
     ) -> None:
         """Fill the parameters' shards: from the arrays given, else by the initializer, in MXNet's order, so that equal seeds
-        give equal values.
+        give equal values. Missing parameters are initialized with allow_missing=True, or else are an error.
         """
         if self.params_initialized and not force_init:
             return
-        given = {**(arg_params or {}), **(aux_params or {})}
-        kinds = (TensorKind.PARAMETER, TensorKind.AUXILIARY)
-        own = [tensor for tensor in self.executor.partition.graph.tensors if tensor.kind in kinds]
-        own.sort(key=lambda tensor: (tensor.kind is TensorKind.AUXILIARY, tensor.name))
-        names = {tensor.name for tensor in own}
-        if not allow_extra:
-            raise_together(
-                TofuError,
-                "These parameters are not the model's (allow_extra=True passes over them):",
-                sorted(given.keys() - names),
-            )
-        if arg_params is not None and not allow_missing and initializer is None:
-            raise_together(
-                TofuError,
-                "These parameters are missing (allow_missing=True leaves them):",
-                sorted(names - given.keys()),
-            )
-        attributes = self._symbol.attr_dict()
-        for tensor in own:
-            if tensor.name in given:
-                whole = given[tensor.name]
-            elif initializer is not None:
-                whole = mx.nd.zeros(tensor.shape, dtype=tensor.dtype)
-                initializer(mx.init.InitDesc(tensor.name, attributes.get(tensor.name)), whole)
-            else:
-                continue
-            self.executor.variables[tensor.name].scatter(whole)
+        fill_parameters(
+            self.executor, self._symbol.attr_dict(), initializer, arg_params, aux_params, allow_missing, allow_extra
+        )
         self.params_initialized = True
 
-    def get_params(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Whole copies of the parameters and of the auxiliary states, gathered on the host."""
-        variables = self.executor.variables
-        arguments = {name: variables[name].gather() for name in self._param_names}
-        return arguments, {name: variables[name].gather() for name in self._symbol.list_auxiliary_states()}
+    def set_params(
+        self,
+        arg_params: Mapping[str, Any],
+        aux_params: Mapping[str, Any],
+        allow_missing: bool = False,
+        force_init: bool = True,
+        allow_extra: bool = False,
+    ) -> None:
+        """Set the parameters from whole arrays, scattered one by one."""
+        if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
+            return  # fit hands back what get_params gave it
+        super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
 
-    # ---- running
+    def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Whole copies of the parameters and of the auxiliary states, gathered on the host.
 
-    def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Scatter a batch and run the forward operators."""
-        self.prepare(data_batch)
-        variables = self.executor.variables
-        for name, array in zip(self._data_names, data_batch.data, strict=True):
-            variables[name].scatter(array)
-        for name, array in zip(self._label_names, data_batch.label or (), strict=False):
-            variables[name].scatter(array)
-        self.executor.forward(self.for_training if is_train is None else is_train)
+        The callbacks of `fit` are given mappings that gather a parameter when it is asked for.
+        """
+        arguments = LiveParameters(self.executor, self._param_names)
+        states = LiveParameters(self.executor, self._symbol.list_auxiliary_states())
+        return (arguments, states) if self._is_fitting else (dict(arguments), dict(states))
 
-    def backward(self, out_grads: Sequence[Any] | None = None) -> None:
-        """Run the backward operators; `out_grads` are needed for outputs that are no loss."""
-        heads = [name for name in self.executor.variables if name.startswith(HEAD_GRADIENT_PREFIX)]
-        given = list(out_grads or ())
-        missing = [
-            self.output_names[i] for i in (int(name[len(HEAD_GRADIENT_PREFIX) :]) for name in heads) if i >= len(given)
-        ]
-        raise_together(
-            TofuError, "backward() needs out_grads, a gradient for each output that is no loss. Missing for:", missing
-        )
-        for name in heads:
-            self.executor.variables[name].scatter(given[int(name[len(HEAD_GRADIENT_PREFIX) :])])
-        self.executor.backward()
+    # ---- files
 
-    def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """Whole outputs of the last forward."""
-        return [self.executor.output(index).gather() for index in range(len(self.output_names))]
+    @staticmethod
+    def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
+        """A module from a checkpoint of `save_checkpoint`, ours or MXNet's, for any number of workers.
 
-    def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Whole gradients of the data inputs; needs bind(inputs_need_grad=True)."""
-        if not self._input_gradients:
-            raise TofuError("The inputs have no gradients: bind with inputs_need_grad=True.")
-        return [self.executor.gradient(name).gather() for name in self._input_gradients]
+        `kwargs` are those of the constructor; without `ngpus` and `context`, a partitioned symbol is run as it was saved. The
+        parameters are read when the module is bound, the optimizer's states when it gets its optimizer.
+        """
+        symbol = mx.sym.load(f"{prefix}-symbol.json")
+        if isinstance(symbol, PartitionedSymbol) and (kwargs.get("ngpus") or kwargs.get("context")):
+            symbol = symbol.whole
+        module = Module(symbol, **kwargs)
+        module._parameter_file = ParameterFile(f"{prefix}-{epoch:04d}.params")
+        module._state_file = f"{prefix}-{epoch:04d}.states" if load_optimizer_states else None
+        return module
 
-    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Feed a metric with whole labels and outputs."""
-        eval_metric.update_dict(
-            dict(zip(self._label_names, labels, strict=False)),
-            dict(zip(self.output_names, self.get_outputs(), strict=True)),
-        )
+    def save_checkpoint(
+        self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
+    ) -> None:
+        """Write PREFIX-symbol.json, PREFIX-EPOCH.params and, if asked for, PREFIX-EPOCH.states, each atomically."""
+        self._symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
+        self.save_params(f"{prefix}-{epoch:04d}.params")
+        if save_optimizer_states:
+            self.save_optimizer_states(f"{prefix}-{epoch:04d}.states")
+        self.logger.info('Saved checkpoint to "%s-%04d.params"', prefix, epoch)
 
-    def install_monitor(self, mon: Any) -> None:
-        """Let an `mx.mon.Monitor` see the outputs of the workers' nodes."""
-        self.executor.set_monitor_callback(mon.stat_helper, mon.monitor_all)
+    def save_params(self, fname: str) -> None:
+        """Write the parameters as MXNet does, one whole tensor at a time."""
+        variables, states = self.executor.variables, self._symbol.list_auxiliary_states()
+        named = {f"arg:{name}": variables[name] for name in self._param_names}
+        save_shards(fname, {**named, **{f"aux:{name}": variables[name] for name in states}})
+
+    def load_params(self, fname: str) -> None:
+        """Read the parameters from a file of MXNet's or of `save_params`, one whole tensor at a time."""
+        self._fill_from(ParameterFile(fname))
+
+    def _fill_from(self, file: ParameterFile) -> None:
+        self.set_params(file.select("arg"), file.select("aux"))
+
+    def save_optimizer_states(self, fname: str) -> None:
+        """Write the optimizer and its states as MXNet's Updater does, one whole state at a time."""
+        optimizer = self._require_optimizer()
+        optimizer.lay_out_states(self.executor)
+        with replace_atomically(fname) as file:
+            optimizer.save(file)
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Read states written by MXNet or by `save_optimizer_states`. The latter hold the optimizer with its counts of steps,
+        which takes the place of the present one, so that training goes on exactly.
+        """
+        optimizer = self._require_optimizer()
+        with open(fname, "rb") as file:
+            optimizer.load(file, self.executor)
 
     # ---- optimizer
 
@@ -339,18 +184,31 @@ class Module(BaseModule):  # type: ignore[misc]  # MXNet is untyped
                 f"kvstore={kvstore!r}: the workers of one partitioned model share one machine. Use the default."
             )
         batch_size = self._data_shapes[0].shape[mx.io.DataDesc.get_batch_axis(self._data_shapes[0].layout)]
-        workers = len(self.executor.contexts)
         self._optimizer = ShardOptimizer(
-            optimizer, dict(optimizer_params), self._trained_names, workers, 1.0 / batch_size, self._symbol
+            optimizer, dict(optimizer_params), self._param_names, self._trained_names, 1.0 / batch_size, self._symbol
         )
         self.optimizer_initialized = True
+        if self._state_file is not None:
+            self.load_optimizer_states(self._state_file)
+            self._state_file = None
+
+    @property
+    def optimizer(self) -> Any:
+        """The MXNet optimizer, whose learning rate may be read and set. Raises TofuError before `init_optimizer`."""
+        return self._require_optimizer().optimizer
+
+    @property
+    def optimizer_states(self) -> dict[str, Any]:
+        """Trained parameter -> the optimizer's state for it, in the optimizer's form; its arrays are sharded."""
+        optimizer = self._require_optimizer()
+        optimizer.lay_out_states(self.executor)
+        return {name: optimizer.updater.states[index] for index, name in optimizer.trained.items()}
+
+    def _require_optimizer(self) -> ShardOptimizer:
+        if self._optimizer is None:
+            raise TofuError("There is no optimizer: call init_optimizer(...) first.")
+        return self._optimizer
 
     def update(self) -> None:
         """Update every trained parameter, shard by shard, with the gradients of the last backward."""
-        if self._optimizer is None:
-            raise TofuError("There is no optimizer: call init_optimizer(...) first.")
-        self._optimizer.update(self.executor)
-
-
-def _with_shape(desc: Any, shape: Sequence[int]) -> Any:
-    return mx.io.DataDesc(desc.name, tuple(shape), desc.dtype, desc.layout)
+        self._require_optimizer().update(self.executor)

@@ -1,28 +1,36 @@
-"""Any MXNet optimizer on shards: each worker updates the shards that it owns, with states of the shards' shapes."""
+"""Any MXNet optimizer on shards: it runs once for each weight, as on one device, and its operators run on the workers' shards.
+
+So steps are counted once, norms are those of whole tensors, random numbers are drawn as on one device, and momentum and history
+lie beside the weight's shards.
+"""
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 import mxnet as mx
 
 from tofu.errors import TofuError
+from tofu.runtime.sharded_array import ShardedArray
 from tofu.runtime.sharded_executor import ShardedExecutor
+from tofu.runtime.shards import ShardedTensor
+from tofu.runtime.shardwise import on_shards
 
 
 class ShardOptimizer:
-    """One MXNet optimizer and an updater for each worker.
+    """One MXNet optimizer with MXNet's own updater, for sharded weights.
 
     Parameters
     ----------
     optimizer
         An `mx.optimizer.Optimizer`, or the name of one with its `parameters`.
     names
-        The trained parameters, in the order of MXNet's indices.
-    workers
-        Their number.
+        All parameters, in the order of MXNet's indices.
+    trained
+        Those that are updated.
     rescale_grad
         What gradients are multiplied by where `parameters` do not say; MXNet's Module takes 1 / batch size.
     symbol
@@ -34,17 +42,16 @@ class ShardOptimizer:
         optimizer: Any,
         parameters: Mapping[str, Any],
         names: Sequence[str],
-        workers: int,
+        trained: Sequence[str],
         rescale_grad: float,
         symbol: Any,
     ) -> None:
-        self.names = tuple(names)
-        indices = dict(enumerate(self.names))
+        indices = dict(enumerate(names))
+        self.trained = {index: name for index, name in indices.items() if name in set(trained)}
         if isinstance(optimizer, str):
             parameters = {"rescale_grad": rescale_grad, **parameters}
-            self.optimizer = mx.optimizer.create(optimizer, sym=symbol, param_idx2name=indices, **parameters)
+            optimizer = mx.optimizer.create(optimizer, sym=symbol, param_idx2name=indices, **parameters)
         elif isinstance(optimizer, mx.optimizer.Optimizer):
-            self.optimizer = optimizer
             if optimizer.rescale_grad != rescale_grad:
                 warnings.warn(
                     f"The optimizer's rescale_grad is {optimizer.rescale_grad}, 1 / batch size is {rescale_grad}. Is this intended?",
@@ -56,13 +63,96 @@ class ShardOptimizer:
             raise TofuError(
                 f"The optimizer must be a name or an mx.optimizer.Optimizer, not {type(optimizer).__name__}."
             )
-        self.updaters = tuple(mx.optimizer.get_updater(self.optimizer) for _ in range(workers))
+        self.updater = (_LambUpdater if isinstance(optimizer, mx.optimizer.LAMB) else mx.optimizer.Updater)(optimizer)
+
+    @property
+    def optimizer(self) -> Any:
+        """The MXNet optimizer, whose learning rate may be read and set."""
+        return self.updater.optimizer
 
     def update(self, executor: ShardedExecutor) -> None:
         """One update of every trained parameter, from the gradients of the last backward."""
-        for index, name in enumerate(self.names):
-            weight, gradient = executor.variables[name], executor.gradient(name)
-            for updater, gradient_shard, weight_shard in zip(
-                self.updaters, gradient.arrays, weight.arrays, strict=True
-            ):
-                updater(index, gradient_shard, weight_shard)
+        if not self.trained:
+            return
+        self.lay_out_states(executor)
+        gradients = [ShardedArray(executor.gradient(name)) for name in self.trained.values()]
+        weights = [ShardedArray(executor.variables[name]) for name in self.trained.values()]
+        with on_shards():
+            self.updater(tuple(self.trained), tuple(gradients), tuple(weights))
+
+    def lay_out_states(self, executor: ShardedExecutor) -> None:
+        """Make the states that are missing, and move those to their weights' shards that lie elsewhere."""
+        states, synced = self.updater.states, self.updater.states_synced
+        with on_shards():
+            for index, name in self.trained.items():
+                weight = executor.variables[name]
+                if index not in states:
+                    states[index] = self.optimizer.create_state_multi_precision(index, ShardedArray(weight))
+                states[index] = _lay_out(states[index], weight)
+                synced[index] = True
+
+    def save(self, file: IO[bytes]) -> None:
+        """Write the states and the optimizer, with its counts of steps, as MXNet's Updater does; one whole state at a time."""
+        pickler = pickle.Pickler(file)
+        pickler.fast = True  # else every array written is kept in memory until the end
+        pickler.dump((self.updater.states, self.optimizer))
+
+    def load(self, file: IO[bytes], executor: ShardedExecutor) -> None:
+        """Read states written by `save` or by MXNet, and the optimizer where the file has it.
+
+        MXNet's Module writes the states alone; steps are then counted from the optimizer's begin_num_update, as in MXNet.
+        """
+        try:
+            content = pickle.load(file)
+        except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError) as error:
+            raise TofuError(f"This is no file of optimizer states, or it was cut short: {error}") from error
+        states, optimizer = content if isinstance(content, tuple) and len(content) == 2 else (content, self.optimizer)
+        if not isinstance(states, dict):
+            raise TofuError(f"This is no file of optimizer states: it holds a {type(states).__name__}.")
+        indices = {name: index for index, name in self.trained.items()}
+        by_index = {indices.get(key, key): state for key, state in states.items()}  # a kvstore's are by name
+        self._check_shapes(by_index, executor)
+        self.updater.optimizer = optimizer
+        self.updater.states = by_index
+        self.updater.states_synced = dict.fromkeys(by_index, True)
+        self.lay_out_states(executor)
+
+    def _check_shapes(self, states: Mapping[Any, Any], executor: ShardedExecutor) -> None:
+        for index, name in self.trained.items():
+            weight = executor.variables[name]
+            for array in _arrays(states.get(index)):
+                if len(array.shape) == len(weight.shape) and not weight.is_like(array.shape):
+                    raise TofuError(
+                        f"The states are of another model: {name} has shape {weight.shape}, its state {tuple(array.shape)}."
+                    )
+
+
+class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is untyped
+    """LAMB, one weight after the other.
+
+    MXNet's kernel for several weights takes the norms of what it is given; that for one float16 weight leaves the master copy as
+    it was. This is the former's arithmetic, with norms of whole tensors.
+    """
+
+    def __call__(self, index: Sequence[int], grad: Sequence[Any], weight: Sequence[Any]) -> None:
+        for i, g, w in zip(index, grad, weight, strict=True):
+            mx.optimizer.Optimizer.update_multi_precision(self.optimizer, i, w, g, self.states[i])
+
+
+def _lay_out(state: Any, weight: ShardedTensor) -> Any:
+    """The arrays in a state that have the weight's shape, on shards that lie as the weight's do."""
+    if isinstance(state, (tuple, list)):
+        return type(state)(_lay_out(part, weight) for part in state)
+    if not isinstance(state, mx.nd.NDArray) or not weight.is_like(state.shape):
+        return state
+    layout = weight.like(state.shape, state.dtype)
+    if isinstance(state, ShardedArray) and state.tensor.matches(layout):
+        return state
+    state.copyto(ShardedArray(layout)) if isinstance(state, ShardedArray) else layout.scatter(state)
+    return ShardedArray(layout)
+
+
+def _arrays(state: Any) -> list[Any]:
+    if isinstance(state, (tuple, list)):
+        return [array for part in state for array in _arrays(part)]
+    return [state] if isinstance(state, mx.nd.NDArray) else []

@@ -110,6 +110,22 @@ class ShardedExecutor:
         for array in self._current.outputs if self._current is not None else ():
             array.wait_to_read()
 
+    # What `mx.mon.Monitor` asks an executor for.
+
+    @property
+    def _symbol(self) -> Any:
+        return self.partition.training.symbol
+
+    @property
+    def arg_arrays(self) -> list[Any]:
+        """The shards, as the arguments of the training graph."""
+        return list(self._training.arg_arrays)
+
+    @property
+    def aux_arrays(self) -> list[Any]:
+        """The shards of auxiliary states, as those of the training graph."""
+        return list(self._training.aux_arrays)
+
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
         """Install MXNet's monitor callback; it is called with the names and shards of the workers' nodes."""
         for bound in (self._training, self._inference):

@@ -38,7 +38,7 @@ class ShardedTensor:
         name: str,
         shape: tuple[int, ...],
         dtype: str,
-        regions: npt.NDArray[np.int64],
+        regions: npt.NDArray[np.int64] | Sequence[Region],
         contexts: Sequence[Any],
         arrays: Sequence[Any] | None = None,
     ) -> None:
@@ -63,6 +63,28 @@ class ShardedTensor:
             other.dtype,
             other.regions,
             other.contexts,
+        )
+
+    def like(self, shape: tuple[int, ...], dtype: Any, arrays: Sequence[Any] | None = None) -> ShardedTensor:
+        """A tensor of another type, laid out in the same way. Dimensions may have extent 1 instead, and are whole then.
+
+        Raises ShapeError for any other shape.
+        """
+        if not self.is_like(shape):
+            raise ShapeError(f"{self.name} has shape {self.shape}; {tuple(shape)} cannot be laid out in the same way.")
+        regions = [
+            tuple(
+                span if extent == whole else (0, 1)
+                for span, extent, whole in zip(region, shape, self.shape, strict=True)
+            )
+            for region in self.regions
+        ]
+        return ShardedTensor(self.name, tuple(shape), np.dtype(dtype).name, regions, self.contexts, arrays)
+
+    def is_like(self, shape: Sequence[int]) -> bool:
+        """Whether `like` takes this shape."""
+        return len(shape) == len(self.shape) and all(
+            extent in (1, own) for extent, own in zip(shape, self.shape, strict=True)
         )
 
     def _allocate(self) -> tuple[Any, ...]:

@@ -15,10 +15,21 @@ from typing import Any
 import mxnet as mx
 from mxnet.module.executor_group import DataParallelExecutorGroup
 
-from tofu.errors import DeviceError, PlanError, ShapeError, UnsupportedError, raise_together
+from tofu.errors import PlanError, UnsupportedError
 from tofu.graph.mxnet import DTYPE_NAMES, check_names, find_labels, infer_arguments
 from tofu.partition import Partition, Settings, compile_partition
 from tofu.plan import Plan
+from tofu.runtime.arguments import (
+    arrays_by_name,
+    check_contexts,
+    check_options,
+    count_workers,
+    read_grad_requests,
+    read_plan,
+    read_shapes,
+    refuse_groups,
+    refuse_sparse,
+)
 from tofu.runtime.devices import resolve_contexts
 from tofu.runtime.executor import Executor, as_ndarray, reuse_plan
 from tofu.runtime.progress import search_progress
@@ -26,7 +37,6 @@ from tofu.runtime.sharded_executor import ShardedExecutor
 from tofu.runtime.shards import ShardedTensor
 
 Shapes = Mapping[str, tuple[int, ...]]
-GRAD_REQS = ("write", "add", "null")
 
 
 def partition(
@@ -82,36 +92,17 @@ def partition(
         )
     if isinstance(symbol, PartitionedSymbol):
         symbol = symbol.whole
-    plan = Plan.from_json(plan) if isinstance(plan, str) else plan
-    workers = _count_workers(ngpus, contexts, plan)
+    plan = read_plan(plan)
+    check_options(hints, undescribed)
+    contexts = check_contexts(contexts)
+    inputs = read_shapes(shapes)
+    workers = count_workers(ngpus, contexts, plan)
     settings = Settings(workers, hints, plan, True, for_training, undescribed, cache)
     result = PartitionedSymbol(symbol, settings, resolve_contexts(workers, contexts))
-    inputs = {name: tuple(shape) for name, shape in shapes.items()}
     check_names(symbol, inputs)
     if inputs:
         result.plan_for(inputs)
     return result
-
-
-def _count_workers(ngpus: int | None, contexts: Sequence[Any] | None, plan: Plan | None) -> int:
-    if ngpus is not None and (isinstance(ngpus, bool) or not isinstance(ngpus, int)):
-        raise DeviceError(f"ngpus must be a whole number of devices, not {ngpus!r}.")
-    if ngpus is not None and ngpus < 1:
-        raise DeviceError(f"ngpus is {ngpus}; a model needs at least 1 worker. Use ngpus=1 for the model as it is.")
-    counts = {
-        "ngpus": ngpus,
-        "contexts": None if contexts is None else len(contexts),
-        "plan": None if plan is None else plan.workers,
-    }
-    given = {name: count for name, count in counts.items() if count is not None}
-    if not given:
-        raise DeviceError("How many workers? Give ngpus=, contexts= or plan=.")
-    if len(set(given.values())) > 1:
-        error = PlanError if plan is not None else DeviceError
-        raise error(
-            "The numbers of workers differ: " + ", ".join(f"{name} says {count}" for name, count in given.items()) + "."
-        )
-    return next(iter(given.values()))
 
 
 class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
@@ -215,8 +206,8 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
                 ctx, grad_req, type_dict, stype_dict, group2ctx, shared_arg_names, shared_exec, shared_buffer, **kwargs
             )
         _refuse_data_parallel_group(sys._getframe(1))
-        _refuse_sparse(stype_dict)
-        _refuse_groups(group2ctx)
+        refuse_sparse(stype_dict)
+        refuse_groups(group2ctx)
         shapes = {name: tuple(shape) for name, shape in kwargs.items() if not self._is_absent_label(name)}
         check_names(self, shapes)
         known, codes = infer_arguments(self, shapes, type_dict or {})
@@ -229,7 +220,7 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
                 return existing
             return mx.nd.zeros(known[name], ctx=ctx, dtype=dtype)
 
-        requests = _grad_requests(grad_req, self.list_arguments())
+        requests = read_grad_requests(grad_req, self.list_arguments())
         shared_arguments = {n: a for n, a in shared.arg_dict.items() if n in shareable} if shared else {}
         shared_gradients = {n: a for n, a in shared.grad_dict.items() if n in shareable} if shared else {}
         arguments = {name: array(name, shared_arguments) for name in self.list_arguments()}
@@ -250,15 +241,15 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
         """As `mx.sym.Symbol.bind`, over the workers' devices: the arrays given are the whole ones."""
         if self.settings.workers == 1:
             return super().bind(ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
-        _refuse_groups(group2ctx)
+        refuse_groups(group2ctx)
         names = self.list_arguments()
-        arguments = _by_name(args, names, "args")
+        arguments = arrays_by_name(args, names, "args")
         gradients = {
-            n: a for n, a in _by_name(args_grad or {}, names, "args_grad", optional=True).items() if a is not None
+            n: a for n, a in arrays_by_name(args_grad or {}, names, "args_grad", optional=True).items() if a is not None
         }
-        states = _by_name(aux_states or {}, self.list_auxiliary_states(), "aux_states")
+        states = arrays_by_name(aux_states or {}, self.list_auxiliary_states(), "aux_states")
         arguments = {name: as_ndarray(array, ctx, None) for name, array in arguments.items()}
-        requests = {n: r if n in gradients else "null" for n, r in _grad_requests(grad_req, names).items()}
+        requests = {n: r if n in gradients else "null" for n, r in read_grad_requests(grad_req, names).items()}
         shapes = {name: tuple(array.shape) for name, array in arguments.items()}
         shared = shared_exec if isinstance(shared_exec, Executor) else None
         return self._bind_arrays(shapes, arguments, gradients, states, requests, shared, updated=set(gradients))
@@ -361,32 +352,6 @@ def _copy_handle(symbol: Any) -> Any:
     return handle
 
 
-def _grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
-    """Name -> "write", "add" or "null", from any of the forms that MXNet takes."""
-    if isinstance(grad_req, str):
-        requests = dict.fromkeys(names, grad_req)
-    elif isinstance(grad_req, Mapping):
-        requests = {name: grad_req.get(name, "null") for name in names}
-    else:
-        if len(grad_req) != len(names):
-            raise ShapeError(f"grad_req has {len(grad_req)} entries, the model has {len(names)} arguments.")
-        requests = dict(zip(names, grad_req, strict=True))
-    wrong = [f"{name}: {request!r}" for name, request in requests.items() if request not in GRAD_REQS]
-    raise_together(UnsupportedError, f"grad_req must be one of {', '.join(GRAD_REQS)}:", wrong)
-    return requests
-
-
-def _by_name(arrays: Any, names: Sequence[str], what: str, optional: bool = False) -> dict[str, Any]:
-    """Arrays in a list or a mapping, by name."""
-    if not isinstance(arrays, Mapping):
-        if len(arrays) != len(names):
-            raise ShapeError(f"{what} has {len(arrays)} arrays, the model needs {len(names)}: {', '.join(names)}.")
-        arrays = dict(zip(names, arrays, strict=True))
-    if not optional:
-        raise_together(ShapeError, f"{what} lacks arrays for:", [name for name in names if name not in arrays])
-    return {name: arrays[name] for name in names if name in arrays}
-
-
 def _refuse_data_parallel_group(frame: Any) -> None:
     """A Module over several contexts binds the symbol once for each, at a fraction of the batch: two kinds of parallelism at once."""
     group = frame.f_locals.get("self")
@@ -395,22 +360,6 @@ def _refuse_data_parallel_group(frame: Any) -> None:
         raise UnsupportedError(
             f"The Module has {len(group.contexts)} contexts ({names}), and a partitioned symbol spreads itself over its workers. "
             "Give the Module one context, and name the workers' devices in tofu.partition(sym, contexts=[...])."
-        )
-
-
-def _refuse_sparse(stypes: Mapping[str, str] | None) -> None:
-    sparse = [f"{name}: {stype}" for name, stype in (stypes or {}).items() if stype != "default"]
-    raise_together(
-        UnsupportedError,
-        "Sparse storage cannot be partitioned; leave stype out, or use sparse_grad=False. It is asked for:",
-        sparse,
-    )
-
-
-def _refuse_groups(group2ctx: Any) -> None:
-    if group2ctx:
-        raise UnsupportedError(
-            "group2ctx places operators by hand, which a partitioned symbol does itself. Leave it out."
         )
 
 

@@ -1,0 +1,178 @@
+"""Every optimizer of MXNet on shards: the weights after 30 steps are those of plain MXNet's Module."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+from module_runs import (
+    Case,
+    batches,
+    bind,
+    double_history,
+    largest_error,
+    model,
+    parameters_of,
+    split_module,
+    start,
+    train,
+)
+
+import tofu
+from tofu.runtime.sharded_array import ShardedArray
+
+STEPS = 30
+
+
+def falling():
+    return mx.lr_scheduler.FactorScheduler(step=7, factor=0.5, base_lr=0.1)
+
+
+CLIPPED = {"wd": 1e-2, "clip_gradient": 0.05}
+CASES = [
+    Case("sgd", {"learning_rate": 0.1}),
+    Case("sgd", {"learning_rate": 0.1, "momentum": 0.9, **CLIPPED}),
+    Case("sgd", {"momentum": 0.9, "lr_scheduler": falling, "wd": 1e-3}),
+    Case("sgd", {"learning_rate": 0.1, "rescale_grad": 0.3}),
+    Case("ccsgd", {"learning_rate": 0.1, "momentum": 0.9}),
+    Case("nag", {"learning_rate": 0.1, "momentum": 0.9, **CLIPPED}),
+    Case("signum", {"learning_rate": 0.01, "momentum": 0.9, "wd_lh": 1e-3, **CLIPPED}),
+    Case("signum", {"learning_rate": 0.01, "momentum": 0.0}),
+    Case("ftml", {"learning_rate": 0.01, **CLIPPED}),
+    # MXNet computes these norms, and the rates from them, in float32.
+    Case("lars", {"learning_rate": 0.5, "momentum": 0.9, "eta": 0.01, **CLIPPED}, tolerance=1e-7),
+    Case("lars", {"momentum": 0.9, "eta": 0.01, "lr_scheduler": falling}, tolerance=1e-7),
+    Case("lars", {"learning_rate": 0.5, "eta": 0.01}, tolerance=1e-7),
+    Case("lamb", {"learning_rate": 0.01, **CLIPPED}, tolerance=1e-7),
+    Case("lamb", {"learning_rate": 0.01, "lower_bound": 0.5, "upper_bound": 2.0}, tolerance=1e-7),
+    Case("lbsgd", {"learning_rate": 0.1, "momentum": 0.9, "warmup_strategy": "lars", **CLIPPED}),
+    Case("lbsgd", {"learning_rate": 0.1, "batch_scale": 4, "warmup_strategy": "sqrt", "updates_per_epoch": 5}),
+    Case("dcasgd", {"learning_rate": 0.1, **CLIPPED}),
+    Case("sgld", {"learning_rate": 0.01, **CLIPPED}),
+    Case("adam", {"learning_rate": 0.01, **CLIPPED}),
+    Case("adam", {"lr_scheduler": falling}),
+    Case("adagrad", {"learning_rate": 0.1, **CLIPPED}),
+    Case("groupadagrad", {"learning_rate": 0.1, "clip_gradient": 0.05}, bias=False),
+    Case("rmsprop", {"learning_rate": 0.01, **CLIPPED}),
+    Case("rmsprop", {"learning_rate": 0.01, "centered": True, "clip_weights": 0.5}),
+    Case("adadelta", dict(CLIPPED)),
+    Case("ftrl", {"learning_rate": 0.1, "lamda1": 1e-4, **CLIPPED}),
+    Case("adamax", {"learning_rate": 0.01, **CLIPPED}),
+    Case("nadam", {"learning_rate": 0.01, **CLIPPED}),
+    Case("test"),
+]
+
+
+def test_no_optimizer_is_left_out():
+    # Other tests may have registered optimizers of their own.
+    built_in = {n for n, o in mx.optimizer.Optimizer.opt_registry.items() if o.__module__.startswith("mxnet.")}
+    assert {case.optimizer for case in CASES} == built_in
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.usefixtures("double_history")
+def test_thirty_steps_equal_one_device(case):
+    steps = batches(STEPS)
+    expected = train(start(mx.mod.Module(model(case.bias)), case), steps)
+    module = split_module(case)
+    found = train(start(module, case), steps)
+    assert largest_error(found, expected) < case.tolerance
+    if case.optimizer != "test":  # which does not count
+        assert module.optimizer.num_update == STEPS  # once for each step, not for each worker
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "nag", "lars", "lamb", "lbsgd", "adam"])
+def test_half_precision_with_master_copies(optimizer):
+    """MXNet's CPU kernels multiply no float16, so the weights are cast; they, their gradients and updates are float16."""
+    parameters = {"learning_rate": 0.05, "multi_precision": True}
+    if optimizer not in ("lamb", "adam"):
+        parameters["momentum"] = 0.9
+    case, steps = Case(optimizer, parameters), batches(STEPS, dtype="float32")
+    weight = mx.sym.Cast(mx.sym.Variable("fc_weight", dtype="float16"), dtype="float32")
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), weight=weight, num_hidden=10, no_bias=True, name="fc")
+    net = mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch")
+    expected = train(start(mx.mod.Module(net), case, "float32"), steps)
+    module = tofu.mod.Module(tofu.partition(net, 4, hints={"fc_weight": (0, 1)}))
+    found = train(start(module, case, "float32"), steps)
+    assert found["fc_weight"].dtype == np.float16
+    assert largest_error(found, expected) < 1e-3  # half a step of float16, once
+    masters = arrays_in(module.optimizer_states["fc_weight"])
+    assert masters
+    assert {array.dtype for array in masters} == {np.float32}
+    assert all(isinstance(array, ShardedArray) for array in masters)
+
+
+def arrays_in(state):
+    if isinstance(state, (tuple, list)):
+        return [array for part in state for array in arrays_in(part)]
+    return [] if state is None else [state]
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "lamb", "groupadagrad"])
+def test_states_lie_on_the_workers_that_own_the_weight(optimizer):
+    case = Case(optimizer, {"momentum": 0.9} if optimizer == "sgd" else {}, bias=optimizer != "groupadagrad")
+    module = split_module(case)
+    train(start(module, case, "float32"), batches(1, dtype="float32"))
+    weight = module.executor.variables["fc0_weight"]
+    for state in arrays_in(module.optimizer_states["fc0_weight"]):
+        assert isinstance(state, ShardedArray)
+        rows = [region[0] for region in weight.regions]
+        assert [region[0] for region in state.tensor.regions] == rows
+        assert [array.context for array in state.tensor.arrays] == list(module.executor.contexts)
+
+
+class OfTheUser(mx.optimizer.Optimizer):
+    """Clips by the norm of the whole gradient, centres each row, keeps a sorted history: whatever NDArrays can do."""
+
+    def create_state(self, index, weight):
+        return mx.nd.array(weight, ctx=weight.context)
+
+    def update(self, index, weight, grad, state):
+        self._update_count(index)
+        grad = grad / mx.nd.maximum(1.0, grad.norm() / 0.1)
+        if len(grad.shape) == 2:
+            grad = grad - grad.mean(axis=1, keepdims=True) - 0.1 * grad.sum(axis=0)
+            state[0:3] = grad[0:3] * 2
+        state[:] = mx.nd.sort(state + 0.01 * grad, axis=0)
+        largest = weight.abs().max()
+        weight[:] -= self._get_lr(index) * (grad + 0.1 * state / largest)
+        mx.nd.clip(weight, -1.0, 1.0, out=weight)
+
+
+def test_an_optimizer_of_the_user():
+    case, steps = Case("oftheuser", {"learning_rate": 0.1}), batches(STEPS)
+    mx.optimizer.Optimizer.opt_registry["oftheuser"] = OfTheUser
+    try:
+        expected = train(start(mx.mod.Module(model()), case), steps)
+        assert largest_error(train(start(split_module(case), case), steps), expected) < 1e-10
+    finally:
+        del mx.optimizer.Optimizer.opt_registry["oftheuser"]
+
+
+def test_views_are_refused():
+    class Reshaping(mx.optimizer.Optimizer):
+        def update(self, index, weight, grad, state):
+            weight.reshape((-1,))[:] = 0
+
+    module = bind(split_module(Case("sgd")))
+    module.init_params()
+    with pytest.warns(UserWarning, match="rescale_grad"):
+        module.init_optimizer(optimizer=Reshaping())
+    before = parameters_of(module)
+    module.forward_backward(batches(1)[0])
+    with pytest.raises(tofu.UnsupportedError, match="no meaning for shards"):
+        module.update()
+    assert all((parameters_of(module)[name] == value).all() for name, value in before.items())
+
+
+def test_history_follows_the_weights_to_another_plan():
+    """A batch that the plan does not fit is planned anew; momentum moves with the weights."""
+    case, steps = Case("adam", {"learning_rate": 0.01}), batches(6)
+    small = mx.io.DataBatch([steps[0].data[0][:2]], [steps[0].label[0][:2]])
+    run = [*steps[:3], small, *steps[3:]]
+    expected = train(start(mx.mod.Module(model()), case), run)
+    symbol = tofu.partition(model(), 4, hints={"data": 0})
+    module = start(tofu.mod.Module(symbol), case)
+    symbol.settings = tofu.partition(model(), 4).settings
+    assert largest_error(train(module, run), expected) < 1e-12
+
+
+__all__ = ["double_history"]

@@ -1,0 +1,102 @@
+"""The parameters of a sharded model: filled, shard by shard, from an initializer, from arrays or from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import mxnet as mx
+
+from tofu.errors import ShapeError, TofuError, raise_together
+from tofu.graph import Tensor, TensorKind
+from tofu.runtime.checkpoint import ParameterFile
+from tofu.runtime.sharded_executor import ShardedExecutor
+
+
+class LiveParameters(Mapping[str, Any]):
+    """An executor's parameters by name, each gathered when it is asked for: what callbacks of `fit` are given."""
+
+    def __init__(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
+        self.executor = executor
+        self._names = tuple(names)
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        return self.executor.variables[name].gather()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def copy(self) -> dict[str, Any]:
+        """All of them, gathered."""
+        return dict(self)
+
+
+def fill_parameters(
+    executor: ShardedExecutor,
+    attributes: Mapping[str, Mapping[str, str]],
+    initializer: Any,
+    arguments: Mapping[str, Any] | None,
+    states: Mapping[str, Any] | None,
+    allow_missing: bool,
+    allow_extra: bool,
+) -> None:
+    """Fill the shards of all parameters and auxiliary states: from the arrays given, else by the initializer.
+
+    Initial values are drawn in MXNet's order, so that equal seeds give equal values. All names and shapes are checked before
+    anything is written. `attributes` are the model's, which say where an argument has an initializer of its own.
+    """
+    tensors = executor.partition.graph.tensors
+    groups = [
+        (arguments, sorted((t for t in tensors if t.kind is TensorKind.PARAMETER), key=_name)),
+        (states, sorted((t for t in tensors if t.kind is TensorKind.AUXILIARY), key=_name)),
+    ]
+    _check(groups, allow_missing, allow_extra)
+    for given, own in groups:
+        for tensor in own:
+            if given is not None and tensor.name in given:
+                whole = given[tensor.name]
+            elif initializer is not None:
+                whole = mx.nd.zeros(tensor.shape, dtype=tensor.dtype)
+                initializer(mx.init.InitDesc(tensor.name, attributes.get(tensor.name)), whole)
+            else:
+                continue
+            executor.variables[tensor.name].scatter(whole)
+
+
+def _name(tensor: Tensor) -> str:
+    return tensor.name
+
+
+def _check(
+    groups: Sequence[tuple[Mapping[str, Any] | None, list[Tensor]]], allow_missing: bool, allow_extra: bool
+) -> None:
+    missing, extra, wrong = [], [], []
+    for given, own in groups:
+        if given is None:
+            continue
+        names = {tensor.name for tensor in own}
+        missing += [name for name in sorted(names) if name not in given]
+        extra += sorted(set(given) - names)
+        wrong += [
+            f"{tensor.name}: {_shape(given, tensor.name)} given, {tensor.shape} in the model"
+            for tensor in own
+            if tensor.name in given and _shape(given, tensor.name) != tensor.shape
+        ]
+    if not allow_extra:
+        raise_together(TofuError, "These parameters are not the model's (allow_extra=True passes over them):", extra)
+    if not allow_missing:
+        raise_together(
+            TofuError,
+            "These parameters are missing (allow_missing=True leaves them, or initializes them):",
+            missing,
+        )
+    raise_together(ShapeError, "These parameters have another shape:", wrong)
+
+
+def _shape(given: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    return given.shapes[name] if isinstance(given, ParameterFile) else tuple(given[name].shape)
