@@ -23,7 +23,7 @@ demo: $(BUILT)
 	$(VENV)/python -m benchmarks.demo
 
 test: $(BUILT) $(CORE_TESTED)
-	$(VENV)/python -m pytest -n 2
+	$(VENV)/python -m pytest -n 2 --dist worksteal
 
 lint: $(INSTALLED)
 	$(VENV)/ruff check .
