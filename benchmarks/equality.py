@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import click
 from models import MODELS
+from normalized_models import NORMALIZED
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -35,11 +36,13 @@ from training import (
 
 import tofu  # noqa: F401  before MXNet
 
+ALL_MODELS = {**MODELS, **NORMALIZED}
+
 
 @click.command(help=__doc__)
 @click.option("--plans", default=50, show_default=True, help="Random plans for each model and number of workers.")
 @click.option("--steps", default=20, show_default=True, help="Training steps of each run.")
-@click.option("--models", default=",".join(MODELS), show_default=True, help="Models, comma separated.")
+@click.option("--models", default=",".join(ALL_MODELS), show_default=True, help="Models, comma separated.")
 @click.option("--workers", default="2,3,4,6,8", show_default=True, help="Numbers of workers, comma separated.")
 def main(plans: int, steps: int, models: str, workers: str) -> None:
     exercised: Counter[tuple[str, str]] = Counter()
@@ -51,7 +54,7 @@ def main(plans: int, steps: int, models: str, workers: str) -> None:
     with Progress() as progress:
         task = progress.add_task("plans", total=len(models.split(",")) * len(counts) * (plans + 1))
         for name in models.split(","):
-            model = MODELS[name]()
+            model = ALL_MODELS[name]()
             values = random_values(model, "float64")
             step, weights = run_single(model, values, "float64", steps)
             for count in counts:
@@ -91,8 +94,10 @@ def main(plans: int, steps: int, models: str, workers: str) -> None:
 
 def count_strategies(partition, exercised, offered) -> None:
     """Count the axes that a plan's operators take, and note those that they could."""
-    for operator, access in zip(partition.graph.operators, partition.problem.accesses, strict=True):
-        offered.update((operator.op, axis) for axis in access.axes)
+    searched = partition.searched
+    axes = {o.name: access.axes for o, access in zip(searched.graph.operators, searched.accesses, strict=True)}
+    for operator in partition.graph.operators:
+        offered.update((operator.op, axis) for axis in axes[operator.name])
         exercised.update({(operator.op, axis) for axis in partition.plan.operators[operator.name] if axis is not None})
 
 

@@ -1,7 +1,8 @@
 """BatchNorm and LayerNorm and their gradients.
 
-BatchNorm is split by channel; by batch or space only with use_global_stats, for else its statistics would have to be added up over the
-workers. LayerNorm is split by any dimension but its own. What they save for the gradient is 1 / std, and std.
+The stock BatchNorm is split by channel; by batch or space only with use_global_stats, for else its statistics have to be added up over
+the workers, which its parts do (`batch_norm_parts.py`). LayerNorm is split by any dimension but its own. What they save for the gradient
+is 1 / std, and std.
 """
 
 from __future__ import annotations
@@ -11,19 +12,21 @@ from math import prod
 from tofu.tdl import Sum, op, output, sqrt, unread
 
 
-class _Channels:
-    """Sums over all dimensions but the channels', the dimension `axis`."""
+class Channels:
+    """Sums over all dimensions but the channels', the dimension `axis`; the others are called b, y0, y1, ... in order."""
 
     def __init__(self, data, axis):
         self.data, self.axis, self.others = data, axis % data.ndim, data.ndim - 1
         self.count = prod(extent for d, extent in enumerate(data.shape) if d != self.axis)
-        self.names = " ".join("c" if d == self.axis else f"s{d}" for d in range(data.ndim))
+        others = ["b", *(f"y{d}" for d in range(self.others - 1))][: self.others]
+        self.names = " ".join(self.cell("c", others))
+        self.other_names = " ".join(others)
 
     def cell(self, c, others):
         return (*others[: self.axis], c, *others[self.axis :])
 
     def sum(self, value, c, name="r"):
-        names = " ".join(f"{name}{d}" for d in range(self.others + 1) if d != self.axis)
+        names = " ".join(f"{name}{d}" for d in range(self.others))
         return Sum(lambda *r: value(self.cell(c, r)), names=names)
 
     def mean(self, c):
@@ -47,7 +50,7 @@ def batch_norm(
     use_global_stats=False,
     axis=1,
 ):
-    channels = _Channels(data, axis)
+    channels = Channels(data, axis)
     mean = (lambda c: moving_mean[c]) if use_global_stats else channels.mean
     variance = (lambda c: moving_var[c]) if use_global_stats else channels.variance
     inverse_std = lambda c: 1 / sqrt(variance(c) + eps)
@@ -72,7 +75,7 @@ def backward_batch_norm(
     use_global_stats=False,
     axis=1,
 ):
-    channels = _Channels(data, axis)
+    channels = Channels(data, axis)
     normal = lambda i: (data[i] - mean[i[axis]]) * inverse_std[i[axis]]
     by_beta = lambda c, name="s": channels.sum(lambda i: d_out[i], c, name)
     by_gamma = lambda c, name="s": channels.sum(lambda i: d_out[i] * normal(i), c, name)
@@ -81,7 +84,8 @@ def backward_batch_norm(
         scale = inverse_std[c] + unread(gamma[c]) if fix_gamma else inverse_std[c] * gamma[c]
         states = 0 * moving_mean[c] + 0 * moving_var[c] + unread(beta[c])  # the kernel updates the statistics here
         if use_global_stats:
-            return (d_out[i] + unread(data[i]) + unread(mean[c])) * scale + states
+            # The forward kernel sets a fixed gamma to 1 where its mean is asked for, as it is on one device.
+            return (d_out[i] + unread(data[i]) + 0 * mean[c]) * scale + states
         return (d_out[i] - (by_beta(c, "r") + normal(i) * by_gamma(c, "r")) / channels.count) * scale + states
 
     return (

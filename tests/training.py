@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import mxnet as mx
 import numpy as np
@@ -13,10 +14,12 @@ from models import Model
 import tofu
 from tofu import _core, _mxnet
 from tofu.check import count_traffic
+from tofu.graph import TensorKind
 from tofu.partition import Partition, check_emitted
 from tofu.plan import Plan
 from tofu.runtime.sharded_executor import ShardedExecutor
 from tofu.search import Choices, Problem
+from tofu.search.choices import REPLICATED
 
 Arrays = dict[str, np.ndarray]
 LEARNING_RATE = 0.01
@@ -35,17 +38,26 @@ def all_shapes(model: Model) -> dict[str, tuple[int, ...]]:
     return dict(zip(model.symbol.list_arguments(), arguments, strict=True))
 
 
+def state_shapes(model: Model) -> dict[str, tuple[int, ...]]:
+    _, _, states = model.symbol.infer_shape(**model.shapes)
+    return dict(zip(model.symbol.list_auxiliary_states(), states, strict=True))
+
+
 def input_names(model: Model) -> list[str]:
     return [name for name in model.symbol.list_arguments() if name in model.shapes or name.endswith("label")]
 
 
 def random_values(model: Model, dtype: str, seed: int = 0) -> Arrays:
-    """Values for all arguments: labels are classes, weights are uniform with variance 1 / fan-in, the rest is uniform."""
+    """Values for all arguments and states: labels and tokens are classes, weights are uniform with variance 1 / fan-in,
+    scales and variances lie around 1, the rest is uniform.
+    """
     rng = np.random.RandomState(seed)
     values = {}
-    for name, shape in all_shapes(model).items():
-        if name.endswith("label"):
+    for name, shape in (all_shapes(model) | state_shapes(model)).items():
+        if name.endswith(("label", "tokens")):
             values[name] = rng.randint(0, model.classes, shape).astype(dtype)
+        elif name.endswith(("gamma", "var")):
+            values[name] = rng.uniform(0.5, 1.5, shape).astype(dtype)
         else:
             bound = np.sqrt(3 / np.prod(shape[1:])) if name.endswith("weight") else 0.5
             values[name] = rng.uniform(-bound, bound, shape).astype(dtype)
@@ -53,7 +65,7 @@ def random_values(model: Model, dtype: str, seed: int = 0) -> Arrays:
 
 
 def run_single(model: Model, values: Mapping[str, np.ndarray], dtype: str, steps: int = 1) -> tuple[Step, Arrays]:
-    """The first step on one device, and all weights after `steps` steps of gradient descent."""
+    """The first step on one device, and all weights and states after `steps` steps of gradient descent."""
     inputs = input_names(model)
     shapes = all_shapes(model)
     requests = {name: "null" if name in inputs else "write" for name in shapes}
@@ -61,7 +73,7 @@ def run_single(model: Model, values: Mapping[str, np.ndarray], dtype: str, steps
         mx.cpu(0), grad_req=requests, type_dict=dict.fromkeys(inputs, dtype), **{name: shapes[name] for name in inputs}
     )
     for name, value in values.items():
-        executor.arg_dict[name][:] = value
+        (executor.arg_dict if name in shapes else executor.aux_dict)[name][:] = value
     first = None
     for _ in range(steps):
         executor.forward(is_train=True)
@@ -73,12 +85,15 @@ def run_single(model: Model, values: Mapping[str, np.ndarray], dtype: str, steps
             mx.nd.sgd_update(executor.arg_dict[name], gradient, lr=LEARNING_RATE, out=executor.arg_dict[name])
     assert first is not None
     weights = {name: executor.arg_dict[name].asnumpy() for name in shapes if name not in inputs}
+    weights |= {name: state.asnumpy() for name, state in executor.aux_dict.items()}
     assert all(np.isfinite(weight).all() for weight in weights.values())  # else equality would show nothing
     return first, weights
 
 
-def bind_partitioned(model: Model, workers: int, dtype: str, plan: Plan | None = None) -> ShardedExecutor:
-    symbol = tofu.partition(model.symbol, workers, plan=plan)
+def bind_partitioned(
+    model: Model, workers: int, dtype: str, plan: Plan | None = None, hints: Mapping[str, Any] | None = None
+) -> ShardedExecutor:
+    symbol = tofu.partition(model.symbol, workers, plan=plan, hints=hints)
     shapes = all_shapes(model)
     inputs = input_names(model)
     return tofu.bind(symbol, type_dict=dict.fromkeys(inputs, dtype), **{name: shapes[name] for name in inputs})
@@ -93,6 +108,7 @@ def run_partitioned(
     mx.nd.waitall()
     graph = executor.partition.graph
     names = [graph.tensors[position].name for position in graph.gradients]
+    states = [tensor.name for tensor in graph.tensors if tensor.kind is TensorKind.AUXILIARY]
     first, moved = None, 0
     for _ in range(steps):
         _mxnet.reset_counters()
@@ -107,7 +123,7 @@ def run_partitioned(
             for weight, gradient in zip(executor.variables[name].arrays, executor.gradient(name).arrays, strict=True):
                 mx.nd.sgd_update(weight, gradient, lr=LEARNING_RATE, out=weight)
     assert first is not None
-    return first, {name: executor.variables[name].gather().asnumpy() for name in names}, moved
+    return first, {name: executor.variables[name].gather().asnumpy() for name in (*names, *states)}, moved
 
 
 def relative_error(found: np.ndarray, expected: np.ndarray) -> float:
@@ -123,6 +139,18 @@ def largest_error(found: Step, expected: Step) -> float:
     return max(relative_error(a, b) for a, b in pairs)
 
 
+def weight_error(found: Arrays, expected: Arrays) -> float:
+    return max(relative_error(found[name], expected[name]) for name in expected)
+
+
+def permute_batch(model: Model, values: Arrays) -> Arrays:
+    """The same values with the examples of the batch in another order."""
+    batch = next(iter(model.shapes.values()))[0]
+    order = np.random.RandomState(1).permutation(batch)
+    inputs = input_names(model)
+    return {name: value[order] if name in inputs else value for name, value in values.items()}
+
+
 def check_graph(partition: Partition) -> None:
     """The emitted graph keeps the checker's rules, and moves exactly the bytes of the plan."""
     check_emitted(partition.problem, partition.choices, partition.training)
@@ -132,28 +160,38 @@ def check_graph(partition: Partition) -> None:
 
 
 def random_plan(partition: Partition, seed: int) -> Plan:
-    """A random feasible plan: a random axis for each operator, a random dimension for each tensor, at every step."""
-    problem, rng = partition.problem, random.Random(seed)
-    operators = np.array(
-        [_random_choice(problem, "operator", o, rng) for o in range(len(problem.graph.operators))], np.int32
-    )
-    for position, operator in enumerate(problem.graph.operators):
+    """A random feasible plan: a random axis for each operator, a random dimension for each tensor, at every step.
+
+    What an operator writes in place lies as the operator is split. Every other plan leaves the tensors inside lowered operators out.
+    """
+    problem, rng = partition.searched, random.Random(seed)
+    graph = problem.graph
+    operators = np.array([_random_choice(problem, "operator", o, rng) for o in range(len(graph.operators))], np.int32)
+    tensors = np.array([_random_choice(problem, "tensor", t, rng) for t in range(len(graph.tensors))], np.int32)
+    for position, (operator, access) in enumerate(zip(graph.operators, problem.accesses, strict=True)):
         if operator.stateful:
             operators[position] = operators[operator.forward]
-    tensors = np.array([_random_choice(problem, "tensor", t, rng) for t in range(len(problem.graph.tensors))], np.int32)
+        if operator.leader is not None:
+            operators[position] = operators[operator.leader]
+        for slot in operator.mutates:
+            dimension_of = {axis: d for d, row in enumerate(access.inputs[slot].rows) for axis, _ in row.terms}
+            tensors[operator.inputs[slot]] = [dimension_of.get(axis, REPLICATED) for axis in operators[position]]
     choices = Choices(np.concatenate([operators, problem.update_choices(tensors)]), tensors)
     cost = problem.evaluate(choices)
+    steps = problem.tensor_steps(choices)
+    if seed % 2:
+        steps = {tensor.name: steps[tensor.name] for tensor in graph.tensors if not tensor.is_inner}
     return Plan(
         workers=partition.plan.workers,
         factors=problem.factors,
-        tensors=problem.tensor_steps(choices),
+        tensors=steps,
         operators=problem.operator_steps(choices),
         communication_bytes=cost.total_bytes,
         step_bytes=tuple(cost.step_bytes),
         worker_bytes=(),
         algorithm="random",
         optimality="unknown",
-        fingerprint=problem.graph.fingerprint,
+        fingerprint=partition.graph.fingerprint,
     )
 
 

@@ -27,6 +27,7 @@ def build_execution_graph(
     attribute_index: npt.NDArray[np.int32],
     tensor_names: Sequence[str],
     tensor_dtypes: Sequence[int],
+    own_operators: Mapping[int, tuple[str, str, Mapping[str, str]]] = ...,
 ) -> int: ...
 def fetches(symbol: int) -> list[dict[str, Any]]: ...
 def plan_memory(

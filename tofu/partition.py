@@ -1,8 +1,10 @@
 """The pipeline: from a symbol and its shapes to a plan and the execution graphs (design section 1).
 
 symbol + shapes -> training graph -> semantic graph     tofu.graph.mxnet
+-> operators in parts where that offers more            tofu.lowering
 -> strategies of each operator                          tofu.search.strategies
 -> search over coarse groups -> choices                 tofu.search.problem
+-> whole operators again where their kernel will do     tofu.lowering
 -> execution graphs for training and for inference      tofu.execution
 -> plan                                                 tofu.plan
 """
@@ -25,8 +27,10 @@ from tofu.execution import ExecutionGraph, emit
 from tofu.execution.emit import shard_name, worker_group
 from tofu.graph import Graph, Tensor, TensorKind
 from tofu.graph.mxnet import DTYPE_NAMES, TrainingGraph, infer_operator_shapes, read_graph
+from tofu.lowering import lower, prepare_inference, settle
 from tofu.plan import Plan
 from tofu.search import Choices, Problem, factorize, find_strategies
+from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS, describe_optimality
 from tofu.search.problem import Progress
 
 logger = logging.getLogger("tofu")
@@ -52,6 +56,8 @@ class Settings:
         "error", or "replicate": whether operators without a description are computed whole by every worker.
     cache
         Whether plans are remembered by fingerprint.
+    algorithm, search_seconds
+        "recursive" or "exact", and how long the exact search may take.
     """
 
     workers: int
@@ -61,11 +67,17 @@ class Settings:
     for_training: bool = True
     undescribed: str = "error"
     cache: bool = True
+    algorithm: str = DEFAULT_ALGORITHM
+    search_seconds: float = DEFAULT_SEARCH_SECONDS
 
 
 @dataclass(frozen=True)
 class Partition:
-    """The result of the pipeline: everything that a runtime needs to train on the workers."""
+    """The result of the pipeline: everything that a runtime needs to train on the workers.
+
+    `problem` and `choices` are of the graph that is emitted. `searched` is the problem that plans are made for: its graph has in parts
+    whatever can be.
+    """
 
     graph: Graph
     problem: Problem
@@ -73,12 +85,18 @@ class Partition:
     plan: Plan
     training: ExecutionGraph
     source: TrainingGraph
+    searched: Problem
+    searched_choices: Choices
+    undescribed: str = "error"
 
     @cached_property
     def inference(self) -> ExecutionGraph:
         """The forward graph alone, over the same shards."""
-        execution = emit(self.source, self.problem, self.choices, inference=True)
-        _check(self.problem, self.choices, execution)
+        settled = prepare_inference(
+            self.graph, self.searched, self.searched_choices, infer_operator_shapes, self.undescribed
+        )
+        execution = emit(self.source, settled.problem, settled.choices, inference=True)
+        _check(settled.problem, settled.choices, execution)
         return execution
 
 
@@ -101,11 +119,14 @@ def compile_partition(
     Raises a TofuError of the stage that fails; nothing is half done.
     """
     source = read_graph(symbol, shapes, dtypes, differentiated if settings.for_training else (), updated)
-    strategies = find_strategies(source.graph, infer_operator_shapes, settings.undescribed)
-    problem = Problem(source.graph, strategies, factorize(settings.workers))
+    lowered = lower(source.graph)
+    strategies = find_strategies(lowered, infer_operator_shapes, settings.undescribed)
+    searched = Problem(lowered, strategies, factorize(settings.workers))
     started = time.perf_counter()
-    choices, algorithm, optimality = _choose(problem, settings, progress)
+    found, algorithm, optimality = _choose(source.graph, searched, settings, progress)
     seconds = time.perf_counter() - started
+    settled = settle(source.graph, searched, found, infer_operator_shapes, settings.undescribed)
+    problem, choices = settled.problem, settled.choices
     training = emit(source, problem, choices)
     _check(problem, choices, training)
     cost = problem.evaluate(choices)
@@ -124,15 +145,15 @@ def compile_partition(
     )
     if settings.cache and settings.plan is None:
         remember_plan(plan, settings)
-    return Partition(source.graph, problem, choices, plan, training, source)
+    return Partition(source.graph, problem, choices, plan, training, source, searched, found, settings.undescribed)
 
 
-def _choose(problem: Problem, settings: Settings, progress: Progress | None) -> tuple[Choices, str, str]:
+def _choose(graph: Graph, problem: Problem, settings: Settings, progress: Progress | None) -> tuple[Choices, str, str]:
     """The choices, how they were found, and how good they are known to be."""
     plan = settings.plan
     if plan is not None:
-        if settings.strict_plan and plan.fingerprint != problem.graph.fingerprint:
-            raise PlanError(_describe_difference(plan, problem.graph))
+        if settings.strict_plan and plan.fingerprint != graph.fingerprint:
+            raise PlanError(_describe_difference(plan, graph))
         choices = problem.choices_of(plan)
         fixed_operators, fixed_tensors = problem.fix_hints(settings.hints or {})
         wrong = [
@@ -149,11 +170,11 @@ def _choose(problem: Problem, settings: Settings, progress: Progress | None) -> 
             PlanError, "The plan and the hints contradict each other; leave one of them out. They differ for:", wrong
         )
         return choices, plan.algorithm, plan.optimality
-    remembered = _plans.get(_cache_key(problem.graph, settings)) if settings.cache else None
+    remembered = _plans.get(_cache_key(graph.fingerprint, settings)) if settings.cache else None
     if remembered is not None:
         return problem.choices_of(remembered), remembered.algorithm, remembered.optimality
-    choices, _ = problem.search(settings.hints, progress)
-    return choices, "recursive", "each step optimal, given the steps before"
+    choices, result = problem.search(settings.hints, progress, settings.algorithm, settings.search_seconds)
+    return choices, settings.algorithm, describe_optimality(result)
 
 
 def _agrees(choice: Any, fixed: list[int]) -> bool:
@@ -162,11 +183,11 @@ def _agrees(choice: Any, fixed: list[int]) -> bool:
 
 def remember_plan(plan: Plan, settings: Settings) -> None:
     """Use `plan` from now on wherever its graph is planned with these settings, instead of a search."""
-    _plans[plan.fingerprint, settings.workers, _hints_key(settings)] = plan
+    _plans[_cache_key(plan.fingerprint, settings)] = plan
 
 
-def _cache_key(graph: Graph, settings: Settings) -> tuple[object, ...]:
-    return graph.fingerprint, settings.workers, _hints_key(settings)
+def _cache_key(fingerprint: str, settings: Settings) -> tuple[object, ...]:
+    return fingerprint, settings.workers, settings.algorithm, _hints_key(settings)
 
 
 def _hints_key(settings: Settings) -> str:

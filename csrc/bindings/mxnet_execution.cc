@@ -2,6 +2,8 @@
  * \file mxnet_execution.cc
  * \brief Binding of execution_graph, fetch_info, memory_plan, executor and the kernel's counters.
  */
+#include <tuple>
+
 #include "bindings/mxnet_conversions.h"
 #include "nnvm/execution_graph.h"
 #include "nnvm/executor.h"
@@ -19,12 +21,15 @@ using namespace nnvm_layer;  // NOLINT(build/namespaces)
 template <typename T>
 using Array = py::array_t<T, py::array::c_style | py::array::forcecast>;
 
+/*! \brief (name, operator, attributes). */
+using OwnOperatorFields = std::tuple<std::string, std::string, AttributeChanges>;
+
 SymbolHandle BuildFromPython(SymbolHandle training, const Array<int64_t>& program,
                              std::vector<int64_t> operator_nodes,
                              std::vector<AttributeChanges> attributes,
                              const Array<int32_t>& attribute_index,
-                             std::vector<std::string> tensor_names,
-                             std::vector<int> tensor_dtypes) {
+                             std::vector<std::string> tensor_names, std::vector<int> tensor_dtypes,
+                             const std::unordered_map<int64_t, OwnOperatorFields>& own_operators) {
   ExecutionInput input;
   input.training = training;
   input.program = DecodeProgram(program.data(), program.size());
@@ -34,6 +39,10 @@ SymbolHandle BuildFromPython(SymbolHandle training, const Array<int64_t>& progra
                                attribute_index.data() + attribute_index.size());
   input.tensor_names = std::move(tensor_names);
   input.tensor_types = std::move(tensor_dtypes);
+  for (const auto& own : own_operators) {
+    input.own_operators[own.first] = {std::get<0>(own.second), std::get<1>(own.second),
+                                      std::get<2>(own.second)};
+  }
   return BuildExecutionGraph(input);
 }
 
@@ -117,7 +126,8 @@ py::dict StorageToPython(ObjectHandle array) {
 void RegisterExecution(py::module_* module) {
   module->def("build_execution_graph", BuildFromPython, py::arg("training"), py::arg("program"),
               py::arg("operator_nodes"), py::arg("attributes"), py::arg("attribute_index"),
-              py::arg("tensor_names"), py::arg("tensor_dtypes"));
+              py::arg("tensor_names"), py::arg("tensor_dtypes"),
+              py::arg("own_operators") = std::unordered_map<int64_t, OwnOperatorFields>());
   module->def("fetches", FetchesToPython, py::arg("symbol"));
   module->def("plan_memory", PlanToPython, py::arg("symbol"), py::arg("shapes"), py::arg("dtypes"));
   module->def("partial_forward", PartialForward, py::arg("executor"), py::arg("is_train"),

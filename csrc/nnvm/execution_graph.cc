@@ -160,7 +160,10 @@ class Builder {
 
   void FillOperator(const ProgramNode& node, Node* made) {
     const int64_t id = input_.operator_nodes.at(node.id);
-    CHECK_GE(id, 0) << "operator " << node.id << " of the program is not in the training graph";
+    if (id < 0) {
+      FillOwnOperator(node, made);
+      return;
+    }
     const auto& source = training_.index()[id];
     const Node& whole = *source.source;
     made->attrs = whole.attrs;
@@ -179,14 +182,38 @@ class Builder {
     copies_[{node.id, node.worker}] = nodes_.size();
   }
 
+  void FillOwnOperator(const ProgramNode& node, Node* made) {
+    const auto found = input_.own_operators.find(node.id);
+    CHECK(found != input_.own_operators.end())
+        << "operator " << node.id << " of the program is not in the training graph";
+    const OwnOperator& own = found->second;
+    made->attrs.op = nnvm::Op::Get(own.op);
+    made->attrs.name = own.name + "@" + std::to_string(node.worker);
+    made->attrs.dict = own.attributes;
+    const AttributeChanges* changes = ChangesOf(node);
+    if (changes != nullptr) {
+      for (const auto& change : *changes) made->attrs.dict[change.first] = change.second;
+    }
+    if (made->attrs.op->attr_parser != nullptr) made->attrs.op->attr_parser(&made->attrs);
+    made->inputs = ToEntries(node.inputs);
+    CheckMutableInputs(*made);
+    copies_[{node.id, node.worker}] = nodes_.size();
+  }
+
+  /*! \brief What a worker's copy changes of its attributes, or null. */
+  const AttributeChanges* ChangesOf(const ProgramNode& node) const {
+    const size_t position = node.id * input_.program.num_workers + node.worker;
+    const int32_t set = input_.attribute_index.at(position);
+    return set < 0 || input_.attributes.at(set).empty() ? nullptr : &input_.attributes.at(set);
+  }
+
   /*! \brief Apply this worker's changes and parse again, by the forward operator's parser where it
    * has none. */
   void ChangeAttributes(const ProgramNode& node, const nnvm::IndexedGraph::Node& source,
                         nnvm::NodeAttrs* attrs) const {
-    const size_t position = node.id * input_.program.num_workers + node.worker;
-    const int32_t set = input_.attribute_index.at(position);
-    if (set < 0 || input_.attributes.at(set).empty()) return;
-    for (const auto& change : input_.attributes.at(set)) attrs->dict[change.first] = change.second;
+    const AttributeChanges* changes = ChangesOf(node);
+    if (changes == nullptr) return;
+    for (const auto& change : *changes) attrs->dict[change.first] = change.second;
     const nnvm::Op* own = attrs->op;
     const nnvm::Op* parser = own;
     if (own->attr_parser == nullptr && source.control_deps.size() > 0) {

@@ -20,11 +20,20 @@ namespace nnvm_layer {
 /*! \brief Node attributes that differ from those of the whole operator, by name. */
 using AttributeChanges = std::unordered_map<std::string, std::string>;
 
+/*! \brief An operator of the program that the training graph has no node of. */
+struct OwnOperator {
+  std::string name;
+  std::string op;
+  std::unordered_map<std::string, std::string> attributes;
+};
+
 /*! \brief A program, and what its numbers mean in the graph that was partitioned. */
 struct ExecutionInput {
   SymbolHandle training = 0;
   Program program;
   std::vector<int64_t> operator_nodes;  // operator id -> node of the training graph; -1: not in it
+  std::unordered_map<int64_t, OwnOperator>
+      own_operators;                         // operator id -> what it is, if not in it
   std::vector<AttributeChanges> attributes;  // distinct sets of changes
   std::vector<int32_t> attribute_index;      // [operator id][worker] -> set of changes; -1: none
   std::vector<std::string> tensor_names;     // tensor id -> name; variables have their own

@@ -3,19 +3,18 @@
 import os
 
 import mxnet as mx
-import numpy as np
 import pytest
 from models import MODELS, Model, residual_cnn, upsampling_cnn
 from training import (
     bind_partitioned,
     check_graph,
-    input_names,
     largest_error,
+    permute_batch,
     random_plan,
     random_values,
-    relative_error,
     run_partitioned,
     run_single,
+    weight_error,
 )
 
 from tofu.analysis import Combine
@@ -43,10 +42,6 @@ def reference():
         return made[name, dtype]
 
     return get
-
-
-def weight_error(found, expected) -> float:
-    return max(relative_error(found[name], expected[name]) for name in expected)
 
 
 @pytest.mark.parametrize(("name", "workers"), CASES)
@@ -83,13 +78,6 @@ def test_float32_is_as_close_as_a_permuted_batch(reference, name, workers):
     assert weight_error(found_weights, weights) <= 4 * weight_error(permuted_weights, weights)
 
 
-def permute_batch(model: Model, values):
-    batch = next(iter(model.shapes.values()))[0]
-    order = np.random.RandomState(1).permutation(batch)
-    inputs = input_names(model)
-    return {name: value[order] if name in inputs else value for name, value in values.items()}
-
-
 def deep_mlp(batch: int, width: int) -> Model:
     """Wide enough that no single kind of parallelism is cheapest."""
     net = mx.sym.Variable("data")
@@ -105,7 +93,7 @@ def forward_reductions(partition) -> list[str]:
     return [
         operator.name
         for operator, access, choice in zip(
-            partition.graph.operators, partition.problem.accesses, partition.choices.operators, strict=False
+            partition.problem.graph.operators, partition.problem.accesses, partition.choices.operators, strict=False
         )
         if operator.phase == Phase.FORWARD
         and any(axis >= 0 and any(o.combine[axis] == Combine.REDUCE for o in access.outputs) for axis in choice)

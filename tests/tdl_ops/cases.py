@@ -21,7 +21,9 @@ SINGLE_PRECISION = 1e-6
 
 @dataclass(frozen=True)
 class Case:
-    """An operator at one signature. `inputs` are shapes, for numbers between -1 and 1, or arrays."""
+    """An operator at one signature. `inputs` are shapes, for numbers between -1 and 1, or arrays; those at the positions
+    `double` are in double precision, whatever the others.
+    """
 
     op: str
     attributes: Mapping[str, Any]
@@ -29,6 +31,7 @@ class Case:
     wrt: tuple[int, ...] | None = None
     description_tolerance: float = TOLERANCE
     relations: Mapping[str, Any] = field(default_factory=dict)
+    double: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         attributes = "-".join(f"{name}={value}" for name, value in self.attributes.items())
@@ -366,10 +369,52 @@ NORMALIZATION = [
     Case(
         "BatchNorm", {"fix_gamma": False, "use_global_stats": True}, [(5, 3, 7), (3,), (3,), (3,), uniform(0.5, 2, 3)]
     ),
+    Case(
+        "BatchNorm",
+        {"fix_gamma": False, "use_global_stats": True, "axis": 3},
+        [(3, 2, 5, 4), (4,), (4,), (4,), uniform(0.5, 2, 4)],
+    ),
     Case("InstanceNorm", {}, [single(5, 3, 4, 2), single(3), single(3)]),
     *(Case("L2Normalization", {"mode": mode}, [(5, 3, 4, 2)]) for mode in ("instance", "channel", "spatial")),
     Case("LayerNorm", {}, [(5, 3, 7), (7,), (7,)]),
     Case("LayerNorm", {"axis": 1}, [(5, 3, 7), (3,), (3,)]),
+]
+
+POSITIVE = uniform(0.5, 2, 3)
+
+BATCH_NORM_PARTS = [
+    *(
+        case
+        for axis, shape in ((1, (5, 3, 4, 2)), (-1, (5, 4, 3)), (0, (3, 7)))
+        for case in (
+            Case("_tofu_batch_norm_sum", {"axis": axis}, [shape], ()),
+            Case("_tofu_batch_norm_squares", {"axis": axis, "count": 40}, [shape, (3,)], (), double=(1,)),
+            Case("_tofu_batch_norm_backward_sums", {"axis": axis}, [shape, shape, (3,), POSITIVE], ()),
+        )
+    ),
+    *(
+        case
+        for attributes in ({"fix_gamma": False, "eps": 2e-5}, {"axis": -1})
+        for shape in ((5, 4, 3) if "axis" in attributes else (5, 3, 4, 2),)
+        for gamma in ((3,) if "eps" in attributes else np.ones(3),)
+        for case in (
+            Case(
+                "_tofu_batch_norm_apply",
+                {**attributes, "count": 40},
+                [shape, gamma, (3,), (3,), POSITIVE],
+                (),
+                double=(3, 4),
+            ),
+            Case("_tofu_batch_norm_global", attributes, [shape, gamma, (3,), (3,), POSITIVE], ()),
+            Case(
+                "_tofu_batch_norm_backward_apply",
+                {**attributes, "count": 40},
+                [shape, shape, (3,), POSITIVE, gamma, (3,), POSITIVE, (3,), (3,)],
+                (),
+                double=(7, 8),
+            ),
+        )
+    ),
 ]
 
 RESHAPE = [
@@ -502,6 +547,7 @@ CASES = [
     *LOSS,
     *DROPOUT,
     *NORMALIZATION,
+    *BATCH_NORM_PARTS,
     *RESHAPE,
     *LAYOUT,
     *INDEXING,

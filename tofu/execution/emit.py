@@ -61,7 +61,7 @@ def emit(training: TrainingGraph, problem: Problem, choices: Choices, *, inferen
     Parameters
     ----------
     training
-        The graph whose nodes are copied.
+        The graph whose nodes are copied. Parts of operators, which it does not have, are made by name.
     problem, choices
         The native problem of the same graph, and a choice for each operator and tensor.
     inference
@@ -93,6 +93,11 @@ def emit(training: TrainingGraph, problem: Problem, choices: Choices, *, inferen
         index,
         [tensor.name for tensor in graph.tensors],
         [DTYPE_NAMES.index(tensor.dtype) for tensor in graph.tensors],
+        {
+            position: (operator.name, operator.op, dict(operator.attributes))
+            for position, operator in enumerate(graph.operators)
+            if operator.node < 0
+        },
     )
     return ExecutionGraph(wrap_symbol(handle), tuple(outputs), len(graph.outputs), workers)
 
@@ -108,8 +113,13 @@ def worker_attributes(
     table: list[dict[str, str]] = [{}]
     index = np.zeros((len(problem.graph.operators), workers), np.int32)
     row_of: dict[tuple[tuple[str, str], ...], int] = {(): 0}
+    known: dict[tuple[int, bytes], npt.NDArray[np.int32]] = {}  # operators of one signature have one access object
     for position, operator in enumerate(problem.graph.operators):
         if operator.phase not in phases:
+            continue
+        signature = id(problem.accesses[position]), choices.operators[position].tobytes()
+        if signature in known:
+            index[position] = known[signature]
             continue
         boxes = _core.worker_boxes(
             problem.native, list(problem.factors), "operator", position, choices.operators[position].tolist()
@@ -124,19 +134,20 @@ def worker_attributes(
                 if seen[key] == len(table):
                     table.append(dict(changed))
             index[position, worker] = seen[key]
+        known[signature] = index[position]
     return table, index
 
 
 def _copy_attributes(problem: Problem, position: int, box: Box) -> dict[str, str]:
     """The attributes that the copy of an operator computing `box` does not share with the original."""
     operator, access = problem.graph.operators[position], problem.accesses[position]
-    shapes = [tensor.shape for tensor in problem.graph.tensors]
+    tensors = problem.graph.tensors
     inputs = [
-        region_shape(r.rows, shapes[t], box, access.extents)
+        region_shape(r.rows, tensors[t].shape, box, access.extents)
         for t, r in zip(operator.inputs, access.inputs, strict=True)
     ]
     outputs = [
-        region_shape(w.rows, shapes[t], box, access.extents)
+        region_shape(w.rows, tensors[t].shape, box, access.extents)
         for t, w in zip(operator.outputs, access.outputs, strict=True)
     ]
     local = {axis: end - begin for axis, (begin, end) in zip(access.axes, box, strict=True)}

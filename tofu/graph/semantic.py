@@ -35,13 +35,18 @@ class TensorKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of the graph. `shape` is of the whole tensor, in elements; `dtype` is NumPy's name."""
+    """A tensor of the graph. `shape` is of the whole tensor, in elements; `dtype` is NumPy's name.
+
+    An `is_inner` tensor passes between the parts that take an operator's place (`tofu.lowering`): the model does not have it, and
+    no plan names it.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     item_bytes: int
     kind: TensorKind
+    is_inner: bool = False
 
     @property
     def size_bytes(self) -> int:
@@ -58,7 +63,11 @@ class Operator:
 
     `node` is its position in the framework's training graph. `forward` is the position (in `Graph.operators`) of the forward
     operator that a backward operator belongs to. A `stateful` backward operator shares hidden state with its forward operator
-    and must therefore be split in the same way, on the same workers.
+    and must therefore be split in the same way, on the same workers. `mutates` are the positions of the inputs that the operator
+    changes in place.
+
+    Parts that take the place of one operator of the model share its choice and their fetches: `leader` is the position of the first
+    of them. The last one has the operator's name; the others are `is_inner`, and no plan names them. `node` is -1 for all of them.
     """
 
     name: str
@@ -71,6 +80,8 @@ class Operator:
     forward: int | None = None
     stateful: bool = False
     mutates: tuple[int, ...] = ()
+    leader: int | None = None
+    is_inner: bool = False
 
     def __str__(self) -> str:
         return f"{self.name} ({self.op})"
@@ -106,6 +117,11 @@ class Graph:
     def operator_index(self) -> dict[str, int]:
         """Name -> position of every operator."""
         return {operator.name: position for position, operator in enumerate(self.operators)}
+
+    @cached_property
+    def written_in_place(self) -> frozenset[int]:
+        """Positions of the tensors that operators change: every worker must hold what its copies write."""
+        return frozenset(o.inputs[slot] for o in self.operators for slot in o.mutates)
 
     @cached_property
     def fingerprint(self) -> str:

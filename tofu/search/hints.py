@@ -15,8 +15,9 @@ import numpy as np
 
 from tofu import _core
 from tofu.errors import PlanError, raise_together
+from tofu.graph import Graph, Operator, Tensor
 from tofu.plan import Plan
-from tofu.search.choices import FREE, REPLICATED, ChoiceArray, Choices
+from tofu.search.choices import FREE, REPLICATED, Choices
 
 if TYPE_CHECKING:
     from tofu.search.problem import Problem
@@ -124,39 +125,63 @@ def _explain_infeasible(
 
 
 def resolve_plan(problem: Problem, plan: Plan) -> Choices:
-    """The choices of a plan for this graph; PlanError says what does not fit."""
+    """The choices of a plan for this graph; PlanError says what does not fit.
+
+    Parts of an operator take its choice. Where the plan says nothing of a tensor between them, it is laid out as is cheapest.
+    """
     if tuple(plan.factors) != problem.factors:
         raise PlanError(
             f"The plan is for {plan.workers} workers (factors {plan.factors}), "
             f"not for {prod(problem.factors)} (factors {problem.factors})."
         )
     graph = problem.graph
+    left_out = [t for t, tensor in enumerate(graph.tensors) if tensor.is_inner and tensor.name not in plan.tensors]
+    named_tensors = [t for t in range(len(graph.tensors)) if t not in set(left_out)]
+    named_operators = [o for o, operator in enumerate(graph.operators) if not operator.is_inner]
+    names = [*(graph.tensors[t].name for t in named_tensors), *(graph.operators[o].name for o in named_operators)]
     missing = [
-        f"{name} is not in the plan"
-        for name in (*graph.tensor_index, *graph.operator_index)
-        if name not in plan.tensors and name not in plan.operators
+        f"{name} is not in the plan" for name in names if name not in plan.tensors and name not in plan.operators
     ]
     extra = [f"{name} is not in the graph" for name in plan.tensors if name not in graph.tensor_index]
     extra += [f"{name} is not in the graph" for name in plan.operators if name not in graph.operator_index]
     raise_together(PlanError, "The plan is of another graph:", [*missing[:8], *extra[:8]])
     problems: list[str] = []
-    operators = _resolve_all(problem, "operator", plan.operators, problems)
-    tensors = _resolve_all(problem, "tensor", plan.tensors, problems)
+    operators = _resolve_all(problem, "operator", named_operators, plan.operators, problems)
+    tensors = _resolve_all(problem, "tensor", named_tensors, plan.tensors, problems)
     raise_together(PlanError, "The plan cannot be applied to this graph:", problems[:12])
-    return Choices(np.concatenate([operators, problem.update_choices(tensors)]), tensors)
+    if left_out:
+        return problem.complete(operators, tensors)
+    _share_choices(graph, operators)
+    all_operators = np.array([operators[o] for o in range(len(graph.operators))], np.int32)
+    all_tensors = np.array([tensors[t] for t in range(len(graph.tensors))], np.int32)
+    shape = (-1, len(problem.factors))
+    updates = problem.update_choices(all_tensors.reshape(shape))
+    return Choices(np.concatenate([all_operators.reshape(shape), updates]), all_tensors.reshape(shape))
+
+
+def _share_choices(graph: Graph, operators: dict[int, list[int]]) -> None:
+    """Give the inner parts of each operator the choice of the part that has its name."""
+    of_leader = {
+        o.leader: operators[n] for n, o in enumerate(graph.operators) if o.leader is not None and n in operators
+    }
+    for position, operator in enumerate(graph.operators):
+        if operator.is_inner:
+            operators[position] = of_leader[position if operator.leader is None else operator.leader]
 
 
 def _resolve_all(
-    problem: Problem, kind: Kind, choices: Mapping[str, Sequence[int | str | None]], problems: list[str]
-) -> ChoiceArray:
-    """The choices of all operators or tensors, in the graph's order; what is wrong with them goes to `problems`."""
-    index, number = (
-        (problem.graph.operator_index, _axis_number)
-        if kind == "operator"
-        else (problem.graph.tensor_index, _dimension_number)
-    )
-    resolved = np.full((len(index), len(problem.factors)), REPLICATED, np.int32)
-    for name, position in index.items():
+    problem: Problem,
+    kind: Kind,
+    positions: Sequence[int],
+    choices: Mapping[str, Sequence[int | str | None]],
+    problems: list[str],
+) -> dict[int, list[int]]:
+    """The choices of the operators or tensors at these positions; what is wrong with them goes to `problems`."""
+    named: Sequence[Operator | Tensor] = problem.graph.operators if kind == "operator" else problem.graph.tensors
+    number = _axis_number if kind == "operator" else _dimension_number
+    resolved: dict[int, list[int]] = {}
+    for position in positions:
+        name = named[position].name
         try:
             steps = [number(problem, position, step) for step in choices[name]]
         except PlanError as error:

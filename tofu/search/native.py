@@ -8,7 +8,7 @@ from typing import Any
 
 from tofu import _core
 from tofu.analysis import OperatorAccess, Row
-from tofu.graph import Graph, Phase
+from tofu.graph import Graph, Operator, Phase
 
 
 def build_native_graph(
@@ -17,11 +17,12 @@ def build_native_graph(
     """A `_core.Graph` whose tensors and operators have the positions of `graph`; the weight updates come after the operators.
 
     `live` are the positions of operators whose results somebody needs: the others read nothing. Tensors below
-    `replication_limit_bytes` may be replicated.
+    `replication_limit_bytes` may be replicated; so may those of any size that operators write in place, which lie where the
+    operators are, and those between the parts of an operator, which all parts need.
     """
     native = _core.Graph()
-    for tensor in graph.tensors:
-        tiny = tensor.size_bytes < replication_limit_bytes
+    for position, tensor in enumerate(graph.tensors):
+        tiny = tensor.size_bytes < replication_limit_bytes or tensor.is_inner or position in graph.written_in_place
         label = _label(tensor.kind, tensor.shape, tensor.dtype)
         native.add_tensor(list(tensor.shape), tensor.item_bytes, tiny, label)
     for position, access in enumerate(accesses):
@@ -49,10 +50,17 @@ def _add_operator(native: Any, graph: Graph, position: int, access: OperatorAcce
             for t, written in zip(operator.outputs, access.outputs, strict=True)
         ],
         phase=int(operator.phase),
-        group=position,
+        group=position if operator.leader is None else operator.leader,
         label=_label(operator.op, sorted(operator.attributes.items()), shapes),
-        same_choice_as=operator.forward if operator.stateful and operator.forward is not None else -1,
+        same_choice_as=_shared_choice(operator),
     )
+
+
+def _shared_choice(operator: Operator) -> int:
+    """The earlier operator whose choice this one has to share, or -1."""
+    if operator.leader is not None:
+        return operator.leader
+    return operator.forward if operator.stateful and operator.forward is not None else -1
 
 
 def _add_update(native: Any, graph: Graph, parameter: int) -> None:

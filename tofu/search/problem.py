@@ -38,7 +38,7 @@ class Problem:
     factors
         Of the number of workers, one for each step.
     replication_limit_bytes
-        Tensors below this size may be replicated.
+        Tensors below this size may be replicated, and of any size those that operators write in place.
     """
 
     def __init__(
@@ -138,6 +138,14 @@ class Problem:
         """The choices that `plan` makes for this graph. Raises PlanError where the two do not fit; the fingerprint is not looked at."""
         return resolve_plan(self, plan)
 
+    def complete(self, operators: Fixed, tensors: Fixed) -> Choices:
+        """The cheapest choices with these fixed. Raises PlanError where nothing can be done with them."""
+        try:
+            result = _core.search_recursive(self.native, list(self.factors), operators, tensors, None)
+        except (ValueError, RuntimeError) as error:
+            raise PlanError(f"The plan cannot be carried out: {self._with_names(str(error))}") from error
+        return Choices(result.operators, result.tensors)
+
     def tensor_steps(self, choices: Choices) -> dict[str, Steps]:
         """Tensor name -> dimension split at each step."""
         return {
@@ -146,10 +154,11 @@ class Problem:
         }
 
     def operator_steps(self, choices: Choices) -> dict[str, AxisSteps]:
-        """Operator name -> name of the axis split at each step."""
+        """Operator name -> name of the axis split at each step. The inner parts of an operator do as the part with its name."""
         return {
             operator.name: tuple(None if a == REPLICATED else access.axes[a] for a in choices.operators[position])
             for position, (operator, access) in enumerate(zip(self.graph.operators, self.accesses, strict=True))
+            if not operator.is_inner
         }
 
     def update_choices(self, tensors: ChoiceArray) -> ChoiceArray:

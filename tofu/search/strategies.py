@@ -35,7 +35,7 @@ def find_strategies(graph: Graph, infer_shapes: InferShapes, undescribed: str = 
         if key not in cache:
             cache[key] = _analyse_operator(operator, inputs, outputs, infer_shapes)
         accesses.append(cache[key])
-    return _align_stateful(graph, accesses)
+    return _align_parts(graph, _align_stateful(graph, accesses))
 
 
 def check_described(graph: Graph, undescribed: str) -> None:
@@ -208,6 +208,20 @@ def _align_stateful(graph: Graph, accesses: list[OperatorAccess]) -> tuple[Opera
             accesses[position] = restrict_axes(backward, common)
             accesses[operator.forward] = restrict_axes(forward, common)
     return tuple(accesses)
+
+
+def _align_parts(graph: Graph, accesses: tuple[OperatorAccess, ...]) -> tuple[OperatorAccess, ...]:
+    """Give the parts of one operator the same axes in the same order, since they share one choice."""
+    groups: dict[int, list[int]] = {}
+    for position, operator in enumerate(graph.operators):
+        if operator.leader is not None:
+            groups.setdefault(operator.leader, [operator.leader]).append(position)
+    aligned = list(accesses)
+    for parts in groups.values():
+        common = [axis for axis in accesses[parts[-1]].axes if all(axis in accesses[part].axes for part in parts)]
+        for part in parts:
+            aligned[part] = restrict_axes(accesses[part], common)
+    return tuple(aligned)
 
 
 def rejected_axes(access: OperatorAccess) -> Mapping[str, str]:

@@ -1,0 +1,285 @@
+/*!
+ * \file batch_norm.cc
+ * \brief BatchNorm in parts that may be split by batch and space: sums over the cells of each
+ * channel, which the workers add up, and the rest from whole sums.
+ *
+ * Two passes, the second around the mean of the whole tensor, so that the variance is right
+ * whatever the mean. Sums are taken and kept in double precision. `count` is the number of cells of
+ * the whole tensor in each channel.
+ */
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "nnvm/lowered_operator.h"
+
+namespace tofu {
+namespace nnvm_layer {
+namespace {
+
+using mxnet::OpContext;
+using mxnet::OpReqType;
+using mxnet::TBlob;
+using nnvm::NodeAttrs;
+using Blobs = std::vector<TBlob>;
+using Requests = std::vector<OpReqType>;
+
+// Channels that a thread sums at once where they are the last dimension.
+constexpr int64_t kBlock = 16;
+
+/*! \brief sums[c] = the sums of `first` and of `second` over the cells of channel c. */
+template <typename First, typename Second>
+void SumByChannel(const DimensionView& view, const First& first, const Second& second,
+                  double* first_sums, double* second_sums) {
+  if (view.inner == 1) {
+#pragma omp parallel for
+    for (int64_t begin = 0; begin < view.extent; begin += kBlock) {
+      const int64_t size = std::min(kBlock, view.extent - begin);
+      double a[kBlock] = {};
+      double b[kBlock] = {};
+      for (int64_t o = 0; o < view.outer; ++o) {
+        const int64_t row = o * view.extent;
+        for (int64_t c = 0; c < size; ++c) {
+          a[c] += first(begin + c, row + begin + c);
+          b[c] += second(begin + c, row + begin + c);
+        }
+      }
+      std::copy(a, a + size, first_sums + begin);
+      std::copy(b, b + size, second_sums + begin);
+    }
+    return;
+  }
+#pragma omp parallel for
+  for (int64_t c = 0; c < view.extent; ++c) {
+    double a = 0;
+    double b = 0;
+    for (int64_t o = 0; o < view.outer; ++o) {
+      const int64_t begin = (o * view.extent + c) * view.inner;
+#pragma omp simd reduction(+ : a, b)
+      for (int64_t i = begin; i < begin + view.inner; ++i) {
+        a += first(c, i);
+        b += second(c, i);
+      }
+    }
+    first_sums[c] = a;
+    second_sums[c] = b;
+  }
+}
+
+/*! \brief out[i] = value(channel of i, i), for every cell. */
+template <typename DType, typename Value>
+void MapByChannel(const DimensionView& view, OpReqType request, DType* out, const Value& value) {
+  if (request == mxnet::kNullOp) return;
+  const bool add = IsAdded(request);
+  if (view.inner == 1) {
+#pragma omp parallel for
+    for (int64_t o = 0; o < view.outer; ++o) {
+      const int64_t row = o * view.extent;
+      for (int64_t c = 0; c < view.extent; ++c) Store(out + row + c, value(c, row + c), add);
+    }
+    return;
+  }
+#pragma omp parallel for
+  for (int64_t run = 0; run < view.outer * view.extent; ++run) {
+    const int64_t c = run % view.extent;
+    for (int64_t i = run * view.inner; i < (run + 1) * view.inner; ++i) {
+      Store(out + i, value(c, i), add);
+    }
+  }
+}
+
+/*! \brief Hands out one number for each channel. */
+template <typename DType, typename Value>
+void StoreChannels(OpReqType request, const TBlob& out, const Value& value) {
+  if (request == mxnet::kNullOp) return;
+  DType* cells = out.dptr<DType>();
+  for (size_t c = 0; c < out.Size(); ++c) Store(cells + c, value(c), IsAdded(request));
+}
+
+constexpr auto kNothing = [](int64_t, int64_t) { return 0.0; };
+
+/*! \brief data -> sum */
+void ComputeSum(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
+                const Requests& requests, const Blobs& outputs) {
+  const DimensionView view(inputs[0].shape_, LoweredParamOf(attrs).axis);
+  std::vector<double> sums(view.extent);
+  std::vector<double> unused(view.extent);
+  MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
+    const DType* data = inputs[0].dptr<DType>();
+    const auto value = [data](int64_t, int64_t i) { return static_cast<double>(data[i]); };
+    SumByChannel(view, value, kNothing, sums.data(), unused.data());
+  });
+  StoreChannels<double>(requests[0], outputs[0], [&](size_t c) { return sums[c]; });
+}
+
+/*! \brief data, sum -> sum of (data - mean)^2 */
+void ComputeSquares(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
+                    const Requests& requests, const Blobs& outputs) {
+  const LoweredParam& param = LoweredParamOf(attrs);
+  const DimensionView view(inputs[0].shape_, param.axis);
+  std::vector<double> mean(view.extent);
+  for (int64_t c = 0; c < view.extent; ++c) mean[c] = inputs[1].dptr<double>()[c] / param.count;
+  std::vector<double> sums(view.extent);
+  std::vector<double> unused(view.extent);
+  MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
+    const DType* data = inputs[0].dptr<DType>();
+    const auto value = [data, &mean](int64_t c, int64_t i) {
+      const double deviation = static_cast<double>(data[i]) - mean[c];
+      return deviation * deviation;
+    };
+    SumByChannel(view, value, kNothing, sums.data(), unused.data());
+  });
+  StoreChannels<double>(requests[0], outputs[0], [&](size_t c) { return sums[c]; });
+}
+
+/*! \brief out, mean and 1 / std from the statistics, as the stock operator has them; a gamma that
+ * is fixed becomes 1. */
+void Normalize(const LoweredParam& param, const Blobs& inputs, const Requests& requests,
+               const Blobs& outputs, const std::vector<double>& mean,
+               const std::vector<double>& variance) {
+  const DimensionView view(inputs[0].shape_, param.axis);
+  MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
+    Real* gamma = inputs[1].dptr<Real>();
+    const Real* beta = inputs[2].dptr<Real>();
+    if (param.fix_gamma && requests[1] != mxnet::kNullOp) std::fill_n(gamma, view.extent, Real(1));
+    std::vector<Real> center(mean.begin(), mean.end());
+    std::vector<Real> inverse_std(view.extent);
+    std::vector<Real> scale(view.extent);
+    for (int64_t c = 0; c < view.extent; ++c) {
+      inverse_std[c] = static_cast<Real>(1 / std::sqrt(variance[c] + param.eps));
+      scale[c] = inverse_std[c] * (param.fix_gamma ? Real(1) : gamma[c]);
+    }
+    const DType* data = inputs[0].dptr<DType>();
+    MapByChannel(view, requests[0], outputs[0].dptr<DType>(), [&](int64_t c, int64_t i) {
+      return (static_cast<Real>(data[i]) - center[c]) * scale[c] + beta[c];
+    });
+    StoreChannels<Real>(requests[1], outputs[1], [&](size_t c) { return center[c]; });
+    StoreChannels<Real>(requests[2], outputs[2], [&](size_t c) { return inverse_std[c]; });
+  });
+}
+
+/*! \brief data, gamma, beta, sum, squares -> out, mean, 1 / std */
+void ComputeApply(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
+                  const Requests& requests, const Blobs& outputs) {
+  const LoweredParam& param = LoweredParamOf(attrs);
+  const auto divided = [&](const TBlob& sums) {
+    std::vector<double> result(sums.dptr<double>(), sums.dptr<double>() + sums.Size());
+    for (double& value : result) value /= param.count;
+    return result;
+  };
+  Normalize(param, inputs, requests, outputs, divided(inputs[3]), divided(inputs[4]));
+}
+
+/*! \brief data, gamma, beta, moving mean, moving variance -> out, mean, 1 / std */
+void ComputeGlobal(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
+                   const Requests& requests, const Blobs& outputs) {
+  MSHADOW_REAL_TYPE_SWITCH(inputs[3].type_flag_, Real, {
+    const auto numbers = [](const TBlob& blob) {
+      return std::vector<double>(blob.dptr<Real>(), blob.dptr<Real>() + blob.Size());
+    };
+    Normalize(LoweredParamOf(attrs), inputs, requests, outputs, numbers(inputs[3]),
+              numbers(inputs[4]));
+  });
+}
+
+/*! \brief d_out, data, mean, 1 / std -> sums of d_out, and of d_out * normalised data */
+void ComputeBackwardSums(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
+                         const Requests& requests, const Blobs& outputs) {
+  const DimensionView view(inputs[0].shape_, LoweredParamOf(attrs).axis);
+  std::vector<double> by_beta(view.extent);
+  std::vector<double> by_gamma(view.extent);
+  MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
+    const DType* d_out = inputs[0].dptr<DType>();
+    const DType* data = inputs[1].dptr<DType>();
+    const Real* mean = inputs[2].dptr<Real>();
+    const Real* inverse_std = inputs[3].dptr<Real>();
+    SumByChannel(
+        view, [=](int64_t, int64_t i) { return static_cast<double>(d_out[i]); },
+        [=](int64_t c, int64_t i) {
+          const double normal = (static_cast<double>(data[i]) - mean[c]) * inverse_std[c];
+          return static_cast<double>(d_out[i]) * normal;
+        },
+        by_beta.data(), by_gamma.data());
+  });
+  StoreChannels<double>(requests[0], outputs[0], [&](size_t c) { return by_beta[c]; });
+  StoreChannels<double>(requests[1], outputs[1], [&](size_t c) { return by_gamma[c]; });
+}
+
+template <typename Real>
+void MoveStatistics(const LoweredParam& param, const Real* mean, const Real* inverse_std,
+                    const TBlob& moving_mean, const TBlob& moving_variance) {
+  const Real kept = static_cast<Real>(param.momentum);
+  for (size_t c = 0; c < moving_mean.Size(); ++c) {
+    const Real variance = 1 / (inverse_std[c] * inverse_std[c]) - static_cast<Real>(param.eps);
+    Real& average = moving_mean.dptr<Real>()[c];
+    Real& spread = moving_variance.dptr<Real>()[c];
+    average = average * kept + mean[c] * (1 - kept);
+    spread = spread * kept + variance * (1 - kept);
+  }
+}
+
+/*! \brief d_out, data, mean, 1 / std, gamma, moving mean, moving variance, sums of d_out, sums of
+ * d_out * normalised data -> d_data, d_gamma, d_beta; the moving statistics change in place. */
+void ComputeBackwardApply(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
+                          const Requests& requests, const Blobs& outputs) {
+  const LoweredParam& param = LoweredParamOf(attrs);
+  const DimensionView view(inputs[0].shape_, param.axis);
+  const double* by_beta = inputs[7].dptr<double>();
+  const double* by_gamma = inputs[8].dptr<double>();
+  MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
+    const Real* mean = inputs[2].dptr<Real>();
+    const Real* inverse_std = inputs[3].dptr<Real>();
+    const Real* gamma = inputs[4].dptr<Real>();
+    std::vector<Real> offset(view.extent);
+    std::vector<Real> slope(view.extent);
+    std::vector<Real> scale(view.extent);
+    for (int64_t c = 0; c < view.extent; ++c) {
+      scale[c] = inverse_std[c] * (param.fix_gamma ? Real(1) : gamma[c]);
+      offset[c] = static_cast<Real>(by_beta[c] / param.count);
+      slope[c] = static_cast<Real>(by_gamma[c] / param.count * inverse_std[c]);
+    }
+    const DType* d_out = inputs[0].dptr<DType>();
+    const DType* data = inputs[1].dptr<DType>();
+    MapByChannel(view, requests[0], outputs[0].dptr<DType>(), [&](int64_t c, int64_t i) {
+      const Real deviation = static_cast<Real>(data[i]) - mean[c];
+      return (static_cast<Real>(d_out[i]) - offset[c] - deviation * slope[c]) * scale[c];
+    });
+    StoreChannels<Real>(requests[1], outputs[1], [&](size_t c) {
+      return static_cast<Real>(param.fix_gamma ? 0 : by_gamma[c]);
+    });
+    StoreChannels<Real>(requests[2], outputs[2],
+                        [&](size_t c) { return static_cast<Real>(by_beta[c]); });
+    MoveStatistics(param, mean, inverse_std, inputs[5], inputs[6]);
+  });
+}
+
+std::vector<uint32_t> ListFixedGamma(const NodeAttrs& attrs) {
+  return LoweredParamOf(attrs).fix_gamma ? std::vector<uint32_t>{1} : std::vector<uint32_t>{};
+}
+
+std::vector<std::pair<int, int>> FirstInPlace(const NodeAttrs&) { return {{0, 0}}; }
+
+void RegisterParts() {
+  RegisterPart("_tofu_batch_norm_sum", {"d", "V"}, ParseBatchNormPart, ComputeSum);
+  RegisterPart("_tofu_batch_norm_squares", {"dV", "V"}, ParseBatchNormPart, ComputeSquares);
+  RegisterPart("_tofu_batch_norm_apply", {"dvvVV", "dvv"}, ParseBatchNormPart, ComputeApply)
+      .set_attr<nnvm::FMutateInputs>("FMutateInputs", ListFixedGamma)
+      .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace);
+  RegisterPart("_tofu_batch_norm_global", {"dvvvv", "dvv"}, ParseBatchNormPart, ComputeGlobal)
+      .set_attr<nnvm::FMutateInputs>("FMutateInputs", ListFixedGamma)
+      .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace);
+  RegisterPart("_tofu_batch_norm_backward_sums", {"ddvv", "VV"}, ParseBatchNormPart,
+               ComputeBackwardSums);
+  RegisterPart("_tofu_batch_norm_backward_apply", {"ddvvvvvVV", "dvv"}, ParseBatchNormPart,
+               ComputeBackwardApply)
+      .set_attr<nnvm::FMutateInputs>("FMutateInputs",
+                                     [](const NodeAttrs&) { return std::vector<uint32_t>{5, 6}; })
+      .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace);
+}
+
+[[maybe_unused]] const bool kRegistered = (RegisterParts(), true);
+
+}  // namespace
+}  // namespace nnvm_layer
+}  // namespace tofu

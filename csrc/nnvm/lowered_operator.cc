@@ -1,0 +1,142 @@
+/*!
+ * \file lowered_operator.cc
+ */
+#include "nnvm/lowered_operator.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace tofu {
+namespace nnvm_layer {
+namespace {
+
+using nnvm::NodeAttrs;
+
+constexpr int kUnknownType = -1;
+
+double ReadNumber(const NodeAttrs& attrs, const char* key, double otherwise) {
+  const auto found = attrs.dict.find(key);
+  if (found == attrs.dict.end() || found->second == "None") return otherwise;
+  char* end = nullptr;
+  const double value = std::strtod(found->second.c_str(), &end);
+  CHECK(!found->second.empty() && *end == '\0')
+      << attrs.name << ": attribute " << key << " is \"" << found->second << "\", no number";
+  return value;
+}
+
+bool ReadFlag(const NodeAttrs& attrs, const char* key, bool otherwise) {
+  const auto found = attrs.dict.find(key);
+  if (found == attrs.dict.end()) return otherwise;
+  const std::string& text = found->second;
+  if (text == "True" || text == "true" || text == "1") return true;
+  CHECK(text == "False" || text == "false" || text == "0")
+      << attrs.name << ": attribute " << key << " is \"" << text << "\", neither True nor False";
+  return false;
+}
+
+void Parse(NodeAttrs* attrs, int default_axis) {
+  LoweredParam param;
+  param.axis = static_cast<int>(ReadNumber(*attrs, "axis", default_axis));
+  param.count = static_cast<int64_t>(ReadNumber(*attrs, "count", 1));
+  param.eps = ReadNumber(*attrs, "eps", param.eps);
+  param.momentum = static_cast<float>(ReadNumber(*attrs, "momentum", param.momentum));
+  param.temperature = ReadNumber(*attrs, "temperature", 1);
+  param.fix_gamma = ReadFlag(*attrs, "fix_gamma", true);
+  param.use_global_stats = ReadFlag(*attrs, "use_global_stats", false);
+  attrs->parsed = param;
+}
+
+int PositiveAxis(const mxnet::TShape& shape, int axis) {
+  const int position = axis < 0 ? axis + shape.ndim() : axis;
+  CHECK(position >= 0 && position < shape.ndim())
+      << "axis " << axis << " is no dimension of the shape " << shape;
+  return position;
+}
+
+/*! \brief Whether every tensor of the list is known to have the shape of its letter. */
+bool AssignShapes(const NodeAttrs& attrs, const char* letters, const mxnet::TShape& data,
+                  mxnet::ShapeVector* shapes) {
+  const int axis = PositiveAxis(data, LoweredParamOf(attrs).axis);
+  for (size_t i = 0; i < shapes->size(); ++i) {
+    mxnet::TShape expected = data;
+    if (letters[i] == 'v' || letters[i] == 'V') expected = mxnet::TShape(1, data[axis]);
+    if (letters[i] == 'l' || letters[i] == 'L') expected[axis] = 1;
+    mxnet::TShape& shape = shapes->at(i);
+    CHECK(!mxnet::shape_is_known(shape) || shape == expected)
+        << attrs.name << ": tensor " << i << " has shape " << shape << ", and " << expected
+        << " is expected for data of shape " << data;
+    shape = expected;
+  }
+  return true;
+}
+
+int TypeOf(char letter, int data) {
+  if (letter == 'V' || letter == 'L') return mshadow::kFloat64;
+  return letter == 'v' && data == mshadow::kFloat16 ? static_cast<int>(mshadow::kFloat32) : data;
+}
+
+void AssignTypes(const NodeAttrs& attrs, const char* letters, int data, std::vector<int>* types) {
+  for (size_t i = 0; i < types->size(); ++i) {
+    const int expected = TypeOf(letters[i], data);
+    CHECK(types->at(i) == kUnknownType || types->at(i) == expected)
+        << attrs.name << ": tensor " << i << " has type code " << types->at(i) << ", and "
+        << expected << " is expected";
+    types->at(i) = expected;
+  }
+}
+
+}  // namespace
+
+const LoweredParam& LoweredParamOf(const NodeAttrs& attrs) {
+  return nnvm::get<LoweredParam>(attrs.parsed);
+}
+
+void ParseBatchNormPart(NodeAttrs* attrs) { Parse(attrs, 1); }
+
+void ParseLinePart(NodeAttrs* attrs) { Parse(attrs, -1); }
+
+namespace {
+
+mxnet::FInferShape InferShapeOf(Signature signature) {
+  return
+      [signature](const NodeAttrs& attrs, mxnet::ShapeVector* inputs, mxnet::ShapeVector* outputs) {
+        const mxnet::TShape data = inputs->at(0);  // every operator has its data first
+        if (!mxnet::shape_is_known(data)) return false;
+        return AssignShapes(attrs, signature.inputs, data, inputs) &&
+               AssignShapes(attrs, signature.outputs, data, outputs);
+      };
+}
+
+nnvm::FInferType InferTypeOf(Signature signature) {
+  return [signature](const NodeAttrs& attrs, std::vector<int>* inputs, std::vector<int>* outputs) {
+    const int data = inputs->at(0);
+    if (data == kUnknownType) return false;
+    AssignTypes(attrs, signature.inputs, data, inputs);
+    AssignTypes(attrs, signature.outputs, data, outputs);
+    return true;
+  };
+}
+
+}  // namespace
+
+nnvm::Op& RegisterPart(const char* name, Signature signature, void (*parser)(NodeAttrs*),
+                       mxnet::FCompute compute) {
+  nnvm::Op& op = dmlc::Registry<nnvm::Op>::Get()->__REGISTER_OR_GET__(name);
+  return op.set_num_inputs(static_cast<uint32_t>(std::strlen(signature.inputs)))
+      .set_num_outputs(static_cast<uint32_t>(std::strlen(signature.outputs)))
+      .set_attr_parser(parser)
+      .set_attr<mxnet::FInferShape>("FInferShape", InferShapeOf(signature))
+      .set_attr<nnvm::FInferType>("FInferType", InferTypeOf(signature))
+      .set_attr<mxnet::FCompute>("FCompute<cpu>", compute);
+}
+
+DimensionView::DimensionView(const mxnet::TShape& shape, int axis) {
+  const int position = PositiveAxis(shape, axis);
+  extent = shape[position];
+  for (int d = 0; d < shape.ndim(); ++d) {
+    if (d != position) (d < position ? outer : inner) *= shape[d];
+  }
+}
+
+}  // namespace nnvm_layer
+}  // namespace tofu

@@ -1,0 +1,44 @@
+"""Lowered graphs: the semantic graph with operators replaced by their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tofu.graph import Graph, Operator
+from tofu.lowering.registry import Parts, lookup_lowering
+
+
+def lower(graph: Graph, is_lowered: Callable[[Operator], bool] = lambda operator: True) -> Graph:
+    """The graph with the operators that have a lowering in parts, as far as `is_lowered` says so.
+
+    Tensors keep their positions; those between parts come after them. Operators that stay whole say of every input that their kernel
+    changes it.
+    """
+    if all(lookup_lowering(operator.op) is None for operator in graph.operators):
+        return graph
+    operators: list[Operator] = []
+    tensors = list(graph.tensors)
+    position_of: dict[int, int] = {}
+    for number, operator in enumerate(graph.operators):
+        lowering = lookup_lowering(operator.op)
+        forward = None if operator.forward is None else position_of[operator.forward]
+        moved = replace(operator, forward=forward)
+        if lowering is None:
+            operators.append(moved)
+        elif is_lowered(operator):
+            parts = Parts(moved, graph.tensors, len(operators), len(tensors))
+            lowering.expand(parts)
+            operators += parts.operators
+            tensors += parts.tensors
+        else:
+            operators.append(state_writes(moved))
+        position_of[number] = len(operators) - 1
+    return replace(graph, tensors=tuple(tensors), operators=tuple(operators))
+
+
+def state_writes(operator: Operator) -> Operator:
+    """The operator with all inputs that its stock kernel changes, also those that MXNet does not list."""
+    lowering = lookup_lowering(operator.op)
+    more = () if lowering is None else lowering.writes(operator.attributes)
+    return replace(operator, mutates=tuple(sorted({*operator.mutates, *more})))
