@@ -18,6 +18,7 @@ import mxnet as mx
 from tofu.partition import Settings, remember_plan
 from tofu.plan import Plan
 from tofu.runtime.devices import resolve_contexts
+from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS
 
 ATTRIBUTE = "tofu"
 _load_whole = mx.symbol.symbol.load_json
@@ -37,6 +38,8 @@ def add_partition(text: str, symbol: Any) -> str:
         "for_training": settings.for_training,
         "undescribed": settings.undescribed,
         "cache": settings.cache,
+        "algorithm": settings.algorithm,
+        "search_seconds": settings.search_seconds,
     }
     model.setdefault("attrs", {})[ATTRIBUTE] = ["str", json.dumps(value, sort_keys=True)]
     return json.dumps(model, indent=2)
@@ -59,6 +62,8 @@ def read_partition(text: str) -> Any:
         for_training=value["for_training"],
         undescribed=value["undescribed"],
         cache=value["cache"],
+        algorithm=value.get("algorithm", DEFAULT_ALGORITHM),
+        search_seconds=value.get("search_seconds", DEFAULT_SEARCH_SECONDS),
     )
     if value["plan"] is not None:
         remember_plan(Plan.from_json(value["plan"]), settings)

@@ -9,20 +9,27 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
+from tofu.plan import format_bytes
+
 SILENT_SECONDS = 1.0
 
 
 @contextmanager
-def search_progress(workers: int) -> Iterator[Callable[[int, int], None]]:
-    """Yields `report(steps_done, step_bytes)`, which writes a line to the terminal once the search has run for a second."""
-    started = time.perf_counter()
+def search_progress(workers: int) -> Iterator[Callable[[str, int, int], None]]:
+    """Yields `report(stage, best_bytes, bound_bytes)`, which writes a line to the terminal for every second of a search."""
+    started = written = time.perf_counter()
     console = Console(stderr=True)
 
-    def report(steps_done: int, step_bytes: int) -> None:
-        elapsed = time.perf_counter() - started
-        if sys.stderr.isatty() and elapsed > SILENT_SECONDS:
-            console.print(
-                f"tofu: searching for {workers} workers, {steps_done} steps done, {elapsed:.1f} s", style="dim"
-            )
+    def report(stage: str, best_bytes: int, bound_bytes: int) -> None:
+        nonlocal written
+        now = time.perf_counter()
+        if not sys.stderr.isatty() or now - written < SILENT_SECONDS:
+            return
+        written = now
+        best = f", {format_bytes(best_bytes)} at best" if best_bytes >= 0 else ""
+        bound = f", {format_bytes(bound_bytes)} at least" if bound_bytes > 0 else ""
+        console.print(
+            f"tofu: searching for {workers} workers, {stage}{best}{bound}, {now - started:.1f} s", style="dim"
+        )
 
     yield report

@@ -35,6 +35,7 @@ from tofu.runtime.executor import Executor, as_ndarray, reuse_plan
 from tofu.runtime.progress import search_progress
 from tofu.runtime.sharded_executor import ShardedExecutor
 from tofu.runtime.shards import ShardedTensor
+from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS, check_algorithm
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -49,6 +50,8 @@ def partition(
     for_training: bool = True,
     undescribed: str = "error",
     cache: bool = True,
+    algorithm: str = DEFAULT_ALGORITHM,
+    search_seconds: float = DEFAULT_SEARCH_SECONDS,
     **shapes: Sequence[int],
 ) -> PartitionedSymbol:
     """Partition a model over `ngpus` devices.
@@ -71,6 +74,10 @@ def partition(
         "replicate" computes operators without a description on every worker; "error" names them.
     cache
         False searches again even for a graph that was planned before.
+    algorithm
+        "recursive", the paper's: each step is the best, given the steps before. "exact": the best plan of all, with a proof.
+    search_seconds
+        How long the exact search may take. Then the plan is the best one found, and `plan.optimality` says what is proved.
     **shapes
         Shapes of the inputs. With them the search runs now, without them when the symbol is bound.
 
@@ -97,7 +104,8 @@ def partition(
     contexts = check_contexts(contexts)
     inputs = read_shapes(shapes)
     workers = count_workers(ngpus, contexts, plan)
-    settings = Settings(workers, hints, plan, True, for_training, undescribed, cache)
+    check_algorithm(algorithm, search_seconds)
+    settings = Settings(workers, hints, plan, True, for_training, undescribed, cache, algorithm, search_seconds)
     result = PartitionedSymbol(symbol, settings, resolve_contexts(workers, contexts))
     check_names(symbol, inputs)
     if inputs:

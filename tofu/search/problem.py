@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from typing import Any
 
@@ -20,11 +20,14 @@ from tofu.analysis import OperatorAccess
 from tofu.errors import InfeasibleError, PlanError
 from tofu.graph import Graph
 from tofu.plan import REPLICATION_LIMIT_BYTES, AxisSteps, Plan, Steps
+from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS, check_algorithm
 from tofu.search.choices import REPLICATED, ChoiceArray, Choices
 from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.native import build_native_graph, find_live_operators
+from tofu.search.recurrence import find_equal_parts
 
-Progress = Callable[[int, int], None]
+Progress = Callable[[str, int, int], None]
+"""Told the stage, the bytes of the best plan so far (-1: none yet) and the proven lower bound; may raise to stop."""
 Fixed = dict[int, list[int]]
 
 
@@ -53,10 +56,12 @@ class Problem:
         self.factors = tuple(factors)
         self.live = find_live_operators(graph, self.accesses)
         self._replication_limit_bytes = replication_limit_bytes
-        self.native = self._build()
+        self.equal = find_equal_parts(graph).refine([(access.axes, access.extents) for access in self.accesses])
+        self.native = self._build(is_coarse=False)
 
-    def _build(self) -> Any:
-        return build_native_graph(self.graph, self.accesses, self.live, self._replication_limit_bytes)
+    def _build(self, is_coarse: bool) -> Any:
+        limit = self._replication_limit_bytes
+        return build_native_graph(self.graph, self.accesses, self.live, limit, self.equal, is_coarse)
 
     @cached_property
     def coarse(self) -> Any:
@@ -64,31 +69,39 @@ class Problem:
 
         Plans that come from outside need not respect the ties, so everything else works on `native`, which has none.
         """
-        coarse = self._build()
-        _core.coarsen(coarse, [position for position, access in enumerate(self.accesses) if access.elementwise])
-        return coarse
+        return self._build(is_coarse=True)
 
-    def search(self, hints: Mapping[str, Any] | None = None, progress: Progress | None = None) -> tuple[Choices, Any]:
-        """The recursive search of section 5.2. Returns the choices and the native result with its statistics.
+    def search(
+        self,
+        hints: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+        algorithm: str = DEFAULT_ALGORITHM,
+        seconds: float = DEFAULT_SEARCH_SECONDS,
+    ) -> tuple[Choices, Any]:
+        """The "recursive" search of section 5.2, or the "exact" one, which takes `seconds` at most.
 
-        Raises PlanError for hints that cannot be honoured and InfeasibleError where a step finds nothing to split.
+        Returns the choices and the native result with its statistics. Raises PlanError for hints that cannot be honoured
+        and InfeasibleError where a step finds nothing to split.
         """
+        check_algorithm(algorithm, seconds)
         fixed = self.fix_hints(hints or {})
+        run = partial(_run_exact, seconds=seconds) if algorithm == "exact" else _run_recursive
         try:
-            result = _core.search_recursive(self.coarse, list(self.factors), *fixed, progress)
+            result = run(self.coarse, list(self.factors), fixed, progress)
         except ValueError:  # hints that differ on tied tensors
-            result = self._search_untied(fixed, progress)
+            result = self._search_untied(run, fixed, progress)
         except RuntimeError as error:
             raise InfeasibleError(
                 f"The search gave up: {self._with_names(str(error))} (hints= fixes choices)"
             ) from error
-        choices = Choices(result.operators, result.tensors)
+        found = result.plan if isinstance(result, _core.ExactResult) else result
+        choices = Choices(found.operators, found.tensors)
         self.check_fed(choices)
         return choices, result
 
-    def _search_untied(self, fixed: tuple[Fixed, Fixed], progress: Progress | None) -> Any:
+    def _search_untied(self, run: Callable[..., Any], fixed: tuple[Fixed, Fixed], progress: Progress | None) -> Any:
         try:
-            return _core.search_recursive(self.native, list(self.factors), *fixed, progress)
+            return run(self.native, list(self.factors), fixed, progress)
         except (ValueError, RuntimeError) as error:
             raise PlanError(f"The hints cannot be honoured together: {self._with_names(str(error))}") from error
 
@@ -177,3 +190,17 @@ class Problem:
     def tensor_shards(self, tensor: int, layout: Sequence[int]) -> npt.NDArray[np.int64]:
         """The same for any layout of a tensor."""
         return _core.shards(self.native, list(self.factors), tensor, list(layout))
+
+
+def _run_recursive(graph: Any, factors: list[int], fixed: tuple[Fixed, Fixed], progress: Progress | None) -> Any:
+    def report(steps_done: int, step_bytes: int) -> None:
+        if progress is not None:
+            progress(f"step {steps_done}", step_bytes, 0)
+
+    return _core.search_recursive(graph, factors, *fixed, report)
+
+
+def _run_exact(
+    graph: Any, factors: list[int], fixed: tuple[Fixed, Fixed], progress: Progress | None, seconds: float
+) -> Any:
+    return _core.search_exact(graph, factors, *fixed, seconds, progress)
