@@ -9,6 +9,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "sharing.h"
+
 namespace tofu {
 
 namespace {
@@ -27,10 +29,11 @@ bool IsEqualAccess(const Input& a, const Input& b) {
          std::equal(a.rows.begin(), a.rows.end(), b.rows.begin(), IsEqualRow);
 }
 
-void AddRead(const Graph& graph, int op, const Input& input, std::vector<Incidence>* of_tensor) {
+void AddRead(const Graph& graph, const std::vector<int>& sharers, int op, const Input& input,
+             std::vector<Incidence>* of_tensor) {
   const Operator& reader = graph.op(op);
   auto found = std::find_if(of_tensor->begin(), of_tensor->end(), [&](const Incidence& other) {
-    return !other.is_write && other.group == reader.group && other.phase == reader.phase;
+    return !other.is_write && sharers[other.op] == sharers[op];
   });
   if (found == of_tensor->end()) {
     Incidence incidence;
@@ -48,7 +51,7 @@ void AddRead(const Graph& graph, int op, const Input& input, std::vector<Inciden
 
 }  // namespace
 
-std::vector<Incidence> CollectIncidences(const Graph& graph) {
+std::vector<Incidence> CollectIncidences(const Graph& graph, const std::vector<int>& sharers) {
   std::vector<Incidence> incidences;
   std::vector<Incidence> of_tensor;
   for (int id = 0; id < graph.num_tensors(); ++id) {
@@ -66,7 +69,7 @@ std::vector<Incidence> CollectIncidences(const Graph& graph) {
     }
     for (int reader : tensor.readers) {
       for (const Input& input : graph.op(reader).inputs) {
-        if (input.tensor == id && input.is_read) AddRead(graph, reader, input, &of_tensor);
+        if (input.tensor == id && input.is_read) AddRead(graph, sharers, reader, input, &of_tensor);
       }
     }
     for (Incidence& incidence : of_tensor) incidences.push_back(std::move(incidence));
@@ -305,7 +308,8 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
 PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment) {
   CheckAssignment(graph, grid, assignment);
   PlanCost cost;
-  const std::vector<Incidence> incidences = CollectIncidences(graph);
+  const std::vector<Incidence> incidences =
+      CollectIncidences(graph, FindSharers(graph, assignment.operators));
   for (int steps = 1; steps <= grid.num_steps(); ++steps) {
     const WorkerGrid prefix = grid.Prefix(steps);
     int64_t level_bytes = 0;

@@ -38,9 +38,9 @@ struct Incidence {
   const Output* write = nullptr;
 };
 
-/*! \brief All incidences that can cost anything, by tensor, writes first. Pointers lead into
- * `graph`. */
-std::vector<Incidence> CollectIncidences(const Graph& graph);
+/*! \brief All incidences that can cost anything, by tensor, writes first, where operators of equal
+ * `sharers` (sharing.h) share their fetches. Pointers lead into `graph`. */
+std::vector<Incidence> CollectIncidences(const Graph& graph, const std::vector<int>& sharers);
 
 /*! \brief The operator's side of an incidence at one choice: what each worker needs, or produces.
  */

@@ -15,13 +15,13 @@
 #include "pieces.h"
 #include "program_builder.h"
 #include "shards.h"
+#include "sharing.h"
 
 namespace tofu {
 
 namespace {
 
-/*! \brief One worker's fetch of a region, to be found again by the other operators of its group and
- * phase. */
+/*! \brief One worker's fetch of a region, to be found again by the operators that share it. */
 struct SharedFetch {
   std::vector<Interval> region;
   double fill;
@@ -30,21 +30,19 @@ struct SharedFetch {
 };
 
 struct FetchKey {
-  int64_t group;
-  int phase;
+  int sharers;
   int tensor;
   int worker;
 
   bool operator==(const FetchKey& other) const {
-    return group == other.group && phase == other.phase && tensor == other.tensor &&
-           worker == other.worker;
+    return sharers == other.sharers && tensor == other.tensor && worker == other.worker;
   }
 };
 
 struct FetchKeyHash {
   size_t operator()(const FetchKey& key) const {
-    const uint64_t group = HashCombine(static_cast<uint64_t>(key.group), key.phase);
-    return HashCombine(group, (static_cast<uint64_t>(key.tensor) << 32) | key.worker);
+    return HashCombine(static_cast<uint64_t>(key.sharers),
+                       (static_cast<uint64_t>(key.tensor) << 32) | key.worker);
   }
 };
 
@@ -62,6 +60,7 @@ class Emitter {
         requested_(outputs.size()),
         requests_of_(graph.num_tensors()) {
     CheckAssignment(graph, grid, assignment);
+    sharers_ = FindSharers(graph, assignment.operators);
     for (int phase : phases) has_phase_.at(CheckPhase(phase)) = true;
     FindUsedTensors();
   }
@@ -193,7 +192,7 @@ class Emitter {
     if (is_shard && (!is_zero || (!input.is_read && is_variable))) {
       return shards_.Shard(input.tensor, worker);
     }
-    std::vector<SharedFetch>& shared = shared_[{op.group, op.phase, input.tensor, worker}];
+    std::vector<SharedFetch>& shared = shared_[{sharers_[op_id], input.tensor, worker}];
     for (const SharedFetch& other : shared) {
       if (other.is_zero == is_zero && IsSameRegion(other.region.data(), other.fill, region,
                                                    input.fill, graph_.tensor(input.tensor).shape)) {
@@ -232,6 +231,7 @@ class Emitter {
   ProgramBuilder builder_;
   TensorShards shards_;
   std::vector<char> is_used_;  // by tensor: somebody reads it in these phases
+  std::vector<int> sharers_;   // by operator
   std::unordered_map<FetchKey, std::vector<SharedFetch>, FetchKeyHash> shared_;
   std::vector<std::vector<Entry>> requested_;  // by output request, empty until emitted
   std::vector<std::vector<int>> requests_of_;  // by tensor

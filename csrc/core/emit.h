@@ -7,8 +7,8 @@
  * that each worker keeps the order of the original graph and its memory planner re-uses buffers as
  * on one device.
  * - An input whose region is exactly the worker's shard is the shard; any other is a fetch, held
- * back to just before its first use, and shared by the operators of one group and phase. An addend
- * on a worker that must not add it is a fetch of zeros.
+ * back to just before its first use, and shared by the operators of one group, phase and choice.
+ * An addend on a worker that must not add it is a fetch of zeros.
  * - A tensor that somebody reads is brought into its layout right after it is produced, which frees
  * partial results early: the next copy on the worker waits for it. Where the producer's entry is
  * the shard already, nothing happens.

@@ -152,16 +152,15 @@ void Graph::CheckChoiceLinks(int id, const Operator& op) const {
   }
 }
 
-void Graph::CheckGroup(int id, const Operator& op, int root) {
+void Graph::CheckGroup(int id, const Operator& op) {
   const auto found = group_first_.emplace(op.group, id);
   if (found.second) return;
   const int first = found.first->second;
-  const bool follows_same =
-      op.follows_tensor >= 0 && op.follows_tensor == operators_[first].follows_tensor;
-  if (choice_roots_[first] != root && !follows_same) {
-    Fail(OperatorName(id) + " is in group " + std::to_string(op.group) + " with " +
-         OperatorName(first) +
-         ", but they do not share one choice; operators that share fetches must (same_choice_as)");
+  if (operators_[first].axis_extents != op.axis_extents) {
+    Fail(OperatorName(id) + " of axes " + FormatList(op.axis_extents) + " is in group " +
+         std::to_string(op.group) + " with " + OperatorName(first) + " of axes " +
+         FormatList(operators_[first].axis_extents) +
+         ": operators that share fetches must have equal ones");
   }
 }
 
@@ -178,7 +177,7 @@ int Graph::AddOperator(Operator op) {
   for (size_t i = 0; i < op.outputs.size(); ++i) CheckOutput(id, op, i);
   CheckChoiceLinks(id, op);
   const int root = op.same_choice_as >= 0 ? choice_roots_[op.same_choice_as] : id;
-  CheckGroup(id, op, root);
+  CheckGroup(id, op);
   for (const Input& input : op.inputs) {
     if (!input.is_read) continue;
     std::vector<int>& readers = tensors_[input.tensor].readers;
@@ -206,9 +205,9 @@ void Graph::TieTensors(int a, int b) {
          TensorName(b) + " of shape " + FormatList(tensor(b).shape) +
          ": tied tensors have one layout");
   }
-  for (int id : {a, b}) {
-    if (tensor(id).is_replicable)
-      Fail(TensorName(id) + " is replicable and cannot be tied: its copies are free to differ");
+  if (tensor(a).is_replicable != tensor(b).is_replicable) {
+    Fail(TensorName(a) + " and " + TensorName(b) +
+         " cannot be tied: one of them is replicable, so that their choices differ");
   }
   const int first = TensorClass(a);
   const int second = TensorClass(b);

@@ -78,7 +78,7 @@ struct Operator {
   std::vector<Input> inputs;
   std::vector<Output> outputs;
   int phase = 0;       // 0 forward, 1 backward, 2 update
-  int64_t group = -1;  // operators of one group and phase share their fetches
+  int64_t group = -1;  // operators of one group, phase and choice share their fetches
   uint64_t label = 0;
   int follows_tensor = -1;  // the choice is this tensor's layout (weight updates)
   int same_choice_as = -1;  // an earlier operator whose choice this one shares
@@ -96,7 +96,7 @@ class Graph {
   int AddOperator(Operator op);
 
   /*! \brief The two tensors always have the same layout. \throws std::invalid_argument for unequal
-   * shapes or replicable ones. */
+   * shapes, or where one of them is replicable. */
   void TieTensors(int a, int b);
 
   /*! \brief The tensor is read from outside; the order of the calls is the order of the graph's
@@ -122,7 +122,7 @@ class Graph {
   void CheckRows(const std::string& where, const Operator& op, int tensor,
                  const std::vector<Row>& rows) const;
   void CheckChoiceLinks(int id, const Operator& op) const;
-  void CheckGroup(int id, const Operator& op, int root);
+  void CheckGroup(int id, const Operator& op);
 
   std::vector<Tensor> tensors_;
   std::vector<Operator> operators_;

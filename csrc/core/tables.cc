@@ -11,6 +11,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "sharing.h"
+
 namespace tofu {
 
 namespace {
@@ -64,7 +66,7 @@ std::string AsKey(const T* data, size_t count) {
 }  // namespace
 
 CostTables::CostTables(const Graph& graph)
-    : graph_(graph), grid_({}), incidences_(CollectIncidences(graph)) {
+    : graph_(graph), grid_({}), incidences_(CollectIncidences(graph, FindBoundSharers(graph))) {
   signatures_.reserve(incidences_.size());
   for (const Incidence& incidence : incidences_)
     signatures_.push_back(InternSignature(Signature(graph, incidence)));

@@ -3,40 +3,69 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from tofu import _core
 from tofu.analysis import OperatorAccess, Row
 from tofu.graph import Graph, Operator, Phase
+from tofu.search.recurrence import EqualParts
 
 
 def build_native_graph(
-    graph: Graph, accesses: Sequence[OperatorAccess], live: Collection[int], replication_limit_bytes: int
+    graph: Graph,
+    accesses: Sequence[OperatorAccess],
+    live: Collection[int],
+    replication_limit_bytes: int,
+    equal: EqualParts,
+    is_coarse: bool = False,
 ) -> Any:
     """A `_core.Graph` whose tensors and operators have the positions of `graph`; the weight updates come after the operators.
 
     `live` are the positions of operators whose results somebody needs: the others read nothing. Tensors below
     `replication_limit_bytes` may be replicated; so may those of any size that operators write in place, which lie where the
-    operators are, and those between the parts of an operator, which all parts need.
+    operators are, and those between the parts of an operator, which all parts need. Operators that `equal` puts together share
+    their fetches where they take the same choice; in a coarse graph they have to, their tensors lie alike, and the rule for
+    element-wise operators (coarsen.h) is applied.
     """
     native = _core.Graph()
+    replicable = []
+    first = {operator: family[0] for family in equal.operators for operator in family}
     for position, tensor in enumerate(graph.tensors):
         tiny = tensor.size_bytes < replication_limit_bytes or tensor.is_inner or position in graph.written_in_place
         label = _label(tensor.kind, tensor.shape, tensor.dtype)
         native.add_tensor(list(tensor.shape), tensor.item_bytes, tiny, label)
+        replicable.append(tiny)
     for position, access in enumerate(accesses):
-        _add_operator(native, graph, position, access, position in live)
+        _add_operator(native, graph, position, access, position in live, first, is_coarse)
     for parameter in sorted(graph.updated):
         _add_update(native, graph, parameter)
     untrained = (gradient for variable, gradient in graph.gradients.items() if variable not in graph.updated)
     for position in dict.fromkeys((*graph.outputs, *untrained)):
         native.mark_output(position)
+    if is_coarse:
+        for tied in equal.tensors:
+            for position in tied[1:]:
+                if replicable[position] == replicable[tied[0]]:
+                    native.tie_tensors(tied[0], position)
+        _core.coarsen(native, [position for position, access in enumerate(accesses) if access.elementwise])
     return native
 
 
-def _add_operator(native: Any, graph: Graph, position: int, access: OperatorAccess, is_live: bool) -> None:
+def _add_operator(
+    native: Any,
+    graph: Graph,
+    position: int,
+    access: OperatorAccess,
+    is_live: bool,
+    first: Mapping[int, int],
+    is_coarse: bool,
+) -> None:
     operator = graph.operators[position]
+    leader = position if operator.leader is None else operator.leader
+    shared = _shared_choice(operator)
+    if shared < 0 and is_coarse and first.get(position, position) != position:
+        shared = first[position]
     shapes = [graph.tensors[t].shape for t in (*operator.inputs, *operator.outputs)]
     reads = enumerate(zip(operator.inputs, access.inputs, strict=True))
     native.add_operator(
@@ -50,9 +79,9 @@ def _add_operator(native: Any, graph: Graph, position: int, access: OperatorAcce
             for t, written in zip(operator.outputs, access.outputs, strict=True)
         ],
         phase=int(operator.phase),
-        group=position if operator.leader is None else operator.leader,
+        group=first.get(leader, leader),
         label=_label(operator.op, sorted(operator.attributes.items()), shapes),
-        same_choice_as=_shared_choice(operator),
+        same_choice_as=shared,
     )
 
 

@@ -1,0 +1,32 @@
+/*!
+ * \file sharing.h
+ * \brief Which operators share their fetches.
+ *
+ * A region that two operators of one worker need is fetched once where they are of one group, run
+ * in one phase and take the same choice. The group is part of the graph (the time steps of a
+ * recurrence, the parts of one operator) and the choices are the plan, so the plan alone says which
+ * fetches are shared: the cost and the emission both ask here and decide nothing.
+ */
+#ifndef TOFU_CORE_SHARING_H_
+#define TOFU_CORE_SHARING_H_
+
+#include <vector>
+
+#include "graph.h"
+
+namespace tofu {
+
+/*! \brief By operator: the first of those that it shares fetches with, at these choices. */
+std::vector<int> FindSharers(const Graph& graph, const std::vector<std::vector<int>>& choices);
+
+/*!
+ * \brief The same for a search, which knows no choices yet: operators of a group share where they
+ * are bound to one choice.
+ *
+ * Those that merely come out alike count as apart, so the search's bytes are an upper bound then.
+ */
+std::vector<int> FindBoundSharers(const Graph& graph);
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_SHARING_H_

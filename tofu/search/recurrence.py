@@ -1,0 +1,218 @@
+"""Time steps coalesced: operators that correspond in equal steps share one choice, the tensors between them one layout
+(section 5.1 of the paper).
+
+`tofu.search.time_steps` proves which forward steps are equal. From there equality spreads to what surrounds them:
+    a forward operator joins those of its signature whose inputs are corresponding results of equal steps (an output's
+    projection, a loss), or that read the same parameters and nothing but data (an embedding for each step);
+    a backward operator joins those whose forward operators correspond;
+    the sums of gradients join those that add up the same kinds of gradients.
+Operators of a step that differs join nobody of another step, and neither does what is computed from them. The result does not
+depend on names or on the order of the nodes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tofu.graph import Graph, Phase, TensorKind
+from tofu.search.time_steps import find_time_steps
+from tofu.search.wiring import Wiring, trace_wiring
+
+# A gradient that arrives from several readers is added up by one of these, in the order of the readers.
+GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
+# Given from outside at each step, one for each time step or one for all.
+GIVEN_KINDS = (TensorKind.INPUT, TensorKind.HEAD_GRADIENT)
+
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True)
+class EqualParts:
+    """What a plan treats alike: positions of operators that share one choice, and of tensors that share one layout.
+
+    Each set has two members or more, ascending; no operator or tensor is in two.
+    """
+
+    operators: tuple[tuple[int, ...], ...]
+    tensors: tuple[tuple[int, ...], ...]
+
+    def refine(self, kinds: Sequence[object]) -> EqualParts:
+        """The same without putting operators of different `kinds` (by position) together."""
+        parts: dict[tuple[int, object], list[int]] = defaultdict(list)
+        for number, family in enumerate(self.operators):
+            for position in family:
+                parts[number, kinds[position]].append(position)
+        return EqualParts(tuple(tuple(part) for part in parts.values() if len(part) > 1), self.tensors)
+
+
+def find_equal_parts(graph: Graph) -> EqualParts:
+    """The equal parts of the recurrences of `graph`; nothing where it has none. Linear in the edges for each recurrence.
+
+    >>> find_equal_parts(Graph((), (), ()))
+    EqualParts(operators=(), tensors=())
+    """
+    wiring = trace_wiring(graph)
+    spread = _Spread(wiring)
+    families: dict[Key, list[int]] = defaultdict(list)
+    for position, key in enumerate(spread.keys()):
+        if key is not None:
+            families[key].append(position)
+    operators = tuple(tuple(family) for family in families.values() if len(family) > 1)
+    return EqualParts(operators, _tie_tensors(wiring, operators))
+
+
+class _Spread:
+    """Gives every operator the key of its family: equal keys, equal choice; None for operators of no recurrence."""
+
+    def __init__(self, wiring: Wiring) -> None:
+        self.wiring = wiring
+        self.ids: dict[Key, int] = {}
+        self.key_of: list[Key | None] = [None] * len(wiring.graph.operators)
+        self.step_of: dict[int, tuple[int, int]] = {}  # operator -> its chain and its step
+        self.found_chain = False
+        for number, (chain, classes) in enumerate(find_time_steps(wiring)):
+            self.found_chain = True
+            for operator, step in chain.steps.items():
+                self.key_of[operator] = ("step", number, step, operator)
+                self.step_of[operator] = number, step
+            for equal in classes:
+                for step, image in equal.images.items():
+                    for x, y in image.items():
+                        self.key_of[y] = ("cell", number, equal.model, x)
+                        self.step_of[y] = number, step
+
+    def keys(self) -> list[Key | None]:
+        """The key of every operator, in the graph's order."""
+        repeated = Counter(self.wiring.signatures)
+        for position, operator in enumerate(self.wiring.graph.operators):
+            if self.key_of[position] is not None:
+                continue
+            if operator.phase is Phase.BACKWARD and operator.forward is None and operator.op in GRADIENT_SUMS:
+                self.key_of[position] = self._sum_key(position)
+            elif operator.forward is not None:
+                self.key_of[position] = self._backward_key(position, operator.forward)
+            elif repeated[self.wiring.signatures[position]] > 1:
+                self.key_of[position] = self._forward_key(position)
+        return self.key_of
+
+    def _identify(self, key: Key) -> int:
+        """A short number for a key, so that keys do not grow."""
+        return self.ids.setdefault(key, len(self.ids))
+
+    def _source(self, tensor: int) -> tuple[int, int] | None:
+        """The family that a tensor comes from and the output's number, or None."""
+        producer, output = self.wiring.producers[tensor]
+        key = self.key_of[producer] if producer >= 0 else None
+        return None if key is None else (self._identify(key), output)
+
+    def _forward_key(self, position: int) -> Key | None:
+        """Signature and families of the inputs, with the steps between them where several are of one chain."""
+        wiring = self.wiring
+        inputs = wiring.graph.operators[position].inputs
+        producers = [wiring.producers[t][0] for t in inputs]
+        steps: dict[int, list[int]] = defaultdict(list)
+        for producer in producers:
+            if producer in self.step_of:
+                chain, step = self.step_of[producer]
+                steps[chain].append(step)
+        parts: list[object] = []
+        joins = any(wiring.is_shared(t) for t in inputs)
+        for tensor, producer in zip(inputs, producers, strict=True):
+            source = self._source(tensor)
+            if source is not None:
+                joins = True
+                chain, step = self.step_of.get(producer, (-1, 0))
+                parts.append((*source, chain, step - min(steps.get(chain, [0]))))
+            elif producer >= 0:
+                parts.append(("piece of", producer))
+            else:
+                given = wiring.graph.tensors[tensor].kind in GIVEN_KINDS
+                parts.append("given" if given else ("variable", tensor))
+        if not joins:
+            return None
+        if len(steps) == 1:
+            chain, found = next(iter(steps.items()))
+            self.step_of[position] = chain, min(found)
+        return ("reader", wiring.signatures[position], *parts)
+
+    def _backward_key(self, position: int, forward: int) -> Key | None:
+        """Signature and family of the forward operator, and the families of what is read of the forward pass."""
+        key = self.key_of[forward]
+        if key is None:
+            return None
+        if forward in self.step_of:
+            self.step_of[position] = self.step_of[forward]
+        parts: list[object] = []
+        for tensor in self.wiring.graph.operators[position].inputs:
+            producer = self.wiring.producers[tensor][0]
+            if producer >= 0 and not self.wiring.is_forward(producer):
+                parts.append("gradient")
+            elif self._is_beside(producer, forward):
+                parts.append(self._source(tensor))
+            else:
+                parts.append("input")
+        return ("backward", self.wiring.signatures[position], self._identify(key), *parts)
+
+    def _is_beside(self, producer: int, operator: int) -> bool:
+        """Whether two operators are of the same step, and the first corresponds to operators of equal steps."""
+        key = self.key_of[producer] if producer >= 0 else None
+        beside = self.step_of.get(producer) == self.step_of.get(operator)
+        return key is not None and key[0] != "step" and beside and producer in self.step_of
+
+    def _sum_key(self, position: int) -> Key | None:
+        """The kinds of gradients that are added up, over the whole of a chain of sums; their number does not matter."""
+        terms: set[object] = set()
+        for tensor in self.wiring.graph.operators[position].inputs:
+            producer, output = self.wiring.producers[tensor]
+            key = self.key_of[producer] if producer >= 0 else None
+            if key is not None and key[0] == "sum":
+                terms.update(key[2])  # type: ignore[arg-type]
+            elif key is not None:
+                terms.add((self._identify(key), output))
+            else:
+                terms.add(("tensor", tensor))
+        if all(isinstance(term, tuple) and term[0] == "tensor" for term in terms):
+            return None
+        return ("sum", self.wiring.signatures[position], frozenset(terms))
+
+
+def _tie_tensors(wiring: Wiring, families: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """The results of corresponding operators; and what they read at corresponding slots, where it comes from outside."""
+    graph = wiring.graph
+    tied: list[list[int]] = []
+    is_member = {operator for family in families for operator in family}
+    for family in families:
+        members = [graph.operators[o] for o in family]
+        tied += [[o.outputs[index] for o in members] for index in range(len(members[0].outputs))]
+        for slot in range(len(members[0].inputs)):
+            read = [o.inputs[slot] for o in members]
+            if all(_is_outside(wiring, t, is_member) for t in read):
+                tied.append(read)
+    return _join(tied)
+
+
+def _is_outside(wiring: Wiring, tensor: int, members: set[int]) -> bool:
+    producer = wiring.producers[tensor][0]
+    return producer not in members and not wiring.is_shared(tensor)
+
+
+def _join(sets: list[list[int]]) -> tuple[tuple[int, ...], ...]:
+    """Sets that have a member in common become one."""
+    parent: dict[int, int] = {}
+
+    def root(member: int) -> int:
+        parent.setdefault(member, member)
+        while parent[member] != member:
+            parent[member] = parent[parent[member]]
+            member = parent[member]
+        return member
+
+    for members in sets:
+        for member in members:
+            parent[root(member)] = root(members[0])
+    joined: dict[int, list[int]] = defaultdict(list)
+    for member in sorted(parent):
+        joined[root(member)].append(member)
+    return tuple(tuple(members) for members in joined.values() if len(members) > 1)

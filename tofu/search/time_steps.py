@@ -1,0 +1,299 @@
+"""The time steps of a recurrence, found from the graph alone (section 5.1 of the paper): which operators make up a step, and
+which steps are equal.
+
+A recurrence shows as *anchors*: forward operators of one signature (they read the same parameters in the same slots), each of
+which depends on the one before. They number the steps. With d(x) the number of anchors that need x and a(x) the number that x
+needs, step t of T holds
+    every operator x with d(x) = T - t and a(x) >= t - 1 > 0 (it lies between anchor t and anchor t + 1; a(x) > 0 for t = 1), and
+    every operator that is read by operators of step t alone (what is prepared for the step: the product with its input).
+A step's results are read by later steps; what else reads them (outputs, a loss) is no part of the step. What follows the last
+anchor is not bounded, so the last step is what corresponds there to the operators of another step.
+
+Two steps are equal when the anchors' neighbourhoods can be put in one-to-one correspondence, operator by operator: equal
+signatures, corresponding inputs, the same states from the same number of steps ago, and nothing left over in either step. The
+states that the first step starts from may come from anywhere, and so may the steps' inputs and the states that follow a step of
+another kind. Finding the anchors' order and the steps takes time linear in the edges for each candidate.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tofu.search.wiring import Wiring
+
+Image = dict[int, int]  # operator of one step -> the corresponding operator of another
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The anchors of a recurrence in their order, and the step of every operator that belongs to one (1 to len(anchors))."""
+
+    anchors: tuple[int, ...]
+    steps: dict[int, int]
+
+    @property
+    def last(self) -> int:
+        """The number of the last step."""
+        return len(self.anchors)
+
+    def members(self) -> dict[int, list[int]]:
+        """The operators of each step."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for operator, step in self.steps.items():
+            found[step].append(operator)
+        return found
+
+
+@dataclass(frozen=True)
+class EqualSteps:
+    """Steps of a chain that are equal: `images[t]` maps the operators of step `model` to those of step t, itself included."""
+
+    model: int
+    images: dict[int, Image]
+
+
+def find_time_steps(wiring: Wiring) -> Iterator[tuple[Chain, list[EqualSteps]]]:
+    """Every recurrence of the graph with its classes of equal steps; an operator belongs to one recurrence at most."""
+    taken: set[int] = set()
+    for family in _candidate_anchors(wiring):
+        if any(anchor in taken for anchor in family):
+            continue
+        chain = _trace_chain(wiring, family, taken)
+        if chain is None:
+            continue
+        classes = _Comparison(wiring, chain, taken).classes()
+        taken.update(chain.steps)
+        for equal in classes:
+            taken.update(*(image.values() for image in equal.images.values()))
+        yield chain, classes
+
+
+def _candidate_anchors(wiring: Wiring) -> list[list[int]]:
+    """Forward operators of one signature that read a parameter, the longest families first."""
+    families: dict[int, list[int]] = defaultdict(list)
+    for position, operator in enumerate(wiring.graph.operators):
+        if wiring.is_forward(position) and any(wiring.is_shared(t) for t in operator.inputs):
+            families[wiring.signatures[position]].append(position)
+    repeated = [family for family in families.values() if len(family) > 1]
+    return sorted(repeated, key=lambda f: (-len(f), wiring.kinds[f[0]], sorted(wiring.futures[o] for o in f), f[0]))
+
+
+def _count_anchors(wiring: Wiring, anchors: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
+    """For forward operators: how many anchors each needs, and how many need it; itself not counted. Exact on a chain."""
+    graph = wiring.graph
+    number = {anchor: i + 1 for i, anchor in enumerate(anchors)}
+    before: dict[int, int] = {}
+    after: dict[int, int] = {}
+    forward = [position for position in range(len(graph.operators)) if wiring.is_forward(position)]
+    for position in forward:
+        sources = (wiring.producers[t][0] for t in graph.operators[position].inputs)
+        before[position] = max((number.get(p, before[p]) for p in sources if p >= 0), default=0)
+    total = len(anchors)
+    for position in reversed(forward):
+        users = (user for t in graph.operators[position].outputs for user, _ in wiring.readers[t] if user in before)
+        after[position] = max((total + 1 - number[u] if u in number else after[u] for u in users), default=0)
+    return before, after
+
+
+def _trace_chain(wiring: Wiring, family: list[int], taken: set[int]) -> Chain | None:
+    """The steps that a family of anchors numbers, or None where the anchors do not follow each other."""
+    before, after = _count_anchors(wiring, family)
+    if any(before[anchor] != i for i, anchor in enumerate(family)):
+        return None
+    # An operator of the same kind over another parameter, in line between the anchors, begins a step of its own.
+    kind, total = wiring.kinds[family[0]], len(family)
+    others = [
+        o for o in before if wiring.kinds[o] == kind and o not in family and 0 < before[o] == total - after[o] < total
+    ]
+    if others:
+        longer = sorted((*family, *others))
+        counts = _count_anchors(wiring, longer)
+        if all(counts[0][anchor] == i for i, anchor in enumerate(longer)):
+            family, total, (before, after) = longer, len(longer), counts
+    steps = {family[0]: 1, family[-1]: total}
+    for position in before:
+        step = total - after[position]
+        if position not in taken and 1 <= step < total and before[position] >= max(step - 1, 1):
+            steps[position] = step
+    _add_preparations(wiring, steps, [o for o in before if o not in taken])
+    return Chain(tuple(family), steps)
+
+
+def _add_preparations(wiring: Wiring, steps: dict[int, int], candidates: list[int]) -> None:
+    """Adds the operators whose results are read within one step alone."""
+    kept = set(wiring.graph.outputs)
+    for position in reversed(candidates):
+        outputs = wiring.graph.operators[position].outputs
+        if position in steps or kept.intersection(outputs):
+            continue
+        users = {steps.get(u, 0) for t in outputs for u, _ in wiring.readers[t] if wiring.is_forward(u)}
+        if len(users) == 1 and users != {0}:
+            steps[position] = users.pop()
+
+
+class _Comparison:
+    """The comparison of the steps of one chain."""
+
+    def __init__(self, wiring: Wiring, chain: Chain, taken: set[int]) -> None:
+        self.wiring = wiring
+        self.chain = chain
+        self.taken = taken
+        self.members = chain.members()
+
+    def classes(self) -> list[EqualSteps]:
+        """Classes of equal steps, each step in one."""
+        last = self.chain.last
+        found: list[EqualSteps] = []
+        for step in (*range(2, last), 1, last):
+            for equal in found:
+                image = self._match(equal.model, step)
+                if image is not None:
+                    equal.images[step] = image
+                    break
+            else:
+                found.append(EqualSteps(step, {step: {o: o for o in self.members[step]}}))
+        return [part for equal in found for part in self._split_by_states(equal, found)]
+
+    def _is_state(self, operator: int, step: int) -> bool:
+        """Whether an operator's results are states when `step` reads them."""
+        return 0 < self.chain.steps.get(operator, 0) < step
+
+    def _match(self, model: int, step: int) -> Image | None:
+        """The correspondence of two steps that begins at their anchors, or None. `model` is not the last step."""
+        if model == self.chain.last:
+            return None
+        anchors = self.chain.anchors
+        image: Image = {}
+        back: Image = {}
+        waiting = [(anchors[model - 1], anchors[step - 1])]
+        while waiting:
+            while waiting:
+                x, y = waiting.pop()
+                if image.get(x, y) != y or back.get(y, x) != x:
+                    return None
+                if x in image:
+                    continue
+                image[x], back[y] = y, x
+                if not self._match_inputs(x, y, model, step, waiting):
+                    return None
+            matched = self._match_readers(image, back, model, step)
+            if matched is None:
+                return None
+            waiting = matched
+        return image if self._is_whole(image, model) and self._is_whole(back, step) else None
+
+    def _match_inputs(self, x: int, y: int, model: int, step: int, waiting: list[tuple[int, int]]) -> bool:
+        """Whether two operators may correspond as far as their inputs go; producers that must correspond go to `waiting`."""
+        wiring = self.wiring
+        if wiring.signatures[x] != wiring.signatures[y]:
+            return False
+        operators = wiring.graph.operators
+        for u, v in zip(operators[x].inputs, operators[y].inputs, strict=True):
+            (p, p_output), (q, q_output) = wiring.producers[u], wiring.producers[v]
+            p_state, q_state = self._is_state(p, model), self._is_state(q, step)
+            if p_state or q_state:
+                if (p_state or model == 1) and (q_state or step == 1):
+                    continue
+                return False
+            if self.chain.steps.get(p) == model:
+                if q < 0 or p_output != q_output or not self._may_belong(q, step):
+                    return False
+                waiting.append((p, q))
+            elif self.chain.steps.get(q) == step:
+                return False
+        return True
+
+    def _may_belong(self, operator: int, step: int) -> bool:
+        own = self.chain.steps.get(operator)
+        return own == step or (own is None and step == self.chain.last and self.wiring.is_forward(operator))
+
+    def _match_readers(self, image: Image, back: Image, model: int, step: int) -> list[tuple[int, int]] | None:
+        """Readers that must correspond, None where some have no counterpart. Of several that are alike, one at a time."""
+        operators = self.wiring.graph.operators
+        certain: list[tuple[int, int]] = []
+        alike: list[tuple[int, int]] = []
+        for x, y in image.items():
+            for u, v in zip(operators[x].outputs, operators[y].outputs, strict=True):
+                wanted = self._readers(u, model, image)
+                offered = self._readers(v, step, back) if wanted else {}
+                for key, left in wanted.items():
+                    right = offered.get(key, [])
+                    if len(right) < len(left) or (len(right) > len(left) and step != self.chain.last):
+                        return None
+                    pairs = certain if len(left) == len(right) == 1 else alike
+                    pairs.append((left[0], right[0]))
+        return certain or alike[:1]
+
+    def _readers(self, tensor: int, step: int, known: Image) -> dict[tuple[object, ...], list[int]]:
+        """The readers of a tensor within a step that have no counterpart yet, by signature and slots."""
+        slots: dict[int, list[int]] = defaultdict(list)
+        for reader, slot in self.wiring.readers[tensor]:
+            if reader not in known and reader not in self.taken and self._may_belong(reader, step):
+                slots[reader].append(slot)
+        found: dict[tuple[object, ...], list[int]] = defaultdict(list)
+        for reader in sorted(slots, key=lambda o: (self.wiring.futures[o], o)):
+            found[(self.wiring.signatures[reader], *slots[reader])].append(reader)
+        return found
+
+    def _is_whole(self, known: Image, step: int) -> bool:
+        """Whether the correspondence covers a step; of the first, all but what its states are made of."""
+        rest = [operator for operator in self.members[step] if operator not in known]
+        if step == self.chain.last or not rest:
+            return True
+        if step != 1:
+            return False
+        made: set[int] = set()
+        for operator in sorted(rest):
+            sources = {self.wiring.producers[t][0] for t in self.wiring.graph.operators[operator].inputs}
+            if sources & (known.keys() | made):
+                return False
+        return True
+
+    def _split_by_states(self, equal: EqualSteps, classes: list[EqualSteps]) -> list[EqualSteps]:
+        """Parts of a class whose steps take the same states from the same number of steps ago."""
+        class_of = {step: number for number, other in enumerate(classes) for step in other.images}
+        local = {o: x for other in classes for image in other.images.values() for x, o in image.items()}
+        slots = [slot for slot in self._slots(equal) if any(self._is_read_state(equal, s, slot) for s in equal.images)]
+        profiles = {s: tuple(self._state(equal, s, slot, class_of, local) for slot in slots) for s in equal.images}
+        counts = Counter(profile for profile in profiles.values() if None not in profile)
+        if not counts:
+            return [equal]
+        usual = min(counts, key=lambda p: (-counts[p], min(s for s in profiles if profiles[s] == p)))
+        parts: dict[object, list[int]] = defaultdict(list)
+        for step, profile in sorted(profiles.items()):
+            agrees = all(a is None or a == b for a, b in zip(profile, usual, strict=True))
+            parts[usual if agrees else profile].append(step)
+        return [self._restrict(equal, steps) for steps in parts.values()]
+
+    def _slots(self, equal: EqualSteps) -> list[tuple[int, int]]:
+        """The input slots of the operators that all steps of a class have."""
+        common = set.intersection(*(set(image) for image in equal.images.values()))
+        return [(x, slot) for x in sorted(common) for slot in range(len(self.wiring.graph.operators[x].inputs))]
+
+    def _producer(self, equal: EqualSteps, step: int, slot: tuple[int, int]) -> tuple[int, int]:
+        operator = self.wiring.graph.operators[equal.images[step][slot[0]]]
+        return self.wiring.producers[operator.inputs[slot[1]]]
+
+    def _is_read_state(self, equal: EqualSteps, step: int, slot: tuple[int, int]) -> bool:
+        return self._is_state(self._producer(equal, step, slot)[0], step)
+
+    def _state(
+        self, equal: EqualSteps, step: int, slot: tuple[int, int], class_of: dict[int, int], local: dict[int, int]
+    ) -> tuple[int, int, int] | None:
+        """How many steps ago a state was made, and by which operator; None where it may come from anywhere."""
+        producer, output = self._producer(equal, step, slot)
+        made = self.chain.steps.get(producer, 0)
+        if not self._is_state(producer, step) or class_of[made] != class_of[step] or producer not in local:
+            return None
+        return step - made, local[producer], output
+
+    @staticmethod
+    def _restrict(equal: EqualSteps, steps: list[int]) -> EqualSteps:
+        if equal.model in steps:
+            return EqualSteps(equal.model, {s: equal.images[s] for s in steps})
+        model = steps[0]
+        back = {y: x for x, y in equal.images[model].items()}
+        images = {s: {y: equal.images[s][x] for y, x in back.items() if x in equal.images[s]} for s in steps}
+        return EqualSteps(model, images)
