@@ -95,7 +95,7 @@ def largest_error(found: dict[str, np.ndarray], expected: dict[str, np.ndarray])
     assert found.keys() == expected.keys()
     assert all(np.isfinite(value).all() for value in expected.values())
     return max(
-        float(np.abs(found[name].astype(float) - expected[name]).max() / np.abs(expected[name]).max())
+        float(np.abs(found[name].astype(float) - expected[name]).max() / max(np.abs(expected[name]).max(), 1e-300))
         for name in expected
     )
 

@@ -1,6 +1,7 @@
 """Each mistake of a user is answered by an error that names the thing, both values and the remedy; nothing is changed by it."""
 
 import json
+import re
 
 import mxnet as mx
 import numpy as np
@@ -31,6 +32,10 @@ def test_fewer_than_one_worker(model, ngpus):
 def test_ngpus_of_another_type(model, ngpus):
     with refuses(tofu.DeviceError, "whole number", repr(ngpus)):
         tofu.partition(model.symbol, ngpus)
+
+
+def test_ngpus_may_be_an_integer_of_numpy(model):
+    assert tofu.partition(model.symbol, np.int64(4), data=(12, 17)).plan.workers == 4
 
 
 def test_no_number_of_workers(model):
@@ -115,6 +120,79 @@ def test_plan_with_a_key_missing(model):
     del value["tensors"]
     with refuses(tofu.PlanError, "lacks", "tensors"):
         tofu.Plan.from_json(json.dumps(value))
+
+
+@pytest.mark.parametrize("plan", [{"workers": 2}, 7, ["plan"]])
+def test_a_plan_of_another_type(model, plan):
+    with refuses(tofu.PlanError, "tofu.Plan", re.escape(repr(plan)), "from_json"):
+        tofu.partition(model.symbol, plan=plan, data=(12, 17))
+    with refuses(tofu.PlanError, "tofu.Plan", "from_json"):
+        tofu.bind(model.symbol, plan=plan, data=(12, 17))
+
+
+@pytest.mark.parametrize("shape", [64, "64,17", None, (12.0, 17), (0, 17), (-1, 17), {12, 17}, "ab", (12, "17")])
+def test_a_shape_of_another_type(model, shape):
+    for partition in (tofu.partition, lambda symbol, workers, **shapes: tofu.bind(tofu.partition(symbol, 2), **shapes)):
+        with refuses(tofu.ShapeError, "tuple of positive whole numbers", re.escape(f"data={shape!r}")):
+            partition(model.symbol, 2, data=shape)
+
+
+def test_shapes_may_be_lists_and_of_numpy(model):
+    for shape in ([12, 17], np.array([12, 17]), (np.int32(12), 17)):
+        assert tofu.partition(model.symbol, 2, data=shape).plan.workers == 2
+
+
+@pytest.mark.parametrize("hints", [["fc0_weight"], "fc0_weight", 0])
+def test_hints_of_another_type(model, hints):
+    with refuses(tofu.PlanError, "hints= maps names", re.escape(repr(hints))):
+        tofu.partition(model.symbol, 2, hints=hints, data=(12, 17))
+
+
+@pytest.mark.parametrize("contexts", [["cpu(0)", "cpu(1)"], "cpu(0)", mx.cpu(0), [0, 1], 2, {mx.cpu(0), mx.cpu(1)}])
+def test_contexts_of_another_type(model, contexts):
+    for call in (
+        lambda: tofu.partition(model.symbol, contexts=contexts),
+        lambda: tofu.bind(model.symbol, contexts, data=(12, 17)),
+        lambda: tofu.bind(tofu.partition(model.symbol, 2), contexts, data=(12, 17)),
+        lambda: tofu.mod.Module(model.symbol, context=contexts),
+        lambda: tofu.mod.Module(tofu.partition(model.symbol, 2), context=contexts),
+    ):
+        with refuses(tofu.DeviceError, "MXNet contexts", "contexts=\\[mx.cpu\\(0\\), mx.cpu\\(1\\)\\]"):
+            call()
+
+
+@pytest.mark.parametrize("undescribed", ["ignore", None, True])
+def test_an_unknown_treatment_of_undescribed_operators(model, undescribed):
+    with refuses(tofu.UnsupportedError, "'error', 'replicate'", repr(undescribed)):
+        tofu.partition(model.symbol, 2, undescribed=undescribed, data=(12, 17))
+
+
+def test_other_workers_than_those_of_a_partitioned_symbol(model):
+    symbol = tofu.partition(model.symbol, 2)
+    with refuses(tofu.DeviceError, "cpu\\(0\\), cpu\\(1\\)", "ngpus=4", "symbol.whole"):
+        tofu.mod.Module(symbol, ngpus=4)
+    with refuses(tofu.DeviceError, "cpu\\(2\\), cpu\\(3\\)"):
+        tofu.bind(symbol, [mx.cpu(2), mx.cpu(3)], data=(12, 17))
+    assert tofu.mod.Module(symbol, ngpus=2).symbol is symbol
+
+
+def test_names_that_are_one_string(model):
+    for option in ("data_names", "label_names", "fixed_param_names"):
+        with refuses(tofu.TofuError, f"{option} takes a list", "\\['data'\\]"):
+            tofu.mod.Module(model.symbol, ngpus=2, **{option: "data"})
+    with refuses(tofu.TofuError, "fixed takes a list"):
+        tofu.bind(tofu.partition(model.symbol, 2), fixed="fc0_weight", data=(12, 17))
+
+
+def test_unknown_names_in_bind(model):
+    with refuses(tofu.TofuError, "not among the model's arguments", "fc9_weight", "dta", "fc8_weight"):
+        tofu.bind(
+            tofu.partition(model.symbol, 2),
+            fixed=["fc9_weight"],
+            differentiated_inputs=["dta"],
+            type_dict={"fc8_weight": "float64"},
+            data=(12, 17),
+        )
 
 
 @pytest.mark.parametrize(

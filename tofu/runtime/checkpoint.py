@@ -112,5 +112,5 @@ def _read_entries(file: IO[bytes]) -> dict[str, tuple[tuple[int, ...], Any, int]
     (named,) = read("Q")
     if named != count:
         return None
-    names = [file.read(*read("Q")).decode() for _ in range(named)]
+    names = [read(f"{length}s")[0].decode() for _ in range(named) for length in read("Q")]
     return dict(zip(names, found, strict=True))

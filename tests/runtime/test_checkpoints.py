@@ -1,0 +1,265 @@
+"""Checkpoints in MXNet's own files: saved at one number of workers, loaded at any other and in plain MXNet, training goes on exactly."""
+
+import os
+import pickle
+import subprocess
+import sys
+import tracemalloc
+
+import mxnet as mx
+import numpy as np
+import pytest
+from module_runs import (
+    BATCH,
+    FEATURES,
+    Case,
+    batches,
+    bind,
+    double_history,
+    largest_error,
+    model,
+    parameters_of,
+    split_module,
+    start,
+    train,
+    with_optimizer,
+)
+from test_optimizers import CASES
+
+import tofu
+from tofu.runtime.checkpoint import ParameterFile
+
+# MXNet's Module leaves the file of states to the garbage collector.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+BEFORE, AFTER = 15, 15
+
+
+def save(module, folder):
+    prefix = str(folder / "model")
+    module.save_checkpoint(prefix, 3, save_optimizer_states=True)
+    return prefix
+
+
+def one_of_each_optimizer():
+    """And those with a state outside the weights' states: a scheduler, gradients summed over batches."""
+    first = list({case.optimizer: case for case in reversed(CASES)}.values())
+    return [*first, *(c for c in CASES if c.parameters.keys() & {"lr_scheduler", "batch_scale"} and c not in first)]
+
+
+@pytest.mark.parametrize("case", one_of_each_optimizer(), ids=str)
+@pytest.mark.usefixtures("double_history")
+def test_training_goes_on_at_any_number_of_workers_and_in_mxnet(case, tmp_path):
+    steps = batches(BEFORE + AFTER)
+    mx.random.seed(7)
+    whole = start(mx.mod.Module(model(case.bias)), case)
+    train(whole, steps[:BEFORE])
+    mx.random.seed(11)
+    expected = train(whole, steps[BEFORE:])
+    module = start(split_module(case), case)
+    train(module, steps[:BEFORE])
+    prefix = save(module, tmp_path)
+    resumed = [
+        tofu.mod.Module.load(prefix, 3, load_optimizer_states=True, ngpus=2),
+        tofu.mod.Module.load(prefix, 3, load_optimizer_states=True, ngpus=3),
+        load_in_mxnet(prefix, case),
+    ]
+    for other in resumed:
+        with_optimizer(bind(other), case)
+        mx.random.seed(11)
+        assert largest_error(train(other, steps[BEFORE:]), expected) < case.tolerance
+
+
+def load_in_mxnet(prefix, case):
+    arguments, states = mx.model.load_params(prefix, 3)
+    module = mx.mod.Module(model(case.bias))
+    module._arg_params, module._aux_params, module.params_initialized = arguments, states, True
+    module._preload_opt_states = f"{prefix}-0003.states"
+    return module
+
+
+ADAM = Case("adam", {"learning_rate": 0.01})
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_mxnets_checkpoints_are_loaded(workers, tmp_path):
+    """MXNet's Module saves no count of steps, so Adam begins its bias correction anew in MXNet, and here."""
+    steps = batches(10)
+    single = start(mx.mod.Module(model()), ADAM)
+    train(single, steps[:5])
+    prefix = save(single, tmp_path)
+    found, expected = (
+        train(with_optimizer(bind(kind.load(prefix, 3, True, **options)), ADAM), steps[5:])
+        for kind, options in ((tofu.mod.Module, {"ngpus": workers}), (mx.mod.Module, {}))
+    )
+    assert largest_error(found, expected) < 1e-12
+
+
+def test_files_are_bytes_of_mxnet(tmp_path):
+    module = start(split_module(ADAM), ADAM)
+    single = mx.mod.Module(model())
+    bind(single).init_params(arg_params=module.get_params()[0], aux_params={})
+    module.save_params(str(tmp_path / "ours.params"))
+    single.save_params(str(tmp_path / "mxnets.params"))
+    assert (tmp_path / "ours.params").read_bytes() == (tmp_path / "mxnets.params").read_bytes()
+    train(module, batches(1))
+    module.save_optimizer_states(str(tmp_path / "ours.states"))
+    states, optimizer = pickle.loads((tmp_path / "ours.states").read_bytes())
+    assert type(states[0][0]) is mx.nd.NDArray
+    assert states[0][0].shape == (18, FEATURES)
+    assert optimizer.num_update == 1
+
+
+WITHOUT_TOFU = """
+import sys, numpy
+numpy.bool = bool
+import mxnet as mx
+module = mx.mod.Module.load(sys.argv[1], 3, load_optimizer_states=True)
+module.bind([mx.io.DataDesc("data", (12, 17), "float64")], [mx.io.DataDesc("softmax_label", (12,), "float64")])
+module.init_optimizer(optimizer="adam", optimizer_params={"learning_rate": 0.01})
+module.forward_backward(mx.io.DataBatch([mx.nd.ones((12, 17), dtype="float64")], [mx.nd.ones(12, dtype="float64")]))
+module.update()
+assert "tofu" not in sys.modules and module._updater.optimizer.num_update == 3
+mx.nd.save(sys.argv[2], module.get_params()[0])
+"""
+
+
+def test_a_process_without_tofu_goes_on(tmp_path):
+    module = start(split_module(ADAM), ADAM)
+    train(module, batches(2))
+    prefix, result = save(module, tmp_path), str(tmp_path / "after")
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WITHOUT_TOFU, prefix, result], check=True, cwd=tmp_path, timeout=60
+    )
+    ones = mx.io.DataBatch([mx.nd.ones((BATCH, FEATURES), dtype="float64")], [mx.nd.ones(BATCH, dtype="float64")])
+    after = {name: value.asnumpy() for name, value in mx.nd.load(result).items()}
+    assert largest_error(after, train(module, [ones])) < 1e-12
+
+
+def test_fixed_parameters_keep_mxnets_indices(tmp_path):
+    fixed, steps = ["fc0_weight", "fc1_bias"], batches(6)
+    single = start(mx.mod.Module(model(), fixed_param_names=fixed), ADAM)
+    train(single, steps[:3])
+    prefix = save(single, tmp_path)
+    modules = [
+        kind(model(), fixed_param_names=fixed, **o)
+        for kind, o in ((mx.mod.Module, {}), (tofu.mod.Module, {"ngpus": 3}))
+    ]
+    results = []
+    for module in modules:
+        bind(module).init_params(arg_params=mx.model.load_params(prefix, 3)[0], aux_params={})
+        with_optimizer(module, ADAM).load_optimizer_states(f"{prefix}-0003.states")
+        results.append(train(module, steps[3:]))
+    assert largest_error(results[1], results[0]) < 1e-12
+
+
+def test_a_checkpoint_keeps_its_plan(tmp_path):
+    module = start(split_module(ADAM), ADAM)
+    loaded = tofu.mod.Module.load(save(module, tmp_path), 3)
+    assert bind(loaded).plan == module.plan
+    assert largest_error(parameters_of(loaded), parameters_of(module)) == 0
+
+
+def test_an_interrupted_save_leaves_the_old_file(tmp_path, monkeypatch):
+    module = start(split_module(ADAM), ADAM)
+    train(module, batches(1))
+    path, states = tmp_path / "a.params", tmp_path / "a.states"
+    module.save_params(str(path))
+    module.save_optimizer_states(str(states))
+    before = path.read_bytes(), states.read_bytes()
+    train(module, batches(1))
+    calls = []
+
+    def gather(tensor, out=None):
+        calls.append(tensor)
+        if len(calls) == 3:
+            raise OSError("No space left on device")
+        return original(tensor, out)
+
+    original = tofu.runtime.shards.ShardedTensor.gather
+    monkeypatch.setattr(tofu.runtime.shards.ShardedTensor, "gather", gather)
+    for write, target in ((module.save_params, path), (module.save_optimizer_states, states)):
+        calls.clear()
+        with pytest.raises(OSError, match="No space left"):
+            write(str(target))
+    assert (path.read_bytes(), states.read_bytes()) == before
+    assert sorted(os.listdir(tmp_path)) == ["a.params", "a.states"]
+
+
+def test_mistakes_in_files_are_named_and_change_nothing(tmp_path):
+    module = start(split_module(ADAM), ADAM)
+    train(module, batches(1))
+    prefix = save(module, tmp_path)
+    before = parameters_of(module)
+    content = (tmp_path / "model-0003.params").read_bytes()
+    cut = tmp_path / "cut.params"
+    for length in (0, 10, 60, len(content) // 2, len(content) - 3):
+        cut.write_bytes(content[:length])
+        with pytest.raises(tofu.TofuError, match="cut short"):
+            module.load_params(str(cut))
+    arrays = mx.nd.load(f"{prefix}-0003.params")
+    mx.nd.save(str(cut), {**arrays, "arg:fc0_weight": mx.nd.ones((17, 18)), "arg:fc1_bias": mx.nd.ones(13)})
+    with pytest.raises(tofu.ShapeError, match=r"fc0_weight: \(17, 18\) given, \(18, 17\)[\s\S]*fc1_bias"):
+        module.load_params(str(cut))
+    del arrays["arg:out_bias"]
+    mx.nd.save(str(cut), arrays)
+    with pytest.raises(tofu.TofuError, match=r"missing[\s\S]*out_bias"):
+        module.load_params(str(cut))
+    states = (tmp_path / "model-0003.states").read_bytes()
+    for bad in (b"", states[: len(states) // 2], pickle.dumps([1, 2, 3]), pickle.dumps({0: mx.nd.ones((9, 9))})):
+        cut.write_bytes(bad)
+        with pytest.raises(tofu.TofuError, match=r"no file of optimizer states|of another model"):
+            module.load_optimizer_states(str(cut))
+    assert largest_error(parameters_of(module), before) == 0
+    module.load_params(f"{prefix}-0003.params")
+    module.load_optimizer_states(f"{prefix}-0003.states")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "uint8", "int64", "int8"])
+def test_arrays_of_any_type_are_read_one_by_one(dtype, tmp_path):
+    path, arrays = str(tmp_path / "a.params"), {}
+    for name, shape in (("arg:a", (3, 4, 5)), ("arg:b", (1,)), ("aux:c", (7, 1))):
+        arrays[name] = mx.nd.array(np.arange(np.prod(shape)).reshape(shape), dtype=dtype)
+    mx.nd.save(path, arrays)
+    file = ParameterFile(path)
+    assert file.shapes == {name: array.shape for name, array in arrays.items()}
+    for name, array in arrays.items():
+        assert file[name].dtype == array.dtype
+        assert (file[name].asnumpy() == array.asnumpy()).all()
+    assert list(file.select("aux")) == ["c"]
+
+
+def test_sparse_arrays_are_left_to_mxnet(tmp_path):
+    path = str(tmp_path / "a.params")
+    mx.nd.save(path, {"arg:a": mx.nd.ones((3, 2)).tostype("row_sparse"), "arg:b": mx.nd.ones(2)})
+    file = ParameterFile(path)
+    assert file.shapes == {"arg:a": (3, 2), "arg:b": (2,)}
+    assert (file["arg:a"].asnumpy() == 1).all()
+
+
+def test_saving_gathers_one_tensor_at_a_time(tmp_path):
+    """Ten weights of 2 MB and their momentum are written with the Python memory of less than two."""
+    net = mx.sym.Variable("data")
+    for i in range(10):
+        net = mx.sym.FullyConnected(net, num_hidden=512, no_bias=True, name=f"fc{i}")
+    module = tofu.mod.Module(net, label_names=None, ngpus=2)
+    module.bind([("data", (4, 1024))])
+    module.init_params()
+    module.init_optimizer(optimizer_params={"momentum": 0.9})
+    module.forward(mx.io.DataBatch([mx.nd.ones((4, 1024))]))
+    module.backward([mx.nd.ones((4, 512))])
+    module.update()
+    mx.nd.waitall()
+    for write, total in ((module.save_params, 10), (module.save_optimizer_states, 10)):
+        tracemalloc.start()
+        write(str(tmp_path / "file"))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        size = os.path.getsize(tmp_path / "file")
+        assert size > total * 2**20
+        assert peak < 5 * 2**20
+
+
+__all__ = ["double_history"]
