@@ -94,7 +94,11 @@ class Executor:
 
     @property
     def outputs(self) -> list[Any]:
-        """Whole outputs of the last forward, gathered when first asked for."""
+        """Whole outputs of the last forward, gathered when first asked for; zeros before the first one, as in MXNet."""
+        if not self.sharded.has_run:
+            tensors = self.sharded.partition.graph.tensors
+            shapes = [tensors[position] for position in self.sharded.partition.graph.outputs]
+            return [mx.nd.zeros(tensor.shape, dtype=tensor.dtype) for tensor in shapes]
         if self._outputs is None:
             self._outputs = [self.sharded.output(i).gather() for i in range(len(self._symbol.list_outputs()))]
         return self._outputs

@@ -16,7 +16,7 @@ from tofu.runtime.checkpoint import ParameterFile, save_shards
 from tofu.runtime.files import replace_atomically
 from tofu.runtime.module_binding import ShardedModule
 from tofu.runtime.optimizer import ShardOptimizer
-from tofu.runtime.parameters import LiveParameters, fill_parameters
+from tofu.runtime.parameters import LiveParameters, fill_parameters, refuse_extra
 from tofu.runtime.symbol import PartitionedSymbol
 
 DEFAULT_INITIALIZER = mx.init.Uniform(0.01)
@@ -80,13 +80,13 @@ class Module(ShardedModule):
         allow_extra: bool = False,
     ) -> None:
         """Fill the parameters' shards: from the arrays given, else by the initializer, in MXNet's order, so that equal seeds
-        give equal values. Missing parameters are initialized with allow_missing=True, or else are an error.
+        give equal values. Missing parameters are initialized with allow_missing=True, or else are an error; arrays that are not the
+        model's are passed over, as in MXNet.
         """
         if self.params_initialized and not force_init:
             return
-        fill_parameters(
-            self.executor, self._symbol.attr_dict(), initializer, arg_params, aux_params, allow_missing, allow_extra
-        )
+        attributes = self._symbol.attr_dict()
+        fill_parameters(self.executor, attributes, initializer, arg_params, aux_params, allow_missing)
         self.params_initialized = True
 
     def set_params(
@@ -97,9 +97,13 @@ class Module(ShardedModule):
         force_init: bool = True,
         allow_extra: bool = False,
     ) -> None:
-        """Set the parameters from whole arrays, scattered one by one."""
+        """Set the parameters from whole arrays, scattered one by one; as in MXNet, other arrays are an error where
+        allow_missing=True and not allow_extra=True.
+        """
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit hands back what get_params gave it
+        if allow_missing and not allow_extra:
+            refuse_extra(self.executor, arg_params, aux_params)
         super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

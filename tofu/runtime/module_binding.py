@@ -149,6 +149,9 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         described = [*self._data_shapes, *self._label_shapes]
         shapes = {desc.name: tuple(desc.shape) for desc in described}
         dtypes = {desc.name: desc.dtype for desc in described}
+        if any(name not in shapes for name in self._label_names):  # for inference, users give none
+            inferred, _ = infer_arguments(self._symbol, shapes, {})
+            shapes.update({name: inferred[name] for name in self._label_names if name not in shapes})
         before = self._executor
         parameters = {n: v for n, v in before.variables.items() if n not in shapes} if before else {}
         arguments = (shapes, dtypes, trained, self._input_gradients, parameters)

@@ -43,19 +43,14 @@ def fill_parameters(
     arguments: Mapping[str, Any] | None,
     states: Mapping[str, Any] | None,
     allow_missing: bool,
-    allow_extra: bool,
 ) -> None:
     """Fill the shards of all parameters and auxiliary states: from the arrays given, else by the initializer.
 
     Initial values are drawn in MXNet's order, so that equal seeds give equal values. All names and shapes are checked before
     anything is written. `attributes` are the model's, which say where an argument has an initializer of its own.
     """
-    tensors = executor.partition.graph.tensors
-    groups = [
-        (arguments, sorted((t for t in tensors if t.kind is TensorKind.PARAMETER), key=_name)),
-        (states, sorted((t for t in tensors if t.kind is TensorKind.AUXILIARY), key=_name)),
-    ]
-    _check(groups, allow_missing, allow_extra)
+    groups = _group(executor, arguments, states)
+    _check(groups, allow_missing)
     for given, own in groups:
         for tensor in own:
             if given is not None and tensor.name in given:
@@ -68,27 +63,40 @@ def fill_parameters(
             executor.variables[tensor.name].scatter(whole)
 
 
+def refuse_extra(
+    executor: ShardedExecutor, arguments: Mapping[str, Any] | None, states: Mapping[str, Any] | None
+) -> None:
+    """Raise TofuError for arrays that are not the model's."""
+    groups = _group(executor, arguments, states)
+    extra = [name for given, own in groups for name in sorted(set(given or ()) - {tensor.name for tensor in own})]
+    raise_together(TofuError, "These parameters are not the model's (allow_extra=True passes over them):", extra)
+
+
+def _group(
+    executor: ShardedExecutor, arguments: Mapping[str, Any] | None, states: Mapping[str, Any] | None
+) -> list[tuple[Mapping[str, Any] | None, list[Tensor]]]:
+    tensors = executor.partition.graph.tensors
+    return [
+        (arguments, sorted((t for t in tensors if t.kind is TensorKind.PARAMETER), key=_name)),
+        (states, sorted((t for t in tensors if t.kind is TensorKind.AUXILIARY), key=_name)),
+    ]
+
+
 def _name(tensor: Tensor) -> str:
     return tensor.name
 
 
-def _check(
-    groups: Sequence[tuple[Mapping[str, Any] | None, list[Tensor]]], allow_missing: bool, allow_extra: bool
-) -> None:
-    missing, extra, wrong = [], [], []
+def _check(groups: Sequence[tuple[Mapping[str, Any] | None, list[Tensor]]], allow_missing: bool) -> None:
+    missing, wrong = [], []
     for given, own in groups:
         if given is None:
             continue
-        names = {tensor.name for tensor in own}
-        missing += [name for name in sorted(names) if name not in given]
-        extra += sorted(set(given) - names)
+        missing += [tensor.name for tensor in own if tensor.name not in given]
         wrong += [
             f"{tensor.name}: {_shape(given, tensor.name)} given, {tensor.shape} in the model"
             for tensor in own
             if tensor.name in given and _shape(given, tensor.name) != tensor.shape
         ]
-    if not allow_extra:
-        raise_together(TofuError, "These parameters are not the model's (allow_extra=True passes over them):", extra)
     if not allow_missing:
         raise_together(
             TofuError,

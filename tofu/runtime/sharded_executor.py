@@ -86,6 +86,11 @@ class ShardedExecutor:
             )
         _mxnet.partial_forward(self._training.handle.value, True, self._boundary, self._last_node)
 
+    @property
+    def has_run(self) -> bool:
+        """Whether there are outputs."""
+        return self._current is not None
+
     def output(self, index: int) -> ShardedTensor:
         """The shards of a model output, of the last forward."""
         execution = self.partition.training if self._current is self._training else self.partition.inference

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import mxnet as mx
+import numpy as np
 from mxnet.module.executor_group import DataParallelExecutorGroup
 
 from tofu.errors import PlanError, UnsupportedError
@@ -224,7 +225,7 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
 
         def array(name: str, pool: Mapping[str, Any]) -> Any:
             dtype, existing = DTYPE_NAMES[codes[name]], pool.get(name)
-            if existing is not None and tuple(existing.shape) == known[name] and existing.dtype == dtype:
+            if existing is not None and tuple(existing.shape) == known[name] and np.dtype(existing.dtype) == dtype:
                 return existing
             return mx.nd.zeros(known[name], ctx=ctx, dtype=dtype)
 
