@@ -95,7 +95,7 @@ def backward_batch_norm(
     )
 
 
-def _last(tensor, axis):
+def last(tensor, axis):
     """A pattern of `tensor` with k at its dimension `axis`, and one with a dimension of extent 1 there; and both cells."""
     axis %= tensor.ndim
     names = [f"i{d}" for d in range(tensor.ndim)]
@@ -105,7 +105,7 @@ def _last(tensor, axis):
 
 @op("LayerNorm")
 def layer_norm(data, gamma, beta, *, axis=-1, eps=9.999999747378752e-06):
-    axis, whole, reduced = _last(data, axis)
+    axis, whole, reduced = last(data, axis)
     line = lambda i, j: data[(*i[:axis], j, *i[axis + 1 :])]
     mean = lambda i: Sum(lambda j: line(i, j)) / data.shape[axis]
     square = lambda i, j: (line(i, j) - mean(i)) * (line(i, j) - mean(i))
@@ -116,7 +116,7 @@ def layer_norm(data, gamma, beta, *, axis=-1, eps=9.999999747378752e-06):
 
 @op("_backward_LayerNorm")
 def backward_layer_norm(d_out, data, gamma, mean, std, *, axis=-1):
-    axis, whole, _ = _last(data, axis)
+    axis, whole, _ = last(data, axis)
     at = lambda t, i: t[(*i[:axis], 0, *i[axis + 1 :])]
     normal = lambda i: (data[i] - at(mean, i)) / at(std, i)
     scaled = lambda i: d_out[i] * gamma[i[axis]]

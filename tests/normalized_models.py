@@ -78,4 +78,21 @@ def wresnet(batch: int = 8, widening: int = 2) -> Model:
     return Model(classify(net), {"data": (batch, 3, 16, 16)}, 7)
 
 
-NORMALIZED: dict[str, Callable[[], Model]] = {"resnet_v1": resnet_v1, "resnet_v2": resnet_v2, "wresnet": wresnet}
+def layer_norm_block(batch: int = 6) -> Model:
+    """The dense half of a Transformer's layer: normalised over the features, then over the positions, with a residual connection."""
+    data = mx.sym.Variable("data")
+    net = mx.sym.LayerNorm(data, eps=1e-4, name="ln0")
+    net = mx.sym.FullyConnected(net, num_hidden=16, flatten=False, name="in")
+    net = mx.sym.Activation(net, act_type="tanh", name="act")
+    net = mx.sym.FullyConnected(net, num_hidden=12, flatten=False, no_bias=True, name="out")
+    net = mx.sym.LayerNorm(net + data, axis=1, name="ln1")
+    net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=5, name="fc")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 8, 12)}, 5)
+
+
+NORMALIZED: dict[str, Callable[[], Model]] = {
+    "resnet_v1": resnet_v1,
+    "resnet_v2": resnet_v2,
+    "wresnet": wresnet,
+    "layer_norm_block": layer_norm_block,
+}

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "nnvm/dimension_view.h"
 #include "nnvm/lowered_operator.h"
 
 namespace tofu {
@@ -25,92 +26,17 @@ using nnvm::NodeAttrs;
 using Blobs = std::vector<TBlob>;
 using Requests = std::vector<OpReqType>;
 
-// Channels that a thread sums at once where they are the last dimension.
-constexpr int64_t kBlock = 16;
-
-/*! \brief sums[c] = the sums of `first` and of `second` over the cells of channel c. */
-template <typename First, typename Second>
-void SumByChannel(const DimensionView& view, const First& first, const Second& second,
-                  double* first_sums, double* second_sums) {
-  if (view.inner == 1) {
-#pragma omp parallel for
-    for (int64_t begin = 0; begin < view.extent; begin += kBlock) {
-      const int64_t size = std::min(kBlock, view.extent - begin);
-      double a[kBlock] = {};
-      double b[kBlock] = {};
-      for (int64_t o = 0; o < view.outer; ++o) {
-        const int64_t row = o * view.extent;
-        for (int64_t c = 0; c < size; ++c) {
-          a[c] += first(begin + c, row + begin + c);
-          b[c] += second(begin + c, row + begin + c);
-        }
-      }
-      std::copy(a, a + size, first_sums + begin);
-      std::copy(b, b + size, second_sums + begin);
-    }
-    return;
-  }
-#pragma omp parallel for
-  for (int64_t c = 0; c < view.extent; ++c) {
-    double a = 0;
-    double b = 0;
-    for (int64_t o = 0; o < view.outer; ++o) {
-      const int64_t begin = (o * view.extent + c) * view.inner;
-#pragma omp simd reduction(+ : a, b)
-      for (int64_t i = begin; i < begin + view.inner; ++i) {
-        a += first(c, i);
-        b += second(c, i);
-      }
-    }
-    first_sums[c] = a;
-    second_sums[c] = b;
-  }
-}
-
-/*! \brief out[i] = value(channel of i, i), for every cell. */
-template <typename DType, typename Value>
-void MapByChannel(const DimensionView& view, OpReqType request, DType* out, const Value& value) {
-  if (request == mxnet::kNullOp) return;
-  const bool add = IsAdded(request);
-  if (view.inner == 1) {
-#pragma omp parallel for
-    for (int64_t o = 0; o < view.outer; ++o) {
-      const int64_t row = o * view.extent;
-      for (int64_t c = 0; c < view.extent; ++c) Store(out + row + c, value(c, row + c), add);
-    }
-    return;
-  }
-#pragma omp parallel for
-  for (int64_t run = 0; run < view.outer * view.extent; ++run) {
-    const int64_t c = run % view.extent;
-    for (int64_t i = run * view.inner; i < (run + 1) * view.inner; ++i) {
-      Store(out + i, value(c, i), add);
-    }
-  }
-}
-
-/*! \brief Hands out one number for each channel. */
-template <typename DType, typename Value>
-void StoreChannels(OpReqType request, const TBlob& out, const Value& value) {
-  if (request == mxnet::kNullOp) return;
-  DType* cells = out.dptr<DType>();
-  for (size_t c = 0; c < out.Size(); ++c) Store(cells + c, value(c), IsAdded(request));
-}
-
 constexpr auto kNothing = [](int64_t, int64_t) { return 0.0; };
 
 /*! \brief data -> sum */
 void ComputeSum(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
                 const Requests& requests, const Blobs& outputs) {
   const DimensionView view(inputs[0].shape_, LoweredParamOf(attrs).axis);
-  std::vector<double> sums(view.extent);
-  std::vector<double> unused(view.extent);
   MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
     const DType* data = inputs[0].dptr<DType>();
     const auto value = [data](int64_t, int64_t i) { return static_cast<double>(data[i]); };
-    SumByChannel(view, value, kNothing, sums.data(), unused.data());
+    StoreSums(requests[0], outputs[0], SumAcross(view, value, kNothing).first);
   });
-  StoreChannels<double>(requests[0], outputs[0], [&](size_t c) { return sums[c]; });
 }
 
 /*! \brief data, sum -> sum of (data - mean)^2 */
@@ -120,17 +46,14 @@ void ComputeSquares(const NodeAttrs& attrs, const OpContext&, const Blobs& input
   const DimensionView view(inputs[0].shape_, param.axis);
   std::vector<double> mean(view.extent);
   for (int64_t c = 0; c < view.extent; ++c) mean[c] = inputs[1].dptr<double>()[c] / param.count;
-  std::vector<double> sums(view.extent);
-  std::vector<double> unused(view.extent);
   MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
     const DType* data = inputs[0].dptr<DType>();
     const auto value = [data, &mean](int64_t c, int64_t i) {
       const double deviation = static_cast<double>(data[i]) - mean[c];
       return deviation * deviation;
     };
-    SumByChannel(view, value, kNothing, sums.data(), unused.data());
+    StoreSums(requests[0], outputs[0], SumAcross(view, value, kNothing).first);
   });
-  StoreChannels<double>(requests[0], outputs[0], [&](size_t c) { return sums[c]; });
 }
 
 /*! \brief out, mean and 1 / std from the statistics, as the stock operator has them; a gamma that
@@ -151,11 +74,11 @@ void Normalize(const LoweredParam& param, const Blobs& inputs, const Requests& r
       scale[c] = inverse_std[c] * (param.fix_gamma ? Real(1) : gamma[c]);
     }
     const DType* data = inputs[0].dptr<DType>();
-    MapByChannel(view, requests[0], outputs[0].dptr<DType>(), [&](int64_t c, int64_t i) {
+    MapCells(view, requests[0], outputs[0].dptr<DType>(), [&](int64_t, int64_t c, int64_t i) {
       return (static_cast<Real>(data[i]) - center[c]) * scale[c] + beta[c];
     });
-    StoreChannels<Real>(requests[1], outputs[1], [&](size_t c) { return center[c]; });
-    StoreChannels<Real>(requests[2], outputs[2], [&](size_t c) { return inverse_std[c]; });
+    MapElements<Real>(requests[1], outputs[1], [&](size_t c) { return center[c]; });
+    MapElements<Real>(requests[2], outputs[2], [&](size_t c) { return inverse_std[c]; });
   });
 }
 
@@ -187,23 +110,20 @@ void ComputeGlobal(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs
 void ComputeBackwardSums(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
                          const Requests& requests, const Blobs& outputs) {
   const DimensionView view(inputs[0].shape_, LoweredParamOf(attrs).axis);
-  std::vector<double> by_beta(view.extent);
-  std::vector<double> by_gamma(view.extent);
   MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
     const DType* d_out = inputs[0].dptr<DType>();
     const DType* data = inputs[1].dptr<DType>();
     const Real* mean = inputs[2].dptr<Real>();
     const Real* inverse_std = inputs[3].dptr<Real>();
-    SumByChannel(
+    const SumPairs sums = SumAcross(
         view, [=](int64_t, int64_t i) { return static_cast<double>(d_out[i]); },
         [=](int64_t c, int64_t i) {
           const double normal = (static_cast<double>(data[i]) - mean[c]) * inverse_std[c];
           return static_cast<double>(d_out[i]) * normal;
-        },
-        by_beta.data(), by_gamma.data());
+        });
+    StoreSums(requests[0], outputs[0], sums.first);
+    StoreSums(requests[1], outputs[1], sums.second);
   });
-  StoreChannels<double>(requests[0], outputs[0], [&](size_t c) { return by_beta[c]; });
-  StoreChannels<double>(requests[1], outputs[1], [&](size_t c) { return by_gamma[c]; });
 }
 
 template <typename Real>
@@ -241,15 +161,15 @@ void ComputeBackwardApply(const NodeAttrs& attrs, const OpContext&, const Blobs&
     }
     const DType* d_out = inputs[0].dptr<DType>();
     const DType* data = inputs[1].dptr<DType>();
-    MapByChannel(view, requests[0], outputs[0].dptr<DType>(), [&](int64_t c, int64_t i) {
+    MapCells(view, requests[0], outputs[0].dptr<DType>(), [&](int64_t, int64_t c, int64_t i) {
       const Real deviation = static_cast<Real>(data[i]) - mean[c];
       return (static_cast<Real>(d_out[i]) - offset[c] - deviation * slope[c]) * scale[c];
     });
-    StoreChannels<Real>(requests[1], outputs[1], [&](size_t c) {
+    MapElements<Real>(requests[1], outputs[1], [&](size_t c) {
       return static_cast<Real>(param.fix_gamma ? 0 : by_gamma[c]);
     });
-    StoreChannels<Real>(requests[2], outputs[2],
-                        [&](size_t c) { return static_cast<Real>(by_beta[c]); });
+    MapElements<Real>(requests[2], outputs[2],
+                      [&](size_t c) { return static_cast<Real>(by_beta[c]); });
     MoveStatistics(param, mean, inverse_std, inputs[5], inputs[6]);
   });
 }
@@ -263,15 +183,15 @@ std::vector<std::pair<int, int>> FirstInPlace(const NodeAttrs&) { return {{0, 0}
 void RegisterParts() {
   RegisterPart("_tofu_batch_norm_sum", {"d", "V"}, ParseBatchNormPart, ComputeSum);
   RegisterPart("_tofu_batch_norm_squares", {"dV", "V"}, ParseBatchNormPart, ComputeSquares);
-  RegisterPart("_tofu_batch_norm_apply", {"dvvVV", "dvv"}, ParseBatchNormPart, ComputeApply)
+  RegisterPart("_tofu_batch_norm_apply", {"drrVV", "drr"}, ParseBatchNormPart, ComputeApply)
       .set_attr<nnvm::FMutateInputs>("FMutateInputs", ListFixedGamma)
       .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace);
-  RegisterPart("_tofu_batch_norm_global", {"dvvvv", "dvv"}, ParseBatchNormPart, ComputeGlobal)
+  RegisterPart("_tofu_batch_norm_global", {"drrrr", "drr"}, ParseBatchNormPart, ComputeGlobal)
       .set_attr<nnvm::FMutateInputs>("FMutateInputs", ListFixedGamma)
       .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace);
-  RegisterPart("_tofu_batch_norm_backward_sums", {"ddvv", "VV"}, ParseBatchNormPart,
+  RegisterPart("_tofu_batch_norm_backward_sums", {"ddrr", "VV"}, ParseBatchNormPart,
                ComputeBackwardSums);
-  RegisterPart("_tofu_batch_norm_backward_apply", {"ddvvvvvVV", "dvv"}, ParseBatchNormPart,
+  RegisterPart("_tofu_batch_norm_backward_apply", {"ddrrrrrVV", "drr"}, ParseBatchNormPart,
                ComputeBackwardApply)
       .set_attr<nnvm::FMutateInputs>("FMutateInputs",
                                      [](const NodeAttrs&) { return std::vector<uint32_t>{5, 6}; })

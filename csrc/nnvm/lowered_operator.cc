@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "nnvm/dimension_view.h"
+
 namespace tofu {
 namespace nnvm_layer {
 namespace {
@@ -34,23 +36,16 @@ bool ReadFlag(const NodeAttrs& attrs, const char* key, bool otherwise) {
   return false;
 }
 
-void Parse(NodeAttrs* attrs, int default_axis) {
+void Parse(NodeAttrs* attrs, int default_axis, double default_eps) {
   LoweredParam param;
   param.axis = static_cast<int>(ReadNumber(*attrs, "axis", default_axis));
   param.count = static_cast<int64_t>(ReadNumber(*attrs, "count", 1));
-  param.eps = ReadNumber(*attrs, "eps", param.eps);
+  param.eps = ReadNumber(*attrs, "eps", default_eps);
   param.momentum = static_cast<float>(ReadNumber(*attrs, "momentum", param.momentum));
   param.temperature = ReadNumber(*attrs, "temperature", 1);
   param.fix_gamma = ReadFlag(*attrs, "fix_gamma", true);
   param.use_global_stats = ReadFlag(*attrs, "use_global_stats", false);
   attrs->parsed = param;
-}
-
-int PositiveAxis(const mxnet::TShape& shape, int axis) {
-  const int position = axis < 0 ? axis + shape.ndim() : axis;
-  CHECK(position >= 0 && position < shape.ndim())
-      << "axis " << axis << " is no dimension of the shape " << shape;
-  return position;
 }
 
 /*! \brief Whether every tensor of the list is known to have the shape of its letter. */
@@ -59,7 +54,7 @@ bool AssignShapes(const NodeAttrs& attrs, const char* letters, const mxnet::TSha
   const int axis = PositiveAxis(data, LoweredParamOf(attrs).axis);
   for (size_t i = 0; i < shapes->size(); ++i) {
     mxnet::TShape expected = data;
-    if (letters[i] == 'v' || letters[i] == 'V') expected = mxnet::TShape(1, data[axis]);
+    if (std::strchr("vrV", letters[i]) != nullptr) expected = mxnet::TShape(1, data[axis]);
     if (letters[i] == 'l' || letters[i] == 'L') expected[axis] = 1;
     mxnet::TShape& shape = shapes->at(i);
     CHECK(!mxnet::shape_is_known(shape) || shape == expected)
@@ -72,7 +67,7 @@ bool AssignShapes(const NodeAttrs& attrs, const char* letters, const mxnet::TSha
 
 int TypeOf(char letter, int data) {
   if (letter == 'V' || letter == 'L') return mshadow::kFloat64;
-  return letter == 'v' && data == mshadow::kFloat16 ? static_cast<int>(mshadow::kFloat32) : data;
+  return letter == 'r' && data == mshadow::kFloat16 ? static_cast<int>(mshadow::kFloat32) : data;
 }
 
 void AssignTypes(const NodeAttrs& attrs, const char* letters, int data, std::vector<int>* types) {
@@ -91,9 +86,15 @@ const LoweredParam& LoweredParamOf(const NodeAttrs& attrs) {
   return nnvm::get<LoweredParam>(attrs.parsed);
 }
 
-void ParseBatchNormPart(NodeAttrs* attrs) { Parse(attrs, 1); }
+void ParseBatchNormPart(NodeAttrs* attrs) { Parse(attrs, 1, 1e-3f); }
 
-void ParseLinePart(NodeAttrs* attrs) { Parse(attrs, -1); }
+void ParseLayerNormPart(NodeAttrs* attrs) {
+  Parse(attrs, -1, 1e-5f);
+  LoweredParam& param = nnvm::get<LoweredParam>(attrs->parsed);
+  param.eps = static_cast<float>(param.eps);  // as MXNet holds it
+}
+
+void ParseSoftmaxPart(NodeAttrs* attrs) { Parse(attrs, -1, 0); }
 
 namespace {
 
@@ -128,14 +129,6 @@ nnvm::Op& RegisterPart(const char* name, Signature signature, void (*parser)(Nod
       .set_attr<mxnet::FInferShape>("FInferShape", InferShapeOf(signature))
       .set_attr<nnvm::FInferType>("FInferType", InferTypeOf(signature))
       .set_attr<mxnet::FCompute>("FCompute<cpu>", compute);
-}
-
-DimensionView::DimensionView(const mxnet::TShape& shape, int axis) {
-  const int position = PositiveAxis(shape, axis);
-  extent = shape[position];
-  for (int d = 0; d < shape.ndim(); ++d) {
-    if (d != position) (d < position ? outer : inner) *= shape[d];
-  }
 }
 
 }  // namespace nnvm_layer

@@ -1,7 +1,7 @@
 /*!
  * \file lowered_operator.h
- * \brief What the operators that take the place of a stock one have in common: attributes,
- * signatures, and tensors seen along one dimension.
+ * \brief What the operators that take the place of a stock one have in common: attributes
+ * and signatures.
  *
  * Such operators compute the pieces of a stock operator whose parts do not come together by sums
  * and concatenation alone (BatchNorm split by batch, say): sums over a part, then the rest from
@@ -25,7 +25,7 @@ namespace nnvm_layer {
 struct LoweredParam {
   int axis = 1;
   int64_t count = 1;  // how many cells of the whole tensor a sum is over
-  double eps = 1e-3f;
+  double eps = 0;
   double momentum = 0.9f;  // MXNet holds it in single precision
   double temperature = 1;
   bool fix_gamma = true;
@@ -38,13 +38,17 @@ const LoweredParam& LoweredParamOf(const nnvm::NodeAttrs& attrs);
 /*! \brief Parser of BatchNorm's parts. */
 void ParseBatchNormPart(nnvm::NodeAttrs* attrs);
 
-/*! \brief Parser of the parts of operators along one dimension, the last one by default. */
-void ParseLinePart(nnvm::NodeAttrs* attrs);
+/*! \brief Parser of LayerNorm's parts. */
+void ParseLayerNormPart(nnvm::NodeAttrs* attrs);
+
+/*! \brief Parser of the parts of softmax. */
+void ParseSoftmaxPart(nnvm::NodeAttrs* attrs);
 
 /*!
  * \brief Shapes and types of an operator, one letter for each tensor:
  *  d  like the data;
- *  v  a vector along `axis`, of the data's type, in single precision for half precision data;
+ *  v  a vector along `axis`, of the data's type;
+ *  r  the same, in single precision for data in half precision;
  *  V  the same in double precision;
  *  l  like the data, but with extent 1 in dimension `axis`;
  *  L  the same in double precision.
@@ -57,24 +61,6 @@ struct Signature {
 /*! \brief Registers such an operator for the CPU. */
 nnvm::Op& RegisterPart(const char* name, Signature signature, void (*parser)(nnvm::NodeAttrs*),
                        mxnet::FCompute compute);
-
-/*! \brief A tensor as [outer][extent of one dimension][inner]. */
-struct DimensionView {
-  DimensionView(const mxnet::TShape& shape, int axis);
-
-  int64_t outer = 1;
-  int64_t extent = 1;
-  int64_t inner = 1;
-};
-
-/*! \brief Whether a result is added to what is there. */
-inline bool IsAdded(mxnet::OpReqType request) { return request == mxnet::kAddTo; }
-
-/*! \brief Writes or adds a value, as an output is asked for. */
-template <typename DType, typename Value>
-inline void Store(DType* out, Value value, bool add) {
-  *out = static_cast<DType>(add ? static_cast<Value>(*out) + value : value);
-}
 
 }  // namespace nnvm_layer
 }  // namespace tofu

@@ -1,6 +1,7 @@
 """Lowerings: stock operators in parts, where their own kernel cannot be split along an axis that matters (design section 3)."""
 
 from tofu.lowering import batch_norm as batch_norm
+from tofu.lowering import layer_norm as layer_norm
 from tofu.lowering.expansion import lower
 from tofu.lowering.settling import Settled, prepare_inference, settle
 

@@ -1,0 +1,226 @@
+"""Normalisation split by what it normalises over gives the numbers of one device, and one state on all workers."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+from models import Model
+from normalized_models import NORMALIZED, resnet_v2
+from training import (
+    all_shapes,
+    bind_partitioned,
+    check_graph,
+    input_names,
+    largest_error,
+    permute_batch,
+    random_plan,
+    random_values,
+    relative_error,
+    run_partitioned,
+    run_single,
+    weight_error,
+)
+
+from tofu.errors import PlanError
+from tofu.plan import Plan
+
+WORKERS = (2, 3, 4, 6, 8)
+RANDOM_PLANS = 3  # benchmarks/equality.py runs more of them
+STEPS = 20
+STEP_TOLERANCE = 1e-10
+WEIGHT_TOLERANCE = 1e-8
+
+CASES = [(name, workers) for name in NORMALIZED for workers in WORKERS]
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """Model name and type -> the model, its values, and one device's first step and weights after STEPS steps."""
+    made = {}
+
+    def get(name: str, dtype: str):
+        if (name, dtype) not in made:
+            model = NORMALIZED[name]()
+            values = random_values(model, dtype)
+            made[name, dtype] = model, values, *run_single(model, values, dtype, STEPS)
+        return made[name, dtype]
+
+    return get
+
+
+def operators_run(executor) -> set[str]:
+    return {operator.op for operator in executor.partition.problem.graph.operators}
+
+
+def compare(executor, values, step, weights, steps=STEPS):
+    check_graph(executor.partition)
+    found, found_weights, moved = run_partitioned(executor, values, steps)
+    assert moved == executor.partition.plan.communication_bytes
+    assert largest_error(found, step) < STEP_TOLERANCE
+    assert weight_error(found_weights, weights) < WEIGHT_TOLERANCE
+
+
+@pytest.mark.parametrize(("name", "workers"), CASES)
+def test_default_plan_equals_one_device(reference, name, workers):
+    model, values, step, weights = reference(name, "float64")
+    compare(bind_partitioned(model, workers, "float64"), values, step, weights)
+
+
+@pytest.mark.parametrize(("name", "workers"), CASES)
+def test_random_plans_equal_one_device(reference, name, workers):
+    model, values, step, weights = reference(name, "float64")
+    default = bind_partitioned(model, workers, "float64")
+    for seed in range(RANDOM_PLANS):
+        compare(
+            bind_partitioned(model, workers, "float64", random_plan(default.partition, seed)), values, step, weights
+        )
+
+
+@pytest.mark.parametrize(("name", "workers"), CASES)
+def test_float32_is_as_close_as_a_permuted_batch(reference, name, workers):
+    model, values, _, weights = reference(name, "float32")
+    _, permuted_weights = run_single(model, permute_batch(model, values), "float32", STEPS)
+    executor = bind_partitioned(model, workers, "float32")
+    _, found_weights, _ = run_partitioned(executor, values, STEPS)
+    assert weight_error(found_weights, weights) <= 4 * weight_error(permuted_weights, weights)
+
+
+def one_layer(attributes, shape=(6, 4, 5, 6)) -> Model:
+    net = mx.sym.BatchNorm(mx.sym.Variable("data"), name="bn", **attributes)
+    net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=5, name="fc")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": shape}, 5)
+
+
+def split(axis):
+    return {"bn": axis, "bn_backward": axis}
+
+
+@pytest.mark.parametrize("axes", [("b", "b"), ("y0", "y1"), ("b", "y1"), ("c", "b"), ("y0", "c"), ("c", "c")], ids=str)
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"fix_gamma": True},
+        {"fix_gamma": False, "eps": 1e-5, "momentum": 0.7},
+        {"fix_gamma": False, "axis": 3},
+        {"fix_gamma": True, "axis": -3},
+        {"fix_gamma": False, "axis": 0},
+        {"fix_gamma": False, "use_global_stats": True},
+        {"fix_gamma": True, "use_global_stats": True, "axis": 3},
+    ],
+    ids=str,
+)
+def test_attributes_and_axes(attributes, axes):
+    model = one_layer(attributes)
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", 3)
+    executor = bind_partitioned(model, 4, "float64", hints=split(axes))
+    assert executor.partition.plan.operators["bn"] == axes
+    assert executor.partition.plan.operators["bn_backward"] == axes
+    uses_parts = axes != ("c", "c") and not attributes.get("use_global_stats")
+    assert ("_tofu_batch_norm_apply" in operators_run(executor)) == uses_parts
+    assert ("BatchNorm" in operators_run(executor)) != ("_tofu_batch_norm_apply" in operators_run(executor))
+    compare(executor, values, step, weights, 3)
+    check_states_are_equal(executor)
+    check_inference(model, executor, weights)
+
+
+def check_states_are_equal(executor):
+    """Workers that hold the same part of a state hold the same bits."""
+    for name in ("bn_moving_mean", "bn_moving_var", "bn_gamma"):
+        variable = executor.variables[name]
+        held = {}
+        for array, region in zip(variable.arrays, variable.regions, strict=True):
+            held.setdefault(str(region), set()).add(array.asnumpy().tobytes())
+        assert all(len(values) == 1 for values in held.values()), name
+
+
+def check_inference(model, executor, weights):
+    """The outputs of inference after training, from the moving statistics."""
+    rest = {name: value for name, value in random_values(model, "float64", seed=5).items() if name in model.shapes}
+    for name, value in rest.items():
+        executor.variables[name].scatter(value)
+    executor.forward(is_train=False)
+    found = executor.output(0).gather().asnumpy()
+    single = model.symbol.simple_bind(mx.cpu(), grad_req="null", type_dict={"data": "float64"}, **model.shapes)
+    for name, value in {**weights, **rest}.items():
+        (single.arg_dict if name in single.arg_dict else single.aux_dict)[name][:] = value
+    assert relative_error(found, single.forward(is_train=False)[0].asnumpy()) < 1e-12
+
+
+@pytest.mark.parametrize("axes", ["b", "y0", ("b", "y1")], ids=str)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_mean_a_thousand_times_the_deviation(axes, dtype):
+    model = one_layer({"fix_gamma": False}, (8, 3, 12, 12))
+    values = random_values(model, dtype)
+    values["data"] = (1000 + np.random.RandomState(3).randn(8, 3, 12, 12)).astype(dtype)
+    exact, exact_states = run_single(model, {n: v.astype("float64") for n, v in values.items()}, "float64", 2)
+    single, single_states = run_single(model, values, dtype, 2)
+    found, states, _ = run_partitioned(bind_partitioned(model, 4, dtype, hints=split(axes)), values, 2)
+    if dtype == "float64":
+        assert largest_error(found, exact) < STEP_TOLERANCE
+        assert weight_error(states, exact_states) < WEIGHT_TOLERANCE
+    else:
+        assert largest_error(found, exact) <= max(4 * largest_error(single, exact), 1e-4)
+        assert relative_error(states["bn_moving_var"], exact_states["bn_moving_var"]) < 1e-5
+        assert relative_error(single_states["bn_moving_var"], exact_states["bn_moving_var"]) < 1e-2
+
+
+def test_a_plan_names_the_operators_of_the_model():
+    model = resnet_v2()
+    executor = bind_partitioned(model, 4, "float64", hints={"bn_data": "b", "bn0a_backward": "c"})
+    plan = executor.partition.plan
+    assert plan.operators["bn_data"] == ("b", "b")
+    assert set(plan.operators) == set(executor.partition.graph.operator_index)
+    assert {name.split("/")[0] for name in plan.tensors if "/" in name} <= set(plan.operators)
+    assert "bn0a_backward/by_beta" not in plan.tensors  # split by channel: the stock operator
+    again = bind_partitioned(model, 4, "float64", Plan.from_json(plan.to_json()))
+    assert again.partition.plan == plan
+
+
+def test_a_plan_without_the_tensors_between_parts_moves_the_same_bytes():
+    model = resnet_v2()
+    plan = bind_partitioned(model, 6, "float64").partition.plan
+    steps = {name: steps for name, steps in plan.tensors.items() if "/" not in name}
+    fields = {name: getattr(plan, name) for name in Plan.__dataclass_fields__}
+    again = bind_partitioned(model, 6, "float64", Plan(**{**fields, "tensors": steps}))
+    assert again.partition.plan.communication_bytes == plan.communication_bytes
+
+
+def test_a_state_that_does_not_lie_where_it_is_written_is_refused_by_name():
+    model = one_layer({})
+    plan = bind_partitioned(model, 2, "float64", hints=split("b")).partition.plan
+    fields = {name: getattr(plan, name) for name in Plan.__dataclass_fields__}
+    tensors = {**plan.tensors, "bn_moving_mean": (0,)}
+    with pytest.raises(PlanError, match="operator bn_backward writes tensor bn_moving_mean in place"):
+        bind_partitioned(model, 2, "float64", Plan(**{**fields, "tensors": tensors}))
+
+
+def test_the_lowering_is_found_to_be_cheaper_where_it_is():
+    """A large batch of few channels: splitting by channel would move the data, by batch a few numbers."""
+    net = mx.sym.Variable("data")
+    for i in range(2):
+        net = mx.sym.Convolution(net, kernel=(3, 3), pad=(1, 1), num_filter=4, no_bias=True, name=f"conv{i}")
+        net = mx.sym.BatchNorm(net, fix_gamma=False, name=f"bn{i}")
+    net = mx.sym.FullyConnected(mx.sym.Flatten(net, name="flat"), num_hidden=3, name="fc")
+    model = Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (32, 3, 8, 8)}, 3)
+    executor = bind_partitioned(model, 4, "float32")
+    assert "_tofu_batch_norm_apply" in operators_run(executor)
+    weights = sum(np.prod(shape) for name, shape in all_shapes(model).items() if name not in input_names(model))
+    assert executor.partition.plan.communication_bytes < 4 * 4 * 3 * 4 * weights
+
+
+def one_line_operator(build, shape=(6, 5, 8)) -> Model:
+    net = mx.sym.FullyConnected(build(mx.sym.Variable("data")), num_hidden=5, name="fc")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": shape}, 5)
+
+
+@pytest.mark.parametrize("axes", [("k", "k"), ("i0", "k"), ("k", "i0"), ("i0", "i0")], ids=str)
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_layer_norm_along_its_own_dimension(axis, axes):
+    model = one_line_operator(lambda data: mx.sym.LayerNorm(10 * data, axis=axis, eps=1e-3, name="ln"))
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", 3)
+    executor = bind_partitioned(model, 4, "float64", hints={"ln": axes, "ln_backward": axes})
+    assert executor.partition.plan.operators["ln"] == axes
+    assert ("_tofu_layer_norm_apply" in operators_run(executor)) == ("k" in axes)
+    compare(executor, values, step, weights, 3)
+    check_inference(model, executor, weights)
