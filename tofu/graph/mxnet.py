@@ -87,7 +87,8 @@ def read_graph(
     wanted = [name for name in symbol.list_arguments() if name in set(differentiated)]
     training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, wanted)) if wanted else symbol
     return TrainingGraph(
-        _Reader(symbol, training, known_shapes, known_dtypes, shapes, wanted, updated).read(), training
+        _Reader(symbol, training, known_shapes, known_dtypes, {*shapes, *find_labels(symbol)}, wanted, updated).read(),
+        training,
     )
 
 
@@ -284,10 +285,13 @@ def find_labels(symbol: Any) -> frozenset[str]:
     """Arguments that only feed an operator's input called "label": they are data, not parameters."""
     nodes = _mxnet.nodes(symbol.handle.value)
     roles: dict[str, set[bool]] = {}
+    slots_of: dict[str, list[str]] = {}
     for node in nodes:
         if node["op"] == "null":
             continue
-        slots = _mxnet.operator_info(node["op"])["input_names"]
+        if node["op"] not in slots_of:
+            slots_of[node["op"]] = _mxnet.operator_info(node["op"])["input_names"]
+        slots = slots_of[node["op"]]
         for position, (source, _) in enumerate(node["inputs"]):
             if nodes[source]["op"] == "null":
                 slot = slots[position] if position < len(slots) else ""

@@ -3,7 +3,8 @@
 
 `tofu.search.time_steps` proves which forward steps are equal. From there equality spreads to what surrounds them:
     a forward operator joins those of its signature whose inputs are corresponding results of equal steps (an output's
-    projection, a loss), or that read the same parameters and nothing but data (an embedding for each step);
+    projection, a loss), or that prepare data for the same operators of equal steps (an embedding for each step and both
+    directions);
     a backward operator joins those whose forward operators correspond;
     the sums of gradients join those that add up the same kinds of gradients.
 Operators of a step that differs join nobody of another step, and neither does what is computed from them. The result does not
@@ -118,7 +119,7 @@ class _Spread:
                 chain, step = self.step_of[producer]
                 steps[chain].append(step)
         parts: list[object] = []
-        joins = any(wiring.is_shared(t) for t in inputs)
+        joins = False
         for tensor, producer in zip(inputs, producers, strict=True):
             source = self._source(tensor)
             if source is not None:
@@ -131,11 +132,21 @@ class _Spread:
                 given = wiring.graph.tensors[tensor].kind in GIVEN_KINDS
                 parts.append("given" if given else ("variable", tensor))
         if not joins:
-            return None
+            fed = self._fed_families(position)
+            if not fed or not any(wiring.is_shared(t) for t in inputs):
+                return None
+            parts.append(fed)
         if len(steps) == 1:
             chain, found = next(iter(steps.items()))
             self.step_of[position] = chain, min(found)
         return ("reader", wiring.signatures[position], *parts)
+
+    def _fed_families(self, position: int) -> tuple[int, ...]:
+        """The families of all that reads an operator's results, if they are of equal steps; else nothing."""
+        keys = [self.key_of[user] for user in self.wiring.followers[position]]
+        if any(key is None or key[0] != "cell" for key in keys):
+            return ()
+        return tuple(sorted({self._identify(key) for key in keys if key is not None}))
 
     def _backward_key(self, position: int, forward: int) -> Key | None:
         """Signature and family of the forward operator, and the families of what is read of the forward pass."""

@@ -2,9 +2,9 @@
 which steps are equal.
 
 A recurrence shows as *anchors*: forward operators of one signature (they read the same parameters in the same slots), each of
-which depends on the one before. They number the steps. With d(x) the number of anchors that need x and a(x) the number that x
-needs, step t of T holds
-    every operator x with d(x) = T - t and a(x) >= t - 1 > 0 (it lies between anchor t and anchor t + 1; a(x) > 0 for t = 1), and
+which depends on the one before; those that stand in line with all others count. They number the steps. With d(x) the number of
+anchors that need x and a(x) the number that x needs, step t of T holds
+    every operator x with d(x) = T - t and a(x) >= max(t - 1, 1): it lies between anchor t and anchor t + 1; and
     every operator that is read by operators of step t alone (what is prepared for the step: the product with its input).
 A step's results are read by later steps; what else reads them (outputs, a loss) is no part of the step. What follows the last
 anchor is not bounded, so the last step is what corresponds there to the operators of another step.
@@ -82,26 +82,53 @@ def _candidate_anchors(wiring: Wiring) -> list[list[int]]:
 
 def _count_anchors(wiring: Wiring, anchors: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
     """For forward operators: how many anchors each needs, and how many need it; itself not counted. Exact on a chain."""
-    graph = wiring.graph
-    number = {anchor: i + 1 for i, anchor in enumerate(anchors)}
-    before: dict[int, int] = {}
-    after: dict[int, int] = {}
-    forward = [position for position in range(len(graph.operators)) if wiring.is_forward(position)]
-    for position in forward:
-        sources = (wiring.producers[t][0] for t in graph.operators[position].inputs)
-        before[position] = max((number.get(p, before[p]) for p in sources if p >= 0), default=0)
     total = len(anchors)
-    for position in reversed(forward):
-        users = (user for t in graph.operators[position].outputs for user, _ in wiring.readers[t] if user in before)
-        after[position] = max((total + 1 - number[u] if u in number else after[u] for u in users), default=0)
+    number = {anchor: i + 1 for i, anchor in enumerate(anchors)}
+    reached: dict[int, int] = {}  # the same with the operator itself counted
+    before: dict[int, int] = {}
+    for position, sources in wiring.forward.items():
+        count = max([reached[source] for source in sources], default=0)
+        before[position] = count
+        reached[position] = number.get(position, count)
+    after: dict[int, int] = {}
+    for position in reversed(list(wiring.forward)):
+        count = max([reached[user] for user in wiring.followers[position]], default=0)
+        after[position] = count
+        reached[position] = total + 1 - number[position] if position in number else count
     return before, after
+
+
+def _keep_comparable(wiring: Wiring, anchors: Sequence[int]) -> list[int]:
+    """The anchors that stand in line with all others."""
+    number = {anchor: i for i, anchor in enumerate(anchors)}
+    needed: dict[int, int] = {}  # operator -> the anchors that it needs, as bits
+    own: dict[int, int] = {}
+    for position, sources in wiring.forward.items():
+        bits = 0
+        for source in sources:
+            bits |= needed[source]
+        if position in number:
+            own[position] = bits
+            bits |= 1 << number[position]
+        needed[position] = bits
+    counts = [bin(own[anchor]).count("1") for anchor in anchors]
+    for anchor in anchors:
+        for other, i in number.items():
+            if own[anchor] >> i & 1:
+                counts[number[other]] += 1
+    return [anchor for anchor, count in zip(anchors, counts, strict=True) if count == len(anchors) - 1]
 
 
 def _trace_chain(wiring: Wiring, family: list[int], taken: set[int]) -> Chain | None:
     """The steps that a family of anchors numbers, or None where the anchors do not follow each other."""
     before, after = _count_anchors(wiring, family)
     if any(before[anchor] != i for i, anchor in enumerate(family)):
-        return None
+        if all(before[anchor] == 0 for anchor in family):
+            return None
+        family = _keep_comparable(wiring, family)
+        if len(family) < 2:
+            return None
+        before, after = _count_anchors(wiring, family)
     # An operator of the same kind over another parameter, in line between the anchors, begins a step of its own.
     kind, total = wiring.kinds[family[0]], len(family)
     others = [
@@ -128,7 +155,7 @@ def _add_preparations(wiring: Wiring, steps: dict[int, int], candidates: list[in
         outputs = wiring.graph.operators[position].outputs
         if position in steps or kept.intersection(outputs):
             continue
-        users = {steps.get(u, 0) for t in outputs for u, _ in wiring.readers[t] if wiring.is_forward(u)}
+        users = {steps.get(user, 0) for user in wiring.followers[position]}
         if len(users) == 1 and users != {0}:
             steps[position] = users.pop()
 

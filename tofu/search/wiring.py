@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tofu.graph import Graph, Operator, Phase, TensorKind
@@ -27,6 +28,10 @@ class Wiring:
         By operator: a number equal for equal kinds that read the same parameters in the same slots.
     futures
         By operator: a digest of what is computed from its results, three operators deep.
+    forward
+        Forward operators in the graph's order, each with the forward operators that it reads from.
+    followers
+        Forward operator -> the forward operators that read its results.
     """
 
     graph: Graph
@@ -35,6 +40,8 @@ class Wiring:
     kinds: tuple[int, ...]
     signatures: tuple[int, ...]
     futures: tuple[int, ...]
+    forward: Mapping[int, tuple[int, ...]]
+    followers: Mapping[int, tuple[int, ...]]
 
     def is_shared(self, tensor: int) -> bool:
         """Whether a tensor is a parameter or an auxiliary state."""
@@ -67,7 +74,23 @@ def trace_wiring(graph: Graph) -> Wiring:
         kinds=tuple(kinds),
         signatures=tuple(signatures),
         futures=_digest_futures(graph, kinds, readers),
+        **_link_forward(graph, producers, readers),
     )
+
+
+def _link_forward(
+    graph: Graph, producers: list[tuple[int, int]], readers: list[list[tuple[int, int]]]
+) -> dict[str, dict[int, tuple[int, ...]]]:
+    """The fields `forward` and `followers`."""
+    chosen = {o for o, operator in enumerate(graph.operators) if operator.phase is Phase.FORWARD}
+    forward, followers = {}, {}
+    for position in sorted(chosen):
+        operator = graph.operators[position]
+        sources = dict.fromkeys(producers[t][0] for t in operator.inputs)
+        forward[position] = tuple(source for source in sources if source >= 0)
+        users = dict.fromkeys(user for t in operator.outputs for user, _ in readers[t])
+        followers[position] = tuple(user for user in users if user in chosen)
+    return {"forward": forward, "followers": followers}
 
 
 def _describe_kind(graph: Graph, operator: Operator) -> tuple[object, ...]:

@@ -1,0 +1,105 @@
+"""Small recurrent models, unrolled over a few steps. Their types are stated: an Embedding does not infer its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mxnet as mx
+from models import Model
+
+STEPS, VOCABULARY, EMBEDDED, HIDDEN = 6, 11, 7, 10
+CELLS = {"lstm": mx.rnn.LSTMCell, "gru": mx.rnn.GRUCell, "rnn": mx.rnn.RNNCell}
+GLUON_CELLS = {"lstm": mx.gluon.rnn.LSTMCell, "gru": mx.gluon.rnn.GRUCell, "rnn": mx.gluon.rnn.RNNCell}
+
+
+def embed(dtype: str) -> Any:
+    """A batch of sequences of tokens, embedded: (batch, steps, EMBEDDED)."""
+    return mx.sym.Embedding(
+        mx.sym.Variable("tokens"), input_dim=VOCABULARY, output_dim=EMBEDDED, dtype=dtype, name="embed"
+    )
+
+
+def predict_words(outputs: Any, width: int) -> Any:
+    """A softmax over the vocabulary at every step: of outputs (batch, steps, width)."""
+    words = mx.sym.FullyConnected(mx.sym.Reshape(outputs, shape=(-1, width)), num_hidden=VOCABULARY, name="word")
+    labels = mx.sym.Reshape(mx.sym.Variable("softmax_label"), shape=(-1,))
+    return mx.sym.SoftmaxOutput(words, labels, name="softmax", normalization="batch")
+
+
+def language_model(cell: Any, batch: int, dtype: str, states: list[Any], width: int = HIDDEN) -> Model:
+    """Embedding, the unrolled cell, a projection to the vocabulary, softmax. The begin states are inputs."""
+    outputs, _ = cell.unroll(STEPS, inputs=embed(dtype), begin_state=states, merge_outputs=True, layout="NTC")
+    shapes = {"tokens": (batch, STEPS), "softmax_label": (batch, STEPS)}
+    shapes.update({state.name: (batch, HIDDEN) for state in states})
+    return Model(predict_words(outputs, width), shapes, VOCABULARY)
+
+
+def stack(kind: str, layers: int = 2) -> Any:
+    """Layers of one of MXNet's symbolic cells."""
+    cell = mx.rnn.SequentialRNNCell()
+    for i in range(layers):
+        cell.add(CELLS[kind](HIDDEN, prefix=f"{kind}{i}_"))
+    return cell
+
+
+def stacked(kind: str, dtype: str, batch: int = 9) -> Model:
+    """Two layers of one cell."""
+    cell = stack(kind)
+    return language_model(cell, batch, dtype, cell.begin_state(func=mx.sym.Variable))
+
+
+def bidirectional(dtype: str, batch: int = 9) -> Model:
+    """A GRU in both directions, another one over both."""
+    cell = mx.rnn.SequentialRNNCell()
+    for i in range(2):
+        left, right = (mx.rnn.GRUCell(HIDDEN, prefix=f"{side}{i}_") for side in ("left", "right"))
+        cell.add(mx.rnn.BidirectionalCell(left, right, output_prefix=f"both{i}_"))
+    return language_model(cell, batch, dtype, cell.begin_state(func=mx.sym.Variable), 2 * HIDDEN)
+
+
+def residual(dtype: str, batch: int = 9) -> Model:
+    """An LSTM whose upper layer adds its input to its output; the last step alone is classified."""
+    cell = stack("lstm", 1)
+    cell.add(mx.rnn.ResidualCell(mx.rnn.LSTMCell(HIDDEN, prefix="upper_")))
+    states = [mx.sym.Variable(f"begin_state_{i}") for i in range(4)]
+    outputs, _ = cell.unroll(STEPS, inputs=embed(dtype), begin_state=states, merge_outputs=False, layout="NTC")
+    net = mx.sym.FullyConnected(outputs[-1], num_hidden=VOCABULARY, name="word")
+    shapes = {"tokens": (batch, STEPS), **{state.name: (batch, HIDDEN) for state in states}}
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), shapes, VOCABULARY)
+
+
+def gluon(kind: str, dtype: str, batch: int = 9) -> Model:
+    """Two layers of one of Gluon's cells."""
+    cell = mx.gluon.rnn.HybridSequentialRNNCell(prefix=f"{kind}_")
+    for _ in range(2):
+        cell.add(GLUON_CELLS[kind](HIDDEN))
+    for parameter in cell.collect_params().values():
+        parameter.cast(dtype)
+    states = [mx.sym.Variable(f"begin_state_{i}") for i in range(len(cell.state_info()))]
+    return language_model(cell, batch, dtype, states)
+
+
+def fused(dtype: str, batch: int = 9) -> Model:
+    """MXNet's fused operator: two layers of LSTM as one node, over (steps, batch, EMBEDDED)."""
+    states = [mx.sym.Variable(name) for name in ("state", "cell_state")]
+    net = mx.sym.SwapAxis(embed(dtype), dim1=0, dim2=1)
+    net = mx.sym.RNN(
+        net, mx.sym.Variable("rnn_parameters"), *states, mode="lstm", num_layers=2, state_size=HIDDEN, name="rnn"
+    )
+    outputs = mx.sym.SwapAxis(net, dim1=0, dim2=1)
+    shapes = {"tokens": (batch, STEPS), "softmax_label": (batch, STEPS)}
+    shapes.update({state.name: (2, batch, HIDDEN) for state in states})
+    return Model(predict_words(outputs, HIDDEN), shapes, VOCABULARY)
+
+
+RECURRENT_MODELS: dict[str, Callable[[str], Model]] = {
+    "lstm": lambda dtype: stacked("lstm", dtype),
+    "gru": lambda dtype: stacked("gru", dtype),
+    "rnn": lambda dtype: stacked("rnn", dtype),
+    "bidirectional_gru": bidirectional,
+    "residual_lstm": residual,
+    "gluon_lstm": lambda dtype: gluon("lstm", dtype),
+    "gluon_gru": lambda dtype: gluon("gru", dtype),
+    "fused_lstm": fused,
+}
