@@ -19,6 +19,7 @@ from tofu.errors import TofuError
 from tofu.graph.mxnet import check_names, find_labels, infer_arguments
 from tofu.partition import Partition, Settings, compile_partition
 from tofu.report.plan_table import make_console, print_partition
+from tofu.runtime.arguments import MOST_WORKERS
 from tofu.runtime.files import write_atomically
 from tofu.tdl import Description, registered
 from tofu.verify import verify_operator
@@ -59,6 +60,13 @@ def main() -> None:
     "commas; '-' is replicated, '...' is free.",
 )
 @click.option("--inference", is_flag=True, help="Plan the forward graph alone.")
+@click.option(
+    "--undescribed",
+    type=click.Choice(["error", "replicate"]),
+    default="error",
+    show_default=True,
+    help="What to do about operators without a description: name them, or let every worker compute them whole.",
+)
 @click.option("--rows", default=60, show_default=True, help="Longest table of layers; 0 shows all.")
 @click.option(
     "--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Write the plan to this file."
@@ -69,6 +77,7 @@ def plan(
     workers: int,
     hints: tuple[str, ...],
     inference: bool,
+    undescribed: str,
     rows: int,
     json_path: Path | None,
 ) -> None:
@@ -84,7 +93,11 @@ def plan(
 
     The file written by --json is what tofu.partition(symbol, plan=open("plan.json").read()) applies.
     """  # noqa: D301  click reads the escape
-    partition = plan_file(model, read_shapes(shapes), workers, read_hints(hints), for_training=not inference)
+    if json_path is not None and not json_path.absolute().parent.is_dir():
+        raise TofuError(f"--json {json_path}: there is no folder {json_path.absolute().parent}. Make it first.")
+    partition = plan_file(
+        model, read_shapes(shapes), workers, read_hints(hints), for_training=not inference, undescribed=undescribed
+    )
     console = make_console()
     print_partition(console, partition, rows or None)
     if json_path is not None:
@@ -93,18 +106,24 @@ def plan(
 
 
 def plan_file(
-    model: Path, shapes: Mapping[str, tuple[int, ...]], workers: int, hints: Mapping[str, Any], *, for_training: bool
+    model: Path,
+    shapes: Mapping[str, tuple[int, ...]],
+    workers: int,
+    hints: Mapping[str, Any],
+    *,
+    for_training: bool,
+    undescribed: str = "error",
 ) -> Partition:
     """The partition of a saved symbol, as it is trained: every argument but the inputs is learned."""
-    if workers < 2:
-        raise TofuError(f"--workers is {workers}; there is something to plan from 2 workers on.")
+    if not 2 <= workers <= MOST_WORKERS:
+        raise TofuError(f"--workers is {workers}; plans are made for 2 to {MOST_WORKERS} workers.")
     symbol = _load_symbol(model)
     check_names(symbol, shapes)
     labels = find_labels(symbol)
     learned = [name for name in symbol.list_arguments() if name not in shapes and name not in labels]
     known, _ = infer_arguments(symbol, shapes, {})
     inputs = {name: known.get(name, shape) for name, shape in {**dict.fromkeys(labels, ()), **shapes}.items()}
-    settings = Settings(workers, hints or None, for_training=for_training)
+    settings = Settings(workers, hints or None, for_training=for_training, undescribed=undescribed)
     return compile_partition(symbol, inputs, settings, differentiated=learned, updated=learned)
 
 

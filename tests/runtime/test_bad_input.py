@@ -148,6 +148,11 @@ def test_hints_of_another_type(model, hints):
         tofu.partition(model.symbol, 2, hints=hints, data=(12, 17))
 
 
+def test_one_context_for_a_partitioned_symbol_is_a_script_for_mxnets_module(model):
+    symbol = tofu.partition(model.symbol, 2)
+    assert tofu.mod.Module(symbol, context=mx.cpu()).symbol is symbol
+
+
 @pytest.mark.parametrize("contexts", [["cpu(0)", "cpu(1)"], "cpu(0)", mx.cpu(0), [0, 1], 2, {mx.cpu(0), mx.cpu(1)}])
 def test_contexts_of_another_type(model, contexts):
     for call in (
@@ -155,7 +160,6 @@ def test_contexts_of_another_type(model, contexts):
         lambda: tofu.bind(model.symbol, contexts, data=(12, 17)),
         lambda: tofu.bind(tofu.partition(model.symbol, 2), contexts, data=(12, 17)),
         lambda: tofu.mod.Module(model.symbol, context=contexts),
-        lambda: tofu.mod.Module(tofu.partition(model.symbol, 2), context=contexts),
     ):
         with refuses(tofu.DeviceError, "MXNet contexts", "contexts=\\[mx.cpu\\(0\\), mx.cpu\\(1\\)\\]"):
             call()

@@ -12,6 +12,7 @@ from tofu.errors import DeviceError, PlanError, ShapeError, TofuError, Unsupport
 from tofu.plan import Plan
 
 GRAD_REQS = ("write", "add", "null")
+MOST_WORKERS = 65536
 UNDESCRIBED = ("error", "replicate")
 
 
@@ -25,6 +26,8 @@ def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None)
         raise DeviceError(f"ngpus must be a whole number of devices, not {ngpus!r}.")
     if ngpus is not None and ngpus < 1:
         raise DeviceError(f"ngpus is {ngpus}; a model needs at least 1 worker. Use ngpus=1 for the model as it is.")
+    if ngpus is not None and ngpus > MOST_WORKERS:
+        raise DeviceError(f"ngpus is {ngpus}; at most {MOST_WORKERS} workers can be planned for.")
     counts = {
         "ngpus": None if ngpus is None else int(ngpus),
         "contexts": None if contexts is None else len(contexts),

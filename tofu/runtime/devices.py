@@ -38,7 +38,6 @@ def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tup
         raise DeviceError(f"Each worker needs a device of its own, but {', '.join(repeated)} is listed more than once.")
     absent = [str(context) for context in contexts if context.device_type == "gpu" and context.device_id >= gpus]
     if absent:
-        raise DeviceError(
-            f"MXNet sees {gpus} GPUs, so {', '.join(absent)} does not exist. Name devices from gpu(0) to gpu({gpus - 1}), or cpu(i)."
-        )
+        known = f"devices from gpu(0) to gpu({gpus - 1}), or cpu(i)" if gpus else "cpu(0), cpu(1), ..."
+        raise DeviceError(f"MXNet sees {gpus} GPUs, so {', '.join(absent)} does not exist. Name {known}.")
     return contexts

@@ -35,6 +35,8 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         self.binded = self.params_initialized = self.optimizer_initialized = False
         if not isinstance(symbol, PartitionedSymbol):
             symbol = partition(symbol, ngpus, contexts=context)
+        elif isinstance(context, mx.Context):
+            context = None  # a script for mx.mod.Module names one device; the symbol knows its workers
         check_same_workers(symbol, ngpus, context)
         if symbol.settings.workers == 1:
             raise UnsupportedError("tofu.mod.Module is for two workers or more. With ngpus=1 use mx.mod.Module.")

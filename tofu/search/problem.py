@@ -130,17 +130,14 @@ class Problem:
         split = choices.operators[: len(self.graph.operators)]
         for step, factor in enumerate(self.factors):
             if len(split) and np.all(split[:, step] == REPLICATED):
-                largest = max(
-                    (
-                        (max(a.extents, default=1), o.name)
-                        for a, o in zip(self.accesses, self.graph.operators, strict=True)
-                    )
-                )
+                named = zip(self.accesses, self.graph.operators, strict=True)
+                longest, owner = max((max(access.extents, default=1), operator.name) for access, operator in named)
                 fed = prod(self.factors[:step])
+                where = f"in {fed} parts already, no operator" if fed > 1 else "no operator"
+                remedy = f"ngpus={fed}" if fed > 1 else f"at most {longest} workers"
                 raise InfeasibleError(
-                    f"{prod(self.factors)} workers cannot be fed: after {fed} parts no operator has an axis left that "
-                    f"divides into {factor} more (the longest axis of all is {largest[0]}, in {largest[1]}). "
-                    f"Use ngpus={max(fed, 1)}, or a larger batch."
+                    f"{prod(self.factors)} workers cannot be fed: {where} has an axis that divides into {factor} parts "
+                    f"(the longest axis of all is {longest}, in {owner}). Use {remedy}, or a larger batch (ngpus= must fit it)."
                 )
 
     def fix_hints(self, hints: Mapping[str, Any]) -> tuple[Fixed, Fixed]:
