@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
@@ -20,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import click
 from models import MODELS
 from normalized_models import NORMALIZED
+from recurrent_models import RECURRENT_MODELS
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -36,7 +38,7 @@ from training import (
 
 import tofu  # noqa: F401  before MXNet
 
-ALL_MODELS = {**MODELS, **NORMALIZED}
+ALL_MODELS = {**MODELS, **NORMALIZED, **{name: partial(make, "float64") for name, make in RECURRENT_MODELS.items()}}
 
 
 @click.command(help=__doc__)

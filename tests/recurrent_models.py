@@ -82,14 +82,13 @@ def gluon(kind: str, dtype: str, batch: int = 9) -> Model:
 
 def fused(dtype: str, batch: int = 9) -> Model:
     """MXNet's fused operator: two layers of LSTM as one node, over (steps, batch, EMBEDDED)."""
-    states = [mx.sym.Variable(name) for name in ("state", "cell_state")]
-    net = mx.sym.SwapAxis(embed(dtype), dim1=0, dim2=1)
-    net = mx.sym.RNN(
-        net, mx.sym.Variable("rnn_parameters"), *states, mode="lstm", num_layers=2, state_size=HIDDEN, name="rnn"
-    )
+    states = ("state", "cell_state")  # (batch, layers, HIDDEN)
+    inputs = [mx.sym.SwapAxis(i, dim1=0, dim2=1) for i in (embed(dtype), *map(mx.sym.Variable, states))]
+    parameters = mx.sym.Variable("rnn_parameters")
+    net = mx.sym.RNN(inputs[0], parameters, *inputs[1:], mode="lstm", num_layers=2, state_size=HIDDEN, name="rnn")
     outputs = mx.sym.SwapAxis(net, dim1=0, dim2=1)
     shapes = {"tokens": (batch, STEPS), "softmax_label": (batch, STEPS)}
-    shapes.update({state.name: (2, batch, HIDDEN) for state in states})
+    shapes.update(dict.fromkeys(states, (batch, 2, HIDDEN)))
     return Model(predict_words(outputs, HIDDEN), shapes, VOCABULARY)
 
 

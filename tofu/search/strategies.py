@@ -200,13 +200,24 @@ def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess
 
 
 def _align_stateful(graph: Graph, accesses: list[OperatorAccess]) -> tuple[OperatorAccess, ...]:
-    """Give stateful backward operators and their forward operators the same axes, since they must be split alike."""
+    """Give stateful backward operators and their forward operators the same axes, since they must be split alike.
+
+    Operators that had one access object still have one.
+    """
+    known: dict[tuple[int, tuple[str, ...]], tuple[OperatorAccess, OperatorAccess]] = {}
+
+    def restrict(access: OperatorAccess, axes: list[str]) -> OperatorAccess:
+        key = id(access), tuple(axes)
+        if key not in known:  # the original is kept, so that its id stays its own
+            known[key] = access, restrict_axes(access, axes)
+        return known[key][1]
+
     for position, operator in enumerate(graph.operators):
         if operator.stateful and operator.forward is not None:
             backward, forward = accesses[position], accesses[operator.forward]
             common = [axis for axis in forward.axes if axis in backward.axes]
-            accesses[position] = restrict_axes(backward, common)
-            accesses[operator.forward] = restrict_axes(forward, common)
+            accesses[position] = restrict(backward, common)
+            accesses[operator.forward] = restrict(forward, common)
     return tuple(accesses)
 
 

@@ -1,0 +1,103 @@
+"""Time steps coalesced: nodes, groups and the time of each stage, from shapes alone.
+
+    python -m benchmarks.coalescing
+
+RNN-10-8K of the paper (section 7.1: 10 layers of LSTM of 8,192 cells, batch 128, 512 features, 20 steps), a smaller stack, and
+each of them unrolled over a single step: coalescing should leave no more groups than that, short of what joins the steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+import tofu  # noqa: F401  before MXNet
+from benchmarks.models.model import Model
+from benchmarks.models.rnn import rnn
+from tofu.execution import emit
+from tofu.graph.mxnet import find_labels, infer_operator_shapes, read_graph
+from tofu.partition import plan_worker_bytes
+from tofu.plan import format_bytes
+from tofu.search import Problem, factorize, find_strategies
+
+SIZES = ("nodes", "tensors", "operator groups", "tensor classes", "signatures", "bytes per step", "memory per worker")
+STAGES = (
+    "read graph",
+    "strategies",
+    "equal parts, native graph",
+    "coarse graph",
+    "search",
+    "price",
+    "emit",
+    "memory plan",
+)
+
+
+class Stages:
+    """Seconds of each stage, in the order in which they ran."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def run(self, stage: str, work: Callable[[], Any]) -> Any:
+        started = time.perf_counter()
+        result = work()
+        self.seconds[stage] = time.perf_counter() - started
+        return result
+
+
+def measure(model: Model, workers: int) -> tuple[dict[str, str], dict[str, float]]:
+    """Sizes and seconds of one model, through every stage up to the execution graph."""
+    given = {*model.shapes, *find_labels(model.symbol)}
+    learned = [name for name in model.symbol.list_arguments() if name not in given]
+    stages = Stages()
+    source = stages.run(STAGES[0], lambda: read_graph(model.symbol, model.shapes, None, learned, learned))
+    graph = source.graph
+    accesses = stages.run(STAGES[1], lambda: find_strategies(graph, infer_operator_shapes))
+    problem = stages.run(STAGES[2], lambda: Problem(graph, accesses, factorize(workers)))
+    coarse = stages.run(STAGES[3], lambda: problem.coarse)
+    choices, _ = stages.run(STAGES[4], lambda: problem.search(algorithm="recursive"))
+    cost = stages.run(STAGES[5], lambda: problem.evaluate(choices))
+    execution = stages.run(STAGES[6], lambda: emit(source, problem, choices))
+    held = stages.run(STAGES[7], lambda: plan_worker_bytes(problem, choices, execution))
+    sizes = (
+        len(graph.operators),
+        len(graph.tensors),
+        len({coarse.choice_root(o) for o in range(len(graph.operators))}),
+        len({coarse.tensor_class(t) for t in range(len(graph.tensors))}),
+        len({id(access) for access in accesses}),
+    )
+    texts = (*(f"{size:,}" for size in sizes), format_bytes(cost.total_bytes), format_bytes(max(held)))
+    return dict(zip(SIZES, texts, strict=True)), stages.seconds
+
+
+@click.command(help=__doc__)
+@click.option("--workers", default=8, show_default=True)
+@click.option("--layers", default="2,10", show_default=True, help="Numbers of LSTM layers, comma separated.")
+@click.option("--hidden", default=8192, show_default=True)
+@click.option("--time-steps", default="1,20", show_default=True, help="Numbers of unrolled steps, comma separated.")
+def main(workers: int, layers: str, hidden: int, time_steps: str) -> None:
+    cases = [(int(depth), int(steps)) for depth in layers.split(",") for steps in time_steps.split(",")]
+    measured = {
+        f"RNN-{depth}, {steps} step{'s' if steps > 1 else ''}": measure(rnn(depth, hidden, time_steps=steps), workers)
+        for depth, steps in cases
+    }
+    sizes = Table("", *measured, title=f"{workers} workers, {hidden} cells")
+    for name in SIZES:
+        sizes.add_row(name, *(found[name] for found, _ in measured.values()))
+    seconds = Table("seconds", *measured, title="Stages")
+    for name in STAGES:
+        seconds.add_row(name, *(f"{found[name]:.2f}" for _, found in measured.values()))
+    seconds.add_row("all", *(f"{sum(found.values()):.2f}" for _, found in measured.values()))
+    console = Console()
+    console.print(sizes)
+    console.print(seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""Recurrent nets, unrolled and fused, give the numbers of one device; time steps that are equal fetch their weights once."""
+
+import numpy as np
+import pytest
+from recurrent_models import RECURRENT_MODELS
+from recurrent_models import STEPS as TIME_STEPS
+from training import (
+    bind_partitioned,
+    check_graph,
+    largest_error,
+    permute_batch,
+    random_plan,
+    random_values,
+    run_partitioned,
+    run_single,
+    weight_error,
+)
+
+from tofu.search import Choices
+
+WORKERS = (2, 3, 4, 6, 8)
+RANDOM_MODELS = ("lstm", "gru", "bidirectional_gru", "fused_lstm")
+RANDOM_PLANS = 1  # a random plan fetches almost everything; benchmarks/equality.py runs 50 of them for all steps
+RANDOM_STEPS = 2
+STEPS = 20
+STEP_TOLERANCE = 1e-10
+WEIGHT_TOLERANCE = 1e-8
+
+CASES = [(name, workers) for name in RECURRENT_MODELS for workers in WORKERS]
+RANDOM_CASES = [(name, workers) for name in RANDOM_MODELS for workers in WORKERS]
+
+
+@pytest.fixture(scope="module")
+def reference():
+    """Model name, type, steps -> the model, its values, and one device's first step and weights after those steps."""
+    made = {}
+
+    def get(name: str, dtype: str, steps: int = STEPS):
+        if (name, dtype, steps) not in made:
+            model = RECURRENT_MODELS[name](dtype)
+            values = random_values(model, dtype)
+            made[name, dtype, steps] = model, values, *run_single(model, values, dtype, steps)
+        return made[name, dtype, steps]
+
+    return get
+
+
+def compare(executor, values, step, weights, steps):
+    check_graph(executor.partition)
+    found, found_weights, moved = run_partitioned(executor, values, steps)
+    assert moved == executor.partition.plan.communication_bytes
+    assert largest_error(found, step) < STEP_TOLERANCE
+    assert weight_error(found_weights, weights) < WEIGHT_TOLERANCE
+
+
+@pytest.mark.parametrize(("name", "workers"), CASES)
+def test_default_plan_equals_one_device(reference, name, workers):
+    model, values, step, weights = reference(name, "float64")
+    compare(bind_partitioned(model, workers, "float64"), values, step, weights, STEPS)
+
+
+@pytest.mark.parametrize(("name", "workers"), RANDOM_CASES)
+def test_random_plans_equal_one_device(reference, name, workers):
+    model, values, step, weights = reference(name, "float64", RANDOM_STEPS)
+    default = bind_partitioned(model, workers, "float64")
+    for seed in range(RANDOM_PLANS):
+        plan = random_plan(default.partition, seed)
+        compare(bind_partitioned(model, workers, "float64", plan), values, step, weights, RANDOM_STEPS)
+
+
+@pytest.mark.parametrize(("name", "workers"), RANDOM_CASES)
+def test_float32_is_as_close_as_a_permuted_batch(reference, name, workers):
+    model, values, _, weights = reference(name, "float32")
+    _, permuted_weights = run_single(model, permute_batch(model, values), "float32", STEPS)
+    _, found_weights, _ = run_partitioned(bind_partitioned(model, workers, "float32"), values, STEPS)
+    assert weight_error(found_weights, weights) <= 4 * weight_error(permuted_weights, weights)
+
+
+def weight_reads(partition, operators, tensors, parameter):
+    """Bytes moved to read one parameter, once for each group that shares its fetches."""
+    problem, tensor = partition.problem, partition.graph.tensor_index[parameter]
+    rows = np.concatenate([operators[: len(partition.graph.operators)], problem.update_choices(tensors)])
+    return [item[3] for item in problem.evaluate(Choices(rows, tensors)).items if item[1] == tensor]
+
+
+def test_equal_steps_fetch_a_weight_once():
+    """With all steps of a cell alike there is one fetch per phase; a step that is split otherwise fetches for itself."""
+    partition = bind_partitioned(RECURRENT_MODELS["lstm"]("float64"), 2, "float64").partition
+    graph, problem = partition.graph, partition.problem
+    operators, tensors = partition.choices.operators.copy(), partition.choices.tensors.copy()
+    tensors[graph.tensor_index["lstm0_h2h_weight"]] = 0
+    products = [graph.operator_index[f"lstm0_t{t}_h2h"] for t in range(TIME_STEPS)]
+    batch, outer = (problem.accesses[products[0]].axes.index(axis) for axis in problem.accesses[products[0]].axes[:2])
+    backward = [graph.operator_index[f"lstm0_t{t}_h2h_backward"] for t in range(TIME_STEPS)]
+    operators[products + backward] = batch
+    alike = weight_reads(partition, operators, tensors, "lstm0_h2h_weight")
+    assert alike == [alike[0]] * 2  # forward and backward: half of the weight for each of two workers
+    assert alike[0] == graph.tensors[graph.tensor_index["lstm0_h2h_weight"]].size_bytes
+    operators[products[2]] = outer
+    assert weight_reads(partition, operators, tensors, "lstm0_h2h_weight") == alike
+    tensors[graph.tensor_index["lstm0_h2h_weight"]] = 1
+    apart = weight_reads(partition, operators, tensors, "lstm0_h2h_weight")
+    assert sorted(apart) == sorted([*alike, alike[0] // 2])
