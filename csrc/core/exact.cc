@@ -13,9 +13,11 @@
 #include <vector>
 
 #include "bound.h"
+#include "contract.h"
 #include "dominance.h"
 #include "exact_problem.h"
 #include "pairwise.h"
+#include "sharing.h"
 
 namespace tofu {
 
@@ -165,34 +167,116 @@ class ExactSearch {
     result_.is_optimal = true;
   }
 
-  /*! \brief Sweeps, with pruning and trial eliminations after every few, until the best plan is
-   * proved, nothing moves, or the time is over. */
+  /*! \brief Sweeps over the contracted problem, with pruning and trial eliminations after every
+   * few, until the best plan is proved, nothing moves, or the time is over. */
   void BoundAndPrune() {
     constexpr int kSweeps = 10;
     constexpr int kMaxIdleRounds = 12;
-    auto messages = std::make_unique<MessagePassing>(part_.problem, problem_.order);
+    constexpr int kSweepsBeforePolish = 30;
+    constexpr double kContraction = 1e6;  // operations for one table
+    core_ = Contract(part_.problem, kContraction);
+    auto messages = std::make_unique<MessagePassing>(core_.problem, OrderCore());
     int idle_rounds = 0;
-    int64_t previous = 0;
-    while (SecondsLeft() > 0 && idle_rounds < kMaxIdleRounds) {
+    do {
       for (int sweep = 0; sweep < kSweeps; ++sweep) messages->Sweep();
       result_.num_sweeps += kSweeps;
       std::vector<std::vector<int64_t>> reduced;
-      const int64_t bound = messages->ComputeBound(&reduced);
+      const int64_t bound = core_.constant + messages->ComputeBound(&reduced);
+      const bool is_idle = bound - bound_ <= bound / 20000;
       bound_ = std::max(bound_, bound);
-      Offer(part_, messages->RoundGreedily());
+      OfferCore(messages->RoundGreedily());
       Report("bound");
-      KeptValues kept = KeepBelow(reduced, BestBytes() - bound);
-      if (Count(kept) < CountValues(part_.problem)) {
-        Prune(kept, &messages);
+      if (result_.num_sweeps == kSweepsBeforePolish) Polish();
+      const KeptValues kept = KeepBelow(reduced, BestBytes() - bound);
+      idle_rounds = is_idle ? idle_rounds + 1 : 0;
+      if (Count(kept) < CountValues(core_.problem)) {
+        PruneCore(kept, &messages);
         if (SolvePart(part_)) return Prove();
-        idle_rounds = 0;
       } else if (TryCheapest(reduced, bound)) {
         return Prove();
       }
-      idle_rounds = bound - previous > bound / 20000 ? 0 : idle_rounds + 1;
-      previous = std::max(previous, bound);
-    }
+    } while (SecondsLeft() > 0 && idle_rounds < kMaxIdleRounds && bound_ < BestBytes());
     if (bound_ >= BestBytes()) Prove();
+  }
+
+  /*! \brief Improves the best plan two steps of the recursion at a time, all variables at once,
+   * until no two of them find anything. */
+  void Polish() {
+    const int steps = grid_.num_steps();
+    if (values_.empty() || steps < 3) return;
+    int idle = 0;
+    while (true) {
+      for (int first = 0; first < steps; ++first) {
+        for (int second = first + 1; second < steps; ++second) {
+          if (SecondsLeft() <= 0 || idle == steps * (steps - 1) / 2) return;
+          const Weight before = best_;
+          SolvePart(Select(part_, FreeSteps(first, second)));
+          idle = best_ < before ? 0 : idle + 1;
+        }
+      }
+    }
+  }
+
+  /*! \brief Values that take what the best plan takes at all steps but two. */
+  KeptValues FreeSteps(int first, int second) const {
+    KeptValues kept;
+    for (size_t v = 0; v < values_.size(); ++v) {
+      const std::vector<std::vector<int>>& sequences = *problem_.sequences[v];
+      std::vector<int> best = sequences[values_[v]];
+      kept.emplace_back();
+      for (size_t x = 0; x < part_.originals[v].size(); ++x) {
+        const std::vector<int>& choices = sequences[part_.originals[v][x]];
+        best[first] = choices[first];
+        best[second] = choices[second];
+        if (choices == best) kept.back().push_back(static_cast<int>(x));
+      }
+    }
+    return kept;
+  }
+
+  /*! \brief Adds the values of the best plan. */
+  void KeepBest(KeptValues* of_core) const {
+    const std::vector<int> best = Positions(part_, values_);
+    for (size_t v = 0; v < of_core->size(); ++v) {
+      std::vector<int>& values = (*of_core)[v];
+      const int value = best[core_.variables[v]];
+      const auto place = std::lower_bound(values.begin(), values.end(), value);
+      if (place == values.end() || *place != value) values.insert(place, value);
+    }
+  }
+
+  /*! \brief The variables of the contracted problem as they come in the graph. */
+  std::vector<int> OrderCore() const {
+    std::vector<int> numbers(part_.problem.size(), -1);
+    for (size_t v = 0; v < core_.variables.size(); ++v)
+      numbers[core_.variables[v]] = static_cast<int>(v);
+    std::vector<int> order;
+    for (int v : problem_.order) {
+      if (numbers[v] >= 0) order.push_back(numbers[v]);
+    }
+    return order;
+  }
+
+  /*! \brief Values of the contracted problem as values of the part: the other variables keep all.
+   */
+  KeptValues KeepInPart(const KeptValues& of_core) const {
+    KeptValues kept;
+    for (const std::vector<Weight>& unary : part_.problem.unary) {
+      kept.emplace_back(unary.size());
+      for (size_t x = 0; x < unary.size(); ++x) kept.back()[x] = static_cast<int>(x);
+    }
+    for (size_t v = 0; v < of_core.size(); ++v) kept[core_.variables[v]] = of_core[v];
+    return kept;
+  }
+
+  /*! \brief The best plan that takes these values of the contracted problem. */
+  void OfferCore(const std::vector<int>& values) {
+    const int64_t bytes = core_.constant + WeightBytes(EvaluatePairwise(core_.problem, values));
+    if (!values_.empty() && bytes >= BestBytes()) return;
+    KeptValues kept;
+    for (int value : values) kept.push_back({value});
+    const Part part = Select(part_, KeepInPart(kept));
+    Offer(part, EliminatePairwise(part.problem, kMaxTableEntries).values);  // of width 2 at most
   }
 
   static size_t Count(const KeptValues& kept) {
@@ -221,20 +305,11 @@ class ExactSearch {
     return kept;
   }
 
-  void Prune(const KeptValues& kept, std::unique_ptr<MessagePassing>* messages) {
-    Part pruned = Select(part_, kept);
-    DropDominated(&pruned, &values_);
-    KeptValues left;  // as positions in part_
-    for (size_t v = 0; v < kept.size(); ++v) {
-      left.emplace_back();
-      for (int original : pruned.originals[v]) {
-        const auto& of_part = part_.originals[v];
-        left.back().push_back(static_cast<int>(
-            std::lower_bound(of_part.begin(), of_part.end(), original) - of_part.begin()));
-      }
-    }
-    part_ = std::move(pruned);
-    *messages = std::make_unique<MessagePassing>(part_.problem, problem_.order, **messages, left);
+  void PruneCore(const KeptValues& kept, std::unique_ptr<MessagePassing>* messages) {
+    part_ = Select(part_, KeepInPart(kept));
+    core_.problem = Restrict(core_.problem, kept);
+    *messages = std::make_unique<MessagePassing>(core_.problem, OrderCore(), **messages, kept);
+    Report("pruning");
   }
 
   /*!
@@ -245,36 +320,43 @@ class ExactSearch {
    * no more than that, it is the best of all; else it is at least a plan, and the bound rises.
    */
   bool TryCheapest(const std::vector<std::vector<int64_t>>& reduced, int64_t bound) {
-    constexpr int kTrials = 6;
+    constexpr int kTrials = 8;
     int64_t low = 0;
     for (const std::vector<int64_t>& costs : reduced)
       low = std::max(low, *std::min_element(costs.begin(), costs.end()));
     bound_ = std::max(bound_, bound + low);
     int64_t high = BestBytes() - bound;
-    std::optional<Part> largest;
     int64_t most = -1;
+    KeptValues cheapest;
     for (int trial = 0; trial < kTrials && low <= high; ++trial) {
       const int64_t middle = trial == 0 ? low : low + (high - low) / 2;
-      Part part = Select(part_, KeepBelow(reduced, middle));
-      DropDominated(&part, nullptr);
-      if (Fits(part.problem)) {
-        largest = std::move(part);
+      KeptValues kept = KeepBelow(reduced, middle);
+      KeepBest(&kept);
+      if (Fits(Restrict(core_.problem, kept))) {
+        cheapest = std::move(kept);
         most = middle;
         low = middle + 1;
       } else {
         high = middle - 1;
       }
     }
-    if (!largest) return false;
-    if (!SolvePart(*largest)) return false;
+    if (most < 0 || !SolvePart(Select(part_, KeepInPart(cheapest)))) return false;
     bound_ = std::max(bound_, std::min(part_bytes_, bound + most + 1));
     return part_bytes_ <= bound + most;
+  }
+
+  /*! \brief Who would share fetches if all operators of a group chose alike. */
+  std::vector<int> FindGroupSharers() const {
+    return FindSharers(graph_, std::vector<std::vector<int>>(graph_.num_operators()));
   }
 
   ExactResult MakeResult() {
     if (!values_.empty()) assignment_ = ToAssignment(graph_, problem_, variables_, values_);
     const PlanCost cost = EvaluatePlan(graph_, grid_, *assignment_);
-    if (!values_.empty() && cost.total_bytes != BestBytes()) {
+    // Operators of one group that happen to choose alike share fetches, which no pair of variables
+    // sees: the plan may cost less than was counted, and so may others.
+    const bool is_counted = FindBoundSharers(graph_) == FindGroupSharers();
+    if (!values_.empty() && is_counted && cost.total_bytes != BestBytes()) {
       throw std::logic_error("the plan costs " + std::to_string(cost.total_bytes) +
                              " bytes, and the search counted " + std::to_string(BestBytes()));
     }
@@ -283,7 +365,8 @@ class ExactSearch {
     result_.plan.num_variables = variables_.size();
     result_.plan.num_incidences = problem_.num_incidences;
     result_.plan.num_tables = problem_.num_tables;
-    result_.lower_bound = std::min(bound_, cost.total_bytes);
+    result_.lower_bound = is_counted ? std::min(bound_, cost.total_bytes) : 0;
+    result_.is_optimal = result_.is_optimal && is_counted;
     return std::move(result_);
   }
 
@@ -295,6 +378,7 @@ class ExactSearch {
   SearchVariables variables_;
   std::chrono::steady_clock::time_point started_;
   ExactProblem problem_;
+  Contraction core_;
   Part part_;  // what can still be part of an optimal plan
   std::optional<Assignment> assignment_;
   std::vector<int> values_;  // the best plan so far, in values of the whole problem

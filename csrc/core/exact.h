@@ -5,9 +5,11 @@
  * Every variable takes one sequence of choices (exact_problem.h). The problem shrinks by what
  * cannot be part of an optimal plan, until elimination (eliminate.h) solves what is left:
  *  1. values that another value of the same variable is never worse than (dominance.h);
- *  2. values whose reduced cost under a lower bound (bound.h) is above what a plan is known to
- * cost. A bound and a plan that meet are a proof without elimination. Where neither ends in the
- * time given, the result is the best plan found and the proven bound.
+ *  2. values whose reduced cost under a lower bound (bound.h) of the contracted problem
+ * (contract.h) is above what a plan is known to cost.
+ *
+ * A bound and a plan that meet are a proof without elimination. Where neither ends in the time
+ * given, the result is the best plan found and the proven bound.
  */
 #ifndef TOFU_CORE_EXACT_H_
 #define TOFU_CORE_EXACT_H_

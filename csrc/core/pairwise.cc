@@ -91,14 +91,29 @@ size_t CountDistinctEntries(const PairwiseProblem& problem) {
   return entries;
 }
 
-EliminationEstimate EstimateElimination(const PairwiseProblem& problem) {
-  std::vector<std::set<int>> neighbours(problem.size());
+namespace {
+
+/*! \brief The graph of pairs that matter: a variable of one value connects nothing. */
+std::vector<std::vector<int>> FindNeighbours(const PairwiseProblem& problem) {
+  std::vector<std::vector<int>> neighbours(problem.size());
   for (const PairTable& pair : problem.pairs) {
-    neighbours[pair.first].insert(pair.second);
-    neighbours[pair.second].insert(pair.first);
+    if (problem.unary[pair.first].size() == 1 || problem.unary[pair.second].size() == 1) continue;
+    neighbours[pair.first].push_back(pair.second);
+    neighbours[pair.second].push_back(pair.first);
   }
-  std::vector<std::vector<int>> lists;
-  for (const std::set<int>& list : neighbours) lists.emplace_back(list.begin(), list.end());
+  for (std::vector<int>& list : neighbours) {
+    std::sort(list.begin(), list.end());
+    list.erase(std::unique(list.begin(), list.end()), list.end());
+  }
+  return neighbours;
+}
+
+}  // namespace
+
+EliminationEstimate EstimateElimination(const PairwiseProblem& problem) {
+  std::vector<std::vector<int>> lists = FindNeighbours(problem);
+  std::vector<std::set<int>> neighbours;
+  for (const std::vector<int>& list : lists) neighbours.emplace_back(list.begin(), list.end());
   EliminationEstimate estimate;
   for (int v : FindEliminationOrder(std::move(lists))) {
     const std::set<int> around = std::move(neighbours[v]);
@@ -118,9 +133,19 @@ EliminationEstimate EstimateElimination(const PairwiseProblem& problem) {
 EliminationResult EliminatePairwise(const PairwiseProblem& problem, size_t max_entries) {
   EliminationProblem plain;
   plain.unary = problem.unary;
-  plain.pairs.reserve(problem.pairs.size());
-  for (const PairTable& pair : problem.pairs)
-    plain.pairs.push_back({pair.first, pair.second, pair.bytes->entries});
+  for (const PairTable& pair : problem.pairs) {
+    std::vector<Weight>& of_first = plain.unary[pair.first];
+    std::vector<Weight>& of_second = plain.unary[pair.second];
+    if (of_second.size() == 1) {
+      for (size_t x = 0; x < of_first.size(); ++x)
+        of_first[x] += MakeWeight(pair.bytes->at(x, 0), 0);
+    } else if (of_first.size() == 1) {
+      for (size_t y = 0; y < of_second.size(); ++y)
+        of_second[y] += MakeWeight(pair.bytes->at(0, y), 0);
+    } else {
+      plain.pairs.push_back({pair.first, pair.second, pair.bytes->entries});
+    }
+  }
   return Eliminate(plain, max_entries);
 }
 
