@@ -30,7 +30,7 @@ def backward_swap_axis(d_out, *, dim1=0, dim2=0):
     return output(" ".join(names), lambda *i: d_out[_swap(i, dim1, dim2)])
 
 
-@op("Concat")
+@op("Concat", "_rnn_param_concat")
 def concat(*parts, dim=1):
     begins = list(accumulate((part.shape[dim] for part in parts), initial=0))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.tdl import op, output, position, unwritten, where
+from tofu.tdl import Any, op, output, position, unwritten, where
 
 
 def _at(i, axis):
@@ -25,3 +25,23 @@ def backward_sequence_mask(d_out, sequence_length=None, *, use_sequence_length=F
     inside = lambda t, b: position(t) < sequence_length[b]
     batch = f"i{1 - axis}"
     return output("*i", lambda *i: where(inside(*_at(i, axis)), d_out[i], 0.0)), unwritten(batch)
+
+
+def _reverse(data, sequence_length):
+    """Each sample's first `sequence_length` steps in the opposite order; time is the first dimension."""
+    if sequence_length is None:
+        return lambda t, *i: data[(data.shape[0] - 1 - t, *i)]
+    mirrored = lambda t, b: where(position(t) < sequence_length[b], sequence_length[b] - 1 - position(t), position(t))
+    return lambda t, b, *i: data[(Any(mirrored(t, b)), b, *i)]
+
+
+@op("SequenceReverse")
+def sequence_reverse(data, sequence_length=None, *, use_sequence_length=False):
+    return _reverse(data, sequence_length)
+
+
+@op("_backward_SequenceReverse")
+def backward_sequence_reverse(d_out, sequence_length=None, *, use_sequence_length=False):
+    if sequence_length is None:
+        return _reverse(d_out, None)
+    return _reverse(d_out, sequence_length), unwritten("b")

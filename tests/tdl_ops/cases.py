@@ -444,6 +444,23 @@ LAYER_NORM_PARTS = [
     )
 ]
 
+SOFTMAX_PARTS = [
+    case
+    for axis, shape, lines in ((-1, (4, 3, 5), (4, 3, 1)), (1, (4, 5, 3), (4, 1, 3)))
+    for attributes in ({"axis": axis, "temperature": 2.0},)
+    for sums in (uniform(2, 3, *lines),)
+    for case in (
+        Case("_tofu_softmax_maximum", {"axis": axis}, [shape], ()),
+        Case("_tofu_softmax_sum", attributes, [shape, lines], ()),
+        Case("_tofu_softmax_apply", attributes, [shape, lines, sums], (), double=(2,)),
+        Case("_tofu_log_softmax_apply", attributes, [shape, lines, sums], (), double=(2,)),
+        Case("_tofu_softmax_backward_sum", {"axis": axis}, [shape, shape], ()),
+        Case("_tofu_log_softmax_backward_sum", {"axis": axis}, [shape], ()),
+        Case("_tofu_softmax_backward_apply", attributes, [shape, shape, lines], (), double=(2,)),
+        Case("_tofu_log_softmax_backward_apply", attributes, [shape, shape, lines], (), double=(2,)),
+    )
+]
+
 RESHAPE = [
     Case("Flatten", {}, [(5, 3, 2, 2)]),
     Case("Flatten", {}, [(5, 3)]),
@@ -465,6 +482,7 @@ LAYOUT = [
     Case("transpose", {"axes": (1, 2, 0)}, [(5, 3, 7)]),
     Case("SwapAxis", {"dim1": 0, "dim2": 2}, [(5, 3, 4)]),
     Case("Concat", {"num_args": 3, "dim": 1}, [(5, 3, 4), (5, 1, 4), (5, 2, 4)]),
+    Case("_rnn_param_concat", {"num_args": 3, "dim": 0}, [(6,), (4,), (5,)]),
     Case("SliceChannel", {"num_outputs": 3}, [(5, 6, 3)]),
     Case("SliceChannel", {"num_outputs": 3, "axis": -1, "squeeze_axis": True}, [(5, 4, 3)]),
     Case("slice_axis", {"axis": 1, "begin": -3, "end": None}, [(5, 4, 3)]),
@@ -554,6 +572,8 @@ SEQUENCE = [
     Case("SequenceMask", {"use_sequence_length": True}, [(4, 3, 2), np.array([1.0, 4, 2])]),
     Case("SequenceMask", {"use_sequence_length": True, "axis": 1, "value": -1.0}, [(3, 4, 2), np.array([1.0, 4, 2])]),
     Case("SequenceMask", {}, [(3, 4, 2)]),
+    Case("SequenceReverse", {"use_sequence_length": True}, [(4, 3, 2), np.array([1.0, 4, 2])]),
+    Case("SequenceReverse", {}, [(5, 3, 2)]),
 ]
 
 CASES = [
@@ -576,6 +596,7 @@ CASES = [
     *NORMALIZATION,
     *BATCH_NORM_PARTS,
     *LAYER_NORM_PARTS,
+    *SOFTMAX_PARTS,
     *RESHAPE,
     *LAYOUT,
     *INDEXING,
