@@ -11,7 +11,7 @@ from tofu.tdl import Sum, op, output, sqrt
 EPS = 9.999999747378752e-06
 
 
-class _Lines:
+class Lines:
     """Cells of tensors like the data, and sums along the line through a cell."""
 
     def __init__(self, data, axis):
@@ -30,19 +30,19 @@ class _Lines:
 
 @op("_tofu_layer_norm_sum")
 def layer_norm_sum(data, *, axis=-1):
-    return _Lines(data, axis).total(lambda i: data[i])
+    return Lines(data, axis).total(lambda i: data[i])
 
 
 @op("_tofu_layer_norm_squares")
 def layer_norm_squares(data, sums, *, count, axis=-1):
-    lines = _Lines(data, axis)
+    lines = Lines(data, axis)
     deviation = lambda i: data[i] - lines.of(sums, i) / count
     return lines.total(lambda i: deviation(i) * deviation(i))
 
 
 @op("_tofu_layer_norm_apply")
 def layer_norm_apply(data, gamma, beta, sums, squares, *, count, axis=-1, eps=EPS):
-    lines = _Lines(data, axis)
+    lines = Lines(data, axis)
     mean = lambda i: lines.of(sums, i) / count
     std = lambda i: sqrt(lines.of(squares, i) / count + eps)
     value = lambda i: (data[i] - mean(i)) / std(i) * gamma[i[lines.axis]] + beta[i[lines.axis]]
@@ -59,7 +59,7 @@ def _normal(lines, data, mean, std):
 
 @op("_tofu_layer_norm_backward_sums")
 def layer_norm_backward_sums(d_out, data, gamma, mean, std, *, axis=-1):
-    lines = _Lines(data, axis)
+    lines = Lines(data, axis)
     normal = _normal(lines, data, mean, std)
     scaled = lambda i: d_out[i] * gamma[i[lines.axis]]
     return lines.total(scaled), lines.total(lambda i: scaled(i) * normal(i))
@@ -67,7 +67,7 @@ def layer_norm_backward_sums(d_out, data, gamma, mean, std, *, axis=-1):
 
 @op("_tofu_layer_norm_backward_apply")
 def layer_norm_backward_apply(d_out, data, gamma, mean, std, scaled, projected, *, count, axis=-1):
-    lines = _Lines(data, axis)
+    lines = Lines(data, axis)
     normal = _normal(lines, data, mean, std)
     common = lambda i: (lines.of(scaled, i) + normal(i) * lines.of(projected, i)) / count
     d_data = lambda i: (d_out[i] * gamma[i[lines.axis]] - common(i)) / lines.of(std, i)

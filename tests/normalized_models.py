@@ -90,9 +90,25 @@ def layer_norm_block(batch: int = 6) -> Model:
     return Model(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 8, 12)}, 5)
 
 
+def attention(batch: int = 6) -> Model:
+    """One head of attention, and the logarithm of a softmax under a loss of its own."""
+    data = mx.sym.Variable("data")
+    query, key, value = (
+        mx.sym.FullyConnected(data, num_hidden=8, flatten=False, no_bias=True, name=name)
+        for name in ("query", "key", "value")
+    )
+    scores = mx.sym.batch_dot(query, key, transpose_b=True, name="scores")
+    weights = mx.sym.softmax(scores, axis=-1, temperature=2.0, name="weights")
+    net = mx.sym.batch_dot(weights, value, name="attended")
+    net = mx.sym.FullyConnected(net, num_hidden=9, flatten=False, name="out")
+    logarithms = mx.sym.log_softmax(net, axis=2, name="logarithms")
+    return Model(mx.sym.MakeLoss(0 - mx.sym.mean(logarithms), name="loss"), {"data": (batch, 9, 8)}, 9)
+
+
 NORMALIZED: dict[str, Callable[[], Model]] = {
     "resnet_v1": resnet_v1,
     "resnet_v2": resnet_v2,
     "wresnet": wresnet,
     "layer_norm_block": layer_norm_block,
+    "attention": attention,
 }

@@ -28,6 +28,7 @@ def build_execution_graph(
     tensor_names: Sequence[str],
     tensor_dtypes: Sequence[int],
     own_operators: Mapping[int, tuple[str, str, Mapping[str, str]]] = ...,
+    maximum_tensors: Sequence[int] = ...,
 ) -> int: ...
 def fetches(symbol: int) -> list[dict[str, Any]]: ...
 def plan_memory(

@@ -29,7 +29,8 @@ SymbolHandle BuildFromPython(SymbolHandle training, const Array<int64_t>& progra
                              std::vector<AttributeChanges> attributes,
                              const Array<int32_t>& attribute_index,
                              std::vector<std::string> tensor_names, std::vector<int> tensor_dtypes,
-                             const std::unordered_map<int64_t, OwnOperatorFields>& own_operators) {
+                             const std::unordered_map<int64_t, OwnOperatorFields>& own_operators,
+                             const std::vector<int64_t>& maximum_tensors) {
   ExecutionInput input;
   input.training = training;
   input.program = DecodeProgram(program.data(), program.size());
@@ -43,6 +44,7 @@ SymbolHandle BuildFromPython(SymbolHandle training, const Array<int64_t>& progra
     input.own_operators[own.first] = {std::get<0>(own.second), std::get<1>(own.second),
                                       std::get<2>(own.second)};
   }
+  input.maximum_tensors.insert(maximum_tensors.begin(), maximum_tensors.end());
   return BuildExecutionGraph(input);
 }
 
@@ -127,7 +129,8 @@ void RegisterExecution(py::module_* module) {
   module->def("build_execution_graph", BuildFromPython, py::arg("training"), py::arg("program"),
               py::arg("operator_nodes"), py::arg("attributes"), py::arg("attribute_index"),
               py::arg("tensor_names"), py::arg("tensor_dtypes"),
-              py::arg("own_operators") = std::unordered_map<int64_t, OwnOperatorFields>());
+              py::arg("own_operators") = std::unordered_map<int64_t, OwnOperatorFields>(),
+              py::arg("maximum_tensors") = std::vector<int64_t>());
   module->def("fetches", FetchesToPython, py::arg("symbol"));
   module->def("plan_memory", PlanToPython, py::arg("symbol"), py::arg("shapes"), py::arg("dtypes"));
   module->def("partial_forward", PartialForward, py::arg("executor"), py::arg("is_train"),

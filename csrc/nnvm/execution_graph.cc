@@ -143,6 +143,7 @@ class Builder {
     param.shape = ToShape(node.shapes.at(0));
     param.dtype = input_.tensor_types.at(node.id);
     param.fill = node.fill();
+    param.takes_maximum = input_.maximum_tensors.count(node.id) != 0;
     for (const Piece& piece : node.pieces) {
       FetchPiece copy{piece.begin, piece.extent, {}};
       for (const Source& source : piece.sources) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/program.h"
@@ -33,11 +34,12 @@ struct ExecutionInput {
   Program program;
   std::vector<int64_t> operator_nodes;  // operator id -> node of the training graph; -1: not in it
   std::unordered_map<int64_t, OwnOperator>
-      own_operators;                         // operator id -> what it is, if not in it
-  std::vector<AttributeChanges> attributes;  // distinct sets of changes
-  std::vector<int32_t> attribute_index;      // [operator id][worker] -> set of changes; -1: none
-  std::vector<std::string> tensor_names;     // tensor id -> name; variables have their own
-  std::vector<int> tensor_types;             // tensor id -> MXNet's type code
+      own_operators;                            // operator id -> what it is, if not in it
+  std::vector<AttributeChanges> attributes;     // distinct sets of changes
+  std::vector<int32_t> attribute_index;         // [operator id][worker] -> set of changes; -1: none
+  std::vector<std::string> tensor_names;        // tensor id -> name; variables have their own
+  std::vector<int> tensor_types;                // tensor id -> MXNet's type code
+  std::unordered_set<int64_t> maximum_tensors;  // whose value is the largest of partial results
 };
 
 /*! \brief The group (attribute __ctx_group__) of a worker's nodes. */

@@ -27,7 +27,8 @@ struct FetchSource {
   std::vector<int64_t> begin;
 };
 
-/*! \brief A box of the output; its value is the sum of the sources. Boxes are half open. */
+/*! \brief A box of the output; its value is the sum of the sources, or the largest. Boxes are half
+ * open. */
 struct FetchPiece {
   std::vector<int64_t> begin;
   std::vector<int64_t> extent;
@@ -41,6 +42,7 @@ struct MultiFetchParam {
   mxnet::TShape shape;
   int dtype = -1;  // MXNet's type code; -1: that of the inputs
   double fill = 0.0;
+  bool takes_maximum = false;  // of the sources of a piece; else they are summed
   std::vector<FetchPiece> pieces;
   // Whose region this is; for reports and checks, not for the kernel.
   std::string tensor;

@@ -1,7 +1,7 @@
 /*!
  * \file multi_fetch_kernel.cc
- * \brief A fetch is a list of pieces, a piece a list of contiguous runs, a run is copied or summed
- * at once.
+ * \brief A fetch is a list of pieces, a piece a list of contiguous runs, a run is copied or
+ * combined at once.
  */
 #include "nnvm/multi_fetch_kernel.h"
 
@@ -20,7 +20,7 @@ using mxnet::TBlob;
 
 // Below this size threads cost more than they bring.
 constexpr int64_t kParallelBytes = 1 << 18;
-// Elements that are summed at once: the sums stay in the first-level cache.
+// Elements that are combined at once: the results stay in the first-level cache.
 constexpr int64_t kBlock = 1024;
 
 std::atomic<int64_t> g_bytes_read_remote{0};
@@ -41,17 +41,32 @@ struct SumType<mshadow::bfloat::bf16_t> {
   using type = float;
 };
 
-/*! \brief destination (+)= sum of the sources, over one block of at most kBlock elements. */
-template <typename DType>
-void SumBlock(const std::vector<const DType*>& sources, int64_t offset, int64_t size, bool add,
-              DType* destination) {
+struct TakeSum {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return static_cast<T>(a + b);
+  }
+};
+
+/*! \brief The larger one; no number if one of them is none. */
+struct TakeMaximum {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return a >= b || a != a ? a : b;
+  }
+};
+
+/*! \brief destination (+)= the sources combined, over one block of at most kBlock elements. */
+template <typename Combine, typename DType>
+void CombineBlock(const std::vector<const DType*>& sources, int64_t offset, int64_t size, bool add,
+                  DType* destination) {
   using Sum = typename SumType<DType>::type;
   Sum sums[kBlock];
   for (int64_t i = 0; i < size; ++i) sums[i] = static_cast<Sum>(sources[0][offset + i]);
   for (size_t s = 1; s < sources.size(); ++s) {
     const DType* source = sources[s] + offset;
     for (int64_t i = 0; i < size; ++i) {
-      sums[i] = static_cast<Sum>(sums[i] + static_cast<Sum>(source[i]));
+      sums[i] = Combine()(sums[i], static_cast<Sum>(source[i]));
     }
   }
   DType* out = destination + offset;
@@ -64,7 +79,7 @@ void SumBlock(const std::vector<const DType*>& sources, int64_t offset, int64_t 
   }
 }
 
-template <typename DType>
+template <typename Combine, typename DType>
 void ComputeRun(const std::vector<const DType*>& sources, int64_t begin, int64_t end, bool add,
                 DType* destination) {
   if (!add && sources.size() == 1) {
@@ -74,13 +89,13 @@ void ComputeRun(const std::vector<const DType*>& sources, int64_t begin, int64_t
     return;
   }
   for (; begin < end; begin += kBlock) {
-    SumBlock(sources, begin, std::min(kBlock, end - begin), add, destination);
+    CombineBlock<Combine>(sources, begin, std::min(kBlock, end - begin), add, destination);
   }
 }
 
 /*! \brief The part of a piece that one thread computes: positions [begin, end) of its cells in
  * order. */
-template <typename DType>
+template <typename Combine, typename DType>
 void ComputeCells(const PieceRuns& runs, const std::vector<const DType*>& inputs, int64_t begin,
                   int64_t end, bool add, DType* output) {
   std::vector<const DType*> sources(inputs.size());
@@ -89,12 +104,12 @@ void ComputeCells(const PieceRuns& runs, const std::vector<const DType*>& inputs
     const int64_t run_begin = at % runs.run_length();
     const int64_t run_end = std::min(runs.run_length(), run_begin + end - at);
     for (size_t s = 0; s < sources.size(); ++s) sources[s] = inputs[s] + walk.source_offset(s);
-    ComputeRun(sources, run_begin, run_end, add, output + walk.output_offset());
+    ComputeRun<Combine>(sources, run_begin, run_end, add, output + walk.output_offset());
     at += run_end - run_begin;
   }
 }
 
-template <typename DType>
+template <typename Combine, typename DType>
 void ComputePiece(const FetchPiece& piece, const std::vector<TBlob>& inputs,
                   const mxnet::TShape& output_shape, bool add, DType* output) {
   std::vector<mxnet::TShape> shapes;
@@ -110,7 +125,8 @@ void ComputePiece(const FetchPiece& piece, const std::vector<TBlob>& inputs,
   const int64_t parts = std::max<int64_t>(1, std::min<int64_t>(bytes / kParallelBytes, 64));
 #pragma omp parallel for if (parts > 1)
   for (int64_t part = 0; part < parts; ++part) {
-    ComputeCells(runs, data, cells * part / parts, cells * (part + 1) / parts, add, output);
+    ComputeCells<Combine>(runs, data, cells * part / parts, cells * (part + 1) / parts, add,
+                          output);
   }
 }
 
@@ -137,11 +153,21 @@ bool Overlaps(const std::vector<TBlob>& inputs, const TBlob& output, size_t elem
 }
 
 template <typename DType>
+void ComputePieces(const MultiFetchParam& param, const std::vector<TBlob>& inputs, bool add,
+                   DType* output) {
+  for (const FetchPiece& piece : param.pieces) {
+    if (param.takes_maximum) {
+      ComputePiece<TakeMaximum>(piece, inputs, param.shape, add, output);
+    } else {
+      ComputePiece<TakeSum>(piece, inputs, param.shape, add, output);
+    }
+  }
+}
+
+template <typename DType>
 void WriteRegion(const MultiFetchParam& param, const std::vector<TBlob>& inputs, DType* output) {
   if (!CoversRegion(param)) std::fill_n(output, param.shape.Size(), static_cast<DType>(param.fill));
-  for (const FetchPiece& piece : param.pieces) {
-    ComputePiece(piece, inputs, param.shape, false, output);
-  }
+  ComputePieces(param, inputs, false, output);
 }
 
 template <typename DType>
@@ -152,11 +178,9 @@ void ComputeTyped(const MultiFetchParam& param, const std::vector<TBlob>& inputs
   if (Overlaps(inputs, output, sizeof(DType)) || adds_fill) {
     const std::unique_ptr<DType[]> region(new DType[param.shape.Size()]);
     WriteRegion(param, inputs, region.get());
-    ComputeRun<DType>({region.get()}, 0, param.shape.Size(), add, out);
+    ComputeRun<TakeSum, DType>({region.get()}, 0, param.shape.Size(), add, out);
   } else if (add) {
-    for (const FetchPiece& piece : param.pieces) {
-      ComputePiece(piece, inputs, param.shape, true, out);
-    }
+    ComputePieces(param, inputs, true, out);
   } else {
     WriteRegion(param, inputs, out);
   }

@@ -114,6 +114,7 @@ void ParseMultiFetch(nnvm::NodeAttrs* attrs) {
   CHECK(shape >> param.shape) << attrs->name << ": \"" << shape.str() << "\" is no shape";
   param.dtype = static_cast<int>(ParseInteger(TextOf(*attrs, "dtype", "-1")));
   param.fill = std::strtod(TextOf(*attrs, "fill", "0").c_str(), nullptr);
+  param.takes_maximum = ParseInteger(TextOf(*attrs, "takes_maximum", "0")) != 0;
   for (const std::string& piece : Split(TextOf(*attrs, "pieces", ""), ';')) {
     param.pieces.push_back(ParsePiece(piece));
   }
@@ -131,6 +132,7 @@ void SetMultiFetchAttributes(MultiFetchParam param, nnvm::NodeAttrs* attrs) {
   attrs->dict["shape"] = ToText(param.shape);
   attrs->dict["dtype"] = ToText(param.dtype);
   attrs->dict["fill"] = ToText(param.fill);
+  if (param.takes_maximum) attrs->dict["takes_maximum"] = "1";
   attrs->dict["pieces"] = WritePieces(param.pieces);
   attrs->dict["tensor"] = param.tensor;
   attrs->dict["worker"] = ToText(param.worker);

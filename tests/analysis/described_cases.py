@@ -244,7 +244,7 @@ CASES = [
         ("i", "k"),
     ),
     Case("norm", describe(norm), [(4, 6)], [(4,)], ("i",)),
-    Case("max", describe(largest), [(4, 6)], [(4,)], ("i",)),
+    Case("max", describe(largest), [(4, 6)], [(4,)], ("i", "k")),
     Case(
         "embedding",
         describe(embedding, bound={"output_dim": "e"}),

@@ -9,6 +9,7 @@ from tofu.errors import DescriptionError
 from tofu.tdl import (
     Max,
     Opaque,
+    Prod,
     Random,
     Sum,
     describe,
@@ -75,7 +76,14 @@ def test_opaque_functions():
             lambda x: lambda i: maximum(Sum(lambda k: x[i, k]), 0),
             "the sum over k is inside maximum, which is not linear",
         ),
-        (lambda x: lambda i: Max(lambda k: x[i, k]), "k is reduced by Max, and partial results can only be summed"),
+        (
+            lambda x: lambda i: Prod(lambda k: x[i, k]),
+            "k is reduced by Prod, and its partial results do not add up to the result",
+        ),
+        (
+            lambda x: lambda i: 2 * Max(lambda k: x[i, k]),
+            "k is reduced by Max, and its partial results do not add up to the result",
+        ),
         (lambda x: lambda i: Sum(lambda k: x[i, k]) + 1, "a term beside the sum over k would be added once per part"),
     ],
 )

@@ -40,16 +40,19 @@ def cut(array: np.ndarray, box: list[tuple[int, int]], fill: float) -> np.ndarra
     return result
 
 
-def paste(whole: np.ndarray, part: np.ndarray, box: list[tuple[int, int]], add: bool) -> None:
+def paste(whole: np.ndarray, part: np.ndarray, box: list[tuple[int, int]], together: np.ufunc | None) -> None:
     inside = [(max(b, 0), min(e, size)) for (b, e), size in zip(box, whole.shape, strict=True)]
     source = tuple(slice(b - begin, e - begin) for (b, e), (begin, _) in zip(inside, box, strict=True))
     target = tuple(slice(b, e) for b, e in inside)
-    whole[target] = whole[target] + part[source] if add else part[source]
+    whole[target] = part[source] if together is None else together(whole[target], part[source])
 
 
 def run_split(case: Case, access: OperatorAccess, axis: int, count: int) -> list[np.ndarray]:
     inputs = case.random_inputs()
-    results = [np.zeros(shape) for shape in case.outputs]
+    results = [
+        np.full(shape, -np.inf if written.reducer == "Max" else 0.0)
+        for shape, written in zip(case.outputs, access.outputs, strict=True)
+    ]
     for number, part in enumerate(parts(access.extents[axis], count)):
         local = []
         for array, read in zip(inputs, access.inputs, strict=True):
@@ -65,7 +68,9 @@ def run_split(case: Case, access: OperatorAccess, axis: int, count: int) -> list
         changed = access.worker_attributes({access.axes[axis]: part[1] - part[0]}, [a.shape for a in local], shapes)
         outputs = interpret(case.description, {**case.attributes, **changed}, local, shapes)
         for whole, own, box, written in zip(results, outputs, boxes, access.outputs, strict=True):
-            paste(whole, own, box, add=written.combine[axis] in (Combine.REDUCE, Combine.OVERLAP_ADD))
+            is_partial = written.combine[axis] in (Combine.REDUCE, Combine.OVERLAP_ADD)
+            together = np.maximum if written.reducer == "Max" else np.add
+            paste(whole, own, box, together if is_partial else None)
     return results
 
 

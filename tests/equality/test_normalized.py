@@ -224,3 +224,36 @@ def test_layer_norm_along_its_own_dimension(axis, axes):
     assert ("_tofu_layer_norm_apply" in operators_run(executor)) == ("k" in axes)
     compare(executor, values, step, weights, 3)
     check_inference(model, executor, weights)
+
+
+@pytest.mark.parametrize("axes", [("k", "k"), ("i0", "k"), ("k", "i0"), ("i0", "i0")], ids=str)
+@pytest.mark.parametrize("attributes", [{"axis": -1}, {"axis": 1, "temperature": 0.5}], ids=str)
+@pytest.mark.parametrize("op", ["softmax", "log_softmax"])
+def test_softmax_along_its_own_dimension(op, attributes, axes):
+    """With numbers whose exponentials would overflow."""
+
+    def build(data):
+        data = mx.sym.FullyConnected(data, num_hidden=8, flatten=False, no_bias=True, name="before")
+        return getattr(mx.sym, op)(1000 + 100 * data, name="soft", **attributes)
+
+    model = one_line_operator(build)
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", 3)
+    executor = bind_partitioned(model, 4, "float64", hints={"soft": axes, "soft_backward": axes})
+    assert executor.partition.plan.operators["soft"] == axes
+    assert (f"_tofu_{op}_apply" in operators_run(executor)) == ("k" in axes)
+    compare(executor, values, step, weights, 3)
+    check_inference(model, executor, weights)
+
+
+def test_the_largest_along_its_own_dimension():
+    """Partial results of which the largest is the result."""
+    data = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=9, no_bias=True, name="before")
+    model = Model(mx.sym.MakeLoss(mx.sym.max(data, axis=1, name="largest"), name="loss"), {"data": (4, 6)}, 2)
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", 3)
+    default = bind_partitioned(model, 3, "float64").partition
+    offered = dict(zip((o.name for o in default.graph.operators), default.problem.accesses, strict=True))["largest"]
+    assert len(offered.axes) == 2
+    for axis in offered.axes:
+        compare(bind_partitioned(model, 3, "float64", hints={"largest": axis}), values, step, weights, 3)

@@ -68,14 +68,14 @@ def slices(begin, extent):
     return tuple(slice(b, b + n) for b, n in zip(begin, extent, strict=True))
 
 
-def expected_region(shape, inputs, pieces, fill, dtype):
+def expected_region(shape, inputs, pieces, fill, dtype, together=np.add):
     region = np.full(shape, fill).astype(dtype)
     for begin, extent, sources in pieces:
         sums = "float32" if dtype == "float16" else dtype
         parts = [inputs[source][slices(at, extent)].astype(sums) for source, at in sources]
         total = parts[0]
         for part in parts[1:]:
-            total = total + part
+            total = together(total, part)
         region[slices(begin, extent)] = total.astype(dtype)
     return region
 
@@ -87,7 +87,7 @@ def source_bytes(pieces, dtype, is_remote):
     )
 
 
-def run_fetch(shape, inputs, pieces, fill, dtype, added_to=None):
+def run_fetch(shape, inputs, pieces, fill, dtype, added_to=None, **attributes):
     """The region; input i lies on device i % DEVICES, the region on device 0. `added_to` is added in place."""
     graph = JsonGraph()
     arguments = [
@@ -96,7 +96,7 @@ def run_fetch(shape, inputs, pieces, fill, dtype, added_to=None):
     ]
     fill = repr(float(fill))
     if added_to is None:
-        head = graph.fetch("region", arguments, shape, pieces, "d0", fill=fill, dtype=TYPES[dtype])
+        head = graph.fetch("region", arguments, shape, pieces, "d0", fill=fill, dtype=TYPES[dtype], **attributes)
     else:
         y = graph.add("null", "y", group="d0", __shape__=shape, __dtype__=TYPES[dtype])
         base = graph.add("_copy", "base", [y], "d0")
@@ -142,6 +142,20 @@ def test_adds_where_it_is_asked_to(dtype, geometry, seed, fill):
     expected = base + expected_region(shape, inputs, pieces, fill, dtype)
     tolerance = {"float16": 2e-3, "float32": 1e-6, "float64": 1e-15, "int32": 0}[dtype]
     np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "int64"])
+@given(geometry=geometries(), seed=st.integers(0, 1000))
+@settings(max_examples=40, deadline=None)
+def test_takes_the_largest_where_it_is_asked_to(dtype, geometry, seed):
+    shape, input_shapes, pieces = geometry
+    rng = np.random.RandomState(seed)
+    inputs = [random_array(rng, s, dtype) for s in input_shapes]
+    for array in inputs:
+        if dtype == "float64":
+            array[array > 0.9] = np.nan
+    result = run_fetch(shape, inputs, pieces, 1, dtype, takes_maximum=1)
+    np.testing.assert_array_equal(result, expected_region(shape, inputs, pieces, 1, dtype, np.maximum))
 
 
 def test_sums_of_gradients_ask_for_addition():

@@ -17,7 +17,7 @@ class Combine(IntEnum):
     """How the parts of an output come together when an axis is split."""
 
     CONCAT = 0  # the axis moves the region, the parts are disjoint
-    REDUCE = 1  # every part is a partial result; they are summed
+    REDUCE = 1  # every part is a partial result; they are summed, or the largest is taken
     REPLICATE = 2  # every part computes the same
     OVERLAP_ADD = 3  # the axis moves the region, the parts overlap and are added
 
@@ -53,11 +53,15 @@ class InputAccess:
 
 @dataclass(frozen=True)
 class OutputAccess:
-    """The region of an output that a part computes, and for each axis how the parts come together."""
+    """The region of an output that a part computes, and for each axis how the parts come together.
+
+    `reducer`: "Sum", or "Max" where the largest of partial results is the result.
+    """
 
     rows: tuple[Row, ...]
     combine: tuple[Combine, ...]
     is_written: bool
+    reducer: str = "Sum"
 
 
 @dataclass(frozen=True)

@@ -85,11 +85,16 @@ def classify_sum(value: Value, axis: str, mentions: Mentions) -> Linear | Nonlin
     return Nonlinear(f"the sum over {axis} is inside a function that is not known to be linear")
 
 
+def is_maximum(value: Value, axis: str) -> bool:
+    """Whether `value` as a whole is the largest over the axis, so that the largest of partial results is it."""
+    return isinstance(value, Reduction) and value.reducer == "Max" and axis in value.variables
+
+
 def _classify_reduction(value: Reduction, axis: str, mentions: Mentions) -> Linear | Nonlinear:
     if axis in value.variables:
         if value.reducer == "Sum":
             return Linear()
-        return Nonlinear(f"{axis} is reduced by {value.reducer}, and partial results can only be summed")
+        return Nonlinear(f"{axis} is reduced by {value.reducer}, and its partial results do not add up to the result")
     if value.reducer != "Sum":
         return Nonlinear(f"the sum over {axis} is inside {value.reducer}, which is not linear")
     return classify_sum(value.body, axis, mentions)

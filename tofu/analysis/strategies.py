@@ -237,7 +237,8 @@ class _Evaluation:
             numbers = self.numbers.dimensions[position : position + len(pattern.dimensions)]
             position += len(pattern.dimensions)
             combine = tuple(self._combine(axis, pattern, numbers) for axis in axes)
-            outputs.append(OutputAccess(tuple(next(rows) for _ in pattern.dimensions), combine, pattern.is_written))
+            own = tuple(next(rows) for _ in pattern.dimensions)
+            outputs.append(OutputAccess(own, combine, pattern.is_written, pattern.reducer))
         return tuple(outputs)
 
     def _combine(self, axis: str, pattern: OutputPattern, numbers: Sequence[tuple[IndexNumbers, ...]]) -> Combine:

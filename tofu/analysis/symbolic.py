@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tofu.analysis.interval import AffineIndex, split_affine
-from tofu.analysis.linearity import Linear, Mentions, Nonlinear, classify_sum, find_factors
+from tofu.analysis.linearity import Linear, Mentions, Nonlinear, classify_sum, find_factors, is_maximum
 from tofu.tdl.expression import (
     Element,
     ExtentSymbol,
@@ -51,13 +51,16 @@ class InputPattern:
 
 @dataclass(frozen=True)
 class OutputPattern:
-    """How an output is indexed. `summed`: the axes whose parts have to be added; `moving`: those in its coordinates."""
+    """How an output is indexed. `summed`: the axes whose parts are partial results, put together by `reducer`; `moving`: those in its
+    coordinates.
+    """
 
     dimensions: tuple[Dimension, ...]
     summed: frozenset[str]
     moving: frozenset[str]
     is_scatter: bool
     is_written: bool
+    reducer: str
 
 
 @dataclass
@@ -133,16 +136,20 @@ def _output_pattern(
     for name in {name for name in moving if moving.count(name) > 1}:
         rejected.setdefault(name, f"{name} moves two dimensions of an output at once, so that its parts are no boxes")
     summed = set(output.variables) - set(moving)
+    reducer = "Sum"
     if output.value is not None:
         for axis in sorted(mentions.of(output.value) - set(output.variables)):
             kind = classify_sum(output.value, axis, mentions)
-            if isinstance(kind, Nonlinear):
+            if not set(output.variables) - set(moving) and is_maximum(output.value, axis):
+                summed.add(axis)
+                reducer = "Max"
+            elif isinstance(kind, Nonlinear):
                 rejected.setdefault(axis, kind.reason)
             else:
                 summed.add(axis)
                 _find_addends(trace, output, axis, kind, rejected, addends)
     return OutputPattern(
-        dimensions, frozenset(summed), frozenset(moving), output.groups is None, output.value is not None
+        dimensions, frozenset(summed), frozenset(moving), output.groups is None, output.value is not None, reducer
     )
 
 

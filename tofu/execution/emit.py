@@ -98,6 +98,12 @@ def emit(training: TrainingGraph, problem: Problem, choices: Choices, *, inferen
             for position, operator in enumerate(graph.operators)
             if operator.node < 0
         },
+        [
+            tensor
+            for operator, access in zip(graph.operators, problem.accesses, strict=True)
+            for tensor, written in zip(operator.outputs, access.outputs, strict=True)
+            if written.reducer == "Max"
+        ],
     )
     return ExecutionGraph(wrap_symbol(handle), tuple(outputs), len(graph.outputs), workers)
 

@@ -15,13 +15,13 @@ def lower(graph: Graph, is_lowered: Callable[[Operator], bool] = lambda operator
     Tensors keep their positions; those between parts come after them. Operators that stay whole say of every input that their kernel
     changes it.
     """
-    if all(lookup_lowering(operator.op) is None for operator in graph.operators):
+    if all(lookup_lowering(operator) is None for operator in graph.operators):
         return graph
     operators: list[Operator] = []
     tensors = list(graph.tensors)
     position_of: dict[int, int] = {}
     for number, operator in enumerate(graph.operators):
-        lowering = lookup_lowering(operator.op)
+        lowering = lookup_lowering(operator)
         forward = None if operator.forward is None else position_of[operator.forward]
         moved = replace(operator, forward=forward)
         if lowering is None:
@@ -39,6 +39,6 @@ def lower(graph: Graph, is_lowered: Callable[[Operator], bool] = lambda operator
 
 def state_writes(operator: Operator) -> Operator:
     """The operator with all inputs that its stock kernel changes, also those that MXNet does not list."""
-    lowering = lookup_lowering(operator.op)
+    lowering = lookup_lowering(operator)
     more = () if lowering is None else lowering.writes(operator.attributes)
     return replace(operator, mutates=tuple(sorted({*operator.mutates, *more})))

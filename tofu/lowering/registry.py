@@ -80,6 +80,10 @@ def _same(attributes: Attributes) -> Attributes:
     return attributes
 
 
+def _always(operator: Operator) -> bool:
+    return True
+
+
 def _nothing(attributes: Attributes) -> tuple[int, ...]:
     return ()
 
@@ -96,11 +100,14 @@ class Lowering:
         Positions of inputs that the stock kernel changes without saying so, by its attributes.
     in_inference
         The attributes that describe what the operator does in inference, where those differ.
+    is_possible
+        Whether an operator can be lowered, by its attributes.
     """
 
     expand: Callable[[Parts], None]
     writes: Callable[[Attributes], tuple[int, ...]] = _nothing
     in_inference: Callable[[Attributes], Attributes] = _same
+    is_possible: Callable[[Operator], bool] = _always
 
 
 _LOWERINGS: dict[str, Lowering] = {}
@@ -111,9 +118,10 @@ def register(op: str, lowering: Lowering) -> None:
     _LOWERINGS[op] = lowering
 
 
-def lookup_lowering(op: str) -> Lowering | None:
+def lookup_lowering(operator: Operator) -> Lowering | None:
     """The lowering of an operator, or None where its own kernel is all there is."""
-    return _LOWERINGS.get(op)
+    lowering = _LOWERINGS.get(operator.op)
+    return lowering if lowering is not None and lowering.is_possible(operator) else None
 
 
 def is_true(attributes: Attributes, name: str, otherwise: bool) -> bool:

@@ -54,7 +54,7 @@ def prepare_inference(
         return Settled(searched, choices)
     operators = []
     for operator in graph.operators:
-        lowering = lookup_lowering(operator.op)
+        lowering = lookup_lowering(operator)
         if operator.phase is Phase.FORWARD:
             attributes = operator.attributes if lowering is None else lowering.in_inference(operator.attributes)
             operators.append(replace(operator, attributes=attributes))

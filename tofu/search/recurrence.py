@@ -143,7 +143,7 @@ class _Spread:
 
     def _fed_families(self, position: int) -> tuple[int, ...]:
         """The families of all that reads an operator's results, if they are of equal steps; else nothing."""
-        keys = [self.key_of[user] for user in self.wiring.followers[position]]
+        keys = [self.key_of[user] for user in self.wiring.followers.get(position, ())]
         if any(key is None or key[0] != "cell" for key in keys):
             return ()
         return tuple(sorted({self._identify(key) for key in keys if key is not None}))

@@ -73,7 +73,8 @@ def combine_outputs(
     """
     combine = access.combine[axis]
     if combine is Combine.REDUCE:
-        return np.asarray(np.sum(pieces, axis=0))
+        together = np.max if access.reducer == "Max" else np.sum
+        return np.asarray(together(pieces, axis=0))
     if combine is Combine.REPLICATE:
         if any(not np.allclose(piece, pieces[0], rtol=1e-10, atol=1e-10, equal_nan=True) for piece in pieces):
             raise SplitError("the parts of a replicated output differ")
