@@ -24,7 +24,7 @@ def predict_words(outputs: Any, width: int) -> Any:
     """A softmax over the vocabulary at every step: of outputs (batch, steps, width)."""
     words = mx.sym.FullyConnected(mx.sym.Reshape(outputs, shape=(-1, width)), num_hidden=VOCABULARY, name="word")
     labels = mx.sym.Reshape(mx.sym.Variable("softmax_label"), shape=(-1,))
-    return mx.sym.SoftmaxOutput(words, labels, name="softmax", normalization="batch")
+    return mx.sym.SoftmaxOutput(words, labels, name="softmax")
 
 
 def language_model(cell: Any, batch: int, dtype: str, states: list[Any], width: int = HIDDEN) -> Model:
@@ -49,10 +49,10 @@ def stacked(kind: str, dtype: str, batch: int = 9) -> Model:
     return language_model(cell, batch, dtype, cell.begin_state(func=mx.sym.Variable))
 
 
-def bidirectional(dtype: str, batch: int = 9) -> Model:
-    """A GRU in both directions, another one over both."""
+def bidirectional(dtype: str, batch: int = 9, layers: int = 1) -> Model:
+    """A GRU in both directions; with more layers, each over both directions of the one below."""
     cell = mx.rnn.SequentialRNNCell()
-    for i in range(2):
+    for i in range(layers):
         left, right = (mx.rnn.GRUCell(HIDDEN, prefix=f"{side}{i}_") for side in ("left", "right"))
         cell.add(mx.rnn.BidirectionalCell(left, right, output_prefix=f"both{i}_"))
     return language_model(cell, batch, dtype, cell.begin_state(func=mx.sym.Variable), 2 * HIDDEN)

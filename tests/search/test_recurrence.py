@@ -6,7 +6,7 @@ from dataclasses import replace
 import mxnet as mx
 import pytest
 from models import mlp
-from recurrent_models import RECURRENT_MODELS, STEPS
+from recurrent_models import RECURRENT_MODELS, STEPS, bidirectional
 
 from tofu.graph.mxnet import read_graph
 from tofu.search.recurrence import find_equal_parts
@@ -165,7 +165,7 @@ def test_cells_of_gluon(kind):
 
 
 def test_directions_stay_apart():
-    model = RECURRENT_MODELS["bidirectional_gru"]("float32")
+    model = bidirectional("float32", layers=2)
     found = families(training_graph(model.symbol, model.shapes))
     for side in ("left0", "right0", "left1", "right1"):
         for part in PRODUCTS:
