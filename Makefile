@@ -1,4 +1,4 @@
-# make build | demo | test | lint | bench | clean. Everything happens inside .venv and build; nothing is rebuilt without a reason.
+# make build | demo | test | lint | bench | bench-search | clean. Everything happens inside .venv and build; nothing is rebuilt without a reason.
 IS_3_11 := -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null
 PYTHON ?= $(shell for p in python3.11 python3 python; do $$p $(IS_3_11) && command -v $$p && break; done)
 CXX ?= g++
@@ -15,7 +15,7 @@ NEED_COMPILER := There is no C++ compiler $(CXX): install g++, or say make CXX=/
 # A test that hangs is a failure: C++ tests get this many seconds each.
 CORE_TEST_TIMEOUT := 120
 
-.PHONY: build demo test lint bench clean
+.PHONY: build demo test lint bench bench-search clean
 
 build: $(BUILT)
 
@@ -31,6 +31,9 @@ lint: $(INSTALLED)
 	$(VENV)/mypy tofu
 	$(VENV)/lint-imports
 	$(VENV)/clang-format --dry-run -Werror $(CPP)
+
+bench-search: $(BUILT)
+	$(VENV)/python -m benchmarks.search
 
 bench: $(BUILT)
 	$(VENV)/python -m benchmarks

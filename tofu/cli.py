@@ -21,6 +21,7 @@ from tofu.partition import Partition, Settings, compile_partition
 from tofu.report.plan_table import make_console, print_partition
 from tofu.runtime.arguments import MOST_WORKERS
 from tofu.runtime.files import write_atomically
+from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
 from tofu.tdl import Description, registered
 from tofu.verify import verify_operator
 
@@ -59,6 +60,7 @@ def main() -> None:
     help="Pin a part of the plan: a tensor's dimension or an operator's axis, or one for each step, separated by "
     "commas; '-' is replicated, '...' is free.",
 )
+@click.option("--algorithm", type=click.Choice(ALGORITHMS), default=DEFAULT_ALGORITHM, show_default=True)
 @click.option("--inference", is_flag=True, help="Plan the forward graph alone.")
 @click.option(
     "--undescribed",
@@ -76,6 +78,7 @@ def plan(
     shapes: tuple[str, ...],
     workers: int,
     hints: tuple[str, ...],
+    algorithm: str,
     inference: bool,
     undescribed: str,
     rows: int,
@@ -96,7 +99,13 @@ def plan(
     if json_path is not None and not json_path.absolute().parent.is_dir():
         raise TofuError(f"--json {json_path}: there is no folder {json_path.absolute().parent}. Make it first.")
     partition = plan_file(
-        model, read_shapes(shapes), workers, read_hints(hints), for_training=not inference, undescribed=undescribed
+        model,
+        read_shapes(shapes),
+        workers,
+        read_hints(hints),
+        for_training=not inference,
+        undescribed=undescribed,
+        algorithm=algorithm,
     )
     console = make_console()
     print_partition(console, partition, rows or None)
@@ -113,6 +122,7 @@ def plan_file(
     *,
     for_training: bool,
     undescribed: str = "error",
+    algorithm: str = DEFAULT_ALGORITHM,
 ) -> Partition:
     """The partition of a saved symbol, as it is trained: every argument but the inputs is learned."""
     if not 2 <= workers <= MOST_WORKERS:
@@ -123,7 +133,7 @@ def plan_file(
     learned = [name for name in symbol.list_arguments() if name not in shapes and name not in labels]
     known, _ = infer_arguments(symbol, shapes, {})
     inputs = {name: known.get(name, shape) for name, shape in {**dict.fromkeys(labels, ()), **shapes}.items()}
-    settings = Settings(workers, hints or None, for_training=for_training, undescribed=undescribed)
+    settings = Settings(workers, hints or None, for_training=for_training, undescribed=undescribed, algorithm=algorithm)
     return compile_partition(symbol, inputs, settings, differentiated=learned, updated=learned)
 
 

@@ -174,7 +174,7 @@ def _choose(graph: Graph, problem: Problem, settings: Settings, progress: Progre
     if remembered is not None:
         return problem.choices_of(remembered), remembered.algorithm, remembered.optimality
     choices, result = problem.search(settings.hints, progress, settings.algorithm, settings.search_seconds)
-    return choices, settings.algorithm, describe_optimality(result)
+    return choices, settings.algorithm, describe_optimality(result, bool(problem.equal.operators))
 
 
 def _agrees(choice: Any, fixed: list[int]) -> bool:
