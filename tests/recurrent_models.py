@@ -72,8 +72,8 @@ def residual(dtype: str, batch: int = 9) -> Model:
 def gluon(kind: str, dtype: str, batch: int = 9) -> Model:
     """Two layers of one of Gluon's cells."""
     cell = mx.gluon.rnn.HybridSequentialRNNCell(prefix=f"{kind}_")
-    for _ in range(2):
-        cell.add(GLUON_CELLS[kind](HIDDEN))
+    for i in range(2):
+        cell.add(GLUON_CELLS[kind](HIDDEN, prefix=f"{kind}{i}_"))
     for parameter in cell.collect_params().values():
         parameter.cast(dtype)
     states = [mx.sym.Variable(f"begin_state_{i}") for i in range(len(cell.state_info()))]
