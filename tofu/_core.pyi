@@ -59,8 +59,8 @@ class Graph:
         """An operator's id.
 
         phase 0 is forward, 1 backward, 2 update. The operators of one `group` and phase share their fetches where they take
-        the same choice; their axis extents must be equal. `follows_tensor`: the axes are that tensor's dimensions and the choice is its layout (weight
-        updates). `same_choice_as`: an earlier operator of the same axis extents.
+        the same choice; their axis extents must be equal. `follows_tensor`: the axes are that tensor's dimensions and the
+        choice is its layout (weight updates). `same_choice_as`: an earlier operator of the same axis extents.
         """
     def tie_tensors(self, a: int, b: int) -> None:
         """Both always have the same layout. ValueError for unequal shapes, or where one is replicable."""
