@@ -84,8 +84,7 @@ def backward_batch_norm(
         scale = inverse_std[c] + unread(gamma[c]) if fix_gamma else inverse_std[c] * gamma[c]
         states = 0 * moving_mean[c] + 0 * moving_var[c] + unread(beta[c])  # the kernel updates the statistics here
         if use_global_stats:
-            # The forward kernel sets a fixed gamma to 1 where its mean is asked for, as it is on one device.
-            return (d_out[i] + unread(data[i]) + 0 * mean[c]) * scale + states
+            return (d_out[i] + unread(data[i]) + unread(mean[c])) * scale + states
         return (d_out[i] - (by_beta(c, "r") + normal(i) * by_gamma(c, "r")) / channels.count) * scale + states
 
     return (

@@ -30,7 +30,8 @@ SymbolHandle BuildFromPython(SymbolHandle training, const Array<int64_t>& progra
                              const Array<int32_t>& attribute_index,
                              std::vector<std::string> tensor_names, std::vector<int> tensor_dtypes,
                              const std::unordered_map<int64_t, OwnOperatorFields>& own_operators,
-                             const std::vector<int64_t>& maximum_tensors) {
+                             const std::vector<int64_t>& maximum_tensors,
+                             AskedOutputs asked_outputs) {
   ExecutionInput input;
   input.training = training;
   input.program = DecodeProgram(program.data(), program.size());
@@ -44,6 +45,7 @@ SymbolHandle BuildFromPython(SymbolHandle training, const Array<int64_t>& progra
     input.own_operators[own.first] = {std::get<0>(own.second), std::get<1>(own.second),
                                       std::get<2>(own.second)};
   }
+  input.asked_outputs = std::move(asked_outputs);
   input.maximum_tensors.insert(maximum_tensors.begin(), maximum_tensors.end());
   return BuildExecutionGraph(input);
 }
@@ -130,11 +132,14 @@ void RegisterExecution(py::module_* module) {
               py::arg("operator_nodes"), py::arg("attributes"), py::arg("attribute_index"),
               py::arg("tensor_names"), py::arg("tensor_dtypes"),
               py::arg("own_operators") = std::unordered_map<int64_t, OwnOperatorFields>(),
-              py::arg("maximum_tensors") = std::vector<int64_t>());
+              py::arg("maximum_tensors") = std::vector<int64_t>(),
+              py::arg("asked_outputs") = AskedOutputs());
   module->def("fetches", FetchesToPython, py::arg("symbol"));
   module->def("plan_memory", PlanToPython, py::arg("symbol"), py::arg("shapes"), py::arg("dtypes"));
   module->def("partial_forward", PartialForward, py::arg("executor"), py::arg("is_train"),
               py::arg("begin"), py::arg("end"), py::call_guard<py::gil_scoped_release>());
+  module->def("order_after", OrderAfter, py::arg("written"), py::arg("results"),
+              py::call_guard<py::gil_scoped_release>());
   module->def("boundary", FindBoundary, py::arg("symbol"), py::arg("num_outputs"));
   module->def("counters", CountersToPython);
   module->def("reset_counters", ResetFetchCounters);

@@ -57,15 +57,15 @@ void ComputeSquares(const NodeAttrs& attrs, const OpContext&, const Blobs& input
 }
 
 /*! \brief out, mean and 1 / std from the statistics, as the stock operator has them; a gamma that
- * is fixed becomes 1. */
-void Normalize(const LoweredParam& param, const Blobs& inputs, const Requests& requests,
-               const Blobs& outputs, const std::vector<double>& mean,
+ * is fixed becomes 1 in training. */
+void Normalize(const LoweredParam& param, bool is_train, const Blobs& inputs,
+               const Requests& requests, const Blobs& outputs, const std::vector<double>& mean,
                const std::vector<double>& variance) {
   const DimensionView view(inputs[0].shape_, param.axis);
   MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
     Real* gamma = inputs[1].dptr<Real>();
     const Real* beta = inputs[2].dptr<Real>();
-    if (param.fix_gamma && requests[1] != mxnet::kNullOp) std::fill_n(gamma, view.extent, Real(1));
+    if (param.fix_gamma && is_train) std::fill_n(gamma, view.extent, Real(1));
     std::vector<Real> center(mean.begin(), mean.end());
     std::vector<Real> inverse_std(view.extent);
     std::vector<Real> scale(view.extent);
@@ -83,7 +83,7 @@ void Normalize(const LoweredParam& param, const Blobs& inputs, const Requests& r
 }
 
 /*! \brief data, gamma, beta, sum, squares -> out, mean, 1 / std */
-void ComputeApply(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
+void ComputeApply(const NodeAttrs& attrs, const OpContext& context, const Blobs& inputs,
                   const Requests& requests, const Blobs& outputs) {
   const LoweredParam& param = LoweredParamOf(attrs);
   const auto divided = [&](const TBlob& sums) {
@@ -91,18 +91,19 @@ void ComputeApply(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
     for (double& value : result) value /= param.count;
     return result;
   };
-  Normalize(param, inputs, requests, outputs, divided(inputs[3]), divided(inputs[4]));
+  Normalize(param, context.is_train, inputs, requests, outputs, divided(inputs[3]),
+            divided(inputs[4]));
 }
 
 /*! \brief data, gamma, beta, moving mean, moving variance -> out, mean, 1 / std */
-void ComputeGlobal(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
+void ComputeGlobal(const NodeAttrs& attrs, const OpContext& context, const Blobs& inputs,
                    const Requests& requests, const Blobs& outputs) {
   MSHADOW_REAL_TYPE_SWITCH(inputs[3].type_flag_, Real, {
     const auto numbers = [](const TBlob& blob) {
       return std::vector<double>(blob.dptr<Real>(), blob.dptr<Real>() + blob.Size());
     };
-    Normalize(LoweredParamOf(attrs), inputs, requests, outputs, numbers(inputs[3]),
-              numbers(inputs[4]));
+    Normalize(LoweredParamOf(attrs), context.is_train, inputs, requests, outputs,
+              numbers(inputs[3]), numbers(inputs[4]));
   });
 }
 

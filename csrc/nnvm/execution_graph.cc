@@ -99,7 +99,13 @@ class Builder {
 
   SymbolHandle Build() {
     for (const ProgramNode& node : input_.program.nodes) nodes_.push_back(MakeNode(node));
-    return NewHandle(ToEntries(input_.program.outputs));
+    std::vector<nnvm::NodeEntry> outputs = ToEntries(input_.program.outputs);
+    for (const auto& copy : copies_) {
+      const auto asked = input_.asked_outputs.find(copy.first.first);
+      if (asked == input_.asked_outputs.end()) continue;
+      for (uint32_t index : asked->second) outputs.emplace_back(nodes_[copy.second], index, 0);
+    }
+    return NewHandle(std::move(outputs));
   }
 
  private:

@@ -28,15 +28,19 @@ struct OwnOperator {
   std::unordered_map<std::string, std::string> attributes;
 };
 
+/*! \brief Operator id -> outputs of its copies that are asked for even where nobody reads them. */
+using AskedOutputs = std::unordered_map<int64_t, std::vector<uint32_t>>;
+
 /*! \brief A program, and what its numbers mean in the graph that was partitioned. */
 struct ExecutionInput {
   SymbolHandle training = 0;
   Program program;
   std::vector<int64_t> operator_nodes;  // operator id -> node of the training graph; -1: not in it
   std::unordered_map<int64_t, OwnOperator>
-      own_operators;                            // operator id -> what it is, if not in it
-  std::vector<AttributeChanges> attributes;     // distinct sets of changes
-  std::vector<int32_t> attribute_index;         // [operator id][worker] -> set of changes; -1: none
+      own_operators;                         // operator id -> what it is, if not in it
+  std::vector<AttributeChanges> attributes;  // distinct sets of changes
+  std::vector<int32_t> attribute_index;      // [operator id][worker] -> set of changes; -1: none
+  AskedOutputs asked_outputs;
   std::vector<std::string> tensor_names;        // tensor id -> name; variables have their own
   std::vector<int> tensor_types;                // tensor id -> MXNet's type code
   std::unordered_set<int64_t> maximum_tensors;  // whose value is the largest of partial results

@@ -3,8 +3,11 @@
  */
 #include "nnvm/executor.h"
 
+#include <mxnet/engine.h>
+
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 namespace tofu {
 namespace nnvm_layer {
@@ -44,6 +47,24 @@ int64_t FindBoundary(SymbolHandle symbol, int64_t num_outputs) {
     boundary = std::max<int64_t>(boundary, index.node_id(node.get()) + 1);
   });
   return boundary;
+}
+
+void OrderAfter(const std::vector<ObjectHandle>& written,
+                const std::vector<ObjectHandle>& results) {
+  const auto variables = [](const std::vector<ObjectHandle>& handles) {
+    std::vector<mxnet::Engine::VarHandle> found;
+    for (ObjectHandle handle : handles) {
+      CHECK(handle != 0) << "Need the handle of an array, got a null handle";
+      found.push_back(reinterpret_cast<const mxnet::NDArray*>(handle)->var());
+    }
+    return found;
+  };
+  std::vector<mxnet::Engine::VarHandle> reads = variables(results);
+  std::vector<mxnet::Engine::VarHandle> writes = variables(written);
+  mxnet::Engine* engine = mxnet::Engine::Get();
+  engine->DeduplicateVarHandle(&reads, &writes);
+  engine->PushSync([](mxnet::RunContext) {}, mxnet::Context::CPU(), reads, writes,
+                   mxnet::FnProperty::kNormal, 0, "TofuOrderAfter");
 }
 
 StorageInfo DescribeStorage(ObjectHandle handle) {

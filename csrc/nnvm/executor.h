@@ -6,6 +6,7 @@
 #define TOFU_NNVM_EXECUTOR_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "nnvm/mxnet_api.h"
 
@@ -26,6 +27,15 @@ void PartialForward(ObjectHandle executor, bool is_train, int64_t begin, int64_t
 
 /*! \brief One past the last node that the first `num_outputs` outputs of the symbol need. */
 int64_t FindBoundary(SymbolHandle symbol, int64_t num_outputs);
+
+/*!
+ * \brief Whoever uses one of `written` from now on waits for what has been issued to compute
+ * `results`.
+ *
+ * MXNet's executors do not tell the engine which inputs their operators change in place. Returns at
+ * once.
+ */
+void OrderAfter(const std::vector<ObjectHandle>& written, const std::vector<ObjectHandle>& results);
 
 /*! \brief The memory behind an array. */
 struct StorageInfo {

@@ -104,6 +104,7 @@ def emit(training: TrainingGraph, problem: Problem, choices: Choices, *, inferen
             for tensor, written in zip(operator.outputs, access.outputs, strict=True)
             if written.reducer == "Max"
         ],
+        {o: list(operator.asked) for o, operator in enumerate(graph.operators) if operator.asked and not inference},
     )
     return ExecutionGraph(wrap_symbol(handle), tuple(outputs), len(graph.outputs), workers)
 

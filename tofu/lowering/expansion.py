@@ -40,5 +40,7 @@ def lower(graph: Graph, is_lowered: Callable[[Operator], bool] = lambda operator
 def state_writes(operator: Operator) -> Operator:
     """The operator with all inputs that its stock kernel changes, also those that MXNet does not list."""
     lowering = lookup_lowering(operator)
-    more = () if lowering is None else lowering.writes(operator.attributes)
-    return replace(operator, mutates=tuple(sorted({*operator.mutates, *more})))
+    if lowering is None:
+        return operator
+    mutates = {*operator.mutates, *lowering.writes(operator.attributes)}
+    return replace(operator, mutates=tuple(sorted(mutates)), asked=lowering.asked(operator.attributes))

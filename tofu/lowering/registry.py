@@ -98,6 +98,8 @@ class Lowering:
         Writes down the parts.
     writes
         Positions of inputs that the stock kernel changes without saying so, by its attributes.
+    asked
+        Outputs that have to be asked for, else the stock kernel does not do so.
     in_inference
         The attributes that describe what the operator does in inference, where those differ.
     is_possible
@@ -106,6 +108,7 @@ class Lowering:
 
     expand: Callable[[Parts], None]
     writes: Callable[[Attributes], tuple[int, ...]] = _nothing
+    asked: Callable[[Attributes], tuple[int, ...]] = _nothing
     in_inference: Callable[[Attributes], Attributes] = _same
     is_possible: Callable[[Operator], bool] = _always
 

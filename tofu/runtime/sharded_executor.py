@@ -85,6 +85,18 @@ class ShardedExecutor:
                 "backward() was called without a forward(is_train=True) before it, so there is nothing to differentiate."
             )
         _mxnet.partial_forward(self._training.handle.value, True, self._boundary, self._last_node)
+        for written, results in self._written_in_place:
+            _mxnet.order_after(written, results)
+
+    @cached_property
+    def _written_in_place(self) -> list[tuple[list[int], list[int]]]:
+        """For each device, handles of the states that operators change there, and of all results, which come no earlier."""
+        devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self.contexts}
+        for state in self._training.aux_arrays:
+            devices[state.context][0].append(state.handle.value)
+        for result in self._training.outputs:
+            devices[result.context][1].append(result.handle.value)
+        return [(written, results) for written, results in devices.values() if written]
 
     @property
     def has_run(self) -> bool:
