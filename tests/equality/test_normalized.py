@@ -3,15 +3,21 @@
 import mxnet as mx
 import numpy as np
 import pytest
+from comparison import (
+    STEP_TOLERANCE,
+    WEIGHT_TOLERANCE,
+    WORKERS,
+    References,
+    compare,
+    compare_in_float32,
+)
 from models import Model
 from normalized_models import NORMALIZED, resnet_v2
 from training import (
     all_shapes,
     bind_partitioned,
-    check_graph,
     input_names,
     largest_error,
-    permute_batch,
     random_plan,
     random_values,
     relative_error,
@@ -23,40 +29,18 @@ from training import (
 from tofu.errors import PlanError
 from tofu.plan import Plan
 
-WORKERS = (2, 3, 4, 6, 8)
 RANDOM_PLANS = 3  # benchmarks/equality.py runs more of them
-STEPS = 20
-STEP_TOLERANCE = 1e-10
-WEIGHT_TOLERANCE = 1e-8
 
 CASES = [(name, workers) for name in NORMALIZED for workers in WORKERS]
 
 
 @pytest.fixture(scope="module")
 def reference():
-    """Model name and type -> the model, its values, and one device's first step and weights after STEPS steps."""
-    made = {}
-
-    def get(name: str, dtype: str):
-        if (name, dtype) not in made:
-            model = NORMALIZED[name]()
-            values = random_values(model, dtype)
-            made[name, dtype] = model, values, *run_single(model, values, dtype, STEPS)
-        return made[name, dtype]
-
-    return get
+    return References(lambda name, _: NORMALIZED[name]())
 
 
 def operators_run(executor) -> set[str]:
     return {operator.op for operator in executor.partition.problem.graph.operators}
-
-
-def compare(executor, values, step, weights, steps=STEPS):
-    check_graph(executor.partition)
-    found, found_weights, moved = run_partitioned(executor, values, steps)
-    assert moved == executor.partition.plan.communication_bytes
-    assert largest_error(found, step) < STEP_TOLERANCE
-    assert weight_error(found_weights, weights) < WEIGHT_TOLERANCE
 
 
 @pytest.mark.parametrize(("name", "workers"), CASES)
@@ -77,11 +61,7 @@ def test_random_plans_equal_one_device(reference, name, workers):
 
 @pytest.mark.parametrize(("name", "workers"), CASES)
 def test_float32_is_as_close_as_a_permuted_batch(reference, name, workers):
-    model, values, _, weights = reference(name, "float32")
-    _, permuted_weights = run_single(model, permute_batch(model, values), "float32", STEPS)
-    executor = bind_partitioned(model, workers, "float32")
-    _, found_weights, _ = run_partitioned(executor, values, STEPS)
-    assert weight_error(found_weights, weights) <= 4 * weight_error(permuted_weights, weights)
+    compare_in_float32(reference, name, workers)
 
 
 def one_layer(attributes, shape=(6, 4, 5, 6)) -> Model:

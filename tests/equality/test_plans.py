@@ -4,55 +4,27 @@ import os
 
 import mxnet as mx
 import pytest
+from comparison import STEPS, WORKERS, References, compare, compare_in_float32
 from models import MODELS, Model, residual_cnn, upsampling_cnn
-from training import (
-    bind_partitioned,
-    check_graph,
-    largest_error,
-    permute_batch,
-    random_plan,
-    random_values,
-    run_partitioned,
-    run_single,
-    weight_error,
-)
+from training import bind_partitioned, largest_error, random_plan, random_values, run_partitioned, run_single
 
 from tofu.analysis import Combine
 from tofu.graph import Phase
 
-WORKERS = (2, 3, 4, 6, 8)
 RANDOM_PLANS = int(os.environ.get("TOFU_RANDOM_PLANS", "8"))  # benchmarks/equality.py runs 50 for each
-STEPS = 20
-STEP_TOLERANCE = 1e-10
-WEIGHT_TOLERANCE = 1e-8
 
 CASES = [(name, workers) for name in MODELS for workers in WORKERS]
 
 
 @pytest.fixture(scope="module")
 def reference():
-    """Model name and type -> the model, its values, and one device's first step and weights after STEPS steps."""
-    made = {}
-
-    def get(name: str, dtype: str):
-        if (name, dtype) not in made:
-            model = MODELS[name]()
-            values = random_values(model, dtype)
-            made[name, dtype] = model, values, *run_single(model, values, dtype, STEPS)
-        return made[name, dtype]
-
-    return get
+    return References(lambda name, _: MODELS[name]())
 
 
 @pytest.mark.parametrize(("name", "workers"), CASES)
 def test_default_plan_equals_one_device(reference, name, workers):
     model, values, step, weights = reference(name, "float64")
-    executor = bind_partitioned(model, workers, "float64")
-    check_graph(executor.partition)
-    found, found_weights, moved = run_partitioned(executor, values, STEPS)
-    assert moved == executor.partition.plan.communication_bytes
-    assert largest_error(found, step) < STEP_TOLERANCE
-    assert weight_error(found_weights, weights) < WEIGHT_TOLERANCE
+    compare(bind_partitioned(model, workers, "float64"), values, step, weights)
 
 
 @pytest.mark.parametrize(("name", "workers"), CASES)
@@ -61,21 +33,12 @@ def test_random_plans_equal_one_device(reference, name, workers):
     default = bind_partitioned(model, workers, "float64")
     for seed in range(RANDOM_PLANS):
         plan = random_plan(default.partition, seed)
-        executor = bind_partitioned(model, workers, "float64", plan)
-        check_graph(executor.partition)
-        found, found_weights, moved = run_partitioned(executor, values, STEPS)
-        assert moved == executor.partition.plan.communication_bytes, seed
-        assert largest_error(found, step) < STEP_TOLERANCE, seed
-        assert weight_error(found_weights, weights) < WEIGHT_TOLERANCE, seed
+        compare(bind_partitioned(model, workers, "float64", plan), values, step, weights)
 
 
 @pytest.mark.parametrize(("name", "workers"), CASES)
 def test_float32_is_as_close_as_a_permuted_batch(reference, name, workers):
-    model, values, _, weights = reference(name, "float32")
-    _, permuted_weights = run_single(model, permute_batch(model, values), "float32", STEPS)
-    executor = bind_partitioned(model, workers, "float32")
-    _, found_weights, _ = run_partitioned(executor, values, STEPS)
-    assert weight_error(found_weights, weights) <= 4 * weight_error(permuted_weights, weights)
+    compare_in_float32(reference, name, workers)
 
 
 def deep_mlp(batch: int, width: int) -> Model:
@@ -109,11 +72,7 @@ def test_plans_of_several_dimensions_and_reductions(model):
     dimensions = {d for steps in partition.plan.tensors.values() for d in steps if d is not None}
     assert len(dimensions) >= 2
     assert forward_reductions(partition)
-    check_graph(partition)
-    found, found_weights, moved = run_partitioned(executor, values, STEPS)
-    assert moved == partition.plan.communication_bytes
-    assert largest_error(found, step) < STEP_TOLERANCE
-    assert weight_error(found_weights, weights) < WEIGHT_TOLERANCE
+    compare(executor, values, step, weights)
 
 
 @pytest.mark.parametrize("workers", [2, 4])

@@ -2,29 +2,19 @@
 
 import numpy as np
 import pytest
+from comparison import WORKERS, References, compare, compare_in_float32
 from recurrent_models import RECURRENT_MODELS
 from recurrent_models import STEPS as TIME_STEPS
 from training import (
     bind_partitioned,
-    check_graph,
-    largest_error,
-    permute_batch,
     random_plan,
-    random_values,
-    run_partitioned,
-    run_single,
-    weight_error,
 )
 
 from tofu.search import Choices
 
-WORKERS = (2, 3, 4, 6, 8)
 RANDOM_MODELS = ("lstm", "gru", "bidirectional_gru", "fused_lstm")
 RANDOM_PLANS = 1  # a random plan fetches almost everything; benchmarks/equality.py runs 50 of them for all steps
 RANDOM_STEPS = 2
-STEPS = 20
-STEP_TOLERANCE = 1e-10
-WEIGHT_TOLERANCE = 1e-8
 
 CASES = [(name, k) for name in RECURRENT_MODELS for k in (WORKERS if name in RANDOM_MODELS else (3, 4))]
 RANDOM_CASES = [(name, workers) for name in RANDOM_MODELS for workers in WORKERS]
@@ -32,31 +22,13 @@ RANDOM_CASES = [(name, workers) for name in RANDOM_MODELS for workers in WORKERS
 
 @pytest.fixture(scope="module")
 def reference():
-    """Model name, type, steps -> the model, its values, and one device's first step and weights after those steps."""
-    made = {}
-
-    def get(name: str, dtype: str, steps: int = STEPS):
-        if (name, dtype, steps) not in made:
-            model = RECURRENT_MODELS[name](dtype)
-            values = random_values(model, dtype)
-            made[name, dtype, steps] = model, values, *run_single(model, values, dtype, steps)
-        return made[name, dtype, steps]
-
-    return get
-
-
-def compare(executor, values, step, weights, steps):
-    check_graph(executor.partition)
-    found, found_weights, moved = run_partitioned(executor, values, steps)
-    assert moved == executor.partition.plan.communication_bytes
-    assert largest_error(found, step) < STEP_TOLERANCE
-    assert weight_error(found_weights, weights) < WEIGHT_TOLERANCE
+    return References(lambda name, dtype: RECURRENT_MODELS[name](dtype))
 
 
 @pytest.mark.parametrize(("name", "workers"), CASES)
 def test_default_plan_equals_one_device(reference, name, workers):
     model, values, step, weights = reference(name, "float64")
-    compare(bind_partitioned(model, workers, "float64"), values, step, weights, STEPS)
+    compare(bind_partitioned(model, workers, "float64"), values, step, weights)
 
 
 @pytest.mark.parametrize(("name", "workers"), RANDOM_CASES)
@@ -70,10 +42,7 @@ def test_random_plans_equal_one_device(reference, name, workers):
 
 @pytest.mark.parametrize(("name", "workers"), RANDOM_CASES)
 def test_float32_is_as_close_as_a_permuted_batch(reference, name, workers):
-    model, values, _, weights = reference(name, "float32")
-    _, permuted_weights = run_single(model, permute_batch(model, values), "float32", STEPS)
-    _, found_weights, _ = run_partitioned(bind_partitioned(model, workers, "float32"), values, STEPS)
-    assert weight_error(found_weights, weights) <= 4 * weight_error(permuted_weights, weights)
+    compare_in_float32(reference, name, workers)
 
 
 @pytest.mark.parametrize("name", RANDOM_MODELS)

@@ -1,0 +1,53 @@
+"""What all equality tests share: one device's run of a model, and the rules by which a partitioned run is held against it."""
+
+from collections.abc import Callable
+
+from models import Model
+from training import (
+    bind_partitioned,
+    check_graph,
+    largest_error,
+    permute_batch,
+    random_values,
+    run_partitioned,
+    run_single,
+    weight_error,
+)
+
+WORKERS = (2, 3, 4, 6, 8)
+STEPS = 20
+STEP_TOLERANCE = 1e-10
+WEIGHT_TOLERANCE = 1e-8
+
+
+class References:
+    """Model name, type, steps -> the model, its values, and one device's first step and weights after those steps; each made once."""
+
+    def __init__(self, build: Callable[[str, str], Model]) -> None:
+        self.build = build
+        self.made: dict[tuple[str, str, int], tuple] = {}
+
+    def __call__(self, name: str, dtype: str, steps: int = STEPS) -> tuple:
+        key = name, dtype, steps
+        if key not in self.made:
+            model = self.build(name, dtype)
+            values = random_values(model, dtype)
+            self.made[key] = model, values, *run_single(model, values, dtype, steps)
+        return self.made[key]
+
+
+def compare(executor, values, step, weights, steps: int = STEPS) -> None:
+    """In float64: the same numbers as one device, and bytes that agree between plan, emitted graph and running kernels."""
+    check_graph(executor.partition)
+    found, found_weights, moved = run_partitioned(executor, values, steps)
+    assert moved == executor.partition.plan.communication_bytes
+    assert largest_error(found, step) < STEP_TOLERANCE
+    assert weight_error(found_weights, weights) < WEIGHT_TOLERANCE
+
+
+def compare_in_float32(reference: References, name: str, workers: int) -> None:
+    """In float32: at most four times as far from one device as one device is from itself under a permuted batch."""
+    model, values, _, weights = reference(name, "float32")
+    _, permuted_weights = run_single(model, permute_batch(model, values), "float32", STEPS)
+    _, found_weights, _ = run_partitioned(bind_partitioned(model, workers, "float32"), values, STEPS)
+    assert weight_error(found_weights, weights) <= 4 * weight_error(permuted_weights, weights)
