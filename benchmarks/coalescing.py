@@ -20,8 +20,8 @@ import tofu  # noqa: F401  before MXNet
 from benchmarks.models.model import Model
 from benchmarks.models.rnn import rnn
 from tofu.execution import emit
+from tofu.execution.memory import plan_worker_bytes
 from tofu.graph.mxnet import find_labels, infer_operator_shapes, read_graph
-from tofu.partition import plan_worker_bytes
 from tofu.plan import format_bytes
 from tofu.search import Problem, factorize, find_strategies
 

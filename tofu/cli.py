@@ -17,7 +17,8 @@ from rich.table import Table
 
 from tofu.errors import TofuError
 from tofu.graph.mxnet import check_names, find_labels, infer_arguments
-from tofu.partition import Partition, Settings, compile_partition
+from tofu.partition import Partition, compile_partition
+from tofu.planning import Settings
 from tofu.report.plan_table import make_console, print_partition
 from tofu.runtime.arguments import MOST_WORKERS
 from tofu.runtime.files import write_atomically

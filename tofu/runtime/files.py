@@ -15,8 +15,8 @@ from typing import IO, Any
 
 import mxnet as mx
 
-from tofu.partition import Settings, remember_plan
 from tofu.plan import Plan
+from tofu.planning import Settings, remember_plan
 from tofu.runtime.devices import resolve_contexts
 from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS
 

@@ -18,8 +18,9 @@ from mxnet.module.executor_group import DataParallelExecutorGroup
 
 from tofu.errors import PlanError, UnsupportedError
 from tofu.graph.mxnet import DTYPE_NAMES, check_names, find_labels, infer_arguments
-from tofu.partition import Partition, Settings, compile_partition
+from tofu.partition import Partition, compile_partition
 from tofu.plan import Plan
+from tofu.planning import Settings
 from tofu.runtime.arguments import (
     arrays_by_name,
     check_contexts,
