@@ -2,7 +2,7 @@
 
     python benchmarks/strategies.py [--dtype float32]
 
-The cases are those of tests/tdl_ops. A run is one strategy of one operator at one number of parts (2, 3 and 4, uneven).
+The cases are those of tofu/verify/cases. A run is one strategy of one operator at one number of parts (2, 3 and 4, uneven).
 """
 
 from __future__ import annotations
@@ -10,20 +10,18 @@ from __future__ import annotations
 import os
 import sys
 from collections import defaultdict
-from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "2")
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "tdl_ops"))
 
 import click
-from cases import CASES
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
-from run_case import verify_case
 
 import tofu  # noqa: F401  before MXNet
 from tofu.tdl import registered
+from tofu.verify.case import verify_case
+from tofu.verify.cases import load_cases
 
 
 @click.command(help=__doc__)
@@ -35,7 +33,7 @@ def main(dtype: str) -> None:
     errors: dict[str, float] = defaultdict(float)
     problems: list[str] = []
     seen: set[str] = set()
-    for case in track(CASES, "operators"):
+    for case in track(load_cases(), "operators"):
         report = verify_case(case, dtype)
         problems += [f"{case}: {problem}" for problem in report.problems]
         for node in report.nodes:

@@ -1,6 +1,6 @@
 """The operator descriptions, one family per file. Importing the package registers those of all files.
 
-A new operator is one description in one of these files and one case in tests/tdl_ops/cases.py.
+A new operator is one description in one of these files and one case in tofu/verify/cases.
 """
 
 from importlib import import_module

@@ -1,0 +1,15 @@
+"""Reductions over dimensions that an attribute names."""
+
+from __future__ import annotations
+
+from tofu.verify.case import Case, uniform
+
+CASES = [
+    *(
+        Case(op, attributes, [uniform(0.5, 1.5, 5, 3, 7)])
+        for op in ("sum", "mean", "prod", "nansum", "nanprod", "max", "min")
+        for attributes in ({}, {"axis": (1,)}, {"axis": (0, -1), "keepdims": True}, {"axis": 1, "exclude": True})
+    ),
+    *(Case("norm", {"ord": order, "axis": 1}, [(5, 3, 7)]) for order in (1, 2)),
+    Case("norm", {}, [(5, 7)]),
+]

@@ -1,0 +1,17 @@
+"""Slices, copies and borders."""
+
+from __future__ import annotations
+
+from tofu.verify.case import Case
+
+CASES = [
+    Case("slice", {"begin": (1, None, 0), "end": (4, None, 3), "step": (2, 1, 1)}, [(5, 3, 7)]),
+    Case("slice", {"begin": (None, 1), "end": (None, 3)}, [(5, 4)]),
+    Case("slice", {"begin": (4,), "end": (0,), "step": (-2,)}, [(5, 4)]),
+    Case("reverse", {"axis": 1}, [(5, 3)]),
+    Case("repeat", {"repeats": 3, "axis": 1}, [(5, 3, 2)]),
+    Case("tile", {"reps": (1, 3)}, [(5, 3)]),
+    Case("tile", {"reps": (3,)}, [(5, 3)]),
+    Case("UpSampling", {"scale": 2, "sample_type": "nearest", "num_args": 1}, [(3, 5, 3, 4)]),
+    Case("Pad", {"mode": "constant", "pad_width": (0, 0, 0, 0, 1, 2, 2, 1), "constant_value": 0.5}, [(3, 5, 3, 4)]),
+]

@@ -1,0 +1,21 @@
+"""Operators that keep all cells in their order."""
+
+from __future__ import annotations
+
+from tofu.verify.case import Case
+
+CASES = [
+    Case("Flatten", {}, [(5, 3, 2, 2)]),
+    Case("Flatten", {}, [(5, 3)]),
+    Case("Reshape", {"shape": (-1, 6)}, [(5, 3, 4)]),
+    Case("Reshape", {"shape": (0, -1)}, [(5, 3, 4)]),
+    Case("Reshape", {"shape": (5, 2, 6)}, [(5, 3, 4)]),
+    Case("Reshape", {"shape": (10, 3)}, [(5, 6)]),
+    Case("Reshape", {"shape": (0, 2, 3)}, [(5, 6)]),
+    Case("Reshape", {"shape": (-3, 0)}, [(5, 3, 4)]),
+    Case("Reshape", {"shape": (-1, 0), "reverse": True}, [(5, 3, 4)]),
+    Case("Reshape", {"shape": (3, 2)}, [(2, 3)]),
+    Case("expand_dims", {"axis": 1}, [(5, 3)]),
+    Case("squeeze", {"axis": 1}, [(5, 1, 3)]),
+    Case("reshape_like", {}, [(5, 6), (5, 3, 2)]),
+]
