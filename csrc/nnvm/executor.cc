@@ -6,7 +6,6 @@
 #include <mxnet/engine.h>
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 namespace tofu {
@@ -27,12 +26,15 @@ void PartialForward(ObjectHandle handle, bool is_train, int64_t begin, int64_t e
   CHECK(handle != 0) << "Need the handle of an executor, got a null handle";
   CHECK(begin >= 0 && (end == -1 || begin <= end))
       << "nodes [" << begin << ", " << end << ") are no part of a graph";
+  if (begin == end) return;
+  // The executor's own PartialForward issues one node and tells how many follow. Each call copies
+  // the shapes of the whole graph, so the others are issued all at once.
+  int left = 0;
   auto* executor = reinterpret_cast<mxnet::Executor*>(handle);
-  const int64_t last = end == -1 ? std::numeric_limits<int>::max() : end;
-  int left = 1;
-  for (int64_t step = begin; step < last && left > 0; ++step) {
-    executor->PartialForward(is_train, static_cast<int>(step), &left);
-  }
+  executor->PartialForward(is_train, static_cast<int>(begin), &left);
+  const int64_t last = end == -1 ? begin + 1 + left : std::min<int64_t>(end, begin + 1 + left);
+  if (last <= begin + 1) return;
+  reinterpret_cast<mxnet::exec::GraphExecutor*>(handle)->RunOps(is_train, begin + 1, last);
 }
 
 int64_t FindBoundary(SymbolHandle symbol, int64_t num_outputs) {

@@ -1,7 +1,7 @@
 /*!
  * \file mxnet_api.h
  * \brief What csrc/nnvm uses of MXNet 1.9.1: public headers, and functions that libmxnet.so exports
- *        but declares in private headers only (src/executor/exec_pass.h).
+ *        but declares in private headers only (src/executor/exec_pass.h, graph_executor.h).
  */
 #ifndef TOFU_NNVM_MXNET_API_H_
 #define TOFU_NNVM_MXNET_API_H_
@@ -30,6 +30,13 @@ namespace exec {
 nnvm::Graph InferShape(nnvm::Graph&& graph, mxnet::ShapeVector&& shapes, const std::string& key);
 nnvm::Graph InferType(nnvm::Graph&& graph, nnvm::DTypeVector&& types, const std::string& key);
 nnvm::NodeEntry AggregateGradient(std::vector<nnvm::NodeEntry>&& parts);
+
+/*! \brief What every mxnet::Executor is, which is its first and only base. */
+class GraphExecutor {
+ public:
+  /*! \brief Issue the nodes [begin, end), which must be nodes of the graph. */
+  void RunOps(bool is_train, size_t begin, size_t end);
+};
 }  // namespace exec
 }  // namespace mxnet
 
