@@ -8,7 +8,7 @@ from __future__ import annotations
 from tofu.tdl import Any, maximum, minimum, mod, op, output, position, scatter, trunc, unwritten, where
 
 
-def _row(index, extent, mode="clip"):
+def find_row(index, extent, mode="clip"):
     """The row of a table of `extent` rows that an index from data means."""
     if mode == "wrap":
         return Any(mod(trunc(index), position(extent)))
@@ -17,13 +17,13 @@ def _row(index, extent, mode="clip"):
 
 @op("Embedding", bound={"output_dim": "e"})
 def embedding(data, weight, *, output_dim):
-    return output("*i e", lambda e, *i: weight[_row(data[i], weight.shape[0]), e])
+    return output("*i e", lambda e, *i: weight[find_row(data[i], weight.shape[0]), e])
 
 
 @op("_backward_Embedding", bound={"output_dim": "e"}, concrete=True)
 def backward_embedding(d_out, data, *, output_shapes, output_dim):
     rows = output_shapes[1][0]
-    d_weight = scatter(lambda e, *i: ((_row(data[i], rows), e), d_out[(*i, e)]), rank=d_out.ndim)
+    d_weight = scatter(lambda e, *i: ((find_row(data[i], rows), e), d_out[(*i, e)]), rank=d_out.ndim)
     return unwritten("*i"), d_weight
 
 
@@ -32,7 +32,7 @@ def take(a, indices, *, axis=0, mode="clip"):
     axis %= a.ndim
     n = indices.ndim
     names = " ".join([*(f"a{d}" for d in range(axis)), *(f"i{d}" for d in range(n)), "*z"])
-    row = lambda i: _row(indices[i], a.shape[axis], mode)
+    row = lambda i: find_row(indices[i], a.shape[axis], mode)
     return output(names, lambda *v: a[(*v[:axis], row(v[axis : axis + n]), *v[axis + n :])])
 
 
@@ -42,7 +42,7 @@ def backward_take(d_out, indices, *, output_shapes, axis=0, mode="clip"):
     axis %= len(shape)
     after = [f"z{d}" for d in range(len(shape) - axis - 1)]
     names = [*(f"a{d}" for d in range(axis)), *(f"i{d}" for d in range(n)), *after]
-    row = lambda i: _row(indices[i], shape[axis], mode)
+    row = lambda i: find_row(indices[i], shape[axis], mode)
     d_a = scatter(lambda *v: ((*v[:axis], row(v[axis : axis + n]), *v[axis + n :]), d_out[v]), names=" ".join(names))
     return d_a, output(" ".join(f"i{d}" for d in range(n)), lambda *i: 0 * indices[i])
 
@@ -52,7 +52,7 @@ def pick(data, index, *, axis=-1, keepdims=False, mode="clip"):
     axis %= data.ndim
     cell = lambda i: (*i[:axis], *i[axis + 1 :]) if keepdims else i
     at = lambda i: index[(*cell(i)[:axis], *((0,) if index.ndim == data.ndim else ()), *cell(i)[axis:])]
-    return lambda *i: data[(*cell(i)[:axis], _row(at(i), data.shape[axis], mode), *cell(i)[axis:])]
+    return lambda *i: data[(*cell(i)[:axis], find_row(at(i), data.shape[axis], mode), *cell(i)[axis:])]
 
 
 @op("_backward_pick")

@@ -1,32 +1,31 @@
-"""Operators that put one dimension in order: opaque along it, split by any other."""
+"""Operators that put one dimension in order: opaque along it, split by any other. Over the flattened tensor (axis=None) they are whole.
+
+MXNet's order is stable, ascending and descending alike.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from tofu.errors import DescriptionError
-from tofu.tdl import Opaque, op
+from tofu.tdl import Opaque, Sum, merge, op, position, unread, where
 
 
 def _line(data, i, axis):
-    """The slice of `data` along `axis` through the cell i of the other dimensions."""
-    return data[(*i[:axis], slice(None), *i[axis:])]
+    """The cells that are put in order together with the cell i: along `axis`, or all of them for None."""
+    return data[(slice(None),) * data.ndim if axis is None else (*i[:axis], slice(None), *i[axis + 1 :])]
 
 
-def _check_axis(axis):
-    if axis is None:
-        raise DescriptionError("an operator over the flattened tensor (axis=None) cannot be split and is not described")
+def _along(axis, data):
+    return None if axis is None else axis % data.ndim
 
 
 def _describe_position(function):
     find = Opaque(function, function.__name__)
 
     def description(data, *, axis=None, keepdims=False):
-        _check_axis(axis)
-        d = axis % data.ndim
-        if keepdims:
-            return lambda *i: find(_line(data, (*i[:d], *i[d + 1 :]), d))[()]
-        return lambda *i: find(_line(data, i, d))[()]
+        d = _along(axis, data)
+        whole = lambda i: i if keepdims or d is None else (*i[:d], None, *i[d:])
+        return lambda *i: find(_line(data, whole(i), d))[()]
 
     return description
 
@@ -35,21 +34,52 @@ op("argmax")(_describe_position(np.argmax))
 op("argmin")(_describe_position(np.argmin))
 
 
-sorted_line, sorting_order = Opaque(np.sort, "sort"), Opaque(np.argsort, "argsort")
+@op("argmax_channel")
+def argmax_channel(data):
+    find = Opaque(np.argmax, "argmax")
+    return lambda b: find(data[b, :])[()]
 
 
-def _order(function, data, axis, is_ascend):
-    _check_axis(axis)
-    d = axis % data.ndim
-    place = lambda k: k if is_ascend else data.shape[d] - 1 - k
-    return lambda *i: function(_line(data, (*i[:d], *i[d + 1 :]), d))[place(i[d])]
+def _arrange(line, is_ascend):
+    return np.argsort(line.reshape(-1) if is_ascend else -line.reshape(-1), kind="stable")
+
+
+def _in_order(data, axis, is_ascend, count=None):
+    """Values, positions, and which cells are the first `count`, of each line in order."""
+    d = _along(axis, data)
+    values = Opaque(lambda line: line.reshape(-1)[_arrange(line, is_ascend)], "sort")
+    positions = Opaque(lambda line: _arrange(line, is_ascend), "argsort")
+    mask = Opaque(lambda line: _arrange(_arrange(line, is_ascend), True).reshape(line.shape) < count, "mask")
+    place = lambda i: i[0] if d is None else i[d]
+    return (
+        lambda *i: values(_line(data, i, d))[place(i)],
+        lambda *i: positions(_line(data, i, d))[place(i)],
+        lambda *i: mask(_line(data, i, d))[i if d is None else place(i)],
+    )
 
 
 @op("sort")
 def sort(data, *, axis=-1, is_ascend=True):
-    return _order(sorted_line, data, axis, is_ascend), _order(sorting_order, data, axis, is_ascend)
+    return _in_order(data, axis, is_ascend)[:2]
 
 
 @op("argsort")
 def argsort(data, *, axis=-1, is_ascend=True):
-    return _order(sorting_order, data, axis, is_ascend)
+    return _in_order(data, axis, is_ascend)[1]
+
+
+@op("topk")
+def topk(data, *, axis=-1, k=1, ret_typ="indices", is_ascend=False):
+    values, positions, mask = _in_order(data, axis, is_ascend, k or np.inf)
+    return {"value": (values, positions), "both": (values, positions), "indices": positions, "mask": mask}[ret_typ]
+
+
+@op("_backward_topk", bound={"k": "k"})
+def backward_topk(d_out, values, positions, *, axis=-1, k=1):
+    def value(i):
+        d = None if axis is None else axis % len(i)
+        own = position(merge(*i) if d is None else i[d])
+        found = lambda cell: where(own == positions[cell], d_out[cell] + unread(values[cell]), 0.0)
+        return Sum(lambda k: found((k,) if d is None else (*i[:d], k, *i[d + 1 :])))
+
+    return lambda *i: value(i)

@@ -10,6 +10,26 @@ def _at(i, axis):
     return i[axis], i[1 - axis]
 
 
+def _last(data, axis, time, i):
+    """A sample's cell at `time`; `i` starts with its batch index."""
+    return data[(time, *i) if axis == 0 else (i[0], time, *i[1:])]
+
+
+@op("SequenceLast")
+def sequence_last(data, sequence_length=None, *, use_sequence_length=False, axis=0):
+    last = lambda b: data.shape[axis] - 1 if sequence_length is None else Any(sequence_length[b] - 1)
+    return lambda b, *i: _last(data, axis, last(b), (b, *i))
+
+
+@op("_backward_SequenceLast", concrete=True)
+def backward_sequence_last(d_out, sequence_length=None, *, output_shapes, use_sequence_length=False, axis=0):
+    length = lambda b: output_shapes[0][axis] if sequence_length is None else sequence_length[b]
+    value = lambda t, b, i: where(position(t) == length(b) - 1, d_out[(b, *i)], 0.0)
+    names = "t b *i" if axis == 0 else "b t *i"
+    d_data = output(names, lambda t, b, *i: value(t, b, i))
+    return d_data if sequence_length is None else (d_data, unwritten("b"))
+
+
 @op("SequenceMask")
 def sequence_mask(data, sequence_length=None, *, use_sequence_length=False, value=0.0, axis=0):
     if sequence_length is None:

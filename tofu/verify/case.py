@@ -37,6 +37,23 @@ class Numbers:
         return np.asarray(random.uniform(self.low, self.high, self.shape)).astype(self.dtype)
 
 
+@dataclass(frozen=True)
+class Fixed:
+    """The same numbers always, for operators that take few: coordinates without repetition, boxes."""
+
+    values: tuple[Any, ...]
+    dtype: str = "float64"
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of the array."""
+        return np.shape(self.values)
+
+    def draw(self, random: np.random.RandomState) -> Array:
+        """The array, whatever `random`."""
+        return np.array(self.values, self.dtype)
+
+
 def uniform(low: float, high: float, *shape: int) -> Numbers:
     """Numbers between low and high."""
     return Numbers(low, high, shape)
@@ -76,13 +93,13 @@ def ones(*shape: int) -> Numbers:
 class Case:
     """An operator at one signature.
 
-    `inputs` are shapes, for numbers between -1 and 1, or `Numbers`, states included; those at the positions `double` are in double
-    precision, whatever the others. `wrt`, `relations` and `description_tolerance` are explained at `verify_operator`.
+    `inputs` are shapes, for numbers between -1 and 1, or `Numbers`, or `Fixed` ones, states included; those at the positions `double` are
+    in double precision, whatever the others. `wrt`, `relations` and `description_tolerance` are explained at `verify_operator`.
     """
 
     op: str
     attributes: Mapping[str, Any]
-    inputs: Sequence[Shape | Numbers]
+    inputs: Sequence[Shape | Numbers | Fixed]
     wrt: tuple[int, ...] | None = None
     description_tolerance: float = TOLERANCE
     relations: Mapping[str, Relation] = field(default_factory=dict)
@@ -94,9 +111,9 @@ class Case:
         return f"{self.op}-{attributes}-{shapes}".replace(" ", "")
 
     @property
-    def numbers(self) -> tuple[Numbers, ...]:
+    def numbers(self) -> tuple[Numbers | Fixed, ...]:
         """What each input is drawn from."""
-        return tuple(given if isinstance(given, Numbers) else uniform(-1, 1, *given) for given in self.inputs)
+        return tuple(given if isinstance(given, Numbers | Fixed) else uniform(-1, 1, *given) for given in self.inputs)
 
     def draw_inputs(self, dtype: str = "float64", seed: int = 0) -> list[Array]:
         """An array for each input, in `dtype` where the case does not say otherwise."""

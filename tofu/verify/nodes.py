@@ -121,12 +121,17 @@ class _Execution:
         dtypes = [DTYPES[code] if code >= 0 else node["attrs"].get("dtype", "float32") for code in codes]
         common = (node["op"], dict(node["attrs"]), tuple(inputs))
         mutated = tuple(node["mutable_inputs"])
-        if forward is not None and self._needs_forward(node):
-            gradient = self._find_gradient(node, forward)
-            outputs = run_with_forward(gradient, forward.attributes, forward.inputs, inputs, shapes)
-            return Node(*common, tuple(outputs), tuple(inputs), mutated, gradient)
-        outputs, after = run_kernel(*common, shapes, dtypes)
-        return Node(*common, tuple(outputs), tuple(after), mutated)
+        if forward is None or not self._needs_forward(node):
+            try:
+                outputs, after = run_kernel(*common, shapes, dtypes)
+                return Node(*common, tuple(outputs), tuple(after), mutated)
+            except mx.MXNetError:
+                if forward is None:
+                    raise
+        # It needs the forward operator, or lacks an attribute that its parser asks for (_backward_gather_nd).
+        gradient = self._find_gradient(node, forward)
+        outputs = run_with_forward(gradient, forward.attributes, forward.inputs, inputs, shapes)
+        return Node(*common, tuple(outputs), tuple(inputs), mutated, gradient)
 
     def _needs_forward(self, node: dict[str, Any]) -> bool:
         wanted = {output for owner, output in self.gradients if owner == node["id"]}
