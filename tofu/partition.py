@@ -107,7 +107,7 @@ def compile_partition(
 
 def check_emitted(problem: Problem, choices: Choices, execution: ExecutionGraph) -> None:
     """Check an execution graph against the rules of design section 7. Raises InternalError."""
-    present = {*execution.symbol.list_arguments(), *execution.symbol.list_auxiliary_states()}
+    present = {*execution.arguments, *execution.states}
     variables = {
         shard_name(tensor.name, worker): shape
         for tensor, worker, shape in variable_shards(problem, choices)

@@ -1,13 +1,14 @@
 /*!
  * \file mxnet_execution.cc
- * \brief Binding of execution_graph, fetch_info, memory_plan, executor and the kernel's counters.
+ * \brief Binding of execution_graph, execution_tables, memory_plan, executor and the kernel's
+ * counters.
  */
 #include <tuple>
 
 #include "bindings/mxnet_conversions.h"
 #include "nnvm/execution_graph.h"
+#include "nnvm/execution_tables.h"
 #include "nnvm/executor.h"
-#include "nnvm/fetch_info.h"
 #include "nnvm/memory_plan.h"
 #include "nnvm/multi_fetch_kernel.h"
 
@@ -50,41 +51,38 @@ SymbolHandle BuildFromPython(SymbolHandle training, const Array<int64_t>& progra
   return BuildExecutionGraph(input);
 }
 
-py::tuple ToTuple(const std::vector<int64_t>& values) { return py::tuple(py::cast(values)); }
-
-py::list PiecesToPython(const std::vector<FetchPiece>& pieces) {
-  py::list result;
-  for (const FetchPiece& piece : pieces) {
-    py::list sources;
-    for (const FetchSource& source : piece.sources) {
-      sources.append(py::make_tuple(source.input, ToTuple(source.begin)));
-    }
-    result.append(py::make_tuple(ToTuple(piece.begin), ToTuple(piece.extent), sources));
-  }
-  return result;
+py::array_t<int64_t> ToArray(const Column& column) {
+  return py::array_t<int64_t>(column.size(), column.data());
 }
 
-py::list FetchesToPython(SymbolHandle symbol) {
-  py::list result;
-  for (const FetchInfo& fetch : ListFetches(symbol)) {
-    py::list inputs;
-    for (const FetchInput& input : fetch.inputs) {
-      inputs.append(
-          py::make_tuple(input.producer, input.output, input.group, ToPython(input.shape)));
-    }
-    py::dict one;
-    one["name"] = fetch.name;
-    one["group"] = fetch.group;
-    one["worker"] = fetch.param.worker;
-    one["tensor"] = fetch.param.tensor;
-    one["phase"] = fetch.param.phase;
-    one["shape"] = ToPython(FromShape(fetch.param.shape));
-    one["dtype"] = fetch.dtype;
-    one["fill"] = fetch.param.fill;
-    one["inputs"] = inputs;
-    one["pieces"] = PiecesToPython(fetch.param.pieces);
-    result.append(one);
-  }
+/*! \brief [rows, columns]. */
+py::array_t<int64_t> ToArray(const Table& table) {
+  const int64_t rows = table.cells.size() / table.columns;
+  return py::array_t<int64_t>({rows, table.columns}, table.cells.data());
+}
+
+py::dict TablesToPython(SymbolHandle symbol, const ShapesByName& shapes) {
+  const ExecutionTables tables = ReadExecutionTables(symbol, shapes);
+  py::dict result;
+  result["node_names"] = tables.node_names;
+  result["group_names"] = tables.group_names;
+  result["node_group"] = ToArray(tables.node_group);
+  result["edges"] = ToArray(tables.edges);
+  result["control_deps"] = ToArray(tables.control_deps);
+  result["fetch_node"] = ToArray(tables.fetch_node);
+  result["fetch_type"] = ToArray(tables.fetch_type);
+  result["fetch_shape"] = ToArray(tables.fetch_shape);
+  result["piece_fetch"] = ToArray(tables.piece_fetch);
+  result["piece_begin"] = ToArray(tables.piece_begin);
+  result["piece_extent"] = ToArray(tables.piece_extent);
+  result["source_piece"] = ToArray(tables.source_piece);
+  result["source_node"] = ToArray(tables.source_node);
+  result["source_begin"] = ToArray(tables.source_begin);
+  result["source_shape"] = ToArray(tables.source_shape);
+  result["output_node"] = ToArray(tables.output_node);
+  py::list output_shapes;
+  for (const MaybeShape& shape : tables.output_shapes) output_shapes.append(ToPython(shape));
+  result["output_shapes"] = output_shapes;
   return result;
 }
 
@@ -134,7 +132,7 @@ void RegisterExecution(py::module_* module) {
               py::arg("own_operators") = std::unordered_map<int64_t, OwnOperatorFields>(),
               py::arg("maximum_tensors") = std::vector<int64_t>(),
               py::arg("asked_outputs") = AskedOutputs());
-  module->def("fetches", FetchesToPython, py::arg("symbol"));
+  module->def("execution_tables", TablesToPython, py::arg("symbol"), py::arg("shapes"));
   module->def("plan_memory", PlanToPython, py::arg("symbol"), py::arg("shapes"), py::arg("dtypes"));
   module->def("partial_forward", PartialForward, py::arg("executor"), py::arg("is_train"),
               py::arg("begin"), py::arg("end"), py::call_guard<py::gil_scoped_release>());

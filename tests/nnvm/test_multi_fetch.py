@@ -12,6 +12,7 @@ from mxnet._ctypes.ndarray import _imperative_invoke
 from mxnet.base import _LIB, check_call
 
 from tofu import _mxnet
+from tofu.check.tables import read_tables
 
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6, "bool": 7}
 DEVICES = 3
@@ -221,22 +222,35 @@ def test_survives_saving():
     head = graph.fetch("region", [x], (3, 2), pieces, "d0", fill="-inf", dtype=0, tensor="t", worker=1, phase=2)
     first = graph.symbol(head)
     second = mx.sym.load_json(first.tojson())
-    fetches = _mxnet.fetches(first.handle.value)
-    assert _mxnet.fetches(second.handle.value) == fetches
-    assert fetches == [
-        {
-            "name": "region",
-            "group": "d0",
-            "worker": 1,
-            "tensor": "t",
-            "phase": 2,
-            "shape": (3, 2),
-            "dtype": 0,
-            "fill": -np.inf,
-            "inputs": [("x", 0, "d0", (4, 2))],
-            "pieces": [((0, 0), (2, 2), [(0, (1, 0)), (0, (2, 0))])],
-        }
-    ]
+    assert second.attr_dict()["region"] == first.attr_dict()["region"]
+    found, expected = (_mxnet.execution_tables(s.handle.value, {}) for s in (second, first))
+    assert {name: np.asarray(value).tolist() for name, value in found.items()} == {
+        name: np.asarray(value).tolist() for name, value in expected.items()
+    }
+
+
+def test_tables_of_an_execution_graph():
+    """Two fetches of different ranks: the smaller one's boxes have one cell in the dimension that it lacks."""
+    graph = JsonGraph()
+    x = graph.add("null", "x", group="d0", __shape__=(4, 2), __dtype__=0)
+    y = graph.add("null", "y", group="d1", __shape__=(3,), __dtype__=1)
+    pieces = [((0, 0), (2, 2), [(0, (1, 0)), (0, (2, 0))]), ((2, 0), (1, 2), [(0, (3, 0))])]
+    first = graph.fetch("first", [x], (3, 2), pieces, "d1", dtype=0)
+    second = graph.fetch("second", [y], (2,), [((0,), (2,), [(0, (1,))])], "d1", dtype=1)
+    tables = read_tables(mx.sym.Group([graph.symbol(first), graph.symbol(second)]), {})
+    assert tables.node_names == ["x", "first", "y", "second"]
+    assert [tables.group_names[group] for group in tables.node_group] == ["d0", "d1", "d1", "d1"]
+    assert tables.edges.tolist() == [[1, 0], [3, 2]]
+    assert (tables.fetch_node.tolist(), tables.fetch_type.tolist()) == ([1, 3], [0, 1])
+    assert tables.fetch_shape.tolist() == [[3, 2], [2, 1]]
+    assert tables.piece_fetch.tolist() == [0, 0, 1]
+    assert tables.piece_begin.tolist() == [[0, 0], [2, 0], [0, 0]]
+    assert tables.piece_extent.tolist() == [[2, 2], [1, 2], [2, 1]]
+    assert tables.source_piece.tolist() == [0, 0, 1, 2]
+    assert tables.source_node.tolist() == [0, 0, 0, 2]
+    assert tables.source_begin.tolist() == [[1, 0], [2, 0], [3, 0], [1, 0]]
+    assert tables.source_shape.tolist() == [[4, 2], [4, 2], [4, 2], [3, 1]]
+    assert tables.output_shapes == [(3, 2), (2,)]
 
 
 @pytest.mark.parametrize(
@@ -266,5 +280,5 @@ def test_reading_outside_of_an_input_is_refused():
     x = graph.add("null", "x", __shape__=(3,), __dtype__=0)
     symbol = graph.symbol(graph.fetch("region", [x], (2,), [((0,), (2,), [(0, (2,))])]))
     with pytest.raises(RuntimeError) as error:
-        _mxnet.fetches(symbol.handle.value)
+        read_tables(symbol, {})
     assert "region reads outside of input 0 of shape [3] in dimension 0" in str(error.value)

@@ -7,6 +7,7 @@ from batch_split import BatchSplit, reference
 from graphs import arguments_of, random_arguments
 
 from tofu import _mxnet
+from tofu.check import count_traffic
 
 
 def network():
@@ -62,23 +63,18 @@ def test_counts_bytes_by_geometry():
     _, shapes, trained = arguments_of(symbol, data=(8, 5))
     heads = {f"_head_grad_{i}": shape for i, shape in enumerate(symbol.infer_shape(data=(8, 5))[1])}
     split = BatchSplit(symbol, shapes | heads, trained, 2)
-    remote = local = 0
-    for fetch in _mxnet.fetches(split.symbol.handle.value):
-        for _, extent, sources in fetch["pieces"]:
-            for source, _ in sources:
-                is_local = fetch["inputs"][source][2] == fetch["group"]
-                local += 4 * int(np.prod(extent)) * is_local
-                remote += 4 * int(np.prod(extent)) * (not is_local)
+    traffic = count_traffic(split.symbol)
     executor = split.bind()
     for _ in range(2):
         _mxnet.reset_counters()
         executor.forward(is_train=True)
         mx.nd.waitall()
         counters = _mxnet.counters()
-        assert (counters["bytes_read_remote"], counters["bytes_read_local"]) == (remote, local)
+        assert counters["bytes_read_remote"] == traffic.remote_bytes
+        assert counters["bytes_read_local"] == traffic.local_bytes
     # Each worker reads the other half of every parameter, and the other worker's part of every gradient.
     parameters = sum(int(np.prod(shapes[name])) for name in trained)
-    assert remote == 2 * 2 * 4 * parameters // 2
+    assert traffic.remote_bytes == 2 * 2 * 4 * parameters // 2
 
 
 def test_boundary_counts_outputs():

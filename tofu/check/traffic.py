@@ -6,14 +6,14 @@ This module imports neither the search nor the analysis.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
-from tofu import _mxnet
+import numpy as np
 
-ITEM_BYTES = (4, 8, 2, 1, 4, 1, 8, 1)  # by MXNet's type flag
+from tofu.check.tables import read_tables
+
+ITEM_BYTES = np.array((4, 8, 2, 1, 4, 1, 8, 1))  # by MXNet's type flag
 
 
 @dataclass(frozen=True)
@@ -23,22 +23,14 @@ class FetchTraffic:
     remote_bytes: int
     local_bytes: int
     fetches: int
-    remote_bytes_by_worker: Mapping[int, int]
 
 
 def count_traffic(execution_symbol: Any) -> FetchTraffic:
     """Count the bytes that one run of `execution_symbol` reads through its fetches."""
-    remote: dict[int, int] = {}
-    local = 0
-    fetches = _mxnet.fetches(execution_symbol.handle.value)
-    for fetch in fetches:
-        item_bytes = ITEM_BYTES[fetch["dtype"]]
-        for _, extent, sources in fetch["pieces"]:
-            piece_bytes = prod(extent) * item_bytes
-            for source, _ in sources:
-                source_group = fetch["inputs"][source][2]
-                if source_group == fetch["group"]:
-                    local += piece_bytes
-                else:
-                    remote[fetch["worker"]] = remote.get(fetch["worker"], 0) + piece_bytes
-    return FetchTraffic(sum(remote.values()), local, len(fetches), remote)
+    tables = read_tables(execution_symbol)
+    piece_bytes = tables.piece_extent.prod(axis=1) * ITEM_BYTES[tables.fetch_type[tables.piece_fetch]]
+    source_bytes = piece_bytes[tables.source_piece]
+    reader = tables.piece_node[tables.source_piece]
+    is_remote = tables.node_group[reader] != tables.node_group[tables.source_node]
+    remote, local = (int(source_bytes[which].sum()) for which in (is_remote, ~is_remote))
+    return FetchTraffic(remote, local, len(tables.fetch_node))

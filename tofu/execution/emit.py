@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,17 @@ class ExecutionGraph:
     n_model_outputs: int
     workers: int
 
-    @property
+    @cached_property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the symbol's arguments, in MXNet's order."""
+        return tuple(self.symbol.list_arguments())
+
+    @cached_property
+    def states(self) -> tuple[str, ...]:
+        """The names of the symbol's auxiliary states, in MXNet's order."""
+        return tuple(self.symbol.list_auxiliary_states())
+
+    @cached_property
     def forward_boundary(self) -> int:
         """How many of the symbol's nodes, in execution order, the model's outputs need."""
         return int(_mxnet.boundary(self.symbol.handle.value, self.n_model_outputs * self.workers))

@@ -22,7 +22,7 @@ def variable_shards(problem: Problem, choices: Choices) -> Iterator[tuple[Tensor
 
 def plan_worker_bytes(problem: Problem, choices: Choices, execution: ExecutionGraph) -> tuple[int, ...]:
     """Bytes that each worker needs, from MXNet's planner without allocating: its shards of all variables, and all buffers."""
-    present = {*execution.symbol.list_arguments(), *execution.symbol.list_auxiliary_states()}
+    present = {*execution.arguments, *execution.states}
     shapes: dict[str, tuple[int, ...]] = {}
     codes: dict[str, int] = {}
     held = [0] * execution.workers

@@ -40,7 +40,6 @@ class ShardedExecutor:
                 self.variables[tensor.name] = self._bind_variable(position, shared or {})
         self._training = self._bind(partition.training)
         self._boundary = partition.training.forward_boundary
-        self._last_node = len(_mxnet.nodes(partition.training.symbol.handle.value))
         self._current: Any = None
 
     def _bind_variable(self, position: int, shared: Mapping[str, ShardedTensor]) -> ShardedTensor:
@@ -56,11 +55,10 @@ class ShardedExecutor:
             for name, variable in self.variables.items()
             for worker, array in enumerate(variable.arrays)
         }
-        symbol = execution.symbol
-        return symbol.bind(
+        return execution.symbol.bind(
             ctx=unused_context(self.contexts),
-            args={name: shards[name] for name in symbol.list_arguments()},
-            aux_states={name: shards[name] for name in symbol.list_auxiliary_states()},
+            args=[shards[name] for name in execution.arguments],
+            aux_states=[shards[name] for name in execution.states],
             grad_req="null",
             group2ctx={worker_group(worker): context for worker, context in enumerate(self.contexts)},
         )
@@ -84,7 +82,7 @@ class ShardedExecutor:
             raise TofuError(
                 "backward() was called without a forward(is_train=True) before it, so there is nothing to differentiate."
             )
-        _mxnet.partial_forward(self._training.handle.value, True, self._boundary, self._last_node)
+        _mxnet.partial_forward(self._training.handle.value, True, self._boundary, -1)
         for written, results in self._written_in_place:
             _mxnet.order_after(written, results)
 
