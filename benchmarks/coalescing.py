@@ -8,10 +8,6 @@ each of them unrolled over a single step: coalescing should leave no more groups
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import Any
-
 import click
 from rich.console import Console
 from rich.table import Table
@@ -19,6 +15,7 @@ from rich.table import Table
 import tofu  # noqa: F401  before MXNet
 from benchmarks.models.model import Model
 from benchmarks.models.rnn import rnn
+from benchmarks.stages import Stages
 from tofu.execution import emit
 from tofu.execution.memory import plan_worker_bytes
 from tofu.graph.mxnet import find_labels, infer_operator_shapes, read_graph
@@ -36,19 +33,6 @@ STAGES = (
     "emit",
     "memory plan",
 )
-
-
-class Stages:
-    """Seconds of each stage, in the order in which they ran."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    def run(self, stage: str, work: Callable[[], Any]) -> Any:
-        started = time.perf_counter()
-        result = work()
-        self.seconds[stage] = time.perf_counter() - started
-        return result
 
 
 def measure(model: Model, workers: int) -> tuple[dict[str, str], dict[str, float]]:

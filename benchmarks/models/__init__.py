@@ -1,8 +1,8 @@
 """The models of the paper's evaluation and Transformers, at any size. A model is built from shapes: nothing is allocated."""
 
 from benchmarks.models.model import Model
-from benchmarks.models.rnn import rnn
+from benchmarks.models.rnn import bidirectional, rnn
 from benchmarks.models.transformer import transformer
 from benchmarks.models.wresnet import wresnet
 
-__all__ = ["Model", "rnn", "transformer", "wresnet"]
+__all__ = ["Model", "bidirectional", "rnn", "transformer", "wresnet"]
