@@ -22,7 +22,7 @@ BOUND = {
 }
 
 
-@op("Convolution", bound=BOUND, pads=SPACE)
+@op("Convolution", "Convolution_v1", bound=BOUND, pads=SPACE)
 def convolution(data, weight, bias=None, *, kernel, num_filter, stride=(), pad=(), dilate=(), num_group=1, layout=None):
     check_layout(layout)
     at, n = read_window(kernel, stride, pad, dilate), len(kernel)
@@ -40,9 +40,21 @@ def convolution(data, weight, bias=None, *, kernel, num_filter, stride=(), pad=(
     return output(f"b ({g}co) {numbered('y', n)}", lambda *v: value(*v), extents)
 
 
-@op("_backward_Convolution", bound=BOUND, pads=SPACE)
+@op("_backward_Convolution", "_backward_Convolution_v1", bound=BOUND, pads=SPACE)
 def backward_convolution(
-    d_out, data, weight, bias=None, *, kernel, num_filter, stride=(), pad=(), dilate=(), num_group=1, layout=None
+    d_out,
+    data,
+    weight,
+    bias=None,
+    *,
+    kernel,
+    num_filter,
+    stride=(),
+    pad=(),
+    dilate=(),
+    num_group=1,
+    no_bias=False,
+    layout=None,
 ):
     check_layout(layout)
     at, n = read_window(kernel, stride, pad, dilate), len(kernel)
@@ -62,10 +74,11 @@ def backward_convolution(
         )
 
     def d_bias(*v):
-        return Sum(lambda b, *y: d_out[(b, merge(*v), *y)], ndim=1 + n) + unread(bias[merge(*v)])
+        total = Sum(lambda b, *y: d_out[(b, merge(*v), *y)], ndim=1 + n)
+        return total if bias is None else total + unread(bias[merge(*v)])
 
     return (
         scatter(lambda *v: d_data(*v), extents | window, names=f"b {g}co ci {y} {d}"),
         output(f"({g}co) ci {d}", lambda *v: d_weight(*v), extents | window),
         output(f"({g}co)", lambda *v: d_bias(*v), extents),
-    )[: 2 if bias is None else 3]
+    )[: 2 if no_bias else 3]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 
 from tofu.errors import DescriptionError
-from tofu.tdl import constant, exp, op, position, sign, unread, unwritten
+from tofu.tdl import Sum, constant, exp, maximum, op, position, sign, trunc, unread, unwritten, where
 
 SAMPLE = tuple(f"s{d}" for d in range(8))
 LINKS = {"Linear": lambda x: x, "Logistic": lambda x: 1 / (1 + exp(-x)), "MAE": lambda x: x}
@@ -65,3 +65,32 @@ def backward_make_loss(*, grad_scale=1.0, normalization="null"):
     if normalization == "valid":
         raise DescriptionError("MakeLoss(normalization=valid) is not described: it counts the data above valid_thresh")
     return lambda b, *s: constant(grad_scale) / (position(b.extent) if normalization == "batch" else 1)
+
+
+@op("SVMOutput")
+def svm_output(data, label):
+    return lambda b, k: data[b, k] + unread(label[b])
+
+
+@op("_backward_SVMOutput")
+def backward_svm_output(label, out, *, margin=1.0, regularization_coefficient=1.0, use_linear=False):
+    slack = lambda side, b, k: margin - side * out[b, k]
+    hinge = lambda x: where(x > 0, 1.0, 0.0) if use_linear else 2 * maximum(x, 0.0)
+    side = lambda b, k: where(position(k) == trunc(label[b]), 1.0, -1.0)
+    value = lambda side, b, k: -side * hinge(slack(side, b, k)) * regularization_coefficient
+    return lambda b, k: value(side(b, k), b, k), unwritten("b")
+
+
+@op("IdentityAttachKLSparseReg")
+def identity_attach_kl_sparse_reg(data, moving_avg):
+    return lambda b, c: data[b, c] + 0 * moving_avg[c]
+
+
+@op("_backward_IdentityAttachKLSparseReg")
+def backward_identity_attach_kl_sparse_reg(
+    d_out, data, moving_avg, *, sparseness_target=0.1, penalty=0.001, momentum=0.9
+):
+    mean = lambda c: Sum(lambda r: data[r, c]) / data.shape[0]
+    average = lambda c: momentum * moving_avg[c] + (1 - momentum) * mean(c)
+    slope = lambda a: (1 - sparseness_target) / (1 - a) - sparseness_target / a
+    return lambda b, c: d_out[b, c] + 0 * data[b, c] + penalty * slope(average(c))

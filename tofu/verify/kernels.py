@@ -72,9 +72,10 @@ def run_gradient(
     """
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
+    states = {name: arrays.pop(name) for name in symbol.list_auxiliary_states()}
     gradients = {f"input{n}": mx.nd.zeros(inputs[n].shape, dtype=inputs[n].dtype) for n in wrt}
     requests = {name: "write" if name in gradients else "null" for name in arrays}
-    executor = symbol.bind(mx.cpu(), arrays, args_grad=gradients, grad_req=requests)
+    executor = symbol.bind(mx.cpu(), arrays, args_grad=gradients, grad_req=requests, aux_states=states)
     mx.random.seed(SEED)
     executor.forward(is_train=True)
     heads = [mx.nd.array(gradient, dtype=gradient.dtype) for gradient in head_gradients]

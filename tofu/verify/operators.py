@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import mxnet as mx
 import numpy as np
@@ -194,8 +195,8 @@ class _Verification:
         if access is None or axis_name not in access.axes:
             raise SplitError(f"{forward.op} has no axis {axis_name}, and both have to be split alike")
         axis = access.axes.index(axis_name)
-        forward_inputs = [
-            cut_input(array, read, axis, part, access.extents)
+        forward_inputs = [  # what the forward operator does not read, the backward one may
+            cut_input(array, replace(read, is_read=True), axis, part, access.extents)
             for array, read in zip(forward.inputs, access.inputs, strict=True)
         ]
         forward_shapes = [

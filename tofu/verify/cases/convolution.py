@@ -38,4 +38,10 @@ CASES = [
         {"kernel": (2, 3, 2), "num_filter": 3, "pad": (0, 1, 1)},
         [(2, 3, 4, 5, 4), (3, 3, 2, 3, 2), (3,)],
     ),
+    Case("Convolution_v1", {"kernel": (3, 3), "num_filter": 5, "pad": (1, 1)}, [(3, 5, 7, 5), (5, 5, 3, 3), (5,)]),
+    Case(
+        "Convolution_v1",
+        {"kernel": (2, 3), "num_filter": 6, "num_group": 3, "stride": (2, 1), "no_bias": True},
+        [(3, 6, 5, 5), (6, 2, 2, 3)],
+    ),
 ]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tofu.verify.case import SINGLE_PRECISION, Case
+from dataclasses import replace
+
+from tofu.verify.case import SINGLE_PRECISION, Case, labels, uniform
+
+SHARE, SHARES = (replace(uniform(0.1, 0.9, *shape), dtype="float32") for shape in ((5,), (3, 5)))
 
 CASES = [
     *(
@@ -12,4 +16,7 @@ CASES = [
     Case("LinearRegressionOutput", {}, [(5, 1), (5,)]),
     Case("MakeLoss", {"grad_scale": 2.0}, [(5, 7)]),
     Case("MakeLoss", {"normalization": "batch"}, [(5, 7)], None, SINGLE_PRECISION),
+    Case("SVMOutput", {}, [(5, 7), labels(7, 5)], None, SINGLE_PRECISION),
+    Case("SVMOutput", {"use_linear": True, "margin": 0.5}, [(5, 7), labels(7, 5)], None, SINGLE_PRECISION),
+    Case("IdentityAttachKLSparseReg", {}, [SHARES, SHARE]),
 ]

@@ -1,0 +1,50 @@
+"""Pooling of regions of interest. A region names its sample and its box: `r` runs over regions, samples and space are whole.
+
+ROIPooling saves where it found the largest cell, counted over the whole data, so that its channels cannot be split either.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tofu.tdl import Any, Opaque, Sum, merge, op, output, position, where
+
+
+def _bins(begin, size, bins, extent):
+    """The ranges of cells of the bins along one dimension, which overlap where the region is no multiple of them."""
+    edges = np.arange(bins) * (size / bins), (np.arange(bins) + 1) * (size / bins)
+    return np.stack(
+        [np.clip(f(e) + begin, 0, extent).astype(int) for f, e in zip((np.floor, np.ceil), edges, strict=True)]
+    )
+
+
+def _pool(planes, region, pooled_size, spatial_scale):
+    """The largest cell of each bin, and its position in the plane; 0 and -1 for an empty bin."""
+    plane = planes[int(region[0])]
+    x0, y0, x1, y1 = np.floor(region[1:] * spatial_scale + 0.5).astype(int)
+    rows = _bins(y0, max(y1 - y0 + 1, 1), pooled_size[0], plane.shape[0])
+    columns = _bins(x0, max(x1 - x0 + 1, 1), pooled_size[1], plane.shape[1])
+    values, places = np.zeros(pooled_size), np.full(pooled_size, -1.0)
+    for y, x in np.ndindex(*pooled_size):
+        block = plane[slice(*rows[:, y]), slice(*columns[:, x])]
+        if block.size:
+            row, column = np.unravel_index(np.argmax(block), block.shape)
+            values[y, x] = block[row, column]
+            places[y, x] = (rows[0, y] + row) * plane.shape[1] + columns[0, x] + column
+    return values, places
+
+
+@op("ROIPooling")
+def roi_pooling(data, rois, *, pooled_size, spatial_scale):
+    pool = Opaque(lambda planes, region: np.stack(_pool(planes, region, pooled_size, spatial_scale)), "roi_pooling")
+    pooled = lambda kind, r, c, y, x: pool(data[:, c, :, :], rois[r, :])[kind, y, x]
+    plane = lambda r, c: (rois[r, 0] * position(data.shape[1]) + position(c)) * position(data.shape[2] * data.shape[3])
+    place = lambda r, c, y, x: where(pooled(1, r, c, y, x) >= 0, pooled(1, r, c, y, x) + plane(r, c), -1.0)
+    return lambda r, c, y, x: pooled(0, r, c, y, x), lambda r, c, y, x: place(r, c, y, x)
+
+
+@op("_backward_ROIPooling")
+def backward_roi_pooling(d_out, rois, places):
+    found = lambda own, cell: where(places[cell] == own, d_out[cell], 0.0) + 0 * rois[cell[0], Any(0)]
+    total = lambda own, c: Sum(lambda r, v, u: found(own, (r, c, v, u)))
+    return lambda n, c, y, x: total(position(merge(n, c, y, x)), c), output("r five", lambda *i: 0.0, {"five": 5})

@@ -1,0 +1,40 @@
+"""Normalisation by groups of channels, and by the channels around."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tofu.tdl import Description, interpret, lookup
+from tofu.verify.case import SINGLE_PRECISION, Case, single
+from tofu.verify.kernels import Array
+
+
+def _describe(op: str) -> Description:
+    description = lookup(op)
+    assert description is not None
+    return description
+
+
+def compute_lrn(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
+    """What LRN computes. On CPUs oneDNN's kernel leaves the norm unwritten, and its gradient computes that again."""
+    expected, _ = interpret(_describe("LRN"), {"nsize": 3}, inputs, [array.shape for array in outputs])
+    return expected, outputs[1]
+
+
+def compute_lrn_gradient(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
+    """The gradient of LRN, from a norm of its own."""
+    d_out, data, _ = inputs
+    _, norm = interpret(_describe("LRN"), {"nsize": 3}, [data], [data.shape] * 2)
+    return interpret(_describe("_backward_LRN"), {"nsize": 3}, [d_out, data, norm], [data.shape])
+
+
+CASES = [
+    Case("GroupNorm", {"num_groups": 3}, [(5, 6, 3, 2), (3,), (3,)]),
+    Case("GroupNorm", {"num_groups": 2, "eps": 0.01}, [(3, 4, 5), (2,), (2,)], None, SINGLE_PRECISION),
+    Case(
+        "LRN",
+        {"nsize": 3},
+        [single(3, 5, 4, 2)],
+        relations={"LRN": compute_lrn, "_backward_LRN": compute_lrn_gradient},
+    ),
+]

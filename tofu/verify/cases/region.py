@@ -1,0 +1,12 @@
+"""Regions of interest: a sample, and the corners x, y, x, y of a box."""
+
+from __future__ import annotations
+
+from tofu.verify.case import Case, Fixed
+
+REGIONS = Fixed(((0, 0, 0, 3, 3), (1, 1, 1, 4, 4), (1, 0, 2, 4, 3), (0, 3, 3, 9, 9), (0, 2.6, 1.2, 3.3, 2.8)))
+
+CASES = [
+    Case("ROIPooling", {"pooled_size": (2, 3), "spatial_scale": 1.0}, [(2, 3, 5, 6), REGIONS]),
+    Case("ROIPooling", {"pooled_size": (2, 2), "spatial_scale": 0.5}, [(2, 3, 5, 5), REGIONS]),
+]
