@@ -34,6 +34,7 @@ lint: $(INSTALLED)
 
 bench-search: $(BUILT)
 	$(VENV)/python -m benchmarks.search
+	$(VENV)/python -m benchmarks.baselines
 
 bench: $(BUILT)
 	$(VENV)/python -m benchmarks

@@ -91,9 +91,14 @@ def run_single(model: Model, values: Mapping[str, np.ndarray], dtype: str, steps
 
 
 def bind_partitioned(
-    model: Model, workers: int, dtype: str, plan: Plan | None = None, hints: Mapping[str, Any] | None = None
+    model: Model,
+    workers: int,
+    dtype: str,
+    plan: Plan | None = None,
+    hints: Mapping[str, Any] | None = None,
+    **asked: Any,
 ) -> ShardedExecutor:
-    symbol = tofu.partition(model.symbol, workers, plan=plan, hints=hints)
+    symbol = tofu.partition(model.symbol, workers, plan=plan, hints=hints, **asked)
     shapes = all_shapes(model)
     inputs = input_names(model)
     return tofu.bind(symbol, type_dict=dict.fromkeys(inputs, dtype), **{name: shapes[name] for name in inputs})

@@ -147,6 +147,17 @@ def search_recursive(
     graph is too densely connected.
     """
 
+def search_greedy(
+    graph: Graph,
+    factors: Sequence[int],
+    fixed_operators: Mapping[int, Sequence[int]] = ...,
+    fixed_tensors: Mapping[int, Sequence[int]] = ...,
+) -> SearchResult:
+    """Spartan's heuristic: the largest tensor first, then the operators around it, each as is cheapest so far.
+
+    Fixed choices and errors are those of `search_recursive`.
+    """
+
 def search_exact(
     graph: Graph,
     factors: Sequence[int],

@@ -27,7 +27,7 @@ from tofu.graph.mxnet import TrainingGraph, infer_operator_shapes, read_graph
 from tofu.lowering import lower, prepare_inference, settle
 from tofu.plan import Plan
 from tofu.planning import Settings, choose, remember_plan
-from tofu.search import Choices, Problem, factorize, find_strategies
+from tofu.search import Choices, Problem, find_strategies
 from tofu.search.problem import Progress
 
 
@@ -78,7 +78,7 @@ def compile_partition(
     source = read_graph(symbol, shapes, dtypes, differentiated if settings.for_training else (), updated)
     lowered = lower(source.graph)
     strategies = find_strategies(lowered, infer_operator_shapes, settings.undescribed)
-    searched = Problem(lowered, strategies, factorize(settings.workers))
+    searched = Problem(lowered, strategies, settings.factors)
     started = time.perf_counter()
     found, algorithm, optimality = choose(source.graph, searched, settings, progress)
     seconds = time.perf_counter() - started

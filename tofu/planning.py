@@ -10,7 +10,14 @@ from tofu.errors import PlanError, raise_together
 from tofu.graph import Graph
 from tofu.plan import Plan
 from tofu.search import Choices, Problem
-from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS, describe_optimality
+from tofu.search.algorithms import (
+    BASELINES,
+    DEFAULT_ALGORITHM,
+    DEFAULT_SEARCH_SECONDS,
+    choose_factors,
+    describe_optimality,
+)
+from tofu.search.baselines import find_baseline
 from tofu.search.problem import Progress
 
 
@@ -35,7 +42,7 @@ class Settings:
     cache
         Whether plans are remembered by fingerprint.
     algorithm, search_seconds
-        "recursive" or "exact", and how long the exact search may take.
+        One of `tofu.search.algorithms.ALGORITHMS`, and how long the exact search may take.
     """
 
     workers: int
@@ -47,6 +54,11 @@ class Settings:
     cache: bool = True
     algorithm: str = DEFAULT_ALGORITHM
     search_seconds: float = DEFAULT_SEARCH_SECONDS
+
+    @property
+    def factors(self) -> tuple[int, ...]:
+        """The steps of the plan: those of the plan given, or of the algorithm."""
+        return self.plan.factors if self.plan is not None else choose_factors(self.algorithm, self.workers)
 
 
 _plans: dict[tuple[object, ...], Plan] = {}
@@ -77,6 +89,11 @@ def choose(graph: Graph, problem: Problem, settings: Settings, progress: Progres
     remembered = _plans.get(_cache_key(graph.fingerprint, settings)) if settings.cache else None
     if remembered is not None:
         return problem.choices_of(remembered), remembered.algorithm, remembered.optimality
+    if settings.algorithm in BASELINES:
+        found, optimality = find_baseline(
+            problem, settings.algorithm, settings.hints, progress, settings.search_seconds
+        )
+        return found, settings.algorithm, optimality
     choices, result = problem.search(settings.hints, progress, settings.algorithm, settings.search_seconds)
     return choices, settings.algorithm, describe_optimality(result, bool(problem.equal.operators))
 

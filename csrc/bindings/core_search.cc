@@ -1,6 +1,6 @@
 /*!
  * \file core_search.cc
- * \brief Python bindings of the two searches and of plan evaluation.
+ * \brief Python bindings of the searches and of plan evaluation.
  */
 #include <pybind11/functional.h>
 #include <pybind11/pybind11.h>
@@ -16,6 +16,7 @@
 #include "bindings/core_conversions.h"
 #include "core/cost.h"
 #include "core/exact.h"
+#include "core/greedy.h"
 #include "core/recursive.h"
 
 namespace py = pybind11;
@@ -58,6 +59,18 @@ PySearchResult Search(const Graph& graph, std::vector<int64_t> factors,
   {
     py::gil_scoped_release release;
     result = SearchRecursive(graph, grid, hints, report);
+  }
+  return ToPython(std::move(result), grid);
+}
+
+PySearchResult SearchGreedily(const Graph& graph, std::vector<int64_t> factors,
+                              FixedChoices fixed_operators, FixedChoices fixed_tensors) {
+  const WorkerGrid grid(std::move(factors));
+  const Hints hints{std::move(fixed_operators), std::move(fixed_tensors)};
+  SearchResult result;
+  {
+    py::gil_scoped_release release;
+    result = SearchGreedy(graph, grid, hints);
   }
   return ToPython(std::move(result), grid);
 }
@@ -139,6 +152,9 @@ void RegisterSearch(py::module_* module) {
   module->def("search_recursive", &Search, py::arg("graph"), py::arg("factors"),
               py::arg("fixed_operators") = FixedChoices(),
               py::arg("fixed_tensors") = FixedChoices(), py::arg("progress") = py::none());
+  module->def("search_greedy", &SearchGreedily, py::arg("graph"), py::arg("factors"),
+              py::arg("fixed_operators") = FixedChoices(),
+              py::arg("fixed_tensors") = FixedChoices());
   module->def("search_exact", &SearchAll, py::arg("graph"), py::arg("factors"),
               py::arg("fixed_operators") = FixedChoices(),
               py::arg("fixed_tensors") = FixedChoices(), py::arg("time_budget_seconds") = 60.0,

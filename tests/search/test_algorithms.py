@@ -38,7 +38,11 @@ def test_coalesced_steps_are_part_of_the_claim():
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"algorithm": "best"}, "algorithm is 'best'; the searches are 'recursive' and 'exact'."),
+        (
+            {"algorithm": "best"},
+            "algorithm is 'best'; the searches are 'recursive' and 'exact', the baselines 'allrow-greedy', 'spartan', "
+            "'equalchop', 'icml18', 'data-parallel', 'megatron'.",
+        ),
         ({"search_seconds": -1}, "search_seconds is -1; it is the time that the exact search may take, in seconds."),
     ],
 )

@@ -70,7 +70,8 @@ class OperatorAccess:
     them.
 
     `rejected` has every other index variable with the reason why it is no strategy. `elementwise`: each cell of each
-    output depends on the same cell of each input alone, so that all of them may be laid out alike.
+    output depends on the same cell of each input alone, so that all of them may be laid out alike. `is_random`: it draws
+    numbers, so that two workers that compute the same cell would not agree.
     """
 
     axes: tuple[str, ...]
@@ -82,6 +83,7 @@ class OperatorAccess:
     description: Description = field(repr=False, compare=False)
     attributes: Mapping[str, Anything] = field(repr=False, compare=False)
     variable_extents: Mapping[str, int] = field(repr=False, compare=False)
+    is_random: bool = False
 
     def worker_attributes(
         self,

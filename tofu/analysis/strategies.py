@@ -70,6 +70,7 @@ class _Evaluation:
             description,
             self.pattern.trace.attributes,
             self.extents,
+            self.pattern.is_random,
         )
 
     def _check_extents(self) -> None:

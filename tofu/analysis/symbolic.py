@@ -80,6 +80,7 @@ class Pattern:
     value_extents: frozenset[ExtentSymbol]
     is_elementwise: bool
     plain_axes: frozenset[str]
+    is_random: bool
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -106,7 +107,17 @@ def analyse_symbolically(trace: Trace) -> Pattern:
     plain = frozenset(
         axis for axis in trace.definitions if axis not in rejected and _is_plain(trace, inputs, outputs, axis)
     )
-    return Pattern(trace, inputs, outputs, rejected, addends, _value_extents(trace), _is_elementwise(trace), plain)
+    return Pattern(
+        trace,
+        inputs,
+        outputs,
+        rejected,
+        addends,
+        _value_extents(trace),
+        _is_elementwise(trace),
+        plain,
+        any(isinstance(node, RandomElement) for value in _values(trace) for node in walk(value)),
+    )
 
 
 def _input_pattern(trace: Trace, position: int) -> InputPattern:

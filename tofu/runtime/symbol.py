@@ -77,7 +77,8 @@ def partition(
     cache
         False searches again even for a graph that was planned before.
     algorithm
-        "recursive", the paper's: each step is the best, given the steps before. "exact": the best plan of all, with a proof.
+        "recursive", the paper's: each step is the best, given the steps before. "exact": the best plan of all, with a proof. Or a
+        baseline to compare with: "allrow-greedy", "spartan", "equalchop", "icml18", "data-parallel", "megatron" (docs/search.md).
     search_seconds
         How long the exact search may take. Then the plan is the best one found, and `plan.optimality` says what is proved.
     **shapes

@@ -1,4 +1,4 @@
-"""The searches, and what each proves of the plan that it finds."""
+"""How plans can be found by name: the searches, the baselines, and what each proves of the plan that it finds."""
 
 from __future__ import annotations
 
@@ -7,18 +7,31 @@ from typing import Any
 
 from tofu import _core
 from tofu.errors import PlanError
+from tofu.search.choices import factorize
 
-ALGORITHMS = ("recursive", "exact")
+SEARCHES = ("recursive", "exact")
+# Of these the first three split everything along one axis or dimension, over all workers at once (section 7.3 of the paper).
+ONE_STEP_BASELINES = ("allrow-greedy", "spartan", "equalchop")
+BASELINES = (*ONE_STEP_BASELINES, "icml18", "data-parallel", "megatron")
+ALGORITHMS = (*SEARCHES, *BASELINES)
 DEFAULT_ALGORITHM = "recursive"
 DEFAULT_SEARCH_SECONDS = 60.0
 
 
 def check_algorithm(algorithm: str, seconds: float) -> None:
-    """Raise PlanError for a search that there is not, or a time that is none."""
+    """Raise PlanError for an algorithm that there is not, or a time that is none."""
     if algorithm not in ALGORITHMS:
-        raise PlanError(f"algorithm is {algorithm!r}; the searches are {' and '.join(map(repr, ALGORITHMS))}.")
+        raise PlanError(
+            f"algorithm is {algorithm!r}; the searches are {' and '.join(map(repr, SEARCHES))}, "
+            f"the baselines {', '.join(map(repr, BASELINES))}."
+        )
     if not 0 <= seconds < inf:
         raise PlanError(f"search_seconds is {seconds}; it is the time that the exact search may take, in seconds.")
+
+
+def choose_factors(algorithm: str, workers: int) -> tuple[int, ...]:
+    """The steps in which an algorithm splits: the prime factors, or all workers at once."""
+    return (workers,) if algorithm in ONE_STEP_BASELINES else factorize(workers)
 
 
 def describe_optimality(result: Any, has_equal_steps: bool = False) -> str:

@@ -92,12 +92,17 @@ def _dimension_number(problem: Problem, tensor: int, dimension: Any) -> int:
 
 
 def _find_infeasible(problem: Problem, kind: Kind, position: int, steps: Sequence[int], name: str) -> str:
-    """Why a fixed sequence of choices is not possible, or nothing. Checks up to the first free step."""
+    """Why a fixed sequence of choices is not possible, or nothing. Checks up to the first free step.
+
+    Whatever is asked to may be replicated, though no search would think of it where there is something to split; but not operators
+    that draw random numbers, since every worker would draw its own.
+    """
+    may_replicate = kind == "tensor" or not problem.accesses[position].is_random
     for step, choice in enumerate(steps):
         if choice == FREE:
             return ""
         feasible = _core.feasible_choices(problem.native, list(problem.factors), kind, position, list(steps[:step]))
-        if choice not in feasible:
+        if choice not in feasible and not (choice == REPLICATED and may_replicate):
             return f"{name}: {_explain_infeasible(problem, kind, position, steps, step, feasible)}"
     return ""
 
@@ -116,7 +121,7 @@ def _explain_infeasible(
 
     offered = ", ".join(title(number) for number in feasible)
     if choice == REPLICATED:
-        return f"at step {step + 1} it cannot be replicated, since it can be split (possible: {offered})"
+        return f"at step {step + 1} it cannot be replicated, since every worker would draw its own random numbers (possible: {offered})"
     parts = int(np.prod([problem.factors[s] for s in range(step) if steps[s] == choice], initial=1))
     return (
         f"{title(choice)} has extent {extents[choice]}, already in {parts} part{'s' if parts > 1 else ''}; step {step + 1} needs "

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tofu import _core
 from tofu.analysis import OperatorAccess
 from tofu.errors import InfeasibleError, PlanError
-from tofu.graph import Graph
+from tofu.graph import Graph, Phase
 from tofu.plan import REPLICATION_LIMIT_BYTES, AxisSteps, Plan, Steps
 from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS, check_algorithm
 from tofu.search.choices import REPLICATED, ChoiceArray, Choices
@@ -29,6 +29,9 @@ from tofu.search.recurrence import find_equal_parts
 Progress = Callable[[str, int, int], None]
 """Told the stage, the bytes of the best plan so far (-1: none yet) and the proven lower bound; may raise to stop."""
 Fixed = dict[int, list[int]]
+"""Operator or tensor -> its choice at each step, FREE where the search decides."""
+Search = Callable[[Any, list[int], tuple[Fixed, Fixed]], Any]
+"""A native search: graph, factors, fixed operators and tensors -> its result."""
 
 
 class Problem:
@@ -71,6 +74,19 @@ class Problem:
         """
         return self._build(is_coarse=True)
 
+    def forward_readers(self, tensor: int) -> Sequence[int]:
+        """The forward operators that read a tensor, in the graph's order."""
+        return self._forward_readers.get(tensor, ())
+
+    @cached_property
+    def _forward_readers(self) -> dict[int, list[int]]:
+        readers: dict[int, list[int]] = {}
+        for position, operator in enumerate(self.graph.operators):
+            if operator.phase is Phase.FORWARD:
+                for tensor in dict.fromkeys(operator.inputs):
+                    readers.setdefault(tensor, []).append(position)
+        return readers
+
     def search(
         self,
         hints: Mapping[str, Any] | None = None,
@@ -84,12 +100,18 @@ class Problem:
         and InfeasibleError where a step finds nothing to split.
         """
         check_algorithm(algorithm, seconds)
-        fixed = self.fix_hints(hints or {})
         run = partial(_run_exact, seconds=seconds) if algorithm == "exact" else _run_recursive
+        return self.run(partial(run, progress=progress), self.fix_hints(hints or {}))
+
+    def run(self, search: Search, fixed: tuple[Fixed, Fixed]) -> tuple[Choices, Any]:
+        """One native search with some choices fixed: on the coarse graph, and on the whole one where these break its ties.
+
+        Returns and raises what `search` does.
+        """
         try:
-            result = run(self.coarse, list(self.factors), fixed, progress)
-        except ValueError:  # hints that differ on tied tensors
-            result = self._search_untied(run, fixed, progress)
+            result = search(self.coarse, list(self.factors), fixed)
+        except ValueError:  # choices that differ on tied tensors
+            result = self._search_untied(search, fixed)
         except RuntimeError as error:
             raise InfeasibleError(
                 f"The search gave up: {self._with_names(str(error))} (hints= fixes choices)"
@@ -99,9 +121,9 @@ class Problem:
         self.check_fed(choices)
         return choices, result
 
-    def _search_untied(self, run: Callable[..., Any], fixed: tuple[Fixed, Fixed], progress: Progress | None) -> Any:
+    def _search_untied(self, search: Search, fixed: tuple[Fixed, Fixed]) -> Any:
         try:
-            return run(self.native, list(self.factors), fixed, progress)
+            return search(self.native, list(self.factors), fixed)
         except (ValueError, RuntimeError) as error:
             raise PlanError(f"The hints cannot be honoured together: {self._with_names(str(error))}") from error
 
@@ -189,7 +211,7 @@ class Problem:
         return _core.shards(self.native, list(self.factors), tensor, list(layout))
 
 
-def _run_recursive(graph: Any, factors: list[int], fixed: tuple[Fixed, Fixed], progress: Progress | None) -> Any:
+def _run_recursive(graph: Any, factors: list[int], fixed: tuple[Fixed, Fixed], *, progress: Progress | None) -> Any:
     def report(steps_done: int, step_bytes: int) -> None:
         if progress is not None:
             progress(f"step {steps_done}", step_bytes, 0)
@@ -198,6 +220,6 @@ def _run_recursive(graph: Any, factors: list[int], fixed: tuple[Fixed, Fixed], p
 
 
 def _run_exact(
-    graph: Any, factors: list[int], fixed: tuple[Fixed, Fixed], progress: Progress | None, seconds: float
+    graph: Any, factors: list[int], fixed: tuple[Fixed, Fixed], *, progress: Progress | None, seconds: float
 ) -> Any:
     return _core.search_exact(graph, factors, *fixed, seconds, progress)

@@ -1,0 +1,216 @@
+"""Plans that people make by hand, found in any graph: data parallelism, and the plan of Megatron-LM for Transformers.
+
+Each starts from a few tensors, follows their splits through the operators (`tofu.search.following`) and replicates what is not
+reached: tensors are whole on every worker, and every worker computes the whole operator. What the hand-made plan says nothing of
+(the gradients that the user feeds, the loss behind a product that is split by classes) is laid out as is cheapest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from tofu.analysis.access import Combine
+from tofu.errors import InfeasibleError
+from tofu.graph import Phase, TensorKind
+from tofu.search.choices import REPLICATED, Choices
+from tofu.search.following import Followed, carrying_axis, follow, split_outputs
+
+if TYPE_CHECKING:
+    from tofu.search.problem import Problem
+
+
+def plan_data_parallel(problem: Problem, hints: Mapping[str, Any]) -> Choices:
+    """The batch is split, parameters are replicated, and their gradients are summed over all workers.
+
+    The batch is dimension 0 of every input, or the dimension that `hints` gives for it. Raises InfeasibleError where no input is
+    that long.
+    """
+    workers = prod(problem.factors)
+    inputs = {t: tensor for t, tensor in enumerate(problem.graph.tensors) if tensor.kind is TensorKind.INPUT}
+    given = {t: hints.get(tensor.name, 0) for t, tensor in inputs.items()}
+    batch = {
+        t: d
+        for t, d in given.items()
+        if isinstance(d, int) and d < len(inputs[t].shape) and inputs[t].shape[d] >= workers
+    }
+    if not batch:
+        shapes = ", ".join(f"{tensor.name}: {tensor.shape}" for tensor in inputs.values())
+        raise InfeasibleError(
+            f"Data parallelism over {workers} workers splits dimension 0 of the inputs, and none is that long ({shapes}). "
+            "Use fewer workers, a larger batch, or hints= to say which dimension of an input is the batch."
+        )
+    followed = follow(problem, batch)
+    return _complete(problem, followed, hints, *_find_sums(problem, followed))
+
+
+def plan_megatron(problem: Problem, hints: Mapping[str, Any]) -> Choices:
+    """Pairs of products with weights: the first split by columns, the next by rows, and nothing moves in between.
+
+    In a Transformer these are query, key and value with the output of the attention, split by heads, and the two products of each
+    feed-forward part. The products at the end of the model and tables that are looked up are split by columns as well, the tables'
+    results are gathered; everything else is replicated. Raises InfeasibleError where there is no such pair, or a product besides them.
+    """
+    pairs = _find_pairs(problem)
+    followed = follow(problem, {**pairs.weights, **pairs.tables}, pairs.lookups)
+    results = {t for operator in pairs.behind for t in problem.graph.operators[operator].outputs}
+    return _complete(problem, followed, hints, pairs.behind, results)
+
+
+def _complete(
+    problem: Problem, followed: Followed, hints: Mapping[str, Any], operators: Collection[int], tensors: Collection[int]
+) -> Choices:
+    """Split what was followed and replicate the rest. These operators and tensors, and head gradients, are as is cheapest."""
+    graph, steps = problem.graph, len(problem.factors)
+    fixed_operators = {
+        o: [followed.operators.get(o, REPLICATED)] * steps
+        for o, access in enumerate(problem.accesses)
+        if o in followed.operators or not (o in operators or access.is_random)
+    }
+    fixed_tensors = {
+        t: [followed.tensors.get(t, REPLICATED)] * steps
+        for t, tensor in enumerate(graph.tensors)
+        if t in followed.tensors or not (t in tensors or tensor.is_inner or tensor.kind is TensorKind.HEAD_GRADIENT)
+    }
+    given_operators, given_tensors = problem.fix_hints(hints)
+    return problem.complete(fixed_operators | given_operators, fixed_tensors | given_tensors)
+
+
+def _find_sums(problem: Problem, followed: Followed) -> tuple[set[int], set[int]]:
+    """The operators that add up several gradients of one parameter, and what they read: only the sum has to be whole everywhere."""
+    graph = problem.graph
+    sums: set[int] = set()
+    partial: set[int] = set()  # results that are added up over the batch
+    for position, operator in enumerate(graph.operators):
+        if operator.phase is not Phase.BACKWARD:
+            continue
+        if position not in followed.operators and partial.issuperset(operator.inputs):
+            sums.add(position)
+        if position in followed.operators or position in sums:
+            partial.update(t for t in operator.outputs if t not in followed.tensors)
+    return sums, partial.difference(graph.gradients.values())
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A forward operator that sums over products with a weight matrix: positions, axes, and the weight's dimensions."""
+
+    operator: int
+    weight: int
+    column_axis: int
+    row_axis: int
+    column_dimension: int
+    row_dimension: int
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """What is split by hand: tensor -> dimension, the operators that look up tables, and those behind the last products."""
+
+    weights: Mapping[int, int]
+    tables: Mapping[int, int]
+    lookups: Collection[int]
+    behind: Collection[int]
+
+
+def _find_pairs(problem: Problem) -> _Pairs:
+    products = _find_products(problem)
+    split: dict[int, int] = {}  # forward tensors between the products of a pair
+    weights: dict[int, int] = {}
+    stops: dict[int, int] = {}  # product without a pair -> the operator that ends its columns
+    for product in products.values():
+        if carrying_axis(problem, product.operator, split) == product.row_axis:
+            weights[product.weight] = product.row_dimension
+            continue
+        reached, stop = _reach_rows(problem, product, products)
+        weights[product.weight] = product.column_dimension
+        split |= reached
+        if stop is not None:
+            stops[product.operator] = stop
+    behind = _find_behind(problem, stops)
+    if not split or not behind.isdisjoint(products):
+        named = problem.graph.operators
+        raise InfeasibleError(
+            f"Megatron's plan over {prod(problem.factors)} workers needs every product with a weight, but for the last ones, in a pair: "
+            "the columns of one lead to the rows of the next, as in a Transformer whose attention runs over (head, batch). "
+            + "; ".join(f"the columns of {named[o]} end at {named[stop]}" for o, stop in list(stops.items())[:4])
+            + ". Use another algorithm for this model."
+        )
+    tables, lookups = _find_tables(problem, set(weights))
+    return _Pairs(weights, tables, lookups, behind)
+
+
+def _find_products(problem: Problem) -> dict[int, _Product]:
+    """Operator -> the product that it is: one axis of a weight matrix moves the result, the other is summed over."""
+    found = {}
+    for position, weight, rows in _find_matrices(problem):
+        (written, *others) = problem.accesses[position].outputs
+        axes = [(a, d) for d, row in enumerate(rows) for a, _ in row.terms]
+        columns = [(a, d) for a, d in axes if written.combine[a] is Combine.CONCAT]
+        summed = [(a, d) for a, d in axes if written.combine[a] is Combine.REDUCE]
+        if not others and len(columns) == 1 and summed:
+            (column, c), (row_axis, r) = columns[0], summed[0]
+            found[position] = _Product(position, weight, column, row_axis, c, r)
+    return found
+
+
+def _find_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int, int], set[int]]:
+    """Matrices that are looked up: weight -> the dimension that the result has as well, and the operators that do it."""
+    tables, lookups = {}, set()
+    for position, weight, rows in _find_matrices(problem):
+        dimensions = [d for d, row in enumerate(rows) if row.terms]
+        if weight not in products and len(dimensions) == 1:
+            tables[weight] = dimensions[0]
+            lookups.add(position)
+    return tables, lookups
+
+
+def _find_matrices(problem: Problem) -> list[tuple[int, int, Any]]:
+    """Forward operators with the matrices that they learn: (operator, weight, the weight's access rows)."""
+    graph, workers = problem.graph, prod(problem.factors)
+    return [
+        (position, t, read.rows)
+        for position, operator in enumerate(graph.operators)
+        for t, read in zip(operator.inputs, problem.accesses[position].inputs, strict=True)
+        if operator.phase is Phase.FORWARD
+        and graph.tensors[t].kind is TensorKind.PARAMETER
+        and len(graph.tensors[t].shape) == 2
+        and min(graph.tensors[t].shape) >= workers
+    ]
+
+
+def _reach_rows(
+    problem: Problem, product: _Product, products: Mapping[int, _Product]
+) -> tuple[dict[int, int], int | None]:
+    """The tensors from a product's columns to the rows of others, with their split dimensions; or the operator that is in the way."""
+    reached = split_outputs(problem, product.operator, product.column_axis)
+    waiting = list(reached)
+    while waiting:
+        tensor = waiting.pop()
+        readers = problem.forward_readers(tensor)
+        if not readers:
+            return {}, product.operator
+        for reader in readers:
+            axis = carrying_axis(problem, reader, reached)
+            if reader in products and axis == products[reader].row_axis:
+                continue
+            outputs = {} if axis is None or reader in products else split_outputs(problem, reader, axis)
+            if any(t not in outputs for t in problem.graph.operators[reader].outputs):
+                return {}, reader
+            waiting += [t for t in outputs if t not in reached]
+            reached |= outputs
+    return reached, None
+
+
+def _find_behind(problem: Problem, operators: Collection[int]) -> set[int]:
+    """The forward operators that read what these compute, directly or not, and their backward operators."""
+    behind: set[int] = set()
+    waiting = [t for o in operators for t in problem.graph.operators[o].outputs]
+    while waiting:
+        for reader in problem.forward_readers(waiting.pop()):
+            if reader not in behind:
+                behind.add(reader)
+                waiting += problem.graph.operators[reader].outputs
+    return behind | {o for o, operator in enumerate(problem.graph.operators) if operator.forward in behind}
