@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tdl_ops.convolution import local_groups
 from tdl_ops.window import SPACE, check_layout, local_pad, numbered, read_window
-from tofu.errors import DescriptionError
+from tofu.errors import UnsupportedError
 from tofu.tdl import Sum, extent, merge, op, output, scatter
 
 
@@ -28,9 +28,9 @@ BOUND = {
 def _check(layout, target_shape, bias):
     check_layout(layout)
     if any(target_shape or ()):
-        raise DescriptionError("Deconvolution(target_shape=...) is not described; give pad and adj")
+        raise UnsupportedError("Deconvolution(target_shape=...) is not described; give pad and adj")
     if bias is not None:
-        raise DescriptionError("Deconvolution with a bias is not described; set no_bias=True and use broadcast_add")
+        raise UnsupportedError("Deconvolution with a bias is not described; set no_bias=True and use broadcast_add")
 
 
 @op("Deconvolution", bound=BOUND, pads=SPACE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
-from tofu.errors import DescriptionError
+from tofu.errors import UnsupportedError
 from tofu.tdl import Sum, constant, exp, maximum, op, position, sign, trunc, unread, unwritten, where
 
 SAMPLE = tuple(f"s{d}" for d in range(8))
@@ -63,7 +63,7 @@ def make_loss(data, *, grad_scale=1.0, normalization="null"):
 @op("_backward_MakeLoss", bound={"grad_scale": _local_loss_scale}, corrects=("b",))
 def backward_make_loss(*, grad_scale=1.0, normalization="null"):
     if normalization == "valid":
-        raise DescriptionError("MakeLoss(normalization=valid) is not described: it counts the data above valid_thresh")
+        raise UnsupportedError("MakeLoss(normalization=valid) is not described: it counts the data above valid_thresh")
     return lambda b, *s: constant(grad_scale) / (position(b.extent) if normalization == "batch" else 1)
 
 

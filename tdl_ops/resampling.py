@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from tofu.errors import DescriptionError
+from tofu.errors import UnsupportedError
 from tofu.tdl import Sum, op, output, scatter
 
 
-def _start(begin, extent, step):
-    if begin is None:
-        return 0 if step > 0 else extent - 1
-    return begin if begin >= 0 else extent + begin
+def _slices(shape, begin, end, step):
+    """First index and step of every dimension of a slice, which is as in Python."""
+
+    def read(d, values):
+        return values[d] if d < len(values) else None
+
+    ranges = [slice(read(d, begin), read(d, end), read(d, step) or 1).indices(extent) for d, extent in enumerate(shape)]
+    return [(first, stride) for first, _, stride in ranges]
 
 
-def _slices(shape, begin, step):
-    """First index and step of every dimension of a slice."""
-    steps = [(step[d] if d < len(step) else None) or 1 for d in range(len(shape))]
-    begins = [begin[d] if d < len(begin) else None for d in range(len(shape))]
-    return [(_start(b, extent, s), s) for b, extent, s in zip(begins, shape, steps, strict=True)]
-
-
-@op("slice")
+@op("slice", concrete=True)
 def cut(data, *, begin, end, step=()):
-    slices = _slices(data.shape, begin, step)
+    slices = _slices(data.shape, begin, end, step)
     return lambda *i: data[tuple(v * s + first for v, (first, s) in zip(i, slices, strict=True))]
 
 
 @op("_backward_slice", concrete=True)
 def backward_cut(d_out, *, output_shapes, begin, end, step=()):
-    slices = _slices(output_shapes[0], begin, step)
+    slices = _slices(output_shapes[0], begin, end, step)
     cell = lambda i: tuple(v * s + first for v, (first, s) in zip(i, slices, strict=True))
     return scatter(lambda *i: (cell(i), d_out[i]), rank=d_out.ndim)
 
@@ -46,7 +43,7 @@ def backward_reverse(d_out, *, axis):
 
 def _check_axis(axis):
     if axis is None:
-        raise DescriptionError("repeat without an axis, which flattens, is not described")
+        raise UnsupportedError("repeat without an axis, which flattens, is not described")
 
 
 @op("repeat")
@@ -68,7 +65,7 @@ def backward_repeat(d_out, *, repeats, axis=None):
 def tile(data, *, reps):
     count = (1,) * (data.ndim - len(reps)) + tuple(reps)
     if len(count) > data.ndim:
-        raise DescriptionError("tile to more dimensions than the data has is not described; use expand_dims first")
+        raise UnsupportedError("tile to more dimensions than the data has is not described; use expand_dims first")
     names = " ".join(f"(r{d} i{d})" for d in range(data.ndim))
     return output(names, lambda *v: data[v[1::2]], {f"r{d}": n for d, n in enumerate(count)})
 
@@ -98,12 +95,12 @@ def backward_upsampling(d_out, *, scale, sample_type, num_args=1):
 
 def _check_upsampling(sample_type, num_args):
     if sample_type != "nearest" or num_args != 1:
-        raise DescriptionError("UpSampling is described for sample_type=nearest and one input")
+        raise UnsupportedError("UpSampling is described for sample_type=nearest and one input")
 
 
 def _check_pad(mode):
     if mode != "constant":
-        raise DescriptionError(f"Pad(mode={mode}) is not described; constant is")
+        raise UnsupportedError(f"Pad(mode={mode}) is not described; constant is")
 
 
 @op("Pad", fill={"data": lambda attributes: attributes["constant_value"]})

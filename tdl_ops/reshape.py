@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import pairwise
 from math import prod
 
-from tofu.errors import DescriptionError
+from tofu.errors import UnsupportedError
 from tofu.tdl import Any, constant, merge, op, output, position, unread
 
 
@@ -98,5 +98,5 @@ def reshape_to_output(data, *, output_shapes):
 @op("reshape_like", concrete=True)
 def reshape_like(data, like, *, output_shapes, lhs_begin=None, lhs_end=None, rhs_begin=None, rhs_end=None):
     if any(bound is not None for bound in (lhs_begin, lhs_end, rhs_begin, rhs_end)):
-        raise DescriptionError("reshape_like of some dimensions alone is not described")
+        raise UnsupportedError("reshape_like of some dimensions alone is not described")
     return _reshape(data, output_shapes[0], like)

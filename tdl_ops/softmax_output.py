@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from tdl_ops.loss import shrink
-from tofu.errors import DescriptionError
+from tofu.errors import UnsupportedError
 from tofu.tdl import Sum, exp, maximum, merge, op, output, position, trunc, unread, unwritten, where
 
 BATCH = tuple(f"b{d}" for d in range(8))
@@ -93,7 +93,7 @@ def backward_softmax_output(
     if label.ndim == out.ndim:
         return lambda *i: (out[i] - label[i]) * scale(i), unwritten("*i")
     if out.ndim > 2 and not multi_output and not preserve_shape:
-        raise DescriptionError(
+        raise UnsupportedError(
             "SoftmaxOutput over several class dimensions is not described: MXNet reads the labels of the wrong rows. Set "
             "preserve_shape (classes last) or multi_output (classes second)"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tofu.errors import DescriptionError
+from tofu.errors import UnsupportedError
 
 # Output positions. Where they are split, a worker is given the cells around its part and pads the other dimensions only.
 SPACE = ("y0", "y1", "y2")
@@ -44,4 +44,4 @@ def local_pad(local):
 def check_layout(layout):
     """Refuse channels last, which MXNet computes on GPUs only."""
     if layout not in (None, "None", "NCW", "NCHW", "NCDHW"):
-        raise DescriptionError(f"layout={layout} is not described: channels come second (NCW, NCHW, NCDHW)")
+        raise UnsupportedError(f"layout={layout} is not described: channels come second (NCW, NCHW, NCDHW)")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tofu.analysis import InputAccess, OperatorAccess, OutputAccess, Row, analyse
-from tofu.errors import ShapeError, UndescribedOperatorError, raise_together
+from tofu.errors import ShapeError, UndescribedOperatorError, UnsupportedError, raise_together
 from tofu.graph import Graph, Operator
 from tofu.tdl import describe, lookup
 
@@ -22,8 +22,9 @@ InferShapes = Callable[[str, dict[str, str], list[Shape]], "Sequence[Shape] | No
 def find_strategies(graph: Graph, infer_shapes: InferShapes, undescribed: str = "error") -> tuple[OperatorAccess, ...]:
     """The analysed description of each operator of `graph`, in its order.
 
-    Raises UndescribedOperatorError, naming all of them, where operators have no description, unless `undescribed` is "replicate":
-    then such an operator has no strategy and every worker computes the whole of it.
+    Raises UndescribedOperatorError, naming all of them, where operators have no description, and UnsupportedError where one does not
+    cover an operator's attributes, unless `undescribed` is "replicate": then such an operator has no strategy and every worker computes
+    the whole of it.
     """
     check_described(graph, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}
@@ -33,7 +34,7 @@ def find_strategies(graph: Graph, infer_shapes: InferShapes, undescribed: str = 
         outputs = [graph.tensors[position].shape for position in operator.outputs]
         key = (operator.op, tuple(sorted(operator.attributes.items())), tuple(inputs), tuple(outputs))
         if key not in cache:
-            cache[key] = _analyse_operator(operator, inputs, outputs, infer_shapes)
+            cache[key] = _analyse_operator(operator, inputs, outputs, infer_shapes, undescribed)
         accesses.append(cache[key])
     return _align_parts(graph, _align_stateful(graph, accesses))
 
@@ -59,12 +60,19 @@ def check_described(graph: Graph, undescribed: str) -> None:
 
 
 def _analyse_operator(
-    operator: Operator, inputs: list[Shape], outputs: list[Shape], infer_shapes: InferShapes
+    operator: Operator, inputs: list[Shape], outputs: list[Shape], infer_shapes: InferShapes, undescribed: str
 ) -> OperatorAccess:
     description = lookup(operator.op)
     if description is None:
         return whole_access(inputs, outputs)
-    access = analyse(description, operator.attributes, inputs, outputs)
+    try:
+        access = analyse(description, operator.attributes, inputs, outputs)
+    except UnsupportedError as error:
+        if undescribed == "replicate":
+            return whole_access(inputs, outputs)
+        raise UnsupportedError(
+            f"{operator.op} {operator.name}: {error}. With undescribed='replicate' every worker computes it whole."
+        ) from error
     disagreeing = [
         (axis, reason)
         for position, axis in enumerate(access.axes)

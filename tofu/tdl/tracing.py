@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any as Anything
 
-from tofu.errors import DescriptionError
+from tofu.errors import DescriptionError, UnsupportedError
 from tofu.tdl.expression import ExtentSymbol, extent_symbol
 from tofu.tdl.extents import Definition, define_extents
 from tofu.tdl.forms import Output, as_form
@@ -85,10 +85,10 @@ def _call(
 
 
 def _guarded(description: Description, function: Anything, *arguments: Anything, **keywords: Anything) -> Anything:
-    """Call into a description; what it raises becomes a DescriptionError with the place."""
+    """Call into a description; what it raises becomes a DescriptionError with the place, but for what it refuses on purpose."""
     try:
         return function(*arguments, **keywords)
-    except DescriptionError:
+    except (DescriptionError, UnsupportedError):  # the latter: these attributes are not covered
         raise
     except Exception as error:
         place = _place_of(error) or find_place()

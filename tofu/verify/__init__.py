@@ -1,10 +1,40 @@
 """Verification: descriptions and their strategies against MXNet's own kernels, in float64 on small inputs.
 
 An operator counts as described only if (a) its description, evaluated with NumPy, has the kernel's numbers, and (b) for each of its
-strategies, the kernel run on every part gives the whole result. The paper leaves this check as an open problem (section 9).
+strategies, the kernel run on every part gives the whole result; (c) a way to split the kernel that the analysis did not find is
+reported. The paper leaves this check as an open problem (section 9).
 """
 
+from tofu.verify.case import Case, Fixed, Numbers, half, labels, ones, rounded, single, uniform, verify_case, whole
+from tofu.verify.cases import load_cases
+from tofu.verify.missing import Missing, find_missing
 from tofu.verify.operators import verify_operator
 from tofu.verify.report import TOLERANCE, NodeReport, Report, StrategyReport
+from tofu.verify.sandbox import Sandbox
+from tofu.verify.trials import Failure, Trials, try_variants
 
-__all__ = ["TOLERANCE", "NodeReport", "Report", "StrategyReport", "verify_operator"]
+__all__ = [
+    "TOLERANCE",
+    "Case",
+    "Failure",
+    "Fixed",
+    "Missing",
+    "NodeReport",
+    "Numbers",
+    "Report",
+    "Sandbox",
+    "StrategyReport",
+    "Trials",
+    "find_missing",
+    "half",
+    "labels",
+    "load_cases",
+    "ones",
+    "rounded",
+    "single",
+    "try_variants",
+    "uniform",
+    "verify_case",
+    "verify_operator",
+    "whole",
+]

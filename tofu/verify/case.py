@@ -115,6 +115,11 @@ class Case:
         """What each input is drawn from."""
         return tuple(given if isinstance(given, Numbers | Fixed) else uniform(-1, 1, *given) for given in self.inputs)
 
+    @property
+    def indexed(self) -> frozenset[int]:
+        """Extents that inputs index into."""
+        return frozenset(int(given.high) for given in self.numbers if isinstance(given, Numbers) and given.is_index)
+
     def draw_inputs(self, dtype: str = "float64", seed: int = 0) -> list[Array]:
         """An array for each input, in `dtype` where the case does not say otherwise."""
         random = np.random.RandomState(seed)

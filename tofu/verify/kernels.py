@@ -15,6 +15,9 @@ from tofu import _mxnet
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Shape: TypeAlias = tuple[int, ...]
 
+# What MXNet's errors become in Python; the first is the base of its own.
+KERNEL_ERRORS = (RuntimeError, ValueError, IndexError)
+
 # MXNet's type flags (mshadow/base.h) in order.
 SEED = 7  # of every kernel, so that a random operator draws the same numbers for the same shapes
 DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
@@ -46,7 +49,7 @@ def run_kernel(
     with mx.autograd.train_mode():
         check_call(
             _LIB.MXImperativeInvoke(
-                _find_operator(op),
+                find_operator(op),
                 len(given),
                 _handles(given),
                 ctypes.byref(ctypes.c_int(len(results))),
@@ -83,12 +86,15 @@ def run_gradient(
     return [gradients[f"input{n}"].asnumpy() for n in wrt]
 
 
-def compose(op: str, attributes: Mapping[str, str], count: int) -> Any:
-    """The symbol of one operator over variables input0, input1, ..; its outputs are the visible ones."""
+def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:
+    """The symbol of one operator over variables input0, input1, ..; its outputs are the visible ones.
+
+    Without a count it has the inputs, by MXNet's names, that its attributes ask for.
+    """
     symbol = ctypes.c_void_p()
     check_call(
         _LIB.MXSymbolCreateAtomicSymbol(
-            _find_operator(op),
+            find_operator(op),
             len(attributes),
             _strings(attributes.keys()),
             _strings(attributes.values()),
@@ -96,12 +102,12 @@ def compose(op: str, attributes: Mapping[str, str], count: int) -> Any:
         )
     )
     composed = mx.sym.Symbol(symbol)
-    variables = [mx.sym.Variable(f"input{n}") for n in range(count)]
-    check_call(_LIB.NNSymbolCompose(composed.handle, b"operator", count, None, _handles(variables)))
+    variables = [mx.sym.Variable(f"input{n}") for n in range(count or 0)]
+    check_call(_LIB.NNSymbolCompose(composed.handle, b"operator", len(variables), None, _handles(variables)))
     return composed
 
 
-def _find_operator(op: str) -> ctypes.c_void_p:
+def find_operator(op: str) -> ctypes.c_void_p:
     handle = ctypes.c_void_p()
     check_call(_LIB.NNGetOpHandle(op.encode(), ctypes.byref(handle)))
     return handle

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import mxnet as mx
 import numpy as np
 
 from tofu import _mxnet
 from tofu.verify.kernels import DTYPES, Array, Shape, compose, run_gradient, run_kernel
+
+Role: TypeAlias = tuple[Literal["input", "output"], int]
+HEAD_GRADIENT = "_head_grad_"
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,8 @@ class Gradient:
 class Node:
     """One operator of the training graph with whole inputs and outputs.
 
-    `mutated` are the positions of inputs that it changes, `inputs_after` the inputs as it left them.
+    `mutated` are the positions of inputs that it changes, `inputs_after` the inputs as it left them. `input_roles` and `output_roles`
+    name the input or output of the forward operator that a tensor is shaped like: itself, or the one whose gradient it is.
     """
 
     op: str
@@ -44,6 +48,8 @@ class Node:
     outputs: tuple[Array, ...]
     inputs_after: tuple[Array, ...]
     mutated: tuple[int, ...]
+    input_roles: tuple[Role | None, ...]
+    output_roles: tuple[Role | None, ...]
     gradient: Gradient | None = None
 
     def is_asked_for(self, output: int) -> bool:
@@ -79,6 +85,7 @@ class _Execution:
         self.wrt = wrt
         self.heads = _mxnet.outputs(symbol.handle.value)
         self.gradients = _mxnet.outputs(training.handle.value)[len(self.heads) :]
+        self.roles = self._find_roles(_mxnet.outputs(training.handle.value)[0][0])
         self.values: dict[tuple[int, int], Array] = {}
         variables = {f"input{n}": array for n, array in enumerate(inputs)}
         variables |= self._draw_head_gradients(symbol, variables, np.random.RandomState(seed))
@@ -93,10 +100,23 @@ class _Execution:
         used = {node["name"] for node in self.nodes}
         drawn = {}
         for number, (node, output) in enumerate(self.heads):
-            if (name := f"_head_grad_{number}") in used:
+            if (name := f"{HEAD_GRADIENT}{number}") in used:
                 entry = entries[node] + output
                 drawn[name] = random.uniform(-1, 1, shapes[entry]).astype(DTYPES[dtypes[entry]])
         return drawn
+
+    def _find_roles(self, forward: int) -> dict[tuple[int, int], Role]:
+        roles: dict[tuple[int, int], Role] = {
+            entry: ("input", n) for n, entry in zip(self.wrt, self.gradients, strict=True)
+        }
+        for node in self.nodes:
+            if node["id"] == forward:
+                roles |= {(forward, n): ("output", n) for n in range(node["num_outputs"])}
+            if node["op"] == "null":
+                is_head = node["name"].startswith(HEAD_GRADIENT)
+                number = int(node["name"].removeprefix(HEAD_GRADIENT if is_head else "input"))
+                roles[node["id"], 0] = ("output" if is_head else "input", number)
+        return roles
 
     def run(self) -> list[Node]:
         forward: dict[int, Node] = {}
@@ -121,17 +141,21 @@ class _Execution:
         dtypes = [DTYPES[code] if code >= 0 else node["attrs"].get("dtype", "float32") for code in codes]
         common = (node["op"], dict(node["attrs"]), tuple(inputs))
         mutated = tuple(node["mutable_inputs"])
+        roles = (
+            tuple(self.roles.get(tuple(entry[:2])) for entry in node["inputs"]),
+            tuple(self.roles.get((node["id"], output)) for output in range(count)),
+        )
         if forward is None or not self._needs_forward(node):
             try:
                 outputs, after = run_kernel(*common, shapes, dtypes)
-                return Node(*common, tuple(outputs), tuple(after), mutated)
+                return Node(*common, tuple(outputs), tuple(after), mutated, *roles)
             except mx.MXNetError:
                 if forward is None:
                     raise
         # It needs the forward operator, or lacks an attribute that its parser asks for (_backward_gather_nd).
         gradient = self._find_gradient(node, forward)
         outputs = run_with_forward(gradient, forward.attributes, forward.inputs, inputs, shapes)
-        return Node(*common, tuple(outputs), tuple(inputs), mutated, gradient)
+        return Node(*common, tuple(outputs), tuple(inputs), mutated, *roles, gradient)
 
     def _needs_forward(self, node: dict[str, Any]) -> bool:
         wanted = {output for owner, output in self.gradients if owner == node["id"]}
@@ -143,7 +167,7 @@ class _Execution:
         ]
         sources = {tuple(entry[:2]): position for position, entry in enumerate(node["inputs"])}
         by_name = {other["name"]: other["id"] for other in self.nodes}
-        heads = [sources.get((by_name.get(f"_head_grad_{n}", -1), 0)) for n in range(len(self.heads))]
+        heads = [sources.get((by_name.get(f"{HEAD_GRADIENT}{n}", -1), 0)) for n in range(len(self.heads))]
         entries = enumerate(node["inputs"])
         saved = {position: entry[1] for position, entry in entries if entry[0] == node["control_deps"][0]}
         outputs = tuple(output for _, output in wanted)

@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-import mxnet as mx
 import numpy as np
 
 from tofu.analysis import OperatorAccess, analyse
-from tofu.errors import TofuError
+from tofu.errors import TofuError, UnsupportedError
 from tofu.tdl import Description, interpret, lookup
-from tofu.verify.kernels import Array, Shape
+from tofu.verify.kernels import KERNEL_ERRORS, Array, Shape
 from tofu.verify.nodes import Node, execute_training_graph, run_with_forward
-from tofu.verify.report import LOW_PRECISION_TOLERANCES, TOLERANCE, NodeReport, Report, StrategyReport
-from tofu.verify.split import Range, SplitError, combine_outputs, cut_input, find_region, region_shape, split_range
+from tofu.verify.report import TOLERANCE, NodeReport, Report, StrategyReport, find_precision
+from tofu.verify.split import (
+    Range,
+    SplitError,
+    combine_outputs,
+    cut_input,
+    find_region,
+    region_shape,
+    relative_error,
+    split_range,
+)
 
 Relation = Callable[[Sequence[Array], Sequence[Array]], Sequence[Array]]
 
@@ -67,9 +75,7 @@ class _Verification:
 
     def __init__(self, node: Node, parts: Sequence[int], relation: Relation | None, tolerance: float) -> None:
         self.node = node
-        self.precision = max(
-            (LOW_PRECISION_TOLERANCES.get(array.dtype.name, TOLERANCE) for array in node.outputs), default=TOLERANCE
-        )
+        self.precision = find_precision(array.dtype.name for array in node.outputs)
         self.tolerance = max(tolerance, self.precision)
         self.parts = parts
         self.relation = relation
@@ -80,7 +86,9 @@ class _Verification:
         if description is None:
             return NodeReport(self.node.op, None, "not described", (), (), ("it has no description",))
         try:
-            access = _analyse(description, self.node)
+            access = analyse_node(description, self.node)
+        except UnsupportedError as refusal:
+            return NodeReport(self.node.op, None, str(refusal), (), (), refused=str(refusal))
         except TofuError as problem:
             return NodeReport(self.node.op, None, "not analysed", (), (), (str(problem),))
         error, checked, problems = self._check_description(description, access)
@@ -96,7 +104,7 @@ class _Verification:
         description = lookup(gradient.forward.op) if gradient is not None and gradient.shares_state else None
         if gradient is None or description is None:
             return ()
-        shared = _analyse(description, gradient.forward).axes
+        shared = analyse_node(description, gradient.forward).axes
         return tuple(axis for axis in access.axes if axis not in shared)
 
     def _check_description(
@@ -111,7 +119,7 @@ class _Verification:
         except TofuError as error:
             return None, f"not executed: {error}", ()
         errors = [
-            _relative_error(value, output)
+            relative_error(value, output)
             for n, (value, output) in enumerate(zip(expected, self.node.outputs, strict=True))
             if access.outputs[n].is_written and self.node.is_asked_for(n)
         ]
@@ -131,12 +139,7 @@ class _Verification:
         for count in tried:
             try:
                 errors += self._run_in_parts(access, axis, split_range(access.extents[axis], count))
-            except (  # noqa: PERF203  every number of parts is tried
-                SplitError,
-                mx.MXNetError,
-                TofuError,
-                ValueError,
-            ) as error:
+            except (SplitError, *KERNEL_ERRORS) as error:  # noqa: PERF203  every number of parts is tried
                 problems.append(f"in {count} parts: {str(error).strip().splitlines()[-1]}")
         if not max(errors) <= self.precision:
             problems.append(f"the parts are off by {max(errors):.1e}")
@@ -151,13 +154,13 @@ class _Verification:
             if not written.is_written or not self.node.is_asked_for(number) or self.relation is not None:
                 continue
             pieces = [outputs[number] for outputs, _ in done]
-            errors.append(_relative_error(combine_outputs(pieces, written, axis, ranges, access, whole.shape), whole))
+            errors.append(relative_error(combine_outputs(pieces, written, axis, ranges, access, whole.shape), whole))
         for position in self.node.mutated:
             after = self.node.inputs_after[position]
             rows = access.inputs[position].rows
             for part, (_, inputs_after) in zip(ranges, done, strict=True):
                 region = find_region(rows, after.shape, axis, part, access.extents)
-                errors.append(_relative_error(inputs_after[position], after[tuple(slice(*r) for r in region)]))
+                errors.append(relative_error(inputs_after[position], after[tuple(slice(*r) for r in region)]))
         return errors
 
     def _run_part(self, access: OperatorAccess, axis: int, part: Range) -> tuple[list[Array], list[Array]]:
@@ -180,7 +183,7 @@ class _Verification:
     def _check_relation(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         assert self.relation is not None
         for number, (expected, output) in enumerate(zip(self.relation(inputs, outputs), outputs, strict=True)):
-            if not _relative_error(expected, output) <= self.precision:
+            if not relative_error(expected, output) <= self.precision:
                 raise SplitError(f"output {number} of a part does not fit what was drawn")
 
     def _run_part_with_forward(
@@ -191,7 +194,7 @@ class _Verification:
         assert gradient is not None
         forward = gradient.forward
         description = lookup(forward.op)
-        access = _analyse(description, forward) if description is not None else None
+        access = analyse_node(description, forward) if description is not None else None
         if access is None or axis_name not in access.axes:
             raise SplitError(f"{forward.op} has no axis {axis_name}, and both have to be split alike")
         axis = access.axes.index(axis_name)
@@ -213,7 +216,8 @@ class _Verification:
         return outputs
 
 
-def _analyse(description: Description, node: Node) -> OperatorAccess:
+def analyse_node(description: Description, node: Node) -> OperatorAccess:
+    """The strategies of a node by its description."""
     inputs = [array.shape for array in node.inputs]
     return analyse(description, node.attributes, inputs, [array.shape for array in node.outputs])
 
@@ -228,14 +232,3 @@ def _local_attributes(
 ) -> dict[str, str]:
     local = {access.axes[axis]: part[1] - part[0]}
     return {**node.attributes, **access.worker_attributes(local, input_shapes, output_shapes)}
-
-
-def _relative_error(value: Array, reference: Array) -> float:
-    """The largest difference, relative to the largest magnitude of `reference` or to 1."""
-    if value.shape != reference.shape:
-        return float("inf")
-    with np.errstate(invalid="ignore"):
-        same = (value == reference) | (np.isnan(value) & np.isnan(reference))
-        difference = np.where(same, 0.0, np.abs(np.asarray(value, float) - np.asarray(reference, float)))
-    magnitude = np.abs(reference[np.isfinite(reference)])
-    return float(difference.max(initial=0.0) / max(1.0, magnitude.max(initial=0.0)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 TOLERANCE = 1e-10
@@ -9,6 +10,11 @@ TOLERANCE = 1e-10
 
 LOW_PRECISION_TOLERANCES = {"float32": 1e-5, "float16": 2e-3}
 """The same for kernels that MXNet has in these types alone."""
+
+
+def find_precision(dtypes: Iterable[str]) -> float:
+    """The largest relative error that is expected of numbers of these types."""
+    return max((LOW_PRECISION_TOLERANCES.get(dtype, TOLERANCE) for dtype in dtypes), default=TOLERANCE)
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,7 @@ class NodeReport:
     """One operator: its description against the kernel, and each strategy.
 
     `description_error` is None where the description cannot be executed (random, opaque); `checked` says what was checked instead.
+    `refused` is what a description says that does not cover these attributes.
     """
 
     op: str
@@ -43,6 +50,7 @@ class NodeReport:
     strategies: tuple[StrategyReport, ...]
     rejected: tuple[tuple[str, str], ...]
     problems: tuple[str, ...] = ()
+    refused: str = ""
 
     def __repr__(self) -> str:
         numbers = self.checked if self.description_error is None else f"description error {self.description_error:.0e}"
@@ -70,9 +78,19 @@ class Report:
         return tuple(found)
 
     @property
+    def refusals(self) -> tuple[str, ...]:
+        """What the descriptions say that do not cover these attributes."""
+        return tuple(f"{node.op}: {node.refused}" for node in self.nodes if node.refused)
+
+    @staticmethod
+    def of_problem(op: str, problem: str) -> Report:
+        """The report on an operator that could not be verified."""
+        return Report(op, (), (), (NodeReport(op, None, "not verified", (), (), (problem,)),))
+
+    @property
     def is_verified(self) -> bool:
-        """Whether the descriptions and all strategies agree with MXNet."""
-        return not self.problems
+        """Whether all operators are described at this signature, and descriptions and strategies agree with MXNet."""
+        return not self.problems and not self.refusals
 
     def __repr__(self) -> str:
         attributes = ", ".join(f"{name}={value}" for name, value in self.attributes)

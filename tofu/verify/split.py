@@ -96,3 +96,14 @@ def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ..
     ]
     inside = tuple(slice(begin, end) for begin, end, _ in bounds)
     return inside, tuple(slice(begin - origin, max(begin, end) - origin) for begin, end, origin in bounds)
+
+
+def relative_error(value: Array, reference: Array) -> float:
+    """The largest difference, relative to the largest magnitude of `reference` or to 1."""
+    if value.shape != reference.shape:
+        return float("inf")
+    with np.errstate(invalid="ignore"):
+        same = (value == reference) | (np.isnan(value) & np.isnan(reference))
+        difference = np.where(same, 0.0, np.abs(np.asarray(value, float) - np.asarray(reference, float)))
+    magnitude = np.abs(reference[np.isfinite(reference)])
+    return float(difference.max(initial=0.0) / max(1.0, magnitude.max(initial=0.0)))

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from tofu.verify.case import Case
+from collections.abc import Sequence
 
-DRAWN = {
-    "Dropout": lambda inputs, outputs: [inputs[0] * outputs[1], outputs[1]],
-    "_backward_Dropout": lambda inputs, outputs: [inputs[0] * inputs[1]],
-}
+from tofu.verify.case import Case
+from tofu.verify.kernels import Array
+
+
+def _forward(inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
+    return [inputs[0] * outputs[1], outputs[1]]
+
+
+def _backward(inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
+    return [inputs[0] * inputs[1]]
+
+
+DRAWN = {"Dropout": _forward, "_backward_Dropout": _backward}
 
 CASES = [
     Case("Dropout", {"p": 0.5}, [(5, 3, 7)], relations=DRAWN),

@@ -1,0 +1,87 @@
+"""Other signatures than the built-in ones: what is drawn, what fails, and how small it becomes."""
+
+import os
+
+import pytest
+from hypothesis import find, given, settings
+
+from tofu.errors import UnsupportedError
+from tofu.tdl import Sum, describe, registry
+from tofu.verify import Case, Sandbox, labels, load_cases, try_variants, verify_case
+from tofu.verify.declarations import list_choices
+from tofu.verify.sandbox import ProcessEndedError
+from tofu.verify.variants import variants
+
+CASE = Case("FullyConnected", {"num_hidden": 5}, [(3, 7), (5, 7), (5,)])
+
+
+@settings(database=None, max_examples=20, deadline=None)
+@given(variants(CASE))
+def test_equal_numbers_stay_equal(variant):
+    data, weight, *bias = (given.shape for given in variant.numbers)
+    assert weight[0] == variant.attributes["num_hidden"]
+    assert data[1] == weight[1]
+    assert bias in ([], [weight[:1]])
+
+
+def test_attributes_take_the_values_that_mxnet_declares():
+    assert list_choices("Pooling")["pool_type"] == ("avg", "lp", "max", "sum")
+    assert list_choices("FullyConnected") == {"no_bias": ("False", "True"), "flatten": ("False", "True")}
+
+
+def test_another_attribute_may_take_away_an_input():
+    variant = find(variants(CASE), lambda one: one.attributes.get("no_bias") == "True")
+    assert len(variant.inputs) == 2
+
+
+def test_labels_stay_below_the_number_of_classes():
+    case = Case("pick", {}, [(5, 7), labels(7, 5)])
+    variant = find(variants(case), lambda one: one.numbers[0].shape[-1] == 3)
+    assert variant.numbers[1].high == 3
+
+
+def test_the_smallest_failing_signature_is_found(monkeypatch):
+    def wrong(data, weight, bias=None, *, num_hidden, no_bias=False):
+        return lambda b, h: Sum(lambda k: data[b, k] * weight[h, k])
+
+    broken = describe(wrong, ("FullyConnected",), bound={"num_hidden": "h"})
+    monkeypatch.setitem(registry._REGISTERED, "FullyConnected", broken)
+    trials = try_variants(CASE, 20, verify_case)
+    assert trials.failure is not None
+    assert [given.shape for given in trials.failure.case.numbers] == [(1, 1), (1, 1), (1,)]
+    assert "output 0 of the description is off by" in trials.failure.problems[0]
+
+
+def test_the_reproducer_reproduces(monkeypatch):
+    monkeypatch.setitem(registry._REGISTERED, "tanh", describe(lambda data: lambda *i: data[i], ("tanh",)))
+    failure = try_variants(Case("tanh", {}, [(5, 7)]), 5, verify_case).failure
+    _, reproducer = (line.strip() for line in repr(failure).splitlines()[-2:])
+    names = {}
+    exec(f"from tofu.verify import *\nreport = {reproducer.removeprefix('print(').removesuffix(')')}", names)
+    assert names["report"].problems == failure.problems
+
+
+def test_what_descriptions_refuse_is_counted_apart():
+    trials = try_variants(Case("Pooling", {"kernel": (2, 2), "layout": "NHWC"}, [(2, 4, 4, 3)]), 5, verify_case)
+    assert trials.failure is None
+    assert trials.refused > 0
+    assert trials.verified == 0
+
+
+def test_without_hypothesis_the_remedy_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "hypothesis", None)
+    with pytest.raises(UnsupportedError, match=r"pip install 'tofu\[verify\]'"):
+        try_variants(CASE, 5, verify_case)
+
+
+def test_sandbox_outlives_the_process_that_it_calls():
+    with Sandbox() as sandbox:
+        with pytest.raises(ProcessEndedError):
+            sandbox.call(os.abort)
+        assert sandbox.call(max, 2, 3) == 3
+
+
+def test_every_case_can_be_sent_to_the_sandbox():
+    import pickle
+
+    assert pickle.loads(pickle.dumps(load_cases())) == load_cases()

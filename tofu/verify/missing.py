@@ -1,0 +1,68 @@
+"""Strategies that the analysis did not find: cuts of the stock kernel's tensors that are exact all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tofu.analysis import Combine, OperatorAccess, Row
+from tofu.tdl import lookup
+from tofu.verify.case import Case, Fixed
+from tofu.verify.cuts import Cut, Geometry, list_geometries, try_geometry
+from tofu.verify.nodes import Node, execute_training_graph
+from tofu.verify.operators import analyse_node
+
+Try = Callable[[Node, Geometry, Sequence[bool]], Cut | None]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """An exact cut of an operator that is none of its strategies."""
+
+    op: str
+    cut: Cut
+
+
+def find_missing(case: Case, run: Try = try_geometry) -> tuple[Missing, ...]:
+    """What is missing of the strategies of one operator and of those of its gradient.
+
+    Extents that data index into stay whole: cut, they would let a kernel read outside its tensor. `run` is where a cut is tried; MXNet
+    ends its process at some.
+    """
+    texts = {name: str(value) for name, value in case.attributes.items()}
+    nodes = execute_training_graph(case.op, texts, case.draw_inputs(), case.wrt, seed=1)
+    shrinks = not any(isinstance(given, Fixed) for given in case.numbers)
+    geometries = list(list_geometries(nodes[0], case.indexed, shrinks))
+    return tuple(Missing(node.op, cut) for node in nodes for cut in _find_missing_cuts(node, geometries, run))
+
+
+def _find_missing_cuts(node: Node, geometries: Sequence[Geometry], run: Try) -> list[Cut]:
+    description = lookup(node.op)
+    if description is None or None in (*node.input_roles, *node.output_roles):
+        return []  # a step of a longer gradient, whose tensors are no input, output or gradient of the operator
+    access = analyse_node(description, node)
+    known = [_describe_axis(access, axis) for axis in range(len(access.axes))]
+    asked = [written.is_written and node.is_asked_for(n) for n, written in enumerate(access.outputs)]
+    tried = (run(node, geometry, asked) for geometry in geometries)
+    exact = {cut for cut in tried if cut is not None}
+    return sorted((cut for cut in exact if not any(_is_covered(cut, axis) for axis in known)), key=repr)
+
+
+def _is_covered(cut: Cut, strategy: Cut) -> bool:
+    """Whether a strategy is that cut, maybe with more inputs cut."""
+    narrower = all(d in (None, ours) for d, ours in zip(cut.inputs, strategy.inputs, strict=True))
+    return narrower and (cut.outputs, cut.combine) == (strategy.outputs, strategy.combine)
+
+
+def _describe_axis(access: OperatorAccess, axis: int) -> Cut:
+    """A strategy in the same words. What is not written has no part in it."""
+
+    def find_dimension(rows: Sequence[Row]) -> int | None:
+        return next((d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)), None)
+
+    combine = [written.combine[axis] if written.is_written else Combine.REPLICATE for written in access.outputs]
+    outputs = [
+        find_dimension(written.rows) if together in (Combine.CONCAT, Combine.OVERLAP_ADD) else None
+        for written, together in zip(access.outputs, combine, strict=True)
+    ]
+    return Cut(tuple(find_dimension(read.rows) for read in access.inputs), tuple(outputs), tuple(combine))

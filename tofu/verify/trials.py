@@ -1,0 +1,105 @@
+"""A case with many other sizes and attributes, until something disagrees; then the smallest signature at which it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tofu.errors import UnsupportedError
+from tofu.verify.case import Case, verify_case
+from tofu.verify.kernels import KERNEL_ERRORS
+from tofu.verify.nodes import execute_training_graph
+from tofu.verify.report import Report
+from tofu.verify.sandbox import ProcessEndedError, Sandbox
+
+Verify = Callable[[Case], Report]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A signature at which something disagrees with MXNet's kernel."""
+
+    case: Case
+    problems: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        script = ["from tofu.verify import *", f"print(verify_case({self.case!r}))"]
+        return "\n".join([*(f"- {problem}" for problem in self.problems), *(f"    {line}" for line in script)])
+
+
+@dataclass(frozen=True)
+class Trials:
+    """How many signatures were verified, how many MXNet or a description refused, and the smallest of those that failed."""
+
+    verified: int
+    refused: int
+    failure: Failure | None
+
+
+def verify_apart(sandbox: Sandbox, case: Case) -> Report:
+    """`verify_case` in the sandbox. Raises ProcessEndedError only where MXNet ends its process on the whole operator."""
+    try:
+        return sandbox.call(verify_case, case)
+    except ProcessEndedError:
+        sandbox.call(_run_whole, case)
+        return Report.of_problem(case.op, "MXNet ends its process on a part")
+
+
+def _run_whole(case: Case) -> None:
+    texts = {name: str(value) for name, value in case.attributes.items()}
+    execute_training_graph(case.op, texts, case.draw_inputs(), case.wrt, seed=1)
+
+
+def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Trials:
+    """Verify `examples` variants of a case. The failure, if there is one, is shrunk.
+
+    Raises UnsupportedError where hypothesis is not installed.
+    """
+    hypothesis = _import_hypothesis()
+    from tofu.verify.variants import variants
+
+    verified, refused = set[str](), set[str]()
+    failing: list[Failure] = []
+
+    def check(variant: Case) -> None:
+        try:
+            report = verify(variant)
+        except KERNEL_ERRORS:
+            refused.add(str(variant))
+            return
+        if report.problems:
+            failing.append(Failure(variant, report.problems))
+            raise _DisagreementError
+        (refused if report.refusals else verified).add(str(variant))
+
+    settings = hypothesis.settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        report_multiple_bugs=False,
+        verbosity=hypothesis.Verbosity.quiet,
+    )
+    try:
+        hypothesis.seed(seed)(settings(hypothesis.given(variants(case))(check)))()
+    except _DisagreementError:  # the last one that was run is the smallest
+        return Trials(len(verified), len(refused), failing[-1])
+    except hypothesis.errors.Unsatisfiable:
+        pass  # MXNet takes no other signature than the case's own
+    return Trials(len(verified), len(refused), None)
+
+
+class _DisagreementError(Exception):
+    """Tells hypothesis that a variant failed."""
+
+
+def _import_hypothesis() -> Any:
+    try:
+        import hypothesis
+    except ImportError as error:
+        raise UnsupportedError(
+            "Other sizes and attributes than the built-in cases' are drawn by hypothesis, which is not installed: "
+            "pip install 'tofu[verify]', or ask for --examples 0."
+        ) from error
+    return hypothesis
