@@ -86,17 +86,44 @@ py::dict TablesToPython(SymbolHandle symbol, const ShapesByName& shapes) {
   return result;
 }
 
-py::dict PlanToPython(SymbolHandle symbol, const ShapesByName& shapes, const TypesByName& types) {
+py::dict MemoryToPython(SymbolHandle symbol, const ShapesByName& shapes, const TypesByName& types,
+                        bool keeps_order, bool holds_transit) {
+  const MemoryPlanOptions options{keeps_order, holds_transit};
   py::dict result;
-  for (const auto& device : PlanMemory(symbol, shapes, types)) {
+  for (const auto& device : SumMemory(PlanMemory(symbol, shapes, types, options))) {
     py::dict bytes;
     bytes["arguments"] = device.second.arguments;
     bytes["auxiliary"] = device.second.auxiliary;
     bytes["pool"] = device.second.pool;
     bytes["unshared"] = device.second.unshared;
-    bytes["fetched"] = device.second.fetched;
+    bytes["transit"] = device.second.transit;
     result[py::str(device.first)] = bytes;
   }
+  return result;
+}
+
+/*! \brief One number of every entry. */
+template <typename Field>
+py::array_t<int64_t> Column(const MemoryPlan& plan, Field field) {
+  py::array_t<int64_t> column(plan.entries.size());
+  int64_t* values = column.mutable_data();
+  for (const PlannedEntry& entry : plan.entries) *values++ = static_cast<int64_t>(field(entry));
+  return column;
+}
+
+py::dict EntriesToPython(SymbolHandle symbol, const ShapesByName& shapes,
+                         const TypesByName& types) {
+  const MemoryPlan plan = PlanMemory(symbol, shapes, types);
+  py::dict result;
+  result["groups"] = plan.groups;
+  result["nodes"] = plan.nodes;
+  result["node"] = Column(plan, [](const PlannedEntry& entry) { return entry.node; });
+  result["output"] = Column(plan, [](const PlannedEntry& entry) { return entry.output; });
+  result["kind"] = Column(plan, [](const PlannedEntry& entry) { return entry.kind; });
+  result["group"] = Column(plan, [](const PlannedEntry& entry) { return entry.group; });
+  result["bytes"] = Column(plan, [](const PlannedEntry& entry) { return entry.bytes; });
+  result["buffer"] = Column(plan, [](const PlannedEntry& entry) { return entry.buffer; });
+  result["last"] = Column(plan, [](const PlannedEntry& entry) { return entry.last; });
   return result;
 }
 
@@ -133,7 +160,10 @@ void RegisterExecution(py::module_* module) {
               py::arg("maximum_tensors") = std::vector<int64_t>(),
               py::arg("asked_outputs") = AskedOutputs());
   module->def("execution_tables", TablesToPython, py::arg("symbol"), py::arg("shapes"));
-  module->def("plan_memory", PlanToPython, py::arg("symbol"), py::arg("shapes"), py::arg("dtypes"));
+  module->def("plan_memory", MemoryToPython, py::arg("symbol"), py::arg("shapes"),
+              py::arg("dtypes"), py::arg("keeps_order") = true, py::arg("holds_transit") = true);
+  module->def("memory_entries", EntriesToPython, py::arg("symbol"), py::arg("shapes"),
+              py::arg("dtypes"));
   module->def("partial_forward", PartialForward, py::arg("executor"), py::arg("is_train"),
               py::arg("begin"), py::arg("end"), py::call_guard<py::gil_scoped_release>());
   module->def("order_after", OrderAfter, py::arg("written"), py::arg("results"),

@@ -4,12 +4,14 @@
  */
 #include "bindings/mxnet_conversions.h"
 #include "nnvm/abi_check.h"
+#include "nnvm/pack_memory.h"
 #include "nnvm/place_device.h"
 
 PYBIND11_MODULE(_mxnet, module) {
   module.doc() = "Graph passes and kernels that plug into MXNet's libmxnet.so";
   tofu::nnvm_layer::CheckAbi();
   tofu::nnvm_layer::InstallPlaceDevice();
+  tofu::nnvm_layer::InstallPackMemory();
   tofu::bindings::RegisterErrors();
   tofu::bindings::RegisterGraph(&module);
   tofu::bindings::RegisterExecution(&module);

@@ -202,6 +202,7 @@ class Emitter {
     const Entry entry =
         is_zero ? builder_.AddFetch(input.tensor, worker, op.phase, 0, FetchPieces(region, rank))
                 : shards_.FetchRegion(input.tensor, worker, op.phase, region, input.fill);
+    builder_.MarkTransit(entry);
     shared.push_back({std::vector<Interval>(region, region + rank), input.fill, is_zero, entry});
     return entry;
   }
@@ -218,7 +219,6 @@ class Emitter {
           IsEqualBox(wanted[worker], own, wanted.rank())
               ? shards_.Shard(request.tensor, worker)
               : shards_.FetchRegion(request.tensor, worker, kUpdatePhase, wanted[worker], 0);
-      builder_.KeepOrdered(entry);
       requested_[index].push_back(entry);
     }
   }

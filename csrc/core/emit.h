@@ -1,17 +1,16 @@
 /*!
  * \file emit.h
- * \brief Writes the execution program of a plan (section 6 of the paper): operator copies, fetches
- * and control dependencies.
+ * \brief Writes the execution program of a plan (section 6 of the paper): operator copies and
+ * fetches, in the order of execution.
  *
- * - Each operator has one copy per worker. Every copy depends on the worker's copy before it, so
- * that each worker keeps the order of the original graph and its memory planner re-uses buffers as
- * on one device.
+ * - Each operator has one copy per worker, and the copies of one operator stand together, in the
+ * order of the original graph. So each worker re-uses buffers as one device does, and what the
+ * others fetch from it is free again as soon as the last of them has read it.
  * - An input whose region is exactly the worker's shard is the shard; any other is a fetch, held
  * back to just before its first use, and shared by the operators of one group, phase and choice.
  * An addend on a worker that must not add it is a fetch of zeros.
  * - A tensor that somebody reads is brought into its layout right after it is produced, which frees
- * partial results early: the next copy on the worker waits for it. Where the producer's entry is
- * the shard already, nothing happens.
+ * partial results early. Where the producer's entry is the shard already, nothing happens.
  * - Partial results of a large replicated tensor are reduced in two stages: every worker sums one
  * part, then gathers the others.
  */

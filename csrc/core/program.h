@@ -8,8 +8,8 @@
  * array of int64 (`EncodeProgram`, `DecodeProgram`).
  *
  * Invariants:
- *  - nodes are in executable order: inputs and control dependencies have smaller indices than the
- * node that names them;
+ *  - nodes stand in the order of execution, in which memory is planned: inputs have smaller indices
+ * than the node that names them;
  *  - pieces of a fetch are disjoint boxes inside its shape; the sources of a piece are summed;
  * cells of no piece hold `fill`;
  *  - all boxes are half open: [begin, begin + extent) in every dimension;
@@ -67,8 +67,7 @@ struct ProgramNode {
   std::vector<std::vector<int64_t>>
       shapes;  // local shape of every output; one for variables and fetches
   std::vector<Entry> inputs;
-  std::vector<int64_t> control_deps;  // nodes that must have run before this one
-  std::vector<Piece> pieces;          // fetches only
+  std::vector<Piece> pieces;  // fetches only
 
   double fill() const {
     double value;
@@ -84,10 +83,13 @@ struct Program {
   // Requested tensors in order, for each one the entries of worker 0 .. num_workers - 1; then an
   // entry of every node that no other one reads (a shard of a replicated tensor, say).
   std::vector<Entry> outputs;
+  // Entries in transit between workers: fetched regions, padded copies and partial results. All
+  // others are shards of tensors.
+  std::vector<Entry> transit;
 };
 
 /*! \brief First number of every encoded program; changes with the format. */
-constexpr int64_t kProgramFormat = 0x746f667531;
+constexpr int64_t kProgramFormat = 0x746f667532;
 
 namespace detail {
 
@@ -123,7 +125,6 @@ inline void PutNode(const ProgramNode& node, std::vector<int64_t>* out) {
   out->push_back(static_cast<int64_t>(node.shapes.size()));
   for (const auto& shape : node.shapes) PutVector(shape, out);
   PutEntries(node.inputs, out);
-  PutVector(node.control_deps, out);
   out->push_back(static_cast<int64_t>(node.pieces.size()));
   for (const Piece& piece : node.pieces) PutPiece(piece, out);
 }
@@ -184,7 +185,6 @@ class ProgramReader {
     node.shapes.resize(GetCount());
     for (auto& shape : node.shapes) shape = GetVector();
     node.inputs = GetEntries();
-    node.control_deps = GetVector();
     node.pieces.resize(GetCount());
     for (Piece& piece : node.pieces) piece = GetPiece();
     return node;
@@ -199,8 +199,8 @@ class ProgramReader {
 
 }  // namespace detail
 
-/*! \brief The program as one flat array: format, workers, nodes (count first), outputs (count
- * first). */
+/*! \brief The program as one flat array: format, workers, then nodes, outputs and entries in
+ * transit, each with its count first. */
 inline std::vector<int64_t> EncodeProgram(const Program& program) {
   std::vector<int64_t> data;
   data.reserve(64 + program.nodes.size() * 40);
@@ -209,6 +209,7 @@ inline std::vector<int64_t> EncodeProgram(const Program& program) {
   data.push_back(static_cast<int64_t>(program.nodes.size()));
   for (const ProgramNode& node : program.nodes) detail::PutNode(node, &data);
   detail::PutEntries(program.outputs, &data);
+  detail::PutEntries(program.transit, &data);
   return data;
 }
 
@@ -226,7 +227,8 @@ inline Program DecodeProgram(const int64_t* data, size_t size) {
   program.nodes.reserve(num_nodes);
   for (size_t i = 0; i < num_nodes; ++i) program.nodes.push_back(reader.GetNode());
   program.outputs = reader.GetEntries();
-  if (!reader.AtEnd()) throw std::invalid_argument("the encoded program goes on after its outputs");
+  program.transit = reader.GetEntries();
+  if (!reader.AtEnd()) throw std::invalid_argument("the encoded program goes on after its end");
   return program;
 }
 

@@ -1,10 +1,9 @@
 /*!
  * \file program_builder.cc
- * \brief Nodes and control dependencies.
+ * \brief Nodes of a program.
  */
 #include "program_builder.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace tofu {
@@ -20,25 +19,12 @@ ProgramNode MakeNode(NodeKind kind, int id, int worker, int phase) {
   return node;
 }
 
-/*! \brief Data dependencies order nodes by themselves; no dependency is listed twice. */
-void DependOn(int64_t other, ProgramNode* node) {
-  std::vector<int64_t>& deps = node->control_deps;
-  const bool is_input = std::any_of(node->inputs.begin(), node->inputs.end(),
-                                    [&](const Entry& entry) { return entry.node == other; });
-  if (!is_input && std::find(deps.begin(), deps.end(), other) == deps.end()) deps.push_back(other);
-}
-
 }  // namespace
 
 std::vector<int64_t> ExtentsOf(const Interval* box, int rank) {
   std::vector<int64_t> extents(rank);
   for (int d = 0; d < rank; ++d) extents[d] = box[d].extent();
   return extents;
-}
-
-ProgramBuilder::ProgramBuilder(int num_workers)
-    : last_copies_(num_workers, -1), ordered_fetches_(num_workers) {
-  program_.num_workers = num_workers;
 }
 
 int ProgramBuilder::AddNode(ProgramNode node) {
@@ -57,7 +43,6 @@ Entry ProgramBuilder::AddFetch(int tensor, int worker, int phase, double fill,
   ProgramNode node = MakeNode(NodeKind::kFetch, tensor, worker, phase);
   node.set_fill(fill);
   pieces.WriteTo(&node);
-  if (last_copies_[worker] >= 0) DependOn(last_copies_[worker], &node);
   return {AddNode(std::move(node)), 0};
 }
 
@@ -66,17 +51,7 @@ int ProgramBuilder::AddCopy(int op, int worker, int phase, std::vector<Entry> in
   ProgramNode node = MakeNode(NodeKind::kOperator, op, worker, phase);
   node.inputs = std::move(inputs);
   node.shapes = std::move(shapes);
-  if (last_copies_[worker] >= 0) DependOn(last_copies_[worker], &node);
-  for (int64_t fetch : ordered_fetches_[worker]) DependOn(fetch, &node);
-  ordered_fetches_[worker].clear();
-  const int added = AddNode(std::move(node));
-  last_copies_[worker] = added;
-  return added;
-}
-
-void ProgramBuilder::KeepOrdered(const Entry& entry) {
-  const ProgramNode& node = program_.nodes[entry.node];
-  if (node.kind == NodeKind::kFetch) ordered_fetches_[node.worker].push_back(entry.node);
+  return AddNode(std::move(node));
 }
 
 void ProgramBuilder::KeepUnread() {

@@ -1,6 +1,6 @@
 /*!
  * \file program_builder.h
- * \brief Appends nodes to a program and keeps each worker's order of execution.
+ * \brief Appends nodes to a program, in the order of execution.
  */
 #ifndef TOFU_CORE_PROGRAM_BUILDER_H_
 #define TOFU_CORE_PROGRAM_BUILDER_H_
@@ -19,24 +19,19 @@ std::vector<int64_t> ExtentsOf(const Interval* box, int rank);
 
 class ProgramBuilder {
  public:
-  explicit ProgramBuilder(int num_workers);
-
-  int num_workers() const { return static_cast<int>(last_copies_.size()); }
+  explicit ProgramBuilder(int num_workers) { program_.num_workers = num_workers; }
 
   Entry AddVariable(int tensor, int worker, std::vector<int64_t> shape);
 
-  /*! \brief A fetch that runs after the worker's latest operator copy. */
   Entry AddFetch(int tensor, int worker, int phase, double fill, const FetchPieces& pieces);
 
-  /*! \brief An operator copy that runs after the worker's copy before it and all of its fetches
-   * that were kept ordered since. */
   int AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
               std::vector<std::vector<int64_t>> shapes);
 
-  /*! \brief The worker's next copy waits for this entry if it is a fetch. */
-  void KeepOrdered(const Entry& entry);
-
   void AddOutput(const Entry& entry) { program_.outputs.push_back(entry); }
+
+  /*! \brief The entry is no shard, but on its way to one or to an operator. */
+  void MarkTransit(const Entry& entry) { program_.transit.push_back(entry); }
 
   /*!
    * \brief Hands out what no node reads as well: the plan pays for every shard and every copy, and
@@ -50,8 +45,6 @@ class ProgramBuilder {
   int AddNode(ProgramNode node);
 
   Program program_;
-  std::vector<int64_t> last_copies_;                   // by worker, -1 before the first
-  std::vector<std::vector<int64_t>> ordered_fetches_;  // by worker: its next copy waits for these
 };
 
 }  // namespace tofu

@@ -116,7 +116,10 @@ void TensorShards::Assemble(const ProducedOutput& produced) {
     placed.entries[worker] =
         scatters ? JoinParts(output.tensor, graph_.op(produced.op).phase, worker, layout, parts)
                  : parts[worker];
-    builder_->KeepOrdered(placed.entries[worker]);
+    const Entry copy{produced.copies[worker], produced.index};
+    for (const Entry& passing : {copy, parts[worker]}) {
+      if (passing.node >= 0 && !(passing == placed.entries[worker])) builder_->MarkTransit(passing);
+    }
   }
 }
 

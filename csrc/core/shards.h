@@ -43,8 +43,7 @@ class TensorShards {
   /*! \brief A fetch of a region out of the shards; cells outside the tensor hold `fill`. */
   Entry FetchRegion(int tensor, int worker, int phase, const Interval* region, double fill);
 
-  /*! \brief Brings an output into its tensor's layout on every worker, before the worker's next
-   * copy. */
+  /*! \brief Brings an output into its tensor's layout on every worker. */
   void Assemble(const ProducedOutput& produced);
 
  private:

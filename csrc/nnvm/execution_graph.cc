@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <sstream>
 #include <utility>
 
 #include "nnvm/graph_info.h"
@@ -23,6 +24,8 @@ using nnvm::ObjectPtr;
 // Makes every node's attributes unlike all others': MXNet's executor merges nodes of equal
 // operator, attributes and inputs, in place, and then adds copies that belong to no worker.
 constexpr char kPositionAttribute[] = "__tofu_node__";
+// The outputs of a node that hold no shard, each with a space after it.
+constexpr char kTransitAttribute[] = "__tofu_transit__";
 
 /*! \brief The graph that was partitioned, as the builder looks things up in it. */
 class TrainingGraph {
@@ -99,6 +102,9 @@ class Builder {
 
   SymbolHandle Build() {
     for (const ProgramNode& node : input_.program.nodes) nodes_.push_back(MakeNode(node));
+    for (const Entry& entry : input_.program.transit) {
+      nodes_.at(entry.node)->attrs.dict[kTransitAttribute] += std::to_string(entry.index) + " ";
+    }
     std::vector<nnvm::NodeEntry> outputs = ToEntries(input_.program.outputs);
     for (const auto& copy : copies_) {
       const auto asked = input_.asked_outputs.find(copy.first.first);
@@ -123,10 +129,10 @@ class Builder {
         break;
     }
     made->attrs.dict[kGroupAttribute] = GroupOfWorker(node.worker);
-    if (node.kind != NodeKind::kVariable) {
-      made->attrs.dict[kPositionAttribute] = std::to_string(nodes_.size());
-    }
-    for (int64_t dep : node.control_deps) AddControlDep(nodes_.at(dep), made.get());
+    if (node.kind == NodeKind::kVariable) return made;
+    made->attrs.dict[kPositionAttribute] = std::to_string(nodes_.size());
+    if (last_ != nullptr) AddControlDep(last_, made.get());
+    last_ = made;
     return made;
   }
 
@@ -182,7 +188,7 @@ class Builder {
       SetCloneOutputs(node.shapes, training_.OutputTypes(id), &made->attrs);
       made->attrs.op = CloneOperator(whole.op());
       if (IsLayerBackward(whole)) {
-        AddControlDep(ForwardCopy(source.control_deps[0], node.worker), made);
+        made->control_deps.push_back(ForwardCopy(source.control_deps[0], node.worker));
       }
     }
     CheckMutableInputs(*made);
@@ -247,7 +253,11 @@ class Builder {
     return nodes_[copy->second];
   }
 
+  /*! \brief Let `made` stand after `dep`, unless it does so as a reader or for its state. */
   static void AddControlDep(const ObjectPtr& dep, Node* made) {
+    for (const nnvm::NodeEntry& input : made->inputs) {
+      if (input.node == dep) return;
+    }
     auto& deps = made->control_deps;
     if (std::find(deps.begin(), deps.end(), dep) == deps.end()) deps.push_back(dep);
   }
@@ -272,12 +282,22 @@ class Builder {
   const TrainingGraph training_;
   std::unordered_map<int64_t, int64_t> operator_of_node_;
   std::vector<ObjectPtr> nodes_;                          // of the program, by position
+  ObjectPtr last_;                                        // of them, that is no variable
   std::map<std::pair<int64_t, int64_t>, size_t> copies_;  // (operator, worker) -> position
 };
 
 }  // namespace
 
 std::string GroupOfWorker(int64_t worker) { return "tofu_worker_" + std::to_string(worker); }
+
+std::vector<uint32_t> ListTransitOutputs(const nnvm::NodeAttrs& attrs) {
+  std::vector<uint32_t> outputs;
+  const auto found = attrs.dict.find(kTransitAttribute);
+  if (found == attrs.dict.end()) return outputs;
+  std::istringstream text(found->second);
+  for (uint32_t output; text >> output;) outputs.push_back(output);
+  return outputs;
+}
 
 SymbolHandle BuildExecutionGraph(const ExecutionInput& input) {
   CHECK_EQ(input.attribute_index.size(), input.operator_nodes.size() * input.program.num_workers)

@@ -50,10 +50,18 @@ struct ExecutionInput {
 std::string GroupOfWorker(int64_t worker);
 
 /*!
+ * \brief The outputs of a node that are in transit between workers: fetched regions, padded copies,
+ * partial results. All others of a partitioned graph are shards; other graphs have none in transit.
+ */
+std::vector<uint32_t> ListTransitOutputs(const nnvm::NodeAttrs& attrs);
+
+/*!
  * \brief Build the graph.
  *
  * Variables are called tensor@worker and carry their shape and type, operators name@worker, fetches
- * tensor@worker#position. No two nodes have equal attributes, so that MXNet merges none.
+ * tensor@worker#position. Control dependencies keep the program's order, in which memory is
+ * planned; they cost nothing at run time, where only data and buffers order nodes. No two nodes
+ * have equal attributes, so that MXNet merges none.
  * \throw dmlc::Error, std::invalid_argument where program and training graph do not fit together
  */
 SymbolHandle BuildExecutionGraph(const ExecutionInput& input);

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
-#include "nnvm/multi_fetch.h"
+#include "nnvm/execution_graph.h"
+#include "nnvm/liveness.h"
 #include "nnvm/place_device.h"
 
 namespace tofu {
@@ -19,6 +19,9 @@ using nnvm::IndexedGraph;
 
 // MXNet's pool arrays are float32 arrays: their sizes are multiples of its element.
 constexpr int64_t kPoolAlignment = 4;
+// What MXNet's planner writes for an entry that it has to place, and for one that lies elsewhere.
+constexpr int kToBePlaced = -1;
+constexpr int kElsewhere = -2;
 
 /*! \brief The group of every node, as a number, and the groups' names. */
 struct Groups {
@@ -40,51 +43,94 @@ Groups ListGroups(const IndexedGraph& index) {
   return groups;
 }
 
-int64_t EntryBytes(const Graph& graph, uint32_t entry, const nnvm::Node& node) {
-  const mxnet::TShape& shape = graph.GetAttr<mxnet::ShapeVector>("shape")[entry];
-  const int type = graph.GetAttr<nnvm::DTypeVector>("dtype")[entry];
-  CHECK(mxnet::shape_is_known(shape) && type != -1)
-      << "the memory of " << node.attrs.name << " cannot be planned: its shape is " << shape
-      << ", its type code " << type;
-  return static_cast<int64_t>(shape.Size() * mshadow::mshadow_sizeof(type));
+/*! \brief A copy of the graph without control dependencies. Clones carry their shapes, so inference
+ * does not miss them. */
+Graph ForgetOrder(SymbolHandle symbol, nnvm::Symbol* copy) {
+  *copy = SymbolOf(symbol).Copy();
+  nnvm::DFSVisit(copy->outputs, [](const nnvm::ObjectPtr& node) { node->control_deps.clear(); });
+  Graph graph;
+  graph.outputs = copy->outputs;
+  return graph;
+}
+
+EntryKind KindOf(const IndexedGraph& index, uint32_t id, const std::vector<uint32_t>& transit,
+                 uint32_t output) {
+  if (index[id].source->is_variable()) {
+    return index.mutable_input_nodes().count(id) ? EntryKind::kAuxiliary : EntryKind::kArgument;
+  }
+  const bool passes = std::find(transit.begin(), transit.end(), output) != transit.end();
+  return passes ? EntryKind::kTransit : EntryKind::kTensor;
+}
+
+/*! \brief Where every entry lies before planning. */
+nnvm::StorageVector PlaceInAdvance(const IndexedGraph& index, bool holds_transit) {
+  nnvm::StorageVector storage(index.num_node_entries(), kToBePlaced);
+  for (uint32_t id = 0; !holds_transit && id < index.num_nodes(); ++id) {
+    for (uint32_t output : ListTransitOutputs(index[id].source->attrs)) {
+      storage[index.entry_id(id, output)] = kElsewhere;
+    }
+  }
+  return storage;
 }
 
 }  // namespace
 
-std::map<std::string, DeviceMemory> PlanMemory(SymbolHandle symbol, const ShapesByName& shapes,
-                                               const TypesByName& types) {
-  Graph graph = InferGraphTypes(InferGraph(GraphOf(symbol), shapes, {}), types);
-  const Groups groups = ListGroups(graph.indexed_graph());
+MemoryPlan PlanMemory(SymbolHandle symbol, const ShapesByName& shapes, const TypesByName& types,
+                      const MemoryPlanOptions& options) {
+  nnvm::Symbol unordered;
+  Graph graph = options.keeps_order ? GraphOf(symbol) : ForgetOrder(symbol, &unordered);
+  graph = InferGraphTypes(InferGraph(std::move(graph), shapes, {}), types);
+  Groups groups = ListGroups(graph.indexed_graph());
   graph.attrs["device"] = std::make_shared<nnvm::any>(groups.of_node);
-  graph = nnvm::ApplyPass(std::move(graph), "MXPlanMemory");
+  graph.attrs["storage"] =
+      std::make_shared<nnvm::any>(PlaceInAdvance(graph.indexed_graph(), options.holds_transit));
+  graph = mxnet::exec::DetectInplaceAddTo(nnvm::ApplyPass(std::move(graph), "MXPlanMemory"));
 
   const IndexedGraph& index = graph.indexed_graph();
   const auto& storage = graph.GetAttr<nnvm::StorageVector>("storage_id");
-  std::vector<DeviceMemory> memory(groups.names.size());
-  std::vector<std::map<int, int64_t>> buffers(groups.names.size());
+  const std::vector<uint32_t> last = FindLastReaders(index);
+  MemoryPlan plan;
+  plan.groups = std::move(groups.names);
   for (uint32_t id = 0; id < index.num_nodes(); ++id) {
     const nnvm::Node& node = *index[id].source;
-    DeviceMemory& device = memory[groups.of_node[id]];
+    plan.nodes.push_back(node.attrs.name);
+    const std::vector<uint32_t> transit = ListTransitOutputs(node.attrs);
     for (uint32_t output = 0; output < node.num_outputs(); ++output) {
       const uint32_t entry = index.entry_id(id, output);
-      const int64_t bytes = EntryBytes(graph, entry, node);
-      if (node.is_variable()) {
-        (index.mutable_input_nodes().count(id) ? device.auxiliary : device.arguments) += bytes;
-        continue;
-      }
-      device.unshared += bytes;
-      if (node.op() == MultiFetchOp()) device.fetched += bytes;
-      int64_t& buffer = buffers[groups.of_node[id]][storage[entry]];
-      buffer = std::max(buffer, bytes);
+      PlannedEntry planned;
+      planned.node = id;
+      planned.output = output;
+      planned.kind = KindOf(index, id, transit, output);
+      planned.group = groups.of_node[id];
+      planned.bytes = EntryBytes(graph, entry, node);
+      planned.buffer = node.is_variable() ? kElsewhere : storage[entry];
+      planned.last = last[entry];
+      plan.entries.push_back(planned);
     }
   }
+  return plan;
+}
+
+std::map<std::string, DeviceMemory> SumMemory(const MemoryPlan& plan) {
   std::map<std::string, DeviceMemory> result;
-  for (size_t g = 0; g < memory.size(); ++g) {
-    for (const auto& buffer : buffers[g]) {
-      if (buffer.first < 0) continue;  // not from the pool
-      memory[g].pool += (buffer.second + kPoolAlignment - 1) / kPoolAlignment * kPoolAlignment;
+  std::vector<DeviceMemory*> devices;
+  for (const std::string& group : plan.groups) devices.push_back(&result[group]);
+  std::map<std::pair<int, int>, int64_t> buffers;  // by group and number
+  for (const PlannedEntry& entry : plan.entries) {
+    DeviceMemory* device = devices[entry.group];
+    if (entry.kind == EntryKind::kArgument) device->arguments += entry.bytes;
+    if (entry.kind == EntryKind::kAuxiliary) device->auxiliary += entry.bytes;
+    if (entry.kind == EntryKind::kTransit) device->transit += entry.bytes;
+    if (entry.kind == EntryKind::kTensor || entry.kind == EntryKind::kTransit) {
+      device->unshared += entry.bytes;
     }
-    result[groups.names[g]] = memory[g];
+    if (entry.buffer < 0) continue;
+    int64_t& buffer = buffers[{entry.group, entry.buffer}];
+    buffer = std::max(buffer, entry.bytes);
+  }
+  for (const auto& buffer : buffers) {
+    const int64_t words = (buffer.second + kPoolAlignment - 1) / kPoolAlignment;
+    devices[buffer.first.first]->pool += words * kPoolAlignment;
   }
   return result;
 }

@@ -29,6 +29,7 @@ namespace mxnet {
 namespace exec {
 nnvm::Graph InferShape(nnvm::Graph&& graph, mxnet::ShapeVector&& shapes, const std::string& key);
 nnvm::Graph InferType(nnvm::Graph&& graph, nnvm::DTypeVector&& types, const std::string& key);
+nnvm::Graph DetectInplaceAddTo(nnvm::Graph graph);
 nnvm::NodeEntry AggregateGradient(std::vector<nnvm::NodeEntry>&& parts);
 
 /*! \brief What every mxnet::Executor is, which is its first and only base. */

@@ -27,13 +27,6 @@ nnvm::PassFunction& OriginalBody() {
   return body;
 }
 
-bool HoldsFetch(const IndexedGraph& index) {
-  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
-    if (index[id].source->op() == MultiFetchOp()) return true;
-  }
-  return false;
-}
-
 /*! \brief The device of a node: that of its group, which a bound argument must already be on. */
 int DeviceOf(const nnvm::Node& node, const std::string& group_key,
              const nnvm::DeviceAssignMap& devices, int bound) {
@@ -81,6 +74,13 @@ Graph PlaceDevice(Graph graph) {
 }
 
 }  // namespace
+
+bool HoldsFetch(const nnvm::IndexedGraph& index) {
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    if (index[id].source->op() == MultiFetchOp()) return true;
+  }
+  return false;
+}
 
 void InstallPlaceDevice() {
   if (OriginalBody() != nullptr) return;

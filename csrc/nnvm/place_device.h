@@ -5,12 +5,17 @@
 #ifndef TOFU_NNVM_PLACE_DEVICE_H_
 #define TOFU_NNVM_PLACE_DEVICE_H_
 
+#include "nnvm/mxnet_api.h"
+
 namespace tofu {
 namespace nnvm_layer {
 
 /*! \brief The attribute that names a node's group; `group2ctx` of a bind says which device a group
  * is. */
 extern const char kGroupAttribute[];
+
+/*! \brief Whether a graph is partitioned. */
+bool HoldsFetch(const nnvm::IndexedGraph& index);
 
 /*!
  * \brief Replace the body of the registered pass. Graphs without fetches go on to MXNet's own body.

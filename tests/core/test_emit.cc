@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 #include "check.h"
 #include "core/emit.h"
@@ -32,25 +33,21 @@ void CheckSources(const Program& program, const ProgramNode& fetch) {
   }
 }
 
+/*! \brief Copies stand in the order of the operators and, for each one, of the workers. */
 void CheckOrder(const Program& program) {
-  std::vector<int64_t> last_copies(program.num_workers, -1);
+  std::pair<int64_t, int64_t> last{-1, -1};
   for (size_t id = 0; id < program.nodes.size(); ++id) {
     const ProgramNode& node = program.nodes[id];
-    bool follows_last = last_copies[node.worker] < 0 || node.kind == NodeKind::kVariable;
     for (const Entry& entry : node.inputs) {
       CHECK(entry.node < static_cast<int64_t>(id));
       // Only fetches look at other workers.
       CHECK(node.kind == NodeKind::kFetch || program.nodes[entry.node].worker == node.worker);
-      follows_last = follows_last || entry.node == last_copies[node.worker];
     }
-    for (int64_t other : node.control_deps) {
-      CHECK(other < static_cast<int64_t>(id));
-      CHECK(program.nodes[other].worker == node.worker);
-      follows_last = follows_last || other == last_copies[node.worker];
-    }
-    CHECK(follows_last);
-    if (node.kind == NodeKind::kOperator) last_copies[node.worker] = static_cast<int64_t>(id);
     CheckSources(program, node);
+    if (node.kind != NodeKind::kOperator) continue;
+    const std::pair<int64_t, int64_t> copy{node.id, node.worker};
+    CHECK(last < copy);
+    last = copy;
   }
 }
 

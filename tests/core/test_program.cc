@@ -33,7 +33,6 @@ Program DrawProgram(uint64_t seed) {
     node.set_fill(static_cast<double>(random.Draw(-3, 3)) / 4);
     for (int64_t i = random.Draw(0, 3); i > 0; --i) node.shapes.push_back(DrawVector(&random, 4));
     for (int64_t i = random.Draw(0, 3); i > 0; --i) node.inputs.push_back({random.Draw(0, 9), 1});
-    node.control_deps = DrawVector(&random, 3);
     node.pieces.resize(random.Draw(0, 3));
     for (tofu::Piece& piece : node.pieces) {
       piece.begin = DrawVector(&random, 4);
@@ -44,7 +43,9 @@ Program DrawProgram(uint64_t seed) {
       }
     }
   }
-  for (int64_t i = random.Draw(0, 5); i > 0; --i) program.outputs.push_back({random.Draw(0, 5), 0});
+  for (std::vector<tofu::Entry>* entries : {&program.outputs, &program.transit}) {
+    for (int64_t i = random.Draw(0, 5); i > 0; --i) entries->push_back({random.Draw(0, 5), 0});
+  }
   return program;
 }
 
@@ -56,12 +57,12 @@ void TestRoundTrip() {
     CHECK(EncodeProgram(decoded) == data);
     CHECK(decoded.num_workers == program.num_workers);
     CHECK(decoded.nodes.size() == program.nodes.size());
-    CHECK(decoded.outputs.size() == program.outputs.size());
+    CHECK(decoded.outputs == program.outputs);
+    CHECK(decoded.transit == program.transit);
     for (size_t i = 0; i < decoded.nodes.size(); ++i) {
       CHECK(decoded.nodes[i].fill() == program.nodes[i].fill());
       CHECK(decoded.nodes[i].shapes == program.nodes[i].shapes);
       CHECK(decoded.nodes[i].inputs == program.nodes[i].inputs);
-      CHECK(decoded.nodes[i].control_deps == program.nodes[i].control_deps);
     }
   }
 }

@@ -31,7 +31,6 @@ class BatchSplit:
         self.writer = ProgramWriter(k)
         self.place = {}  # (entry, worker) -> entry of the program
         self.fetched = {}
-        self.last = [None] * k
         for node in self.nodes:
             for worker in range(k):
                 self._add_copy(node, worker)
@@ -74,8 +73,7 @@ class BatchSplit:
         read = [
             self._whole(e, worker) if e in variables and not self.is_batch(e) else self.place[e, worker] for e in inputs
         ]
-        deps = [] if self.last[worker] is None else [self.last[worker]]
-        made = self.last[worker] = self.writer.operator(node["id"], worker, read, shapes, deps)
+        made = self.writer.operator(node["id"], worker, read, shapes)
         for i, entry in enumerate(entries):
             self.place[entry, worker] = (made, i)
 

@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 
-PROGRAM_FORMAT = 0x746F667531
+PROGRAM_FORMAT = 0x746F667532
 VARIABLE, OPERATOR, FETCH = range(3)
 
 
@@ -15,23 +15,24 @@ class ProgramWriter:
         self.workers = workers
         self.nodes = []
         self.outputs = []  # (node, output), worker by worker for each result
+        self.transit = []  # (node, output) that hold no shard
 
     def variable(self, tensor, worker, shape):
         return self._add(VARIABLE, tensor, worker, 0, [shape])
 
-    def operator(self, operator, worker, inputs, shapes, deps=()):
-        return self._add(OPERATOR, operator, worker, 0, shapes, inputs, deps)
+    def operator(self, operator, worker, inputs, shapes):
+        return self._add(OPERATOR, operator, worker, 0, shapes, inputs)
 
     def fetch(self, tensor, worker, phase, shape, inputs, pieces, fill=0.0):
-        return self._add(FETCH, tensor, worker, phase, [shape], inputs, (), pieces, fill)
+        return self._add(FETCH, tensor, worker, phase, [shape], inputs, pieces, fill)
 
-    def _add(self, kind, number, worker, phase, shapes, inputs=(), deps=(), pieces=(), fill=0.0):
+    def _add(self, kind, number, worker, phase, shapes, inputs=(), pieces=(), fill=0.0):
         fill_bits = struct.unpack("<q", struct.pack("<d", fill))[0]
         data = [kind, number, worker, phase, fill_bits, len(shapes)]
         for shape in shapes:
             data += [len(shape), *shape]
         data += [len(inputs), *(number for entry in inputs for number in entry)]
-        data += [len(deps), *deps, len(pieces)]
+        data += [len(pieces)]
         for begin, extent, sources in pieces:
             data += [len(begin), *begin, len(extent), *extent, len(sources)]
             for source, at in sources:
@@ -41,5 +42,6 @@ class ProgramWriter:
 
     def encode(self):
         data = [PROGRAM_FORMAT, self.workers, len(self.nodes), *(number for node in self.nodes for number in node)]
-        data += [len(self.outputs), *(number for entry in self.outputs for number in entry)]
+        for entries in (self.outputs, self.transit):
+            data += [len(entries), *(number for entry in entries for number in entry)]
         return np.array(data, dtype=np.int64)

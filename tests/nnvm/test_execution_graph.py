@@ -221,7 +221,7 @@ def test_malformed_programs_are_refused():
     for wrong, message in [
         (data[:-1], "ends in the middle of a node"),
         (data[:6], "ends in the middle of a node"),
-        (np.append(data, 0), "goes on after its outputs"),
+        (np.append(data, 0), "goes on after its end"),
         (data + 1, "not an encoded program"),
     ]:
         writer.encode = lambda wrong=wrong: wrong

@@ -26,7 +26,6 @@ class Node:
     fill: float
     shapes: list
     inputs: list
-    control_deps: list
     pieces: list  # (begin, extent, [(input, source begin)])
 
 
@@ -50,13 +49,15 @@ def decode(data):
         head = [take() for _ in range(4)]
         fill = struct.unpack("<d", struct.pack("<q", take()))[0]
         shapes = [vector() for _ in range(take())]
-        return Node(*head, fill, shapes, entries(), vector(), [piece() for _ in range(take())])
+        return Node(*head, fill, shapes, entries(), [piece() for _ in range(take())])
 
-    assert take() == 0x746F667531
+    assert take() == 0x746F667532
     workers = take()
     nodes = [node() for _ in range(take())]
     outputs = entries()
+    transit = entries()
     assert next(numbers, None) is None
+    assert len(set(transit)) == len(transit)
     return workers, nodes, outputs
 
 
@@ -71,16 +72,11 @@ def count_remote_bytes(spec, nodes):
 
 
 def check_order(nodes):
-    """Nodes come after all that they need, and each copy after the worker's copy before it."""
-    last = {}
+    """Nodes come after all that they need; copies stand in the order of the operators and, for each one, of the workers."""
     for position, node in enumerate(nodes):
-        needs = {i for i, _ in node.inputs} | set(node.control_deps)
-        assert all(n < position for n in needs)
-        assert len(set(node.control_deps)) == len(node.control_deps)
-        if node.kind != VARIABLE and node.worker in last:
-            assert last[node.worker] in needs
-        if node.kind == OPERATOR:
-            last[node.worker] = position
+        assert all(n < position for n, _ in node.inputs)
+    copies = [(node.id, node.worker) for node in nodes if node.kind == OPERATOR]
+    assert copies == sorted(set(copies))
 
 
 def box_slices(begin, extent):

@@ -1,6 +1,6 @@
 """Emission: the choices of a plan become an MXNet symbol over k workers (paper section 6).
 
-The native core turns the choices into a program (operator copies, fetches with their pieces, control dependencies); the NNVM
+The native core turns the choices into a program (operator copies and fetches with their pieces, in the order of execution); the NNVM
 side turns the program into nodes. Between the two stand the attributes that each worker's copy needs.
 """
 

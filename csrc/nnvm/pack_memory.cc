@@ -1,0 +1,146 @@
+/*!
+ * \file pack_memory.cc
+ */
+#include "nnvm/pack_memory.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "nnvm/liveness.h"
+#include "nnvm/place_device.h"
+
+namespace tofu {
+namespace nnvm_layer {
+namespace {
+
+using nnvm::Graph;
+using nnvm::IndexedGraph;
+
+/*! \brief Entries of which each is computed in place of the one before: they need one buffer. */
+struct Chain {
+  uint32_t first = 0;  // both inclusive: at a node, its inputs and outputs are alive
+  uint32_t last = 0;
+  int64_t bytes = 0;
+  std::vector<uint32_t> entries;
+};
+
+/*! \brief The body that MXNet registered. */
+nnvm::PassFunction& OriginalBody() {
+  static nnvm::PassFunction body;
+  return body;
+}
+
+/*! \brief Entries that MXNet will have added right into a sum, and so need no memory. */
+std::vector<int> FindAddedInPlace(const Graph& graph) {
+  return mxnet::exec::DetectInplaceAddTo(graph).GetAttr<std::vector<int>>("addto_entry");
+}
+
+/*! \brief The chains of every device, in order of their first nodes. */
+std::map<int, std::vector<Chain>> ListChains(const Graph& graph, const std::vector<int>& is_added) {
+  const IndexedGraph& index = graph.indexed_graph();
+  const auto& storage = graph.GetAttr<nnvm::StorageVector>("storage_id");
+  const auto& in_place = graph.GetAttr<std::vector<int>>("storage_inplace_index");
+  const auto& devices = graph.GetAttr<nnvm::DeviceVector>("device");
+  const std::vector<uint32_t> last = FindLastReaders(index);
+  std::vector<size_t> chain_of(index.num_node_entries(), 0);
+  std::map<int, std::vector<Chain>> chains;
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    const nnvm::Node& node = *index[id].source;
+    for (uint32_t output = 0; output < node.num_outputs(); ++output) {
+      const uint32_t entry = index.entry_id(id, output);
+      if (storage[entry] < 0 || is_added[entry]) continue;
+      std::vector<Chain>& on_device = chains[devices[id]];
+      if (in_place[entry] >= 0) {
+        chain_of[entry] = chain_of[index.entry_id(index[id].inputs[in_place[entry]])];
+      } else {
+        chain_of[entry] = on_device.size();
+        on_device.emplace_back();
+        on_device.back().first = id;
+      }
+      Chain& chain = on_device[chain_of[entry]];
+      chain.last = std::max(chain.last, last[entry]);
+      chain.bytes = std::max(chain.bytes, EntryBytes(graph, entry, node));
+      chain.entries.push_back(entry);
+    }
+  }
+  return chains;
+}
+
+/*! \brief A buffer as the points of time at which it is taken. */
+class Buffer {
+ public:
+  Buffer(int number, size_t num_points) : number_(number), is_taken_(num_points) {}
+
+  int number() const { return number_; }
+  bool IsFree(uint32_t begin, uint32_t end) const {
+    return std::find(is_taken_.begin() + begin, is_taken_.begin() + end, true) ==
+           is_taken_.begin() + end;
+  }
+  void Take(uint32_t begin, uint32_t end) {
+    std::fill(is_taken_.begin() + begin, is_taken_.begin() + end, true);
+  }
+
+ private:
+  int number_;
+  std::vector<bool> is_taken_;
+};
+
+/*! \brief Put every chain of a device into the first buffer that is free while it lives. */
+void PackChains(std::vector<Chain> chains, int* num_buffers, nnvm::StorageVector* storage) {
+  std::vector<uint32_t> points;
+  for (const Chain& chain : chains) {
+    points.push_back(chain.first);
+    points.push_back(chain.last);
+  }
+  std::sort(points.begin(), points.end());
+  points.erase(std::unique(points.begin(), points.end()), points.end());
+  const auto point = [&](uint32_t node) {
+    return static_cast<uint32_t>(std::lower_bound(points.begin(), points.end(), node) -
+                                 points.begin());
+  };
+  std::stable_sort(chains.begin(), chains.end(),
+                   [](const Chain& a, const Chain& b) { return a.bytes > b.bytes; });
+  std::vector<Buffer> buffers;
+  for (const Chain& chain : chains) {
+    const uint32_t begin = point(chain.first), end = point(chain.last) + 1;
+    auto buffer = std::find_if(buffers.begin(), buffers.end(),
+                               [&](const Buffer& other) { return other.IsFree(begin, end); });
+    if (buffer == buffers.end()) {
+      buffer = buffers.insert(buffers.end(), Buffer((*num_buffers)++, points.size()));
+    }
+    buffer->Take(begin, end);
+    for (uint32_t entry : chain.entries) (*storage)[entry] = buffer->number();
+  }
+}
+
+Graph PackMemory(Graph graph) {
+  graph = OriginalBody()(std::move(graph));
+  if (graph.attrs.count("device") == 0 || !HoldsFetch(graph.indexed_graph())) return graph;
+  nnvm::StorageVector storage = graph.GetAttr<nnvm::StorageVector>("storage_id");
+  const std::vector<int> is_added = FindAddedInPlace(graph);
+  int num_buffers = 0;
+  for (auto& device : ListChains(graph, is_added)) {
+    PackChains(std::move(device.second), &num_buffers, &storage);
+  }
+  // MXNet moves what it adds in place to the sum's buffer, if it had another one before.
+  for (size_t entry = 0; entry < storage.size(); ++entry) {
+    if (is_added[entry]) storage[entry] = num_buffers++;
+  }
+  graph.attrs["storage_id"] = std::make_shared<nnvm::any>(std::move(storage));
+  return graph;
+}
+
+}  // namespace
+
+void InstallPackMemory() {
+  if (OriginalBody() != nullptr) return;
+  auto& pass = dmlc::Registry<nnvm::PassFunctionReg>::Get()->__REGISTER_OR_GET__("MXPlanMemory");
+  CHECK(pass.body != nullptr) << "this MXNet has no pass MXPlanMemory";
+  OriginalBody() = pass.body;
+  pass.set_body(PackMemory);
+}
+
+}  // namespace nnvm_layer
+}  // namespace tofu
