@@ -1,106 +1,136 @@
-"""The same numbers as one device, over many plans: prints the largest errors per model and worker count, and how often each
-strategy of each operator took part.
+"""The same numbers as one device, for every test model under many plans: the largest errors, and the strategies that took part.
 
-    python benchmarks/equality.py --plans 50
+    python -m benchmarks.equality --plans 50 --jobs 2
+    python -m benchmarks.equality --models resnet_v1,resnet_v2 --workers 4 --plans 10
+    python -m benchmarks.equality --coverage
 
-Every run is checked: gradients, outputs and weights against one device in float64, the bytes that the kernels counted and the
-bytes counted in the emitted graph against the plan's, and the emitted graph against the checker's rules.
+Results are kept in a file while they come in: a run that was interrupted, or is asked for more models, goes on. `--coverage` prints in
+how many random plans of that file each strategy of the operators that are run in parts, or read halos, was taken.
 """
 
 from __future__ import annotations
 
-import os
+import json
+import multiprocessing
 import sys
 from collections import Counter
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
-os.environ.setdefault("OMP_NUM_THREADS", "2")
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-
 import click
-from models import MODELS
-from normalized_models import NORMALIZED
-from recurrent_models import RECURRENT_MODELS
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
-from training import (
-    bind_partitioned,
-    check_graph,
-    largest_error,
-    random_plan,
-    random_values,
-    relative_error,
-    run_partitioned,
-    run_single,
-)
 
-import tofu  # noqa: F401  before MXNet
+from benchmarks.equality_runs import ALL_MODELS, EXACT, Case, Result, run_case
 
-ALL_MODELS = {**MODELS, **NORMALIZED, **{name: partial(make, "float64") for name, make in RECURRENT_MODELS.items()}}
+CHUNK = 10  # random plans of one case
+DEFAULT_STEPS = 20  # training steps under the plan that the search finds
+RESULTS = Path("demo-output/equality.jsonl")
+
+Results = dict[str, tuple[Case, Result]]
+
+
+def list_cases(models: list[str], dtypes: list[str], workers: list[int], plans: int, steps: int) -> Iterator[Case]:
+    """The default plan and `plans` random ones, in chunks."""
+    for model in models:
+        for dtype in dtypes:
+            for count in workers:
+                for first in range(0, max(plans, 1), CHUNK):
+                    seeds = tuple(range(first, min(first + CHUNK, plans)))
+                    yield Case(model, dtype, count, seeds, first == 0, steps, DEFAULT_STEPS)
+
+
+def read_results(path: Path) -> Results:
+    """The cases that are done, by their key."""
+    found: Results = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        record = json.loads(line)
+        case = Case(**{**record["case"], "seeds": tuple(record["case"]["seeds"])})
+        found[case.key] = case, Result(**record["result"])
+    return found
+
+
+def run_cases(cases: list[Case], jobs: int, path: Path, console: Console) -> None:
+    """Run cases in fresh processes and append their results to the file."""
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    fresh = multiprocessing.get_context("spawn")
+    with (
+        path.open("a") as file,
+        fresh.Pool(jobs, maxtasksperchild=8) as pool,
+        Progress(*columns, console=console) as progress,
+    ):
+        task = progress.add_task("cases", total=len(cases))
+        for case, result in pool.imap_unordered(run_case, cases):
+            file.write(json.dumps({"case": asdict(case), "result": asdict(result)}) + "\n")
+            file.flush()
+            for problem in result.problems:
+                progress.console.print(f"{case.model}, {case.dtype}, {case.workers} workers, {problem}", style="red")
+            progress.update(task, advance=1, description=f"{case.model}, {case.dtype}, {case.workers} workers")
+
+
+def print_errors(results: Results, console: Console) -> None:
+    """One line for each model and type: the largest of all plans and numbers of workers."""
+    table = Table(
+        *("model", "type", "workers", "plans", "step", "weights", "one device", "bytes", "problems", "seconds"),
+        title="Largest deviations from one device in float64, relative to the largest number of a tensor",
+    )
+    rows: dict[tuple[str, str], list[tuple[Case, Result]]] = {}
+    for case, result in results.values():
+        rows.setdefault((case.model, case.dtype), []).append((case, result))
+    for (model, dtype), found in rows.items():
+        runs = [result for _, result in found]
+        table.add_row(
+            *(model, dtype, " ".join(sorted({str(case.workers) for case, _ in found}))),
+            str(sum(run.plans for run in runs)),
+            *(f"{max(errors):.1e}" for errors in zip(*((r.step_error, r.weight_error) for r in runs), strict=True)),
+            "" if dtype == EXACT else f"{max(run.own_error for run in runs):.1e}",
+            "differ" if any("kernels read" in problem for run in runs for problem in run.problems) else "equal",
+            *(str(sum(len(run.problems) for run in runs)), f"{sum(run.seconds for run in runs):.0f}"),
+        )
+    console.print(table)
+
+
+def print_coverage(results: Results, console: Console) -> list[str]:
+    """In how many random plans each strategy was taken; returns the strategies that never were."""
+    taken: Counter[tuple[str, str]] = Counter()
+    for _, result in results.values():
+        taken.update({(op, axis): count for op, axis, count in result.taken})
+    table = Table(
+        "operator", "axis: random plans that take it", title="Strategies of operators in parts and with halos"
+    )
+    for op in sorted({op for op, _ in taken}):
+        table.add_row(op, ", ".join(f"{axis}: {taken[op, axis]:,}" for name, axis in sorted(taken) if name == op))
+    console.print(table)
+    return [f"{op}.{axis}" for (op, axis), count in sorted(taken.items()) if not count]
 
 
 @click.command(help=__doc__)
-@click.option("--plans", default=50, show_default=True, help="Random plans for each model and number of workers.")
-@click.option("--steps", default=20, show_default=True, help="Training steps of each run.")
 @click.option("--models", default=",".join(ALL_MODELS), show_default=True, help="Models, comma separated.")
+@click.option("--dtypes", default="float64,float32", show_default=True, help="Types, comma separated.")
 @click.option("--workers", default="2,3,4,6,8", show_default=True, help="Numbers of workers, comma separated.")
-def main(plans: int, steps: int, models: str, workers: str) -> None:
-    exercised: Counter[tuple[str, str]] = Counter()
-    offered: set[tuple[str, str]] = set()
-    errors = Table(
-        "model", "workers", "plans", "default: bytes", "step error", "weight error", title="Against one device, float64"
-    )
-    counts = [int(count) for count in workers.split(",")]
-    with Progress() as progress:
-        task = progress.add_task("plans", total=len(models.split(",")) * len(counts) * (plans + 1))
-        for name in models.split(","):
-            model = ALL_MODELS[name]()
-            values = random_values(model, "float64")
-            step, weights = run_single(model, values, "float64", steps)
-            for count in counts:
-                default = bind_partitioned(model, count, "float64")
-                step_error = weight_error = 0.0
-                for seed in range(-1, plans):
-                    plan = None if seed < 0 else random_plan(default.partition, seed)
-                    executor = default if plan is None else bind_partitioned(model, count, "float64", plan)
-                    check_graph(executor.partition)
-                    found, found_weights, moved = run_partitioned(executor, values, steps)
-                    if moved != executor.partition.plan.communication_bytes:
-                        raise SystemExit(
-                            f"{name}, {count} workers, plan {seed}: kernels read {moved} bytes, the plan says otherwise"
-                        )
-                    step_error = max(step_error, largest_error(found, step))
-                    weight_error = max(weight_error, *(relative_error(found_weights[n], weights[n]) for n in weights))
-                    count_strategies(executor.partition, exercised, offered)
-                    progress.advance(task)
-                cells = (f"{default.partition.plan.communication_bytes:,}", f"{step_error:.1e}", f"{weight_error:.1e}")
-                errors.add_row(name, str(count), str(plans + 1), *cells)
-    console = Console()
-    console.print(errors)
-    table = Table(
-        "operator",
-        "strategies: times exercised",
-        title="Strategies taken by these plans, each counted once per operator and plan",
-    )
-    for op in sorted({op for op, _ in offered}):
-        axes = sorted(axis for name, axis in offered if name == op)
-        table.add_row(op, ", ".join(f"{axis}: {exercised[op, axis]}" for axis in axes))
-    console.print(table)
-    never = [f"{op}.{axis}" for op, axis in sorted(offered) if not exercised[op, axis]]
-    console.print(
-        f"{len(offered)} strategies offered, {len(never)} never exercised{': ' + ', '.join(never) if never else ''}"
-    )
-
-
-def count_strategies(partition, exercised, offered) -> None:
-    """Count the axes that a plan's operators take, and note those that they could."""
-    searched = partition.searched
-    axes = {o.name: access.axes for o, access in zip(searched.graph.operators, searched.accesses, strict=True)}
-    for operator in partition.graph.operators:
-        offered.update((operator.op, axis) for axis in axes[operator.name])
-        exercised.update({(operator.op, axis) for axis in partition.plan.operators[operator.name] if axis is not None})
+@click.option("--plans", default=50, show_default=True, help="Random plans for each model, type and number of workers.")
+@click.option("--steps", default=2, show_default=True, help="Training steps under a random plan.")
+@click.option("--jobs", default=1, show_default=True, help="Processes at a time.")
+@click.option("--results", "path", default=RESULTS, show_default=True, type=click.Path(path_type=Path))
+@click.option("--coverage", is_flag=True, help="Print the strategies that the results in the file took; run nothing.")
+def main(models: str, dtypes: str, workers: str, plans: int, steps: int, jobs: int, path: Path, coverage: bool) -> None:
+    console = Console(width=None if sys.stdout.isatty() else 130)
+    if not coverage:
+        counts = [int(count) for count in workers.split(",")]
+        cases = list(list_cases(models.split(","), dtypes.split(","), counts, plans, steps))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        done = read_results(path)
+        run_cases([case for case in cases if case.key not in done], jobs, path, console)
+        wanted = {case.key for case in cases}
+        results = {key: found for key, found in read_results(path).items() if key in wanted}
+        print_errors(results, console)
+    else:
+        results = read_results(path)
+    never = print_coverage(results, console)
+    console.print(f"never taken: {', '.join(never)}" if never else "Every strategy was taken.")
+    sys.exit(any(result.problems for _, result in results.values()) or (coverage and bool(never)))
 
 
 if __name__ == "__main__":

@@ -11,11 +11,12 @@ import mxnet as mx
 
 @dataclass(frozen=True)
 class Model:
-    """A symbol, the shapes of its inputs, and the range of its integer labels."""
+    """A symbol, the shapes of its inputs, the range of its integer labels, and what is added to its data."""
 
     symbol: Any
     shapes: dict[str, tuple[int, ...]]
     classes: int
+    offset: float = 0.0
 
 
 def mlp(batch: int = 12) -> Model:

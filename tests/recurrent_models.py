@@ -92,6 +92,35 @@ def fused(dtype: str, batch: int = 9) -> Model:
     return Model(predict_words(outputs, HIDDEN), shapes, VOCABULARY)
 
 
+class CoupledCell(mx.rnn.BaseRNNCell):
+    """A cell that MXNet does not have: one gate lets in what it forgets, and the output is gated by the input."""
+
+    def __init__(self, prefix: str) -> None:
+        super().__init__(prefix=prefix)
+        weights = ("input_weight", "state_weight", "gate_bias")
+        self._input_weight, self._state_weight, self._bias = (self.params.get(name) for name in weights)
+
+    @property
+    def state_info(self) -> list[dict[str, Any]]:
+        return [{"shape": (0, HIDDEN), "__layout__": "NC"}]
+
+    def __call__(self, inputs: Any, states: list[Any]) -> tuple[Any, list[Any]]:
+        self._counter += 1
+        name = f"{self._prefix}t{self._counter}_"
+        both = mx.sym.FullyConnected(
+            inputs, self._input_weight, num_hidden=3 * HIDDEN, no_bias=True, flatten=False, name=f"{name}input"
+        ) + mx.sym.FullyConnected(states[0], self._state_weight, self._bias, num_hidden=3 * HIDDEN, name=f"{name}state")
+        gate, fresh, seen = mx.sym.split(both, num_outputs=3, axis=1, name=f"{name}parts")
+        gate, seen = mx.sym.sigmoid(gate), mx.sym.Activation(seen, act_type="softsign")
+        state = gate * states[0] + (1 - gate) * mx.sym.tanh(fresh)
+        return state * seen, [state]
+
+
+def own_cell(dtype: str, batch: int = 9) -> Model:
+    """A cell of the user's own, over MXNet's cells' interface."""
+    return language_model(CoupledCell("own_"), batch, dtype, [mx.sym.Variable("begin_state")])
+
+
 RECURRENT_MODELS: dict[str, Callable[[str], Model]] = {
     "lstm": lambda dtype: stacked("lstm", dtype),
     "gru": lambda dtype: stacked("gru", dtype),
@@ -100,5 +129,6 @@ RECURRENT_MODELS: dict[str, Callable[[str], Model]] = {
     "residual_lstm": residual,
     "gluon_lstm": lambda dtype: gluon("lstm", dtype),
     "gluon_gru": lambda dtype: gluon("gru", dtype),
+    "own_cell": own_cell,
     "fused_lstm": fused,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +50,7 @@ def input_names(model: Model) -> list[str]:
 
 def random_values(model: Model, dtype: str, seed: int = 0) -> Arrays:
     """Values for all arguments and states: labels and tokens are classes, weights are uniform with variance 1 / fan-in,
-    scales and variances lie around 1, the rest is uniform.
+    scales and variances lie around 1, the rest is uniform, data around the model's offset.
     """
     rng = np.random.RandomState(seed)
     values = {}
@@ -60,7 +61,8 @@ def random_values(model: Model, dtype: str, seed: int = 0) -> Arrays:
             values[name] = rng.uniform(0.5, 1.5, shape).astype(dtype)
         else:
             bound = np.sqrt(3 / np.prod(shape[1:])) if name.endswith("weight") else 0.5
-            values[name] = rng.uniform(-bound, bound, shape).astype(dtype)
+            offset = model.offset if name == "data" else 0.0
+            values[name] = (offset + rng.uniform(-bound, bound, shape)).astype(dtype)
     return values
 
 
@@ -164,15 +166,20 @@ def check_graph(partition: Partition) -> None:
     assert sum(partition.plan.step_bytes) == partition.plan.communication_bytes
 
 
-def random_plan(partition: Partition, seed: int) -> Plan:
+Taken = Counter[tuple[str, str]]
+"""Operator's MXNet name, axis -> how many operators of earlier plans took it."""
+
+
+def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> Plan:
     """A random feasible plan: a random axis for each operator, a random dimension for each tensor, at every step.
 
     What an operator writes in place lies as the operator is split. Every other plan leaves the tensors inside lowered operators out.
+    With `taken`, which is kept up, every other choice of an operator is the axis that was taken least often.
     """
     problem, rng = partition.searched, random.Random(seed)
     graph = problem.graph
-    operators = np.array([_random_choice(problem, "operator", o, rng) for o in range(len(graph.operators))], np.int32)
-    tensors = np.array([_random_choice(problem, "tensor", t, rng) for t in range(len(graph.tensors))], np.int32)
+    operators = np.array([_random_axes(problem, o, rng, taken) for o in range(len(graph.operators))], np.int32)
+    tensors = np.array([_random_dimensions(problem, t, rng) for t in range(len(graph.tensors))], np.int32)
     for position, (operator, access) in enumerate(zip(graph.operators, problem.accesses, strict=True)):
         if operator.stateful:
             operators[position] = operators[operator.forward]
@@ -200,8 +207,26 @@ def random_plan(partition: Partition, seed: int) -> Plan:
     )
 
 
-def _random_choice(problem: Problem, kind: str, position: int, rng: random.Random) -> list[int]:
+def _random_axes(problem: Problem, operator: int, rng: random.Random, taken: Taken | None) -> list[int]:
+    op, names = problem.graph.operators[operator].op, problem.accesses[operator].axes
     steps: list[int] = []
     for _ in problem.factors:
-        steps.append(rng.choice(_core.feasible_choices(problem.native, list(problem.factors), kind, position, steps)))
+        feasible = _feasible(problem, "operator", operator, steps)
+        rng.shuffle(feasible)
+        if taken is not None and rng.random() < 0.5:
+            feasible.sort(key=lambda axis: taken[op, "" if axis == REPLICATED else names[axis]])
+        steps.append(feasible[0])
+        if taken is not None:
+            taken[op, "" if steps[-1] == REPLICATED else names[steps[-1]]] += 1
     return steps
+
+
+def _random_dimensions(problem: Problem, tensor: int, rng: random.Random) -> list[int]:
+    steps: list[int] = []
+    for _ in problem.factors:
+        steps.append(rng.choice(_feasible(problem, "tensor", tensor, steps)))
+    return steps
+
+
+def _feasible(problem: Problem, kind: str, position: int, steps: list[int]) -> list[int]:
+    return _core.feasible_choices(problem.native, list(problem.factors), kind, position, steps)

@@ -6,7 +6,9 @@ between, and inference on a second graph over the same shards.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +20,25 @@ from tofu.execution.emit import ExecutionGraph, shard_name, worker_group
 from tofu.graph import TensorKind
 from tofu.partition import Partition
 from tofu.runtime.shards import ShardedTensor
+
+ONEDNN_RECURRENCE = "MXNET_USE_MKLDNN_RNN"  # read by MXNet when it binds
+
+
+@contextmanager
+def _plain_recurrence() -> Iterator[None]:
+    """Have MXNet bind its own kernels for the fused RNN operator, not oneDNN's.
+
+    Those keep pointers to what the forward operator read, and the backward one goes by them; here it is given regions fetched anew.
+    """
+    before = os.environ.get(ONEDNN_RECURRENCE)
+    os.environ[ONEDNN_RECURRENCE] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[ONEDNN_RECURRENCE]
+        else:
+            os.environ[ONEDNN_RECURRENCE] = before
 
 
 class ShardedExecutor:
@@ -55,13 +76,14 @@ class ShardedExecutor:
             for name, variable in self.variables.items()
             for worker, array in enumerate(variable.arrays)
         }
-        return execution.symbol.bind(
-            ctx=unused_context(self.contexts),
-            args=[shards[name] for name in execution.arguments],
-            aux_states=[shards[name] for name in execution.states],
-            grad_req="null",
-            group2ctx={worker_group(worker): context for worker, context in enumerate(self.contexts)},
-        )
+        with _plain_recurrence():
+            return execution.symbol.bind(
+                ctx=unused_context(self.contexts),
+                args=[shards[name] for name in execution.arguments],
+                aux_states=[shards[name] for name in execution.states],
+                grad_req="null",
+                group2ctx={worker_group(worker): context for worker, context in enumerate(self.contexts)},
+            )
 
     @cached_property
     def _inference(self) -> Any:

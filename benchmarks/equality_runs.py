@@ -1,0 +1,208 @@
+"""One model on one device and on several under many plans: what `equality.py` does in each of its processes.
+
+The models and the runs are those of the tests. Every run is checked: outputs, gradients, weights and states against one device in
+float64, the bytes that the kernels counted and those counted in the emitted graph against the plan's, and the emitted graph against the
+checker's rules.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+import tofu  # noqa: F401  before MXNet
+
+# isort: split
+from models import MODELS, Model, upsampling_cnn
+from normalized_models import NORMALIZED, far_resnet_v2
+from recurrent_models import RECURRENT_MODELS
+from spatial_models import SPATIAL
+from training import (
+    Arrays,
+    Step,
+    bind_partitioned,
+    check_graph,
+    largest_error,
+    permute_batch,
+    random_plan,
+    random_values,
+    run_partitioned,
+    run_single,
+    weight_error,
+)
+
+from tofu.graph import Operator
+from tofu.lowering.registry import lookup_lowering
+from tofu.partition import Partition
+from tofu.plan import Plan
+
+EXACT = "float64"
+STEP_TOLERANCE, WEIGHT_TOLERANCE = 1e-10, 1e-8  # in float64
+FLOAT32_FACTOR, FLOAT32_FLOOR = (
+    4.0,
+    1e-5,
+)  # how much farther from float64 than one device's own float32, and what is near enough
+WINDOWED = ("Convolution", "Deconvolution", "Pooling")
+
+_OTHERS = {"upsampling_cnn": upsampling_cnn, "far_resnet_v2": far_resnet_v2}
+ALL_MODELS: dict[str, Callable[[str], Model]] = {
+    **{name: lambda _, make=make: make() for name, make in {**MODELS, **NORMALIZED, **_OTHERS, **SPATIAL}.items()},
+    **RECURRENT_MODELS,
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Some plans of one model in one type at one number of workers: the default one, then random ones of these seeds.
+
+    Random plans run for `steps` training steps, the default plan for `default_steps`.
+    """
+
+    model: str
+    dtype: str
+    workers: int
+    seeds: tuple[int, ...]
+    has_default: bool
+    steps: int
+    default_steps: int
+
+    @property
+    def key(self) -> str:
+        """What a result is found by."""
+        return repr(self)
+
+
+@dataclass
+class Result:
+    """What the plans of a case showed; errors are the largest of all plans, relative to the largest magnitude of the tensor.
+
+    `taken` counts the random plans that take an axis of an operator, with zeros for those that none takes.
+    """
+
+    plans: int = 0
+    step_error: float = 0.0
+    weight_error: float = 0.0
+    own_error: float = 0.0
+    seconds: float = 0.0
+    problems: list[str] = field(default_factory=list)
+    taken: list[tuple[str, str, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """One device's numbers in float64, and how far they may be missed."""
+
+    model: Model
+    values: Arrays
+    step: Step
+    weights: Arrays
+    step_limit: float
+    weight_limit: float
+    own_error: float
+
+
+def run_reference(name: str, dtype: str, steps: int) -> Reference:
+    """One device in float64, on the values of `dtype`; in float32 also in that type, with the batch in two orders, for the limits."""
+    model, exact = ALL_MODELS[name](dtype), ALL_MODELS[name](EXACT)
+    values = random_values(model, dtype)
+    step, weights = run_single(exact, {name: value.astype(EXACT) for name, value in values.items()}, EXACT, steps)
+    if dtype == EXACT:
+        return Reference(model, values, step, weights, STEP_TOLERANCE, WEIGHT_TOLERANCE, 0.0)
+    own, own_weights = run_single(model, values, dtype, steps)
+    permuted, permuted_weights = run_single(model, permute_batch(model, values), dtype, steps)
+    own_error = max(largest_error(own, step), _gradient_error(permuted, step))
+    own_weight_error = max(weight_error(own_weights, weights), weight_error(permuted_weights, weights))
+    limits = (max(FLOAT32_FACTOR * error, FLOAT32_FLOOR) for error in (own_error, own_weight_error))
+    return Reference(model, values, step, weights, *limits, own_error)
+
+
+def _gradient_error(found: Step, expected: Step) -> float:
+    return largest_error(Step([], found.gradients), Step([], expected.gradients))
+
+
+def run_case(case: Case) -> tuple[Case, Result]:
+    """All plans of a case; what goes wrong is among the result's problems."""
+    started, result = time.perf_counter(), Result()
+    try:
+        _run_plans(case, result)
+    except Exception as error:  # whatever it is, the other cases go on
+        result.problems.append(f"no plan at all: {type(error).__name__}: {error}"[:1000])
+    result.seconds = time.perf_counter() - started
+    return case, result
+
+
+def _run_plans(case: Case, result: Result) -> None:
+    if case.has_default:
+        reference = run_reference(case.model, case.dtype, case.default_steps)
+        _run_plan(result, "the default plan", case, reference, None, case.default_steps)
+    reference = run_reference(case.model, case.dtype, case.steps)
+    default = bind_partitioned(reference.model, case.workers, case.dtype)
+    chosen: Counter[tuple[str, str]] = Counter()
+    taken: Counter[tuple[str, str]] = Counter()
+    for seed in case.seeds:
+        plan = random_plan(default.partition, seed, chosen)
+        partition = _run_plan(result, f"random plan {seed}", case, reference, plan, case.steps)
+        if partition is not None:
+            count_strategies(partition, taken)
+    result.own_error = reference.own_error
+    result.taken = [(op, axis, count) for (op, axis), count in sorted(taken.items())]
+
+
+def _run_plan(
+    result: Result, what: str, case: Case, reference: Reference, plan: Plan | None, steps: int
+) -> Partition | None:
+    """Train under one plan and enter in `result` how it went; the partition, if there was one."""
+    result.plans += 1
+    try:
+        executor = bind_partitioned(reference.model, case.workers, case.dtype, plan)
+        check_graph(executor.partition)
+        found, weights, moved = run_partitioned(executor, reference.values, steps)
+    except Exception as error:  # whatever it is, the other plans go on
+        result.problems.append(f"{what}: {type(error).__name__}: {error}"[:1000])
+        return None
+    errors = largest_error(found, reference.step), weight_error(weights, reference.weights)
+    result.step_error, result.weight_error = max(result.step_error, errors[0]), max(result.weight_error, errors[1])
+    if moved != executor.partition.plan.communication_bytes:
+        result.problems.append(
+            f"{what}: kernels read {moved} bytes, planned were {executor.partition.plan.communication_bytes}"
+        )
+    for kind, error, limit in zip(
+        ("step", "weights"), errors, (reference.step_limit, reference.weight_limit), strict=True
+    ):
+        if not error <= limit:
+            result.problems.append(f"{what}: {kind} off by {error:.1e}, allowed are {limit:.1e}")
+    return executor.partition
+
+
+def count_strategies(partition: Partition, taken: Counter[tuple[str, str]]) -> None:
+    """Count the axes that the plan takes, once each, of the operators that can run in parts or read halos; the rest count 0."""
+    searched = partition.searched
+    axes = {o.name: access.axes for o, access in zip(searched.graph.operators, searched.accesses, strict=True)}
+    found = set()
+    for operator in partition.graph.operators:
+        label = describe_operator(operator)
+        if label is not None:
+            relevant = [axis for axis in axes[operator.name] if lookup_lowering(operator) or axis.startswith("y")]
+            taken.update({(label, axis): 0 for axis in relevant})
+            found.update((label, axis) for axis in partition.plan.operators[operator.name] if axis in relevant)
+    taken.update(found)
+
+
+def describe_operator(operator: Operator) -> str | None:
+    """A name for what strategies are counted by; None where the operator has neither a lowering nor halos."""
+    attributes = operator.attributes
+    if lookup_lowering(operator) is not None:
+        return operator.op
+    if not operator.op.endswith(WINDOWED) or attributes.get("global_pool") in ("True", "1"):
+        return None
+    dimensions = attributes["kernel"].count(",") + (not attributes["kernel"].rstrip(" )").endswith(","))
+    details = [attributes[name] for name in ("pool_type", "pooling_convention") if name in attributes]
+    return " ".join([operator.op, f"{dimensions}d", *details])

@@ -1,0 +1,47 @@
+"""Convolutions, deconvolutions and poolings of one example, which leave space to split, give the numbers of one device."""
+
+import pytest
+from comparison import WORKERS, References, compare
+from spatial_models import SPATIAL
+from training import bind_partitioned, largest_error, random_plan, random_values, run_partitioned, run_single
+
+RANDOM_PLANS = 3  # benchmarks/equality.py runs more of them
+RANDOM_STEPS = 2
+
+CASES = [(name, workers) for name in SPATIAL for workers in WORKERS]
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return References(lambda name, _: SPATIAL[name]())
+
+
+@pytest.mark.parametrize(("name", "workers"), CASES)
+def test_default_plan_equals_one_device(reference, name, workers):
+    model, values, step, weights = reference(name, "float64")
+    executor = bind_partitioned(model, workers, "float64")
+    assert any(axis.startswith("y") for axes in executor.partition.plan.operators.values() for axis in axes if axis)
+    compare(executor, values, step, weights)
+
+
+@pytest.mark.parametrize(("name", "workers"), CASES)
+def test_random_plans_equal_one_device(reference, name, workers):
+    model, values, step, weights = reference(name, "float64", RANDOM_STEPS)
+    default = bind_partitioned(model, workers, "float64")
+    for seed in range(RANDOM_PLANS):
+        plan = random_plan(default.partition, seed)
+        compare(bind_partitioned(model, workers, "float64", plan), values, step, weights, RANDOM_STEPS)
+
+
+@pytest.mark.parametrize("name", SPATIAL)
+def test_random_plans_in_float32(name):
+    """In float32 oneDNN's kernels run."""
+    model = SPATIAL[name]()
+    values = random_values(model, "float32")
+    step, _ = run_single(model, values, "float32")
+    default = bind_partitioned(model, 4, "float32")
+    for seed in range(RANDOM_PLANS):
+        executor = bind_partitioned(model, 4, "float32", random_plan(default.partition, seed))
+        found, _, moved = run_partitioned(executor, values)
+        assert moved == executor.partition.plan.communication_bytes, seed
+        assert largest_error(found, step) < 1e-5, seed
