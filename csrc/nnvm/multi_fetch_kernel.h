@@ -20,6 +20,14 @@ struct FetchCounters {
   int64_t launches = 0;
 };
 
+/*!
+ * \brief Whether fetches do nothing, by TOFU_SKIP_FETCH=1 in the environment as the first one runs.
+ *
+ * Their outputs are then whatever lay in their memory: a step tells nothing but its time, as in
+ * section 7.2 of the paper.
+ */
+bool SkipsFetches();
+
 FetchCounters ReadFetchCounters();
 void ResetFetchCounters();
 

@@ -18,15 +18,16 @@ class ProgramWriter:
         self.transit = []  # (node, output) that hold no shard
 
     def variable(self, tensor, worker, shape):
-        return self._add(VARIABLE, tensor, worker, 0, [shape])
+        return self.add(VARIABLE, tensor, worker, 0, [shape])
 
     def operator(self, operator, worker, inputs, shapes):
-        return self._add(OPERATOR, operator, worker, 0, shapes, inputs)
+        return self.add(OPERATOR, operator, worker, 0, shapes, inputs)
 
     def fetch(self, tensor, worker, phase, shape, inputs, pieces, fill=0.0):
-        return self._add(FETCH, tensor, worker, phase, [shape], inputs, pieces, fill)
+        return self.add(FETCH, tensor, worker, phase, [shape], inputs, pieces, fill)
 
-    def _add(self, kind, number, worker, phase, shapes, inputs=(), pieces=(), fill=0.0):
+    def add(self, kind, number, worker, phase, shapes, inputs=(), pieces=(), fill=0.0):
+        """A node of any kind."""
         fill_bits = struct.unpack("<q", struct.pack("<d", fill))[0]
         data = [kind, number, worker, phase, fill_bits, len(shapes)]
         for shape in shapes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -78,15 +79,29 @@ def emit(training: TrainingGraph, problem: Problem, choices: Choices, *, inferen
     inference
         Emit the forward operators alone, over the same shards.
     """
+    phases = (Phase.FORWARD,) if inference else (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
+    outputs = list_outputs(problem, choices, phases)
+    program = write_program(problem, choices, phases, outputs)
+    symbol = build_symbol(training, problem, choices, phases, program)
+    return ExecutionGraph(symbol, outputs, len(problem.graph.outputs), prod(problem.factors))
+
+
+def list_outputs(problem: Problem, choices: Choices, phases: Sequence[Phase]) -> tuple[OutputShards, ...]:
+    """The model's outputs, and where there is a backward phase the gradients: in the parameter's layout if it is updated."""
     graph = problem.graph
     outputs = [OutputShards(t, tuple(problem.layout(choices, t))) for t in graph.outputs]
-    phases = [Phase.FORWARD]
-    if not inference:
-        phases += [Phase.BACKWARD, Phase.UPDATE]
+    if Phase.BACKWARD in phases:
         for parameter, gradient in graph.gradients.items():
             aligned = parameter if parameter in graph.updated else gradient
             outputs.append(OutputShards(gradient, tuple(problem.layout(choices, aligned))))
-    program = _core.emit(
+    return tuple(outputs)
+
+
+def write_program(
+    problem: Problem, choices: Choices, phases: Sequence[Phase], outputs: Sequence[OutputShards]
+) -> npt.NDArray[np.int64]:
+    """What every worker runs, without names and attributes, as `csrc/core/program.h` encodes it."""
+    return _core.emit(
         problem.native,
         list(problem.factors),
         choices.operators,
@@ -94,8 +109,20 @@ def emit(training: TrainingGraph, problem: Problem, choices: Choices, *, inferen
         [int(phase) for phase in phases],
         [(output.tensor, list(output.layout)) for output in outputs],
     )
+
+
+def build_symbol(
+    training: TrainingGraph,
+    problem: Problem,
+    choices: Choices,
+    phases: Sequence[Phase],
+    program: npt.NDArray[np.int64],
+) -> Any:
+    """The program as an MXNet symbol, whose nodes are copies of those of `training`."""
+    graph = problem.graph
     attributes, index = worker_attributes(problem, choices, phases)
-    workers = int(np.prod(problem.factors))
+    operators = list(enumerate(graph.operators))
+    asks = Phase.BACKWARD in phases
     handle = _mxnet.build_execution_graph(
         training.symbol.handle.value,
         program,
@@ -104,20 +131,16 @@ def emit(training: TrainingGraph, problem: Problem, choices: Choices, *, inferen
         index,
         [tensor.name for tensor in graph.tensors],
         [DTYPE_NAMES.index(tensor.dtype) for tensor in graph.tensors],
-        {
-            position: (operator.name, operator.op, dict(operator.attributes))
-            for position, operator in enumerate(graph.operators)
-            if operator.node < 0
-        },
+        {o: (operator.name, operator.op, dict(operator.attributes)) for o, operator in operators if operator.node < 0},
         [
             tensor
             for operator, access in zip(graph.operators, problem.accesses, strict=True)
             for tensor, written in zip(operator.outputs, access.outputs, strict=True)
             if written.reducer == "Max"
         ],
-        {o: list(operator.asked) for o, operator in enumerate(graph.operators) if operator.asked and not inference},
+        {o: list(operator.asked) for o, operator in operators if operator.asked and asks},
     )
-    return ExecutionGraph(wrap_symbol(handle), tuple(outputs), len(graph.outputs), workers)
+    return wrap_symbol(handle)
 
 
 def worker_attributes(
@@ -127,7 +150,7 @@ def worker_attributes(
 
     Row 0 is empty: the copy keeps the original's attributes.
     """
-    workers = int(np.prod(problem.factors))
+    workers = prod(problem.factors)
     table: list[dict[str, str]] = [{}]
     index = np.zeros((len(problem.graph.operators), workers), np.int32)
     row_of: dict[tuple[tuple[str, str], ...], int] = {(): 0}

@@ -1,0 +1,216 @@
+"""Seconds of a training step of k workers over those of one device on the same processors, and the part that is fetching.
+
+    python -m benchmarks.step_time
+
+The work of a step is the same on one device and on k; fetches, smaller kernels and more nodes are added. Settings:
+
+- one device: MXNet's own executor, with OMP_NUM_THREADS=1 and 2;
+- k workers: the partitioned model, one thread each;
+- no fetches: the same with TOFU_SKIP_FETCH=1, which leaves the computation (section 7.3 of the paper);
+- apart: k independent copies, the workers' graphs without any edge between them.
+
+Every setting runs in a process of its own, in turn, `--rounds` times; the fastest step counts. "processor" is the time of all processors in
+such a step, which other programs disturb less than the clock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+import mxnet as mx
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+from rich.table import Table
+
+import tofu
+from benchmarks.models import Model, rnn, transformer, wresnet
+from tofu.execution.emit import build_symbol, list_outputs, write_program
+from tofu.graph import Phase
+from tofu.runtime.sharded_executor import ShardedExecutor
+
+sys.path += [str(Path(__file__).parent.parent / "tests" / folder) for folder in ("search", "nnvm")]
+
+from program_runner import FETCH, decode
+from program_writer import ProgramWriter
+
+MODELS: dict[str, Callable[[], Model]] = {
+    "WResNet": lambda: wresnet(50, 2, 16, image=128, classes=128, base=32),
+    "Transformer": lambda: transformer(4, 512, 8, 8, length=256, vocabulary=2048),
+    "RNN": lambda: rnn(4, 1024, 32, features=512, classes=512),
+}
+STEPS = 4  # of each process; the first ones warm up
+TRAINING = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to run a step."""
+
+    workers: int
+    threads: int = 1
+    skips_fetches: bool = False
+    is_apart: bool = False
+
+    @property
+    def name(self) -> str:
+        if self.workers == 1:
+            return f"one device, {self.threads} thread{'s' if self.threads > 1 else ''}"
+        return f"{self.workers} workers{', apart' if self.is_apart else ', no fetches' if self.skips_fetches else ''}"
+
+
+@dataclass(frozen=True)
+class Seconds:
+    """Of one training step."""
+
+    clock: float
+    processor: float
+
+
+def run_steps(step: Callable[[], None]) -> Seconds:
+    """The fastest step of one process."""
+    found = []
+    for _ in range(STEPS):
+        started, used = time.perf_counter(), time.process_time()
+        step()
+        mx.nd.waitall()
+        found.append(Seconds(time.perf_counter() - started, time.process_time() - used))
+    return fastest(found[1:])
+
+
+def fastest(found: list[Seconds]) -> Seconds:
+    """The smallest of each."""
+    return Seconds(min(seconds.clock for seconds in found), min(seconds.processor for seconds in found))
+
+
+def draw_values(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
+    """Small positive numbers, which stay normal numbers whatever is done with them for a few steps."""
+    rng = np.random.RandomState(0)
+    for name, shape in shapes.items():
+        yield name, rng.uniform(0, 0.05, shape).astype("float32")
+
+
+def run_single(model: Model) -> Seconds:
+    """MXNet's own executor."""
+    requests = {
+        name: "null" if name in model.shapes or name.endswith("label") else "write"
+        for name in model.symbol.list_arguments()
+    }
+    executor = model.symbol.simple_bind(mx.cpu(0), grad_req=requests, **model.shapes)
+    for name, value in draw_values({name: array.shape for name, array in executor.arg_dict.items()}):
+        executor.arg_dict[name][:] = value
+
+    def step() -> None:
+        executor.forward(is_train=True)
+        executor.backward()
+
+    return run_steps(step)
+
+
+def run_workers(model: Model, setting: Setting) -> Seconds:
+    """The partitioned model on devices of this machine."""
+    contexts = [mx.cpu(worker) for worker in range(setting.workers)]
+    executor = tofu.bind(tofu.partition(model.symbol, contexts=contexts, algorithm="recursive"), **model.shapes)
+    if setting.is_apart:
+        executor = ShardedExecutor(take_apart(executor.partition), contexts)
+    for name, value in draw_values({name: variable.shape for name, variable in executor.variables.items()}):
+        executor.variables[name].scatter(value)
+
+    def step() -> None:
+        executor.forward(is_train=True)
+        executor.backward()
+
+    return run_steps(step)
+
+
+def take_apart(partition: Any) -> Any:
+    """The partition with an execution graph whose fetches read nothing. All operators' copies still run."""
+    problem, choices = partition.problem, partition.choices
+    outputs = list_outputs(problem, choices, TRAINING)
+    workers, nodes, entries = decode(write_program(problem, choices, TRAINING, outputs))
+    writer = ProgramWriter(workers)
+    for node in nodes:
+        if node.kind == FETCH:
+            node = replace(node, inputs=[], pieces=[])
+        writer.add(node.kind, node.id, node.worker, node.phase, node.shapes, node.inputs)
+    writer.outputs = entries + [(position, 0) for position in range(len(nodes))]
+    symbol = build_symbol(partition.source, problem, choices, TRAINING, writer.encode())
+    return replace(partition, training=replace(partition.training, symbol=symbol))
+
+
+def measure(name: str, setting: Setting) -> Seconds:
+    """Run one setting in a process of its own."""
+    environment = os.environ | {
+        "OMP_NUM_THREADS": str(setting.threads),
+        "TOFU_SKIP_FETCH": str(int(setting.skips_fetches)),
+    }
+    command = [sys.executable, "-m", "benchmarks.step_time", "--run", json.dumps({"model": name, **asdict(setting)})]
+    finished = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+    return Seconds(**json.loads(finished.stdout.splitlines()[-1]))
+
+
+def run_setting(model: str, **fields: Any) -> None:
+    """What such a process does."""
+    setting = Setting(**fields)
+    built = MODELS[model]()
+    print(json.dumps(asdict(run_single(built) if setting.workers == 1 else run_workers(built, setting))))
+
+
+def list_settings(workers: list[int]) -> list[Setting]:
+    """One device first."""
+    settings = [Setting(1, threads) for threads in (1, 2)]
+    for count in workers:
+        whole = Setting(count)
+        skipping = replace(whole, skips_fetches=True)
+        settings += [whole, skipping, replace(skipping, is_apart=True)]
+    return settings
+
+
+def print_table(name: str, found: Mapping[Setting, Seconds]) -> None:
+    """Seconds, and their ratios to the better of one device's settings."""
+    single = fastest([seconds for setting, seconds in found.items() if setting.workers == 1])
+    table = Table(
+        "", "clock (s)", "over one device", "processor (s)", "over one device", "over copies apart", title=name
+    )
+    for setting, seconds in found.items():
+        apart = found.get(replace(setting, skips_fetches=True, is_apart=True))
+        table.add_row(
+            setting.name,
+            f"{seconds.clock:.2f}",
+            f"{seconds.clock / single.clock:.2f}",
+            f"{seconds.processor:.2f}",
+            f"{seconds.processor / single.processor:.2f}",
+            "" if apart is None else f"{seconds.clock / apart.clock:.2f}, {seconds.processor / apart.processor:.2f}",
+        )
+    Console().print(table)
+
+
+@click.command(help=__doc__)
+@click.option("--models", default=",".join(MODELS), show_default=True, help="Models, comma separated.")
+@click.option("--workers", default="2,4,8", show_default=True, help="Numbers of workers, comma separated.")
+@click.option("--rounds", default=3, show_default=True, help="Processes for each setting.")
+@click.option("--run", default="", hidden=True, help="One setting, as JSON: print its seconds.")
+def main(models: str, workers: str, rounds: int, run: str) -> None:
+    if run:
+        run_setting(**json.loads(run))
+        return
+    settings = list_settings([int(count) for count in workers.split(",")])
+    for name in models.split(","):
+        found: dict[Setting, list[Seconds]] = {setting: [] for setting in settings}
+        for _ in range(rounds):
+            for setting, seconds in found.items():
+                seconds.append(measure(name, setting))
+        print_table(name, {setting: fastest(seconds) for setting, seconds in found.items()})
+
+
+if __name__ == "__main__":
+    main()
