@@ -4,6 +4,7 @@
 #include "nnvm/pack_memory.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
@@ -68,49 +69,37 @@ std::map<int, std::vector<Chain>> ListChains(const Graph& graph, const std::vect
   return chains;
 }
 
-/*! \brief A buffer as the points of time at which it is taken. */
+/*! \brief A buffer, and when it is taken: disjoint lifetimes, half open. */
 class Buffer {
  public:
-  Buffer(int number, size_t num_points) : number_(number), is_taken_(num_points) {}
+  explicit Buffer(int number) : number_(number) {}
 
   int number() const { return number_; }
   bool IsFree(uint32_t begin, uint32_t end) const {
-    return std::find(is_taken_.begin() + begin, is_taken_.begin() + end, true) ==
-           is_taken_.begin() + end;
+    const auto next = end_of_.lower_bound(begin);
+    if (next != end_of_.end() && next->first < end) return false;
+    return next == end_of_.begin() || std::prev(next)->second <= begin;
   }
-  void Take(uint32_t begin, uint32_t end) {
-    std::fill(is_taken_.begin() + begin, is_taken_.begin() + end, true);
-  }
+  void Take(uint32_t begin, uint32_t end) { end_of_[begin] = end; }
 
  private:
   int number_;
-  std::vector<bool> is_taken_;
+  std::map<uint32_t, uint32_t> end_of_;  // by begin
 };
 
 /*! \brief Put every chain of a device into the first buffer that is free while it lives. */
 void PackChains(std::vector<Chain> chains, int* num_buffers, nnvm::StorageVector* storage) {
-  std::vector<uint32_t> points;
-  for (const Chain& chain : chains) {
-    points.push_back(chain.first);
-    points.push_back(chain.last);
-  }
-  std::sort(points.begin(), points.end());
-  points.erase(std::unique(points.begin(), points.end()), points.end());
-  const auto point = [&](uint32_t node) {
-    return static_cast<uint32_t>(std::lower_bound(points.begin(), points.end(), node) -
-                                 points.begin());
-  };
   std::stable_sort(chains.begin(), chains.end(),
                    [](const Chain& a, const Chain& b) { return a.bytes > b.bytes; });
   std::vector<Buffer> buffers;
   for (const Chain& chain : chains) {
-    const uint32_t begin = point(chain.first), end = point(chain.last) + 1;
-    auto buffer = std::find_if(buffers.begin(), buffers.end(),
-                               [&](const Buffer& other) { return other.IsFree(begin, end); });
+    auto buffer = std::find_if(buffers.begin(), buffers.end(), [&](const Buffer& other) {
+      return other.IsFree(chain.first, chain.last + 1);
+    });
     if (buffer == buffers.end()) {
-      buffer = buffers.insert(buffers.end(), Buffer((*num_buffers)++, points.size()));
+      buffer = buffers.insert(buffers.end(), Buffer((*num_buffers)++));
     }
-    buffer->Take(begin, end);
+    buffer->Take(chain.first, chain.last + 1);
     for (uint32_t entry : chain.entries) (*storage)[entry] = buffer->number();
   }
 }

@@ -1,6 +1,10 @@
 """The kernel of _tofu_multi_fetch against NumPy, on random geometry."""
 
 import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import mxnet as mx
 import numpy as np
@@ -282,3 +286,19 @@ def test_reading_outside_of_an_input_is_refused():
     with pytest.raises(RuntimeError) as error:
         read_tables(symbol, {})
     assert "region reads outside of input 0 of shape [3] in dimension 0" in str(error.value)
+
+
+def test_skipped_fetches_read_nothing():
+    """TOFU_SKIP_FETCH=1 counts for a whole process."""
+    program = (
+        "import numpy as np, mxnet as mx; from tofu import _mxnet; from test_multi_fetch import run_fetch\n"
+        "run_fetch((3,), [np.ones(3, 'float32')], [((0,), (3,), [(0, (0,))])], 0, 'float32')\n"
+        "print(_mxnet.counters())"
+    )
+    command = [sys.executable, "-c", program]
+    found = {}
+    for skips in ("0", "1"):
+        environment = os.environ | {"TOFU_SKIP_FETCH": skips, "PYTHONPATH": str(Path(__file__).parent)}
+        found[skips] = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert found["0"].strip() == "{'bytes_read_remote': 0, 'bytes_read_local': 12, 'launches': 1}"
+    assert found["1"].strip() == "{'bytes_read_remote': 0, 'bytes_read_local': 0, 'launches': 0}"
