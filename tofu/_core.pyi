@@ -139,11 +139,13 @@ def search_recursive(
     fixed_operators: Mapping[int, Sequence[int]] = ...,
     fixed_tensors: Mapping[int, Sequence[int]] = ...,
     progress: Callable[[int, int], None] | None = None,
+    prices: Sequence[float] = ...,
 ) -> SearchResult:
     """The recursive search (section 5.2): step by step, each step exactly optimal given the steps before.
 
     Fixed choices have one value per step, -2 where it is free; -1 is always accepted. `progress(steps_done, bytes)` is
-    called after each step and may raise to stop. ValueError lists hints that cannot be met; RuntimeError where the
+    called after each step and may raise to stop. `prices`: the cost of a byte at each level of the interconnect; with
+    them, all that is called bytes is cost, rounded for each incidence. ValueError lists hints that cannot be met; RuntimeError where the
     graph is too densely connected.
     """
 
@@ -166,16 +168,22 @@ def search_exact(
     time_budget_seconds: float = 60.0,
     progress: Callable[[str, int, int], None] | None = None,
     max_table_entries: int = ...,
+    prices: Sequence[float] = ...,
 ) -> ExactResult:
     """The best plan of all, every step chosen at once, with a proof or the proven bound.
 
-    Fixed choices and errors are those of `search_recursive`. `progress(stage, best_bytes, lower_bound)` is called now
+    Fixed choices, prices and errors are those of `search_recursive`. `progress(stage, best_bytes, lower_bound)` is called now
     and then, with -1 for no plan yet, and may raise to stop; Ctrl-C is looked for then as well. Elimination tables of
     more than `max_table_entries` (18 bytes each) are not made.
     """
 
-def evaluate(graph: Graph, factors: Sequence[int], operators: Int32Array, tensors: Int32Array) -> Cost:
+def evaluate(
+    graph: Graph, factors: Sequence[int], operators: Int32Array, tensors: Int32Array, prices: Sequence[float] = ...
+) -> Cost:
     """The cost of any feasible plan, also of one that replicates where the search would not."""
+
+def level_bytes(graph: Graph, factors: Sequence[int], operators: Int32Array, tensors: Int32Array) -> list[int]:
+    """Bytes that cross each level of the interconnect: the first digit in which reader and owner differ; their sum is the total."""
 
 def feasible_choices(graph: Graph, factors: Sequence[int], kind: Kind, id: int, prefix: Sequence[int]) -> list[int]:
     """What an "operator" or a "tensor" can take at step len(prefix)."""

@@ -23,6 +23,7 @@ from tofu.report.plan_table import make_console, print_partition
 from tofu.runtime.arguments import MOST_WORKERS
 from tofu.runtime.files import write_atomically
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
+from tofu.search.topology import Topology, read_topology
 from tofu.tdl import Description, registered
 from tofu.verify import verify_operator
 
@@ -62,6 +63,11 @@ def main() -> None:
     "commas; '-' is replicated, '...' is free.",
 )
 @click.option("--algorithm", type=click.Choice(ALGORITHMS), default=DEFAULT_ALGORITHM, show_default=True)
+@click.option(
+    "--topology",
+    metavar="BANDWIDTHS",
+    help="Bytes per second of each level of the interconnect, from the top, separated by commas, or a JSON file with the levels.",
+)
 @click.option("--inference", is_flag=True, help="Plan the forward graph alone.")
 @click.option(
     "--undescribed",
@@ -80,6 +86,7 @@ def plan(
     workers: int,
     hints: tuple[str, ...],
     algorithm: str,
+    topology: str | None,
     inference: bool,
     undescribed: str,
     rows: int,
@@ -107,6 +114,7 @@ def plan(
         for_training=not inference,
         undescribed=undescribed,
         algorithm=algorithm,
+        topology=read_bandwidths(topology),
     )
     console = make_console()
     print_partition(console, partition, rows or None)
@@ -124,6 +132,7 @@ def plan_file(
     for_training: bool,
     undescribed: str = "error",
     algorithm: str = DEFAULT_ALGORITHM,
+    topology: Topology | None = None,
 ) -> Partition:
     """The partition of a saved symbol, as it is trained: every argument but the inputs is learned."""
     if not 2 <= workers <= MOST_WORKERS:
@@ -134,7 +143,14 @@ def plan_file(
     learned = [name for name in symbol.list_arguments() if name not in shapes and name not in labels]
     known, _ = infer_arguments(symbol, shapes, {})
     inputs = {name: known.get(name, shape) for name, shape in {**dict.fromkeys(labels, ()), **shapes}.items()}
-    settings = Settings(workers, hints or None, for_training=for_training, undescribed=undescribed, algorithm=algorithm)
+    settings = Settings(
+        workers,
+        hints or None,
+        for_training=for_training,
+        undescribed=undescribed,
+        algorithm=algorithm,
+        topology=topology,
+    )
     return compile_partition(symbol, inputs, settings, differentiated=learned, updated=learned)
 
 
@@ -160,6 +176,18 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
             raise TofuError(wrong)
         shapes[name] = _read_extents(extents, wrong)
     return shapes
+
+
+def read_bandwidths(text: str | None) -> Topology | None:
+    """`10e9,50e9` -> two levels; anything that is not numbers is the path of a JSON file."""
+    if text is None:
+        return None
+    try:
+        return read_topology([float(bandwidth) for bandwidth in text.split(",")])
+    except ValueError as error:
+        if isinstance(error, TofuError):
+            raise
+        return read_topology(text)
 
 
 def read_hints(texts: Sequence[str]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from tofu.graph import Graph
 from tofu.graph.mxnet import TrainingGraph, infer_operator_shapes, read_graph
 from tofu.lowering import lower, prepare_inference, settle
 from tofu.plan import Plan
-from tofu.planning import Settings, choose, remember_plan
+from tofu.planning import Settings, find_plan, remember_plan
 from tofu.search import Choices, Problem, find_strategies
 from tofu.search.problem import Progress
 
@@ -78,11 +78,12 @@ def compile_partition(
     source = read_graph(symbol, shapes, dtypes, differentiated if settings.for_training else (), updated)
     lowered = lower(source.graph)
     strategies = find_strategies(lowered, infer_operator_shapes, settings.undescribed)
-    searched = Problem(lowered, strategies, settings.factors)
+    first, *_ = settings.arrangements
+    problem = Problem(lowered, strategies, first.factors)
     started = time.perf_counter()
-    found, algorithm, optimality = choose(source.graph, searched, settings, progress)
+    found = find_plan(source.graph, problem, settings, progress)
     seconds = time.perf_counter() - started
-    settled = settle(source.graph, searched, found, infer_operator_shapes, settings.undescribed)
+    settled = settle(source.graph, found.problem, found.choices, infer_operator_shapes, settings.undescribed)
     problem, choices = settled.problem, settled.choices
     training = emit(source, problem, choices)
     _check(problem, choices, training)
@@ -95,14 +96,18 @@ def compile_partition(
         communication_bytes=cost.total_bytes,
         step_bytes=tuple(cost.step_bytes),
         worker_bytes=plan_worker_bytes(problem, choices, training),
-        algorithm=algorithm,
-        optimality=optimality,
+        level_bytes=problem.level_bytes(choices),
+        bandwidths=found.problem.arrangement.bandwidths,
+        algorithm=found.algorithm,
+        optimality=found.optimality,
         fingerprint=source.graph.fingerprint,
         search_seconds=seconds,
     )
     if settings.cache and settings.plan is None:
         remember_plan(plan, settings)
-    return Partition(source.graph, problem, choices, plan, training, source, searched, found, settings.undescribed)
+    return Partition(
+        source.graph, problem, choices, plan, training, source, found.problem, found.choices, settings.undescribed
+    )
 
 
 def check_emitted(problem: Problem, choices: Choices, execution: ExecutionGraph) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from tofu.errors import PlanError, raise_together
 
 FORMAT_VERSION = 1
+OPTIONAL_FIELDS = {"search_seconds", "level_bytes", "bandwidths"}  # that a saved plan need not have
 
 # A tensor below this size may be held by every worker (design: "tiny" is by the whole tensor's size).
 REPLICATION_LIMIT_BYTES = 64 * 1024
@@ -40,6 +41,11 @@ class Plan:
         Bytes that workers read from each other's memory in one training step.
     step_bytes
         The same, step by step of the recursion: the increment that each step adds. They sum to `communication_bytes`.
+    level_bytes
+        The bytes of `communication_bytes` that cross each level of the interconnect, the top first: level i lies between workers whose
+        first different digit is that of step i. Empty for plans that were saved without it.
+    bandwidths
+        Bytes per second of each level, where the plan was searched for them; else empty.
     worker_bytes
         Memory that MXNet's planner asks for on each worker, in bytes; temporary workspace of kernels is not in it.
     algorithm, optimality
@@ -61,10 +67,19 @@ class Plan:
     optimality: str
     fingerprint: str
     search_seconds: float = field(default=0.0, compare=False)
+    level_bytes: tuple[int, ...] = ()
+    bandwidths: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
         object.__setattr__(self, "operators", MappingProxyType(dict(self.operators)))
+
+    @property
+    def communication_seconds(self) -> float | None:
+        """What a training step's communication takes at the levels' bandwidths, one level after the other; None without bandwidths."""
+        if not self.bandwidths:
+            return None
+        return sum(count / bandwidth for count, bandwidth in zip(self.level_bytes, self.bandwidths, strict=True))
 
     def __hash__(self) -> int:
         return hash((self.fingerprint, self.factors, self.communication_bytes))
@@ -87,6 +102,8 @@ class Plan:
             "algorithm": self.algorithm,
             "optimality": self.optimality,
             "fingerprint": self.fingerprint,
+            "level_bytes": self.level_bytes,
+            "bandwidths": self.bandwidths,
         }
         return json.dumps(value, indent=1, sort_keys=True)
 
@@ -106,7 +123,7 @@ class Plan:
             raise PlanError(
                 f"The plan has version {value.get('version')}, this Tofu reads version {FORMAT_VERSION}. Search again with this Tofu."
             )
-        fields = set(cls.__dataclass_fields__) - {"search_seconds"}
+        fields = set(cls.__dataclass_fields__) - OPTIONAL_FIELDS
         raise_together(PlanError, "The plan is incomplete. It lacks:", sorted(fields - value.keys()))
         try:
             plan = cls(
@@ -124,6 +141,8 @@ class Plan:
                 algorithm=str(value["algorithm"]),
                 optimality=str(value["optimality"]),
                 fingerprint=str(value["fingerprint"]),
+                level_bytes=_integers(value.get("level_bytes", ())),
+                bandwidths=tuple(float(bandwidth) for bandwidth in value.get("bandwidths", ())),
             )
         except (TypeError, ValueError, AttributeError) as error:
             raise PlanError(
@@ -142,6 +161,11 @@ class Plan:
             f"The plan has {steps} steps (factors {self.factors}), but it gives another number of choices for:",
             [f"{name}: {len(choice)} choices" for name, choice in choices if len(choice) != steps],
         )
+        for name, values in (("level_bytes", self.level_bytes), ("bandwidths", self.bandwidths)):
+            if values and len(values) != steps:
+                raise PlanError(f"The plan has {steps} steps, but {len(values)} {name}: one for each is needed.")
+        if self.bandwidths and not self.level_bytes:
+            raise PlanError("The plan has bandwidths, but no level_bytes, so its seconds are not known. Search again.")
 
     def __str__(self) -> str:
         """An aligned table: a heading, then operators and tensors with their choice at each step."""
@@ -150,6 +174,8 @@ class Plan:
             f"{self.workers} workers ({factors}), {format_bytes(self.communication_bytes)} moved per training step "
             f"({' + '.join(format_bytes(step) for step in self.step_bytes)}), {self.algorithm} search, {self.optimality}",
         ]
+        if self.communication_seconds is not None:
+            lines[0] += f"; {format_seconds(self.communication_seconds)} on this interconnect"
         if self.worker_bytes:
             low, high = min(self.worker_bytes), max(self.worker_bytes)
             lines[0] += f"; memory per worker {format_bytes(low)}" + (
@@ -172,6 +198,14 @@ def format_bytes(count: float) -> str:
         if count < 1024:
             return f"{count:.1f} {unit}"
     return f"{count / 1024:.1f} TiB"
+
+
+def format_seconds(seconds: float) -> str:
+    """A time as a person reads it: 12 us, 3.4 ms, 1.25 s."""
+    for unit, size in (("us", 1e-6), ("ms", 1e-3)):
+        if seconds < 1000 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
 
 
 def _integers(values: Sequence[Any]) -> tuple[int, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tofu import _core
 from tofu.errors import PlanError, raise_together
 from tofu.graph import Graph
 from tofu.plan import Plan
@@ -14,11 +15,13 @@ from tofu.search.algorithms import (
     BASELINES,
     DEFAULT_ALGORITHM,
     DEFAULT_SEARCH_SECONDS,
+    ONE_STEP_BASELINES,
     choose_factors,
     describe_optimality,
 )
 from tofu.search.baselines import find_baseline
 from tofu.search.problem import Progress
+from tofu.search.topology import Arrangement, Topology
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,8 @@ class Settings:
         Whether plans are remembered by fingerprint.
     algorithm, search_seconds
         One of `tofu.search.algorithms.ALGORITHMS`, and how long the exact search may take.
+    topology
+        The levels of the interconnect; plans are searched by seconds then, else by bytes.
     """
 
     workers: int
@@ -54,48 +59,93 @@ class Settings:
     cache: bool = True
     algorithm: str = DEFAULT_ALGORITHM
     search_seconds: float = DEFAULT_SEARCH_SECONDS
+    topology: Topology | None = None
 
     @property
-    def factors(self) -> tuple[int, ...]:
-        """The steps of the plan: those of the plan given, or of the algorithm."""
-        return self.plan.factors if self.plan is not None else choose_factors(self.algorithm, self.workers)
+    def arrangements(self) -> tuple[Arrangement, ...]:
+        """The steps to search: those of the plan given, of the interconnect's levels, or of the algorithm."""
+        if self.plan is not None:
+            return (Arrangement(self.plan.factors, self.plan.bandwidths),)
+        if self.topology is None:
+            return (Arrangement(choose_factors(self.algorithm, self.workers)),)
+        if self.algorithm in ONE_STEP_BASELINES and len(self.topology.levels) > 1:
+            raise PlanError(
+                f"algorithm={self.algorithm!r} splits over all workers at once and knows no levels; leave topology= out, or give one level."
+            )
+        return self.topology.arrange(self.workers)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A plan as choices: the problem that they solve, how they were found, and how good they are known to be."""
+
+    problem: Problem
+    choices: Choices
+    algorithm: str
+    optimality: str
 
 
 _plans: dict[tuple[object, ...], Plan] = {}
 
 
-def choose(graph: Graph, problem: Problem, settings: Settings, progress: Progress | None) -> tuple[Choices, str, str]:
-    """The choices for `graph`, how they were found, and how good they are known to be."""
-    plan = settings.plan
-    if plan is not None:
-        if settings.strict_plan and plan.fingerprint != graph.fingerprint:
-            raise PlanError(_describe_difference(plan, graph))
-        choices = problem.choices_of(plan)
-        fixed_operators, fixed_tensors = problem.fix_hints(settings.hints or {})
-        wrong = [
-            problem.graph.operators[o].name
-            for o, fixed in fixed_operators.items()
-            if not _agrees(choices.operators[o], fixed)
-        ]
-        wrong += [
-            problem.graph.tensors[t].name
-            for t, fixed in fixed_tensors.items()
-            if not _agrees(choices.tensors[t], fixed)
-        ]
-        raise_together(
-            PlanError, "The plan and the hints contradict each other; leave one of them out. They differ for:", wrong
-        )
-        return choices, plan.algorithm, plan.optimality
+def find_plan(graph: Graph, problem: Problem, settings: Settings, progress: Progress | None) -> Found:
+    """The plan for `graph`: the one given, the one remembered, or the best over all arrangements of the steps.
+
+    `problem` is that of the fully lowered graph, in any arrangement.
+    """
+    if settings.plan is not None:
+        (arrangement,) = settings.arrangements
+        return _apply(graph, problem.arrange(arrangement), settings.plan, settings)
     remembered = _plans.get(_cache_key(graph.fingerprint, settings)) if settings.cache else None
     if remembered is not None:
-        return problem.choices_of(remembered), remembered.algorithm, remembered.optimality
+        arranged = problem.arrange(Arrangement(remembered.factors, remembered.bandwidths))
+        return Found(arranged, arranged.choices_of(remembered), remembered.algorithm, remembered.optimality)
+    arrangements = settings.arrangements
     if settings.algorithm in BASELINES:
-        found, optimality = find_baseline(
-            problem, settings.algorithm, settings.hints, progress, settings.search_seconds
-        )
-        return found, settings.algorithm, optimality
-    choices, result = problem.search(settings.hints, progress, settings.algorithm, settings.search_seconds)
-    return choices, settings.algorithm, describe_optimality(result, bool(problem.equal.operators))
+        return _find_baseline([problem.arrange(arrangement) for arrangement in arrangements], settings, progress)
+    return _search([problem.arrange(arrangement) for arrangement in arrangements], settings, progress)
+
+
+def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Found:
+    """A plan from outside, where it fits the graph and the hints."""
+    if settings.strict_plan and plan.fingerprint != graph.fingerprint:
+        raise PlanError(_describe_difference(plan, graph))
+    choices = problem.choices_of(plan)
+    fixed_operators, fixed_tensors = problem.fix_hints(settings.hints or {})
+    wrong = [
+        problem.graph.operators[o].name
+        for o, fixed in fixed_operators.items()
+        if not _agrees(choices.operators[o], fixed)
+    ]
+    wrong += [
+        problem.graph.tensors[t].name for t, fixed in fixed_tensors.items() if not _agrees(choices.tensors[t], fixed)
+    ]
+    raise_together(
+        PlanError, "The plan and the hints contradict each other; leave one of them out. They differ for:", wrong
+    )
+    return Found(problem, choices, plan.algorithm, plan.optimality)
+
+
+def _find_baseline(problems: Sequence[Problem], settings: Settings, progress: Progress | None) -> Found:
+    found = []
+    for problem in problems:
+        seconds = settings.search_seconds / len(problems)
+        choices, optimality = find_baseline(problem, settings.algorithm, settings.hints, progress, seconds)
+        found.append(Found(problem, choices, settings.algorithm, optimality))
+    return min(found, key=lambda one: one.problem.price(one.choices))
+
+
+def _search(problems: Sequence[Problem], settings: Settings, progress: Progress | None) -> Found:
+    """The cheapest plan over all orders of the steps; what is proved is proved of all of them."""
+    found = []
+    for problem in problems:
+        seconds = settings.search_seconds / len(problems)
+        choices, result = problem.search(settings.hints, progress, settings.algorithm, seconds)
+        found.append((problem, choices, result))
+    problem, choices, best = min(found, key=lambda one: one[0].price(one[1]))
+    bounds = [result.lower_bound for _, _, result in found if isinstance(result, _core.ExactResult)]
+    optimality = describe_optimality(best, bool(problem.equal.operators), min(bounds, default=0))
+    return Found(problem, choices, settings.algorithm, optimality)
 
 
 def _agrees(choice: Any, fixed: list[int]) -> bool:
@@ -108,7 +158,7 @@ def remember_plan(plan: Plan, settings: Settings) -> None:
 
 
 def _cache_key(fingerprint: str, settings: Settings) -> tuple[object, ...]:
-    return fingerprint, settings.workers, settings.algorithm, _hints_key(settings)
+    return fingerprint, settings.workers, settings.algorithm, settings.topology, _hints_key(settings)
 
 
 def _hints_key(settings: Settings) -> str:

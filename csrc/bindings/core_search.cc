@@ -44,8 +44,8 @@ PySearchResult ToPython(SearchResult result, const WorkerGrid& grid) {
 
 PySearchResult Search(const Graph& graph, std::vector<int64_t> factors,
                       FixedChoices fixed_operators, FixedChoices fixed_tensors,
-                      std::optional<py::function> progress) {
-  const WorkerGrid grid(std::move(factors));
+                      std::optional<py::function> progress, std::vector<double> prices) {
+  const WorkerGrid grid(std::move(factors), std::move(prices));
   const Hints hints{std::move(fixed_operators), std::move(fixed_tensors)};
   SearchProgress report;
   if (progress) {
@@ -83,8 +83,8 @@ struct PyExactResult {
 PyExactResult SearchAll(const Graph& graph, std::vector<int64_t> factors,
                         FixedChoices fixed_operators, FixedChoices fixed_tensors,
                         double time_budget_seconds, std::optional<py::function> progress,
-                        size_t max_table_entries) {
-  const WorkerGrid grid(std::move(factors));
+                        size_t max_table_entries, std::vector<double> prices) {
+  const WorkerGrid grid(std::move(factors), std::move(prices));
   const Hints hints{std::move(fixed_operators), std::move(fixed_tensors)};
   const ExactLimits limits{time_budget_seconds, max_table_entries};
   const ExactProgress report = [&progress](const std::string& stage, int64_t best, int64_t bound) {
@@ -102,11 +102,19 @@ PyExactResult SearchAll(const Graph& graph, std::vector<int64_t> factors,
 }
 
 PlanCost Evaluate(const Graph& graph, std::vector<int64_t> factors, const ChoiceArray& operators,
-                  const ChoiceArray& tensors) {
-  const WorkerGrid grid(std::move(factors));
+                  const ChoiceArray& tensors, std::vector<double> prices) {
+  const WorkerGrid grid(std::move(factors), std::move(prices));
   const Assignment assignment{ToChoices(operators, "operators"), ToChoices(tensors, "tensors")};
   py::gil_scoped_release release;
   return EvaluatePlan(graph, grid, assignment);
+}
+
+std::vector<int64_t> LevelBytesOf(const Graph& graph, std::vector<int64_t> factors,
+                                  const ChoiceArray& operators, const ChoiceArray& tensors) {
+  const WorkerGrid grid(std::move(factors));
+  const Assignment assignment{ToChoices(operators, "operators"), ToChoices(tensors, "tensors")};
+  py::gil_scoped_release release;
+  return CountLevelBytes(graph, grid, assignment);
 }
 
 py::list ItemTuples(const PlanCost& cost) {
@@ -151,7 +159,8 @@ void RegisterSearch(py::module_* module) {
       .def_property_readonly("items", &ItemTuples);
   module->def("search_recursive", &Search, py::arg("graph"), py::arg("factors"),
               py::arg("fixed_operators") = FixedChoices(),
-              py::arg("fixed_tensors") = FixedChoices(), py::arg("progress") = py::none());
+              py::arg("fixed_tensors") = FixedChoices(), py::arg("progress") = py::none(),
+              py::arg("prices") = std::vector<double>());
   module->def("search_greedy", &SearchGreedily, py::arg("graph"), py::arg("factors"),
               py::arg("fixed_operators") = FixedChoices(),
               py::arg("fixed_tensors") = FixedChoices());
@@ -159,9 +168,12 @@ void RegisterSearch(py::module_* module) {
               py::arg("fixed_operators") = FixedChoices(),
               py::arg("fixed_tensors") = FixedChoices(), py::arg("time_budget_seconds") = 60.0,
               py::arg("progress") = py::none(),
-              py::arg("max_table_entries") = ExactLimits().max_table_entries);
+              py::arg("max_table_entries") = ExactLimits().max_table_entries,
+              py::arg("prices") = std::vector<double>());
   module->def("evaluate", &Evaluate, py::arg("graph"), py::arg("factors"), py::arg("operators"),
-              py::arg("tensors"));
+              py::arg("tensors"), py::arg("prices") = std::vector<double>());
+  module->def("level_bytes", &LevelBytesOf, py::arg("graph"), py::arg("factors"),
+              py::arg("operators"), py::arg("tensors"));
 }
 
 }  // namespace tofu

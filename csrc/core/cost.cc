@@ -1,15 +1,12 @@
 /*!
  * \file cost.cc
- * \brief Bytes of incidences and of whole plans.
+ * \brief Bytes of incidences.
  */
 #include "cost.h"
 
-#include <stdexcept>
-#include <string>
-#include <unordered_map>
+#include <algorithm>
+#include <cmath>
 #include <utility>
-
-#include "sharing.h"
 
 namespace tofu {
 
@@ -194,6 +191,11 @@ PlacedLayout PlaceLayout(const Tensor& tensor, const WorkerGrid& grid,
   placed.can_scatter = !tensor.is_replicable && !tensor.shape.empty() && HasReplicatedStep(layout);
   if (placed.can_scatter)
     placed.scattered = ScatterShards(placed.shards, tensor.shape, grid, layout);
+  for (size_t level = 0; grid.has_prices() && level < layout.size(); ++level) {
+    std::vector<int> above(layout.size(), kReplicated);
+    std::copy_n(layout.begin(), level, above.begin());
+    placed.reach.push_back(SplitBoxes(tensor.shape, grid, above));
+  }
   return placed;
 }
 
@@ -248,96 +250,94 @@ bool IsHeld(const PlacedAccess& access, const Boxes& shards) {
 
 }  // namespace
 
-int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
-                       const PlacedLayout& layout, int64_t element_bytes) {
-  if (!incidence.is_write) {
-    return IsHeld(access, layout.shards) ? element_bytes * ReadCells(access, layout.shards)
-                                         : kForbiddenBytes;
+namespace {
+
+/*! \brief Cells that a read brings across each level: those that the level adds to what is within
+ * reach below it. The steps of a layout cut the box of those above them, so that the workers of
+ * equal digits hold it together; copies are read within their own replica. */
+void AddReadCells(const PlacedAccess& access, const PlacedLayout& layout,
+                  std::vector<int64_t>* cells) {
+  for (size_t i = 0; i < access.regions.size(); ++i) {
+    const Boxes& regions = access.regions[i];
+    for (int worker = 0; worker < regions.count(); ++worker) {
+      if (!access.is_charged[i][worker]) continue;
+      int64_t wider = Volume(regions[worker], regions.rank());
+      for (size_t level = 0; level < cells->size(); ++level) {
+        const Boxes& below = level + 1 < cells->size() ? layout.reach[level + 1] : layout.shards;
+        const int64_t narrower = IntersectionVolume(regions[worker], below[worker], regions.rank());
+        (*cells)[level] += wider - narrower;
+        wider = narrower;
+      }
+    }
   }
-  if (!access.is_partial || !layout.can_scatter)
+}
+
+/*! \brief Cells of every worker's box that it takes from the regions of others across each level.
+ */
+void AddGatherCells(const PlacedAccess& access, const Boxes& boxes, const WorkerGrid& grid,
+                    std::vector<int64_t>* cells) {
+  const Boxes& regions = access.regions.front();
+  for (int worker = 0; worker < boxes.count(); ++worker) {
+    for (int holder = 0; holder < boxes.count(); ++holder) {
+      if (holder == worker || access.replica[holder] != access.replica[worker]) continue;
+      (*cells)[grid.CrossedLevel(worker, holder)] +=
+          IntersectionVolume(boxes[worker], regions[holder], boxes.rank());
+    }
+  }
+}
+
+/*! \brief Cells of every worker's shard that the other holders of that shard have summed. */
+void AddJoinCells(const PlacedLayout& layout, const WorkerGrid& grid, std::vector<int64_t>* cells) {
+  const int rank = layout.shards.rank();
+  for (int worker = 0; worker < layout.shards.count(); ++worker) {
+    for (int other = 0; other < layout.shards.count(); ++other) {
+      if (other == worker || !IsEqualBox(layout.shards[worker], layout.shards[other], rank))
+        continue;
+      (*cells)[grid.CrossedLevel(worker, other)] += Volume(layout.scattered[other], rank);
+    }
+  }
+}
+
+bool IsScattered(const Incidence& incidence, const PlacedAccess& access,
+                 const PlacedLayout& layout) {
+  return incidence.is_write && access.is_partial && layout.can_scatter;
+}
+
+}  // namespace
+
+std::vector<int64_t> LevelBytes(const Incidence& incidence, const PlacedAccess& access,
+                                const PlacedLayout& layout, const WorkerGrid& grid,
+                                int64_t element_bytes) {
+  std::vector<int64_t> counts(grid.num_steps(), 0);
+  if (!incidence.is_write) {
+    AddReadCells(access, layout, &counts);
+  } else if (IsScattered(incidence, access, layout)) {
+    AddGatherCells(access, layout.scattered, grid, &counts);
+    AddJoinCells(layout, grid, &counts);
+  } else {
+    AddGatherCells(access, layout.shards, grid, &counts);
+  }
+  for (int64_t& count : counts) count *= element_bytes;
+  return counts;
+}
+
+int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
+                       const PlacedLayout& layout, const WorkerGrid& grid, int64_t element_bytes) {
+  if (!incidence.is_write && !IsHeld(access, layout.shards)) return kForbiddenBytes;
+  if (grid.has_prices()) {
+    double cost = 0;
+    int level = 0;
+    for (int64_t bytes : LevelBytes(incidence, access, layout, grid, element_bytes))
+      cost += grid.price(level++) * static_cast<double>(bytes);
+    return std::llround(std::min(cost, static_cast<double>(kForbiddenBytes)));
+  }
+  if (!incidence.is_write) return element_bytes * ReadCells(access, layout.shards);
+  if (!IsScattered(incidence, access, layout))
     return element_bytes * GatherCells(access, layout.shards);
   // Reduce-scatter of the parts, then every worker gathers the parts of its shard that it did not
   // sum itself.
   const int64_t gathered = TotalVolume(layout.shards) - TotalVolume(layout.scattered);
   return element_bytes * (GatherCells(access, layout.scattered) + gathered);
-}
-
-void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment) {
-  const size_t steps = grid.num_steps();
-  if (assignment.operators.size() != static_cast<size_t>(graph.num_operators()) ||
-      assignment.tensors.size() != static_cast<size_t>(graph.num_tensors())) {
-    throw std::invalid_argument("the plan has " + std::to_string(assignment.operators.size()) +
-                                " operators and " + std::to_string(assignment.tensors.size()) +
-                                " tensors, the graph has " + std::to_string(graph.num_operators()) +
-                                " and " + std::to_string(graph.num_tensors()));
-  }
-  const auto check = [&](const std::string& subject, const std::vector<int64_t>& extents,
-                         const std::vector<int>& choice) {
-    if (choice.size() != steps) {
-      throw std::invalid_argument(subject + " has " + std::to_string(choice.size()) +
-                                  " choices: one for each of " + std::to_string(steps) +
-                                  " steps is needed");
-    }
-    CheckChoice(subject, extents, grid, choice);
-  };
-  for (int id = 0; id < graph.num_tensors(); ++id) {
-    const std::string subject = "tensor " + std::to_string(id);
-    check(subject, graph.tensor(id).shape, assignment.tensors[id]);
-    if (assignment.tensors[id] != assignment.tensors[graph.TensorClass(id)]) {
-      throw std::invalid_argument(subject + " is tied to tensor " +
-                                  std::to_string(graph.TensorClass(id)) +
-                                  " and must have the same layout");
-    }
-  }
-  for (int id = 0; id < graph.num_operators(); ++id) {
-    const std::string subject = "operator " + std::to_string(id);
-    check(subject, graph.op(id).axis_extents, assignment.operators[id]);
-    const int root = graph.ChoiceRoot(id);
-    if (assignment.operators[id] != assignment.operators[root]) {
-      throw std::invalid_argument(subject + " shares the choice of operator " +
-                                  std::to_string(root) + " and must equal it");
-    }
-    const int followed = graph.op(id).follows_tensor;
-    if (followed >= 0 && assignment.operators[id] != assignment.tensors[followed]) {
-      throw std::invalid_argument(subject + " follows tensor " + std::to_string(followed) +
-                                  " and must equal its layout");
-    }
-  }
-}
-
-PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment) {
-  CheckAssignment(graph, grid, assignment);
-  PlanCost cost;
-  const std::vector<Incidence> incidences =
-      CollectIncidences(graph, FindSharers(graph, assignment.operators));
-  for (int steps = 1; steps <= grid.num_steps(); ++steps) {
-    const WorkerGrid prefix = grid.Prefix(steps);
-    int64_t level_bytes = 0;
-    for (const Incidence& incidence : incidences) {
-      const std::vector<int>& choice = assignment.operators[incidence.op];
-      const std::vector<int>& layout = assignment.tensors[incidence.tensor];
-      const Tensor& tensor = graph.tensor(incidence.tensor);
-      const PlacedAccess access =
-          PlaceAccess(graph, incidence, prefix, {choice.begin(), choice.begin() + steps});
-      const PlacedLayout placed =
-          PlaceLayout(tensor, prefix, {layout.begin(), layout.begin() + steps});
-      const int64_t bytes = IncidenceBytes(incidence, access, placed, tensor.element_bytes);
-      if (bytes >= kForbiddenBytes) {
-        throw std::invalid_argument("operator " + std::to_string(incidence.op) + " writes tensor " +
-                                    std::to_string(incidence.tensor) +
-                                    " in place: each worker's region must be exactly its shard, "
-                                    "and this plan splits them differently");
-      }
-      level_bytes += bytes;
-      if (steps == grid.num_steps() && bytes > 0) {
-        cost.items.push_back(
-            {incidence.group, incidence.tensor, incidence.phase, bytes, incidence.is_write});
-      }
-    }
-    cost.step_bytes.push_back(level_bytes - cost.total_bytes);
-    cost.total_bytes = level_bytes;
-  }
-  return cost;
 }
 
 }  // namespace tofu

@@ -62,6 +62,8 @@ PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const W
 /*! \brief The tensor's side of an incidence at one layout. */
 struct PlacedLayout {
   Boxes shards;
+  std::vector<Boxes> reach;  // [level][worker]: what the workers of equal digits above that level
+                             // hold together, the whole tensor first; on a grid with prices alone
   Boxes scattered;           // parts of the shards that are summed before they are gathered
   bool can_scatter = false;  // large, and replicated at some step
 };
@@ -69,9 +71,15 @@ struct PlacedLayout {
 PlacedLayout PlaceLayout(const Tensor& tensor, const WorkerGrid& grid,
                          const std::vector<int>& layout);
 
-/*! \brief Bytes of an incidence, or kForbiddenBytes. */
+/*! \brief Bytes of an incidence, or kForbiddenBytes. On a grid with prices, what they cost: the sum
+ * over the levels of price times bytes, rounded. */
 int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
-                       const PlacedLayout& layout, int64_t element_bytes);
+                       const PlacedLayout& layout, const WorkerGrid& grid, int64_t element_bytes);
+
+/*! \brief Bytes of an incidence that cross each level of a grid with prices. */
+std::vector<int64_t> LevelBytes(const Incidence& incidence, const PlacedAccess& access,
+                                const PlacedLayout& layout, const WorkerGrid& grid,
+                                int64_t element_bytes);
 
 /*! \brief The number of each worker's REPLICATE digits: a worker takes an output's parts from
  * holders of its own number. */
@@ -120,9 +128,15 @@ struct PlanCost {
  */
 void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 
-/*! \brief The cost of a plan, incidence by incidence, without tables. \throws std::invalid_argument
- * for plans that cannot run. */
+/*! \brief The cost of a plan, incidence by incidence, without tables; on a grid with prices, all
+ * that is called bytes is what these cost. \throws std::invalid_argument for plans that cannot run.
+ */
 PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
+
+/*! \brief The bytes of a plan that cross each level of the interconnect; they sum to its
+ * total_bytes. Throws as EvaluatePlan does. */
+std::vector<int64_t> CountLevelBytes(const Graph& graph, const WorkerGrid& grid,
+                                     const Assignment& assignment);
 
 }  // namespace tofu
 

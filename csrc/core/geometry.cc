@@ -4,13 +4,22 @@
  */
 #include "geometry.h"
 
+#include <cmath>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace tofu {
 
-WorkerGrid::WorkerGrid(std::vector<int64_t> factors) : factors_(std::move(factors)) {
+WorkerGrid::WorkerGrid(std::vector<int64_t> factors, std::vector<double> prices)
+    : factors_(std::move(factors)), prices_(std::move(prices)) {
+  const auto is_price = [](double price) { return std::isfinite(price) && price > 0; };
+  if (has_prices() && (prices_.size() != factors_.size() ||
+                       !std::all_of(prices_.begin(), prices_.end(), is_price))) {
+    throw std::invalid_argument(std::to_string(prices_.size()) + " prices for " +
+                                std::to_string(factors_.size()) +
+                                " steps: each step needs one, a positive number");
+  }
   constexpr int64_t kMaxWorkers = 65536;
   int64_t product = 1;
   for (int64_t factor : factors_) {
@@ -34,7 +43,15 @@ WorkerGrid::WorkerGrid(std::vector<int64_t> factors) : factors_(std::move(factor
 }
 
 WorkerGrid WorkerGrid::Prefix(int steps) const {
-  return WorkerGrid(std::vector<int64_t>(factors_.begin(), factors_.begin() + steps));
+  return WorkerGrid({factors_.begin(), factors_.begin() + steps},
+                    has_prices() ? std::vector<double>(prices_.begin(), prices_.begin() + steps)
+                                 : std::vector<double>());
+}
+
+int WorkerGrid::CrossedLevel(int worker, int other) const {
+  int level = 0;
+  while (digit(worker, level) == digit(other, level)) ++level;
+  return level;
 }
 
 int64_t Volume(const Interval* box, int rank) {

@@ -39,12 +39,19 @@ inline Interval SplitPart(const Interval& whole, int64_t part, int64_t parts) {
   return {whole.begin + part * extent / parts, whole.begin + (part + 1) * extent / parts};
 }
 
-/*! \brief The workers of k = k1 * ... * km; digit 0 of a worker belongs to step 0 and is the most
- * significant. */
+/*!
+ * \brief The workers of k = k1 * ... * km; digit 0 of a worker belongs to step 0 and is the most
+ * significant.
+ *
+ * Step i is also level i of the interconnect: two workers whose first different digit is that of
+ * step i read from each other across level i. Levels may have prices, the cost of one byte that
+ * crosses them.
+ */
 class WorkerGrid {
  public:
-  /*! \throws std::invalid_argument where a factor is below 2 or the product above 65,536. */
-  explicit WorkerGrid(std::vector<int64_t> factors);
+  /*! \throws std::invalid_argument where a factor is below 2, the product above 65,536, or there
+   * are prices, but not a positive one for each step. */
+  explicit WorkerGrid(std::vector<int64_t> factors, std::vector<double> prices = {});
 
   int num_workers() const { return num_workers_; }
   int num_steps() const { return static_cast<int>(factors_.size()); }
@@ -56,8 +63,15 @@ class WorkerGrid {
   /*! \brief The grid of the first `steps` steps. */
   WorkerGrid Prefix(int steps) const;
 
+  /*! \brief Whether bytes have prices; else each costs 1. */
+  bool has_prices() const { return !prices_.empty(); }
+  double price(int level) const { return prices_[level]; }
+  /*! \brief The level that is crossed between two different workers. */
+  int CrossedLevel(int worker, int other) const;
+
  private:
   std::vector<int64_t> factors_;
+  std::vector<double> prices_;
   std::vector<int> digits_;
   int num_workers_ = 1;
 };

@@ -157,7 +157,7 @@ std::vector<int64_t> CostTables::Compute(const Incidence& incidence,
   for (const std::vector<int>& choice : operator_choices.choices) {
     const PlacedAccess access = PlaceAccess(graph_, incidence, grid_, choice);
     for (const PlacedLayout& layout : placed)
-      bytes.push_back(IncidenceBytes(incidence, access, layout, tensor.element_bytes));
+      bytes.push_back(IncidenceBytes(incidence, access, layout, grid_, tensor.element_bytes));
   }
   return bytes;
 }

@@ -23,9 +23,8 @@ def sequences(choices, steps):
     return found
 
 
-def all_plans(spec, factors):
-    """Bytes of every plan there is, one axis for each class of choices; None if there are too many."""
-    model = CellModel(spec, factors)
+def list_decisions(model, spec):
+    """Who decides for each operator, all that decide, and what each can take over all steps."""
     roots = choice_roots(spec)
     deciders = sorted(set(roots) | {("tensor", t) for t in range(len(spec.tensors))})
     domains = [
@@ -35,10 +34,17 @@ def all_plans(spec, factors):
                 if kind == "operator"
                 else model.tensor_choices(spec.tensors[i], history)
             ),
-            len(factors),
+            len(model.factors),
         )
         for kind, i in deciders
     ]
+    return roots, deciders, domains
+
+
+def all_plans(spec, factors):
+    """Bytes of every plan there is, one axis for each class of choices; None if there are too many."""
+    model = CellModel(spec, factors)
+    roots, deciders, domains = list_decisions(model, spec)
     if np.prod([float(len(d)) for d in domains]) > LARGEST_SPACE:
         return None
     place = {decider: i for i, decider in enumerate(deciders)}

@@ -17,7 +17,7 @@ from tofu import _mxnet
 from tofu.graph import Phase, TensorKind
 from tofu.graph.mxnet import DTYPE_NAMES
 from tofu.partition import Partition
-from tofu.plan import format_bytes
+from tofu.plan import format_bytes, format_seconds
 
 WIDTH_WITHOUT_TERMINAL = 140
 WHOLE = "-"
@@ -194,6 +194,14 @@ def print_partition(console: Console, partition: Partition, max_rows: int | None
         f"[bold]{made.workers} workers[/bold] ({' x '.join(map(str, made.factors))}): "
         f"[bold]{format_bytes(made.communication_bytes)}[/bold] move per {what} ({steps}, step by step)"
     )
+    if made.communication_seconds is not None:
+        levels = " + ".join(
+            f"{format_bytes(count)} at {format_bytes(bandwidth)}/s"
+            for count, bandwidth in zip(made.level_bytes, made.bandwidths, strict=True)
+        )
+        console.print(
+            f"[bold]{format_seconds(made.communication_seconds)}[/bold] on this interconnect ({levels}, from the top)"
+        )
     console.print(f"{made.algorithm} search, {made.optimality}; {made.search_seconds:.2f} s\n", style="dim")
     console.print(layer_table(partition, max_rows))
     console.print(LEGEND, style="dim")

@@ -19,6 +19,7 @@ from tofu.plan import Plan
 from tofu.planning import Settings, remember_plan
 from tofu.runtime.devices import resolve_contexts
 from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS
+from tofu.search.topology import read_topology
 
 ATTRIBUTE = "tofu"
 _load_whole = mx.symbol.symbol.load_json
@@ -40,6 +41,7 @@ def add_partition(text: str, symbol: Any) -> str:
         "cache": settings.cache,
         "algorithm": settings.algorithm,
         "search_seconds": settings.search_seconds,
+        "topology": None if settings.topology is None else settings.topology.to_plain(),
     }
     model.setdefault("attrs", {})[ATTRIBUTE] = ["str", json.dumps(value, sort_keys=True)]
     return json.dumps(model, indent=2)
@@ -64,6 +66,7 @@ def read_partition(text: str) -> Any:
         cache=value["cache"],
         algorithm=value.get("algorithm", DEFAULT_ALGORITHM),
         search_seconds=value.get("search_seconds", DEFAULT_SEARCH_SECONDS),
+        topology=read_topology(value.get("topology")),
     )
     if value["plan"] is not None:
         remember_plan(Plan.from_json(value["plan"]), settings)

@@ -38,6 +38,7 @@ from tofu.runtime.progress import search_progress
 from tofu.runtime.sharded_executor import ShardedExecutor
 from tofu.runtime.shards import ShardedTensor
 from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS, check_algorithm
+from tofu.search.topology import read_topology
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -54,6 +55,7 @@ def partition(
     cache: bool = True,
     algorithm: str = DEFAULT_ALGORITHM,
     search_seconds: float = DEFAULT_SEARCH_SECONDS,
+    topology: Any = None,
     **shapes: Sequence[int],
 ) -> PartitionedSymbol:
     """Partition a model over `ngpus` devices.
@@ -81,6 +83,9 @@ def partition(
         baseline to compare with: "allrow-greedy", "spartan", "equalchop", "icml18", "data-parallel", "megatron" (docs/search.md).
     search_seconds
         How long the exact search may take. Then the plan is the best one found, and `plan.optimality` says what is proved.
+    topology
+        The bandwidth of each level of the interconnect in bytes per second, from the top, as a list or in a JSON file (docs/search.md).
+        The search then minimises seconds instead of bytes, over all orders of the factors.
     **shapes
         Shapes of the inputs. With them the search runs now, without them when the symbol is bound.
 
@@ -108,7 +113,18 @@ def partition(
     inputs = read_shapes(shapes)
     workers = count_workers(ngpus, contexts, plan)
     check_algorithm(algorithm, search_seconds)
-    settings = Settings(workers, hints, plan, True, for_training, undescribed, cache, algorithm, search_seconds)
+    settings = Settings(
+        workers,
+        hints,
+        plan,
+        for_training=for_training,
+        undescribed=undescribed,
+        cache=cache,
+        algorithm=algorithm,
+        search_seconds=search_seconds,
+        topology=read_topology(topology),
+    )
+    _ = settings.arrangements if workers > 1 else ()  # what does not fit together is said now
     result = PartitionedSymbol(symbol, settings, resolve_contexts(workers, contexts))
     check_names(symbol, inputs)
     if inputs:

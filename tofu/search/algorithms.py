@@ -34,18 +34,20 @@ def choose_factors(algorithm: str, workers: int) -> tuple[int, ...]:
     return (workers,) if algorithm in ONE_STEP_BASELINES else factorize(workers)
 
 
-def describe_optimality(result: Any, has_equal_steps: bool = False) -> str:
+def describe_optimality(result: Any, has_equal_steps: bool = False, lower_bound: int | None = None) -> str:
     """How good a native result is known to be.
 
     The percentage is rounded up: the plan is no further than that from the best one. Where time steps are coalesced
-    (`has_equal_steps`), the proof is about the plans that treat equal steps alike.
+    (`has_equal_steps`), the proof is about the plans that treat equal steps alike. `lower_bound` takes the place of the result's own
+    where the result is the best of several searches, each with a bound.
     """
     if not isinstance(result, _core.ExactResult):
         return "each step optimal, given the steps before"
     among = " among plans that treat equal time steps alike" if has_equal_steps else ""
-    if result.is_optimal:
+    found = sum(result.plan.step_bytes)
+    bound = result.lower_bound if lower_bound is None else min(result.lower_bound, lower_bound)
+    if result.is_optimal and bound >= found:
         return f"optimal{among}"
-    if result.lower_bound <= 0:
+    if bound <= 0:
         return "the best plan found; nothing is proved"
-    excess = sum(result.plan.step_bytes) / result.lower_bound - 1
-    return f"within {ceil(excess * 1e4) / 1e2:g} % of a proven lower bound{among}"
+    return f"within {ceil((found / bound - 1) * 1e4) / 1e2:g} % of a proven lower bound{among}"

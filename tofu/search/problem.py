@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from functools import cached_property, partial
 from math import prod
 from typing import Any
@@ -25,6 +26,7 @@ from tofu.search.choices import REPLICATED, ChoiceArray, Choices
 from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.native import build_native_graph, find_live_operators
 from tofu.search.recurrence import find_equal_parts
+from tofu.search.topology import Arrangement
 
 Progress = Callable[[str, int, int], None]
 """Told the stage, the bytes of the best plan so far (-1: none yet) and the proven lower bound; may raise to stop."""
@@ -56,7 +58,7 @@ class Problem:
     ) -> None:
         self.graph = graph
         self.accesses = tuple(accesses)
-        self.factors = tuple(factors)
+        self.arrangement = Arrangement(tuple(factors))
         self.live = find_live_operators(graph, self.accesses)
         self._replication_limit_bytes = replication_limit_bytes
         self.equal = find_equal_parts(graph).refine([(access.axes, access.extents) for access in self.accesses])
@@ -65,6 +67,22 @@ class Problem:
     def _build(self, is_coarse: bool) -> Any:
         limit = self._replication_limit_bytes
         return build_native_graph(self.graph, self.accesses, self.live, limit, self.equal, is_coarse)
+
+    def arrange(self, arrangement: Arrangement) -> Problem:
+        """The same graph in other steps, and with the bandwidths of the levels: a search minimises nanoseconds then, not bytes."""
+        arranged = copy(self)
+        arranged.arrangement = arrangement
+        return arranged
+
+    @property
+    def factors(self) -> tuple[int, ...]:
+        """The number of parts of each step."""
+        return self.arrangement.factors
+
+    @property
+    def prices(self) -> tuple[float, ...]:
+        """What a search pays for a byte at each level, in nanoseconds; empty where it counts bytes."""
+        return self.arrangement.nanoseconds_per_byte
 
     @cached_property
     def coarse(self) -> Any:
@@ -101,7 +119,7 @@ class Problem:
         """
         check_algorithm(algorithm, seconds)
         run = partial(_run_exact, seconds=seconds) if algorithm == "exact" else _run_recursive
-        return self.run(partial(run, progress=progress), self.fix_hints(hints or {}))
+        return self.run(partial(run, prices=self.prices, progress=progress), self.fix_hints(hints or {}))
 
     def run(self, search: Search, fixed: tuple[Fixed, Fixed]) -> tuple[Choices, Any]:
         """One native search with some choices fixed: on the coarse graph, and on the whole one where these break its ties.
@@ -146,6 +164,15 @@ class Problem:
             return _core.evaluate(self.native, list(self.factors), choices.operators, choices.tensors)
         except ValueError as error:
             raise PlanError(f"The plan cannot be carried out: {self._with_names(str(error))}") from error
+
+    def price(self, choices: Choices) -> int:
+        """What the search minimises: bytes, or nanoseconds where the levels of the interconnect have bandwidths."""
+        arrays = choices.operators, choices.tensors
+        return int(_core.evaluate(self.native, list(self.factors), *arrays, prices=self.prices).total_bytes)
+
+    def level_bytes(self, choices: Choices) -> tuple[int, ...]:
+        """The bytes that cross each level of the interconnect, the top first; they sum to those of `evaluate`."""
+        return tuple(_core.level_bytes(self.native, list(self.factors), choices.operators, choices.tensors))
 
     def check_fed(self, choices: Choices) -> None:
         """Raise InfeasibleError where at some step no operator at all is split: those workers would all do the same."""
@@ -211,15 +238,23 @@ class Problem:
         return _core.shards(self.native, list(self.factors), tensor, list(layout))
 
 
-def _run_recursive(graph: Any, factors: list[int], fixed: tuple[Fixed, Fixed], *, progress: Progress | None) -> Any:
+def _run_recursive(
+    graph: Any, factors: list[int], fixed: tuple[Fixed, Fixed], *, prices: Sequence[float], progress: Progress | None
+) -> Any:
     def report(steps_done: int, step_bytes: int) -> None:
         if progress is not None:
             progress(f"step {steps_done}", step_bytes, 0)
 
-    return _core.search_recursive(graph, factors, *fixed, report)
+    return _core.search_recursive(graph, factors, *fixed, report, prices)
 
 
 def _run_exact(
-    graph: Any, factors: list[int], fixed: tuple[Fixed, Fixed], *, progress: Progress | None, seconds: float
+    graph: Any,
+    factors: list[int],
+    fixed: tuple[Fixed, Fixed],
+    *,
+    seconds: float,
+    prices: Sequence[float],
+    progress: Progress | None,
 ) -> Any:
-    return _core.search_exact(graph, factors, *fixed, seconds, progress)
+    return _core.search_exact(graph, factors, *fixed, seconds, progress, prices=prices)

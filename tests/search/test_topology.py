@@ -1,0 +1,173 @@
+"""What crosses each level of the interconnect is counted as the emitted fetches do it, and a search with prices is optimal in them."""
+
+import random
+import re
+from itertools import product
+
+import mxnet as mx
+import numpy as np
+import pytest
+from cell_model import CellModel
+from click.testing import CliRunner
+from random_graphs import random_graph
+from test_cost import random_plan, rows_of
+from test_exact import list_decisions
+from test_program import emit_all
+
+import tofu
+from benchmarks.models import rnn
+from tofu import _core
+from tofu.cli import main
+from tofu.errors import PlanError
+
+LARGEST_SPACE = 2000  # plans that are listed
+
+
+def crossing_bytes(factors, traffic):
+    """Bytes between workers, by the first digit in which the two differ."""
+    workers = list(np.ndindex(*factors))
+    levels = [0] * len(factors)
+    for reader, mine in enumerate(workers):
+        for owner, other in enumerate(workers):
+            if reader != owner:
+                levels[[a == b for a, b in zip(mine, other, strict=True)].index(False)] += int(traffic[reader, owner])
+    return levels
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_levels_are_those_of_the_emitted_fetches(seed):
+    factors = [(2, 2), (3, 2), (2, 2, 2)][seed % 3]
+    rng = random.Random(seed)
+    spec = random_graph(seed)
+    operators, tensors = random_plan(rng, spec, factors, replicate=0.2 if seed % 2 else 0)
+    native, program, _, cost = emit_all(spec, factors, operators, tensors)
+    arrays = np.array(operators), np.array(tensors)
+    levels = _core.level_bytes(native, list(factors), *arrays)
+    assert levels == crossing_bytes(factors, _core.count_traffic(native, program))
+    assert sum(levels) == cost.total_bytes
+    prices = [rng.randint(1, 5) for _ in factors]
+    priced = _core.evaluate(native, list(factors), *arrays, prices=prices)
+    assert priced.total_bytes == sum(price * count for price, count in zip(prices, levels, strict=True))
+
+
+def every_plan(spec, factors):
+    """All plans as arrays, or none where there are too many."""
+    roots, deciders, domains = list_decisions(CellModel(spec, factors), spec)
+    if np.prod([float(len(domain)) for domain in domains]) > LARGEST_SPACE:
+        return []
+    plans = []
+    for values in product(*domains):
+        taken = dict(zip(deciders, values, strict=True))
+        operators = [taken[root] for root in roots]
+        plans.append((np.array(operators), np.array([taken["tensor", t] for t in range(len(spec.tensors))])))
+    return plans
+
+
+def test_no_plan_costs_less():
+    checked = 0
+    for seed in range(400):
+        factors, prices = (2, 2), [(7, 1), (1, 7), (3, 2)][seed % 3]
+        spec = random_graph(seed, largest=3)
+        native = spec.native()
+        levels = [_core.level_bytes(native, list(factors), *plan) for plan in every_plan(spec, factors)]
+        if not levels:
+            continue
+        least = min(sum(p * b for p, b in zip(prices, level, strict=True)) for level in levels)
+        best = _core.search_exact(native, list(factors), prices=prices)
+        assert (best.is_optimal, best.lower_bound, sum(best.plan.step_bytes)) == (True, least, least), f"seed {seed}"
+        assert least <= sum(_core.search_recursive(native, list(factors), prices=prices).step_bytes)
+        checked += 1
+    assert checked > 20
+
+
+def test_equal_prices_change_nothing():
+    for seed in range(20):
+        native = random_graph(seed).native()
+        plain, priced = _core.search_exact(native, [2, 2]), _core.search_exact(native, [2, 2], prices=[1, 1])
+        assert rows_of(plain.plan) == rows_of(priced.plan)
+        assert plain.lower_bound == priced.lower_bound
+
+
+@pytest.mark.parametrize("prices", [[1], [1, 0], [1, -1], [1, float("inf")], [1, 1, 1]])
+def test_prices_are_positive_numbers_for_each_step(prices):
+    with pytest.raises(ValueError, match="prices for 2 steps: each step needs one, a positive number"):
+        _core.search_recursive(random_graph(0).native(), [2, 2], prices=prices)
+
+
+MODEL = rnn(2, 64, 24, time_steps=2, features=16, classes=16)
+
+
+def plan_of(workers, topology, **asked):
+    asked.setdefault("algorithm", "exact")
+    return tofu.partition(MODEL.symbol, ngpus=workers, topology=topology, **asked, **MODEL.shapes).plan
+
+
+def test_plans_say_seconds_and_take_no_longer_than_plans_for_bytes():
+    for bandwidths in ([1e9, 1e10], [1e10, 1e9]):
+        plan, by_bytes = plan_of(6, bandwidths), plan_of(6, None)
+        assert plan.bandwidths == tuple(bandwidths)
+        assert sum(plan.level_bytes) == plan.communication_bytes >= by_bytes.communication_bytes
+        seconds = sum(count / bandwidth for count, bandwidth in zip(plan.level_bytes, bandwidths, strict=True))
+        assert plan.communication_seconds == seconds
+        assert seconds < sum(c / b for c, b in zip(by_bytes.level_bytes, bandwidths, strict=True)) * (1 + 1e-6)
+        assert by_bytes.communication_seconds is None
+        assert "on this interconnect" in str(plan)
+        assert tofu.Plan.from_json(plan.to_json()) == plan
+        assert tofu.partition(MODEL.symbol, plan=plan, **MODEL.shapes).plan == plan
+
+
+def test_the_order_of_the_factors_is_searched():
+    """A slow top is better divided by 2 than by 3: fewer workers read across it."""
+    assert plan_of(6, [1e9, 1e10]).factors == (2, 3)
+    assert plan_of(6, [1e10, 1e9]).factors == (3, 2)
+    fixed = [{"workers": 3, "bytes_per_second": 1e9}, {"workers": 2, "bytes_per_second": 1e10}]
+    assert plan_of(6, fixed).factors == (3, 2)
+    assert plan_of(6, fixed).communication_seconds > plan_of(6, [1e9, 1e10]).communication_seconds
+
+
+def test_levels_of_several_factors(tmp_path):
+    path = tmp_path / "machine.json"
+    path.write_text('{"levels": [{"workers": 2, "bytes_per_second": 1e9}, {"workers": 4, "bytes_per_second": 5e9}]}')
+    plan = plan_of(8, str(path))
+    assert plan.factors == (2, 2, 2)
+    assert plan.bandwidths == (1e9, 5e9, 5e9)
+
+
+def test_a_saved_symbol_keeps_its_topology(tmp_path):
+    symbol = tofu.partition(MODEL.symbol, ngpus=6, topology=[1e9, 1e10], algorithm="exact")
+    symbol.save(str(tmp_path / "model.json"))
+    loaded = mx.sym.load(str(tmp_path / "model.json"))
+    assert loaded.settings.topology == symbol.settings.topology
+    loaded.plan_for(dict(MODEL.shapes))
+    assert loaded.plan.bandwidths == (1e9, 1e10)
+
+
+@pytest.mark.parametrize(
+    ("topology", "asked", "message"),
+    [
+        ([1e9], {}, "topology= gives 1 bandwidths, and 6 workers make 2 levels (3 x 2): one is needed for each."),
+        ([{"workers": 4, "bytes_per_second": 1e9}], {}, "divide into 4 workers, not into 6"),
+        ([1e9, -1], {}, "A level of topology= is a bandwidth in bytes per second"),
+        ([1e9, {"workers": 2, "bytes_per_second": 1e9}], {}, "for some levels and not for others"),
+        (1e9, {}, "It was given 1000000000.0."),
+        ("nowhere.json", {}, "topology= 'nowhere.json': the file cannot be read (No such file or directory)."),
+        ([1e9, 1e9], {"algorithm": "spartan"}, "algorithm='spartan' splits over all workers at once"),
+    ],
+)
+def test_topologies_that_cannot_be(topology, asked, message):
+    with pytest.raises(PlanError, match=re.escape(message)):
+        plan_of(6, topology, **asked)
+
+
+def test_command_line(tmp_path):
+    MODEL.symbol.save(str(tmp_path / "model.json"))
+    shapes = [
+        word for name, shape in MODEL.shapes.items() for word in ("--shape", f"{name}:{','.join(map(str, shape))}")
+    ]
+    arguments = ["plan", str(tmp_path / "model.json"), *shapes, "--workers", "6", "--topology"]
+    done = CliRunner().invoke(main, [*arguments, "1e9,1e10"])
+    assert done.exit_code == 0, done.output
+    assert "on this interconnect" in done.output
+    refused = CliRunner().invoke(main, [*arguments, "1e9"])
+    assert refused.exit_code == 1
+    assert "1 bandwidths, and 6 workers make 2 levels" in refused.output
