@@ -8,7 +8,7 @@ INSTALLED := .venv/.installed
 BUILT := build/.built
 CORE_TESTED := build/.core_tested
 NATIVE := CMakeLists.txt setup.py $(shell find csrc -type f)
-CPP := $(shell find csrc tests -name '*.cc' -o -name '*.h')
+CPP := $(shell find csrc tests -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 NEED_PYTHON := Python 3.11 is needed: install python3.11 and python3.11-venv, or say make PYTHON=/path/to/python3.11
 NEED_VENV := This Python cannot make virtual environments: install python3.11-venv
 NEED_COMPILER := There is no C++ compiler $(CXX): install g++, or say make CXX=/path/to/g++
@@ -56,13 +56,13 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 	CXX=$(CXX) $(VENV)/python -W ignore setup.py --quiet build_ext --inplace
 	@touch $@
 
-# The tests of csrc/core, as built for users and once more under AddressSanitizer and UBSan.
-$(CORE_TESTED): $(BUILT) $(wildcard tests/core/*)
+# The tests of csrc/core and csrc/cuda, as built for users and once more under AddressSanitizer and UBSan.
+$(CORE_TESTED): $(BUILT) $(wildcard tests/core/* tests/cuda/*.cc tests/cuda/*.h tests/tests.cmake)
 	@for sanitize in OFF ON; do \
 	  echo "C++ tests, sanitizers $$sanitize"; \
 	  build=build/core-tests-sanitize-$$sanitize; \
 	  CXX=$(CXX) $(VENV)/cmake -S . -B $$build -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/ninja --log-level=WARNING \
-	      -DTOFU_ONLY_CORE_TESTS=ON -DTOFU_SANITIZE=$$sanitize >/dev/null \
+	      -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/python -DTOFU_ONLY_CORE_TESTS=ON -DTOFU_SANITIZE=$$sanitize >/dev/null \
 	  && $(VENV)/cmake --build $$build -j 2 -- --quiet \
 	  && $(VENV)/ctest --test-dir $$build --output-on-failure --timeout $(CORE_TEST_TIMEOUT) --no-tests=ignore || exit 1; \
 	done

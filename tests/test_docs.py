@@ -76,7 +76,7 @@ def test_links_lead_somewhere(document):
 
 
 def sources():
-    suffixes = (".py", ".cc", ".h", ".cmake", ".map")
+    suffixes = (".py", ".cc", ".h", ".cmake", ".map", ".cu", ".cuh")
     folders = ("tofu", "tdl_ops", "csrc", "benchmarks")
     found = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
     return sorted(str(path.relative_to(ROOT)) for path in found if path.name != "__init__.py")
@@ -94,7 +94,7 @@ def test_the_tour_names_no_file_that_is_gone():
     tour = (ROOT / "ARCHITECTURE.md").read_text()
     existing = {Path(source).name for source in sources()} | {path.name for path in ROOT.iterdir()}
     existing |= {path.name for path in ROOT.glob("tofu/*.pyi")}
-    named = {Path(name).name for name in re.findall(r"`([\w/]+\.(?:py|cc|h|cmake|pyi))`", tour)}
+    named = {Path(name).name for name in re.findall(r"`([\w/]+\.(?:py|cc|h|cmake|pyi|cu|cuh))`", tour)}
     assert sorted(name for name in named if name not in existing and name != "__init__.py") == []
 
 

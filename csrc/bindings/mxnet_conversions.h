@@ -19,6 +19,7 @@ namespace bindings {
 void RegisterErrors();
 void RegisterGraph(pybind11::module_* module);
 void RegisterExecution(pybind11::module_* module);
+void RegisterGpu(pybind11::module_* module);
 
 inline pybind11::object ToPython(const nnvm_layer::MaybeShape& shape) {
   if (!shape.has_rank) return pybind11::none();

@@ -15,4 +15,5 @@ PYBIND11_MODULE(_mxnet, module) {
   tofu::bindings::RegisterErrors();
   tofu::bindings::RegisterGraph(&module);
   tofu::bindings::RegisterExecution(&module);
+  tofu::bindings::RegisterGpu(&module);
 }

@@ -15,8 +15,8 @@ add_custom_command(
 add_custom_target(compat_headers DEPENDS ${compat_headers})
 
 find_package(OpenMP REQUIRED COMPONENTS CXX)
-file(GLOB mxnet_sources CONFIGURE_DEPENDS csrc/nnvm/*.cc csrc/bindings/mxnet_*.cc)
-pybind11_add_module(_mxnet MODULE NO_EXTRAS ${mxnet_sources})
+file(GLOB mxnet_sources CONFIGURE_DEPENDS csrc/nnvm/*.cc csrc/cuda/*.cc csrc/bindings/mxnet_*.cc)
+pybind11_add_module(_mxnet MODULE NO_EXTRAS ${mxnet_sources} ${kernel_sources})
 add_dependencies(_mxnet compat_headers)
 target_include_directories(_mxnet BEFORE PRIVATE ${compat_dir})
 target_include_directories(_mxnet PRIVATE csrc)
@@ -36,6 +36,6 @@ target_compile_options(_mxnet PRIVATE -Wno-deprecated-declarations -Wno-attribut
   -Wno-maybe-uninitialized)  # GCC 12 takes the unused places of a short TShape for values that are read
 # No rpath: `import mxnet` comes first, and the loader finds the loaded library by its SONAME.
 target_link_options(_mxnet PRIVATE -Wl,--no-as-needed -L${MXNET_DIR})
-target_link_libraries(_mxnet PRIVATE -l:libmxnet.so OpenMP::OpenMP_CXX)
+target_link_libraries(_mxnet PRIVATE -l:libmxnet.so OpenMP::OpenMP_CXX ${CMAKE_DL_LIBS})
 set_target_properties(_mxnet PROPERTIES SKIP_BUILD_RPATH TRUE)
 hide_symbols(_mxnet)

@@ -4,6 +4,7 @@
  */
 #include "nnvm/multi_fetch.h"
 
+#include "nnvm/multi_fetch_gpu.h"
 #include "nnvm/multi_fetch_kernel.h"
 #include "nnvm/multi_fetch_text.h"
 
@@ -84,6 +85,7 @@ NNVM_REGISTER_OP(_tofu_multi_fetch)
     .set_attr<mxnet::FInferShape>("FInferShape", InferShape)
     .set_attr<nnvm::FInferType>("FInferType", InferType)
     .set_attr<mxnet::FCompute>("FCompute<cpu>", ComputeMultiFetch)
+    .set_attr<mxnet::FCompute>("FCompute<gpu>", ComputeMultiFetchOnGpu)
     .add_argument("data", "NDArray-or-Symbol[]", "entries that hold parts of the region")
     .add_argument("shape", "Shape(tuple)", "shape of the region")
     .add_argument("pieces", "string", "begin:extent:input@begin+input@begin...;...")

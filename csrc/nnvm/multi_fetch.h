@@ -10,6 +10,7 @@
 #define TOFU_NNVM_MULTI_FETCH_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct FetchPiece {
   std::vector<FetchSource> sources;
 };
 
+class GpuFetch;
+
 /*! \brief The parsed attributes of a fetch. Cells of the output that lie in no piece hold `fill`.
  */
 struct MultiFetchParam {
@@ -48,6 +51,8 @@ struct MultiFetchParam {
   std::string tensor;
   int worker = 0;
   int phase = 0;
+  // What is prepared for its GPU, if it runs on one; copies of a node's attributes share it.
+  std::shared_ptr<GpuFetch> gpu;
 };
 
 /*!

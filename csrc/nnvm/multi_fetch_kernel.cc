@@ -188,22 +188,6 @@ void ComputeTyped(const MultiFetchParam& param, const std::vector<TBlob>& inputs
   }
 }
 
-void CountBytes(const MultiFetchParam& param, const std::vector<TBlob>& inputs,
-                const TBlob& output) {
-  int64_t remote = 0;
-  int64_t local = 0;
-  const int64_t element_bytes = mshadow::mshadow_sizeof(output.type_flag_);
-  for (const FetchPiece& piece : param.pieces) {
-    const int64_t bytes = NumCells(piece) * element_bytes;
-    for (const FetchSource& source : piece.sources) {
-      (inputs[source.input].dev_id() == output.dev_id() ? local : remote) += bytes;
-    }
-  }
-  g_bytes_read_remote += remote;
-  g_bytes_read_local += local;
-  ++g_launches;
-}
-
 }  // namespace
 
 bool SkipsFetches() {
@@ -221,6 +205,22 @@ void ResetFetchCounters() {
   g_launches = 0;
 }
 
+void CountFetch(const MultiFetchParam& param, const std::vector<TBlob>& inputs,
+                const TBlob& output) {
+  int64_t remote = 0;
+  int64_t local = 0;
+  const int64_t element_bytes = mshadow::mshadow_sizeof(output.type_flag_);
+  for (const FetchPiece& piece : param.pieces) {
+    const int64_t bytes = NumCells(piece) * element_bytes;
+    for (const FetchSource& source : piece.sources) {
+      (inputs[source.input].dev_id() == output.dev_id() ? local : remote) += bytes;
+    }
+  }
+  g_bytes_read_remote += remote;
+  g_bytes_read_local += local;
+  ++g_launches;
+}
+
 void ComputeMultiFetch(const nnvm::NodeAttrs& attrs, const mxnet::OpContext&,
                        const std::vector<TBlob>& inputs,
                        const std::vector<mxnet::OpReqType>& requests,
@@ -228,7 +228,7 @@ void ComputeMultiFetch(const nnvm::NodeAttrs& attrs, const mxnet::OpContext&,
   if (requests[0] == mxnet::kNullOp || SkipsFetches()) return;
   const MultiFetchParam& param = MultiFetchParamOf(attrs);
   const bool add = requests[0] == mxnet::kAddTo;
-  CountBytes(param, inputs, outputs[0]);
+  CountFetch(param, inputs, outputs[0]);
   MSHADOW_TYPE_SWITCH_WITH_BOOL(outputs[0].type_flag_, DType,
                                 { ComputeTyped<DType>(param, inputs, add, outputs[0]); });
 }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "nnvm/multi_fetch.h"
 #include "nnvm/mxnet_api.h"
 
 namespace tofu {
@@ -30,6 +31,10 @@ bool SkipsFetches();
 
 FetchCounters ReadFetchCounters();
 void ResetFetchCounters();
+
+/*! \brief Adds a launch to the counters. */
+void CountFetch(const MultiFetchParam& param, const std::vector<mxnet::TBlob>& inputs,
+                const mxnet::TBlob& output);
 
 /*!
  * \brief Write or add the region to `outputs[0]`, as `requests[0]` asks.

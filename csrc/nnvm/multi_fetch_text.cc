@@ -5,7 +5,10 @@
 
 #include <cstdlib>
 #include <limits>
+#include <memory>
 #include <sstream>
+
+#include "nnvm/multi_fetch_gpu.h"
 
 namespace tofu {
 namespace nnvm_layer {
@@ -122,6 +125,7 @@ void ParseMultiFetch(nnvm::NodeAttrs* attrs) {
   param.worker = static_cast<int>(ParseInteger(TextOf(*attrs, "worker", "0")));
   param.phase = static_cast<int>(ParseInteger(TextOf(*attrs, "phase", "0")));
   CheckParam(param, attrs->name);
+  param.gpu = std::make_shared<GpuFetch>();
   attrs->parsed = std::move(param);
 }
 
@@ -137,6 +141,7 @@ void SetMultiFetchAttributes(MultiFetchParam param, nnvm::NodeAttrs* attrs) {
   attrs->dict["tensor"] = param.tensor;
   attrs->dict["worker"] = ToText(param.worker);
   attrs->dict["phase"] = ToText(param.phase);
+  param.gpu = std::make_shared<GpuFetch>();
   attrs->parsed = std::move(param);
 }
 

@@ -1,0 +1,81 @@
+"""Builds csrc/cuda as a library for programs without MXNet, with nothing but a C++ compiler.
+
+The same sources are part of `tofu._mxnet`. A library is called by a hash of what it is made of, and built once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "build" / "cuda"
+FLAGS = [
+    "-std=c++17",
+    "-O2",
+    "-fPIC",
+    "-shared",
+    "-fno-strict-aliasing",
+    f"-I{ROOT / 'csrc'}",
+    f"-I{ROOT / 'tests' / 'cuda'}",
+]
+
+
+def build_cuda_library() -> Path:
+    """The library of csrc/cuda behind the C functions of csrc/bindings/cuda_library.cc."""
+    return _build(
+        "tofu_cuda", [*sorted((ROOT / "csrc/cuda").glob("*.cc")), ROOT / "csrc/bindings/cuda_library.cc"], embeds=True
+    )
+
+
+def build_emulated_gpu() -> Path:
+    """A CUDA driver and an NVRTC that run the kernels on the CPU, thread by thread; see tests/cuda/emulated_driver.cc."""
+    return _build(
+        "emulated_gpu", [ROOT / "tests/cuda/emulated_driver.cc", ROOT / "tests/cuda/emulation.cc"], embeds=False
+    )
+
+
+def find_nvrtc() -> Path | None:
+    """NVRTC as a package of PyPI brings it; None where none is installed, or where the loader has to find one."""
+    for package in ("nvidia.cuda_nvrtc", "nvidia.cu13"):
+        try:
+            found = importlib.util.find_spec(package)
+        except ModuleNotFoundError:  # not even `nvidia`
+            return None
+        for folder in (found.submodule_search_locations or []) if found else []:
+            for path in sorted(Path(folder, "lib").glob("libnvrtc.so*")):
+                return path
+    return None
+
+
+def _build(name: str, sources: Sequence[Path], *, embeds: bool) -> Path:
+    embed = ROOT / "csrc/cuda/embed_sources.py"
+    kernels = [path for path in sorted((ROOT / "csrc/cuda").iterdir()) if path.suffix in (".cu", ".cuh")]
+    headers = [*(ROOT / "csrc/cuda").glob("*.h"), *(ROOT / "tests/cuda").glob("*.h"), ROOT / "csrc/core/program.h"]
+    digest = hashlib.sha256(" ".join(FLAGS[:-2]).encode())
+    for path in [*sources, *kernels, *sorted(headers), embed]:
+        digest.update(path.read_bytes())
+    library = FOLDER / f"{name}-{digest.hexdigest()[:16]}.so"
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with open(FOLDER / f"{name}.lock", "w") as lock:  # tests run in several processes
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if library.exists():
+            return library
+        compiler = os.environ.get("CXX", "g++").split()
+        if shutil.which(compiler[0]) is None:
+            sys.exit(f"{compiler[0]}, the C++ compiler, is not installed: install g++, or say CXX=/path/to/g++")
+        if embeds:
+            embedded = FOLDER / "kernel_sources.cc"
+            subprocess.run([sys.executable, str(embed), str(embedded), *map(str, kernels)], check=True)
+            sources = [*sources, embedded]
+        part = library.with_suffix(".part")
+        subprocess.run([*compiler, *FLAGS, *map(str, sources), "-ldl", "-o", str(part)], check=True)
+        part.rename(library)
+    return library

@@ -1,0 +1,114 @@
+/*!
+ * \file cuda_library.cc
+ * \brief csrc/cuda behind plain C functions, for programs without MXNet: benchmarks/multi_fetch.py
+ * and tests.
+ *
+ * Functions return 0, or -1 where TofuCudaError says why.
+ */
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/program.h"
+#include "cuda/compiler.h"
+#include "cuda/device_fetch.h"
+
+#define TOFU_EXPORT extern "C" __attribute__((visibility("default")))
+
+namespace {
+
+using tofu::cuda::Device;
+using tofu::cuda::DeviceFetch;
+
+std::string& LastError() {
+  static thread_local std::string error;
+  return error;
+}
+
+template <typename Action>
+int Guard(const Action& action) {
+  try {
+    action();
+    return 0;
+  } catch (const std::exception& error) {
+    LastError() = error.what();
+    return -1;
+  }
+}
+
+}  // namespace
+
+TOFU_EXPORT const char* TofuCudaError() { return LastError().c_str(); }
+
+/*! \brief Name (127 characters at most) and compute capability of a GPU. */
+TOFU_EXPORT int TofuCudaDevice(int ordinal, char* name, int* capability) {
+  return Guard([&] {
+    const Device& device = Device::Get(ordinal);
+    std::strncpy(name, device.name().c_str(), 127);
+    *capability = device.capability();
+  });
+}
+
+/*! \brief PTX of a kernel file where `as_ptx`, else machine code; valid until the thread's next
+ * call. */
+TOFU_EXPORT int TofuCudaCompile(const char* file, const char* type, int capability, int as_ptx,
+                                const char** image, size_t* bytes) {
+  static thread_local std::string result;
+  return Guard([&] {
+    result = as_ptx != 0 ? tofu::cuda::CompileToPtx(file, type, capability)
+                         : tofu::cuda::CompileKernels(file, type, capability);
+    *image = result.data();
+    *bytes = result.size();
+  });
+}
+
+/*!
+ * \brief A fetch, prepared.
+ * \param program an encoded program (core/program.h) whose last node is the fetch, after one
+ * variable for each of its inputs; their workers are the GPUs
+ * \param type the name of the element type
+ */
+TOFU_EXPORT int TofuFetchCreate(const int64_t* program, size_t size, const char* type,
+                                int element_bytes, void** fetch) {
+  return Guard([&] {
+    const tofu::Program decoded = tofu::DecodeProgram(program, size);
+    const tofu::ProgramNode& node = decoded.nodes.back();
+    tofu::cuda::FetchGeometry geometry;
+    geometry.shape = node.shapes.at(0);
+    geometry.pieces = node.pieces;
+    geometry.element_bytes = element_bytes;
+    std::vector<int> devices;
+    for (const tofu::Entry& entry : node.inputs) {
+      geometry.inputs.push_back(decoded.nodes.at(entry.node).shapes.at(0));
+      devices.push_back(static_cast<int>(decoded.nodes.at(entry.node).worker));
+    }
+    *fetch = new DeviceFetch(geometry, type, static_cast<int>(node.worker), devices);
+  });
+}
+
+TOFU_EXPORT int TofuFetchLaunch(void* fetch, void* output, const void* const* inputs, double fill,
+                                int adds, int takes_maximum, void* stream) {
+  return Guard([&] {
+    auto* prepared = static_cast<DeviceFetch*>(fetch);
+    tofu::cuda::FetchCall call;
+    call.output = output;
+    call.inputs.assign(inputs, inputs + prepared->input_devices().size());
+    call.fill = fill;
+    call.adds = adds != 0;
+    call.takes_maximum = takes_maximum != 0;
+    call.stream = stream;
+    prepared->Launch(call);
+  });
+}
+
+TOFU_EXPORT int64_t TofuFetchStagedBytes(void* fetch) {
+  const auto* prepared = static_cast<const DeviceFetch*>(fetch);
+  int64_t bytes = 0;
+  for (size_t i = 0; i < prepared->input_devices().size(); ++i) bytes += prepared->staged_bytes(i);
+  return bytes;
+}
+
+TOFU_EXPORT void TofuFetchFree(void* fetch) { delete static_cast<DeviceFetch*>(fetch); }

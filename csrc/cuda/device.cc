@@ -1,0 +1,131 @@
+/*!
+ * \file device.cc
+ */
+#include "cuda/device.h"
+
+#include <memory>
+
+namespace tofu {
+namespace cuda {
+namespace {
+
+int AttributeOf(DeviceHandle device, int attribute) {
+  int value = 0;
+  CheckStatus(GetDriver().cuDeviceGetAttribute(&value, attribute, device),
+              "asking a GPU what it is");
+  return value;
+}
+
+}  // namespace
+
+Device& Device::Get(int ordinal) {
+  static std::mutex mutex;
+  // Never destroyed: arrays and executors may live longer than static objects.
+  static auto* devices = new std::map<int, std::unique_ptr<Device>>();
+  const std::lock_guard<std::mutex> lock(mutex);
+  std::unique_ptr<Device>& device = (*devices)[ordinal];
+  if (device == nullptr) device.reset(new Device(ordinal));
+  return *device;
+}
+
+Device::Device(int ordinal) : ordinal_(ordinal) {
+  const Driver& driver = GetDriver();
+  const std::string which = "gpu(" + std::to_string(ordinal) + ")";
+  CheckStatus(driver.cuDeviceGet(&handle_, ordinal), "finding " + which);
+  char name[128] = "";
+  CheckStatus(driver.cuDeviceGetName(name, sizeof(name), handle_),
+              "asking for the name of " + which);
+  name_ = name;
+  capability_ = AttributeOf(handle_, kAttributeMajor) * 10 + AttributeOf(handle_, kAttributeMinor);
+  num_multiprocessors_ = AttributeOf(handle_, kAttributeMultiprocessors);
+  CheckStatus(driver.cuDevicePrimaryCtxRetain(&context_, handle_), "opening " + which);
+}
+
+FunctionHandle Device::FindKernel(const std::string& file, const std::string& type,
+                                  const std::string& name) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const ContextScope scope(*this);
+  ModuleHandle& module = modules_[{file, type}];
+  if (module == nullptr) {
+    const std::string image = GetKernels(file, type, capability_);
+    CheckStatus(GetDriver().cuModuleLoadData(&module, image.c_str()),
+                "loading " + file + " into gpu(" + std::to_string(ordinal_) + ")");
+  }
+  FunctionHandle function = nullptr;
+  const std::string typed = name + "_" + type;
+  CheckStatus(GetDriver().cuModuleGetFunction(&function, module, typed.c_str()),
+              "looking for " + typed + " in " + file);
+  return function;
+}
+
+bool Device::CanRead(const Device& owner) {
+  if (owner.ordinal_ == ordinal_) return true;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto known = can_read_.find(owner.ordinal_);
+  if (known != can_read_.end()) return known->second;
+  return can_read_[owner.ordinal_] = EnableAccess(owner);
+}
+
+bool Device::EnableAccess(const Device& owner) {
+  const Driver& driver = GetDriver();
+  int can = 0;
+  CheckStatus(driver.cuDeviceCanAccessPeer(&can, handle_, owner.handle_),
+              "asking which GPUs can read each other");
+  if (can == 0) return false;
+  const ContextScope scope(*this);
+  const Status status = driver.cuCtxEnablePeerAccess(owner.context_, 0);
+  if (status == kTooManyPeers) return false;
+  if (status != kPeerAccessAlreadyEnabled) CheckStatus(status, "enabling peer access");
+  return true;
+}
+
+ContextScope::ContextScope(const Device& device) {
+  CheckStatus(GetDriver().cuCtxPushCurrent(device.context()), "using a GPU");
+}
+
+ContextScope::~ContextScope() {
+  ContextHandle context = nullptr;
+  GetDriver().cuCtxPopCurrent(&context);
+}
+
+DeviceMemory::DeviceMemory(const Device& device, size_t bytes) : device_(&device) {
+  if (bytes == 0) return;
+  const ContextScope scope(device);
+  CheckStatus(GetDriver().cuMemAlloc(&address_, bytes), "allocating " + std::to_string(bytes) +
+                                                            " bytes on gpu(" +
+                                                            std::to_string(device.ordinal()) + ")");
+}
+
+DeviceMemory::DeviceMemory(const Device& device, const void* from, size_t bytes)
+    : DeviceMemory(device, bytes) {
+  if (bytes == 0) return;
+  const ContextScope scope(device);
+  CheckStatus(GetDriver().cuMemcpyHtoD(address_, from, bytes), "copying to a GPU");
+}
+
+DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
+  std::swap(device_, other.device_);
+  std::swap(address_, other.address_);
+  return *this;
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (address_ == 0) return;
+  ContextHandle context = device_->context();
+  if (GetDriver().cuCtxPushCurrent(context) != kSuccess) return;  // the process ends, and frees all
+  GetDriver().cuMemFree(address_);
+  GetDriver().cuCtxPopCurrent(&context);
+}
+
+void Launch(const Device& device, const KernelLaunch& launch, void* argument) {
+  if (launch.blocks == 0 || launch.blocks_y == 0) return;
+  const ContextScope scope(device);
+  void* arguments[] = {argument};
+  CheckStatus(
+      GetDriver().cuLaunchKernel(launch.function, launch.blocks, launch.blocks_y, 1, launch.threads,
+                                 1, 1, 0, launch.stream, arguments, nullptr),
+      "launching a kernel");
+}
+
+}  // namespace cuda
+}  // namespace tofu

@@ -1,0 +1,119 @@
+/*!
+ * \file device_fetch.cc
+ */
+#include "cuda/device_fetch.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tofu {
+namespace cuda {
+namespace {
+
+int64_t NumBytes(const std::vector<int64_t>& shape, int64_t element_bytes) {
+  for (int64_t extent : shape) element_bytes *= extent;
+  return element_bytes;
+}
+
+}  // namespace
+
+DeviceFetch::DeviceFetch(FetchGeometry geometry, std::string type, int device,
+                         std::vector<int> input_devices)
+    : geometry_(std::move(geometry)),
+      type_(std::move(type)),
+      device_(Device::Get(device)),
+      input_devices_(std::move(input_devices)),
+      kernel_(device_.FindKernel("multi_fetch.cu", type_, "tofu_multi_fetch")),
+      staged_(input_devices_.size()) {
+  const Records& records = RecordsFor(kLargestItem);  // what MXNet allocates is aligned to more
+  for (size_t i = 0; i < input_devices_.size(); ++i) {
+    const ByteRange& read = records.table.read[i];
+    if (read.begin == read.end || device_.CanRead(Device::Get(input_devices_[i]))) {
+      staging_.emplace_back();
+      continue;
+    }
+    // Staged bytes keep their place relative to the largest item.
+    staged_[i] = {read.begin / kLargestItem * kLargestItem, read.end};
+    staging_.emplace_back(device_, staged_[i].end - staged_[i].begin);
+  }
+}
+
+int64_t DeviceFetch::staged_bytes(size_t i) const { return staged_[i].end - staged_[i].begin; }
+
+const DeviceFetch::Records& DeviceFetch::RecordsFor(int alignment) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = records_.find(alignment);
+  if (found != records_.end()) return found->second;
+  Records records;
+  records.table = PrepareFetch(geometry_, alignment);
+  const auto upload = [&](const auto& list) {
+    return DeviceMemory(device_, list.data(), list.size() * sizeof(list[0]));
+  };
+  records.pieces = upload(records.table.pieces);
+  records.sources = upload(records.table.sources);
+  return records_.emplace(alignment, std::move(records)).first->second;
+}
+
+/*! \brief The largest power of two, up to the largest item, that divides all addresses. */
+int DeviceFetch::AlignmentOf(const FetchCall& call) const {
+  uintptr_t bits = reinterpret_cast<uintptr_t>(call.output) | kLargestItem;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (staged_bytes(i) == 0) bits |= reinterpret_cast<uintptr_t>(call.inputs[i]);
+  }
+  return static_cast<int>(bits & (~bits + 1));
+}
+
+void DeviceFetch::CheckOverlap(const FetchCall& call) const {
+  const auto* output = static_cast<const char*>(call.output);
+  const char* output_end = output + NumBytes(geometry_.shape, geometry_.element_bytes);
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const auto* input = static_cast<const char*>(call.inputs[i]);
+    const char* input_end = input + NumBytes(geometry_.inputs[i], geometry_.element_bytes);
+    if (input < output_end && output < input_end) {
+      throw CudaError("a fetch on a GPU cannot overwrite its input " + std::to_string(i) +
+                      ": give it an output of its own");
+    }
+  }
+}
+
+/*! \brief Where the kernel finds cell 0 of an input, which may lie before the bytes that are
+ * staged. */
+const void* DeviceFetch::Stage(size_t input, const FetchCall& call) {
+  if (staged_bytes(input) == 0) return call.inputs[input];
+  const Device& owner = Device::Get(input_devices_[input]);
+  const int64_t begin = staged_[input].begin;
+  const ContextScope scope(device_);
+  CheckStatus(GetDriver().cuMemcpyPeerAsync(staging_[input].address(), device_.context(),
+                                            reinterpret_cast<Address>(call.inputs[input]) + begin,
+                                            owner.context(),
+                                            static_cast<size_t>(staged_bytes(input)), call.stream),
+              "copying between GPUs that cannot read each other");
+  return reinterpret_cast<const void*>(staging_[input].address() - begin);
+}
+
+void DeviceFetch::Launch(const FetchCall& call) {
+  CheckOverlap(call);
+  const Records& records = RecordsFor(AlignmentOf(call));
+  FetchArguments arguments = {};
+  arguments.output = static_cast<char*>(call.output);
+  arguments.pieces = reinterpret_cast<const PieceRecord*>(records.pieces.address());
+  arguments.sources = reinterpret_cast<const SourceRecord*>(records.sources.address());
+  arguments.fill = call.fill;
+  arguments.adds = call.adds ? 1 : 0;
+  arguments.takes_maximum = call.takes_maximum ? 1 : 0;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    arguments.inputs[i] = static_cast<const char*>(Stage(i, call));
+  }
+  const bool skips_filled = call.adds && call.fill == 0;
+  arguments.num_pieces =
+      skips_filled ? records.table.num_sourced : static_cast<int>(records.table.pieces.size());
+  KernelLaunch launch;
+  launch.function = kernel_;
+  launch.blocks = skips_filled ? records.table.sourced_tiles : records.table.tiles;
+  launch.threads = kFetchThreads;
+  launch.stream = call.stream;
+  cuda::Launch(device_, launch, &arguments);
+}
+
+}  // namespace cuda
+}  // namespace tofu

@@ -1,0 +1,82 @@
+/*!
+ * \file driver.h
+ * \brief The CUDA driver, found when it is first needed.
+ *
+ * Nothing of CUDA is needed to build Tofu or to import it: the functions are looked up in
+ * libcuda.so.1, which belongs to the driver of the machine. TOFU_CUDA_DRIVER names another library,
+ * which is how the tests run this code without a GPU.
+ */
+#ifndef TOFU_CUDA_DRIVER_H_
+#define TOFU_CUDA_DRIVER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+namespace tofu {
+namespace cuda {
+
+/*! \brief What the driver or NVRTC refused, or that they are not there. */
+class CudaError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The types of cuda.h.
+using Status = int;
+using DeviceHandle = int;
+using ContextHandle = void*;
+using ModuleHandle = void*;
+using FunctionHandle = void*;
+using StreamHandle = void*;
+using Address = unsigned long long;  // NOLINT(runtime/int)
+
+constexpr Status kSuccess = 0;
+constexpr Status kPeerAccessAlreadyEnabled = 704;
+constexpr Status kTooManyPeers = 711;
+constexpr int kAttributeMultiprocessors = 16;
+constexpr int kAttributeMajor = 75;
+constexpr int kAttributeMinor = 76;
+
+/*! \brief The functions of the driver that are used; names and arguments are cuda.h's. */
+struct Driver {
+  Status (*cuInit)(unsigned flags);
+  Status (*cuGetErrorString)(Status status, const char** text);
+  Status (*cuDeviceGet)(DeviceHandle* device, int ordinal);
+  Status (*cuDeviceGetName)(char* name, int length, DeviceHandle device);
+  Status (*cuDeviceGetAttribute)(int* value, int attribute, DeviceHandle device);
+  Status (*cuDeviceCanAccessPeer)(int* can, DeviceHandle reader, DeviceHandle owner);
+  Status (*cuDevicePrimaryCtxRetain)(ContextHandle* context, DeviceHandle device);
+  Status (*cuCtxPushCurrent)(ContextHandle context);
+  Status (*cuCtxPopCurrent)(ContextHandle* context);
+  Status (*cuCtxEnablePeerAccess)(ContextHandle owner, unsigned flags);
+  Status (*cuModuleLoadData)(ModuleHandle* module, const void* image);
+  Status (*cuModuleGetFunction)(FunctionHandle* function, ModuleHandle module, const char* name);
+  Status (*cuMemAlloc)(Address* address, size_t bytes);
+  Status (*cuMemFree)(Address address);
+  Status (*cuMemcpyHtoD)(Address to, const void* from, size_t bytes);
+  Status (*cuMemcpyPeerAsync)(Address to, ContextHandle to_context, Address from,
+                              ContextHandle from_context, size_t bytes, StreamHandle stream);
+  Status (*cuLaunchKernel)(FunctionHandle function, unsigned blocks_x, unsigned blocks_y,
+                           unsigned blocks_z, unsigned threads_x, unsigned threads_y,
+                           unsigned threads_z, unsigned shared_bytes, StreamHandle stream,
+                           void** arguments, void** extra);
+};
+
+/*!
+ * \brief The driver of this machine, initialised.
+ * \throw CudaError where there is none
+ */
+const Driver& GetDriver();
+
+/*! \throw CudaError that says what was tried, where a call failed */
+void CheckStatus(Status status, const std::string& action);
+
+/*! \brief A function of an open shared library; CudaError where it has none of this name. */
+void* FindSymbol(void* library, const std::string& path, const std::string& name);
+
+}  // namespace cuda
+}  // namespace tofu
+
+#endif  // TOFU_CUDA_DRIVER_H_

@@ -1,0 +1,88 @@
+/*!
+ * \file portable.cuh
+ * \brief What kernels are written with, so that the same source is compiled by NVRTC for a GPU and
+ * by a C++ compiler for the tests, which run it thread by thread.
+ *
+ * No header of CUDA and none of the standard library: NVRTC has neither.
+ */
+#ifndef TOFU_CUDA_PORTABLE_CUH_
+#define TOFU_CUDA_PORTABLE_CUH_
+
+namespace tofu {
+namespace cuda {
+
+/*! \brief Sizes and offsets; the 64 bits of int64_t, which NVRTC does not know. */
+typedef long long Index;  // NOLINT(runtime/int)
+
+}  // namespace cuda
+}  // namespace tofu
+
+#ifdef __CUDACC__
+
+#define TOFU_DEVICE __device__ __forceinline__
+#define TOFU_SHARED __shared__
+#define TOFU_UNROLL _Pragma("unroll")
+/*! \brief An entry point for blocks of at most `threads` threads. */
+#define TOFU_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+
+namespace tofu {
+namespace cuda {
+
+TOFU_DEVICE unsigned ThreadIndex() { return threadIdx.x; }
+TOFU_DEVICE unsigned BlockThreads() { return blockDim.x; }
+TOFU_DEVICE unsigned BlockIndex(int dimension) { return dimension == 0 ? blockIdx.x : blockIdx.y; }
+TOFU_DEVICE unsigned NumBlocks(int dimension) { return dimension == 0 ? gridDim.x : gridDim.y; }
+TOFU_DEVICE void SyncThreads() { __syncthreads(); }
+TOFU_DEVICE unsigned MultiplyHigh(unsigned a, unsigned b) { return __umulhi(a, b); }
+TOFU_DEVICE void CopyBytes(void* to, const void* from, unsigned bytes) { memcpy(to, from, bytes); }
+
+}  // namespace cuda
+}  // namespace tofu
+
+#else
+
+#include <cmath>
+#include <cstring>
+
+#define TOFU_DEVICE inline
+#define TOFU_SHARED static
+#define TOFU_UNROLL
+#define TOFU_KERNEL(threads) extern "C" void
+
+// CUDA's own vector types, which a thread reads and writes at once.
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+
+namespace tofu {
+namespace cuda {
+
+/*! \brief Where the emulation stands: the thread that runs now. */
+struct EmulatedThread {
+  unsigned thread = 0;
+  unsigned block_threads = 1;
+  unsigned block[2] = {0, 0};
+  unsigned num_blocks[2] = {1, 1};
+  void (*sync)() = nullptr;
+};
+inline thread_local EmulatedThread g_emulated;
+
+inline unsigned ThreadIndex() { return g_emulated.thread; }
+inline unsigned BlockThreads() { return g_emulated.block_threads; }
+inline unsigned BlockIndex(int dimension) { return g_emulated.block[dimension]; }
+inline unsigned NumBlocks(int dimension) { return g_emulated.num_blocks[dimension]; }
+inline void SyncThreads() { g_emulated.sync(); }
+inline unsigned MultiplyHigh(unsigned a, unsigned b) {
+  return static_cast<unsigned>((static_cast<unsigned long long>(a) * b) >> 32);  // NOLINT
+}
+inline void CopyBytes(void* to, const void* from, unsigned bytes) { std::memcpy(to, from, bytes); }
+
+}  // namespace cuda
+}  // namespace tofu
+
+#endif  // __CUDACC__
+
+#endif  // TOFU_CUDA_PORTABLE_CUH_

@@ -1,0 +1,66 @@
+"""The kernels compile for every generation of GPUs that MXNet knew, and for the one after, without a GPU."""
+
+import ctypes
+import re
+import shutil
+
+import pytest
+
+from benchmarks import native
+
+GENERATIONS = (50, 60, 70, 80, 90)
+TYPES = ("float32", "float64", "bfloat16", "uint8", "int8", "int32", "int64", "bool")
+
+
+@pytest.fixture(scope="module")
+def compile_kernels(tmp_path_factory):
+    """A function from (file, type, generation) to machine code or PTX, by the real NVRTC."""
+    nvrtc = native.find_nvrtc()
+    if nvrtc is None:
+        pytest.skip("NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu11")
+    # A copy of its own: the library keeps the NVRTC that it found first.
+    library = tmp_path_factory.mktemp("library") / "tofu_cuda.so"
+    shutil.copy(native.build_cuda_library(), library)
+    functions = ctypes.CDLL(str(library))
+    functions.TofuCudaError.restype = ctypes.c_char_p
+
+    def compile_file(file, dtype, generation, as_ptx=False):
+        image, size = ctypes.c_void_p(), ctypes.c_size_t()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TOFU_NVRTC", str(nvrtc))
+            status = functions.TofuCudaCompile(
+                file.encode(), dtype.encode(), generation, int(as_ptx), ctypes.byref(image), ctypes.byref(size)
+            )
+        assert status == 0, functions.TofuCudaError().decode()
+        return ctypes.string_at(image, size.value)
+
+    return compile_file
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_fetches_compile_for_every_generation(compile_kernels, generation):
+    code = compile_kernels("multi_fetch.cu", "float16", generation)
+    assert code.startswith(b"\x7fELF")
+    assert b"tofu_multi_fetch_float16" in code
+
+
+@pytest.mark.parametrize(("dtype", "generation"), [(dtype, GENERATIONS[i % 5]) for i, dtype in enumerate(TYPES)])
+def test_fetches_compile_for_every_type(compile_kernels, dtype, generation):
+    assert f"tofu_multi_fetch_{dtype}".encode() in compile_kernels("multi_fetch.cu", dtype, generation)
+
+
+def test_items_are_moved_at_once(compile_kernels):
+    """16, 8 and 4 bytes by one instruction each; nothing byte by byte, nothing through local memory."""
+    ptx = compile_kernels("multi_fetch.cu", "float32", 80, as_ptx=True).decode()
+    for access in ("ld", "st"):
+        for width in (r"v4\.[uf]32", r"v2\.[uf]32", r"[uf]32"):
+            assert re.search(rf"{access}\.global\.{width}", ptx)
+    assert not re.search(r"(ld|st)\.global\.[us](8|16)", ptx)
+    assert not re.search(r"(ld|st)\.local|\.local \.align", ptx)
+    assert "div." not in ptx
+    assert "rem." not in ptx
+
+
+def test_a_generation_that_is_not_known_gets_the_newest_before_it(compile_kernels):
+    """The driver translates PTX: NVRTC 11.8 knows nothing after 9.0."""
+    assert b".target sm_90" in compile_kernels("multi_fetch.cu", "float32", 121)

@@ -1,0 +1,151 @@
+/*!
+ * \file test_device_fetch.cc
+ * \brief The host's side of a fetch, over a driver that runs kernels on the CPU.
+ */
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <vector>
+
+#include "../core/check.h"
+#include "cuda/compiler.h"
+#include "cuda/device_fetch.h"
+
+namespace {
+
+using namespace tofu::cuda;  // NOLINT(build/namespaces)
+
+/*! \brief Rows of two tensors of 4 x 6 bytes next to each other, their sum below, and a cell in no
+ * piece. */
+FetchGeometry MakeGeometry() {
+  FetchGeometry geometry;
+  geometry.shape = {3, 6};
+  geometry.inputs = {{4, 6}, {4, 6}};
+  geometry.element_bytes = 1;
+  geometry.pieces = {{{0, 0}, {2, 3}, {{0, {1, 3}}}},
+                     {{0, 3}, {2, 3}, {{1, {0, 0}}}},
+                     {{2, 0}, {1, 5}, {{0, {3, 0}}, {1, {2, 1}}}}};
+  return geometry;
+}
+
+struct Arrays {
+  Arrays() : a(24), b(24), out(18, 100) {
+    for (int i = 0; i < 24; ++i) {
+      a[i] = static_cast<uint8_t>(i);
+      b[i] = static_cast<uint8_t>(30 + i);
+    }
+  }
+  FetchCall Call(double fill, bool adds) {
+    FetchCall call;
+    call.output = out.data();
+    call.inputs = {a.data(), b.data()};
+    call.fill = fill;
+    call.adds = adds;
+    return call;
+  }
+  std::vector<uint8_t> a, b, out;
+};
+
+/*! \brief The region by hand; `mark` is flipped in what comes from b. */
+std::vector<uint8_t> Expect(const Arrays& arrays, int fill, int mark) {
+  const auto b = [&](int i) { return arrays.b[i] ^ mark; };
+  std::vector<uint8_t> region;
+  for (int row = 0; row < 2; ++row) {
+    for (int i = 0; i < 3; ++i) region.push_back(arrays.a[(row + 1) * 6 + 3 + i]);
+    for (int i = 0; i < 3; ++i) region.push_back(static_cast<uint8_t>(b(row * 6 + i)));
+  }
+  for (int i = 0; i < 5; ++i) region.push_back(static_cast<uint8_t>(arrays.a[18 + i] + b(13 + i)));
+  region.push_back(static_cast<uint8_t>(fill));
+  return region;
+}
+
+void TestWritesAndAdds() {
+  DeviceFetch fetch(MakeGeometry(), "uint8", 0, {0, 1});
+  CHECK(fetch.staged_bytes(0) == 0 && fetch.staged_bytes(1) == 0);
+  Arrays arrays;
+  fetch.Launch(arrays.Call(7, false));
+  const std::vector<uint8_t> region = Expect(arrays, 7, 0);
+  CHECK(arrays.out == region);
+  for (int fill : {0, 7}) {
+    arrays.out.assign(18, 100);
+    fetch.Launch(arrays.Call(fill, true));
+    const std::vector<uint8_t> expected = Expect(arrays, fill, 0);
+    for (int i = 0; i < 18; ++i) CHECK(arrays.out[i] == 100 + expected[i]);
+  }
+}
+
+void TestCopiesWhatCannotBeRead() {
+  DeviceFetch fetch(MakeGeometry(), "uint8", 2, {2, 3});
+  CHECK(fetch.staged_bytes(0) == 0);
+  CHECK(fetch.staged_bytes(1) == 18);  // up to the last byte that is read; it begins at an item
+  Arrays arrays;
+  fetch.Launch(arrays.Call(0, false));
+  CHECK(arrays.out == Expect(arrays, 0, 64));
+  CHECK(!Device::Get(3).CanRead(Device::Get(2)));
+  CHECK(Device::Get(3).CanRead(Device::Get(3)));
+  CHECK(Device::Get(3).CanRead(Device::Get(4)));
+}
+
+void TestAddressesOfAnyAlignment() {
+  FetchGeometry geometry;
+  geometry.shape = {32};
+  geometry.inputs = {{40}};
+  geometry.element_bytes = 2;
+  geometry.pieces = {{{0}, {32}, {{0, {8}}}}};
+  DeviceFetch fetch(geometry, "float16", 0, {0});
+  alignas(16) uint16_t input[48];
+  alignas(16) uint16_t output[40];
+  for (int i = 0; i < 48; ++i) input[i] = static_cast<uint16_t>(i);
+  for (int shift : {0, 1, 2, 4}) {
+    FetchCall call;
+    call.output = output + shift;
+    call.inputs = {input + shift};
+    fetch.Launch(call);
+    for (int i = 0; i < 32; ++i) CHECK(output[shift + i] == shift + 8 + i);
+  }
+}
+
+void TestRefusesToOverwrite() {
+  DeviceFetch fetch(MakeGeometry(), "uint8", 0, {0, 1});
+  Arrays arrays;
+  FetchCall call = arrays.Call(0, false);
+  call.output = arrays.b.data() + 6;
+  CHECK_THROWS(CudaError, fetch.Launch(call), "a fetch on a GPU cannot overwrite its input 1");
+}
+
+void TestKeepsKernelsOnDisk() {
+  const std::string folder = std::string(std::getenv("TOFU_KERNEL_CACHE")) + "/new/one";
+  setenv("TOFU_KERNEL_CACHE", folder.c_str(), 1);
+  const std::string first = GetKernels("multi_fetch.cu", "int32", 86);
+  CHECK(first.find("--gpu-architecture=compute_80") != std::string::npos);  // 86 is not known
+  CHECK(GetKernels("multi_fetch.cu", "int32", 80).find("sm_80") != std::string::npos);
+  CHECK(GetKernels("multi_fetch.cu", "int32", 86) == first);
+  struct stat info;
+  CHECK(stat(folder.c_str(), &info) == 0);
+  setenv("TOFU_KERNEL_CACHE", "/proc/none", 1);  // cannot be written to
+  CHECK(GetKernels("multi_fetch.cu", "int32", 86) == first);
+  CHECK_THROWS(CudaError, GetKernels("multi_fetch.cu", "int32", 30), "compute capability 3.0");
+  CHECK_THROWS(CudaError, GetKernels("no.cu", "int32", 80), "there is no kernel file no.cu");
+}
+
+void TestNamesWhatIsMissing() {
+  CHECK_THROWS(CudaError, Device::Get(0).FindKernel("multi_fetch.cu", "int32", "tofu_none"),
+               "looking for tofu_none_int32 in multi_fetch.cu failed");
+  CHECK_THROWS(CudaError, Device::Get(99), "finding gpu(99) failed");
+}
+
+}  // namespace
+
+int main() {
+  setenv("EMULATED_NO_PEERS", "2-3", 1);
+  setenv("EMULATED_COPY_MARK", "64", 1);
+  TestWritesAndAdds();
+  TestCopiesWhatCannotBeRead();
+  TestAddressesOfAnyAlignment();
+  TestRefusesToOverwrite();
+  TestNamesWhatIsMissing();
+  TestKeepsKernelsOnDisk();
+  return tofu_test::Finish("device_fetch");
+}

@@ -1,0 +1,329 @@
+/*!
+ * \file test_multi_fetch.cc
+ * \brief The fetch kernel, thread by thread, against a loop over the cells of random regions.
+ */
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "../core/check.h"
+#include "cuda/multi_fetch.cuh"
+#include "cuda/prepare_fetch.h"
+#include "emulation.h"
+
+namespace {
+
+using namespace tofu::cuda;  // NOLINT(build/namespaces)
+using tofu::Piece;
+using tofu::Source;
+using tofu_test::Random;
+
+using Extents = std::vector<int64_t>;
+
+/*! \brief Bytes whose address is a multiple of `alignment` (a power of two) and, up to 8, of no
+ * more. The sanitizer sees what is read after them. */
+class Memory {
+ public:
+  Memory(int64_t bytes, int alignment)
+      : block_(static_cast<char*>(std::malloc(bytes + (alignment < 16 ? alignment : 16)))),
+        data_(block_.get() + (alignment < 16 ? alignment : 16)) {}
+  char* data() const { return data_; }
+
+ private:
+  struct Free {
+    void operator()(char* block) const { std::free(block); }
+  };
+  std::unique_ptr<char, Free> block_;
+  char* data_;
+};
+
+template <typename T>
+T DrawElement(Random* random) {
+  return static_cast<T>(static_cast<float>(random->Draw(0, 30)));
+}
+
+int64_t NumCells(const Extents& shape) {
+  int64_t cells = 1;
+  for (int64_t extent : shape) cells *= extent;
+  return cells;
+}
+
+int64_t CellAt(const Extents& shape, const Extents& begin, const Extents& at) {
+  int64_t cell = 0;
+  for (size_t d = 0; d < shape.size(); ++d) cell = cell * shape[d] + begin[d] + at[d];
+  return cell;
+}
+
+/*! \brief Cuts a box at random; some parts are left out. */
+void DrawPieces(Random* random, const Extents& begin, const Extents& extent, int depth,
+                std::vector<Piece>* pieces) {
+  const size_t d = random->Draw(0, static_cast<int64_t>(extent.size()) - 1);
+  if (depth == 0 || extent[d] < 2 || random->Draw(0, 3) == 0) {
+    if (random->Draw(0, 4) != 0) pieces->push_back({begin, extent, {}});
+    return;
+  }
+  const int64_t at = random->Draw(1, extent[d] - 1);
+  Extents low = extent;
+  Extents high = extent;
+  Extents second = begin;
+  low[d] = at;
+  high[d] -= at;
+  second[d] += at;
+  DrawPieces(random, begin, low, depth - 1, pieces);
+  DrawPieces(random, second, high, depth - 1, pieces);
+}
+
+/*! \brief A region of up to 7 dimensions whose pieces have up to 11 sources; often whole rows. */
+FetchGeometry DrawGeometry(Random* random, int element_bytes) {
+  FetchGeometry geometry;
+  geometry.element_bytes = element_bytes;
+  const int64_t rank = random->Draw(1, 7);
+  for (int64_t d = 0; d < rank; ++d) {
+    geometry.shape.push_back(random->Draw(1, d + 1 == rank ? 40 : rank > 4 ? 3 : 6));
+  }
+  DrawPieces(random, Extents(rank, 0), geometry.shape, 3, &geometry.pieces);
+  const int64_t margin = random->Draw(0, 1) * 4;
+  std::vector<Piece> sourced;
+  for (Piece& piece : geometry.pieces) {
+    const int64_t sources = random->Draw(1, random->Draw(0, 2) == 0 ? 11 : 2);
+    for (int64_t s = 0; s < sources; ++s) {
+      Source source{static_cast<int64_t>(geometry.inputs.size()), {}};
+      Extents shape = piece.extent;
+      for (int64_t& extent : shape) {
+        source.begin.push_back(random->Draw(0, margin));
+        extent += source.begin.back() + random->Draw(0, margin);
+      }
+      geometry.inputs.push_back(shape);
+      piece.sources.push_back(source);
+    }
+  }
+  return geometry;
+}
+
+/*! \brief The same sums in the same order, one cell after the other. */
+template <typename T>
+std::vector<T> ExpectRegion(const FetchGeometry& geometry, const FetchArguments& arguments,
+                            std::vector<T> region) {
+  using Sum = typename SumType<T>::type;
+  std::vector<Sum> sums(region.size(), static_cast<Sum>(static_cast<T>(arguments.fill)));
+  for (const Piece& piece : geometry.pieces) {
+    const int64_t cells = NumCells(piece.extent);
+    for (int64_t cell = 0; cell < cells; ++cell) {
+      Extents at(piece.extent.size());
+      int64_t rest = cell;
+      for (size_t d = at.size(); d-- > 0; rest /= piece.extent[d]) at[d] = rest % piece.extent[d];
+      Sum& sum = sums[CellAt(geometry.shape, piece.begin, at)];
+      for (size_t s = 0; s < piece.sources.size(); ++s) {
+        const Source& source = piece.sources[s];
+        const int64_t from = CellAt(geometry.inputs[source.input], source.begin, at);
+        T element;
+        std::memcpy(static_cast<void*>(&element), arguments.inputs[source.input] + from * sizeof(T),
+                    sizeof(T));
+        const Sum value = static_cast<Sum>(element);
+        if (s == 0) {
+          sum = value;
+        } else {
+          sum = arguments.takes_maximum ? std::max(sum, value) : static_cast<Sum>(sum + value);
+        }
+      }
+    }
+  }
+  for (size_t i = 0; i < region.size(); ++i) {
+    if (arguments.adds) sums[i] = static_cast<Sum>(static_cast<Sum>(region[i]) + sums[i]);
+    region[i] = static_cast<T>(sums[i]);
+  }
+  return region;
+}
+
+template <typename T>
+void FillAtRandom(Random* random, int64_t cells, char* data) {
+  for (int64_t i = 0; i < cells; ++i) {
+    const T element = DrawElement<T>(random);
+    std::memcpy(data + i * sizeof(T), static_cast<const void*>(&element), sizeof(T));
+  }
+}
+
+template <typename T>
+void TestRandomRegion(uint64_t seed) {
+  Random random(seed);
+  const FetchGeometry geometry = DrawGeometry(&random, sizeof(T));
+  const int alignment = std::max<int>(sizeof(T), 1 << random.Draw(0, 4));
+  FetchArguments arguments = {};
+  std::vector<Memory> memory;
+  for (const Extents& shape : geometry.inputs) {
+    memory.emplace_back(NumCells(shape) * sizeof(T), alignment);
+    FillAtRandom<T>(&random, NumCells(shape), memory.back().data());
+    arguments.inputs[memory.size() - 1] = memory.back().data();
+  }
+  const int64_t cells = NumCells(geometry.shape);
+  const Memory output(cells * sizeof(T), alignment);
+  FillAtRandom<T>(&random, cells, output.data());
+  arguments.output = output.data();
+  arguments.fill = static_cast<double>(random.Draw(0, 3));
+  arguments.adds = random.Draw(0, 1) != 0;
+  arguments.takes_maximum = random.Draw(0, 3) == 0;
+  std::vector<T> before(cells);
+  std::memcpy(static_cast<void*>(before.data()), output.data(), cells * sizeof(T));
+
+  // Small limits make many records out of small regions.
+  const int64_t max_items = random.Draw(0, 2) == 0 ? random.Draw(1, 50) : int64_t{1} << 30;
+  const FetchTable table = PrepareFetch(geometry, alignment, max_items);
+  arguments.pieces = table.pieces.data();
+  arguments.sources = table.sources.data();
+  arguments.num_pieces = static_cast<int>(table.pieces.size());
+  tofu_test::RunThreads({table.tiles, 1, kFetchThreads}, [&] { FetchTile<T>(arguments); });
+  const std::vector<T> expected = ExpectRegion(geometry, arguments, before);
+  CHECK(std::memcmp(static_cast<const void*>(expected.data()), output.data(), cells * sizeof(T)) ==
+        0);
+}
+
+template <typename T>
+void TestRandomRegions() {
+  for (uint64_t seed = 1; seed <= 150; ++seed) TestRandomRegion<T>(seed);
+}
+
+void TestTruthsAreJoined() {
+  FetchGeometry geometry;
+  geometry.shape = {5};
+  geometry.inputs = {{5}, {5}};
+  geometry.pieces = {{{0}, {5}, {{0, {0}}, {1, {0}}}}};
+  geometry.element_bytes = 1;
+  const FetchTable table = PrepareFetch(geometry, 16);
+  const bool a[5] = {false, true, false, true, true};
+  const bool b[5] = {false, false, true, true, false};
+  bool joined[5];
+  FetchArguments arguments = {};
+  arguments.output = reinterpret_cast<char*>(joined);
+  arguments.pieces = table.pieces.data();
+  arguments.sources = table.sources.data();
+  arguments.num_pieces = 1;
+  arguments.inputs[0] = reinterpret_cast<const char*>(a);
+  arguments.inputs[1] = reinterpret_cast<const char*>(b);
+  tofu_test::RunThreads({table.tiles, 1, kFetchThreads}, [&] { FetchTile<bool>(arguments); });
+  for (int i = 0; i < 5; ++i) CHECK(joined[i] == (a[i] || b[i]));
+}
+
+void TestDivider() {
+  Random random(7);
+  for (int i = 0; i < 200000; ++i) {
+    const uint32_t divisor = static_cast<uint32_t>(random.Draw(1, (1LL << random.Draw(1, 31)) - 1));
+    const uint32_t number = static_cast<uint32_t>(random.Draw(0, (1LL << 31) - 1));
+    const Divider divider = MakeDivider(divisor);
+    CHECK(divider.Divide(number) == number / divisor);
+    const uint32_t multiple = number / divisor * divisor;
+    CHECK(divider.Divide(multiple) == multiple / divisor);
+    if (multiple > 0) CHECK(divider.Divide(multiple - 1) == (multiple - 1) / divisor);
+  }
+}
+
+/*! \brief The bytes of an item, widest first, that a copy of rows is made of. */
+int ItemBytes(const Extents& region, const Extents& input, const Extents& extent, int alignment) {
+  FetchGeometry geometry;
+  geometry.shape = region;
+  geometry.inputs = {input};
+  geometry.pieces = {{Extents(region.size(), 0), extent, {{0, Extents(region.size(), 0)}}}};
+  const FetchTable table = PrepareFetch(geometry, alignment);
+  return table.pieces[0].item_bytes;
+}
+
+void TestItems() {
+  CHECK(ItemBytes({64}, {64}, {64}, 16) == 16);
+  CHECK(ItemBytes({64}, {64}, {64}, 8) == 8);
+  CHECK(ItemBytes({63}, {64}, {63}, 16) == 4);
+  CHECK(ItemBytes({8, 16}, {8, 64}, {8, 16}, 16) == 16);  // rows of 64 bytes
+  CHECK(ItemBytes({8, 16}, {8, 66}, {8, 16}, 16) == 8);   // rows that begin anywhere
+  CHECK(ItemBytes({8, 1}, {8, 64}, {8, 1}, 16) == 4);     // a column
+  CHECK(ItemBytes({3, 4}, {3, 4}, {3, 4}, 16) == 16);     // whole tensors are one row
+  CHECK(ItemBytes({3, 4}, {3, 8}, {3, 4}, 16) == 16);     // a row is one item
+}
+
+/*! \brief Where the last cell of a region of 2^34 cells comes from and goes to, without the memory.
+ */
+void TestHugeRegion() {
+  const int64_t rows = (int64_t{1} << 20) + 3;
+  const int64_t columns = (int64_t{1} << 14) + 2;
+  FetchGeometry geometry;
+  geometry.shape = {rows, columns};
+  geometry.inputs = {{rows, columns + 2}};
+  geometry.pieces = {{{0, 0}, {rows, columns}, {{0, {0, 2}}}}};
+  const FetchTable table = PrepareFetch(geometry, 16);
+  int64_t items = 0;
+  int64_t last_target = 0;
+  int64_t last_source = 0;
+  for (const PieceRecord& piece : table.pieces) {
+    CHECK(piece.num_items < (1u << 31));
+    items += piece.num_items;
+    const ItemPosition position(piece, piece.num_items - 1);
+    const int64_t target = position.Offset(piece.offset, piece.strides, piece.rank);
+    const SourceRecord& source = table.sources[piece.first_source];
+    if (target < last_target) continue;
+    last_target = target;
+    last_source = position.Offset(source.offset, source.strides, piece.rank);
+  }
+  CHECK(table.pieces.size() > 1);
+  CHECK(items * table.pieces[0].item_bytes == rows * columns * 4);
+  CHECK(last_target + table.pieces[0].item_bytes == rows * columns * 4);
+  CHECK(last_source + table.pieces[0].item_bytes == rows * (columns + 2) * 4);
+  CHECK(table.read[0].begin == 8);
+  CHECK(table.read[0].end == rows * (columns + 2) * 4);
+  CHECK(FindPiece(table.pieces.data(), static_cast<int>(table.pieces.size()), table.tiles - 1) ==
+        static_cast<int>(table.pieces.size()) - 1);
+}
+
+void TestHalves() {
+  for (unsigned bits = 0; bits < 65536; ++bits) {
+    const float value = HalfValue(static_cast<uint16_t>(bits));
+    const bool is_number = (bits & 0x7fffu) <= 0x7c00u;
+    CHECK(std::isnan(value) == !is_number);
+    if (!is_number) continue;
+    CHECK(HalfBits(value) == bits);
+    const int exponent = static_cast<int>((bits >> 10) & 31u);
+    const double fraction = bits & 1023u;
+    if (exponent == 31) continue;
+    const double magnitude =
+        exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+    CHECK(value == static_cast<float>(bits & 0x8000u ? -magnitude : magnitude));
+    const float next = HalfValue(static_cast<uint16_t>(bits + 1));
+    if (exponent == 30 && fraction == 1023) continue;
+    const float middle = value + (next - value) / 2;
+    CHECK(HalfBits(middle) == bits + (bits & 1u));  // ties go to the even one
+    CHECK(HalfBits(std::nextafter(middle, value)) == bits);
+    CHECK(HalfBits(std::nextafter(middle, next)) == bits + 1);
+  }
+  CHECK(HalfBits(65519.996f) == 0x7bff);
+  CHECK(HalfBits(65520.0f) == 0x7c00);
+  CHECK(HalfBits(1e30f) == 0x7c00);
+  CHECK(std::isnan(HalfValue(HalfBits(std::numeric_limits<float>::quiet_NaN()))));
+}
+
+void TestTooManyInputs() {
+  FetchGeometry geometry;
+  geometry.shape = {1};
+  geometry.inputs.assign(kMaxInputs + 1, {1});
+  CHECK_THROWS(std::invalid_argument, PrepareFetch(geometry, 16),
+               "a fetch reads 257 arrays; on a GPU it may read 256");
+}
+
+}  // namespace
+
+int main() {
+  TestDivider();
+  TestHalves();
+  TestItems();
+  TestHugeRegion();
+  TestTooManyInputs();
+  TestTruthsAreJoined();
+  TestRandomRegions<float>();
+  TestRandomRegions<double>();
+  TestRandomRegions<Half>();
+  TestRandomRegions<Bfloat16>();
+  TestRandomRegions<uint8_t>();
+  TestRandomRegions<int8_t>();
+  TestRandomRegions<int32_t>();
+  TestRandomRegions<Index>();
+  return tofu_test::Finish("multi_fetch");
+}
