@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from models import plain_cnn
 
 import tofu
-from tofu.cli import main, read_hints, read_shapes
+from tofu.cli import main, read_bytes, read_hints, read_optimizer, read_shapes
 
 
 @pytest.fixture
@@ -138,3 +138,31 @@ def test_python_m_tofu():
     done = subprocess.run([sys.executable, "-m", "tofu", "ops", "dot"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "batch_dot" in done.stdout
+
+
+def test_memory_says_what_fits(model, tmp_path):
+    shape = ("--shape", "data:64,5,13,13")
+    picture = tmp_path / "memory.png"
+    result = run("memory", model, *shape, "--workers", "2", "--device-memory", "1GB", "--plot", str(picture))
+    assert result.exit_code == 0, result.output
+    for part in ("sgd(momentum=0.9): 2 workers", "fetch buffers", "the peak is at", "it fits into 953.7 MiB", "The plot is in"):
+        assert part in result.output
+    assert picture.exists()
+    result = run("memory", model, *shape, "--workers", "2", "--device-memory", "2MB", "--optimizer", "none")
+    assert result.exit_code == 0, result.output
+    assert "it does not fit into 1.9 MiB" in result.output
+    assert "are the fewest that fit" in result.output
+    result = run("memory", model, *shape, "--workers", "1", "--device-memory", "1KiB")
+    assert "No number of workers was found" in result.output
+
+
+def test_sizes_and_optimizers_as_text(model):
+    assert read_bytes("12GB") == 12 * 10**9
+    assert read_bytes("1.5 GiB") == 3 * 2**29
+    assert read_optimizer("adam,beta1=0.8,lazy_update=False") == ("adam", {"beta1": 0.8, "lazy_update": False})
+    assert read_optimizer("none") == (None, {})
+    shape = ("--shape", "data:64,5,13,13")
+    for size in ("12", "GB", "-1GB", "0GB", "1.2.3GB"):
+        refuses(run("memory", model, *shape, "--device-memory", size), f"--device-memory {size!r} is not a size")
+    refuses(run("memory", model, *shape, "--optimizer", "sgd,momentum"), "is not NAME,PARAMETER=VALUE")
+    refuses(run("memory", model, *shape, "--optimizer", "sdg"), "MXNet makes no optimizer sdg()")

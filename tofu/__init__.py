@@ -27,8 +27,10 @@ from tofu.errors import (
     UnsupportedError,
 )
 from tofu.plan import Plan
+from tofu.report.memory import MemoryReport
 from tofu.runtime.bind import bind
 from tofu.runtime.files import install_loaders as _install_loaders
+from tofu.runtime.memory import memory_report
 from tofu.runtime.symbol import PartitionedSymbol, partition
 from tofu.tdl import Any, Max, Min, Opaque, Prod, Sum, op
 
@@ -41,6 +43,7 @@ __all__ = [
     "InfeasibleError",
     "InternalError",
     "Max",
+    "MemoryReport",
     "Min",
     "NotAffineError",
     "Opaque",
@@ -54,6 +57,7 @@ __all__ = [
     "UndescribedOperatorError",
     "UnsupportedError",
     "bind",
+    "memory_report",
     "mod",
     "op",
     "partition",

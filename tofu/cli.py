@@ -6,6 +6,8 @@ exit code 1.
 
 from __future__ import annotations
 
+import re
+from ast import literal_eval
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,12 +18,16 @@ import mxnet as mx
 from rich.table import Table
 
 from tofu.errors import TofuError
-from tofu.graph.mxnet import check_names, find_labels, infer_arguments
+from tofu.graph.mxnet import check_names, read_training
 from tofu.partition import Partition, compile_partition
 from tofu.planning import Settings
+from tofu.report.memory import MemoryReport
+from tofu.report.memory_plot import plot_memory
+from tofu.report.memory_table import describe_fit, describe_remedy, print_report
 from tofu.report.plan_table import make_console, print_partition
 from tofu.runtime.arguments import MOST_WORKERS
 from tofu.runtime.files import write_atomically
+from tofu.runtime.memory import find_fitting_workers, memory_report
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
 from tofu.search.topology import Topology, read_topology
 from tofu.tdl import Description, registered
@@ -123,6 +129,94 @@ def plan(
         console.print(f"\nThe plan is in {json_path}.")
 
 
+@main.command()
+@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--shape", "shapes", multiple=True, required=True, metavar="NAME:D0,D1,...", help="Shape of an input.")
+@click.option("--workers", default=8, show_default=True, help="Number of devices; 1 shows one device alone.")
+@click.option(
+    "--device-memory",
+    metavar="SIZE",
+    help="What a device has, as 12GB or 16GiB: says whether the step fits and, where not, how many workers it takes.",
+)
+@click.option(
+    "--optimizer",
+    default="sgd,momentum=0.9",
+    show_default=True,
+    metavar="NAME[,PARAMETER=VALUE...]",
+    help="The MXNet optimizer whose states are counted; none for no states.",
+)
+@click.option("--algorithm", type=click.Choice(ALGORITHMS), default=DEFAULT_ALGORITHM, show_default=True)
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw what is in use over a step: m.png.")
+def memory(
+    model: Path,
+    shapes: tuple[str, ...],
+    workers: int,
+    device_memory: str | None,
+    optimizer: str,
+    algorithm: str,
+    plot: Path | None,
+) -> None:
+    """Show what a training step of MODEL needs on one device and on every worker: parameters, gradients, activations and so on.
+
+    Everything comes from shapes; neither parameters nor memory of the model are needed. Sizes are those that binding allocates, to
+    the byte; only the workspace of convolutions is an estimate.
+
+    \b
+    Examples
+        python -m tofu memory resnet-symbol.json --shape data:64,3,224,224
+        python -m tofu memory resnet-symbol.json --shape data:64,3,224,224 --workers 4 --device-memory 12GB
+        python -m tofu memory lm-symbol.json --shape data:32,512 --optimizer adam --plot memory.png
+    """  # noqa: D301  click reads the escape
+    given = read_shapes(shapes)
+    symbol = _load_symbol(model)
+    name, parameters = read_optimizer(optimizer)
+    device_bytes = None if device_memory is None else read_bytes(device_memory)
+
+    def report_of(number: int) -> MemoryReport:
+        options = {"algorithm": algorithm}
+        return memory_report(symbol, number, optimizer=name, optimizer_params=parameters, options=options, **given)
+
+    report = report_of(workers)
+    console = make_console()
+    print_report(console, report)
+    if plot is not None:
+        plot_memory(report, plot)
+        console.print(f"The plot is in {plot}.")
+    if device_bytes is not None:
+        console.print(describe_fit(report, device_bytes))
+        if not report.fits(device_bytes):
+            console.print(describe_remedy(find_fitting_workers(report, device_bytes, report_of), device_bytes))
+
+
+def read_bytes(text: str) -> int:
+    """`12GB` -> 12 * 10^9, `16GiB` -> 16 * 2^30; TofuError for anything else."""
+    match = re.fullmatch(r"([0-9.]+) ?([KMGT])(i?)B", text.strip())
+    try:
+        number = float(match[1]) if match else 0.0
+    except ValueError:
+        number = 0.0
+    if match is None or number <= 0:
+        raise TofuError(
+            f"--device-memory {text!r} is not a size, for example 12GB (12 * 10^9 bytes) or 16GiB (16 * 2^30)."
+        )
+    return int(number * (1024 if match[3] else 1000) ** (1 + "KMGT".index(match[2])))
+
+
+def read_optimizer(text: str) -> tuple[str | None, dict[str, Any]]:
+    """`sgd,momentum=0.9` -> ("sgd", {"momentum": 0.9}), `none` -> (None, {}); TofuError for anything else."""
+    name, *arguments = text.split(",")
+    parameters: dict[str, Any] = {}
+    for argument in arguments:
+        key, equals, value = argument.partition("=")
+        try:
+            parameters[key.strip()] = literal_eval(value.strip())
+        except (ValueError, SyntaxError):
+            equals = ""
+        if not equals:
+            raise TofuError(f"--optimizer {text!r} is not NAME,PARAMETER=VALUE,..., for example sgd,momentum=0.9.")
+    return (None if name == "none" else name), parameters
+
+
 def plan_file(
     model: Path,
     shapes: Mapping[str, tuple[int, ...]],
@@ -139,10 +233,7 @@ def plan_file(
         raise TofuError(f"--workers is {workers}; plans are made for 2 to {MOST_WORKERS} workers.")
     symbol = _load_symbol(model)
     check_names(symbol, shapes)
-    labels = find_labels(symbol)
-    learned = [name for name in symbol.list_arguments() if name not in shapes and name not in labels]
-    known, _ = infer_arguments(symbol, shapes, {})
-    inputs = {name: known.get(name, shape) for name, shape in {**dict.fromkeys(labels, ()), **shapes}.items()}
+    inputs, learned = read_training(symbol, shapes)
     settings = Settings(
         workers,
         hints or None,

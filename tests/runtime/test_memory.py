@@ -5,6 +5,7 @@ import pytest
 
 import tofu
 from benchmarks import digits
+from benchmarks.models import Model, rnn, transformer, wresnet
 from tofu import _mxnet
 from tofu.graph.mxnet import find_labels, read_graph
 
@@ -30,12 +31,46 @@ def allocated_bytes(bound, extra, workers):
     return tuple(totals)
 
 
-@pytest.mark.parametrize("workers", [2, 4, 8])
-def test_planned_is_allocated(workers):
-    symbol = digits.residual_network(filters=16)
-    executor = tofu.bind(symbol, [mx.cpu(i) for i in range(workers)], **digits.input_shapes(BATCH))
+MODELS = {
+    "digits": Model("digits", digits.residual_network(filters=16), digits.input_shapes(BATCH)),
+    "wresnet": wresnet(50, 1, 8, image=32, base=8, classes=16, blocks=(1, 1, 1, 1)),
+    "rnn": rnn(2, 32, 16, time_steps=10, features=16, classes=16),  # sums of more than 8 gradients: added in place
+    "transformer": transformer(2, 32, 4, 4, length=8, vocabulary=64),
+}
+
+
+@pytest.mark.parametrize("workers", [2, 6, 8])
+@pytest.mark.parametrize("name", MODELS)
+def test_planned_is_allocated(name, workers):
+    model = MODELS[name]
+    executor = tofu.bind(model.symbol, [mx.cpu(i) for i in range(workers)], **model.shapes)
     shards = [array for variable in executor.variables.values() for array in variable.arrays]
-    assert allocated_bytes(executor._training, shards, workers) == executor.partition.plan.worker_bytes
+    planned = executor.partition.plan.worker_bytes
+    assert allocated_bytes(executor._training, shards, workers) == planned
+    report = tofu.memory_report(model.symbol, workers, optimizer=None, **model.shapes)
+    assert tuple(worker.planned_bytes for worker in report.workers) == planned
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "ftml", "rmsprop"])
+def test_optimizer_states_are_those_of_a_module(optimizer):
+    model = MODELS["transformer"]
+    parameters = {"momentum": 0.9} if optimizer == "sgd" else {}
+    module = tofu.mod.Module(model.symbol, context=[mx.cpu(i) for i in range(4)])
+    data, label = model.shapes["data"], model.shapes["softmax_label"]
+    module.bind(data_shapes=[("data", data)], label_shapes=[("softmax_label", label)])
+    module.init_params()
+    module.init_optimizer(optimizer=optimizer, optimizer_params=parameters)
+    module.forward(mx.io.DataBatch([mx.nd.zeros(data)], [mx.nd.zeros(label)]))
+    module.backward()
+    module.update()
+    held = [0] * 4
+    for state in module._optimizer.updater.states.values():
+        for array in state if isinstance(state, tuple) else (state,):
+            for worker, shard in enumerate(array.tensor.arrays):
+                held[worker] += shard.size * shard.dtype().itemsize
+    report = tofu.memory_report(model.symbol, 4, optimizer=optimizer, optimizer_params=parameters, **model.shapes)
+    assert [worker.optimizer_bytes for worker in report.workers] == held
+    assert held[0] > 0
 
 
 def test_planned_is_allocated_on_one_device(monkeypatch):

@@ -30,7 +30,7 @@ class Node:
 
 
 def decode(data):
-    """(workers, nodes, outputs) of an encoded program."""
+    """(workers, nodes, outputs, entries in transit) of an encoded program."""
     numbers = iter(data.tolist())
 
     def take():
@@ -58,7 +58,7 @@ def decode(data):
     transit = entries()
     assert next(numbers, None) is None
     assert len(set(transit)) == len(transit)
-    return workers, nodes, outputs
+    return workers, nodes, outputs, set(transit)
 
 
 def count_remote_bytes(spec, nodes):
@@ -197,6 +197,14 @@ class Runner:
             self.make_outputs(node.id)
         for index in range(len(operator.written)):
             values[position, index] = self.made[node.id, index, node.worker]
+
+    def check_shards(self, nodes, transit, values):
+        """Whatever is read and not in transit is the worker's shard of its tensor."""
+        for entry in {entry for node in nodes for entry in node.inputs} - transit:
+            node = nodes[entry[0]]
+            tensor = self.spec.operators[node.id].written[entry[1]].tensor if node.kind == OPERATOR else node.id
+            box = _core.shards(self.native, self.factors, tensor, list(self.tensors[tensor]))[node.worker]
+            np.testing.assert_array_equal(values[entry], self.cut(self.whole[tensor], box.tolist(), 0))
 
     def check_outputs(self, requests, entries, values):
         """`requests`: (tensor, layout or None); every worker's entry is its shard in that layout.

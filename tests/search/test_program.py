@@ -25,13 +25,15 @@ def emit_all(spec, factors, operators, tensors):
 
 def check_plan(spec, factors, operators, tensors, seed):
     native, data, requests, cost = emit_all(spec, factors, operators, tensors)
-    workers, nodes, outputs = decode(data)
+    workers, nodes, outputs, transit = decode(data)
     assert workers == np.prod(factors)
     check_order(nodes)
     assert count_remote_bytes(spec, nodes) == cost.total_bytes
     assert _core.count_traffic(native, data).sum() == cost.total_bytes
     runner = Runner(spec, native, factors, operators, tensors, seed)
-    unread = runner.check_outputs(requests, outputs, runner.run(nodes))
+    values = runner.run(nodes)
+    runner.check_shards(nodes, transit, values)
+    unread = runner.check_outputs(requests, outputs, values)
     wanted = {entry[0] for entry in outputs[: len(outputs) - len(unread)]} | {i for n in nodes for i, _ in n.inputs}
     assert unread == [(i, 0) for i, node in enumerate(nodes) if i not in wanted and node.kind != VARIABLE]
     return nodes
@@ -130,7 +132,7 @@ def test_shards_are_brought_together_before_the_next_copy():
 def test_forward_phase_alone():
     spec = chain()
     arrays = np.zeros((4, 1)), np.zeros((5, 1))
-    _, nodes, outputs = decode(_core.emit(spec.native(), [2], *arrays, [0], [(3, None)]))
+    _, nodes, outputs, _ = decode(_core.emit(spec.native(), [2], *arrays, [0], [(3, None)]))
     assert {n.id for n in nodes if n.kind == OPERATOR} == {0, 1}
     assert len(outputs) == 2
     message = r"tensor 4 is used by the list of outputs, but operator 2 of phase 1, which produces it"

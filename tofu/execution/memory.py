@@ -1,4 +1,4 @@
-"""The memory of the workers, from MXNet's own planner: bytes without allocating."""
+"""The memory of the workers, from the planner that binding uses: bytes without allocating."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from math import prod
 
 from tofu import _mxnet
 from tofu.execution.emit import ExecutionGraph, shard_name, worker_group
-from tofu.graph import Tensor, TensorKind
+from tofu.graph import Graph, Tensor, TensorKind
 from tofu.graph.mxnet import DTYPE_NAMES
 from tofu.search import Choices, Problem
+
+Variables = tuple[dict[str, tuple[int, ...]], dict[str, int]]  # name -> shape, name -> MXNet's type code
 
 
 def variable_shards(problem: Problem, choices: Choices) -> Iterator[tuple[Tensor, int, tuple[int, ...]]]:
@@ -20,16 +22,28 @@ def variable_shards(problem: Problem, choices: Choices) -> Iterator[tuple[Tensor
                 yield tensor, worker, tuple(int(end - begin) for begin, end in box)
 
 
-def plan_worker_bytes(problem: Problem, choices: Choices, execution: ExecutionGraph) -> tuple[int, ...]:
-    """Bytes that each worker needs, from MXNet's planner without allocating: its shards of all variables, and all buffers."""
-    present = {*execution.arguments, *execution.states}
+def source_variables(graph: Graph) -> Variables:
+    """Shapes and type codes of the variables of a graph for one device."""
+    whole = [tensor for tensor in graph.tensors if tensor.kind is not TensorKind.INTERMEDIATE]
+    return {t.name: t.shape for t in whole}, {t.name: DTYPE_NAMES.index(t.dtype) for t in whole}
+
+
+def worker_variables(problem: Problem, choices: Choices, execution: ExecutionGraph) -> Variables:
+    """Shapes and type codes of the variables of an execution graph: of the shards that it reads."""
+    present = {*execution.symbol.list_arguments(), *execution.symbol.list_auxiliary_states()}
     shapes: dict[str, tuple[int, ...]] = {}
     codes: dict[str, int] = {}
-    held = [0] * execution.workers
     for tensor, worker, shape in variable_shards(problem, choices):
-        held[worker] += prod(shape) * tensor.item_bytes
         name = shard_name(tensor.name, worker)
         if name in present:
             shapes[name], codes[name] = shape, DTYPE_NAMES.index(tensor.dtype)
-    planned = _mxnet.plan_memory(execution.symbol.handle.value, shapes, codes)
+    return shapes, codes
+
+
+def plan_worker_bytes(problem: Problem, choices: Choices, execution: ExecutionGraph) -> tuple[int, ...]:
+    """Bytes that each worker needs, from the planner without allocating: its shards of all variables, and all buffers."""
+    held = [0] * execution.workers
+    for tensor, worker, shape in variable_shards(problem, choices):
+        held[worker] += prod(shape) * tensor.item_bytes
+    planned = _mxnet.plan_memory(execution.symbol.handle.value, *worker_variables(problem, choices, execution))
     return tuple(held[worker] + planned[worker_group(worker)]["pool"] for worker in range(execution.workers))

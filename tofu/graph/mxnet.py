@@ -297,3 +297,15 @@ def find_labels(symbol: Any) -> frozenset[str]:
                 slot = slots[position] if position < len(slots) else ""
                 roles.setdefault(nodes[source]["name"], set()).add(slot.endswith("label"))
     return frozenset(name for name, labels in roles.items() if labels == {True})
+
+
+def read_training(symbol: Any, shapes: Shapes) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+    """How a model is trained where nothing else is said: shapes of its inputs, labels included, and the names that are learned.
+
+    Raises ShapeError where the shapes given do not determine those of the labels.
+    """
+    labels = find_labels(symbol)
+    known, _ = infer_arguments(symbol, shapes, {})
+    names = symbol.list_arguments()
+    inputs = {name: known[name] for name in names if name in shapes or name in labels}
+    return inputs, [name for name in names if name not in inputs]

@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tofu import _mxnet
+from tofu.execution.memory import source_variables
 from tofu.graph import Phase, TensorKind
-from tofu.graph.mxnet import DTYPE_NAMES
 from tofu.partition import Partition
 from tofu.plan import format_bytes, format_seconds
 
@@ -163,12 +163,7 @@ def _steps(steps: Sequence[object]) -> str:
 
 def single_device_bytes(partition: Partition) -> int:
     """What MXNet's planner asks for to run the same training graph on one device; nothing is allocated."""
-    variables = [t for t in partition.graph.tensors if t.kind is not TensorKind.INTERMEDIATE]
-    planned = _mxnet.plan_memory(
-        partition.source.symbol.handle.value,
-        {tensor.name: tensor.shape for tensor in variables},
-        {tensor.name: DTYPE_NAMES.index(tensor.dtype) for tensor in variables},
-    )
+    planned = _mxnet.plan_memory(partition.source.symbol.handle.value, *source_variables(partition.graph))
     return sum(device["arguments"] + device["auxiliary"] + device["pool"] for device in planned.values())
 
 

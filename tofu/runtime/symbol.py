@@ -17,7 +17,7 @@ import numpy as np
 from mxnet.module.executor_group import DataParallelExecutorGroup
 
 from tofu.errors import PlanError, UnsupportedError
-from tofu.graph.mxnet import DTYPE_NAMES, check_names, find_labels, infer_arguments
+from tofu.graph.mxnet import DTYPE_NAMES, check_names, find_labels, infer_arguments, read_training
 from tofu.partition import Partition, compile_partition
 from tofu.plan import Plan
 from tofu.planning import Settings
@@ -154,14 +154,15 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
     @property
     def plan(self) -> Plan:
         """The plan: of the shapes given to `partition`, or of the last bind."""
-        return self._planned().plan
+        return self.planned().plan
 
     @property
     def execution_symbol(self) -> Any:
         """The partitioned symbol itself: k copies of each operator, and the fetches between them."""
-        return self._planned().training.symbol
+        return self.planned().training.symbol
 
-    def _planned(self) -> Partition:
+    def planned(self) -> Partition:
+        """Everything that was made for the shapes given to `partition`, or for the last bind. Raises PlanError before."""
         if self.settings.workers == 1:
             raise PlanError("With ngpus=1 the model stays as it is: there is no plan.")
         if self._partition is None:
@@ -174,10 +175,7 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
         """Search for these input shapes now, as for training with plain parameters."""
         if self.settings.workers == 1:
             return
-        labels = find_labels(self)
-        trained = [name for name in self.list_arguments() if name not in shapes and name not in labels]
-        given, _ = infer_arguments(self, shapes, {})
-        inputs = {name: given[name] for name in self.list_arguments() if name in shapes or name in labels}
+        inputs, trained = read_training(self, shapes)
         self._partition = self._compile(inputs, {}, trained, trained)
 
     def _compile(

@@ -1,0 +1,144 @@
+"""The memory report against a count of its own: entry by entry, node by node."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+from models import mlp, plain_cnn, residual_cnn
+
+import tofu
+from benchmarks.models import rnn, transformer
+from tofu import _mxnet
+from tofu.execution.emit import worker_group
+from tofu.execution.memory import worker_variables
+from tofu.report.memory import DeviceMemory
+from tofu.report.memory_plot import plot_memory
+from tofu.report.memory_table import describe_fit, describe_remedy
+from tofu.runtime.memory import find_fitting_workers
+
+WORKERS = 4
+MODELS = {
+    "cnn": residual_cnn(),
+    "rnn": rnn(2, 16, 8, time_steps=9, features=8, classes=8),
+    "transformer": transformer(1, 16, 2, 4, length=8, vocabulary=32),
+}
+
+
+def bytes_in_use(table, group, at):
+    """Of every buffer of a device: the largest entry that is alive at node `at`."""
+    buffers = {}
+    for row in range(len(table["node"])):
+        alive = table["node"][row] <= at <= table["last"][row]
+        if alive and table["group"][row] == group and table["buffer"][row] >= 0:
+            buffer = table["buffer"][row]
+            buffers[buffer] = max(buffers.get(buffer, 0), table["bytes"][row])
+    return sum(buffers.values())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_uses_are_what_is_alive(name):
+    model = MODELS[name]
+    symbol = tofu.partition(model.symbol, WORKERS, **model.shapes)
+    partition = symbol.planned()
+    variables = worker_variables(partition.problem, partition.choices, partition.training)
+    table = _mxnet.memory_entries(partition.training.symbol.handle.value, *variables)
+    report = tofu.memory_report(symbol)
+    for worker, device in enumerate(report.workers):
+        group = table["groups"].index(worker_group(worker))
+        rows = (table["group"] == group) & (table["kind"] >= 2)
+        own = np.unique(table["node"][rows])
+        assert device.nodes == tuple(table["nodes"][node] for node in own)
+        counted = [bytes_in_use(table, group, node) for node in own[::7]]
+        # A buffer that is computed in place of a larger one keeps the larger one's size.
+        assert all(found >= count for found, count in zip(device.uses.sum(axis=0)[::7], counted, strict=True))
+        assert max(device.uses.sum(axis=0)) <= device.pool_bytes
+        assert device.uses.min() >= 0
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parts_add_up(name):
+    model = MODELS[name]
+    symbol = tofu.partition(model.symbol, WORKERS, **model.shapes)
+    graph = symbol.planned().graph
+    report = tofu.memory_report(symbol)
+    for device in (report.one_device, *report.workers):
+        assert sum(device.at_peak.values()) == device.planned_bytes
+        assert device.at_peak["idle"] >= 0
+        assert device.optimizer_bytes == device.parameters_bytes  # one momentum each
+        assert device.uses[0, -1] == device.gradients_bytes  # all are there when the step ends
+    learned = sum(graph.tensors[t].size_bytes for t in graph.updated)
+    assert report.one_device.parameters_bytes == report.one_device.gradients_bytes == learned
+    assert report.one_device.at_peak["fetch buffers"] == 0
+    assert max(device.uses[2].max() for device in report.workers) > 0
+    held = [tofu.memory_report(symbol, optimizer=None).workers[w].planned_bytes for w in range(WORKERS)]
+    assert tuple(held) == symbol.plan.worker_bytes
+
+
+def test_workspace_is_the_largest_unfolded_image():
+    model = plain_cnn(batch=4)
+    report = tofu.memory_report(model.symbol, 1, **model.shapes)
+    # conv0: 3 x 3 windows over 5 channels at 13 x 13; conv1: over 12 channels at 7 x 7; conv2: over 16 at 3 x 3, all of 4 images.
+    assert report.one_device.workspace_bytes == 4 * max(5 * 9 * 4 * 13 * 13, 12 * 9 * 4 * 7 * 7, 16 * 9 * 4 * 3 * 3)
+    assert report.workers == ()
+    perceptron = mlp()
+    assert tofu.memory_report(perceptron.symbol, 1, **perceptron.shapes).one_device.workspace_bytes == 0
+
+
+def device(planned):
+    return DeviceMemory("worker 0", planned, 0, 0, 0, 0, 0, ("node",), np.zeros((3, 1), np.int64))
+
+
+def test_the_fewest_workers_that_fit():
+    tried = []
+
+    def report_of(workers):
+        tried.append(workers)
+        if workers == 4:
+            raise tofu.InfeasibleError("no plan")
+        return tofu.MemoryReport(device(1000), (device(1000 // workers + 50),) * workers, 0, "sgd")
+
+    one = tofu.MemoryReport(device(1000), (), 0, "sgd")
+    found = find_fitting_workers(one, 300, report_of)
+    assert tried == [4, 5]
+    assert len(found.workers) == 5
+    assert describe_fit(one, 300) == "worker 0 needs 1000 B: it does not fit into 300 B."
+    assert describe_remedy(found, 300) == "5 workers are the fewest that fit: each needs 250 B, and they move 0 B in a step."
+    assert find_fitting_workers(one, 40, report_of) is None
+    assert tried[-1] == 2 * (1000 // 40)
+    assert find_fitting_workers(one, 1, report_of) is None
+    assert max(tried) == 2 * (1000 // 40), "so many are not tried"
+    assert "A smaller batch needs less" in describe_remedy(None, 40)
+
+
+def test_prints_a_table_and_a_picture(tmp_path):
+    model = MODELS["cnn"]
+    report = tofu.memory_report(model.symbol, 2, optimizer="adam", optimizer_params={}, **model.shapes)
+    text = str(report)
+    for part in ("one device", "workers 0, 1", "fetch buffers", "planned", "the peak is at", report.largest.peak_node):
+        assert part in text
+    plot_memory(report, tmp_path / "memory.png")
+    assert (tmp_path / "memory.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(tofu.TofuError, match="not supported"):
+        plot_memory(report, tmp_path / "memory.xyz")
+
+
+def test_refusals():
+    model = mlp()
+    with pytest.raises(tofu.TofuError, match="needs the shapes of the inputs"):
+        tofu.memory_report(model.symbol, 2)
+    with pytest.raises(tofu.TofuError, match="MXNet makes no optimizer sdg"):
+        tofu.memory_report(model.symbol, 2, optimizer="sdg", optimizer_params={}, **model.shapes)
+    with pytest.raises(tofu.PlanError, match="There is no plan yet"):
+        tofu.memory_report(tofu.partition(model.symbol, 2))
+
+
+def test_states_of_other_shapes():
+    """GroupAdaGrad keeps one number for a row: an extent of 1 is not split."""
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, no_bias=True, name="fc")
+    options = {"optimizer": "groupadagrad", "optimizer_params": {"learning_rate": 0.1}}
+    report = tofu.memory_report(net, 2, options={"hints": {"fc_weight": 0}}, **options, data=(4, 6))
+    assert [device.optimizer_bytes for device in (report.one_device, *report.workers)] == [4 * 8, 4 * 4, 4 * 4]
+    report = tofu.memory_report(net, 2, options={"hints": {"fc_weight": 1}}, **options, data=(4, 6))
+    assert [worker.optimizer_bytes for worker in report.workers] == [4 * 8, 4 * 8]
+    model = mlp()
+    with pytest.raises(tofu.TofuError, match="takes no float32 weight with 1 dimensions"):
+        tofu.memory_report(model.symbol, 1, **options, **model.shapes)

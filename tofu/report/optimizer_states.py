@@ -1,0 +1,66 @@
+"""What an optimizer keeps for a weight, found by asking it about a tiny one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import prod
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+
+from tofu.errors import TofuError
+from tofu.graph import Tensor
+
+
+class OptimizerStates:
+    """The states of an MXNet optimizer, by the type and rank of the weight.
+
+    Parameters
+    ----------
+    optimizer
+        The name of an MXNet optimizer, or None for none.
+    parameters
+        Its arguments: `momentum`, `multi_precision`, and so on.
+    """
+
+    def __init__(self, optimizer: str | None, parameters: Mapping[str, Any]) -> None:
+        arguments = ", ".join(f"{name}={value}" for name, value in parameters.items())
+        self.name = "no optimizer" if optimizer is None else f"{optimizer}({arguments})"
+        self._optimizer = None
+        if optimizer is not None:
+            try:
+                self._optimizer = mx.optimizer.create(optimizer, **parameters)
+            except (ValueError, TypeError, AssertionError) as error:
+                raise TofuError(f"MXNet makes no optimizer {self.name}: {error}") from error
+        self._known: dict[tuple[str, int], list[tuple[tuple[bool, ...], int]]] = {}
+
+    def count_bytes(self, weight: Tensor, shard: tuple[int, ...]) -> int:
+        """Bytes of the states beside a shard of this shape."""
+        key = weight.dtype, len(shard)
+        if key not in self._known:
+            self._known[key] = list(self._probe(*key))
+        return sum(
+            item_bytes * prod(extent for extent, follows in zip(shard, follows_weight, strict=True) if follows)
+            for follows_weight, item_bytes in self._known[key]
+        )
+
+    def _probe(self, dtype: str, rank: int) -> Iterator[tuple[tuple[bool, ...], int]]:
+        """For each state, the dimensions that it has of the weight (it may have extent 1 in others), and the bytes of an element."""
+        if self._optimizer is None:
+            return
+        try:
+            state = self._optimizer.create_state_multi_precision(0, mx.nd.zeros((2,) * rank, dtype=dtype))
+        except (AssertionError, ValueError, mx.base.MXNetError) as error:
+            raise TofuError(f"{self.name} takes no {dtype} weight with {rank} dimensions: {error or 'it says so'}") from error
+        for array in _list_arrays(state):
+            if len(array.shape) == rank:
+                yield tuple(extent == 2 for extent in array.shape), np.dtype(array.dtype).itemsize
+            else:
+                yield (False,) * rank, array.size * np.dtype(array.dtype).itemsize
+
+
+def _list_arrays(state: Any) -> list[Any]:
+    if isinstance(state, (tuple, list)):
+        return [array for part in state for array in _list_arrays(part)]
+    return [state] if isinstance(state, mx.nd.NDArray) else []

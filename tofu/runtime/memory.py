@@ -1,0 +1,106 @@
+"""`tofu.memory_report`: what a model needs on one device and on several, and how many it takes to fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import mxnet as mx
+
+from tofu.errors import InfeasibleError, TofuError
+from tofu.graph.mxnet import check_names, read_graph, read_training
+from tofu.report.memory import MemoryReport, account_one_device, account_workers
+from tofu.report.optimizer_states import OptimizerStates
+from tofu.runtime.arguments import read_shapes
+from tofu.runtime.symbol import PartitionedSymbol, partition
+
+MOST_TRIED = 64  # workers; each number is a search
+DEFAULT_OPTIMIZER = "sgd"
+DEFAULT_OPTIMIZER_PARAMETERS: Mapping[str, Any] = MappingProxyType({"momentum": 0.9})
+
+
+def memory_report(
+    symbol: Any,
+    ngpus: int | None = None,
+    *,
+    optimizer: str | None = DEFAULT_OPTIMIZER,
+    optimizer_params: Mapping[str, Any] = DEFAULT_OPTIMIZER_PARAMETERS,
+    options: Mapping[str, Any] = MappingProxyType({}),
+    **shapes: Sequence[int],
+) -> MemoryReport:
+    """What a training step of a model needs on one device and on each of `ngpus` workers. Nothing is allocated.
+
+    Parameters
+    ----------
+    symbol
+        The model, or what `tofu.partition` made of it.
+    ngpus
+        The number of workers; left out, it is that of the partitioned symbol.
+    optimizer, optimizer_params
+        Whose states are counted; MXNet's SGD with momentum where nothing is said, None for no states.
+    options
+        Further arguments of `tofu.partition`: `plan`, `hints`, `algorithm` and so on.
+    **shapes
+        Shapes of the inputs. A partitioned symbol that has a plan needs none.
+
+    Returns
+    -------
+    MemoryReport
+        `one_device`, `workers`, `fits(device_bytes)`; printing it gives a table, `tofu.report.memory_plot.plot_memory` a picture.
+        Parameters, gradients, optimizer states, activations and fetch buffers are exact, workspace is an estimate.
+
+    Examples
+    --------
+    >>> import mxnet as mx, tofu
+    >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=64, name="fc")
+    >>> report = tofu.memory_report(net, 2, data=(32, 128))
+    >>> [worker.parameters_bytes for worker in report.workers]
+    [16512, 16512]
+    """
+    states = OptimizerStates(optimizer, optimizer_params)
+    is_partitioned = isinstance(symbol, PartitionedSymbol)
+    workers = symbol.settings.workers if ngpus is None and is_partitioned else ngpus
+    if is_partitioned and workers == symbol.settings.workers > 1 and not options and not shapes:
+        planned = symbol.planned()
+    elif not shapes:
+        raise TofuError(
+            "memory_report needs the shapes of the inputs: memory_report(symbol, 8, data=(64, 3, 224, 224))."
+        )
+    elif workers == 1:
+        return _report_one_device(getattr(symbol, "whole", symbol), read_shapes(shapes), states)
+    else:
+        contexts = None if workers is None else [mx.cpu(worker) for worker in range(workers)]  # planned for, never used
+        planned = partition(symbol, workers, contexts=contexts, **{**options, **shapes}).planned()
+    return MemoryReport(
+        account_one_device(planned.source, states),
+        account_workers(planned, states),
+        planned.plan.communication_bytes,
+        states.name,
+    )
+
+
+def _report_one_device(symbol: Any, shapes: Mapping[str, tuple[int, ...]], states: OptimizerStates) -> MemoryReport:
+    check_names(symbol, shapes)
+    inputs, learned = read_training(symbol, shapes)
+    source = read_graph(symbol, inputs, None, learned, learned)
+    return MemoryReport(account_one_device(source, states), (), 0, states.name)
+
+
+def find_fitting_workers(
+    report: MemoryReport, device_bytes: int, report_of: Callable[[int], MemoryReport]
+) -> MemoryReport | None:
+    """The report of the fewest workers that `device_bytes` each are enough for.
+
+    Tried are the numbers from what one device needs over `device_bytes`, which plans hardly go below, up to twice as many and no
+    more than `MOST_TRIED`; None where none of them fits. `report_of` makes the report of a number of workers; numbers that it has no plan for are passed over.
+    """
+    least = max(1, -(-report.one_device.planned_bytes // device_bytes))
+    for workers in range(least, min(2 * least, MOST_TRIED) + 1):
+        try:
+            found = report_of(workers)
+        except InfeasibleError:
+            continue
+        if found.fits(device_bytes):
+            return found
+    return None
