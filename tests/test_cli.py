@@ -8,7 +8,8 @@ from click.testing import CliRunner
 from models import plain_cnn
 
 import tofu
-from tofu.cli import main, read_bytes, read_hints, read_optimizer, read_shapes
+from tofu.cli import main
+from tofu.cli_arguments import read_bytes, read_hints, read_optimizer, read_shapes
 
 
 @pytest.fixture
@@ -145,7 +146,13 @@ def test_memory_says_what_fits(model, tmp_path):
     picture = tmp_path / "memory.png"
     result = run("memory", model, *shape, "--workers", "2", "--device-memory", "1GB", "--plot", str(picture))
     assert result.exit_code == 0, result.output
-    for part in ("sgd(momentum=0.9): 2 workers", "fetch buffers", "the peak is at", "it fits into 953.7 MiB", "The plot is in"):
+    for part in (
+        "sgd(momentum=0.9): 2 workers",
+        "fetch buffers",
+        "the peak is at",
+        "it fits into 953.7 MiB",
+        "The plot is in",
+    ):
         assert part in result.output
     assert picture.exists()
     result = run("memory", model, *shape, "--workers", "2", "--device-memory", "2MB", "--optimizer", "none")

@@ -6,8 +6,6 @@ exit code 1.
 
 from __future__ import annotations
 
-import re
-from ast import literal_eval
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,6 +15,15 @@ import click
 import mxnet as mx
 from rich.table import Table
 
+from tofu.cli_arguments import (
+    read_attribute,
+    read_bandwidths,
+    read_bytes,
+    read_extents,
+    read_hints,
+    read_optimizer,
+    read_shapes,
+)
 from tofu.errors import TofuError
 from tofu.graph.mxnet import check_names, read_training
 from tofu.partition import Partition, compile_partition
@@ -29,7 +36,7 @@ from tofu.runtime.arguments import MOST_WORKERS
 from tofu.runtime.files import write_atomically
 from tofu.runtime.memory import find_fitting_workers, memory_report
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
-from tofu.search.topology import Topology, read_topology
+from tofu.search.topology import Topology
 from tofu.tdl import Description, registered
 from tofu.verify import verify_operator
 
@@ -188,35 +195,6 @@ def memory(
             console.print(describe_remedy(find_fitting_workers(report, device_bytes, report_of), device_bytes))
 
 
-def read_bytes(text: str) -> int:
-    """`12GB` -> 12 * 10^9, `16GiB` -> 16 * 2^30; TofuError for anything else."""
-    match = re.fullmatch(r"([0-9.]+) ?([KMGT])(i?)B", text.strip())
-    try:
-        number = float(match[1]) if match else 0.0
-    except ValueError:
-        number = 0.0
-    if match is None or number <= 0:
-        raise TofuError(
-            f"--device-memory {text!r} is not a size, for example 12GB (12 * 10^9 bytes) or 16GiB (16 * 2^30)."
-        )
-    return int(number * (1024 if match[3] else 1000) ** (1 + "KMGT".index(match[2])))
-
-
-def read_optimizer(text: str) -> tuple[str | None, dict[str, Any]]:
-    """`sgd,momentum=0.9` -> ("sgd", {"momentum": 0.9}), `none` -> (None, {}); TofuError for anything else."""
-    name, *arguments = text.split(",")
-    parameters: dict[str, Any] = {}
-    for argument in arguments:
-        key, equals, value = argument.partition("=")
-        try:
-            parameters[key.strip()] = literal_eval(value.strip())
-        except (ValueError, SyntaxError):
-            equals = ""
-        if not equals:
-            raise TofuError(f"--optimizer {text!r} is not NAME,PARAMETER=VALUE,..., for example sgd,momentum=0.9.")
-    return (None if name == "none" else name), parameters
-
-
 def plan_file(
     model: Path,
     shapes: Mapping[str, tuple[int, ...]],
@@ -255,47 +233,6 @@ def _load_symbol(path: Path) -> Any:
             f"{path} is not a symbol that MXNet can read ({reason}). Save one with symbol.save(...)."
         ) from error
     return getattr(symbol, "whole", symbol)
-
-
-def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """`data:64,3,224,224` -> {"data": (64, 3, 224, 224)}; TofuError for anything else."""
-    shapes = {}
-    for text in texts:
-        name, _, extents = text.rpartition(":")
-        wrong = f"--shape {text!r} is not NAME:D0,D1,..., for example data:64,3,224,224."
-        if not name:
-            raise TofuError(wrong)
-        shapes[name] = _read_extents(extents, wrong)
-    return shapes
-
-
-def read_bandwidths(text: str | None) -> Topology | None:
-    """`10e9,50e9` -> two levels; anything that is not numbers is the path of a JSON file."""
-    if text is None:
-        return None
-    try:
-        return read_topology([float(bandwidth) for bandwidth in text.split(",")])
-    except ValueError as error:
-        if isinstance(error, TofuError):
-            raise
-        return read_topology(text)
-
-
-def read_hints(texts: Sequence[str]) -> dict[str, Any]:
-    """`fc1_weight=0` -> {"fc1_weight": 0}, `conv2=b,co` -> {"conv2": ("b", "co")}; TofuError for anything else."""
-    hints: dict[str, Any] = {}
-    for text in texts:
-        name, equals, choice = text.partition("=")
-        if not name or not equals or not choice:
-            raise TofuError(f"--hint {text!r} is not NAME=CHOICE, for example fc1_weight=0 or conv2=co.")
-        steps = tuple(_read_choice(step.strip()) for step in choice.split(","))
-        hints[name] = steps if len(steps) > 1 else steps[0]
-    return hints
-
-
-def _read_choice(text: str) -> Any:
-    special = {"-": None, "...": Ellipsis}
-    return special[text] if text in special else int(text) if text.isdigit() else text
 
 
 @main.command()
@@ -355,9 +292,9 @@ def verify(operator: str, shapes: tuple[str, ...], attributes: tuple[str, ...], 
         python -m tofu verify dot --shape 6,8 --shape 8,5
         python -m tofu verify Convolution --shape 4,6,9,9 --attribute "kernel=(3,3)" --attribute num_filter=8
     """  # noqa: D301  click reads the escape
-    values = dict(_read_attribute(text) for text in attributes)
-    given = [_read_extents(text, f"--shape {text!r} is not D0,D1,..., for example 4,6,9,9.") for text in shapes]
-    counts = _read_extents(parts, f"--parts {parts!r} is not a list of numbers, for example 2,3,4.")
+    values = dict(read_attribute(text) for text in attributes)
+    given = [read_extents(text, f"--shape {text!r} is not D0,D1,..., for example 4,6,9,9.") for text in shapes]
+    counts = read_extents(parts, f"--parts {parts!r} is not a list of numbers, for example 2,3,4.")
     report = verify_operator(operator, values, complete_shapes(operator, values, given), counts)
     click.echo(repr(report))
     if not report.is_verified:
@@ -381,17 +318,3 @@ def complete_shapes(
     if inferred[0] is None:
         raise TofuError(f"{operator} needs more shapes than {len(given)}: {', '.join(symbol.list_arguments())}.")
     return [tuple(shape) for shape in (*inferred[0], *inferred[2])]
-
-
-def _read_attribute(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not name or not equals:
-        raise TofuError(f"--attribute {text!r} is not NAME=VALUE, for example num_filter=8.")
-    return name, value
-
-
-def _read_extents(text: str, otherwise: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(extent) for extent in text.strip("()").rstrip(",").split(","))
-    except ValueError as error:
-        raise TofuError(otherwise) from error

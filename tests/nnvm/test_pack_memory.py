@@ -1,5 +1,7 @@
 """Buffers of partitioned graphs: no two entries that are alive together share one, and none could be left out."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from batch_split import BatchSplit
@@ -26,7 +28,7 @@ def test_what_lives_together_lies_apart(k):
     shared = 0
     for members in by_buffer.values():
         assert len({table["group"][row] for row in members}) == 1, "a buffer lies on one device"
-        for before, after in zip(members, members[1:], strict=False):
+        for before, after in pairwise(members):
             shared += 1
             if table["node"][after] <= table["last"][before]:  # only computed in place, out of the entry itself
                 assert table["node"][after] == table["last"][before]

@@ -52,7 +52,9 @@ class OptimizerStates:
         try:
             state = self._optimizer.create_state_multi_precision(0, mx.nd.zeros((2,) * rank, dtype=dtype))
         except (AssertionError, ValueError, mx.base.MXNetError) as error:
-            raise TofuError(f"{self.name} takes no {dtype} weight with {rank} dimensions: {error or 'it says so'}") from error
+            raise TofuError(
+                f"{self.name} takes no {dtype} weight with {rank} dimensions: {error or 'it says so'}"
+            ) from error
         for array in _list_arrays(state):
             if len(array.shape) == rank:
                 yield tuple(extent == 2 for extent in array.shape), np.dtype(array.dtype).itemsize

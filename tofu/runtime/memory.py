@@ -92,8 +92,9 @@ def find_fitting_workers(
 ) -> MemoryReport | None:
     """The report of the fewest workers that `device_bytes` each are enough for.
 
-    Tried are the numbers from what one device needs over `device_bytes`, which plans hardly go below, up to twice as many and no
-    more than `MOST_TRIED`; None where none of them fits. `report_of` makes the report of a number of workers; numbers that it has no plan for are passed over.
+    Tried are the numbers from what one device needs over `device_bytes`, which plans hardly go below, up to twice as many and no more
+    than `MOST_TRIED`; None where none of them fits. `report_of` makes the report of a number of workers; numbers that it has no plan
+    for are passed over.
     """
     least = max(1, -(-report.one_device.planned_bytes // device_bytes))
     for workers in range(least, min(2 * least, MOST_TRIED) + 1):

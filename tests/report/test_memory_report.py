@@ -101,7 +101,10 @@ def test_the_fewest_workers_that_fit():
     assert tried == [4, 5]
     assert len(found.workers) == 5
     assert describe_fit(one, 300) == "worker 0 needs 1000 B: it does not fit into 300 B."
-    assert describe_remedy(found, 300) == "5 workers are the fewest that fit: each needs 250 B, and they move 0 B in a step."
+    assert (
+        describe_remedy(found, 300)
+        == "5 workers are the fewest that fit: each needs 250 B, and they move 0 B in a step."
+    )
     assert find_fitting_workers(one, 40, report_of) is None
     assert tried[-1] == 2 * (1000 // 40)
     assert find_fitting_workers(one, 1, report_of) is None
