@@ -9,6 +9,7 @@ import pytest
 from models import mlp
 
 import tofu
+from tofu.tdl import registry
 
 
 @pytest.fixture
@@ -70,7 +71,8 @@ def test_duplicate_argument_names():
         tofu.partition(net, 2, x=(4, 4))
 
 
-def test_operator_without_description():
+def test_operator_without_description(monkeypatch):
+    monkeypatch.delitem(registry._REGISTERED, "khatri_rao")
     net = mx.sym.khatri_rao(mx.sym.Variable("a"), mx.sym.Variable("b"), name="odd")
     with refuses(tofu.UndescribedOperatorError, "khatri_rao", "odd", "tofu.op", "replicate"):
         tofu.partition(net, 2, for_training=False, a=(4, 4), b=(4, 4))
