@@ -184,8 +184,10 @@ class Builder {
     made->inputs = ToEntries(node.inputs);
     CHECK_EQ(made->inputs.size(), whole.inputs.size()) << made->attrs.name << ": wrong inputs";
     ChangeAttributes(node, source, &made->attrs);
-    if (NeedsClone(whole)) {
+    if (NeedsShapes(whole.op())) {
       SetCloneOutputs(node.shapes, training_.OutputTypes(id), &made->attrs);
+    }
+    if (NeedsClone(whole.op())) {
       made->attrs.op = CloneOperator(whole.op());
       if (IsLayerBackward(whole)) {
         made->control_deps.push_back(ForwardCopy(source.control_deps[0], node.worker));

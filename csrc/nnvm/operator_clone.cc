@@ -4,6 +4,7 @@
 #include "nnvm/operator_clone.h"
 
 #include <sstream>
+#include <unordered_set>
 
 namespace tofu {
 namespace nnvm_layer {
@@ -31,6 +32,24 @@ void CopyAttrOfDevices(const Op* from, Op* to, const std::string& key) {
   CopyAttr<T>(from, to, (key + "<gpu>").c_str());
 }
 
+/*!
+ * \brief The kernel, into views of its outputs: MXNet keeps no other than the plain layout in a
+ * view, and lets oneDNN write its blocks into the workspace first.
+ */
+mxnet::FComputeEx WritePlain(const mxnet::FComputeEx& kernel) {
+  return [kernel](const NodeAttrs& attrs, const mxnet::OpContext& context,
+                  const std::vector<mxnet::NDArray>& inputs,
+                  const std::vector<mxnet::OpReqType>& requests,
+                  const std::vector<mxnet::NDArray>& outputs) {
+    std::vector<mxnet::NDArray> views;
+    for (const mxnet::NDArray& output : outputs) {
+      const mxnet::TShape row(1, output.shape().Size());
+      views.push_back(output.Reshape(row).Reshape(output.shape()));
+    }
+    kernel(attrs, context, inputs, requests, views);
+  };
+}
+
 /*! \brief All that decides how the operator runs. TIsBackward is not copied: it brings MXNet's own
  * inference. */
 void CopyExecution(const Op* from, Op* to) {
@@ -54,6 +73,11 @@ void CopyExecution(const Op* from, Op* to) {
   CopyAttr<nnvm::FListOutputNames>(from, to, "FListOutputNames");
   CopyAttr<nnvm::FNumVisibleOutputs>(from, to, "FNumVisibleOutputs");
   CopyAttr<bool>(from, to, "TIsLayerOpBackward");  // the link to the state of the forward node
+  const char kKernel[] = "FComputeEx<cpu>";
+  if (ChoosesLayout(from)) {
+    const mxnet::FComputeEx& kernel = Op::GetAttr<mxnet::FComputeEx>(kKernel)[from];
+    to->set_attr<mxnet::FComputeEx>(kKernel, WritePlain(kernel), kAttributeLevel + 1);
+  }
 }
 
 const std::string& TextOf(const NodeAttrs& attrs, const char* key) {
@@ -98,11 +122,19 @@ bool NeedsPlainKernel(const Op* op) {
   return op->name == "_backward_Pooling" || op->name == "_backward_Deconvolution";
 }
 
-bool NeedsClone(const nnvm::Node& node) {
-  const Op* op = node.op();
-  return Op::GetAttr<nnvm::TIsBackward>("TIsBackward").get(op, false) ||
-         !Op::GetAttr<mxnet::FInferShape>("FInferShape").contains(op) || node.inputs.empty();
+bool ChoosesLayout(const Op* op) {
+  static const std::unordered_set<std::string> kNames = {
+      "Convolution", "_backward_Convolution", "Deconvolution", "_backward_FullyConnected"};
+  return kNames.count(op->name) != 0;
 }
+
+bool NeedsShapes(const Op* op) {
+  return Op::GetAttr<nnvm::TIsBackward>("TIsBackward").get(op, false) ||
+         !Op::GetAttr<mxnet::FInferShape>("FInferShape").contains(op) ||
+         (op->get_num_inputs == nullptr && op->num_inputs == 0);
+}
+
+bool NeedsClone(const Op* op) { return NeedsShapes(op) || ChoosesLayout(op); }
 
 const Op* CloneOperator(const Op* op) {
   const std::string name = kClonePrefix + op->name;
@@ -114,8 +146,13 @@ const Op* CloneOperator(const Op* op) {
   clone.get_num_outputs = op->get_num_outputs;
   clone.attr_parser = op->attr_parser;
   CopyExecution(op, &clone);
-  clone.set_attr<mxnet::FInferShape>("FInferShape", InferCloneShape, kAttributeLevel);
-  clone.set_attr<nnvm::FInferType>("FInferType", InferCloneType, kAttributeLevel);
+  if (NeedsShapes(op)) {
+    clone.set_attr<mxnet::FInferShape>("FInferShape", InferCloneShape, kAttributeLevel);
+    clone.set_attr<nnvm::FInferType>("FInferType", InferCloneType, kAttributeLevel);
+  } else {
+    CopyAttr<mxnet::FInferShape>(op, &clone, "FInferShape");
+    CopyAttr<nnvm::FInferType>(op, &clone, "FInferType");
+  }
   return &clone;
 }
 

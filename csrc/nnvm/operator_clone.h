@@ -1,10 +1,7 @@
 /*!
  * \file operator_clone.h
- * \brief Copies of operators that take their output shapes and types from the node.
- *
- * MXNet infers the outputs of most backward operators from the inputs of their forward node. A
- * worker whose backward part is split otherwise than its forward part would silently get wrong
- * shapes.
+ * \brief Copies of operators that differ from their originals where those would be wrong, or slow,
+ * on parts of tensors.
  */
 #ifndef TOFU_NNVM_OPERATOR_CLONE_H_
 #define TOFU_NNVM_OPERATOR_CLONE_H_
@@ -19,12 +16,13 @@ namespace tofu {
 namespace nnvm_layer {
 
 /*!
- * \brief Does a copy of this operator need its shapes on the node?
+ * \brief Does the clone take the shapes and types of its outputs from the node?
  *
- * Backward operators do, operators without inference, and operators without inputs such as _zeros,
- * whose shape MXNet infers from their readers.
+ * Those of backward operators do: MXNet infers them from the inputs of the forward node, which may
+ * be split otherwise, so that a worker would silently get wrong shapes. So do those of operators
+ * without inference, and without inputs such as _zeros, whose shape MXNet infers from its readers.
  */
-bool NeedsClone(const nnvm::Node& node);
+bool NeedsShapes(const nnvm::Op* op);
 
 /*!
  * \brief Does the clone run MXNet's plain kernel in place of MKLDNN's, which cannot run on parts?
@@ -36,13 +34,25 @@ bool NeedsClone(const nnvm::Node& node);
  */
 bool NeedsPlainKernel(const nnvm::Op* op);
 
+/*!
+ * \brief Does oneDNN lay the operator's outputs out as it likes, in blocks of channels?
+ *
+ * Whoever is no operator of oneDNN's then makes a plain copy of the whole array first, each reader
+ * its own. The clone hands out plain arrays.
+ */
+bool ChoosesLayout(const nnvm::Op* op);
+
+/*! \brief Is the copy of a node of this operator a node of its clone, for one of these reasons? */
+bool NeedsClone(const nnvm::Op* op);
+
 /*! \brief The clone of an operator, registered as "_tofu_clone_" + name when first asked for. */
 const nnvm::Op* CloneOperator(const nnvm::Op* op);
 
 /*! \brief The operator that a clone was made of; any other operator itself. */
 const nnvm::Op* OriginalOperator(const nnvm::Op* op);
 
-/*! \brief Write the outputs' shapes and type codes where a clone's inference reads them. */
+/*! \brief Write the outputs' shapes and type codes where the inference of clones reads them whose
+ * operators need it. */
 void SetCloneOutputs(const std::vector<Extents>& shapes, const std::vector<int>& types,
                      nnvm::NodeAttrs* attrs);
 
