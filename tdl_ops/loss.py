@@ -61,7 +61,7 @@ def make_loss(data, *, grad_scale=1.0, normalization="null"):
 
 
 @op("_backward_MakeLoss", bound={"grad_scale": _local_loss_scale}, corrects=("b",))
-def backward_make_loss(*, grad_scale=1.0, normalization="null"):
+def backward_make_loss(*kept, grad_scale=1.0, normalization="null"):
     if normalization == "valid":
         raise UnsupportedError("MakeLoss(normalization=valid) is not described: it counts the data above valid_thresh")
     return lambda b, *s: constant(grad_scale) / (position(b.extent) if normalization == "batch" else 1)

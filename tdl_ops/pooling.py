@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from tdl_ops.window import SPACE, check_layout, local_pad, numbered, read_window
+from tdl_ops.window import SPACE, check_layout, check_windows, local_pad, numbered, read_window
 from tofu.tdl import (
     Max,
     Opaque,
@@ -85,6 +85,7 @@ def pooling(
         count, extents = (lambda y: math.prod(space)), {}
     else:
         at, extents = read_window(kernel, stride, pad), {"d": kernel}
+        check_windows(at, pooling_convention)
         count = lambda y: _count(at, y, space, pooling_convention, count_include_pad)
     reduce = lambda r, f, b, c, y: r(lambda *d: f(data[(b, c, *at(y, d))]), ndim=len(space), extents=extents)
     return {
@@ -130,6 +131,7 @@ def backward_pooling(
 
     if not global_pool:
         at = read_window(kernel, stride, pad)
+        check_windows(at, pooling_convention)
         count = lambda y: _count(at, y, data.shape[2:], pooling_convention, count_include_pad)
         windows = lambda b, c, y, d: ((b, c, *at(y, d)), value((b, c, *at(y, d)), (b, c, *y), count(y)))
         names = f"b c {numbered('y', n)} {numbered('d', n)}"

@@ -45,3 +45,13 @@ def check_layout(layout):
     """Refuse channels last, which MXNet computes on GPUs only."""
     if layout not in (None, "None", "NCW", "NCHW", "NCDHW"):
         raise UnsupportedError(f"layout={layout} is not described: channels come second (NCW, NCHW, NCDHW)")
+
+
+def check_windows(at, convention):
+    """Refuse windows without a cell of the data: MXNet's maximum is the type's lowest number there, its average not a number."""
+    for kernel, stride, pad in zip(at.kernel, at.stride, at.pad, strict=True):
+        if pad >= kernel or (convention != "valid" and stride > kernel - pad):
+            raise UnsupportedError(
+                f"windows of {kernel} cells every {stride}, padded by {pad}, may lie outside the data, which is not described; "
+                "make pad smaller than kernel, and with pooling_convention=full stride no larger than kernel - pad"
+            )

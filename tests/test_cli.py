@@ -1,7 +1,10 @@
 """The command line: what it prints, what it writes, and how it refuses."""
 
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -10,6 +13,8 @@ from models import plain_cnn
 import tofu
 from tofu.cli import main
 from tofu.cli_arguments import read_bytes, read_hints, read_optimizer, read_shapes
+
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture
@@ -101,8 +106,24 @@ def test_shapes_and_hints_are_read():
 def test_ops_lists_what_is_described():
     result = run("ops", "convolution")
     assert result.exit_code == 0
-    for part in ("Convolution", "_backward_Convolution", "data, weight, bias?", "num_filter", "convolution.py"):
+    for part in ("Convolution", "_backward_Convolution", "data, weight, bias?", "convolution.py"):
         assert part in result.output
+
+
+def test_ops_never_cuts_a_place_short():
+    output = run("ops").output
+    assert "\u2026" not in output
+    assert "Custom" in output
+    assert "The paper, MXNet 0.11: 134 of 139 described" in output
+
+
+def test_ops_as_json_holds_the_totals():
+    found = json.loads(run("ops", "--json").output)
+    for name, total in (("mxnet_0_11", 139), ("mxnet_1_9_1_user_facing", 174)):
+        assert found[name]["total"] == total
+        assert found[name]["verified"] <= found[name]["described"] <= total
+    assert found["operators"]["Custom"] is None
+    assert found["description_lines"]["median"] <= 3
 
 
 def test_ops_without_a_match():
@@ -127,6 +148,41 @@ def test_verify_runs_every_strategy():
 )
 def test_verify_refuses_with_one_message(options, fragments):
     refuses(run("verify", *options), *fragments)
+
+
+def test_verify_draws_other_signatures():
+    result = run("verify", "tanh", "--examples", "3")
+    assert result.exit_code == 0, result.output
+    for part in ("_backward_tanh", "agrees", "cases at", "all agree with MXNet"):
+        assert part in result.output
+
+
+def test_verify_finds_the_operator_whose_gradient_it_is():
+    result = run("verify", "_backward_softmin", "--examples", "0", "--no-missing", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["cases"] == 3
+
+
+def test_verify_takes_descriptions_of_ones_own(tmp_path):
+    (tmp_path / "my_descriptions.py").write_text(MY_DESCRIPTIONS)
+    command = [sys.executable, "-m", "tofu", "verify", "erfinv", "--module", "my_descriptions", "--examples", "3"]
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 1
+    assert "erfinv: output 0 of the description is off by" in done.stdout
+
+
+MY_DESCRIPTIONS = """
+import tofu
+
+@tofu.op("erfinv", override=True)
+def erfinv(data):
+    return lambda *i: data[i]
+"""
+
+
+def test_verify_without_a_case_names_the_way_out():
+    refuses(run("verify", "Custom"), "no built-in case of Custom", "--shape", "--module")
 
 
 @pytest.mark.parametrize("command", [(), ("plan",), ("ops",), ("verify",)])

@@ -6,26 +6,24 @@ exit code 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 import mxnet as mx
-from rich.table import Table
 
 from tofu.cli_arguments import (
-    read_attribute,
     read_bandwidths,
     read_bytes,
-    read_extents,
     read_hints,
     read_optimizer,
     read_shapes,
 )
 from tofu.errors import TofuError
 from tofu.graph.mxnet import check_names, read_training
+from tofu.graph.refusals import refuse_unpartitionable
+from tofu.operator_commands import ops, verify
 from tofu.partition import Partition, compile_partition
 from tofu.planning import Settings
 from tofu.report.memory import MemoryReport
@@ -37,8 +35,6 @@ from tofu.runtime.files import write_atomically
 from tofu.runtime.memory import find_fitting_workers, memory_report
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
 from tofu.search.topology import Topology
-from tofu.tdl import Description, registered
-from tofu.verify import verify_operator
 
 
 class _Commands(click.Group):
@@ -210,6 +206,7 @@ def plan_file(
     if not 2 <= workers <= MOST_WORKERS:
         raise TofuError(f"--workers is {workers}; plans are made for 2 to {MOST_WORKERS} workers.")
     symbol = _load_symbol(model)
+    refuse_unpartitionable(symbol)
     check_names(symbol, shapes)
     inputs, learned = read_training(symbol, shapes)
     settings = Settings(
@@ -235,86 +232,5 @@ def _load_symbol(path: Path) -> Any:
     return getattr(symbol, "whole", symbol)
 
 
-@main.command()
-@click.argument("names", nargs=-1)
-def ops(names: tuple[str, ...]) -> None:
-    """List the operators that are described, and so can be split; with NAMES, those whose names contain one of them.
-
-    \b
-    Examples
-        python -m tofu ops
-        python -m tofu ops conv pool
-    """  # noqa: D301  click reads the escape
-    descriptions = {
-        name: description
-        for name, description in sorted(registered().items(), key=lambda item: item[0].lower())
-        if not names or any(part.lower() in name.lower() for part in names)
-    }
-    if not descriptions:
-        raise TofuError(f"No operator that is described has {' or '.join(names)} in its name.")
-    console = make_console()
-    console.print(_operator_table(descriptions))
-    console.print(
-        f"\n{len(descriptions)} operators described in {len({d.place.file for d in descriptions.values()})} files."
-    )
-
-
-def _operator_table(descriptions: Mapping[str, Description]) -> Table:
-    table = Table(header_style="bold", box=None, pad_edge=False)
-    for title in ("operator", "tensors", "rewritten for each worker", "described in"):
-        table.add_column(title, no_wrap=title == "operator")
-    for name, description in descriptions.items():
-        table.add_row(name, _list_tensors(description), ", ".join(description.bound), str(description.place))
-    return table
-
-
-def _list_tensors(description: Description) -> str:
-    required = len(description.tensors) - description.optional
-    names = [name if i < required else f"{name}?" for i, name in enumerate(description.tensors)]
-    return ", ".join([*names, *([f"*{description.star}"] if description.star else [])])
-
-
-@main.command()
-@click.argument("operator")
-@click.option(
-    "--shape", "shapes", multiple=True, required=True, metavar="D0,D1,...", help="Shape of each input in turn."
-)
-@click.option("--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="As in the model.")
-@click.option("--parts", default="2,3,4", show_default=True, help="Numbers of parts that every strategy is run in.")
-def verify(operator: str, shapes: tuple[str, ...], attributes: tuple[str, ...], parts: str) -> None:
-    """Run OPERATOR, and what its gradient is made of, against its description, and split by each of its strategies.
-
-    MXNet's own kernel on random numbers is the measure, in float64. Shapes that MXNet can infer from the first ones may be
-    left out. The exit code is 1 where anything disagrees.
-
-    \b
-    Examples
-        python -m tofu verify dot --shape 6,8 --shape 8,5
-        python -m tofu verify Convolution --shape 4,6,9,9 --attribute "kernel=(3,3)" --attribute num_filter=8
-    """  # noqa: D301  click reads the escape
-    values = dict(read_attribute(text) for text in attributes)
-    given = [read_extents(text, f"--shape {text!r} is not D0,D1,..., for example 4,6,9,9.") for text in shapes]
-    counts = read_extents(parts, f"--parts {parts!r} is not a list of numbers, for example 2,3,4.")
-    report = verify_operator(operator, values, complete_shapes(operator, values, given), counts)
-    click.echo(repr(report))
-    if not report.is_verified:
-        raise TofuError("\n".join([f"{operator} is not verified:", *(f"  - {text}" for text in report.problems)]))
-
-
-def complete_shapes(
-    operator: str, attributes: Mapping[str, str], given: Sequence[tuple[int, ...]]
-) -> list[tuple[int, ...]]:
-    """The shapes of all inputs of an operator, states included, from those of the first ones; by MXNet's inference."""
-    create = getattr(mx.sym, operator, None) or getattr(mx.sym._internal, operator, None)
-    if create is None:
-        near = get_close_matches(operator, registered(), n=3)
-        raise TofuError(f"MXNet has no operator {operator}" + (f"; did you mean {', '.join(near)}?" if near else "."))
-    try:
-        symbol = create(*(mx.sym.Variable(f"input{i}") for i in range(len(given))), **attributes)
-        inferred = symbol.infer_shape(**{f"input{i}": shape for i, shape in enumerate(given)})
-    except (mx.base.MXNetError, TypeError) as error:
-        reason = str(error).strip().splitlines()[-1].strip()
-        raise TofuError(f"{operator} does not take these shapes and attributes. MXNet says: {reason}") from error
-    if inferred[0] is None:
-        raise TofuError(f"{operator} needs more shapes than {len(given)}: {', '.join(symbol.list_arguments())}.")
-    return [tuple(shape) for shape in (*inferred[0], *inferred[2])]
+main.add_command(ops)
+main.add_command(verify)

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from mutations import break_description, list_mutants
 
-from tofu.tdl import Max, Sum, describe, lookup, registry
-from tofu.verify import verify_operator
+from tofu.tdl import Max, Sum, describe, lookup, registry, trace
+from tofu.verify import Case, labels, verify_operator
+from tofu.verify.nodes import execute_training_graph
 
 
 @pytest.fixture
@@ -123,3 +125,47 @@ def test_number_for_an_output_that_is_never_written_is_caught(broken):
 def test_undescribed_operator_is_a_problem(monkeypatch):
     monkeypatch.delitem(registry._REGISTERED, "tanh")
     assert problems("tanh", {}, [(5, 7)])[0] == "tanh: it has no description"
+
+
+MUTATED = [
+    Case("FullyConnected", {"num_hidden": 5}, [(3, 7), (5, 7), (5,)]),
+    Case("dot", {"transpose_b": True}, [(3, 5), (7, 5)]),
+    Case("Convolution", {"kernel": (3,), "num_filter": 5, "pad": (1,)}, [(3, 2, 7), (5, 2, 3), (5,)]),
+    Case("Pooling", {"kernel": (3,), "stride": (2,), "pad": (1,), "pool_type": "max"}, [(3, 5, 7)]),
+    Case("Embedding", {"input_dim": 7, "output_dim": 5}, [labels(7, 4, 3), (7, 5)], wrt=(1,)),
+    Case("broadcast_sub", {}, [(5, 1, 7), (1, 3, 7)]),
+    Case("elemwise_mul", {}, [(5, 7), (5, 7)]),
+    Case("transpose", {"axes": (1, 2, 0)}, [(5, 3, 7)]),
+    Case("mean", {"axis": (1,)}, [(5, 3, 7)], wrt=()),
+]
+
+
+def list_broken(case):
+    """Every operator of a case with each way to break its description: (operator, what was done, the broken description)."""
+    attributes = {name: str(value) for name, value in case.attributes.items()}
+    for node in execute_training_graph(case.op, attributes, case.draw_inputs(), case.wrt, seed=0):
+        description, shapes = lookup(node.op), [output.shape for output in node.outputs]
+        inputs = [array.shape for array in node.inputs]
+        traced = trace(description, node.attributes, inputs, [len(shape) for shape in shapes], shapes)
+        for number, output in enumerate(traced.outputs):
+            if output.value is not None:
+                for mutant, (change, _) in enumerate(list_mutants(output.value)):
+                    yield node.op, change, break_description(description, number, mutant)
+
+
+@pytest.mark.parametrize("case", MUTATED, ids=lambda case: case.op)
+def test_every_mutant_is_caught_by_its_numbers(case, monkeypatch):
+    survivors = []
+    for op, change, mutant in list_broken(case):
+        with monkeypatch.context() as patch:
+            patch.setitem(registry._REGISTERED, op, mutant)
+            report = verify_operator(case.op, case.attributes, case.draw_inputs(), parts=(), wrt=case.wrt)
+        if report.is_verified:
+            survivors.append((op, change))
+    assert survivors == []
+
+
+def test_there_are_many_mutants_of_each_kind():
+    changes = [change for case in MUTATED for _, change, _ in list_broken(case)]
+    assert len(changes) >= 150
+    assert {"shifted index", "exchanged dimensions", "Sum -> Max", "Max -> Sum", "missing term"} <= set(changes)

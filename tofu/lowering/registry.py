@@ -121,6 +121,11 @@ def register(op: str, lowering: Lowering) -> None:
     _LOWERINGS[op] = lowering
 
 
+def lowered_operators() -> frozenset[str]:
+    """The stock operators that have a lowering, at some of their attributes."""
+    return frozenset(_LOWERINGS)
+
+
 def lookup_lowering(operator: Operator) -> Lowering | None:
     """The lowering of an operator, or None where its own kernel is all there is."""
     lowering = _LOWERINGS.get(operator.op)

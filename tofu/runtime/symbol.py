@@ -18,6 +18,7 @@ from mxnet.module.executor_group import DataParallelExecutorGroup
 
 from tofu.errors import PlanError, UnsupportedError
 from tofu.graph.mxnet import DTYPE_NAMES, check_names, find_labels, infer_arguments, read_training
+from tofu.graph.refusals import refuse_unpartitionable
 from tofu.partition import Partition, compile_partition
 from tofu.plan import Plan
 from tofu.planning import Settings
@@ -126,6 +127,8 @@ def partition(
     )
     _ = settings.arrangements if workers > 1 else ()  # what does not fit together is said now
     result = PartitionedSymbol(symbol, settings, resolve_contexts(workers, contexts))
+    if workers > 1:
+        refuse_unpartitionable(symbol)
     check_names(symbol, inputs)
     if inputs:
         result.plan_for(inputs)

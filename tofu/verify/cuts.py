@@ -107,10 +107,15 @@ def list_geometries(forward: Node, indexed: Collection[int], shrinks: bool = Tru
     for inputs, shrunk in product(product(*choices), _subsets(numbers)):
         cut = {*shrunk, *(shape[d] for shape, d in zip(shapes, inputs, strict=True) if d is not None)}
         base = min(cut, default=1)
-        if base > 1 and all(extent % base == 0 for extent in cut):
+        if base > 1 and all(extent % base == 0 for extent in cut) and _is_alike(shapes, inputs):
             geometry = _complete(forward, Geometry(inputs, shrunk, base, _list_splits(base)))
             if geometry is not None:
                 yield geometry
+
+
+def _is_alike(shapes: Sequence[Shape], inputs: Dimensions) -> bool:
+    """Whether inputs of one shape are cut alike. Kernels that expect it without a check would read outside the smaller one."""
+    return len(set(zip(shapes, inputs, strict=True))) == len(set(shapes))
 
 
 def _list_splits(extent: int) -> tuple[Split, ...]:

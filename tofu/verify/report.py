@@ -41,7 +41,7 @@ class NodeReport:
     """One operator: its description against the kernel, and each strategy.
 
     `description_error` is None where the description cannot be executed (random, opaque); `checked` says what was checked instead.
-    `refused` is what a description says that does not cover these attributes.
+    `refused` is what a description says that does not cover these attributes. `is_elementwise` and `is_opaque` are of the description.
     """
 
     op: str
@@ -51,6 +51,8 @@ class NodeReport:
     rejected: tuple[tuple[str, str], ...]
     problems: tuple[str, ...] = ()
     refused: str = ""
+    is_elementwise: bool = False
+    is_opaque: bool = False
 
     def __repr__(self) -> str:
         numbers = self.checked if self.description_error is None else f"description error {self.description_error:.0e}"

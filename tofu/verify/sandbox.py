@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
 from multiprocessing import get_context
 from types import TracebackType
 from typing import ParamSpec, TypeVar
@@ -17,20 +18,25 @@ class ProcessEndedError(RuntimeError):
     """MXNet ended the process in which it ran."""
 
 
+def _import(modules: Sequence[str]) -> None:
+    for module in modules:
+        import_module(module)
+
+
 class Sandbox:
-    """Calls functions in a second process, and starts another one where that has ended.
+    """Calls functions in a second process, and starts another one where that has ended. Each imports `modules` first.
 
     >>> with Sandbox() as sandbox:
     ...     sandbox.call(max, 2, 3)
     3
     """
 
-    def __init__(self) -> None:
+    def __init__(self, modules: Sequence[str] = ()) -> None:
+        self._modules = tuple(modules)
         self._process = self._start()
 
-    @staticmethod
-    def _start() -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn"))
+    def _start(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(1, get_context("spawn"), _import, (self._modules,))
 
     def call(self, function: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R:
         """The result of `function`, whose arguments and result are copied; raises what it raises, or ProcessEndedError."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, TypeAlias
 
 import mxnet as mx
@@ -36,7 +37,7 @@ def variants(draw: Draw, case: Case) -> Case:
     attributes = {name: _resize(value, drawn) for name, value in case.attributes.items()}
     attributes |= draw(_changes(case, attributes, are_numbers_free=not is_fixed and not case.indexed))
     inputs = [_resize_numbers(given, drawn) for given in case.numbers]
-    completed = complete_inputs(case.op, {name: str(value) for name, value in attributes.items()}, inputs)
+    completed = complete_inputs(case, attributes, inputs)
     if completed is None:
         reject()
     tolerance = max(case.description_tolerance, SINGLE_PRECISION)
@@ -83,34 +84,41 @@ def _near(value: int | tuple[int, ...]) -> st.SearchStrategy[Any]:
     return st.sampled_from([number for number in (value, value + 1, value - 1) if number > 0 or value < 1])
 
 
-def complete_inputs(op: str, attributes: Mapping[str, str], inputs: Sequence[Given]) -> list[Given] | None:
-    """The inputs that `op` takes with other attributes: as many of the first shapes as MXNet accepts, the others as it infers them.
+def complete_inputs(case: Case, attributes: Mapping[str, Any], inputs: Sequence[Given]) -> list[Given] | None:
+    """The inputs that the operator of `case` takes with other attributes, by name: those that it keeps have the numbers of `inputs`.
 
-    None where it accepts none of them.
+    As many of the first shapes as MXNet accepts are kept, the others are as it infers them. None where it accepts none of them.
     """
-    symbol = _compose(op, attributes, len(inputs))
-    if symbol is None:
+    before, symbol = (_compose(case.op, values, len(inputs)) for values in (case.attributes, attributes))
+    if before is None or symbol is None:
         return None
-    entries = {node["name"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value) if node["op"] == "null"}
-    for known in range(min(len(inputs), len(entries)), -1, -1):
-        given = dict(zip(entries, inputs[:known], strict=False))
-        shapes = _infer(symbol, {name: numbers.shape for name, numbers in given.items()})
+    given = dict(zip(_find_variables(before), inputs, strict=False))
+    entries = _find_variables(symbol)
+    sources = [given.get(name, uniform(-1, 1)) for name in entries]
+    shapes_given = {name: given[name].shape for name in entries if name in given}
+    for known in range(len(shapes_given), -1, -1):
+        shapes = _infer(symbol, dict(islice(shapes_given.items(), known)))
         if shapes is not None:
-            sources = [*inputs, *(uniform(-1, 1) for _ in entries)]
             found = [shapes[entry] for entry in entries.values()]
-            return [_with_shape(source, shape) for source, shape in zip(sources, found, strict=False)]
+            return [_with_shape(source, shape) for source, shape in zip(sources, found, strict=True)]
     return None
+
+
+def _find_variables(symbol: Any) -> dict[str, int]:
+    """The entries of a symbol's variables by name, in order."""
+    return {node["name"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value) if node["op"] == "null"}
 
 
 def _with_shape(given: Given, shape: Shape) -> Given:
     return given if isinstance(given, Fixed) else replace(given, shape=shape)
 
 
-def _compose(op: str, attributes: Mapping[str, str], count: int) -> Any:
+def _compose(op: str, attributes: Mapping[str, Any], count: int) -> Any:
     """The operator over as many variables as its attributes ask for; of those that do not say, over `count`."""
+    texts = {name: str(value) for name, value in attributes.items()}
     for wanted in (None, count):
         try:
-            return compose(op, attributes, wanted)
+            return compose(op, texts, wanted)
         except mx.MXNetError:  # noqa: PERF203
             continue
     return None

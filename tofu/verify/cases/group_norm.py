@@ -8,6 +8,8 @@ from tofu.tdl import Description, interpret, lookup
 from tofu.verify.case import SINGLE_PRECISION, Case, single
 from tofu.verify.kernels import Array
 
+LRN = {"nsize": 3, "alpha": 0.5}
+
 
 def _describe(op: str) -> Description:
     description = lookup(op)
@@ -17,15 +19,15 @@ def _describe(op: str) -> Description:
 
 def compute_lrn(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
     """What LRN computes. On CPUs oneDNN's kernel leaves the norm unwritten, and its gradient computes that again."""
-    expected, _ = interpret(_describe("LRN"), {"nsize": 3}, inputs, [array.shape for array in outputs])
+    expected, _ = interpret(_describe("LRN"), LRN, inputs, [array.shape for array in outputs])
     return expected, outputs[1]
 
 
 def compute_lrn_gradient(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
     """The gradient of LRN, from a norm of its own."""
     d_out, data, _ = inputs
-    _, norm = interpret(_describe("LRN"), {"nsize": 3}, [data], [data.shape] * 2)
-    return interpret(_describe("_backward_LRN"), {"nsize": 3}, [d_out, data, norm], [data.shape])
+    _, norm = interpret(_describe("LRN"), LRN, [data], [data.shape] * 2)
+    return interpret(_describe("_backward_LRN"), LRN, [d_out, data, norm], [data.shape])
 
 
 CASES = [
@@ -33,8 +35,8 @@ CASES = [
     Case("GroupNorm", {"num_groups": 2, "eps": 0.01}, [(3, 4, 5), (2,), (2,)], None, SINGLE_PRECISION),
     Case(
         "LRN",
-        {"nsize": 3},
-        [single(3, 5, 4, 2)],
+        LRN,
+        [single(2, 5, 4, 7)],
         relations={"LRN": compute_lrn, "_backward_LRN": compute_lrn_gradient},
     ),
 ]

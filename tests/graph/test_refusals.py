@@ -1,0 +1,99 @@
+"""Sparse storage, control flow and Custom operators: one clear error each, or whole on every worker."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+
+SHAPES = {"data": (4, 6)}
+
+
+def classifier(hidden):
+    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(hidden, num_hidden=4, name="fc"), name="softmax")
+
+
+def data():
+    return mx.sym.Variable("data")
+
+
+SPARSE = {
+    "Embedding emb: sparse_grad=True. Use sparse_grad=False.": lambda: mx.sym.Embedding(
+        data(), input_dim=10, output_dim=8, sparse_grad=True, name="emb"
+    ),
+    "variable table: stype. Leave it out.": lambda: mx.sym.dot(data(), mx.sym.Variable("table", stype="row_sparse")),
+    "cast_storage cast: stype=csr. Use 'default'.": lambda: mx.sym.cast_storage(data(), stype="csr", name="cast"),
+    "dot product: forward_stype=csr. Use 'default'.": lambda: mx.sym.dot(
+        data(), mx.sym.Variable("w"), forward_stype="csr", name="product"
+    ),
+    "_sparse_retain rows: it is for sparse tensors alone.": lambda: mx.sym.sparse.retain(
+        data(), mx.sym.Variable("kept"), name="rows"
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", SPARSE)
+@pytest.mark.parametrize("undescribed", ["error", "replicate"])
+def test_sparse_storage_is_refused_with_the_dense_way_out(reason, undescribed):
+    with pytest.raises(tofu.UnsupportedError) as raised:
+        tofu.partition(classifier(SPARSE[reason]()), ngpus=2, cache=False, undescribed=undescribed, **SHAPES)
+    headline, *lines = str(raised.value).splitlines()
+    assert headline.startswith("Sparse storage (row_sparse, csr) cannot be partitioned")
+    assert len(lines) == 1
+    assert lines[0].startswith(f"  - {reason}")
+
+
+@pytest.mark.parametrize("undescribed", ["error", "replicate"])
+def test_control_flow_is_refused_with_the_way_out(undescribed):
+    total, _ = mx.sym.contrib.foreach(lambda x, s: (x + s, x + s), data(), mx.sym.Variable("state"), name="loop")
+    with pytest.raises(tofu.UnsupportedError, match=r"_foreach \w+: contrib.foreach. Write its steps into the model"):
+        tofu.partition(classifier(total), ngpus=2, cache=False, undescribed=undescribed, **SHAPES, state=(6,))
+
+
+class Twice(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], 2 * in_data[0])
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], 2 * out_grad[0])
+
+
+@mx.operator.register("test_refusals_twice")
+class TwiceProperties(mx.operator.CustomOpProp):
+    def infer_shape(self, in_shape):
+        return in_shape, [in_shape[0]], []
+
+    def create_operator(self, ctx, shapes, dtypes):
+        return Twice()
+
+
+def test_custom_operators_are_named():
+    custom = mx.sym.Custom(data(), op_type="test_refusals_twice", name="twice")
+    with pytest.raises(tofu.UndescribedOperatorError, match=r"(?s)undescribed='replicate'.*- Custom, used by twice"):
+        tofu.partition(classifier(custom), ngpus=2, cache=False, **SHAPES)
+
+
+def test_custom_operators_are_whole_on_every_worker_where_asked():
+    hidden = mx.sym.FullyConnected(data(), num_hidden=8, name="hidden")
+    model = classifier(mx.sym.Custom(hidden, op_type="test_refusals_twice", name="twice"))
+    partitioned = tofu.partition(model, ngpus=2, cache=False, undescribed="replicate", **SHAPES)
+    assert partitioned.plan.operators["twice"] == (None,)
+    np.testing.assert_allclose(gradient(partitioned), gradient(model), rtol=1e-5, atol=1e-7)
+
+
+def gradient(symbol):
+    executor, random = symbol.simple_bind(mx.cpu(), **SHAPES), np.random.RandomState(0)
+    for _, array in sorted(executor.arg_dict.items()):
+        array[:] = random.uniform(0, 1, array.shape)
+    executor.forward(is_train=True)
+    executor.backward()
+    return executor.grad_dict["hidden_weight"].asnumpy()
+
+
+def test_attributes_that_a_description_does_not_cover_name_the_operator():
+    image = mx.sym.Reshape(data(), shape=(0, 1, 2, 3))
+    model = classifier(mx.sym.Pad(image, mode="edge", pad_width=(0, 0, 0, 0, 1, 1, 1, 1), name="pad"))
+    with pytest.raises(tofu.UnsupportedError, match=r"Pad pad: Pad\(mode=edge\) is not .*undescribed='replicate'"):
+        tofu.partition(model, ngpus=2, cache=False, **SHAPES)
+    partitioned = tofu.partition(model, ngpus=2, cache=False, undescribed="replicate", **SHAPES)
+    assert partitioned.plan.operators["pad"] == (None,)

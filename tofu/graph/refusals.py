@@ -1,0 +1,55 @@
+"""What no plan can be made of: sparse storage and control flow. Found before anything is inferred, all of it named at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tofu import _mxnet
+from tofu.errors import UnsupportedError, raise_together
+
+# MXNet's storage types in attributes: names of operators' ones, numbers of variables'.
+SPARSE = {"row_sparse", "csr", "1", "2"}
+CONTROL_FLOW = {"_foreach": "foreach", "_while_loop": "while_loop", "_cond": "cond"}
+SPARSE_OPERATORS = {
+    "_contrib_SparseEmbedding": "Use Embedding.",
+    "_sparse_retain": "Multiply by a mask of the rows.",
+    "_square_sum": "Use sum(square(x)).",
+}
+
+
+def refuse_unpartitionable(symbol: Any) -> None:
+    """Raise UnsupportedError for a forward symbol with sparse tensors or control flow, with the way out for each."""
+    nodes = _mxnet.nodes(symbol.handle.value)
+    raise_together(
+        UnsupportedError,
+        "Sparse storage (row_sparse, csr) cannot be partitioned; dense arrays can. It is asked for by:",
+        [f"{_name(node)}: {reason}" for node in nodes if (reason := _find_sparse(node["op"], node["attrs"]))],
+    )
+    raise_together(
+        UnsupportedError,
+        "Control flow cannot be partitioned, since it runs a graph of its own that no description can see:",
+        [
+            f"{_name(node)}: contrib.{CONTROL_FLOW[node['op']]}. Write its steps into the model, as cell.unroll(...) does."
+            for node in nodes
+            if node["op"] in CONTROL_FLOW
+        ],
+    )
+
+
+def _name(node: Mapping[str, Any]) -> str:
+    return f"variable {node['name']}" if node["op"] == "null" else f"{node['op']} {node['name']}"
+
+
+def _find_sparse(op: str, attributes: Mapping[str, str]) -> str:
+    """How an operator or variable is sparse, and what to write instead; empty for a dense one."""
+    if op in SPARSE_OPERATORS:
+        return f"it is for sparse tensors alone. {SPARSE_OPERATORS[op]}"
+    if attributes.get("__storage_type__") in SPARSE:
+        return "stype. Leave it out."
+    if op != "null" and attributes.get("sparse_grad") in ("True", "1"):
+        return "sparse_grad=True. Use sparse_grad=False."
+    for name in ("stype", "forward_stype"):
+        if attributes.get(name) in SPARSE:
+            return f"{name}={attributes[name]}. Use 'default'."
+    return ""

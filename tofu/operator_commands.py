@@ -1,0 +1,221 @@
+"""`python -m tofu ops` and `python -m tofu verify`: what the descriptions cover, and whether they are true."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+import click
+import mxnet as mx
+from rich.console import Console
+from rich.progress import track
+
+from tofu.cli_arguments import read_attribute, read_extents
+from tofu.errors import TofuError
+from tofu.report.operator_tables import coverage_lines, coverage_table, results_table
+from tofu.report.plan_table import make_console
+from tofu.tdl import registered
+from tofu.verify import Case, load_cases, verify_operator
+from tofu.verify.campaign import CaseResult, verify_cases
+from tofu.verify.coverage import NOT_DESCRIBED, count_coverage, count_lines, read_operator_sets
+from tofu.verify.nodes import execute_training_graph
+from tofu.verify.record import make_entries, read_record, write_record
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Print the table and the totals as JSON.")
+def ops(names: tuple[str, ...], as_json: bool) -> None:
+    """List the operators that are described, and so can be split; with NAMES, those whose names contain one of them.
+
+    `verified` is what python -m tofu verify --record found, for descriptions that have not changed since.
+
+    \b
+    Examples
+        python -m tofu ops
+        python -m tofu ops conv pool
+        python -m tofu ops --json
+    """  # noqa: D301  click reads the escape
+    entries = read_record()
+    sets = read_operator_sets()
+    listed = [
+        name
+        for name in sorted({*registered(), *NOT_DESCRIBED}, key=str.lower)
+        if not names or any(part.lower() in name.lower() for part in names)
+    ]
+    if not listed:
+        raise TofuError(f"No operator that is described has {' or '.join(names)} in its name.")
+    coverage = {name: count_coverage(operators, entries) for name, operators in sets.items()}
+    if as_json:
+        median, largest = count_lines()
+        operators = {name: asdict(entries[name]) if name in entries else None for name in listed}
+        totals = {name: asdict(counts) for name, counts in coverage.items()}
+        lines = {"median": median, "largest": largest}
+        click.echo(json.dumps({**totals, "description_lines": lines, "operators": operators}, indent=1))
+        return
+    console = make_console()
+    console.print(coverage_table(listed, entries))
+    for line in coverage_lines(listed, coverage):
+        console.print(line)
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[OPERATOR]...")
+@click.option(
+    "--examples", default=10, show_default=True, help="Other sizes and attributes drawn for each built-in case."
+)
+@click.option("--seed", default=0, show_default=True, help="Of what is drawn.")
+@click.option(
+    "--missing/--no-missing", default=True, show_default=True, help="Search strategies that the analysis did not find."
+)
+@click.option("--shape", "shapes", multiple=True, metavar="D0,D1,...", help="Instead: shape of each input in turn.")
+@click.option("--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="With --shape: as in the model.")
+@click.option("--parts", default="2,3,4", show_default=True, help="With --shape: numbers of parts.")
+@click.option("--module", "modules", multiple=True, help="Import this first: descriptions of your own, and its CASES.")
+@click.option(
+    "--record", is_flag=True, help="Write down what was verified, for python -m tofu ops; without OPERATOR, all of it."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+def verify(
+    names: tuple[str, ...],
+    examples: int,
+    seed: int,
+    missing: bool,
+    shapes: tuple[str, ...],
+    attributes: tuple[str, ...],
+    parts: str,
+    modules: tuple[str, ...],
+    record: bool,
+    as_json: bool,
+) -> None:
+    """Compare descriptions with MXNet's own kernels, in float64: all of them, or those of each OPERATOR and its gradient.
+
+    Three things are checked. (a) The description, evaluated with NumPy, has the kernel's numbers. (b) The operator split by each of its
+    strategies, in 2, 3 and 4 uneven parts, has the numbers of the whole. (c) No way to split the kernel is missing.
+
+    Beginning with the built-in cases, other sizes and attributes are drawn. What fails is shrunk to the smallest signature and printed
+    with the lines of Python that repeat it; the exit status is 1 then. Signatures that MXNet refuses, or a description says that it
+    does not cover, are counted as refused.
+
+    \b
+    Examples
+        python -m tofu verify
+        python -m tofu verify Convolution softmax --examples 100
+        python -m tofu verify dot --shape 6,8 --shape 8,5
+        python -m tofu verify Convolution --shape 4,6,9,9 --attribute "kernel=(3,3)" --attribute num_filter=8
+        python -m tofu verify my_operator --module my_descriptions
+    """  # noqa: D301  click reads the escape
+    if record and modules:
+        raise TofuError("--record is of the built-in descriptions; leave --module out.")
+    own = [case for module in modules for case in getattr(import_module(module), "CASES", [])]
+    if shapes:
+        _verify_signature(names, shapes, attributes, parts)
+        return
+    cases = _select_cases(names, [*load_cases(), *own])
+    console = Console(stderr=True)
+    running = verify_cases(cases, examples, seed, missing, modules)
+    results = list(track(running, "verifying", total=len(cases), console=console, transient=True))
+    if as_json:
+        click.echo(json.dumps(_summarise(results), indent=1))
+    else:
+        _print_results(make_console(), results)
+    if record:
+        kept = {name: entry for name, entry in read_record().items() if names and name in registered()}
+        write_record({**kept, **{name: entry for name, entry in make_entries(results).items() if name in registered()}})
+    if any(result.problems for result in results):
+        raise SystemExit(1)
+
+
+def _select_cases(names: Sequence[str], cases: Sequence[Case]) -> list[Case]:
+    """The cases of the operators `names`, or in whose gradient they occur; all cases without names."""
+    if not names:
+        return list(cases)
+    selected = [case for case in cases if case.op in names]
+    missing = set(names) - {case.op for case in selected}
+    for case in cases:
+        if missing and case not in selected and missing & _list_operators(case):
+            selected.append(case)
+    missing -= {name for case in selected for name in _list_operators(case)}
+    if missing:
+        near = get_close_matches(next(iter(missing)), registered(), n=3)
+        raise TofuError(
+            f"There is no built-in case of {', '.join(sorted(missing))}{'; did you mean ' + ', '.join(near) + '?' if near else '.'} "
+            "Give --shape and --attribute, or a --module with its CASES."
+        )
+    return selected
+
+
+def _list_operators(case: Case) -> set[str]:
+    attributes = {name: str(value) for name, value in case.attributes.items()}
+    return {node.op for node in execute_training_graph(case.op, attributes, case.draw_inputs(), case.wrt, seed=0)}
+
+
+def _print_results(console: Console, results: Sequence[CaseResult]) -> None:
+    console.print(results_table(results))
+    failures = [result.trials.failure for result in results if result.trials.failure is not None]
+    for result in results:
+        for problem in (*result.report.problems, *result.report.refusals):
+            console.print(f"\n[bold red]{result.case}[/]\n- {problem}", highlight=False, markup=True)
+    for failure in failures:
+        console.print(f"\n[bold red]{failure.case}[/]")
+        console.print(repr(failure), markup=False, soft_wrap=True)
+    for headline, found in (
+        ("Strategies that the analysis did not find:", [f"{m.op}: {m.cut}" for r in results for m in r.missing]),
+        ("Exact cuts that are no strategies:", [f"{m.op}: {m.cut}: {why}" for r in results for m, why in r.explained]),
+    ):
+        if found:
+            console.print("\n".join([f"\n{headline}", *(f"- {text}" for text in dict.fromkeys(found))]), markup=False)
+    count = sum(bool(result.problems) for result in results)
+    tried = sum(1 + result.trials.verified for result in results)
+    refused = sum(result.trials.refused for result in results)
+    console.print(
+        f"\n{len(results)} cases at {tried} signatures, {refused} more refused: "
+        + (f"{count} cases have problems." if count else "all agree with MXNet.")
+    )
+
+
+def _summarise(results: Sequence[CaseResult]) -> dict[str, Any]:
+    return {
+        "cases": len(results),
+        "signatures": sum(1 + result.trials.verified for result in results),
+        "refused": sum(result.trials.refused for result in results),
+        "problems": {str(result.case): list(result.problems) for result in results if result.problems},
+        "reproducers": [repr(result.trials.failure) for result in results if result.trials.failure is not None],
+        "explained": [f"{one.op}: {one.cut}: {reason}" for result in results for one, reason in result.explained],
+    }
+
+
+def _verify_signature(names: Sequence[str], shapes: Sequence[str], attributes: Sequence[str], parts: str) -> None:
+    if len(names) != 1:
+        raise TofuError("--shape is of one operator: python -m tofu verify OPERATOR --shape D0,D1,...")
+    values = dict(read_attribute(text) for text in attributes)
+    given = [read_extents(text, f"--shape {text!r} is not D0,D1,..., for example 4,6,9,9.") for text in shapes]
+    counts = read_extents(parts, f"--parts {parts!r} is not a list of numbers, for example 2,3,4.")
+    report = verify_operator(names[0], values, complete_shapes(names[0], values, given), counts)
+    click.echo(repr(report))
+    if not report.is_verified:
+        found = [f"  - {text}" for text in (*report.problems, *report.refusals)]
+        raise TofuError("\n".join([f"{names[0]} is not verified:", *found]))
+
+
+def complete_shapes(
+    operator: str, attributes: Mapping[str, str], given: Sequence[tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    """The shapes of all inputs of an operator, states included, from those of the first ones; by MXNet's inference."""
+    create = getattr(mx.sym, operator, None) or getattr(mx.sym._internal, operator, None)
+    if create is None:
+        near = get_close_matches(operator, registered(), n=3)
+        raise TofuError(f"MXNet has no operator {operator}" + (f"; did you mean {', '.join(near)}?" if near else "."))
+    try:
+        symbol = create(*(mx.sym.Variable(f"input{i}") for i in range(len(given))), **attributes)
+        inferred = symbol.infer_shape(**{f"input{i}": shape for i, shape in enumerate(given)})
+    except (mx.base.MXNetError, TypeError) as error:
+        reason = str(error).strip().splitlines()[-1].strip()
+        raise TofuError(f"{operator} does not take these shapes and attributes. MXNet says: {reason}") from error
+    if inferred[0] is None:
+        raise TofuError(f"{operator} needs more shapes than {len(given)}: {', '.join(symbol.list_arguments())}.")
+    return [tuple(shape) for shape in (*inferred[0], *inferred[2])]

@@ -1,0 +1,75 @@
+"""Many cases: each at its own signature and at others, its missing strategies, all in a second process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tofu.verify.case import Case
+from tofu.verify.cuts import Cut, Geometry, try_geometry
+from tofu.verify.explained import explain
+from tofu.verify.kernels import KERNEL_ERRORS
+from tofu.verify.missing import Missing, find_missing
+from tofu.verify.nodes import Node
+from tofu.verify.report import Report
+from tofu.verify.sandbox import ProcessEndedError, Sandbox
+from tofu.verify.trials import Trials, try_variants, verify_apart
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What was found out about one case. `explained` are the missing strategies that have a reason, `missing` the others."""
+
+    case: Case
+    report: Report
+    trials: Trials
+    missing: tuple[Missing, ...]
+    explained: tuple[tuple[Missing, str], ...]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Everything that has to be mended, in the description, the analysis or the case."""
+        failure = self.trials.failure
+        found = [*self.report.problems, *self.report.refusals]
+        found += [] if failure is None else [f"at another signature: {failure.problems[0]}"]
+        return (*found, *(f"{one.op}: missing strategy {one.cut}" for one in self.missing))
+
+
+def verify_cases(
+    cases: Iterable[Case], examples: int = 0, seed: int = 0, search: bool = True, modules: Sequence[str] = ()
+) -> Iterator[CaseResult]:
+    """Verify each case, `examples` variants of it, and where asked search for the strategies that are missing.
+
+    `modules` hold descriptions that are not built in.
+    """
+    with Sandbox(modules) as sandbox:
+        for case in cases:
+            yield _verify(sandbox, case, examples, seed, search)
+
+
+def _verify(sandbox: Sandbox, case: Case, examples: int, seed: int, search: bool) -> CaseResult:
+    def attempt(node: Node, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
+        try:
+            return sandbox.call(try_geometry, node, geometry, asked)
+        except ProcessEndedError:
+            return None
+
+    try:
+        report = verify_apart(sandbox, case)
+    except KERNEL_ERRORS as error:
+        reason = str(error).strip().splitlines()[-1]
+        return CaseResult(
+            case, Report.of_problem(case.op, f"MXNet refuses the case: {reason}"), Trials(0, 0, None), (), ()
+        )
+    trials = Trials(0, 0, None)
+    if examples and report.is_verified:
+        trials = try_variants(case, examples, lambda variant: verify_apart(sandbox, variant), seed)
+    found = find_missing(case, attempt) if search and report.is_verified else ()
+    reasons = [(one, explain(one)) for one in found]
+    return CaseResult(
+        case,
+        report,
+        trials,
+        tuple(one for one, reason in reasons if reason is None),
+        tuple((one, reason) for one, reason in reasons if reason is not None),
+    )
