@@ -18,10 +18,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tofu.check import check_execution
+from tofu.check import check_execution, find_shared_buffers
+from tofu.errors import InternalError
 from tofu.execution import ExecutionGraph, emit
 from tofu.execution.emit import shard_name
-from tofu.execution.memory import plan_worker_bytes, variable_shards
+from tofu.execution.memory import plan_worker_bytes, variable_shards, worker_variables
 from tofu.graph import Graph
 from tofu.graph.mxnet import TrainingGraph, infer_operator_shapes, read_graph
 from tofu.lowering import lower, prepare_inference, settle
@@ -123,6 +124,9 @@ def check_emitted(problem: Problem, choices: Choices, execution: ExecutionGraph)
         boxes = problem.tensor_shards(output.tensor, output.layout)
         shapes += [tuple(int(end - begin) for begin, end in box) for box in boxes]
     check_execution(execution.symbol, shapes, variables)
+    shared = find_shared_buffers(execution.symbol, *worker_variables(problem, choices, execution))
+    if shared:
+        raise InternalError("\n".join(["The plan of buffers is wrong:", *(f"  - {text}" for text in shared[:20])]))
 
 
 def _check(problem: Problem, choices: Choices, execution: ExecutionGraph) -> None:

@@ -47,7 +47,7 @@ class Plan:
     bandwidths
         Bytes per second of each level, where the plan was searched for them; else empty.
     worker_bytes
-        Memory that MXNet's planner asks for on each worker, in bytes; temporary workspace of kernels is not in it.
+        Memory that is planned for each worker, in bytes; temporary workspace of kernels is not in it.
     algorithm, optimality
         How the plan was found, and how good it is known to be.
     search_seconds
