@@ -1,4 +1,4 @@
-"""Operators that crop, re-order, lay out on a diagonal or multiply out whole dimensions: affine indices."""
+"""Operators that crop, re-order or multiply out whole dimensions: affine indices."""
 
 from __future__ import annotations
 
@@ -17,39 +17,6 @@ def depth_to_space(data, *, block_size):
 def space_to_depth(data, *, block_size):
     cell = lambda b, i, j, c, y, x: data[b, c, y * block_size + i, x * block_size + j]
     return output("b (i j c) y x", cell, {"i": block_size, "j": block_size})
-
-
-def _on_diagonal(i, k, axes):
-    """The cell `k` columns right of the diagonal of the matrices over `axes`; the last of `i` runs along it."""
-    place, others = dict(zip(axes, (i[-1] + max(0, -k), i[-1] + max(0, k)), strict=True)), iter(i[:-1])
-    return tuple(place[d] if d in place else next(others) for d in range(len(i) + 1))
-
-
-DIAGONAL = {
-    "bound": {"k": lambda local: 0 if local.is_split("k") else local.attributes["k"]},
-    "pads": ("k",),  # the part of a diagonal is that of a block
-}
-
-
-def _others(count):
-    return [f"i{d}" for d in range(count)]
-
-
-@op("diag", **DIAGONAL)
-def diag(data, *, k=0, axis1=0, axis2=1):
-    if data.ndim == 1:
-        return lambda y, x: where(position(y) + k == position(x), data[Any(position(y) + min(0, k))], 0.0)
-    axes = axis1 % data.ndim, axis2 % data.ndim
-    return output(" ".join([*_others(data.ndim - 2), "k"]), lambda *i: data[_on_diagonal(i, k, axes)])
-
-
-@op("_backward_diag", concrete=True)
-def backward_diag(d_out, *, output_shapes, k=0, axis1=0, axis2=1):
-    rank = len(output_shapes[0])
-    if rank == 1:
-        return lambda i: d_out[_on_diagonal((i,), k, (0, 1))]
-    names = " ".join([*_others(rank - 2), "k"])
-    return scatter(lambda *i: (_on_diagonal(i, k, (axis1 % rank, axis2 % rank)), d_out[i]), names=names)
 
 
 def _cropped(axes, ndim):

@@ -1,4 +1,4 @@
-"""Cropping, re-ordering, diagonals and products of dimensions."""
+"""Cropping, re-ordering and products of dimensions."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from tofu.verify.case import Case, single
 CASES = [
     Case("depth_to_space", {"block_size": 2}, [(3, 12, 3, 5)]),
     Case("space_to_depth", {"block_size": 2}, [(3, 2, 4, 6)]),
-    Case("diag", {"k": 1}, [(3,)]),
-    Case("diag", {}, [(4, 3)]),
-    Case("diag", {"k": 1}, [(4, 5)]),
-    Case("diag", {"k": -1, "axis1": 0, "axis2": 2}, [(5, 3, 4)]),
     Case("slice_like", {"axes": (0, -1)}, [(4, 5, 6), (3, 2, 3)]),
     Case("slice_like", {}, [(4, 5), (3, 3)]),
     Case("Crop", {"num_args": 1, "h_w": (3, 4), "offset": (1, 2)}, [single(3, 2, 5, 7)]),
