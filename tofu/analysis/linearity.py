@@ -138,8 +138,8 @@ def find_factors(value: Value) -> frozenset[int]:
             return parts[0] | parts[1]
         if value.function in ("divide", "negative"):
             return parts[0]
-        if value.function in ("add", "subtract"):
-            return parts[0] & parts[1]
-        if value.function == "where":
-            return parts[1] & parts[2]
+        if value.function in ("add", "subtract", "where"):
+            terms = value.arguments[1:] if value.function == "where" else value.arguments
+            kept = [part for part, term in zip(parts[-len(terms) :], terms, strict=True) if not is_zero(term)]
+            return frozenset.intersection(*kept) if kept else frozenset()
     return frozenset()

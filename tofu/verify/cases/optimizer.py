@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tofu.verify.case import SINGLE_PRECISION, Case, half, single, uniform
 
 UPDATE = {"lr": 0.125, "wd": 0.25, "rescale_grad": 0.5, "clip_gradient": 0.25}
@@ -20,4 +22,14 @@ CASES = [
     Case("ftrl_update", UPDATE, [(5, 7), (5, 7), (5, 7), STATE], (), SINGLE_PRECISION),
     Case("mp_sgd_update", UPDATE, [HALF, HALF, SINGLE], wrt=()),
     Case("mp_sgd_mom_update", {**UPDATE, "momentum": 0.5}, [HALF, HALF, SINGLE, SINGLE], wrt=()),
+    Case("mp_nag_mom_update", {**UPDATE, "momentum": 0.5}, [HALF, HALF, SINGLE, SINGLE], wrt=()),
+    Case(
+        "multi_lars",
+        {"eta": 0.125, "eps": 0.5, "rescale_grad": 0.5},
+        [replace(uniform(0.5, 1, 5), dtype="float32")] * 4,
+        wrt=(),
+    ),
+    Case("multi_sum_sq", {"num_arrays": 2}, [(3, 4), (5,)], wrt=()),
+    Case("all_finite", {}, [(3, 4)], wrt=()),
+    Case("multi_all_finite", {"num_arrays": 2}, [single(3, 4), single(5)], wrt=()),
 ]

@@ -1,0 +1,87 @@
+"""Random numbers. What is drawn cannot be compared, but it lies within ten deviations of the mean of its own parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tofu.verify.case import Case, Fixed, uniform
+from tofu.verify.kernels import Array
+from tofu.verify.operators import Relation
+
+# For each distribution its parameters, and mean and deviation as a function of them. Where parameters vary, the ranges are apart.
+Moments = Callable[..., tuple[Array, Array]]
+DISTRIBUTIONS: dict[str, tuple[dict[str, float], Moments]] = {
+    "uniform": ({"low": 3.0, "high": 4.0}, lambda low, high: ((low + high) / 2, (high - low) / 20)),
+    "normal": ({"loc": 3.0, "scale": 0.01}, lambda loc, scale: (loc, scale)),
+    "gamma": ({"alpha": 1e4, "beta": 3e-4}, lambda alpha, beta: (alpha * beta, np.sqrt(alpha) * beta)),
+    "exponential": ({"lam": 2.0}, lambda lam: (5 / lam, 0.5 / lam)),
+    "poisson": ({"lam": 1e8}, lambda lam: (lam, np.sqrt(lam))),
+    "negative_binomial": ({"k": 10**6, "p": 0.5}, lambda k, p: (k * (1 - p) / p, np.sqrt(k * (1 - p)) / p)),
+    "generalized_negative_binomial": (
+        {"mu": 1e6, "alpha": 1e-8},
+        lambda mu, alpha: (mu, np.sqrt(mu + alpha * mu * mu)),
+    ),
+}
+
+
+def _within(moments: Callable[[Sequence[Array]], tuple[Array, Array]]) -> Relation:
+    """What is drawn, moved to within ten deviations of the mean of its parameters, whose dimensions come first."""
+
+    def relation(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
+        (drawn,) = outputs
+        mean, deviation = (np.asarray(moment, float) for moment in moments(inputs))
+        low, high = (
+            bound.reshape(bound.shape + (1,) * (drawn.ndim - bound.ndim))
+            for bound in (mean - 10 * deviation, mean + 10 * deviation)
+        )
+        return [np.clip(drawn, low, high).astype(drawn.dtype)]
+
+    return relation
+
+
+def _list_draws(name: str, given: dict[str, float], moments: Moments) -> list[Case]:
+    """The operator with its parameters as attributes, the one shaped like a tensor, and the one with parameters in tensors."""
+    fixed = _within(lambda inputs: moments(*given.values()))
+    varied = [Fixed(tuple(value * share for share in (0.25, 0.5, 1.0)), "float32") for value in given.values()]
+    plain, like, sampled = f"_random_{name}", f"_random_{name}_like", f"_sample_{name}"
+    return [
+        Case(plain, {**given, "shape": (5, 7)}, [], (), relations={plain: fixed}),
+        Case(like, given, [(5, 7)], (), relations={like: fixed}),
+        Case(sampled, {"shape": (5, 2)}, varied, (), relations={sampled: _within(lambda inputs: moments(*inputs))}),
+    ]
+
+
+def _take_certain(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
+    """The only class that is possible, and the logarithm of its probability."""
+    drawn, logarithm = outputs
+    certain = inputs[0].argmax(-1).reshape(drawn.shape[:1] + (1,) * (drawn.ndim - 1))
+    return [np.broadcast_to(certain, drawn.shape), np.zeros_like(logarithm)]
+
+
+CERTAIN = Fixed(((0, 1, 0, 0), (0, 0, 0, 1), (1, 0, 0, 0)), "float32")
+CHANCES = replace(uniform(0.2, 0.3, 3, 4), dtype="float32")
+INTEGERS = {"low": 3, "high": 5, "shape": (5, 7), "dtype": "int32"}
+
+CASES = [
+    *(case for name, (given, moments) in DISTRIBUTIONS.items() for case in _list_draws(name, given, moments)),
+    Case("_random_randint", INTEGERS, [], (), relations={"_random_randint": _within(lambda _: (3.5, 0.05))}),
+    *(
+        Case(
+            "_sample_multinomial",
+            {"shape": shape, "get_prob": True},
+            [CERTAIN],
+            (),
+            relations={"_sample_multinomial": _take_certain},
+        )
+        for shape in ((), (5, 2))
+    ),
+    Case(
+        "_sample_multinomial",
+        {"shape": (5,), "get_prob": True},
+        [CHANCES],
+        relations={"_sample_multinomial": lambda inputs, outputs: outputs},
+    ),
+]
