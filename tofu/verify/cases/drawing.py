@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
 from tofu.verify.case import Case, Fixed, uniform
 from tofu.verify.kernels import Array
-from tofu.verify.operators import Relation
 
 # For each distribution its parameters, and mean and deviation as a function of them. Where parameters vary, the ranges are apart.
-Moments = Callable[..., tuple[Array, Array]]
+Pair: TypeAlias = "tuple[Array | float, Array | float]"
+Moments = Callable[..., Pair]
 DISTRIBUTIONS: dict[str, tuple[dict[str, float], Moments]] = {
     "uniform": ({"low": 3.0, "high": 4.0}, lambda low, high: ((low + high) / 2, (high - low) / 20)),
     "normal": ({"loc": 3.0, "scale": 0.01}, lambda loc, scale: (loc, scale)),
     "gamma": ({"alpha": 1e4, "beta": 3e-4}, lambda alpha, beta: (alpha * beta, np.sqrt(alpha) * beta)),
+    "randint": ({"low": 3, "high": 5}, lambda low, high: ((low + high) / 2, (high - low) / 10)),
     "exponential": ({"lam": 2.0}, lambda lam: (5 / lam, 0.5 / lam)),
     "poisson": ({"lam": 1e8}, lambda lam: (lam, np.sqrt(lam))),
     "negative_binomial": ({"k": 10**6, "p": 0.5}, lambda k, p: (k * (1 - p) / p, np.sqrt(k * (1 - p)) / p)),
@@ -27,30 +29,34 @@ DISTRIBUTIONS: dict[str, tuple[dict[str, float], Moments]] = {
 }
 
 
-def _within(moments: Callable[[Sequence[Array]], tuple[Array, Array]]) -> Relation:
-    """What is drawn, moved to within ten deviations of the mean of its parameters, whose dimensions come first."""
+@dataclass(frozen=True)
+class Within:
+    """What is drawn, moved to within ten deviations of the mean of its parameters: attributes, or else the inputs."""
 
-    def relation(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
+    distribution: str
+    attributes: tuple[float, ...] = ()
+
+    def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
+        """The relation. The dimensions of parameters come first."""
         (drawn,) = outputs
-        mean, deviation = (np.asarray(moment, float) for moment in moments(inputs))
+        _, moments = DISTRIBUTIONS[self.distribution]
+        mean, deviation = (np.asarray(moment, float) for moment in moments(*(self.attributes or inputs)))
         low, high = (
             bound.reshape(bound.shape + (1,) * (drawn.ndim - bound.ndim))
             for bound in (mean - 10 * deviation, mean + 10 * deviation)
         )
         return [np.clip(drawn, low, high).astype(drawn.dtype)]
 
-    return relation
 
-
-def _list_draws(name: str, given: dict[str, float], moments: Moments) -> list[Case]:
+def _list_draws(name: str, given: dict[str, float]) -> list[Case]:
     """The operator with its parameters as attributes, the one shaped like a tensor, and the one with parameters in tensors."""
-    fixed = _within(lambda inputs: moments(*given.values()))
+    fixed = Within(name, tuple(given.values()))
     varied = [Fixed(tuple(value * share for share in (0.25, 0.5, 1.0)), "float32") for value in given.values()]
     plain, like, sampled = f"_random_{name}", f"_random_{name}_like", f"_sample_{name}"
     return [
         Case(plain, {**given, "shape": (5, 7)}, [], (), relations={plain: fixed}),
         Case(like, given, [(5, 7)], (), relations={like: fixed}),
-        Case(sampled, {"shape": (5, 2)}, varied, (), relations={sampled: _within(lambda inputs: moments(*inputs))}),
+        Case(sampled, {"shape": (5, 2)}, varied, (), relations={sampled: Within(name)}),
     ]
 
 
@@ -61,13 +67,18 @@ def _take_certain(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence
     return [np.broadcast_to(certain, drawn.shape), np.zeros_like(logarithm)]
 
 
+def _take_drawn(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
+    """Whatever was drawn: the gradient is what is verified."""
+    return outputs
+
+
 CERTAIN = Fixed(((0, 1, 0, 0), (0, 0, 0, 1), (1, 0, 0, 0)), "float32")
 CHANCES = replace(uniform(0.2, 0.3, 3, 4), dtype="float32")
 INTEGERS = {"low": 3, "high": 5, "shape": (5, 7), "dtype": "int32"}
 
 CASES = [
-    *(case for name, (given, moments) in DISTRIBUTIONS.items() for case in _list_draws(name, given, moments)),
-    Case("_random_randint", INTEGERS, [], (), relations={"_random_randint": _within(lambda _: (3.5, 0.05))}),
+    *(case for name, (given, _) in DISTRIBUTIONS.items() if name != "randint" for case in _list_draws(name, given)),
+    Case("_random_randint", INTEGERS, [], (), relations={"_random_randint": Within("randint", (3, 5))}),
     *(
         Case(
             "_sample_multinomial",
@@ -82,6 +93,6 @@ CASES = [
         "_sample_multinomial",
         {"shape": (5,), "get_prob": True},
         [CHANCES],
-        relations={"_sample_multinomial": lambda inputs, outputs: outputs},
+        relations={"_sample_multinomial": _take_drawn},
     ),
 ]
