@@ -1,6 +1,6 @@
 """Operators that put one dimension in order: opaque along it, split by any other. Over the flattened tensor (axis=None) they are whole.
 
-MXNet's order is stable, ascending and descending alike.
+MXNet's order is stable, ascending and descending alike, except where topk looks for a few cells alone.
 """
 
 from __future__ import annotations

@@ -123,6 +123,12 @@ def _classify_factors(factors: tuple[Value, ...], axis: str, mentions: Mentions)
 
 def is_zero(value: Value) -> bool:
     """Whether `value` is zero whatever the inputs are."""
+    if isinstance(value, Call):
+        if value.function in ("add", "subtract", "negative"):
+            return all(map(is_zero, value.arguments))
+        if value.function == "where":
+            return all(map(is_zero, value.arguments[1:]))
+        return value.function == "multiply" and any(map(is_zero, value.arguments))
     return isinstance(value, Unread) or (isinstance(value, Constant) and value.number == 0)
 
 
