@@ -28,11 +28,15 @@ def _gradient(heads, depth, time, *values):
 
 
 class Attention:
-    """Scores, weighted sums and their gradients, for heads of `depth` numbers."""
+    """Scores, weighted sums and their gradients, for heads of `depth` numbers.
 
-    def __init__(self, heads, depth):
+    The kernels for self-attention take the number of all times from `projection`, which is then read at every one.
+    """
+
+    def __init__(self, heads, depth, projection=None):
         self.heads, self.depth = heads, {"d": depth}
         self.scale = 1 / sqrt(position(extent("d")))
+        self.own = lambda i, b: 0.0 if projection is None else unread(projection[i, b, Any])
 
     def scores(self, queries, keys):
         """(batch by heads, i, j): the scaled products of queries at i and keys at j."""
@@ -47,14 +51,15 @@ class Attention:
         """The gradient of the keys at j."""
         return lambda j, b, h, d: Sum(lambda i: d_scores[merge(b, h), i, j] * queries(i, b, h, d)) * self.scale
 
-    def sums(self, attention, values, own=lambda i, b: 0.0):
-        """(i, batch, heads by d): the values, weighted. The kernels for self-attention take the number of `own` rows i from elsewhere."""
-        total = lambda i, b, h, d: Sum(lambda j: attention[merge(b, h), i, j] * values(j, b, h, d)) + own(i, b)
+    def sums(self, attention, values):
+        """(i, batch, heads by d): the values, weighted."""
+        total = lambda i, b, h, d: Sum(lambda j: attention[merge(b, h), i, j] * values(j, b, h, d)) + self.own(i, b)
         return output("i b (h d)", lambda i, b, h, d: total(i, b, h, d), {"h": self.heads} | self.depth)
 
     def d_attention(self, d_out, values):
         """The gradient of the weights."""
-        product = lambda b, h, i, j: Sum(lambda d: d_out[i, b, merge(h, d)] * values(j, b, h, d), extents=self.depth)
+        terms = lambda b, h, i, j: lambda d: d_out[i, b, merge(h, d)] * values(j, b, h, d)
+        product = lambda b, h, i, j: Sum(terms(b, h, i, j), extents=self.depth) + self.own(i, b)
         return output("(b h) i j", lambda b, h, i, j: product(b, h, i, j), {"h": self.heads})
 
     def d_values(self, d_out, attention):
@@ -64,7 +69,7 @@ class Attention:
 
 def _self_attention(projection, heads):
     depth = projection.shape[2] // (3 * heads)
-    return depth, Attention(heads, depth), *(Projection(projection, part, 3) for part in range(3))
+    return depth, Attention(heads, depth, projection), *(Projection(projection, part, 3) for part in range(3))
 
 
 @op("_contrib_interleaved_matmul_selfatt_qk")
@@ -83,7 +88,7 @@ def backward_selfatt_qk(d_out, queries_keys_values, *, heads):
 @op("_contrib_interleaved_matmul_selfatt_valatt")
 def selfatt_valatt(queries_keys_values, weights, *, heads):
     _, attention, _, _, values = _self_attention(queries_keys_values, heads)
-    return attention.sums(weights, values, lambda i, b: unread(queries_keys_values[i, b, Any]))
+    return attention.sums(weights, values)
 
 
 @op("_backward_interleaved_matmul_selfatt_valatt")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tofu.errors import UnsupportedError
 from tofu.tdl import Any, Opaque, Sum, merge, op, output, position, where
 
 
@@ -48,3 +49,23 @@ def backward_roi_pooling(d_out, rois, places):
     found = lambda own, cell: where(places[cell] == own, d_out[cell], 0.0) + 0 * rois[cell[0], Any(0)]
     total = lambda own, c: Sum(lambda r, v, u: found(own, (r, c, v, u)))
     return lambda n, c, y, x: total(position(merge(n, c, y, x)), c), output("r five", lambda *i: 0.0, {"five": 5})
+
+
+def _check_channels(position_sensitive):
+    if position_sensitive:
+        raise UnsupportedError("ROIAlign(position_sensitive=True) is not described: its channels belong to bins")
+
+
+@op("_contrib_ROIAlign")
+def roi_align(data, rois, *, position_sensitive=False):
+    _check_channels(position_sensitive)
+    align = Opaque(name="roi_align")
+    return lambda r, c, y, x: align(data[:, c, :, :], rois[r, :])[y, x]
+
+
+@op("_backward_ROIAlign")
+def backward_roi_align(d_out, rois, *, position_sensitive=False):
+    _check_channels(position_sensitive)
+    gradient = Opaque(name="roi_align_gradient")
+    d_data = lambda n, c, y, x: Sum(lambda r: gradient(d_out[r, c, :, :], rois[r, :])[n, y, x])
+    return d_data, output("r five", lambda *i: 0.0, {"five": 5})

@@ -9,4 +9,7 @@ REGIONS = Fixed(((0, 0, 0, 3, 3), (1, 1, 1, 4, 4), (1, 0, 2, 4, 3), (0, 3, 3, 9,
 CASES = [
     Case("ROIPooling", {"pooled_size": (2, 3), "spatial_scale": 1.0}, [(2, 3, 5, 6), REGIONS]),
     Case("ROIPooling", {"pooled_size": (2, 2), "spatial_scale": 0.5}, [(2, 3, 5, 5), REGIONS]),
+    Case(
+        "_contrib_ROIAlign", {"pooled_size": (2, 3), "spatial_scale": 1.0, "sample_ratio": 2}, [(2, 3, 5, 6), REGIONS]
+    ),
 ]
