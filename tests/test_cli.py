@@ -42,6 +42,13 @@ def test_plan_prints_layers_bytes_and_memory(model):
         assert part in result.output
 
 
+def test_plan_explains_its_axes(model):
+    result = run("plan", model, "--shape", "data:64,5,13,13", "--workers", "4", "--hint", "fc=k0", "--hint", "conv2=co")
+    (line,) = (line for line in result.output.splitlines() if line.startswith("Axes, of an operator's result: "))
+    assert "co: dimension 1" in line or ", co: dimension 1" in line or "co, " in line
+    assert "k0: summed over" in line
+
+
 def test_plan_writes_json_that_partition_applies(model, tmp_path):
     path = tmp_path / "plan.json"
     result = run("plan", model, "--shape", "data:64,5,13,13", "--workers", "4", "--json", str(path))

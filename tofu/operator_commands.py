@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
 from importlib import import_module
@@ -77,7 +77,9 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
 @click.option("--parts", default="2,3,4", show_default=True, help="With --shape: numbers of parts.")
 @click.option("--module", "modules", multiple=True, help="Import this first: descriptions of your own, and its CASES.")
 @click.option(
-    "--record", is_flag=True, help="Write down what was verified, for python -m tofu ops; without OPERATOR, all of it."
+    "--record",
+    is_flag=True,
+    help="Write down what was verified, for python -m tofu ops; without OPERATOR, what changed.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 def verify(
@@ -115,38 +117,48 @@ def verify(
     if shapes:
         _verify_signature(names, shapes, attributes, parts)
         return
-    cases = _select_cases(names, [*load_cases(), *own])
-    console = Console(stderr=True)
-    running = verify_cases(cases, examples, seed, missing, modules)
-    results = list(track(running, "verifying", total=len(cases), console=console, transient=True))
+    known = read_record()
+    targets = set(names) or (registered().keys() - known.keys() if record else set())
+    available = [*load_cases(), *own]
+    if record or not targets <= {case.op for case in available}:
+        cases = _find_cases(targets, available)
+    else:
+        cases = [case for case in available if case.op in (targets or {case.op})]
+    results = _run(cases, examples, seed, missing, modules)
     if as_json:
         click.echo(json.dumps(_summarise(results), indent=1))
     else:
         _print_results(make_console(), results)
     if record:
-        kept = {name: entry for name, entry in read_record().items() if names and name in registered()}
-        write_record({**kept, **{name: entry for name, entry in make_entries(results).items() if name in registered()}})
+        found = {name: entry for name, entry in make_entries(results).items() if name in targets}
+        write_record({name: entry for name, entry in known.items() if name not in targets} | found)
     if any(result.problems for result in results):
         raise SystemExit(1)
 
 
-def _select_cases(names: Sequence[str], cases: Sequence[Case]) -> list[Case]:
-    """The cases of the operators `names`, or in whose gradient they occur; all cases without names."""
-    if not names:
-        return list(cases)
-    selected = [case for case in cases if case.op in names]
-    missing = set(names) - {case.op for case in selected}
-    for case in cases:
-        if missing and case not in selected and missing & _list_operators(case):
-            selected.append(case)
-    missing -= {name for case in selected for name in _list_operators(case)}
-    if missing:
-        near = get_close_matches(next(iter(missing)), registered(), n=3)
+def _run(cases: Sequence[Case], examples: int, seed: int, missing: bool, modules: Sequence[str]) -> list[CaseResult]:
+    """The results, with a bar meanwhile, and a line for each problem as it is found."""
+    console, results = Console(stderr=True, highlight=False), []
+    running = verify_cases(cases, examples, seed, missing, modules)
+    for result in track(running, "verifying", total=len(cases), console=console, transient=True):
+        results.append(result)
+        for problem in result.problems[:1]:
+            console.print(f"{result.case}: {problem}", markup=False)
+    return results
+
+
+def _find_cases(names: Collection[str], cases: Sequence[Case]) -> list[Case]:
+    """The cases in which the operators `names` occur, themselves or in a gradient."""
+    console = Console(stderr=True)
+    operators = [_list_operators(case) for case in track(cases, "looking for cases", transient=True, console=console)]
+    unknown = sorted(set(names).difference(*operators))
+    if unknown:
+        near = get_close_matches(unknown[0], registered(), n=3)
         raise TofuError(
-            f"There is no built-in case of {', '.join(sorted(missing))}{'; did you mean ' + ', '.join(near) + '?' if near else '.'} "
+            f"There is no built-in case of {', '.join(unknown)}{'; did you mean ' + ', '.join(near) + '?' if near else '.'} "
             "Give --shape and --attribute, or a --module with its CASES."
         )
-    return selected
+    return [case for case, occurring in zip(cases, operators, strict=True) if not occurring.isdisjoint(names)]
 
 
 def _list_operators(case: Case) -> set[str]:

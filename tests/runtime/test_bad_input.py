@@ -209,6 +209,7 @@ def test_unknown_names_in_bind(model):
         ({"fc0": "channel"}, ["'channel' is not an axis"]),
         ({"fc0_weight": (0, 0)}, ["2 choices given", "factors"]),
         ({"softmax": "c"}, ["softmax", "'c'"]),
+        ({"fc0_weight": "..."}, ["fc0_weight: '...' is text; write ..., without quotes"]),
     ],
 )
 def test_impossible_hint(model, hints, fragments):

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tofu import _mxnet
+from tofu.analysis import OperatorAccess
 from tofu.execution.memory import source_variables
 from tofu.graph import Phase, TensorKind
 from tofu.partition import Partition
@@ -22,8 +23,8 @@ from tofu.plan import format_bytes, format_seconds
 WIDTH_WITHOUT_TERMINAL = 140
 WHOLE = "-"
 LEGEND = """
-A step is a factor of the number of workers. Operators: the axis split at each step (i0, i1: a dimension of the result).
-Parameters: the dimension. "-": whole on every worker. Moved: forward, backward and update, all workers together.
+A step is a factor of the number of workers. Operators: the axis split at each step. Parameters: the dimension.
+"-": whole on every worker. Moved: forward, backward and update, all workers together.\
 """
 
 
@@ -161,6 +162,28 @@ def _steps(steps: Sequence[object]) -> str:
     return ", ".join(WHOLE if step is None else str(step) for step in steps)
 
 
+def explain_axes(partition: Partition) -> str:
+    """What the axes that operators are split by are of their results: `b: dimension 0; co, h: dimension 1; k0: summed over`."""
+    meanings: dict[str, dict[str, None]] = {}
+    operators = partition.problem.graph.operators
+    # Forward operators first: of a backward operator's several results each may say another thing.
+    for position in sorted(range(len(operators)), key=lambda p: operators[p].forward is not None):
+        access = partition.problem.accesses[position]
+        for axis in partition.plan.operators.get(operators[position].name, ()):
+            if axis in access.axes and (operators[position].forward is None or axis not in meanings):
+                meanings.setdefault(axis, {})[_explain_axis(access, access.axes.index(axis))] = None
+    names: dict[str, list[str]] = {}
+    for axis, of in sorted(meanings.items()):
+        names.setdefault(" or ".join(sorted(of)), []).append(axis)
+    return "; ".join(f"{', '.join(axes)}: {meaning}" for meaning, axes in sorted(names.items()))
+
+
+def _explain_axis(access: OperatorAccess, axis: int) -> str:
+    rows = access.outputs[0].rows
+    dimensions = [d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)]
+    return f"dimension {dimensions[0]}" if dimensions else "summed over"
+
+
 def single_device_bytes(partition: Partition) -> int:
     """What MXNet's planner asks for to run the same training graph on one device; nothing is allocated."""
     planned = _mxnet.plan_memory(partition.source.symbol.handle.value, *source_variables(partition.graph))
@@ -200,6 +223,9 @@ def print_partition(console: Console, partition: Partition, max_rows: int | None
     console.print(f"{made.algorithm} search, {made.optimality}; {made.search_seconds:.2f} s\n", style="dim")
     console.print(layer_table(partition, max_rows))
     console.print(LEGEND, style="dim")
+    if axes := explain_axes(partition):
+        console.print(f"Axes, of an operator's result: {axes}.", style="dim", soft_wrap=True)
+    console.print()
     console.print(memory_table(partition))
 
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 
 Kind = Literal["operator", "tensor"]
+# What the command line writes as text, in Python.
+SPECIAL = {"...": "...", "-": "None", "None": "None"}
 
 
 def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
@@ -50,6 +52,9 @@ def _resolve_hint(
     graph = problem.graph
     if len(steps) != len(problem.factors):
         return f"{name}: {len(steps)} choices given, but the factors {problem.factors} take one for each step"
+    special = [step for step in steps if isinstance(step, str) and step in SPECIAL]
+    if special:
+        return f"{name}: {special[0]!r} is text; write {SPECIAL[special[0]]}, without quotes"
     is_axis = any(isinstance(step, str) for step in steps)
     index = graph.operator_index if is_axis else graph.tensor_index
     if name not in index:

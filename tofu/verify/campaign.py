@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -33,6 +34,15 @@ class CaseResult:
         found = [*self.report.problems, *self.report.refusals]
         found += [] if failure is None else [f"at another signature: {failure.problems[0]}"]
         return (*found, *(f"{one.op}: missing strategy {one.cut}" for one in self.missing))
+
+    @property
+    def broken_operators(self) -> frozenset[str]:
+        """The operators of the case that a problem names; all of them where it names none."""
+        failure = self.trials.failure
+        texts = [*self.report.problems, *self.report.refusals, *([] if failure is None else failure.problems)]
+        named = {re.split("[:,]", text)[0] for text in texts} | {one.op for one in self.missing}
+        operators = frozenset(node.op for node in self.report.nodes)
+        return operators if named - operators else operators & named
 
 
 def verify_cases(

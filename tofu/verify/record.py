@@ -67,7 +67,7 @@ def make_entries(results: Iterable[CaseResult]) -> dict[str, Entry]:
     broken: set[str] = set()
     for result in results:
         for node in result.report.nodes:
-            if result.problems:
+            if node.op in result.broken_operators:
                 broken.add(node.op)
                 continue
             combine = [(strategy.axis, strategy.combine) for strategy in node.strategies]
