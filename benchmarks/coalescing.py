@@ -1,36 +1,50 @@
-"""Time steps coalesced: nodes, groups and the time of each stage, from shapes alone.
+"""Coarsening: nodes, groups, signatures and the time of each stage, from shapes alone.
 
     python -m benchmarks.coalescing
 
-RNN-10-8K of the paper (section 7.1: 10 layers of LSTM of 8,192 cells, batch 128, 512 features, 20 steps), a smaller stack, and
-each of them unrolled over a single step: coalescing should leave no more groups than that, short of what joins the steps.
+WResNet-152-10 and RNN-10-8K of the paper (section 7.1: 10 layers of LSTM of 8,192 cells, batch 128, 512 features, 20 steps), a
+smaller stack, and each stack unrolled over a single step: coalescing should leave no more groups than that, short of what joins the
+steps. Nodes are those of the training graph, forward and backward; groups, classes and signatures those of the search, which has
+lowered operators in parts.
 """
 
 from __future__ import annotations
+
+import sys
 
 import click
 from rich.console import Console
 from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
-from benchmarks.models.model import Model
-from benchmarks.models.rnn import rnn
+from benchmarks.models import Model, build_model, rnn
 from benchmarks.stages import Stages
 from tofu.execution import emit
 from tofu.execution.memory import plan_worker_bytes
 from tofu.graph.mxnet import find_labels, infer_operator_shapes, read_graph
+from tofu.lowering import lower, settle
 from tofu.plan import format_bytes
 from tofu.search import Problem, factorize, find_strategies
 
-SIZES = ("nodes", "tensors", "operator groups", "tensor classes", "signatures", "bytes per step", "memory per worker")
+SIZES = (
+    "nodes",
+    "operators searched",
+    "tensors",
+    "operator groups",
+    "tensor classes",
+    "signatures",
+    "bytes per step",
+    "memory per worker",
+)
+BATCH = 8  # of WResNet
 STAGES = (
-    "read graph",
+    "read graph, lower",
     "strategies",
     "equal parts, native graph",
     "coarse graph",
     "search",
     "price",
-    "emit",
+    "settle, emit",
     "memory plan",
 )
 
@@ -41,15 +55,17 @@ def measure(model: Model, workers: int) -> tuple[dict[str, str], dict[str, float
     learned = [name for name in model.symbol.list_arguments() if name not in given]
     stages = Stages()
     source = stages.run(STAGES[0], lambda: read_graph(model.symbol, model.shapes, None, learned, learned))
-    graph = source.graph
+    graph = stages.run(STAGES[0], lambda: lower(source.graph))
     accesses = stages.run(STAGES[1], lambda: find_strategies(graph, infer_operator_shapes))
     problem = stages.run(STAGES[2], lambda: Problem(graph, accesses, factorize(workers)))
     coarse = stages.run(STAGES[3], lambda: problem.coarse)
     choices, _ = stages.run(STAGES[4], lambda: problem.search(algorithm="recursive"))
     cost = stages.run(STAGES[5], lambda: problem.evaluate(choices))
-    execution = stages.run(STAGES[6], lambda: emit(source, problem, choices))
-    held = stages.run(STAGES[7], lambda: plan_worker_bytes(problem, choices, execution))
+    settled = stages.run(STAGES[6], lambda: settle(source.graph, problem, choices, infer_operator_shapes))
+    execution = stages.run(STAGES[6], lambda: emit(source, settled.problem, settled.choices))
+    held = stages.run(STAGES[7], lambda: plan_worker_bytes(settled.problem, settled.choices, execution))
     sizes = (
+        len(source.graph.operators),
         len(graph.operators),
         len(graph.tensors),
         len({coarse.choice_root(o) for o in range(len(graph.operators))}),
@@ -67,7 +83,8 @@ def measure(model: Model, workers: int) -> tuple[dict[str, str], dict[str, float
 @click.option("--time-steps", default="1,20", show_default=True, help="Numbers of unrolled steps, comma separated.")
 def main(workers: int, layers: str, hidden: int, time_steps: str) -> None:
     cases = [(int(depth), int(steps)) for depth in layers.split(",") for steps in time_steps.split(",")]
-    measured = {
+    measured = {"WResNet-152-10": measure(build_model("wresnet-152-10", BATCH), workers)}
+    measured |= {
         f"RNN-{depth}, {steps} step{'s' if steps > 1 else ''}": measure(rnn(depth, hidden, time_steps=steps), workers)
         for depth, steps in cases
     }
@@ -78,7 +95,7 @@ def main(workers: int, layers: str, hidden: int, time_steps: str) -> None:
     for name in STAGES:
         seconds.add_row(name, *(f"{found[name]:.2f}" for _, found in measured.values()))
     seconds.add_row("all", *(f"{sum(found.values()):.2f}" for _, found in measured.values()))
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 130)
     console.print(sizes)
     console.print(seconds)
 

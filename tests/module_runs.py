@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import mxnet as mx
 import mxnet.optimizer.contrib
@@ -100,14 +103,22 @@ def largest_error(found: dict[str, np.ndarray], expected: dict[str, np.ndarray])
     )
 
 
-@pytest.fixture
-def double_history(monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def history_in_double_precision() -> Iterator[None]:
     """Some optimizers make their history in float32 and so cannot train float64 in MXNet; here it follows the weight."""
-    for module in (mxnet.optimizer.optimizer, mxnet.optimizer.contrib):
+    with ExitStack() as patched:
+        for module in (mxnet.optimizer.optimizer, mxnet.optimizer.contrib):
 
-        def zeros(
-            shape: Any, ctx: Any = None, dtype: Any = "float64", _zeros: Any = module.zeros, **options: Any
-        ) -> Any:
-            return _zeros(shape, ctx, dtype, **options)
+            def zeros(
+                shape: Any, ctx: Any = None, dtype: Any = "float64", _zeros: Any = module.zeros, **options: Any
+            ) -> Any:
+                return _zeros(shape, ctx, dtype, **options)
 
-        monkeypatch.setattr(module, "zeros", zeros)
+            patched.enter_context(mock.patch.object(module, "zeros", zeros))
+        yield
+
+
+@pytest.fixture
+def double_history() -> Iterator[None]:
+    with history_in_double_precision():
+        yield

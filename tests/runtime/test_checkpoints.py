@@ -24,7 +24,7 @@ from module_runs import (
     train,
     with_optimizer,
 )
-from test_optimizers import CASES
+from optimizer_cases import CASES, resume_everywhere
 
 import tofu
 from tofu.runtime.checkpoint import ParameterFile
@@ -53,31 +53,8 @@ def one_of_each_optimizer():
 @pytest.mark.usefixtures("double_history")
 def test_training_goes_on_at_any_number_of_workers_and_in_mxnet(case, tmp_path):
     steps = batches(BEFORE + AFTER)
-    mx.random.seed(7)
-    whole = start(mx.mod.Module(model(case.bias)), case)
-    train(whole, steps[:BEFORE])
-    mx.random.seed(11)
-    expected = train(whole, steps[BEFORE:])
-    module = start(split_module(case), case)
-    train(module, steps[:BEFORE])
-    prefix = save(module, tmp_path)
-    resumed = [
-        tofu.mod.Module.load(prefix, 3, load_optimizer_states=True, ngpus=2),
-        tofu.mod.Module.load(prefix, 3, load_optimizer_states=True, ngpus=3),
-        load_in_mxnet(prefix, case),
-    ]
-    for other in resumed:
-        with_optimizer(bind(other), case)
-        mx.random.seed(11)
-        assert largest_error(train(other, steps[BEFORE:]), expected) < case.tolerance
-
-
-def load_in_mxnet(prefix, case):
-    arguments, states = mx.model.load_params(prefix, 3)
-    module = mx.mod.Module(model(case.bias))
-    module._arg_params, module._aux_params, module.params_initialized = arguments, states, True
-    module._preload_opt_states = f"{prefix}-0003.states"
-    return module
+    for error in resume_everywhere(case, steps[:BEFORE], steps[BEFORE:], tmp_path).values():
+        assert error < case.tolerance
 
 
 ADAM = Case("adam", {"learning_rate": 0.01})

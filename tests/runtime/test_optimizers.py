@@ -15,50 +15,12 @@ from module_runs import (
     start,
     train,
 )
+from optimizer_cases import CASES
 
 import tofu
 from tofu.runtime.sharded_array import ShardedArray
 
 STEPS = 30
-
-
-def falling():
-    return mx.lr_scheduler.FactorScheduler(step=7, factor=0.5, base_lr=0.1)
-
-
-CLIPPED = {"wd": 1e-2, "clip_gradient": 0.05}
-CASES = [
-    Case("sgd", {"learning_rate": 0.1}),
-    Case("sgd", {"learning_rate": 0.1, "momentum": 0.9, **CLIPPED}),
-    Case("sgd", {"momentum": 0.9, "lr_scheduler": falling, "wd": 1e-3}),
-    Case("sgd", {"learning_rate": 0.1, "rescale_grad": 0.3}),
-    Case("ccsgd", {"learning_rate": 0.1, "momentum": 0.9}),
-    Case("nag", {"learning_rate": 0.1, "momentum": 0.9, **CLIPPED}),
-    Case("signum", {"learning_rate": 0.01, "momentum": 0.9, "wd_lh": 1e-3, **CLIPPED}),
-    Case("signum", {"learning_rate": 0.01, "momentum": 0.0}),
-    Case("ftml", {"learning_rate": 0.01, **CLIPPED}),
-    # MXNet computes these norms, and the rates from them, in float32.
-    Case("lars", {"learning_rate": 0.5, "momentum": 0.9, "eta": 0.01, **CLIPPED}, tolerance=1e-7),
-    Case("lars", {"momentum": 0.9, "eta": 0.01, "lr_scheduler": falling}, tolerance=1e-7),
-    Case("lars", {"learning_rate": 0.5, "eta": 0.01}, tolerance=1e-7),
-    Case("lamb", {"learning_rate": 0.01, **CLIPPED}, tolerance=1e-7),
-    Case("lamb", {"learning_rate": 0.01, "lower_bound": 0.5, "upper_bound": 2.0}, tolerance=1e-7),
-    Case("lbsgd", {"learning_rate": 0.1, "momentum": 0.9, "warmup_strategy": "lars", **CLIPPED}),
-    Case("lbsgd", {"learning_rate": 0.1, "batch_scale": 4, "warmup_strategy": "sqrt", "updates_per_epoch": 5}),
-    Case("dcasgd", {"learning_rate": 0.1, **CLIPPED}),
-    Case("sgld", {"learning_rate": 0.01, **CLIPPED}),
-    Case("adam", {"learning_rate": 0.01, **CLIPPED}),
-    Case("adam", {"lr_scheduler": falling}),
-    Case("adagrad", {"learning_rate": 0.1, **CLIPPED}),
-    Case("groupadagrad", {"learning_rate": 0.1, "clip_gradient": 0.05}, bias=False),
-    Case("rmsprop", {"learning_rate": 0.01, **CLIPPED}),
-    Case("rmsprop", {"learning_rate": 0.01, "centered": True, "clip_weights": 0.5}),
-    Case("adadelta", dict(CLIPPED)),
-    Case("ftrl", {"learning_rate": 0.1, "lamda1": 1e-4, **CLIPPED}),
-    Case("adamax", {"learning_rate": 0.01, **CLIPPED}),
-    Case("nadam", {"learning_rate": 0.01, **CLIPPED}),
-    Case("test"),
-]
 
 
 def test_no_optimizer_is_left_out():

@@ -207,19 +207,23 @@ def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess
     )
 
 
-def _align_stateful(graph: Graph, accesses: list[OperatorAccess]) -> tuple[OperatorAccess, ...]:
-    """Give stateful backward operators and their forward operators the same axes, since they must be split alike.
+class _Restrictions:
+    """`restrict_axes` of operators that share an access object: they share the restricted one too."""
 
-    Operators that had one access object still have one.
-    """
-    known: dict[tuple[int, tuple[str, ...]], tuple[OperatorAccess, OperatorAccess]] = {}
+    def __init__(self) -> None:
+        # The original is kept, so that its id stays its own.
+        self._known: dict[tuple[int, tuple[str, ...]], tuple[OperatorAccess, OperatorAccess]] = {}
 
-    def restrict(access: OperatorAccess, axes: list[str]) -> OperatorAccess:
+    def __call__(self, access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
         key = id(access), tuple(axes)
-        if key not in known:  # the original is kept, so that its id stays its own
-            known[key] = access, restrict_axes(access, axes)
-        return known[key][1]
+        if key not in self._known:
+            self._known[key] = access, restrict_axes(access, axes)
+        return self._known[key][1]
 
+
+def _align_stateful(graph: Graph, accesses: list[OperatorAccess]) -> tuple[OperatorAccess, ...]:
+    """Give stateful backward operators and their forward operators the same axes, since they must be split alike."""
+    restrict = _Restrictions()
     for position, operator in enumerate(graph.operators):
         if operator.stateful and operator.forward is not None:
             backward, forward = accesses[position], accesses[operator.forward]
@@ -231,6 +235,7 @@ def _align_stateful(graph: Graph, accesses: list[OperatorAccess]) -> tuple[Opera
 
 def _align_parts(graph: Graph, accesses: tuple[OperatorAccess, ...]) -> tuple[OperatorAccess, ...]:
     """Give the parts of one operator the same axes in the same order, since they share one choice."""
+    restrict = _Restrictions()
     groups: dict[int, list[int]] = {}
     for position, operator in enumerate(graph.operators):
         if operator.leader is not None:
@@ -239,7 +244,7 @@ def _align_parts(graph: Graph, accesses: tuple[OperatorAccess, ...]) -> tuple[Op
     for parts in groups.values():
         common = [axis for axis in accesses[parts[-1]].axes if all(axis in accesses[part].axes for part in parts)]
         for part in parts:
-            aligned[part] = restrict_axes(accesses[part], common)
+            aligned[part] = restrict(accesses[part], common)
     return tuple(aligned)
 
 
