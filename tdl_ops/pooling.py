@@ -53,7 +53,7 @@ def _count(at, y, space, convention, is_padding_counted):
 
     Windows stand out beyond the padding only under the convention "full".
     """
-    if is_padding_counted and convention == "valid":
+    if convention == "valid" and (is_padding_counted or not any(at.pad)):
         return math.prod(at.kernel)
     count = 1
     for i, first in enumerate(at(y, (0,) * len(y))):

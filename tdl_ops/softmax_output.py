@@ -12,7 +12,6 @@ from math import prod
 
 import numpy as np
 
-from tdl_ops.loss import shrink
 from tofu.errors import UnsupportedError
 from tofu.tdl import Sum, exp, maximum, merge, op, output, position, trunc, unread, unwritten, where
 
@@ -63,12 +62,26 @@ def _local_normalization(local):
 
 
 def _local_scale(local):
+    """What the copy divides by its own positions is the whole scale, divided by all positions."""
     scale = np.float32(local.attributes["grad_scale"])
-    if _is_batch_split(local):
-        scale /= np.float32(prod(local.whole(name) for name in _batch(local)))
-    if local.attributes["multi_output"] and _is_class_label(local):
-        scale *= np.float32(shrink(local, POSITIONS[: len(local.inputs[0].shape) - 2]))
-    return float(scale)
+    if not (local.attributes["multi_output"] and _is_class_label(local)):
+        return float(scale / _whole_batch(local))
+    positions = POSITIONS[: len(local.inputs[0].shape) - 2]
+    own = np.float32(prod(local.extent(name) for name in positions))
+    wanted = scale / np.float32(prod(local.whole(name) for name in positions)) / _whole_batch(local)
+    return float(_dividend(wanted, own, scale))
+
+
+def _whole_batch(local):
+    """What a batch split divides by in place of normalization="batch"."""
+    return np.float32(prod(local.whole(name) for name in _batch(local)) if _is_batch_split(local) else 1)
+
+
+def _dividend(quotient, divisor, first):
+    """The number of single precision that, divided by `divisor`, comes nearest to `quotient`, mostly equals it; `first` if that does."""
+    near = quotient * divisor
+    candidates = (first, near, np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(np.inf)))
+    return min(candidates, key=lambda number: abs(number / divisor - quotient))
 
 
 @op(

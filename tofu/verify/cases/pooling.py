@@ -16,6 +16,9 @@ CASES = [
         [(3, 5, 7, 7)],
     ),
     Case(
+        "Pooling", {"kernel": (2, 3), "stride": (1, 2), "pool_type": "avg", "count_include_pad": False}, [(3, 5, 7, 7)]
+    ),
+    Case(
         "Pooling",
         {"kernel": (3, 3), "stride": (2, 2), "pool_type": "avg", "pooling_convention": "full"},
         [(3, 5, 8, 8)],
