@@ -30,8 +30,7 @@ from tofu.graph.mxnet import find_labels
 from tofu.plan import format_bytes
 
 GIB = 2**30
-OPTIMIZER = {"learning_rate": 0.01, "momentum": 0.9}
-HISTORIES = 1  # whole copies of the weights that the optimizer keeps
+OPTIMIZER, OPTIMIZER_PARAMETERS = "sgd", {"learning_rate": 0.01, "momentum": 0.9}
 
 
 def available_bytes(contexts: Sequence[Any]) -> dict[str, int]:
@@ -42,18 +41,17 @@ def available_bytes(contexts: Sequence[Any]) -> dict[str, int]:
     return {"the host": int(lines["MemAvailable"].split()[0]) * 1024}
 
 
-def needed_bytes(model: Model, plan: Any, contexts: Sequence[Any]) -> dict[str, int]:
-    """The same devices -> bytes that training needs: the plan's, and the optimizer's share of every worker."""
-    history = HISTORIES * model.weight_bytes() // plan.workers
-    workers = [planned + history for planned in plan.worker_bytes]
+def needed_bytes(report: tofu.MemoryReport, contexts: Sequence[Any]) -> dict[str, int]:
+    """The same devices -> bytes that training needs there."""
+    workers = [worker.needed_bytes for worker in report.workers]
     if contexts[0].device_type == "gpu":
         return {str(context): need for context, need in zip(contexts, workers, strict=True)}
     return {"the host": sum(workers)}
 
 
-def check_fits(model: Model, plan: Any, contexts: Sequence[Any], scale: int) -> None:
+def check_fits(report: tofu.MemoryReport, contexts: Sequence[Any], scale: int) -> None:
     """Raise a UsageError where a device has less memory than training needs there."""
-    needed, available = needed_bytes(model, plan, contexts), available_bytes(contexts)
+    needed, available = needed_bytes(report, contexts), available_bytes(contexts)
     short = {device: need for device, need in needed.items() if need > available[device]}
     if not short:
         return
@@ -87,11 +85,12 @@ def random_batch(model: Model, labels: Sequence[str]) -> Any:
     return mx.io.DataBatch([values(name) for name in data], [values(name) for name in labels])
 
 
-def start(model: Model, contexts: Sequence[Any], scale: int) -> tuple[Any, Any]:
-    """A module that is ready to train, and its batch."""
+def start(model: Model, contexts: Sequence[Any], scale: int) -> tuple[Any, Any, int]:
+    """A module that is ready to train, its batch, and the bytes that a worker needs."""
     labels = find_labels(model.symbol)
     symbol = tofu.partition(model.symbol, contexts=contexts, **model.shapes)
-    check_fits(model, symbol.plan, contexts, scale)
+    report = tofu.memory_report(symbol, optimizer=OPTIMIZER, optimizer_params=OPTIMIZER_PARAMETERS)
+    check_fits(report, contexts, scale)
     batch = random_batch(model, labels)
     data = [name for name in model.shapes if name not in labels]
     module = tofu.mod.Module(symbol, data_names=data, label_names=labels)
@@ -100,8 +99,8 @@ def start(model: Model, contexts: Sequence[Any], scale: int) -> tuple[Any, Any]:
         [(name, array.shape) for name, array in zip(labels, batch.label, strict=True)],
     )
     module.init_params(mx.init.Xavier())
-    module.init_optimizer(optimizer="sgd", optimizer_params=OPTIMIZER)
-    return module, batch
+    module.init_optimizer(optimizer=OPTIMIZER, optimizer_params=OPTIMIZER_PARAMETERS)
+    return module, batch, report.largest.needed_bytes
 
 
 def measure_loss(module: Any, batch: Any) -> float:
@@ -150,17 +149,16 @@ def main(name: str, ngpus: int, batch: int, contexts: str | None, steps: int, sc
     started = time.perf_counter()
     with console.status("planning"):
         try:
-            module, data = start(model, devices, scale)
+            module, data, worker_bytes = start(model, devices, scale)
         except tofu.TofuError as error:
             raise click.ClickException(str(error)) from error
     prepared = time.perf_counter() - started
     seconds, moved, losses = run_steps(module, data, steps)
     later = seconds[1:] or seconds
     table = Table(show_header=False)
-    history = HISTORIES * model.weight_bytes() // ngpus
     table.add_row("samples per second", f"{batch / median(later):.3g}")
     table.add_row("seconds per step (median, first)", f"{median(later):.2f}, {seconds[0]:.2f}")
-    table.add_row("memory per worker, planned", format_bytes(max(module.plan.worker_bytes) + history))
+    table.add_row("memory per worker, planned", format_bytes(worker_bytes))
     table.add_row("bytes per step, planned", f"{module.plan.communication_bytes:,}")
     table.add_row("bytes per step, read from other workers", f"{moved:,}")
     table.add_row("seconds from the symbol to the first step", f"{prepared:.1f}")
