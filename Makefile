@@ -35,6 +35,7 @@ lint: $(INSTALLED)
 bench-search: $(BUILT)
 	$(VENV)/python -m benchmarks.search
 	$(VENV)/python -m benchmarks.baselines
+	$(VENV)/python -m benchmarks.frontier
 
 bench: $(BUILT)
 	$(VENV)/python -m benchmarks

@@ -12,7 +12,7 @@ from models import plain_cnn
 
 import tofu
 from tofu.cli import main
-from tofu.cli_arguments import read_bytes, read_hints, read_optimizer, read_shapes
+from tofu.cli_arguments import read_hints, read_optimizer, read_shapes
 
 ROOT = Path(__file__).parent.parent
 
@@ -227,12 +227,10 @@ def test_memory_says_what_fits(model, tmp_path):
 
 
 def test_sizes_and_optimizers_as_text(model):
-    assert read_bytes("12GB") == 12 * 10**9
-    assert read_bytes("1.5 GiB") == 3 * 2**29
     assert read_optimizer("adam,beta1=0.8,lazy_update=False") == ("adam", {"beta1": 0.8, "lazy_update": False})
     assert read_optimizer("none") == (None, {})
     shape = ("--shape", "data:64,5,13,13")
-    for size in ("12", "GB", "-1GB", "0GB", "1.2.3GB"):
+    for size in ("GB", "-1GB", "0GB", "1.2.3GB"):
         refuses(run("memory", model, *shape, "--device-memory", size), f"--device-memory {size!r} is not a size")
     refuses(run("memory", model, *shape, "--optimizer", "sgd,momentum"), "is not NAME,PARAMETER=VALUE")
     refuses(run("memory", model, *shape, "--optimizer", "sdg"), "MXNet makes no optimizer sdg()")

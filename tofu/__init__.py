@@ -26,6 +26,7 @@ from tofu.errors import (
     UndescribedOperatorError,
     UnsupportedError,
 )
+from tofu.frontier import Frontier, frontier
 from tofu.plan import Plan
 from tofu.report.memory import MemoryReport
 from tofu.runtime.bind import bind
@@ -40,6 +41,7 @@ __all__ = [
     "Any",
     "DescriptionError",
     "DeviceError",
+    "Frontier",
     "InfeasibleError",
     "InternalError",
     "Max",
@@ -57,6 +59,7 @@ __all__ = [
     "UndescribedOperatorError",
     "UnsupportedError",
     "bind",
+    "frontier",
     "memory_report",
     "mod",
     "op",

@@ -15,14 +15,15 @@ import mxnet as mx
 
 from tofu.cli_arguments import (
     read_bandwidths,
-    read_bytes,
     read_hints,
     read_optimizer,
     read_shapes,
 )
 from tofu.errors import TofuError
+from tofu.frontier import most_bytes, read_trained, trace_frontier
 from tofu.graph.mxnet import check_names, read_training
 from tofu.graph.refusals import refuse_unpartitionable
+from tofu.memory_limit import read_bytes
 from tofu.operator_commands import ops, verify
 from tofu.partition import Partition, compile_partition
 from tofu.planning import Settings
@@ -33,7 +34,7 @@ from tofu.report.plan_table import make_console, print_partition
 from tofu.runtime.arguments import MOST_WORKERS
 from tofu.runtime.files import write_atomically
 from tofu.runtime.memory import find_fitting_workers, memory_report
-from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
+from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, SEARCHES
 from tofu.search.topology import Topology
 
 
@@ -77,6 +78,7 @@ def main() -> None:
     metavar="BANDWIDTHS",
     help="Bytes per second of each level of the interconnect, from the top, separated by commas, or a JSON file with the levels.",
 )
+@click.option("--memory-limit", metavar="BYTES", help='For each worker, as a number or like "12GB".')
 @click.option("--inference", is_flag=True, help="Plan the forward graph alone.")
 @click.option(
     "--undescribed",
@@ -96,6 +98,7 @@ def plan(
     hints: tuple[str, ...],
     algorithm: str,
     topology: str | None,
+    memory_limit: str | None,
     inference: bool,
     undescribed: str,
     rows: int,
@@ -124,6 +127,7 @@ def plan(
         undescribed=undescribed,
         algorithm=algorithm,
         topology=read_bandwidths(topology),
+        memory_limit=None if memory_limit is None else read_bytes(memory_limit, "--memory-limit"),
     )
     console = make_console()
     print_partition(console, partition, rows or None)
@@ -173,7 +177,7 @@ def memory(
     given = read_shapes(shapes)
     symbol = _load_symbol(model)
     name, parameters = read_optimizer(optimizer)
-    device_bytes = None if device_memory is None else read_bytes(device_memory)
+    device_bytes = None if device_memory is None else read_bytes(device_memory, "--device-memory")
 
     def report_of(number: int) -> MemoryReport:
         options = {"algorithm": algorithm}
@@ -201,10 +205,10 @@ def plan_file(
     undescribed: str = "error",
     algorithm: str = DEFAULT_ALGORITHM,
     topology: Topology | None = None,
+    memory_limit: int | None = None,
 ) -> Partition:
     """The partition of a saved symbol, as it is trained: every argument but the inputs is learned."""
-    if not 2 <= workers <= MOST_WORKERS:
-        raise TofuError(f"--workers is {workers}; plans are made for 2 to {MOST_WORKERS} workers.")
+    _check_workers(workers)
     symbol = _load_symbol(model)
     refuse_unpartitionable(symbol)
     check_names(symbol, shapes)
@@ -216,8 +220,44 @@ def plan_file(
         undescribed=undescribed,
         algorithm=algorithm,
         topology=topology,
+        memory_limit=memory_limit,
     )
     return compile_partition(symbol, inputs, settings, differentiated=learned, updated=learned)
+
+
+def _check_workers(workers: int) -> None:
+    if not 2 <= workers <= MOST_WORKERS:
+        raise TofuError(f"--workers is {workers}; plans are made for 2 to {MOST_WORKERS} workers.")
+
+
+@main.command()
+@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--shape", "shapes", multiple=True, required=True, metavar="NAME:D0,D1,...", help="Shape of an input.")
+@click.option("--workers", default=8, show_default=True, help="Number of devices.")
+@click.option("--algorithm", type=click.Choice(SEARCHES), default=DEFAULT_ALGORITHM, show_default=True)
+@click.option("--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw it into this file (.png, .svg).")
+@click.option("--csv", "csv_path", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file.")
+def frontier(
+    model: Path, shapes: tuple[str, ...], workers: int, algorithm: str, plot: Path | None, csv_path: Path | None
+) -> None:
+    """What MODEL moves per training step against what each worker holds: from everything split to data parallelism.
+
+    \b
+    Example
+        python -m tofu frontier resnet-symbol.json --shape data:64,3,224,224 --workers 8 --plot frontier.png
+
+    tofu.partition(..., memory_limit="12GB") takes the plan that fits.
+    """  # noqa: D301  click reads the escape
+    _check_workers(workers)
+    settings = Settings(workers, algorithm=algorithm, cache=False)
+    found = trace_frontier(read_trained(_load_symbol(model), read_shapes(shapes), settings))
+    click.echo(str(found))
+    if csv_path is not None:
+        rows = [f"{most_bytes(plan)},{plan.communication_bytes}" for plan in found.points]
+        write_atomically(str(csv_path), "\n".join(["memory per worker,bytes per step", *rows, ""]))
+    if plot is not None:
+        found.draw(plot)
+        click.echo(f"The picture is in {plot}.")
 
 
 def _load_symbol(path: Path) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from ast import literal_eval
 from collections.abc import Sequence
 from typing import Any
@@ -50,20 +49,6 @@ def read_hints(texts: Sequence[str]) -> dict[str, Any]:
 def _read_choice(text: str) -> Any:
     special = {"-": None, "...": Ellipsis}
     return special[text] if text in special else int(text) if text.isdigit() else text
-
-
-def read_bytes(text: str) -> int:
-    """`12GB` -> 12 * 10^9, `16GiB` -> 16 * 2^30; TofuError for anything else."""
-    match = re.fullmatch(r"([0-9.]+) ?([KMGT])(i?)B", text.strip())
-    try:
-        number = float(match[1]) if match else 0.0
-    except ValueError:
-        number = 0.0
-    if match is None or number <= 0:
-        raise TofuError(
-            f"--device-memory {text!r} is not a size, for example 12GB (12 * 10^9 bytes) or 16GiB (16 * 2^30)."
-        )
-    return int(number * (1024 if match[3] else 1000) ** (1 + "KMGT".index(match[2])))
 
 
 def read_optimizer(text: str) -> tuple[str | None, dict[str, Any]]:

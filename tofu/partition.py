@@ -25,9 +25,9 @@ from tofu.execution.emit import shard_name
 from tofu.execution.memory import plan_worker_bytes, variable_shards, worker_variables
 from tofu.graph import Graph
 from tofu.graph.mxnet import TrainingGraph, infer_operator_shapes, read_graph
-from tofu.lowering import lower, prepare_inference, settle
+from tofu.lowering import Settled, lower, prepare_inference, settle
 from tofu.plan import Plan
-from tofu.planning import Settings, find_plan, remember_plan
+from tofu.planning import Found, Settings, check_limit, find_plan, remember_plan
 from tofu.search import Choices, Problem, find_strategies
 from tofu.search.problem import Progress
 
@@ -61,6 +61,80 @@ class Partition:
         return execution
 
 
+@dataclass(frozen=True)
+class Task:
+    """A model that is read and analysed, before anything is decided: what any number of plans are made for.
+
+    `problem` is that of the fully lowered graph, in the first arrangement of its steps.
+    """
+
+    source: TrainingGraph
+    problem: Problem
+    settings: Settings
+
+    def emit(self, problem: Problem, choices: Choices) -> tuple[Settled, ExecutionGraph]:
+        """The graph of the model with those operators in parts that need it, and its execution graph."""
+        undescribed = self.settings.undescribed
+        settled = settle(self.source.graph, problem, choices, infer_operator_shapes, undescribed)
+        return settled, emit(self.source, settled.problem, settled.choices)
+
+    def measure(self, problem: Problem, choices: Choices) -> tuple[int, ...]:
+        """The bytes that each worker needs for a plan."""
+        settled, training = self.emit(problem, choices)
+        return plan_worker_bytes(settled.problem, settled.choices, training)
+
+    def finish(self, found: Found, seconds: float = 0.0) -> Partition:
+        """Everything for a plan that was found in `seconds`."""
+        graph = self.source.graph
+        settled, training = self.emit(found.problem, found.choices)
+        problem, choices = settled.problem, settled.choices
+        _check(problem, choices, training)
+        cost = problem.evaluate(choices)
+        plan = Plan(
+            workers=self.settings.workers,
+            factors=problem.factors,
+            tensors=problem.tensor_steps(choices),
+            operators=problem.operator_steps(choices),
+            communication_bytes=cost.total_bytes,
+            step_bytes=tuple(cost.step_bytes),
+            worker_bytes=plan_worker_bytes(problem, choices, training),
+            level_bytes=problem.level_bytes(choices),
+            bandwidths=found.problem.arrangement.bandwidths,
+            algorithm=found.algorithm,
+            optimality=found.optimality,
+            fingerprint=graph.fingerprint,
+            search_seconds=seconds,
+        )
+        return Partition(
+            graph,
+            problem,
+            choices,
+            plan,
+            training,
+            self.source,
+            found.problem,
+            found.choices,
+            self.settings.undescribed,
+        )
+
+
+def read_task(
+    symbol: Any,
+    shapes: Mapping[str, tuple[int, ...]],
+    settings: Settings,
+    *,
+    dtypes: Mapping[str, Any] | None = None,
+    differentiated: Collection[str] = (),
+    updated: Collection[str] = (),
+) -> Task:
+    """The first half of the pipeline, up to the strategies of each operator. Arguments and errors are those of `compile_partition`."""
+    source = read_graph(symbol, shapes, dtypes, differentiated if settings.for_training else (), updated)
+    lowered = lower(source.graph)
+    strategies = find_strategies(lowered, infer_operator_shapes, settings.undescribed)
+    first, *_ = settings.arrangements
+    return Task(source, Problem(lowered, strategies, first.factors), settings)
+
+
 def compile_partition(
     symbol: Any,
     shapes: Mapping[str, tuple[int, ...]],
@@ -76,39 +150,14 @@ def compile_partition(
     `differentiated` and `updated` name the arguments whose gradients are wanted and those that an optimizer updates.
     Raises a TofuError of the stage that fails; nothing is half done.
     """
-    source = read_graph(symbol, shapes, dtypes, differentiated if settings.for_training else (), updated)
-    lowered = lower(source.graph)
-    strategies = find_strategies(lowered, infer_operator_shapes, settings.undescribed)
-    first, *_ = settings.arrangements
-    problem = Problem(lowered, strategies, first.factors)
+    task = read_task(symbol, shapes, settings, dtypes=dtypes, differentiated=differentiated, updated=updated)
     started = time.perf_counter()
-    found = find_plan(source.graph, problem, settings, progress)
-    seconds = time.perf_counter() - started
-    settled = settle(source.graph, found.problem, found.choices, infer_operator_shapes, settings.undescribed)
-    problem, choices = settled.problem, settled.choices
-    training = emit(source, problem, choices)
-    _check(problem, choices, training)
-    cost = problem.evaluate(choices)
-    plan = Plan(
-        workers=settings.workers,
-        factors=problem.factors,
-        tensors=problem.tensor_steps(choices),
-        operators=problem.operator_steps(choices),
-        communication_bytes=cost.total_bytes,
-        step_bytes=tuple(cost.step_bytes),
-        worker_bytes=plan_worker_bytes(problem, choices, training),
-        level_bytes=problem.level_bytes(choices),
-        bandwidths=found.problem.arrangement.bandwidths,
-        algorithm=found.algorithm,
-        optimality=found.optimality,
-        fingerprint=source.graph.fingerprint,
-        search_seconds=seconds,
-    )
+    found = find_plan(task.source.graph, task.problem, settings, progress, task.measure)
+    partition = task.finish(found, time.perf_counter() - started)
+    check_limit(partition.plan, settings)
     if settings.cache and settings.plan is None:
-        remember_plan(plan, settings)
-    return Partition(
-        source.graph, problem, choices, plan, training, source, found.problem, found.choices, settings.undescribed
-    )
+        remember_plan(partition.plan, settings)
+    return partition
 
 
 def check_emitted(problem: Problem, choices: Choices, execution: ExecutionGraph) -> None:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tofu import _core
-from tofu.errors import PlanError, raise_together
+from tofu.errors import InfeasibleError, PlanError, raise_together
 from tofu.graph import Graph
-from tofu.plan import Plan
+from tofu.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Tradeoff, explain_misfit
+from tofu.plan import Plan, format_bytes
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import (
     BASELINES,
@@ -48,6 +49,8 @@ class Settings:
         One of `tofu.search.algorithms.ALGORITHMS`, and how long the exact search may take.
     topology
         The levels of the interconnect; plans are searched by seconds then, else by bytes.
+    memory_limit
+        Bytes for each worker. Tensors may stay replicated as far as they fit then; without it everything is split that can be.
     """
 
     workers: int
@@ -60,6 +63,7 @@ class Settings:
     algorithm: str = DEFAULT_ALGORITHM
     search_seconds: float = DEFAULT_SEARCH_SECONDS
     topology: Topology | None = None
+    memory_limit: int | None = None
 
     @property
     def arrangements(self) -> tuple[Arrangement, ...]:
@@ -73,6 +77,11 @@ class Settings:
                 f"algorithm={self.algorithm!r} splits over all workers at once and knows no levels; leave topology= out, or give one level."
             )
         return self.topology.arrange(self.workers)
+
+    def check(self) -> None:
+        """Raise PlanError where the settings contradict each other, before any graph is read."""
+        if self.workers > 1:
+            _ = self.arrangements
 
 
 @dataclass(frozen=True)
@@ -88,10 +97,10 @@ class Found:
 _plans: dict[tuple[object, ...], Plan] = {}
 
 
-def find_plan(graph: Graph, problem: Problem, settings: Settings, progress: Progress | None) -> Found:
+def find_plan(graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure) -> Found:
     """The plan for `graph`: the one given, the one remembered, or the best over all arrangements of the steps.
 
-    `problem` is that of the fully lowered graph, in any arrangement.
+    `problem` is that of the fully lowered graph, in any arrangement. `measure` says what memory a plan needs.
     """
     if settings.plan is not None:
         (arrangement,) = settings.arrangements
@@ -102,8 +111,41 @@ def find_plan(graph: Graph, problem: Problem, settings: Settings, progress: Prog
         return Found(arranged, arranged.choices_of(remembered), remembered.algorithm, remembered.optimality)
     arrangements = settings.arrangements
     if settings.algorithm in BASELINES:
+        if settings.memory_limit is not None:
+            raise PlanError(
+                f"memory_limit= leaves it to a search what is replicated, and algorithm={settings.algorithm!r} is none. Leave one out."
+            )
         return _find_baseline([problem.arrange(arrangement) for arrangement in arrangements], settings, progress)
-    return _search([problem.arrange(arrangement) for arrangement in arrangements], settings, progress)
+    problems = [problem.arrange(arrangement) for arrangement in arrangements]
+    if settings.memory_limit is not None:
+        return _search_within(problems, settings.memory_limit, settings, progress, measure)
+    return _search(problems, settings, progress)
+
+
+def make_tradeoffs(
+    problems: Sequence[Problem], settings: Settings, progress: Progress | None, measure: Measure
+) -> list[Tradeoff]:
+    """The trade of memory against communication, one for each arrangement."""
+    seconds = settings.search_seconds / len(problems) / SEARCHES_OF_A_TRADEOFF
+    return [Tradeoff(p, measure, settings.hints, progress, settings.algorithm, seconds) for p in problems]
+
+
+def _search_within(
+    problems: Sequence[Problem], limit: int, settings: Settings, progress: Progress | None, measure: Measure
+) -> Found:
+    """The cheapest plan found that needs no more than `limit` bytes on any worker."""
+    tradeoffs = make_tradeoffs(problems, settings, progress, measure)
+    found = [point for tradeoff in tradeoffs if (point := tradeoff.find_fitting(limit)) is not None]
+    if not found:
+        raise InfeasibleError(explain_misfit(tradeoffs[0], limit))
+    best = min(found, key=lambda point: (point.cost, point.most_bytes))
+    tried = sum(len(tradeoff.points) for tradeoff in tradeoffs)
+    return Found(
+        best.problem,
+        best.choices,
+        settings.algorithm,
+        f"the best within {format_bytes(limit)} per worker of {tried} plans; nothing is proved",
+    )
 
 
 def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Found:
@@ -148,6 +190,16 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     return Found(problem, choices, settings.algorithm, optimality)
 
 
+def check_limit(plan: Plan, settings: Settings) -> None:
+    """Raise PlanError where a plan from outside needs more than the memory that is allowed."""
+    limit, needed = settings.memory_limit, max(plan.worker_bytes)
+    if limit is not None and needed > limit:
+        raise PlanError(
+            f"The plan needs {format_bytes(needed)} on worker {plan.worker_bytes.index(needed)}, and memory_limit allows "
+            f"{format_bytes(limit)}. Leave plan= out, and a plan that fits is searched."
+        )
+
+
 def _agrees(choice: Any, fixed: list[int]) -> bool:
     return all(wanted in (-2, int(taken)) for taken, wanted in zip(choice, fixed, strict=True))
 
@@ -158,7 +210,14 @@ def remember_plan(plan: Plan, settings: Settings) -> None:
 
 
 def _cache_key(fingerprint: str, settings: Settings) -> tuple[object, ...]:
-    return fingerprint, settings.workers, settings.algorithm, settings.topology, _hints_key(settings)
+    return (
+        fingerprint,
+        settings.workers,
+        settings.algorithm,
+        settings.topology,
+        settings.memory_limit,
+        _hints_key(settings),
+    )
 
 
 def _hints_key(settings: Settings) -> str:

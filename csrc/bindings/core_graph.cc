@@ -99,6 +99,7 @@ void RegisterGraph(py::module_* module) {
            py::arg("outputs"), py::arg("phase"), py::arg("group"), py::arg("label"),
            py::arg("follows_tensor") = -1, py::arg("same_choice_as") = -1)
       .def("tie_tensors", &Graph::TieTensors, py::arg("a"), py::arg("b"))
+      .def("hold", &Graph::Hold, py::arg("tensor"), py::arg("price"))
       .def("mark_output", &Graph::MarkOutput, py::arg("tensor"))
       .def_property_readonly("num_tensors", &Graph::num_tensors)
       .def_property_readonly("num_operators", &Graph::num_operators)

@@ -305,6 +305,12 @@ bool IsScattered(const Incidence& incidence, const PlacedAccess& access,
 
 }  // namespace
 
+int64_t HoldingCost(const Tensor& tensor, const WorkerGrid& grid, const std::vector<int>& layout) {
+  if (tensor.holding_price <= 0) return 0;
+  const int64_t cells = TotalVolume(SplitBoxes(tensor.shape, grid, layout));
+  return std::llround(tensor.holding_price * static_cast<double>(cells * tensor.element_bytes));
+}
+
 std::vector<int64_t> LevelBytes(const Incidence& incidence, const PlacedAccess& access,
                                 const PlacedLayout& layout, const WorkerGrid& grid,
                                 int64_t element_bytes) {

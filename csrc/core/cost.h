@@ -81,6 +81,10 @@ std::vector<int64_t> LevelBytes(const Incidence& incidence, const PlacedAccess& 
                                 const PlacedLayout& layout, const WorkerGrid& grid,
                                 int64_t element_bytes);
 
+/*! \brief What the search pays for all that workers hold of a tensor, rounded; 0 without a price.
+ */
+int64_t HoldingCost(const Tensor& tensor, const WorkerGrid& grid, const std::vector<int>& layout);
+
 /*! \brief The number of each worker's REPLICATE digits: a worker takes an output's parts from
  * holders of its own number. */
 std::vector<int> ReplicaNumbers(const Output& output, const WorkerGrid& grid,
@@ -129,7 +133,8 @@ struct PlanCost {
 void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 
 /*! \brief The cost of a plan, incidence by incidence, without tables; on a grid with prices, all
- * that is called bytes is what these cost. \throws std::invalid_argument for plans that cannot run.
+ * that is called bytes is what these cost, and so is what holding costs. \throws
+ * std::invalid_argument for plans that cannot run.
  */
 PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 

@@ -62,6 +62,11 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
   for (int steps = 1; steps <= grid.num_steps(); ++steps) {
     const WorkerGrid prefix = grid.Prefix(steps);
     int64_t level_bytes = 0;
+    for (int id = 0; id < graph.num_tensors(); ++id) {
+      const std::vector<int>& layout = assignment.tensors[id];
+      level_bytes +=
+          HoldingCost(graph.tensor(id), prefix, {layout.begin(), layout.begin() + steps});
+    }
     for (const Incidence& incidence : incidences) {
       const std::vector<int>& choice = assignment.operators[incidence.op];
       const std::vector<int>& layout = assignment.tensors[incidence.tensor];

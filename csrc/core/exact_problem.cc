@@ -24,7 +24,7 @@ class Tabulation {
  public:
   Tabulation(const Graph& graph, const WorkerGrid& grid, const SearchVariables& variables,
              int64_t ceiling)
-      : graph_(graph), variables_(variables), ceiling_(ceiling), tables_(graph) {
+      : graph_(graph), grid_(grid), variables_(variables), ceiling_(ceiling), tables_(graph) {
     tables_.SetGrid(grid);
     problem_.sequences = variables.Sequences();
     std::map<const std::vector<std::vector<int>>*, int> known;
@@ -37,6 +37,7 @@ class Tabulation {
 
   ExactProblem Run(const std::function<void()>& pause) {
     AddTies();
+    AddHolding();
     Prepare(pause);
     AddCosts();
     OrderVariables();
@@ -58,6 +59,17 @@ class Tabulation {
       for (const std::vector<int>& choices : *problem_.sequences[v])
         unary.push_back(MakeWeight(0, ties.OfSequence(variables_.label(v), choices)));
       problem_.pairwise.unary.push_back(std::move(unary));
+    }
+  }
+
+  void AddHolding() {
+    for (int id = 0; id < graph_.num_tensors(); ++id) {
+      const int v = variables_.OfTensor(id);
+      std::vector<Weight>& unary = problem_.pairwise.unary[v];
+      for (size_t x = 0; x < unary.size(); ++x) {
+        const int64_t cost = HoldingCost(graph_.tensor(id), grid_, (*problem_.sequences[v])[x]);
+        unary[x] += MakeWeight(std::min(cost, ceiling_), 0);
+      }
     }
   }
 
@@ -133,6 +145,7 @@ class Tabulation {
   }
 
   const Graph& graph_;
+  const WorkerGrid& grid_;
   const SearchVariables& variables_;
   int64_t ceiling_;
   CostTables tables_;

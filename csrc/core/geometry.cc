@@ -166,7 +166,7 @@ std::vector<int> OperatorChoices(const Graph& graph, const WorkerGrid& grid, int
 std::vector<int> TensorChoices(const Graph& graph, const WorkerGrid& grid, int tensor,
                                const std::vector<int>& prefix) {
   std::vector<int> choices = SplittableDimensions(graph.tensor(tensor).shape, grid, prefix);
-  if (choices.empty() || graph.tensor(tensor).is_replicable) choices.push_back(kReplicated);
+  if (choices.empty() || graph.tensor(tensor).MayReplicate()) choices.push_back(kReplicated);
   return choices;
 }
 

@@ -132,7 +132,7 @@ std::vector<int> OperatorChoices(const Graph& graph, const WorkerGrid& grid, int
                                  const std::vector<int>& prefix);
 
 /*! \brief Choices of a tensor at step prefix.size(): feasible dimensions, and kReplicated where it
- * is replicable or there is none. */
+ * may be replicated or there is none. */
 std::vector<int> TensorChoices(const Graph& graph, const WorkerGrid& grid, int tensor,
                                const std::vector<int>& prefix);
 

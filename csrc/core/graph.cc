@@ -5,6 +5,7 @@
 #include "graph.h"
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -213,6 +214,15 @@ void Graph::TieTensors(int a, int b) {
   const int second = TensorClass(b);
   tensor_parents_[a] = tensor_parents_[b] = tensor_parents_[std::max(first, second)] =
       std::min(first, second);
+}
+
+void Graph::Hold(int tensor, double price) {
+  CheckTensor(tensor);
+  if (!std::isfinite(price) || price < 0) {
+    Fail(TensorName(tensor) + " cannot be held at a price of " + std::to_string(price) +
+         ": a price is a finite number, not negative");
+  }
+  tensors_[tensor].holding_price = price;
 }
 
 void Graph::MarkOutput(int tensor) {

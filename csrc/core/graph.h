@@ -62,14 +62,17 @@ struct Tensor {
   std::vector<int64_t> shape;
   int64_t element_bytes = 4;
   bool is_replicable = false;  // tiny: the search may keep a copy on every worker
-  uint64_t label = 0;          // structural label, for canonical tie-breaking only
-  int producer = -1;           // operator, or -1 for variables
+  double holding_price = -1;  // of a byte that some worker holds; not negative: the search may keep
+                              // copies on several workers, and pays for all it lays out
+  uint64_t label = 0;         // structural label, for canonical tie-breaking only
+  int producer = -1;          // operator, or -1 for variables
   int producer_output = -1;
   std::vector<int> readers;           // operators, each once, ascending
   std::vector<int> followers;         // operators whose choice is this tensor's layout
   std::vector<int> output_positions;  // places among the graph's outputs
 
   int64_t NumElements() const;
+  bool MayReplicate() const { return is_replicable || holding_price >= 0; }
   bool IsRead() const { return !readers.empty() || !output_positions.empty(); }
 };
 
@@ -98,6 +101,10 @@ class Graph {
   /*! \brief The two tensors always have the same layout. \throws std::invalid_argument for unequal
    * shapes, or where one of them is replicable. */
   void TieTensors(int a, int b);
+
+  /*! \brief The search may replicate the tensor at any step, and pays `price` for each byte that a
+   * worker holds. Tied tensors have to be priced alike, or not at all. */
+  void Hold(int tensor, double price);
 
   /*! \brief The tensor is read from outside; the order of the calls is the order of the graph's
    * outputs. */

@@ -91,6 +91,17 @@ class RecursiveSearch {
     }
   }
 
+  void AddHolding(const WorkerGrid& grid, const std::vector<ChoiceList>& lists,
+                  EliminationProblem* problem) const {
+    for (int id = 0; id < graph_.num_tensors(); ++id) {
+      const int v = variables_.OfTensor(id);
+      for (size_t x = 0; x < lists[v].choices.size(); ++x) {
+        problem->unary[v][x] +=
+            MakeWeight(HoldingCost(graph_.tensor(id), grid, lists[v].choices[x]), 0);
+      }
+    }
+  }
+
   void AddCosts(const std::vector<ChoiceList>& lists, EliminationProblem* problem) {
     for (const auto& [op, tensor] : pairs_) {
       problem->pairs.push_back(
@@ -120,6 +131,7 @@ class RecursiveSearch {
     const std::vector<ChoiceList> lists = ExtendHistories(domains);
     EliminationProblem problem;
     AddTies(step, domains, &problem);
+    AddHolding(grid_.Prefix(step + 1), lists, &problem);
     AddCosts(lists, &problem);
     const EliminationResult best = Eliminate(problem);
     result->largest_table = std::max(result->largest_table, best.largest_table);

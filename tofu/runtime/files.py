@@ -42,6 +42,7 @@ def add_partition(text: str, symbol: Any) -> str:
         "algorithm": settings.algorithm,
         "search_seconds": settings.search_seconds,
         "topology": None if settings.topology is None else settings.topology.to_plain(),
+        "memory_limit": settings.memory_limit,
     }
     model.setdefault("attrs", {})[ATTRIBUTE] = ["str", json.dumps(value, sort_keys=True)]
     return json.dumps(model, indent=2)
@@ -67,6 +68,7 @@ def read_partition(text: str) -> Any:
         algorithm=value.get("algorithm", DEFAULT_ALGORITHM),
         search_seconds=value.get("search_seconds", DEFAULT_SEARCH_SECONDS),
         topology=read_topology(value.get("topology")),
+        memory_limit=value.get("memory_limit"),
     )
     if value["plan"] is not None:
         remember_plan(Plan.from_json(value["plan"]), settings)

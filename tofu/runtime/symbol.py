@@ -19,6 +19,7 @@ from mxnet.module.executor_group import DataParallelExecutorGroup
 from tofu.errors import PlanError, UnsupportedError
 from tofu.graph.mxnet import DTYPE_NAMES, check_names, find_labels, infer_arguments, read_training
 from tofu.graph.refusals import refuse_unpartitionable
+from tofu.memory_limit import read_bytes
 from tofu.partition import Partition, compile_partition
 from tofu.plan import Plan
 from tofu.planning import Settings
@@ -57,6 +58,7 @@ def partition(
     algorithm: str = DEFAULT_ALGORITHM,
     search_seconds: float = DEFAULT_SEARCH_SECONDS,
     topology: Any = None,
+    memory_limit: Any = None,
     **shapes: Sequence[int],
 ) -> PartitionedSymbol:
     """Partition a model over `ngpus` devices.
@@ -87,6 +89,9 @@ def partition(
     topology
         The bandwidth of each level of the interconnect in bytes per second, from the top, as a list or in a JSON file (docs/search.md).
         The search then minimises seconds instead of bytes, over all orders of the factors.
+    memory_limit
+        Bytes for each worker (of `plan.worker_bytes`), or a text such as "12GB". Tensors may then stay whole on several workers at some
+        steps, as far as they fit; the plan is the one that moves the fewest bytes of those found. An error says what does not fit.
     **shapes
         Shapes of the inputs. With them the search runs now, without them when the symbol is bound.
 
@@ -124,8 +129,9 @@ def partition(
         algorithm=algorithm,
         search_seconds=search_seconds,
         topology=read_topology(topology),
+        memory_limit=None if memory_limit is None else read_bytes(memory_limit),
     )
-    _ = settings.arrangements if workers > 1 else ()  # what does not fit together is said now
+    settings.check()
     result = PartitionedSymbol(symbol, settings, resolve_contexts(workers, contexts))
     if workers > 1:
         refuse_unpartitionable(symbol)

@@ -7,7 +7,7 @@ operator that takes its weight's layout and reads the gradient there (design: th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
 from math import prod
@@ -24,6 +24,7 @@ from tofu.plan import REPLICATION_LIMIT_BYTES, AxisSteps, Plan, Steps
 from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS, check_algorithm
 from tofu.search.choices import REPLICATED, ChoiceArray, Choices
 from tofu.search.hints import resolve_hints, resolve_plan
+from tofu.search.holding import weigh_tensors
 from tofu.search.native import build_native_graph, find_live_operators
 from tofu.search.recurrence import find_equal_parts
 from tofu.search.topology import Arrangement
@@ -73,6 +74,19 @@ class Problem:
         arranged = copy(self)
         arranged.arrangement = arrangement
         return arranged
+
+    def hold(self, price: float, split: Collection[int] = ()) -> Problem:
+        """The same problem for a search that may replicate any tensor at any step, but those in `split`, and pays for what is held.
+
+        `price`: of a byte that one worker holds for the whole training step, in what the search minimises.
+        """
+        held = copy(self)
+        graph = self._build(is_coarse=True)
+        for tensor, weight in enumerate(weigh_tensors(self.graph)):
+            if tensor not in split:
+                graph.hold(tensor, price * weight)
+        held.__dict__["coarse"] = graph
+        return held
 
     @property
     def factors(self) -> tuple[int, ...]:

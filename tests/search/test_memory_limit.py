@@ -1,0 +1,172 @@
+"""Memory against communication: searches that pay for memory are optimal, plans within a limit fit, and what cannot fit is explained."""
+
+import re
+from itertools import product
+from math import prod
+
+import mxnet as mx
+import numpy as np
+import pytest
+from cell_model import CellModel
+from click.testing import CliRunner
+from random_graphs import random_graph
+from test_exact import list_decisions
+
+import tofu
+from benchmarks.models import Model, transformer
+from tofu import _core
+from tofu.cli import main
+from tofu.errors import InfeasibleError, PlanError
+from tofu.memory_limit import read_bytes
+
+LARGEST_SPACE = 1500  # plans that are listed
+
+
+def mlp(layers, batch, width):
+    """Large enough that its tensors would be split without need."""
+    net = mx.sym.Variable("data")
+    for i in range(layers):
+        net = mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{i}")
+        net = mx.sym.Activation(net, act_type="tanh", name=f"act{i}")
+    return Model("mlp", mx.sym.LinearRegressionOutput(net, name="loss"), {"data": (batch, width)})
+
+
+MODELS = {
+    "transformer": transformer(1, 256, 8, 8, length=64, vocabulary=512),
+    "mlp": mlp(4, 1024, 256),
+}
+
+
+class CopyingModel(CellModel):
+    """Every tensor may be replicated at every step."""
+
+    def tensor_choices(self, tensor, history):
+        return [*self.feasible(tensor.shape, history), -1]
+
+
+def held_bytes(model, tensor, layout):
+    return tensor.item_bytes * sum(len(model.shard(tensor.shape, layout, worker)) for worker in model.workers)
+
+
+def test_no_plan_is_better_at_the_price_of_memory():
+    checked = 0
+    for seed in range(200):
+        factors, price = [((2,), 0.25), ((2,), 1.0), ((2, 2), 0.5)][seed % 3]
+        spec = random_graph(seed, largest=3)
+        model = CopyingModel(spec, factors)
+        roots, deciders, domains = list_decisions(model, spec)
+        if prod(len(domain) for domain in domains) > LARGEST_SPACE:
+            continue
+        held, plain = spec.native(), spec.native()
+        for tensor in range(len(spec.tensors)):
+            held.hold(tensor, price)
+        least = float("inf")
+        for values in product(*domains):
+            taken = dict(zip(deciders, values, strict=True))
+            layouts = [taken["tensor", t] for t in range(len(spec.tensors))]
+            arrays = np.array([taken[root] for root in roots]), np.array(layouts)
+            moved = _core.evaluate(plain, list(factors), *arrays).total_bytes
+            memory = sum(held_bytes(model, t, layout) for t, layout in zip(spec.tensors, layouts, strict=True))
+            least = min(least, moved + price * memory)
+        best = _core.search_exact(held, list(factors))
+        # The price of each tensor is rounded to a whole byte.
+        assert abs(sum(best.plan.step_bytes) - least) <= len(spec.tensors) / 2, f"seed {seed}"
+        assert best.is_optimal
+        checked += 1
+    assert checked > 10
+
+
+@pytest.fixture(scope="module")
+def frontiers():
+    return {name: tofu.frontier(model.symbol, 8, **model.shapes) for name, model in MODELS.items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_frontier_trades_one_for_the_other(frontiers, name):
+    found = frontiers[name]
+    memory = [max(plan.worker_bytes) for plan in found.points]
+    moved = [plan.communication_bytes for plan in found.points]
+    assert memory == sorted(set(memory))
+    assert moved == sorted(set(moved), reverse=True)
+    assert memory[0] <= max(found.split_all.worker_bytes)
+    assert moved[-1] < found.split_all.communication_bytes
+    assert moved[-1] <= found.data_parallel.communication_bytes
+    assert found.best_within(memory[-1]) == found.points[-1]
+    with pytest.raises(InfeasibleError, match="the smallest needs"):
+        found.best_within(memory[0] - 1)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_plans_fit_and_move_less_the_more_there_is(frontiers, name):
+    model, smallest = MODELS[name], frontiers[name].smallest_bytes
+    moved = []
+    for factor in (1.0, 1.1, 1.5):
+        limit = int(smallest * factor)
+        plan = tofu.partition(model.symbol, 8, memory_limit=limit, **model.shapes).plan
+        assert max(plan.worker_bytes) <= limit
+        assert plan.communication_bytes <= frontiers[name].best_within(limit).communication_bytes * 1.02
+        moved.append(plan.communication_bytes)
+    assert moved == sorted(moved, reverse=True)
+    assert moved[-1] < moved[0]
+
+
+def test_what_does_not_fit_is_explained():
+    model = MODELS["mlp"]
+    with pytest.raises(InfeasibleError) as raised:
+        tofu.partition(model.symbol, 4, memory_limit="2.5 MiB", **model.shapes)
+    message = str(raised.value)
+    assert message.startswith("No plan over 4 workers fits into memory_limit = 2.5 MiB per worker.")
+    assert "too much" in message
+    advised = int(re.search(r"(\d+) workers would do", message)[1])
+    assert advised > 4
+    plan = tofu.partition(model.symbol, advised, **model.shapes).plan
+    assert max(plan.worker_bytes) <= 2.5 * 2**20
+
+
+def test_plans_and_baselines_under_a_limit():
+    model = MODELS["transformer"]
+    plan = tofu.partition(model.symbol, 8, **model.shapes).plan
+    with pytest.raises(PlanError, match=r"The plan needs .* on worker \d, and memory_limit allows 100\.0 KiB"):
+        tofu.partition(model.symbol, plan=plan, memory_limit="100 KiB", **model.shapes)
+    with pytest.raises(PlanError, match="memory_limit= leaves it to a search what is replicated"):
+        tofu.partition(model.symbol, 8, algorithm="data-parallel", memory_limit="1 GB", **model.shapes)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (1000, 1000),
+        (12e9, 12 * 10**9),
+        ("12GB", 12 * 10**9),
+        ("1.5 KiB", 1536),
+        ("2g", 2 * 10**9),
+        ("7", 7),
+    ],
+)
+def test_bytes_are_read(value, expected):
+    assert read_bytes(value) == expected
+
+
+@pytest.mark.parametrize("value", [0, -1, "12 apples", "", "GB", True, [1], float("nan"), "1.2.3 GB"])
+def test_what_is_no_number_of_bytes(value):
+    with pytest.raises(PlanError, match="is not a size: a number of bytes"):
+        read_bytes(value)
+
+
+def test_command_line(tmp_path):
+    model = MODELS["mlp"]
+    model.symbol.save(str(tmp_path / "model.json"))
+    shapes = [
+        word for name, shape in model.shapes.items() for word in ("--shape", f"{name}:{','.join(map(str, shape))}")
+    ]
+    files = ["--plot", str(tmp_path / "frontier.svg"), "--csv", str(tmp_path / "frontier.csv")]
+    done = CliRunner().invoke(main, ["frontier", str(tmp_path / "model.json"), *shapes, "--workers", "4", *files])
+    assert done.exit_code == 0, done.output
+    assert "data parallelism:" in done.output
+    assert "<svg" in (tmp_path / "frontier.svg").read_text()
+    rows = (tmp_path / "frontier.csv").read_text().splitlines()
+    limit, moved = rows[-1].split(",")
+    planned = ["plan", str(tmp_path / "model.json"), *shapes, "--workers", "4", "--memory-limit", limit]
+    done = CliRunner().invoke(main, [*planned, "--json", str(tmp_path / "plan.json")])
+    assert done.exit_code == 0, done.output
+    assert tofu.Plan.from_json((tmp_path / "plan.json").read_text()).communication_bytes <= int(moved)

@@ -1,0 +1,192 @@
+"""Memory against communication: the plan of fewest bytes moved that fits into a worker's memory (`memory_limit=`), and all between.
+
+A search that may replicate every tensor at every step, and pays a price for each byte that is held, minimises
+    bytes moved + price * bytes held                                                        (a Lagrangian of the memory limit)
+Without a price it holds whatever saves communication; at a high one it splits everything, as the paper does. Between the two the
+memory falls as the price rises, so the price is bisected. What a plan needs is not taken from the searched sum, which knows no
+buffers that are used again, but measured: the plan is emitted and MXNet's planner asked. At last the tensors that the next
+plan too large for the limit replicates are let in one after the other, as far as they fit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import ceil, isfinite
+from typing import Any
+
+import numpy as np
+
+from tofu.errors import InfeasibleError, PlanError
+from tofu.graph import TensorKind
+from tofu.plan import format_bytes
+from tofu.search import Choices, Problem
+from tofu.search.choices import REPLICATED, factorize
+from tofu.search.problem import Progress
+from tofu.search.topology import Arrangement
+
+Measure = Callable[[Problem, Choices], tuple[int, ...]]
+"""The bytes that each worker needs for a plan."""
+
+HIGHEST_PRICE = 4.0  # of a held byte, in moved ones: above it, everything is split
+LOWEST_PRICE = 2.0**-9
+BISECTIONS = 8
+REFINEMENTS = 5
+SEARCHES_OF_A_TRADEOFF = 3 + BISECTIONS + REFINEMENTS  # at most
+MOST_WORKER_COUNTS = 12  # tried for an error message
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
+
+
+def read_bytes(value: Any, what: str = "memory_limit") -> int:
+    """A number of bytes, or a text like "12GB" (10^9 each) or "12 GiB" (2^30 each). PlanError, which names `what`, for anything else.
+
+    >>> read_bytes("1.5 KiB")
+    1536
+    """
+    pattern = r"\s*([\d.]+(?:e\d+)?)\s*([kmgt]i?)?b?\s*"
+    text = re.fullmatch(pattern, value, re.IGNORECASE) if isinstance(value, str) else None
+    try:
+        number = float(text[1]) * _UNITS[(text[2] or "").lower()] if text else float(value)
+    except (TypeError, ValueError):
+        number = 0.0
+    if isinstance(value, bool) or not isfinite(number) or number < 1:
+        raise PlanError(
+            f"{what} {value!r} is not a size: a number of bytes, for example 12e9, 12GB (12 * 10^9) or 16GiB (16 * 2^30)."
+        )
+    return int(number)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A plan with what it moves, in bytes (or nanoseconds, with a topology), and the bytes that each worker needs."""
+
+    problem: Problem
+    choices: Choices
+    cost: int
+    worker_bytes: tuple[int, ...]
+
+    @property
+    def most_bytes(self) -> int:
+        """Of the worker that needs most."""
+        return max(self.worker_bytes)
+
+
+@dataclass
+class Tradeoff:
+    """The plans of one problem at all prices of memory. Every plan that is made is kept in `points`.
+
+    `seconds` is what one exact search may take.
+    """
+
+    problem: Problem
+    measure: Measure
+    hints: Mapping[str, Any] | None
+    progress: Progress | None
+    algorithm: str
+    seconds: float
+    points: list[Point] = field(default_factory=list)
+
+    def split_all(self) -> Point:
+        """The plan that splits whatever can be split."""
+        return self._make(self.problem)
+
+    def at_price(self, price: float, split: frozenset[int] = frozenset()) -> Point:
+        """The plan at a price of a held byte, in moved ones, where the tensors in `split` must be split."""
+        unit = max(self.problem.prices, default=1.0)
+        return self._make(self.problem.hold(price * unit, split))
+
+    def _make(self, problem: Problem) -> Point:
+        choices, _ = problem.search(self.hints, self.progress, self.algorithm, self.seconds)
+        point = Point(self.problem, choices, self.problem.price(choices), self.measure(self.problem, choices))
+        self.points.append(point)
+        return point
+
+    def sweep(self) -> None:
+        """Makes the plans of all prices."""
+        for price in (HIGHEST_PRICE, 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.03, LOWEST_PRICE, 0.0):
+            self.at_price(price)
+
+    def find_fitting(self, limit: int) -> Point | None:
+        """The plan of the least cost that needs no more than `limit` bytes on any worker, of those found; None where none fits."""
+        free = self.at_price(0.0)
+        if free.most_bytes > limit:
+            self.split_all()
+            self._bisect(limit, free)
+        fitting = [point for point in self.points if point.most_bytes <= limit]
+        return min(fitting, key=lambda point: (point.cost, point.most_bytes), default=None)
+
+    def _bisect(self, limit: int, too_large: Point) -> None:
+        low, high = LOWEST_PRICE, HIGHEST_PRICE
+        price_too_large = 0.0
+        fits = self.at_price(high)
+        if fits.most_bytes > limit:
+            return
+        for _ in range(BISECTIONS):
+            middle = (low * high) ** 0.5
+            point = self.at_price(middle)
+            if point.most_bytes <= limit:
+                high, fits = middle, point
+            else:
+                low, too_large, price_too_large = middle, point, middle
+            if same_layouts(fits, too_large):
+                return
+        self._refine(limit, fits, too_large, price_too_large)
+
+    def _refine(self, limit: int, fits: Point, too_large: Point, price: float) -> None:
+        """As many of the tensors that only the larger plan replicates as fit, the smallest first, by bisection on their number."""
+        copied, spared = ((point.choices.tensors == REPLICATED).sum(axis=1) for point in (too_large, fits))
+        sizes = [tensor.size_bytes for tensor in self.problem.graph.tensors]
+        larger = sorted(np.flatnonzero(copied > spared), key=lambda t: (sizes[t], t))
+        low, high = 0, len(larger)  # so many fit, so many do not
+        for _ in range(REFINEMENTS):
+            if high - low < 2:
+                break
+            middle = (low + high) // 2
+            point = self.at_price(price, frozenset(larger[middle:]))
+            low, high = (middle, high) if point.most_bytes <= limit else (low, middle)
+
+
+def same_layouts(one: Point, other: Point) -> bool:
+    """Whether two plans lay all tensors out alike."""
+    return bool(np.array_equal(one.choices.tensors, other.choices.tensors))
+
+
+def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
+    """What does not fit, by how much, and the smallest number of workers that would do."""
+    point = min(tradeoff.points, key=lambda one: one.most_bytes)
+    worker = point.worker_bytes.index(point.most_bytes)
+    problem, workers = point.problem, len(point.worker_bytes)
+    held = list(_variable_bytes(problem, point.choices))
+    variables = sum(count for _, count in held)
+    largest = ", ".join(f"{name} {format_bytes(count)}" for name, count in sorted(held, key=lambda item: -item[1])[:3])
+    whole = sum(t.size_bytes for t in problem.graph.tensors if t.kind is not TensorKind.INTERMEDIATE)
+    return (
+        f"No plan over {workers} workers fits into memory_limit = {format_bytes(limit)} per worker. The smallest that was found needs "
+        f"{format_bytes(point.most_bytes)} on worker {worker}, {format_bytes(point.most_bytes - limit)} too much: "
+        f"{format_bytes(variables)} of parameters, states and inputs (the largest: {largest}), "
+        f"{format_bytes(point.most_bytes - variables)} of gradients, activations and buffers. "
+        + _advise(tradeoff, limit, max(workers + 1, ceil(whole / limit)))
+    )
+
+
+def _variable_bytes(problem: Problem, choices: Choices) -> Iterator[tuple[str, int]]:
+    """The bytes that one worker holds of each variable, at most."""
+    for position, tensor in enumerate(problem.graph.tensors):
+        if tensor.kind is not TensorKind.INTERMEDIATE:
+            shards = problem.shards(choices, position)
+            yield tensor.name, int((shards[:, :, 1] - shards[:, :, 0]).prod(axis=1).max()) * tensor.item_bytes
+
+
+def _advise(tradeoff: Tradeoff, limit: int, first: int) -> str:
+    last = first + MOST_WORKER_COUNTS - 1
+    for workers in range(first, last + 1):
+        problem = tradeoff.problem.arrange(Arrangement(factorize(workers)))
+        try:
+            choices, _ = problem.search(None, tradeoff.progress, "recursive")
+            needed = max(tradeoff.measure(problem, choices))
+        except InfeasibleError:
+            continue
+        if needed <= limit:
+            return f"{workers} workers would do ({format_bytes(needed)} each), or a smaller batch."
+    return f"Up to {last} workers do not do either; use a smaller batch."
