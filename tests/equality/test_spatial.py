@@ -1,7 +1,9 @@
 """Convolutions, deconvolutions and poolings of one example, which leave space to split, give the numbers of one device."""
 
+import mxnet as mx
 import pytest
 from comparison import WORKERS, References, compare
+from models import Model
 from spatial_models import SPATIAL
 from training import bind_partitioned, largest_error, random_plan, random_values, run_partitioned, run_single
 
@@ -45,3 +47,15 @@ def test_random_plans_in_float32(name):
         found, _, moved = run_partitioned(executor, values)
         assert moved == executor.partition.plan.communication_bytes, seed
         assert largest_error(found, step) < 1e-5, seed
+
+
+@pytest.mark.parametrize(("workers", "tolerance"), [(3, 1e-12), (2, 2**-23)])
+def test_a_softmax_at_every_position(workers, tolerance):
+    """MXNet divides its scale, in single precision, by the number of positions: what a part is given divides to the same, or the next."""
+    net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=4, name="conv")
+    model = Model(mx.sym.SoftmaxOutput(net, multi_output=True, name="softmax"), {"data": (1, 2, 9, 11)}, 4)
+    values = random_values(model, "float64")
+    step, _ = run_single(model, values, "float64")
+    executor = bind_partitioned(model, workers, "float64", hints={"softmax": "s0", "softmax_backward": "s0"})
+    found, _, _ = run_partitioned(executor, values)
+    assert largest_error(found, step) < tolerance
