@@ -5,7 +5,11 @@ Comes first of all modules: `import tofu` works before `import mxnet`, under eve
 
 from __future__ import annotations
 
+import ctypes
+import importlib.metadata
+import importlib.util
 import warnings
+from pathlib import Path
 
 import numpy as np
 
@@ -27,6 +31,31 @@ def _numpy_still_answers(name: str) -> bool:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return hasattr(np, name)
+
+
+def load_cuda_libraries() -> None:
+    """Load what MXNet for CUDA is linked to, out of the nvidia-*-cu11 packages, which the loader does not search."""
+    try:
+        importlib.metadata.version("mxnet-cu112")
+    except importlib.metadata.PackageNotFoundError:
+        return
+    packages = importlib.util.find_spec("nvidia")
+    folders = packages.submodule_search_locations if packages is not None else None
+    waiting = [path for folder in folders or () for path in sorted(Path(folder).glob("*/lib/lib*.so.*"))]
+    while waiting:  # libraries need each other: load what can be loaded until nothing more can
+        left = [path for path in waiting if not _is_loaded(path)]
+        if len(left) == len(waiting):
+            return  # what is missing is named as MXNet is imported
+        waiting = left
+
+
+def _is_loaded(path: Path) -> bool:
+    """Whether the library at `path` is in the process, after an attempt to load it."""
+    try:
+        ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+    except OSError:
+        return False
+    return True
 
 
 def import_mxnet() -> None:
@@ -55,5 +84,6 @@ def import_native_layer() -> None:
 
 
 restore_numpy_names()
+load_cuda_libraries()
 import_mxnet()
 import_native_layer()

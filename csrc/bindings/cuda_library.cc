@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
-#include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -22,11 +22,56 @@ namespace {
 
 using tofu::cuda::Device;
 using tofu::cuda::DeviceFetch;
+using tofu::cuda::FetchGeometry;
 
 std::string& LastError() {
   static thread_local std::string error;
   return error;
 }
+
+/*! \brief Reads the numbers of TofuFetchCreate from front to back. */
+class GeometryReader {
+ public:
+  GeometryReader(const int64_t* numbers, size_t size) : next_(numbers), end_(numbers + size) {}
+
+  FetchGeometry Read(int element_bytes, std::vector<int>* devices) {
+    FetchGeometry geometry;
+    geometry.element_bytes = element_bytes;
+    rank_ = Get();
+    geometry.shape = GetBox();
+    geometry.inputs.resize(Get());
+    for (auto& shape : geometry.inputs) {
+      devices->push_back(static_cast<int>(Get()));
+      shape = GetBox();
+    }
+    geometry.pieces.resize(Get());
+    for (tofu::Piece& piece : geometry.pieces) {
+      piece.begin = GetBox();
+      piece.extent = GetBox();
+      piece.sources.resize(Get());
+      for (tofu::Source& source : piece.sources) {
+        source.input = Get();
+        source.begin = GetBox();
+      }
+    }
+    return geometry;
+  }
+
+ private:
+  int64_t Get() {
+    if (next_ == end_) throw std::invalid_argument("the numbers of a fetch end too early");
+    return *next_++;
+  }
+  std::vector<int64_t> GetBox() {
+    std::vector<int64_t> box(rank_);
+    for (int64_t& number : box) number = Get();
+    return box;
+  }
+
+  const int64_t* next_;
+  const int64_t* end_;
+  int64_t rank_ = 0;
+};
 
 template <typename Action>
 int Guard(const Action& action) {
@@ -66,26 +111,17 @@ TOFU_EXPORT int TofuCudaCompile(const char* file, const char* type, int capabili
 }
 
 /*!
- * \brief A fetch, prepared.
- * \param program an encoded program (core/program.h) whose last node is the fetch, after one
- * variable for each of its inputs; their workers are the GPUs
+ * \brief A fetch into the memory of GPU 0, prepared.
+ * \param numbers rank and shape of the region; number of inputs, for each its GPU and shape; number
+ * of pieces, for each begin, extent, number of sources, for each input and begin
  * \param type the name of the element type
  */
-TOFU_EXPORT int TofuFetchCreate(const int64_t* program, size_t size, const char* type,
+TOFU_EXPORT int TofuFetchCreate(const int64_t* numbers, size_t size, const char* type,
                                 int element_bytes, void** fetch) {
   return Guard([&] {
-    const tofu::Program decoded = tofu::DecodeProgram(program, size);
-    const tofu::ProgramNode& node = decoded.nodes.back();
-    tofu::cuda::FetchGeometry geometry;
-    geometry.shape = node.shapes.at(0);
-    geometry.pieces = node.pieces;
-    geometry.element_bytes = element_bytes;
     std::vector<int> devices;
-    for (const tofu::Entry& entry : node.inputs) {
-      geometry.inputs.push_back(decoded.nodes.at(entry.node).shapes.at(0));
-      devices.push_back(static_cast<int>(decoded.nodes.at(entry.node).worker));
-    }
-    *fetch = new DeviceFetch(geometry, type, static_cast<int>(node.worker), devices);
+    const FetchGeometry geometry = GeometryReader(numbers, size).Read(element_bytes, &devices);
+    *fetch = new DeviceFetch(geometry, type, 0, devices);
   });
 }
 

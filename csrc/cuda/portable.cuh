@@ -41,7 +41,8 @@ TOFU_DEVICE void CopyBytes(void* to, const void* from, unsigned bytes) { memcpy(
 
 #else
 
-#include <cmath>
+#include <math.h>  // with the overloads for float, unlike <cmath>, outside of std
+
 #include <cstring>
 
 #define TOFU_DEVICE inline

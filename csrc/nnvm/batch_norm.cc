@@ -19,6 +19,7 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
+using cuda::PartLoop;
 using mxnet::OpContext;
 using mxnet::OpReqType;
 using mxnet::TBlob;
@@ -182,18 +183,24 @@ std::vector<uint32_t> ListFixedGamma(const NodeAttrs& attrs) {
 std::vector<std::pair<int, int>> FirstInPlace(const NodeAttrs&) { return {{0, 0}}; }
 
 void RegisterParts() {
-  RegisterPart("_tofu_batch_norm_sum", {"d", "V"}, ParseBatchNormPart, ComputeSum);
-  RegisterPart("_tofu_batch_norm_squares", {"dV", "V"}, ParseBatchNormPart, ComputeSquares);
-  RegisterPart("_tofu_batch_norm_apply", {"drrVV", "drr"}, ParseBatchNormPart, ComputeApply)
+  RegisterPart("_tofu_batch_norm_sum", {"d", "V"}, ParseBatchNormPart, ComputeSum,
+               {{"batch_norm.cu", "tofu_batch_norm_sum", PartLoop::kReducePositions}});
+  RegisterPart("_tofu_batch_norm_squares", {"dV", "V"}, ParseBatchNormPart, ComputeSquares,
+               {{"batch_norm.cu", "tofu_batch_norm_squares", PartLoop::kReducePositions}});
+  RegisterPart("_tofu_batch_norm_apply", {"drrVV", "drr"}, ParseBatchNormPart, ComputeApply,
+               {{"batch_norm.cu", "tofu_batch_norm_apply", PartLoop::kMapPositions}})
       .set_attr<nnvm::FMutateInputs>("FMutateInputs", ListFixedGamma)
       .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace);
-  RegisterPart("_tofu_batch_norm_global", {"drrrr", "drr"}, ParseBatchNormPart, ComputeGlobal)
+  RegisterPart("_tofu_batch_norm_global", {"drrrr", "drr"}, ParseBatchNormPart, ComputeGlobal,
+               {{"batch_norm.cu", "tofu_batch_norm_global", PartLoop::kMapPositions}})
       .set_attr<nnvm::FMutateInputs>("FMutateInputs", ListFixedGamma)
       .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace);
   RegisterPart("_tofu_batch_norm_backward_sums", {"ddrr", "VV"}, ParseBatchNormPart,
-               ComputeBackwardSums);
+               ComputeBackwardSums,
+               {{"batch_norm.cu", "tofu_batch_norm_backward_sums", PartLoop::kReducePositions}});
   RegisterPart("_tofu_batch_norm_backward_apply", {"ddrrrrrVV", "drr"}, ParseBatchNormPart,
-               ComputeBackwardApply)
+               ComputeBackwardApply,
+               {{"batch_norm.cu", "tofu_batch_norm_backward_apply", PartLoop::kMapPositions}})
       .set_attr<nnvm::FMutateInputs>("FMutateInputs",
                                      [](const NodeAttrs&) { return std::vector<uint32_t>{5, 6}; })
       .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace);

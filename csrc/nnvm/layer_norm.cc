@@ -17,6 +17,7 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
+using cuda::PartLoop;
 using mxnet::OpContext;
 using mxnet::OpReqType;
 using mxnet::TBlob;
@@ -146,14 +147,22 @@ void ComputeBackwardApply(const NodeAttrs& attrs, const OpContext&, const Blobs&
 std::vector<std::pair<int, int>> FirstInPlace(const NodeAttrs&) { return {{0, 0}}; }
 
 void RegisterParts() {
-  RegisterPart("_tofu_layer_norm_sum", {"d", "L"}, ParseLayerNormPart, ComputeSum);
-  RegisterPart("_tofu_layer_norm_squares", {"dL", "L"}, ParseLayerNormPart, ComputeSquares);
-  RegisterPart("_tofu_layer_norm_apply", {"dvvLL", "dll"}, ParseLayerNormPart, ComputeApply)
+  RegisterPart("_tofu_layer_norm_sum", {"d", "L"}, ParseLayerNormPart, ComputeSum,
+               {{"layer_norm.cu", "tofu_layer_norm_sum", PartLoop::kReduceLines}});
+  RegisterPart("_tofu_layer_norm_squares", {"dL", "L"}, ParseLayerNormPart, ComputeSquares,
+               {{"layer_norm.cu", "tofu_layer_norm_squares", PartLoop::kReduceLines}});
+  RegisterPart("_tofu_layer_norm_apply", {"dvvLL", "dll"}, ParseLayerNormPart, ComputeApply,
+               {{"layer_norm.cu", "tofu_layer_norm_apply", PartLoop::kMapLines}})
       .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace);
   RegisterPart("_tofu_layer_norm_backward_sums", {"ddvll", "LL"}, ParseLayerNormPart,
-               ComputeBackwardSums);
-  RegisterPart("_tofu_layer_norm_backward_apply", {"ddvllLL", "dvv"}, ParseLayerNormPart,
-               ComputeBackwardApply)
+               ComputeBackwardSums,
+               {{"layer_norm.cu", "tofu_layer_norm_backward_sums", PartLoop::kReduceLines}});
+  // d_data may take the place of d_out, so the gradients of the parameters are computed first.
+  RegisterPart(
+      "_tofu_layer_norm_backward_apply", {"ddvllLL", "dvv"}, ParseLayerNormPart,
+      ComputeBackwardApply,
+      {{"layer_norm.cu", "tofu_layer_norm_backward_parameters", PartLoop::kReducePositions},
+       {"layer_norm.cu", "tofu_layer_norm_backward_apply", PartLoop::kMapLines}})
       .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace);
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "nnvm/dimension_view.h"
+#include "nnvm/part_gpu.h"
 
 namespace tofu {
 namespace nnvm_layer {
@@ -121,14 +122,15 @@ nnvm::FInferType InferTypeOf(Signature signature) {
 }  // namespace
 
 nnvm::Op& RegisterPart(const char* name, Signature signature, void (*parser)(NodeAttrs*),
-                       mxnet::FCompute compute) {
+                       mxnet::FCompute compute, std::vector<cuda::PartKernel> kernels) {
   nnvm::Op& op = dmlc::Registry<nnvm::Op>::Get()->__REGISTER_OR_GET__(name);
   return op.set_num_inputs(static_cast<uint32_t>(std::strlen(signature.inputs)))
       .set_num_outputs(static_cast<uint32_t>(std::strlen(signature.outputs)))
       .set_attr_parser(parser)
       .set_attr<mxnet::FInferShape>("FInferShape", InferShapeOf(signature))
       .set_attr<nnvm::FInferType>("FInferType", InferTypeOf(signature))
-      .set_attr<mxnet::FCompute>("FCompute<cpu>", compute);
+      .set_attr<mxnet::FCompute>("FCompute<cpu>", compute)
+      .set_attr<mxnet::FCompute>("FCompute<gpu>", ComputeOnGpu(std::move(kernels)));
 }
 
 }  // namespace nnvm_layer

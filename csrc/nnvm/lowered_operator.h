@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "cuda/launch_part.h"
 #include "nnvm/mxnet_api.h"
 
 namespace tofu {
@@ -58,9 +59,9 @@ struct Signature {
   const char* outputs;
 };
 
-/*! \brief Registers such an operator for the CPU. */
+/*! \brief Registers such an operator, for the CPU and for GPUs. */
 nnvm::Op& RegisterPart(const char* name, Signature signature, void (*parser)(nnvm::NodeAttrs*),
-                       mxnet::FCompute compute);
+                       mxnet::FCompute compute, std::vector<cuda::PartKernel> kernels);
 
 }  // namespace nnvm_layer
 }  // namespace tofu

@@ -6,6 +6,19 @@ if(NOT EXISTS "${MXNET_DIR}/libmxnet.so")
   message(FATAL_ERROR "MXNet is not installed for ${Python_EXECUTABLE}: pip install mxnet==1.9.1")
 endif()
 
+# The CUDA flavour, mxnet-cu112, has other headers: those of CUDA are in the nvidia-*-cu11 packages beside it.
+execute_process(COMMAND ${CMAKE_READELF} -d ${MXNET_DIR}/libmxnet.so OUTPUT_VARIABLE needed COMMAND_ERROR_IS_FATAL ANY)
+if(needed MATCHES "libcudart")
+  file(GLOB cuda_includes ${MXNET_DIR}/../nvidia/*/include)
+  if(NOT cuda_includes)
+    message(FATAL_ERROR "The installed MXNet is one for CUDA, whose headers are missing: pip install \"tofu[cu112]\"")
+  endif()
+  set(mxnet_flavour MXNET_USE_CUDA=1 MSHADOW_USE_CUDA=1 MXNET_USE_CUDNN=1 MSHADOW_USE_CUDNN=1
+      MSHADOW_USE_CBLAS=0 MSHADOW_USE_MKL=0)
+else()
+  set(mxnet_flavour MXNET_USE_CUDA=0 MSHADOW_STAND_ALONE=1)  # the second: no cblas.h
+endif()
+
 set(compat_dir ${CMAKE_BINARY_DIR}/compat)
 set(compat_headers ${compat_dir}/bits/std_function.h ${compat_dir}/bits/hashtable.h)
 add_custom_command(
@@ -20,13 +33,12 @@ pybind11_add_module(_mxnet MODULE NO_EXTRAS ${mxnet_sources} ${kernel_sources})
 add_dependencies(_mxnet compat_headers)
 target_include_directories(_mxnet BEFORE PRIVATE ${compat_dir})
 target_include_directories(_mxnet PRIVATE csrc)
-target_include_directories(_mxnet SYSTEM PRIVATE ${MXNET_DIR}/include ${MXNET_DIR}/include/mkldnn)
+target_include_directories(_mxnet SYSTEM PRIVATE ${MXNET_DIR}/include ${MXNET_DIR}/include/mkldnn ${cuda_includes})
 target_compile_definitions(_mxnet PRIVATE
   _GLIBCXX_USE_CXX11_ABI=0        # std::string and std::list of GCC 4.8
   MXNET_USE_MKLDNN=1              # a member of NDArray::Chunk depends on it
   MXNET_USE_OPENMP=1
-  MXNET_USE_CUDA=0
-  MSHADOW_STAND_ALONE=1           # no cblas.h
+  ${mxnet_flavour}
   MSHADOW_USE_F16C=0
   MSHADOW_INT64_TENSOR_SIZE=0
   DMLC_LOG_FATAL_THROW=1          # a failed CHECK is an exception, as in libmxnet.so

@@ -18,6 +18,7 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
+using cuda::PartLoop;
 using mxnet::OpContext;
 using mxnet::OpReqType;
 using mxnet::TBlob;
@@ -152,21 +153,30 @@ void ComputeBackwardApply(const NodeAttrs& attrs, const OpContext&, const Blobs&
 
 std::vector<std::pair<int, int>> FirstInPlace(const NodeAttrs&) { return {{0, 0}}; }
 
-void RegisterApply(const char* name, const char* inputs, mxnet::FCompute compute) {
-  RegisterPart(name, {inputs, "d"}, ParseSoftmaxPart, std::move(compute))
+void RegisterApply(const char* name, const char* inputs, mxnet::FCompute compute,
+                   std::vector<cuda::PartKernel> kernels) {
+  RegisterPart(name, {inputs, "d"}, ParseSoftmaxPart, std::move(compute), std::move(kernels))
       .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace);
 }
 
 void RegisterParts() {
-  RegisterPart("_tofu_softmax_maximum", {"d", "l"}, ParseSoftmaxPart, ComputeMaximum);
-  RegisterPart("_tofu_softmax_sum", {"dl", "L"}, ParseSoftmaxPart, ComputeSum);
-  RegisterApply("_tofu_softmax_apply", "dlL", ComputeApply);
-  RegisterApply("_tofu_log_softmax_apply", "dlL", ComputeLogApply);
-  RegisterPart("_tofu_softmax_backward_sum", {"dd", "L"}, ParseSoftmaxPart, ComputeBackwardSum);
+  RegisterPart("_tofu_softmax_maximum", {"d", "l"}, ParseSoftmaxPart, ComputeMaximum,
+               {{"softmax.cu", "tofu_softmax_maximum", PartLoop::kReduceLines}});
+  RegisterPart("_tofu_softmax_sum", {"dl", "L"}, ParseSoftmaxPart, ComputeSum,
+               {{"softmax.cu", "tofu_softmax_sum", PartLoop::kReduceLines}});
+  RegisterApply("_tofu_softmax_apply", "dlL", ComputeApply,
+                {{"softmax.cu", "tofu_softmax_apply", PartLoop::kMapLines}});
+  RegisterApply("_tofu_log_softmax_apply", "dlL", ComputeLogApply,
+                {{"softmax.cu", "tofu_log_softmax_apply", PartLoop::kMapLines}});
+  RegisterPart("_tofu_softmax_backward_sum", {"dd", "L"}, ParseSoftmaxPart, ComputeBackwardSum,
+               {{"softmax.cu", "tofu_softmax_backward_sum", PartLoop::kReduceLines}});
   RegisterPart("_tofu_log_softmax_backward_sum", {"d", "L"}, ParseSoftmaxPart,
-               ComputeLogBackwardSum);
-  RegisterApply("_tofu_softmax_backward_apply", "ddL", ComputeBackwardApply<false>);
-  RegisterApply("_tofu_log_softmax_backward_apply", "ddL", ComputeBackwardApply<true>);
+               ComputeLogBackwardSum,
+               {{"softmax.cu", "tofu_log_softmax_backward_sum", PartLoop::kReduceLines}});
+  RegisterApply("_tofu_softmax_backward_apply", "ddL", ComputeBackwardApply<false>,
+                {{"softmax.cu", "tofu_softmax_backward_apply", PartLoop::kMapLines}});
+  RegisterApply("_tofu_log_softmax_backward_apply", "ddL", ComputeBackwardApply<true>,
+                {{"softmax.cu", "tofu_log_softmax_backward_apply", PartLoop::kMapLines}});
 }
 
 [[maybe_unused]] const bool kRegistered = (RegisterParts(), true);

@@ -28,7 +28,9 @@ def run_emulated(emulated_gpu, tmp_path):
             "TOFU_CUDA_DRIVER": str(emulated_gpu),
             "TOFU_NVRTC": str(emulated_gpu),
             "TOFU_KERNEL_CACHE": str(tmp_path / "kernels"),
-            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests"), str(ROOT / "tests/nnvm")]),
+            "PYTHONPATH": os.pathsep.join(
+                [str(ROOT), *(str(ROOT / "tests" / folder) for folder in ("", "nnvm", "cuda"))]
+            ),
             **settings,
         }
         command = [sys.executable, "-W", "ignore", "-c", code]

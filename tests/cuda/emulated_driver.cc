@@ -151,7 +151,9 @@ EXPORT int cuLaunchKernel(void* function, unsigned blocks, unsigned blocks_y, un
                           void**) {
   if (g_depth == 0) return kInvalidContext;
   const std::lock_guard<std::mutex> lock(g_mutex);
-  tofu_test::RunKernel(function, {blocks, blocks_y, threads}, arguments[0]);
+  Dl_info kernel;
+  if (dladdr(function, &kernel) == 0 || kernel.dli_sname == nullptr) return kNotFound;
+  tofu_test::RunKernel(kernel.dli_sname, function, {blocks, blocks_y, threads}, arguments[0]);
   return 0;
 }
 

@@ -5,17 +5,29 @@
 #ifndef TOFU_TESTS_CUDA_EMULATED_KERNELS_H_
 #define TOFU_TESTS_CUDA_EMULATED_KERNELS_H_
 
+#include <cstring>
+
 #include "cuda/fetch_table.cuh"
+#include "cuda/group_loops.cuh"
 #include "emulation.h"
 
 #define TOFU_TYPE float32
+#include "cuda/batch_norm.cu"
+#include "cuda/layer_norm.cu"
 #include "cuda/multi_fetch.cu"
+#include "cuda/softmax.cu"
 #undef TOFU_TYPE
 #define TOFU_TYPE float64
+#include "cuda/batch_norm.cu"
+#include "cuda/layer_norm.cu"
 #include "cuda/multi_fetch.cu"
+#include "cuda/softmax.cu"
 #undef TOFU_TYPE
 #define TOFU_TYPE float16
+#include "cuda/batch_norm.cu"
+#include "cuda/layer_norm.cu"
 #include "cuda/multi_fetch.cu"
+#include "cuda/softmax.cu"
 #undef TOFU_TYPE
 #define TOFU_TYPE bfloat16
 #include "cuda/multi_fetch.cu"
@@ -38,11 +50,16 @@
 
 namespace tofu_test {
 
-/*! \brief Launches the kernel that `function` is the address of. */
-inline void RunKernel(void* function, LaunchShape shape, const void* argument) {
-  const auto* fetch = static_cast<const tofu::cuda::FetchArguments*>(argument);
-  const auto kernel = reinterpret_cast<void (*)(tofu::cuda::FetchArguments)>(function);
-  RunThreads(shape, [&] { kernel(*fetch); });
+/*! \brief Launches the kernel of this name and address, whose only argument is given. */
+inline void RunKernel(const char* name, void* function, LaunchShape shape, const void* argument) {
+  if (std::strncmp(name, "tofu_multi_fetch", 16) == 0) {
+    const auto kernel = reinterpret_cast<void (*)(tofu::cuda::FetchArguments)>(function);
+    RunThreads(shape, [&] { kernel(*static_cast<const tofu::cuda::FetchArguments*>(argument)); });
+  } else {
+    const auto kernel = reinterpret_cast<void (*)(tofu::cuda::PartArguments)>(function);
+    shape.threads_wait = shape.blocks_y == 1;  // sums, which are never shared by blocks
+    RunThreads(shape, [&] { kernel(*static_cast<const tofu::cuda::PartArguments*>(argument)); });
+  }
 }
 
 }  // namespace tofu_test

@@ -10,6 +10,12 @@ from benchmarks import native
 
 GENERATIONS = (50, 60, 70, 80, 90)
 TYPES = ("float32", "float64", "bfloat16", "uint8", "int8", "int32", "int64", "bool")
+REAL_TYPES = ("float32", "float64", "float16")
+PARTS = {
+    path.name: re.findall(r"TOFU_PART\((\w+),", path.read_text())
+    for path in sorted((native.ROOT / "csrc/cuda").glob("*.cu"))
+    if path.name != "multi_fetch.cu"
+}
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +53,21 @@ def test_fetches_compile_for_every_generation(compile_kernels, generation):
 @pytest.mark.parametrize(("dtype", "generation"), [(dtype, GENERATIONS[i % 5]) for i, dtype in enumerate(TYPES)])
 def test_fetches_compile_for_every_type(compile_kernels, dtype, generation):
     assert f"tofu_multi_fetch_{dtype}".encode() in compile_kernels("multi_fetch.cu", dtype, generation)
+
+
+@pytest.mark.parametrize(
+    ("file", "dtype", "generation"),
+    [(file, dtype, GENERATIONS[(i + j) % 5]) for i, file in enumerate(PARTS) for j, dtype in enumerate(REAL_TYPES)],
+)
+def test_parts_compile_for_every_type(compile_kernels, file, dtype, generation):
+    code = compile_kernels(file, dtype, generation)
+    assert all(f"{kernel}_{dtype}".encode() in code for kernel in PARTS[file])
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_parts_compile_for_every_generation(compile_kernels, generation):
+    for file in PARTS:
+        assert compile_kernels(file, "float32", generation).startswith(b"\x7fELF")
 
 
 def test_items_are_moved_at_once(compile_kernels):

@@ -1,5 +1,6 @@
 """The operators' GPU code inside MXNet, on CPU contexts: kernels run thread by thread under an emulated driver."""
 
+import mxnet as mx
 import pytest
 
 ON_EMULATED_GPUS = "import tofu; from tofu import _mxnet; _mxnet.run_gpu_code_on_cpu()\n"
@@ -20,6 +21,21 @@ def test_fetches_pass_the_tests_of_the_cpu_kernel(run_emulated):
     out = run_tests(run_emulated, "tests/nnvm/test_multi_fetch.py", "--deselect", overwriting)
     assert "passed" in out
     assert "failed" not in out
+
+
+def test_parts_equal_those_of_the_cpu(run_emulated):
+    """Sums in another order, the same formulas: the same numbers to the last bits. All of the module's operators are there."""
+    result = run_emulated("import tofu, part_cases; part_cases.main()")
+    assert result.returncode == 0, result.stderr
+    listed = {name for name in mx.operator.get_all_registered_operators() if name.startswith("_tofu_")}
+    assert set(result.stdout.split()) == listed - {"_tofu_multi_fetch"}
+
+
+def test_models_run_in_parts_as_on_one_device(run_emulated):
+    """Plans that split statistics, through the graph executor: in place, added, forward and backward."""
+    run_tests(
+        run_emulated, "tests/equality/test_normalized.py", "-k", "test_attributes_and_axes and b and y1 and attributes0"
+    )
 
 
 def test_a_fetch_does_not_overwrite_its_input(run_emulated):

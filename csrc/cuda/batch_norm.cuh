@@ -1,0 +1,98 @@
+/*!
+ * \file batch_norm.cuh
+ * \brief The rules of BatchNorm's parts: what nnvm/batch_norm.cc does on a CPU. A group is a
+ * channel.
+ */
+#ifndef TOFU_CUDA_BATCH_NORM_CUH_
+#define TOFU_CUDA_BATCH_NORM_CUH_
+
+#include "sum_rules.cuh"
+
+namespace tofu {
+namespace cuda {
+
+/*! \brief data, gamma, beta, sum, squares (or moving mean, moving variance where `kIsGlobal`)
+ * -> out, mean, 1 / std; a gamma that is fixed becomes 1 in training. */
+template <typename T, bool kIsGlobal>
+struct BatchNormApply {
+  typedef typename RealType<T>::type Real;
+  struct Group {
+    Real center, inverse_std, scale, beta;
+  };
+  TOFU_DEVICE explicit BatchNormApply(const PartArguments& arguments) : a(arguments) {}
+
+  TOFU_DEVICE double Statistic(int input, Index c) const {
+    return kIsGlobal ? static_cast<double>(a.Input<Real>(input)[c])
+                     : a.Input<double>(input)[c] / a.count;
+  }
+  TOFU_DEVICE Group Prepare(Index c) const {
+    const Real inverse_std = static_cast<Real>(1 / sqrt(Statistic(4, c) + a.eps));
+    const Real gamma = a.fix_gamma ? Real(1) : a.Input<Real>(1)[c];
+    return Group{static_cast<Real>(Statistic(3, c)), inverse_std, inverse_std * gamma,
+                 a.Input<Real>(2)[c]};
+  }
+  TOFU_DEVICE void Write(const Group& group, Index, Index i) const {
+    const Real deviation = static_cast<Real>(a.Input<T>(0)[i]) - group.center;
+    StoreElement<T>(a, 0, i, deviation * group.scale + group.beta);
+  }
+  TOFU_DEVICE void Finish(const Group& group, Index c) const {
+    StoreElement<Real>(a, 1, c, group.center);
+    StoreElement<Real>(a, 2, c, group.inverse_std);
+    if (a.fix_gamma && a.is_train) static_cast<Real*>(a.tensors[1])[c] = Real(1);
+  }
+  const PartArguments& a;
+};
+
+/*! \brief d_out, data, mean, 1 / std -> sums of d_out, and of d_out * normalised data */
+template <typename T>
+struct BatchNormBackwardSums : SumRule {
+  typedef typename RealType<T>::type Real;
+  using SumRule::SumRule;
+  TOFU_DEVICE SumPair Cell(Index c, Index, Index i) const {
+    const double d_out = static_cast<double>(a.Input<T>(0)[i]);
+    const double deviation = static_cast<double>(a.Input<T>(1)[i]) - a.Input<Real>(2)[c];
+    return SumPair{d_out, d_out * (deviation * a.Input<Real>(3)[c])};
+  }
+  TOFU_DEVICE void Store(Index c, const SumPair& sums) const { StoreBoth(c, sums); }
+};
+
+/*! \brief d_out, data, mean, 1 / std, gamma, moving mean, moving variance, sums of d_out, sums of
+ * d_out * normalised data -> d_data, d_gamma, d_beta; the moving statistics change in place. */
+template <typename T>
+struct BatchNormBackwardApply {
+  typedef typename RealType<T>::type Real;
+  struct Group {
+    Real center, offset, slope, scale;
+  };
+  TOFU_DEVICE explicit BatchNormBackwardApply(const PartArguments& arguments) : a(arguments) {}
+
+  TOFU_DEVICE Group Prepare(Index c) const {
+    const Real inverse_std = a.Input<Real>(3)[c];
+    return Group{a.Input<Real>(2)[c], static_cast<Real>(a.Input<double>(7)[c] / a.count),
+                 static_cast<Real>(a.Input<double>(8)[c] / a.count * inverse_std),
+                 inverse_std * (a.fix_gamma ? Real(1) : a.Input<Real>(4)[c])};
+  }
+  TOFU_DEVICE void Write(const Group& group, Index, Index i) const {
+    const Real deviation = static_cast<Real>(a.Input<T>(1)[i]) - group.center;
+    const Real d_out = static_cast<Real>(a.Input<T>(0)[i]);
+    StoreElement<T>(a, 0, i, (d_out - group.offset - deviation * group.slope) * group.scale);
+  }
+  TOFU_DEVICE void Finish(const Group& group, Index c) const {
+    StoreElement<Real>(a, 1, c, static_cast<Real>(a.fix_gamma ? 0 : a.Input<double>(8)[c]));
+    StoreElement<Real>(a, 2, c, static_cast<Real>(a.Input<double>(7)[c]));
+    const Real inverse_std = a.Input<Real>(3)[c];
+    const Real variance = 1 / (inverse_std * inverse_std) - static_cast<Real>(a.eps);
+    Move(static_cast<Real*>(a.tensors[5]) + c, group.center);
+    Move(static_cast<Real*>(a.tensors[6]) + c, variance);
+  }
+  TOFU_DEVICE void Move(Real* moving, Real value) const {
+    const Real kept = static_cast<Real>(a.momentum);
+    *moving = *moving * kept + value * (1 - kept);
+  }
+  const PartArguments& a;
+};
+
+}  // namespace cuda
+}  // namespace tofu
+
+#endif  // TOFU_CUDA_BATCH_NORM_CUH_

@@ -1,0 +1,94 @@
+"""Every part of a lowered operator on random arrays, first by its CPU kernel, then by its GPU code under an emulated driver.
+
+A program: prints the name of each part that was compared; a difference is an exception.
+"""
+
+import ctypes
+
+import mxnet as mx
+import numpy as np
+from mxnet._ctypes.ndarray import _imperative_invoke
+from mxnet.base import _LIB, check_call
+
+from tofu import _mxnet
+
+# As in csrc/nnvm/lowered_operator.h: d data, v vector, r the same but single for half precision, V double, l line sums, L double.
+PARTS = {
+    "_tofu_batch_norm_sum": "d>V",
+    "_tofu_batch_norm_squares": "dV>V",
+    "_tofu_batch_norm_apply": "drrVV>drr",
+    "_tofu_batch_norm_global": "drrrr>drr",
+    "_tofu_batch_norm_backward_sums": "ddrr>VV",
+    "_tofu_batch_norm_backward_apply": "ddrrrrrVV>drr",
+    "_tofu_layer_norm_sum": "d>L",
+    "_tofu_layer_norm_squares": "dL>L",
+    "_tofu_layer_norm_apply": "dvvLL>dll",
+    "_tofu_layer_norm_backward_sums": "ddvll>LL",
+    "_tofu_layer_norm_backward_apply": "ddvllLL>dvv",
+    "_tofu_softmax_maximum": "d>l",
+    "_tofu_softmax_sum": "dl>L",
+    "_tofu_softmax_apply": "dlL>d",
+    "_tofu_log_softmax_apply": "dlL>d",
+    "_tofu_softmax_backward_sum": "dd>L",
+    "_tofu_log_softmax_backward_sum": "d>L",
+    "_tofu_softmax_backward_apply": "ddL>d",
+    "_tofu_log_softmax_backward_apply": "ddL>d",
+}
+# Shape and axis: lines of neighbours, positions of neighbours, neither; longer and shorter than a block.
+VIEWS = [
+    ((3, 7, 5), 1),
+    ((2, 300), 1),
+    ((300, 3), 0),
+    ((40, 33), -1),
+    ((2, 3, 2, 350), 1),
+    ((1, 1), 0),
+    ((5, 2, 65), 1),
+]
+TOLERANCES = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-3}
+
+
+def draw(letter, rng, shape, axis, dtype):
+    """An array for one letter of a signature; positive, as variances, deviations and sums of exponentials are."""
+    line = tuple(1 if d == axis % len(shape) else n for d, n in enumerate(shape))
+    extents = {"d": shape, "v": shape[axis : axis + 1 or None], "l": line}["v" if letter in "vrV" else letter.lower()]
+    wide = {"V": "float64", "L": "float64", "r": "float32" if dtype == "float16" else dtype}
+    return mx.nd.array(rng.uniform(0.5, 1.5, extents), dtype=wide.get(letter, dtype))
+
+
+def run(name, inputs, attributes):
+    """All arrays after the part has run: what it writes, and its inputs, which it may change."""
+    handle = ctypes.c_void_p()
+    check_call(_LIB.NNGetOpHandle(name.encode(), ctypes.byref(handle)))
+    copies = [array.copy() for array in inputs]
+    with mx.autograd.train_mode():
+        outputs = _imperative_invoke(
+            handle.value, copies, list(attributes), list(map(str, attributes.values())), None, False, False
+        )
+    outputs = outputs if isinstance(outputs, list) else [outputs]
+    return [array.asnumpy() for array in [*outputs, *copies]]
+
+
+def main():
+    cases = []
+    for name, signature in PARTS.items():
+        for number, (shape, axis) in enumerate(VIEWS):
+            for dtype in TOLERANCES:
+                rng = np.random.RandomState(number)
+                letters = signature.split(">")[0]
+                inputs = [draw(letter, rng, shape, axis, dtype) for letter in letters]
+                attributes = {"axis": axis, "count": 60, "fix_gamma": number % 2 == 0, "temperature": 1.5, "eps": 1e-3}
+                cases.append((name, dtype, inputs, attributes, run(name, inputs, attributes)))
+    _mxnet.run_gpu_code_on_cpu()
+    for name, dtype, inputs, attributes, expected in cases:
+        found = run(name, inputs, attributes)
+        for position, (one, other) in enumerate(zip(found, expected, strict=True)):
+            assert one.dtype == other.dtype
+            tolerance = TOLERANCES[dtype]
+            np.testing.assert_allclose(
+                one, other, tolerance, tolerance, err_msg=f"{name} {attributes} array {position}"
+            )
+    print(*PARTS, sep="\n")
+
+
+if __name__ == "__main__":
+    main()
