@@ -33,9 +33,8 @@ def test_parts_equal_those_of_the_cpu(run_emulated):
 
 def test_models_run_in_parts_as_on_one_device(run_emulated):
     """Plans that split statistics, through the graph executor: in place, added, forward and backward."""
-    run_tests(
-        run_emulated, "tests/equality/test_normalized.py", "-k", "test_attributes_and_axes and b and y1 and attributes0"
-    )
+    test = "tests/equality/test_normalized.py::test_attributes_and_axes"
+    run_tests(run_emulated, f"{test}[{{'fix_gamma': True}}-('b', 'y1')]", f"{test}[{{'fix_gamma': True}}-('y0', 'c')]")
 
 
 def test_a_fetch_does_not_overwrite_its_input(run_emulated):

@@ -19,6 +19,7 @@ from tofu.errors import TofuError
 from tofu.execution.emit import ExecutionGraph, shard_name, worker_group
 from tofu.graph import TensorKind
 from tofu.partition import Partition
+from tofu.runtime.gpus import check_gpus, prepare_gpus
 from tofu.runtime.shards import ShardedTensor
 
 ONEDNN_RECURRENCE = "MXNET_USE_MKLDNN_RNN"  # read by MXNet when it binds
@@ -55,6 +56,7 @@ class ShardedExecutor:
     ) -> None:
         self.partition = partition
         self.contexts = tuple(contexts)
+        check_gpus(self.contexts)
         self.variables: dict[str, ShardedTensor] = {}
         for position, tensor in enumerate(partition.graph.tensors):
             if tensor.kind is not TensorKind.INTERMEDIATE:
@@ -76,6 +78,7 @@ class ShardedExecutor:
             for name, variable in self.variables.items()
             for worker, array in enumerate(variable.arrays)
         }
+        prepare_gpus(self.contexts, execution.symbol)
         with _plain_recurrence():
             return execution.symbol.bind(
                 ctx=unused_context(self.contexts),

@@ -1,0 +1,47 @@
+"""What binding to GPUs checks and says, on emulated ones."""
+
+PARTITIONED = """
+import warnings
+import mxnet as mx, tofu
+from tofu.runtime.gpus import check_gpus, prepare_gpus
+net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
+net = mx.sym.SoftmaxOutput(net, name="softmax")
+symbol = tofu.partition(net, contexts=[mx.cpu(0), mx.cpu(1)], data=(4, 6)).execution_symbol
+gpus = [mx.gpu(0), mx.gpu(1)]
+def say(action, *arguments):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            action(*arguments)
+        except tofu.DeviceError as error:
+            print(error)
+    for warning in caught:
+        print(warning.message)
+"""
+
+
+def test_gpus_that_read_each_other_are_prepared_in_silence(run_emulated):
+    result = run_emulated(PARTITIONED + "say(check_gpus, gpus); say(prepare_gpus, gpus, symbol)")
+    assert (result.returncode, result.stdout) == (0, ""), result.stderr
+
+
+def test_pairs_without_access_are_named_once(run_emulated):
+    result = run_emulated(PARTITIONED + "say(prepare_gpus, gpus, symbol)", EMULATED_NO_PEERS="0-1")
+    lines = result.stdout.splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("These GPUs cannot read each other's memory.")
+    assert "gpu(0) from gpu(1) " in lines[0]
+    assert "; gpu(1) from gpu(0) " in lines[0]
+
+
+def test_generations_without_kernels_are_refused_in_one_line(run_emulated):
+    result = run_emulated(PARTITIONED + "say(check_gpus, gpus)", EMULATED_CAPABILITY="90")
+    assert result.stdout == (
+        "MXNet 1.9.1 has kernels for GPUs of compute capability 5.0 to 8.9, and gpu(0) is Emulated GPU (9.0); "
+        "gpu(1) is Emulated GPU (9.0). Use GPUs up to the generations Ampere and Ada, or contexts=[mx.cpu(0), ...].\n"
+    ), result.stderr
+
+
+def test_cpus_and_gpus_are_not_mixed(run_emulated):
+    result = run_emulated(PARTITIONED + "say(check_gpus, [mx.gpu(0), mx.cpu(1)])")
+    assert result.stdout == "Workers are on GPUs or on CPUs, not on both: cpu(1) stands beside gpu(0).\n", result.stderr

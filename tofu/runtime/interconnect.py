@@ -1,0 +1,143 @@
+"""The bandwidth between GPUs, measured, as the levels that `topology=` takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from tofu.errors import DeviceError
+
+# Pairs whose bandwidth is at least this share of the fastest one's belong to one level.
+SAME_LEVEL = 0.7
+COPIED_BYTES = 64 << 20
+
+Pair = tuple[int, int]  # reader, owner
+Measure = Callable[[Sequence[Pair]], float]  # bytes per second of all pairs together, at the same time
+
+
+@dataclass(frozen=True)
+class Interconnect:
+    """What was measured.
+
+    `devices` are GPUs in an order in which workers that read fast from each other are neighbours. `pairs[i][j]`: bytes per second
+    that devices[i] alone reads from devices[j]; 0 for itself. `levels`, from the top: (parts, bytes per second of all workers together).
+    """
+
+    devices: tuple[int, ...]
+    pairs: tuple[tuple[float, ...], ...]
+    levels: tuple[tuple[int, float], ...]
+
+    def to_json(self) -> str:
+        """The file that `topology=` reads."""
+        plain = {
+            "levels": [{"workers": parts, "bytes_per_second": round(rate)} for parts, rate in self.levels],
+            "devices": self.devices,
+            "pairs": [[round(rate) for rate in row] for row in self.pairs],
+        }
+        return json.dumps(plain, indent=1) + "\n"
+
+
+def measure_interconnect(count: int, measure: Measure) -> Interconnect:
+    """Measure all pairs of GPUs 0 .. count - 1 alone, and each level with all its workers reading at once."""
+    alone = {(i, j): measure([(i, j)]) for i in range(count) for j in range(count) if i != j}
+    devices = _order(count, alone)
+    rates = {(a, b): alone[devices[a], devices[b]] for a in range(count) for b in range(count) if a != b}
+    sizes = _split_levels(count, rates)
+    levels, block = [], 1
+    for parts in reversed(sizes):
+        together = [(devices[w], devices[_across(w, block, parts)]) for w in range(count)]
+        levels.append((parts, measure(together)))
+        block *= parts
+    matrix = tuple(tuple(rates.get((a, b), 0.0) for b in range(count)) for a in range(count))
+    return Interconnect(tuple(devices), matrix, tuple(reversed(levels)))
+
+
+def _across(worker: int, block: int, parts: int) -> int:
+    """The worker that differs from this one in the digit of a level alone: the next one there."""
+    digit = worker // block % parts
+    return worker + ((digit + 1) % parts - digit) * block
+
+
+def _order(count: int, rates: dict[Pair, float]) -> list[int]:
+    """Next to each other who reads fastest: each time the one that is closest to the last ones."""
+    order = [0]
+    while len(order) < count:
+        rest = [device for device in range(count) if device not in order]
+        order.append(max(rest, key=lambda device: ([rates[device, other] for other in reversed(order)], -device)))
+    return order
+
+
+def _split_levels(count: int, rates: dict[Pair, float]) -> list[int]:
+    """Parts of each level, from the top: the largest blocks of neighbours that read at one speed, then blocks of those."""
+    sizes: list[int] = []
+    block = 1
+    while block < count:
+        larger = [size for size in range(2 * block, count + 1, block) if count % size == 0]
+        parts = max((size for size in larger if _is_level(block, size, count, rates)), default=larger[0]) // block
+        sizes.insert(0, parts)
+        block *= parts
+    return sizes
+
+
+def _is_level(block: int, size: int, count: int, rates: dict[Pair, float]) -> bool:
+    """Whether blocks that make up one of `size` workers all read from each other at about the same speed."""
+    across = [rate for (a, b), rate in rates.items() if a // block != b // block and a // size == b // size]
+    fastest = max(rate for (a, b), rate in rates.items() if a // block != b // block)
+    return min(across) >= SAME_LEVEL * fastest
+
+
+def measure_with_cupy() -> tuple[int, Measure]:
+    """The number of GPUs that CuPy sees, and how they are measured. Raises DeviceError where there are fewer than two."""
+    try:
+        import cupy
+    except ImportError as error:
+        raise DeviceError(f"Measuring GPUs needs CuPy ({error}): pip install cupy-cuda11x.") from error
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise DeviceError(f"CuPy finds no GPU ({error}), so there is nothing to measure.") from error
+    if count < 2:
+        raise DeviceError("There is one GPU, so there is nothing between GPUs to measure.")
+    return count, _CupyMeasure(cupy, count)
+
+
+class _CupyMeasure:
+    """Copies between GPUs by CuPy; the median of several times."""
+
+    def __init__(self, cupy: Any, count: int) -> None:
+        self.cupy, self.arrays, self.streams = cupy, [], []
+        for device in range(count):
+            with cupy.cuda.Device(device):
+                for other in range(count):
+                    if other != device and cupy.cuda.runtime.deviceCanAccessPeer(device, other):
+                        _enable_access(cupy, other)
+                self.arrays.append((cupy.zeros(COPIED_BYTES, "uint8"), cupy.zeros(COPIED_BYTES, "uint8")))
+                self.streams.append(cupy.cuda.Stream(non_blocking=True))
+
+    def __call__(self, pairs: Sequence[Pair]) -> float:
+        return len(pairs) * COPIED_BYTES / median(self._seconds(pairs) for _ in range(7))
+
+    def _seconds(self, pairs: Sequence[Pair]) -> float:
+        copies = 4  # one after the other: starting them takes no part of the time
+        begin = perf_counter()
+        for reader, owner in pairs:
+            with self.cupy.cuda.Device(reader):
+                to, source = self.arrays[reader][0].data.ptr, self.arrays[owner][1].data.ptr
+                for _ in range(copies):
+                    stream = self.streams[reader].ptr
+                    self.cupy.cuda.runtime.memcpyPeerAsync(to, reader, source, owner, COPIED_BYTES, stream)
+        for reader, _ in pairs:
+            self.streams[reader].synchronize()
+        return (perf_counter() - begin) / copies
+
+
+def _enable_access(cupy: Any, other: int) -> None:
+    try:
+        cupy.cuda.runtime.deviceEnablePeerAccess(other)
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        if "AlreadyEnabled" not in str(error):
+            raise
