@@ -8,7 +8,11 @@ from __future__ import annotations
 from tdl_ops.binary import FUNCTIONS, GRADIENTS
 from tofu.tdl import op, scatter, unread
 
-GRADIENTS = {"add": (lambda d: d, lambda d: d), "sub": (lambda d: d, lambda d: -d)} | GRADIENTS
+# The gradients of MXNet's NumPy operators are given operands for their shapes.
+GRADIENTS = {
+    "add": (lambda d, *operands: sum(map(unread, operands), d), lambda d, *operands: sum(map(unread, operands), d)),
+    "sub": (lambda d, *operands: sum(map(unread, operands), d), lambda d, *operands: sum(map(unread, operands), -d)),
+} | GRADIENTS
 
 
 def _add_up(value, rank, shape):

@@ -98,3 +98,19 @@ def norm(data, *, ord=2, axis=None, keepdims=False):
 def backward_norm(d_out, data, out, *, ord=2, axis=None, keepdims=False):
     at = lambda tensor, i: _spread(tensor, i, axis, keepdims, False)
     return lambda *i: at(d_out, i) * (sign(data[i]) + 0 * at(out, i) if ord == 1 else data[i] / at(out, i))
+
+
+@op("moments")
+def moments(data, *, axes=None, keepdims=False):
+    count = prod(data.shape[d] for d in _reduced_dimensions(axes, False, data.ndim))
+    totals = [_reduce(Sum, data, value, axes, keepdims, False) for value in (lambda x: x, lambda x: x * x)]
+    average = lambda n, i: totals[n](*i) / count
+    return lambda *i: average(0, i), lambda *i: average(1, i) - average(0, i) * average(0, i)
+
+
+@op("_backward_moments")
+def backward_moments(d_mean, d_variance, data, mean, variance, *, axes=None, keepdims=False):
+    at = lambda tensor, i: _spread(tensor, i, axes, keepdims, False)
+    count = lambda i: prod(position(i[d].extent) for d in _reduced_dimensions(axes, False, len(i)))
+    slope = lambda i: at(d_mean, i) + 2 * at(d_variance, i) * (data[i] - at(mean, i)) + 0 * at(variance, i)
+    return lambda *i: slope(i) / count(i)

@@ -78,38 +78,3 @@ def backward_tile(d_out, *, reps):
         return Sum(lambda *r: d_out[cell(r)], ndim=len(i), extents={"r": count})
 
     return lambda *i: value(i)
-
-
-@op("UpSampling")
-def upsampling(data, *, scale, sample_type, num_args=1):
-    _check_upsampling(sample_type, num_args)
-    return output("b c (y j) (x k)", lambda b, c, y, j, x, k: data[b, c, y, x], {"j": scale, "k": scale})
-
-
-@op("_backward_UpSampling")
-def backward_upsampling(d_out, *, scale, sample_type, num_args=1):
-    _check_upsampling(sample_type, num_args)
-    at = lambda b, c, y, x: lambda j, k: d_out[b, c, y * scale + j, x * scale + k]
-    return lambda b, c, y, x: Sum(at(b, c, y, x), extents={"j": scale, "k": scale})
-
-
-def _check_upsampling(sample_type, num_args):
-    if sample_type != "nearest" or num_args != 1:
-        raise UnsupportedError("UpSampling is described for sample_type=nearest and one input")
-
-
-def _check_pad(mode):
-    if mode != "constant":
-        raise UnsupportedError(f"Pad(mode={mode}) is not described; constant is")
-
-
-@op("Pad", fill={"data": lambda attributes: attributes["constant_value"]})
-def pad(data, *, mode, pad_width, constant_value=0.0):
-    _check_pad(mode)
-    return lambda *i: data[tuple(v - before for v, before in zip(i, pad_width[::2], strict=True))]
-
-
-@op("_backward_Pad")
-def backward_pad(d_out, *, mode, pad_width):
-    _check_pad(mode)
-    return lambda *i: d_out[tuple(v + before for v, before in zip(i, pad_width[::2], strict=True))]

@@ -90,7 +90,7 @@ def reshape(data, *, output_shapes, shape=(), reverse=False):
     return _reshape(data, output_shapes[0])
 
 
-@op("Flatten", "expand_dims", "squeeze", "_backward_copy", "_backward_reshape", "_backward_squeeze", concrete=True)
+@op("Flatten", "expand_dims", "_backward_copy", "_backward_reshape", "_backward_squeeze", concrete=True)
 def reshape_to_output(data, *, output_shapes):
     return _reshape(data, output_shapes[0])
 
@@ -100,3 +100,18 @@ def reshape_like(data, like, *, output_shapes, lhs_begin=None, lhs_end=None, rhs
     if any(bound is not None for bound in (lhs_begin, lhs_end, rhs_begin, rhs_end)):
         raise UnsupportedError("reshape_like of some dimensions alone is not described")
     return _reshape(data, output_shapes[0], like)
+
+
+def _local_squeezed(local):
+    """The dimensions that a worker's copy loses: a part of another one may have the extent 1 too."""
+    return tuple(d for d in range(len(local.inputs[0].shape)) if not local.has(f"i{d}"))
+
+
+@op("squeeze", "_np_squeeze", bound={"axis": _local_squeezed})
+def squeeze(data, *, axis=None):
+    listed = (axis,) if isinstance(axis, int) else axis or [d for d in range(data.ndim) if data.is_one(d)]
+    lost = {d % data.ndim for d in listed}
+    kept = [d for d in range(data.ndim) if d not in lost]
+    names = " ".join(f"i{d}" for d in kept) or "one"
+    at = lambda i: dict(zip(kept, i, strict=False))
+    return output(names, lambda *i: data[tuple(at(i).get(d, 0) for d in range(data.ndim))])

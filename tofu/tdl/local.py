@@ -63,6 +63,10 @@ class Local:
             raise DescriptionError(f"{variable} is no index variable here, those are {', '.join(self._whole)}")
         return self._whole[variable]
 
+    def has(self, variable: str) -> bool:
+        """Whether this form of the operator has an index variable of that name."""
+        return variable in self._whole
+
     def is_split(self, variable: str) -> bool:
         """Whether this worker has only a part of an index variable's range; not, for one that this form of the operator lacks."""
         return variable in self._whole and self.extent(variable) != self._whole[variable]

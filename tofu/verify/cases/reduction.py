@@ -12,4 +12,5 @@ CASES = [
     ),
     *(Case("norm", {"ord": order, "axis": 1}, [(5, 3, 7)]) for order in (1, 2)),
     Case("norm", {}, [(5, 7)]),
+    *(Case("moments", {"axes": (0, 2), "keepdims": keepdims}, [(5, 3, 7)]) for keepdims in (False, True)),
 ]

@@ -12,6 +12,4 @@ CASES = [
     Case("repeat", {"repeats": 3, "axis": 1}, [(5, 3, 2)]),
     Case("tile", {"reps": (1, 3)}, [(5, 3)]),
     Case("tile", {"reps": (3,)}, [(5, 3)]),
-    Case("UpSampling", {"scale": 2, "sample_type": "nearest", "num_args": 1}, [(3, 5, 3, 4)]),
-    Case("Pad", {"mode": "constant", "pad_width": (0, 0, 0, 0, 1, 2, 2, 1), "constant_value": 0.5}, [(3, 5, 3, 4)]),
 ]

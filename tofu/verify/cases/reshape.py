@@ -17,5 +17,7 @@ CASES = [
     Case("Reshape", {"shape": (3, 2)}, [(2, 3)]),
     Case("expand_dims", {"axis": 1}, [(5, 3)]),
     Case("squeeze", {"axis": 1}, [(5, 1, 3)]),
+    Case("squeeze", {}, [(3, 1, 5, 1)]),
+    Case("_np_squeeze", {}, [(3, 1, 5, 1)]),
     Case("reshape_like", {}, [(5, 6), (5, 3, 2)]),
 ]

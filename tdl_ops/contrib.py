@@ -1,0 +1,87 @@
+"""Small operators of MXNet's contrib package, and splits at given places."""
+
+from __future__ import annotations
+
+from tofu.tdl import Any, Sum, constant, floor, merge, op, output, position, rint, sign, trunc, unread, unwritten, where
+
+
+@op("_contrib_round_ste")
+def round_ste(data):
+    return lambda *i: rint(data[i])
+
+
+@op("_contrib_sign_ste")
+def sign_ste(data):
+    return lambda *i: sign(data[i])
+
+
+@op("_contrib_gradientmultiplier")
+def gradient_multiplier(data):
+    return lambda *i: data[i]
+
+
+@op("_contrib_backward_gradientmultiplier")
+def backward_gradient_multiplier(d_out, *, scalar=1.0):
+    return lambda *i: d_out[i] * scalar
+
+
+@op("_contrib_arange_like")
+def arange_like(data, *, start=0.0, step=1.0, repeat=1, axis=None):
+    value = lambda place: start + step * floor(position(place) / repeat)
+    if axis is None:
+        return lambda *i: value(merge(*i)) + unread(data[i])
+    return lambda k: value(k) + unread(data[tuple(k if d == axis % data.ndim else Any for d in range(data.ndim))])
+
+
+@op("_contrib_index_copy")
+def index_copy(old, index, new):
+    """A row that is listed twice is not described: which one stays is not said."""
+    is_copied = lambda r: Sum(lambda k: where(index[k] == position(r), 1.0, 0.0))
+    copied = lambda r, i: Sum(lambda k: where(index[k] == position(r), new[(k, *i)], 0.0))
+    return lambda r, *i: where(is_copied(r) > 0, copied(r, i), old[(r, *i)])
+
+
+@op("_contrib_backward_index_copy")
+def backward_index_copy(d_out, old, index, new):
+    is_copied = lambda r: Sum(lambda k: where(index[k] == position(r), 1.0, 0.0))
+    return (
+        lambda r, *i: where(is_copied(r) > 0, 0.0, d_out[(r, *i)]) + unread(old[(r, *i)]),
+        unwritten("k"),
+        lambda k, *i: d_out[(Any(trunc(index[k])), *i)] + unread(new[(k, *i)]),
+    )
+
+
+def _begins(indices, sections, extent):
+    """Where the parts of a split begin."""
+    return [n * extent // sections for n in range(sections)] if sections else list(indices)
+
+
+@op("_split_v2", concrete=True)
+def split(data, *, indices=(), axis=1, squeeze_axis=False, sections=0):
+    axis %= data.ndim
+    others = [f"i{d}" for d in range(data.ndim)]
+
+    def part(n, begin):
+        if squeeze_axis:
+            names = " ".join(others[:axis] + others[axis + 1 :])
+            return output(names, lambda *i: data[(*i[:axis], begin, *i[axis:])])
+        names = " ".join([*others[:axis], f"p{n}", *others[axis + 1 :]])
+        return output(names, lambda *i: data[(*i[:axis], i[axis] + begin, *i[axis + 1 :])])
+
+    return tuple(part(n, begin) for n, begin in enumerate(_begins(indices, sections, data.shape[axis])))
+
+
+@op("_split_v2_backward", concrete=True)
+def backward_split(*parts, output_shapes, indices=(), axis=1, squeeze_axis=False, sections=0):
+    axis %= len(output_shapes[0])
+    begins = [*_begins(indices, sections, output_shapes[0][axis]), output_shapes[0][axis]]
+
+    def value(i):
+        total = constant(0.0)
+        for part, begin, end in zip(parts, begins, begins[1:], strict=False):
+            inside = (position(i[axis]) >= begin) & (position(i[axis]) < end)
+            cell = (*i[:axis], *(() if squeeze_axis else (i[axis] - begin,)), *i[axis + 1 :])
+            total = total + where(inside, part[cell], 0.0)
+        return total
+
+    return lambda *i: value(i)
