@@ -36,8 +36,8 @@ def backward_batch_norm(
     channels = Channels(data, 1)
     std = lambda c: sqrt((moving_var[c] if use_global_stats else variance[c]) + eps)
     normal = lambda i: (data[i] - (moving_mean[i[1]] if use_global_stats else mean[i[1]])) / std(i[1])
-    by_beta = lambda c, name="s": channels.sum(lambda i: d_out[i], c, name)
-    by_gamma = lambda c, name="s": channels.sum(lambda i: d_out[i] * normal(i), c, name)
+    by_beta = lambda c, name="": channels.sum(lambda i: d_out[i], c, name)
+    by_gamma = lambda c, name="": channels.sum(lambda i: d_out[i] * normal(i), c, name)
 
     def d_data(i, c):
         scale = (1 + unread(gamma[c]) if fix_gamma else gamma[c]) / std(c)

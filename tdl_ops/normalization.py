@@ -26,7 +26,8 @@ class Channels:
         return (*others[: self.axis], c, *others[self.axis :])
 
     def sum(self, value, c, name="r"):
-        names = " ".join(f"{name}{d}" for d in range(self.others))
+        """Over all cells of channel c; over the dimensions of the data, so that they can be split, where `name` is empty."""
+        names = " ".join(f"{name}{d}" for d in range(self.others)) if name else self.other_names
         return Sum(lambda *r: value(self.cell(c, r)), names=names)
 
     def mean(self, c):

@@ -61,7 +61,11 @@ def backward_repeat(d_out, *, repeats, axis=None):
     return lambda *i: Sum(lambda r: at(i, r), extents={"r": repeats})
 
 
-@op("tile")
+def _repetitions(local):
+    return tuple(local.extent(f"r{d}") for d in range(len(local.inputs[0].shape)))
+
+
+@op("tile", bound={"reps": _repetitions})
 def tile(data, *, reps):
     count = (1,) * (data.ndim - len(reps)) + tuple(reps)
     if len(count) > data.ndim:
@@ -70,7 +74,7 @@ def tile(data, *, reps):
     return output(names, lambda *v: data[v[1::2]], {f"r{d}": n for d, n in enumerate(count)})
 
 
-@op("_backward_tile")
+@op("_backward_tile", bound={"reps": _repetitions})
 def backward_tile(d_out, *, reps):
     def value(i):
         count = (1,) * (len(i) - len(reps)) + tuple(reps)

@@ -5,7 +5,20 @@ strategies, the kernel run on every part gives the whole result; (c) a way to sp
 reported. The paper leaves this check as an open problem (section 9).
 """
 
-from tofu.verify.case import Case, Fixed, Numbers, half, labels, ones, rounded, single, uniform, verify_case, whole
+from tofu.verify.case import (
+    Case,
+    Fixed,
+    Numbers,
+    half,
+    labels,
+    lengths,
+    ones,
+    rounded,
+    single,
+    uniform,
+    verify_case,
+    whole,
+)
 from tofu.verify.cases import load_cases
 from tofu.verify.missing import Missing, find_missing
 from tofu.verify.operators import verify_operator
@@ -28,6 +41,7 @@ __all__ = [
     "find_missing",
     "half",
     "labels",
+    "lengths",
     "load_cases",
     "ones",
     "rounded",

@@ -21,7 +21,10 @@ SINGLE_PRECISION = 1e-6
 
 @dataclass(frozen=True)
 class Numbers:
-    """Random numbers from `low` to below `high`, whole ones where asked; `is_index` says that `high` is an extent that they index."""
+    """Random numbers from `low` to below `high`, whole ones where asked.
+
+    `is_index` says that `high` is an extent that they index, and `is_length` that it is one that they may reach.
+    """
 
     low: float
     high: float
@@ -29,11 +32,12 @@ class Numbers:
     dtype: str = "float64"
     is_whole: bool = False
     is_index: bool = False
+    is_length: bool = False
 
     def draw(self, random: np.random.RandomState) -> Array:
         """An array of them."""
         if self.is_whole:
-            return random.randint(int(self.low), int(self.high), self.shape).astype(self.dtype)
+            return random.randint(int(self.low), int(self.high) + self.is_length, self.shape).astype(self.dtype)
         return np.asarray(random.uniform(self.low, self.high, self.shape)).astype(self.dtype)
 
 
@@ -72,6 +76,11 @@ def half(*shape: int) -> Numbers:
 def labels(classes: int, *shape: int) -> Numbers:
     """Whole numbers from 0 to classes - 1."""
     return Numbers(0, classes, shape, is_whole=True, is_index=True)
+
+
+def lengths(longest: int, *shape: int) -> Numbers:
+    """Whole numbers from 1 to longest, an extent."""
+    return Numbers(1, longest, shape, is_whole=True, is_index=True, is_length=True)
 
 
 def whole(low: int, high: int, *shape: int) -> Numbers:

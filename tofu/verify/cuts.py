@@ -20,7 +20,7 @@ from tofu.analysis import Combine
 from tofu.verify.kernels import KERNEL_ERRORS, Array, Shape
 from tofu.verify.nodes import Node, Role, run_with_forward
 from tofu.verify.report import find_precision
-from tofu.verify.split import Range, relative_error, split_range
+from tofu.verify.split import Range, SplitError, relative_error, split_range
 
 Dimensions = tuple[int | None, ...]
 Split = tuple[Range, ...]
@@ -182,7 +182,7 @@ def try_geometry(node: Node, geometry: Geometry, asked: Sequence[bool]) -> Cut |
     for split, ranges in enumerate(geometry.splits):
         try:
             pieces = zip(*(_run_part(node, geometry, split, part) for part in range(len(ranges))), strict=True)
-        except KERNEL_ERRORS:
+        except (SplitError, *KERNEL_ERRORS):
             return None
         together = zip(node.outputs, pieces, dimensions, strict=True)
         combined = [_find_combine(whole, ours, dimension) for whole, ours, dimension in together]
@@ -207,7 +207,25 @@ def _run_part(node: Node, geometry: Geometry, split: int, part: int) -> list[Arr
         return node.run(geometry.shrink(node.attributes, split, part), inputs, shapes)[0]
     forward = node.gradient.forward
     attributes = geometry.shrink(forward.attributes, split, part)
-    return run_with_forward(node.gradient, attributes, cut(forward.inputs, forward.input_roles), inputs, shapes)
+    forward_inputs = cut(forward.inputs, forward.input_roles)
+    if not node.gradient.shares_state:
+        _check_saved(node, forward_inputs, attributes, inputs, geometry.pieces[split][part])
+    return run_with_forward(node.gradient, attributes, forward_inputs, inputs, shapes)
+
+
+def _check_saved(
+    node: Node,
+    forward_inputs: Sequence[Array],
+    attributes: Mapping[str, str],
+    inputs: Sequence[Array],
+    pieces: Sequence[Shape],
+) -> None:
+    """Raise SplitError where the forward operator saves something else on a part than for it: an absolute position, say."""
+    assert node.gradient is not None
+    outputs, _ = node.gradient.forward.run(attributes, forward_inputs, pieces)
+    for position, output in node.gradient.saved.items():
+        if not relative_error(outputs[output], inputs[position]) <= find_precision([inputs[position].dtype.name]):
+            raise SplitError(f"input {position} is not what the forward operator saves on a part")
 
 
 def _find_combine(whole: Array, pieces: Sequence[Array], dimension: int | None) -> Combine | None:

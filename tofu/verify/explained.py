@@ -24,12 +24,28 @@ _UNEQUAL_FACTORS = (
 
 EXPLANATIONS = (
     Explanation(
+        "scatter_nd",
+        r"inputs \(dimension \d, dimension \d\) -> REDUCE",
+        "of several values for one cell MXNet keeps one, and parts would add theirs; these coordinates are distinct",
+    ),
+    Explanation(
+        "_backward_ROIPooling",
+        r"inputs \(dimension 1, whole, dimension 1\)",
+        "the saved places count over all channels; those that a part saves count over its own, and fit only where both are split alike",
+    ),
+    Explanation("size_array", r"inputs", "one number, known from the shape"),
+    Explanation(
         "Dropout",
         r"inputs \(dimension \d\)",
         "along axes= all cells share what is drawn; two workers would draw different numbers, here both have the same seed",
     ),
     Explanation("Reshape", r"inputs \(dimension 0\)", _UNEQUAL_FACTORS),
     Explanation("_backward_reshape", r"inputs \(dimension 0\)", _UNEQUAL_FACTORS),
+    Explanation(
+        "_backward_BatchNorm",
+        r"inputs \(dimension \d, whole, whole, dimension \d, ",
+        "with use_global_stats; the plan has these axes in parts (tofu/lowering/batch_norm.py), and prices them there",
+    ),
     Explanation(
         "_backward_Pooling",
         r"inputs \(whole, dimension \d, whole\)",

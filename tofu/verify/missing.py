@@ -45,12 +45,14 @@ def _find_missing_cuts(node: Node, geometries: Sequence[Geometry], run: Try) -> 
     asked = [written.is_written and node.is_asked_for(n) for n, written in enumerate(access.outputs)]
     tried = (run(node, geometry, asked) for geometry in geometries)
     exact = {cut for cut in tried if cut is not None}
-    return sorted((cut for cut in exact if not any(_is_covered(cut, axis) for axis in known)), key=repr)
+    read = [one.is_read for one in access.inputs]
+    return sorted((cut for cut in exact if not any(_is_covered(cut, axis, read) for axis in known)), key=repr)
 
 
-def _is_covered(cut: Cut, strategy: Cut) -> bool:
-    """Whether a strategy is that cut, maybe with more inputs cut."""
-    narrower = all(d in (None, ours) for d, ours in zip(cut.inputs, strategy.inputs, strict=True))
+def _is_covered(cut: Cut, strategy: Cut, read: Sequence[bool]) -> bool:
+    """Whether a strategy is that cut, maybe with more of the inputs cut that are read."""
+    dimensions = zip(cut.inputs, strategy.inputs, read, strict=True)
+    narrower = all(d in (None, ours) for d, ours, is_read in dimensions if is_read)
     return narrower and (cut.outputs, cut.combine) == (strategy.outputs, strategy.combine)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tofu.errors import UnsupportedError
 from tofu.verify.case import Case, verify_case
+from tofu.verify.defects import find_defect
 from tofu.verify.kernels import KERNEL_ERRORS
 from tofu.verify.nodes import execute_training_graph
 from tofu.verify.report import Report
@@ -63,6 +64,9 @@ def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Tr
     failing: list[Failure] = []
 
     def check(variant: Case) -> None:
+        if find_defect(variant):
+            refused.add(str(variant))
+            return
         try:
             report = verify(variant)
         except KERNEL_ERRORS:
@@ -85,6 +89,9 @@ def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Tr
         hypothesis.seed(seed)(settings(hypothesis.given(variants(case))(check)))()
     except _DisagreementError:  # the last one that was run is the smallest
         return Trials(len(verified), len(refused), failing[-1])
+    except hypothesis.errors.Flaky:
+        unsteady = Failure(failing[-1].case, (*failing[-1].problems, "and this is not so each time"))
+        return Trials(len(verified), len(refused), unsteady)
     except hypothesis.errors.Unsatisfiable:
         pass  # MXNet takes no other signature than the case's own
     return Trials(len(verified), len(refused), None)

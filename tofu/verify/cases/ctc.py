@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tofu.verify.case import Case, Numbers, labels, single
+from tofu.verify.case import Case, Numbers, labels, lengths, single
 
 
 def positions(low: int, high: int, *shape: int) -> Numbers:
@@ -14,7 +14,7 @@ def positions(low: int, high: int, *shape: int) -> Numbers:
 
 # Steps, batch and classes; labels of at most four classes.
 FIRST, LABELS = single(7, 3, 5), positions(1, 5, 3, 4)
-LENGTHS = [positions(4, 7, 3), positions(1, 4, 3)]
+LENGTHS = [replace(lengths(extent, 3), dtype="float32", low=low) for low, extent in ((4, 7), (1, 4))]
 
 CASES = [
     Case("CTCLoss", {}, [FIRST, LABELS]),

@@ -1,0 +1,28 @@
+"""Signatures at which MXNet 1.9.1 itself is wrong, by what its kernels give there: nothing can be verified against them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from tofu.verify.case import Case
+from tofu.verify.kernels import Shape
+
+
+def _has_parts_of_one_cell(shape: Shape) -> bool:
+    """Whether a part along a dimension other than the channels' may have one cell."""
+    return prod(shape) == max(shape[0], *shape[2:])
+
+
+DEFECTS: dict[str, tuple[Callable[[Case], bool], str]] = {
+    "LRN": (
+        lambda case: _has_parts_of_one_cell(case.numbers[0].shape),
+        "the gradient of a tensor of one cell is memory that nobody has written",
+    ),
+}
+
+
+def find_defect(case: Case) -> str:
+    """What MXNet does wrong at the signature of `case`; empty where nothing is known."""
+    is_affected, reason = DEFECTS.get(case.op, (lambda case: False, ""))
+    return reason if is_affected(case) else ""
