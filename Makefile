@@ -36,6 +36,7 @@ bench-search: $(BUILT)
 	$(VENV)/python -m benchmarks.search
 	$(VENV)/python -m benchmarks.baselines
 	$(VENV)/python -m benchmarks.frontier
+	$(VENV)/python -m benchmarks.partition_results
 
 bench: $(BUILT)
 	$(VENV)/python -m benchmarks
