@@ -4,7 +4,7 @@ dimension of each tensor, extents are powers of two, steps are halves.
 By lemma 1 the cost of one step is a weighted sum of tensor sizes, and formula (3) weighs step i with 2^(i-1) over tensors of 2^-(i-1)
 times the size: under it a sequence costs the sum of what its steps cost alone on the whole graph. Then the order does not
 matter and the recursion is optimal. Under the bytes between workers, none of the three theorems holds; the smallest
-counterexamples stand here (docs/decisions/0091-theorems-of-the-appendix.md).
+counterexamples stand here (docs/decisions/0024-theorems-of-the-appendix.md).
 """
 
 from itertools import pairwise, product
