@@ -167,6 +167,6 @@ class _NoIntegerError(Exception):
 
 
 def _divide(numerator: int, denominator: int, text: str) -> int:
-    if numerator % denominator:
+    if denominator == 0 or numerator % denominator:
         raise _NoIntegerError(f"{text} = {numerator} / {denominator} is no integer")
     return numerator // denominator

@@ -14,11 +14,26 @@ def _has_parts_of_one_cell(shape: Shape) -> bool:
     return prod(shape) == max(shape[0], *shape[2:])
 
 
+def _is_cut_by_heads(*parts: int) -> Callable[[Case], bool]:
+    """Whether an input's last dimension is no multiple of the heads times so many projections."""
+
+    def is_cut(case: Case) -> bool:
+        heads = int(case.attributes["heads"])
+        return any(given.shape[-1] % (heads * count) for given, count in zip(case.numbers, parts, strict=False))
+
+    return is_cut
+
+
+_HEADS = "a width that is no multiple of the heads is read as if it were"
 DEFECTS: dict[str, tuple[Callable[[Case], bool], str]] = {
     "LRN": (
         lambda case: _has_parts_of_one_cell(case.numbers[0].shape),
         "the gradient of a tensor of one cell is memory that nobody has written",
     ),
+    "_contrib_interleaved_matmul_selfatt_qk": (_is_cut_by_heads(3), _HEADS),
+    "_contrib_interleaved_matmul_selfatt_valatt": (_is_cut_by_heads(3), _HEADS),
+    "_contrib_interleaved_matmul_encdec_qk": (_is_cut_by_heads(1, 2), _HEADS),
+    "_contrib_interleaved_matmul_encdec_valatt": (_is_cut_by_heads(2), _HEADS),
 }
 
 
