@@ -1,1 +1,1 @@
-"""What is measured and shown: `make demo`, and `make bench` for everything that has numbers."""
+"""What is measured and shown: `make demo`, and `make bench` for a list of everything that has numbers."""
