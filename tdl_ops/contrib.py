@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tofu.errors import UnsupportedError
 from tofu.tdl import Any, Sum, constant, floor, merge, op, output, position, rint, sign, trunc, unread, unwritten, where
 
 
@@ -53,6 +54,8 @@ def backward_index_copy(d_out, old, index, new):
 
 def _begins(indices, sections, extent):
     """Where the parts of a split begin."""
+    if sections and extent % sections:
+        raise UnsupportedError(f"a split of {extent} in {sections} sections is not described; give indices")
     return [n * extent // sections for n in range(sections)] if sections else list(indices)
 
 

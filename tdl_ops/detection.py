@@ -20,9 +20,9 @@ def _shape_of(*tensors):
 
 
 def _anchors(height, width, sizes, ratios, clip, steps, offsets):
-    """The boxes around all cells: one for each size, then one for each further ratio, of the first size."""
+    """The boxes around all cells: one for each size, of the first ratio, then one for each further ratio, of the first size."""
     step_y, step_x = (given if given > 0 else 1 / n for given, n in zip(steps, (height, width), strict=True))
-    shapes = [(size, 1.0) for size in sizes] + [(sizes[0], np.sqrt(ratio)) for ratio in ratios[1:]]
+    shapes = [(size, np.sqrt(ratios[0])) for size in sizes] + [(sizes[0], np.sqrt(ratio)) for ratio in ratios[1:]]
     halves = np.array([(size * height / width * root / 2, size / root / 2) for size, root in shapes])
     y, x = (np.arange(height) + offsets[0]) * step_y, (np.arange(width) + offsets[1]) * step_x
     middles = np.stack(np.meshgrid(x, y), -1)[:, :, None]

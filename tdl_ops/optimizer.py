@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tofu.errors import UnsupportedError
 from tofu.tdl import Sum, absolute, isfinite, maximum, minimum, op, position, sign, sqrt, unread, where
 
 
@@ -161,5 +162,7 @@ def multi_sum_sq(*arrays):
 
 
 @op("all_finite", "multi_all_finite")
-def all_finite(*arrays):
+def all_finite(*arrays, init_output=True):
+    if not init_output:
+        raise UnsupportedError("all_finite(init_output=False) is not described: it adds to what its output held")
     return lambda one: where(sum(_total(arrays, lambda x: where(isfinite(x), 0.0, 1.0))) == 0, 1.0, 0.0)

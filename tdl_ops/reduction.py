@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from math import prod
 
+from tofu.errors import UnsupportedError
 from tofu.tdl import Max, Min, Prod, Sum, absolute, isnan, op, position, sign, sqrt, where
 
 
@@ -40,7 +41,11 @@ def _spread(tensor, i, axis, keepdims, exclude):
 
 
 def _describe(reducer, value=lambda x: x):
-    def description(data, *, axis=None, keepdims=False, exclude=False):
+    def description(data, *, axis=None, keepdims=False, exclude=False, dtype=None):
+        if dtype not in (None, "None", "float16", "float32", "float64"):
+            raise UnsupportedError(
+                f"a reduction to dtype={dtype} is not described: partial ones are rounded one by one"
+            )
         return _reduce(reducer, data, value, axis, keepdims, exclude)
 
     return description

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.tdl import Sum, exp, log, op, sqrt
+from tofu.tdl import Sum, exp, log, op, sqrt, unread
 
 
 def _along(tensor, i, axis):
@@ -13,6 +13,10 @@ def _along(tensor, i, axis):
 
 def _total(value, *tensors_at):
     return Sum(lambda k: value(*(at(k) for at in tensors_at)))
+
+
+def _unread(tensors, i):
+    return sum((unread(tensor[i]) for tensor in tensors), 0.0)
 
 
 @op("softmax")
@@ -34,21 +38,24 @@ def log_softmax(data, *, axis=-1, temperature=1.0):
 
 
 @op("_backward_softmax")
-def backward_softmax(d_out, out, *, axis=-1, temperature=1.0):
+def backward_softmax(d_out, *kept, axis=-1, temperature=1.0):
+    out = kept[-1]  # after the data, where the types differ
     inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, axis), _along(out, i, axis))
-    return lambda *i: out[i] * (d_out[i] - inner(i)) / (temperature or 1.0)
+    return lambda *i: out[i] * (d_out[i] - inner(i)) / (temperature or 1.0) + _unread(kept[:-1], i)
 
 
 @op("_backward_softmin")
-def backward_softmin(d_out, out, *, axis=-1, temperature=1.0):
+def backward_softmin(d_out, *kept, axis=-1, temperature=1.0):
+    out = kept[-1]  # after the data, where the types differ
     inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, axis), _along(out, i, axis))
-    return lambda *i: -out[i] * (d_out[i] - inner(i)) / (temperature or 1.0)
+    return lambda *i: -out[i] * (d_out[i] - inner(i)) / (temperature or 1.0) + _unread(kept[:-1], i)
 
 
 @op("_backward_log_softmax")
-def backward_log_softmax(d_out, out, *, axis=-1, temperature=1.0):
+def backward_log_softmax(d_out, *kept, axis=-1, temperature=1.0):
+    out = kept[-1]  # after the data, where the types differ
     total = lambda i: _total(lambda d: d, _along(d_out, i, axis))
-    return lambda *i: (d_out[i] - exp(out[i]) * total(i)) / (temperature or 1.0)
+    return lambda *i: (d_out[i] - exp(out[i]) * total(i)) / (temperature or 1.0) + _unread(kept[:-1], i)
 
 
 @op("SoftmaxActivation")

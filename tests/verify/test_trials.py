@@ -1,6 +1,7 @@
 """Other signatures than the built-in ones: what is drawn, what fails, and how small it becomes."""
 
 import os
+import time
 
 import pytest
 from hypothesis import find, given, settings
@@ -79,6 +80,19 @@ def test_sandbox_outlives_the_process_that_it_calls():
         with pytest.raises(ProcessEndedError):
             sandbox.call(os.abort)
         assert sandbox.call(max, 2, 3) == 3
+
+
+def test_sandbox_ends_what_does_not_come_back():
+    with Sandbox(longest_call_seconds=20) as sandbox:
+        assert sandbox.call(max, 2, 3) == 3
+        sandbox._longest_call_seconds = 0.1
+        with pytest.raises(ProcessEndedError):
+            sandbox.call(time.sleep, 60)
+
+
+def test_sandbox_raises_what_its_function_raises():
+    with Sandbox() as sandbox, pytest.raises(ZeroDivisionError):
+        sandbox.call(divmod, 1, 0)
 
 
 def test_every_case_can_be_sent_to_the_sandbox():

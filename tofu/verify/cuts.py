@@ -166,8 +166,12 @@ def _compare(whole: Shape, pieces: Sequence[Shape]) -> int | None:
     if all(piece == whole for piece in pieces):
         return None
     for d, extent in enumerate(whole):
-        others = {(*piece[:d], extent, *piece[d + 1 :]) for piece in pieces}
-        if others == {whole} and sum(piece[d] for piece in pieces) == extent:
+        resized = {(*piece[:d], extent, *piece[d + 1 :]) for piece in pieces if len(piece) == len(whole)}
+        if (
+            resized == {whole}
+            and len({len(piece) for piece in pieces}) == 1
+            and sum(piece[d] for piece in pieces) == extent
+        ):
             return d
     return -1
 

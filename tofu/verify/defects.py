@@ -24,16 +24,32 @@ def _is_cut_by_heads(*parts: int) -> Callable[[Case], bool]:
     return is_cut
 
 
-_HEADS = "a width that is no multiple of the heads is read as if it were"
+def _has_other_heads(case: Case) -> bool:
+    """Whether the attention is of another number of samples and heads than the projections."""
+    projections, attention = case.numbers
+    return attention.shape[0] != projections.shape[1] * int(case.attributes["heads"])
+
+
+_HEADS = "widths that are no multiple of the heads, and attention of other heads, are read as if they fitted"
 DEFECTS: dict[str, tuple[Callable[[Case], bool], str]] = {
     "LRN": (
         lambda case: _has_parts_of_one_cell(case.numbers[0].shape),
         "the gradient of a tensor of one cell is memory that nobody has written",
     ),
     "_contrib_interleaved_matmul_selfatt_qk": (_is_cut_by_heads(3), _HEADS),
-    "_contrib_interleaved_matmul_selfatt_valatt": (_is_cut_by_heads(3), _HEADS),
+    "_contrib_interleaved_matmul_selfatt_valatt": (
+        lambda case: _is_cut_by_heads(3)(case) or _has_other_heads(case),
+        _HEADS,
+    ),
     "_contrib_interleaved_matmul_encdec_qk": (_is_cut_by_heads(1, 2), _HEADS),
-    "_contrib_interleaved_matmul_encdec_valatt": (_is_cut_by_heads(2), _HEADS),
+    "_contrib_interleaved_matmul_encdec_valatt": (
+        lambda case: _is_cut_by_heads(2)(case) or _has_other_heads(case),
+        _HEADS,
+    ),
+    "_contrib_BilinearResize2D": (
+        lambda case: len({given.shape[2:] for given in case.numbers}) < len(case.numbers),
+        "between planes of one size the gradient of `like` is not written",
+    ),
 }
 
 

@@ -10,7 +10,7 @@ from tofu.verify.missing import Missing
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why the cuts of an operator that `pattern` matches, as they print, are no strategies."""
+    """Why the cuts of operators are no strategies, where `pattern` matches them as they print; `op` matches the operators' names."""
 
     op: str
     pattern: str
@@ -39,8 +39,17 @@ EXPLANATIONS = (
         r"inputs \(dimension \d\)",
         "along axes= all cells share what is drawn; two workers would draw different numbers, here both have the same seed",
     ),
-    Explanation("Reshape", r"inputs \(dimension 0\)", _UNEQUAL_FACTORS),
-    Explanation("_backward_reshape", r"inputs \(dimension 0\)", _UNEQUAL_FACTORS),
+    Explanation(r"Reshape|_npx_reshape|_backward_reshape", r"inputs \(dimension 0\)", _UNEQUAL_FACTORS),
+    Explanation(
+        r"(_backward)?_contrib_AdaptiveAvgPooling2D",
+        r"inputs \(dimension \d\)",
+        "where the output is as large as the data, every window is one cell",
+    ),
+    Explanation(
+        "_contrib_MultiBoxTarget",
+        r"inputs \(whole, dimension 1,",
+        "the targets of several objects add up only where each matches anchors of its own, as these do",
+    ),
     Explanation(
         "_backward_BatchNorm",
         r"inputs \(dimension \d, whole, whole, dimension \d, ",
@@ -56,5 +65,7 @@ EXPLANATIONS = (
 
 def explain(missing: Missing) -> str | None:
     """Why a cut is no strategy, or None where nobody has said so yet."""
-    matching = (one for one in EXPLANATIONS if one.op == missing.op and re.match(one.pattern, repr(missing.cut)))
+    matching = (
+        one for one in EXPLANATIONS if re.fullmatch(one.op, missing.op) and re.match(one.pattern, repr(missing.cut))
+    )
     return next((one.reason for one in matching), None)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from tofu.analysis import Combine, OperatorAccess, Row
 from tofu.tdl import lookup
 from tofu.verify.case import Case, Fixed
@@ -41,8 +43,12 @@ def _find_missing_cuts(node: Node, geometries: Sequence[Geometry], run: Try) -> 
     if description is None or None in (*node.input_roles, *node.output_roles):
         return []  # a step of a longer gradient, whose tensors are no input, output or gradient of the operator
     access = analyse_node(description, node)
-    known = [_describe_axis(access, axis) for axis in range(len(access.axes))]
-    asked = [written.is_written and node.is_asked_for(n) for n, written in enumerate(access.outputs)]
+    # An output of zeros, as the gradient of a label, is so however it is cut.
+    written = [
+        output.is_written and bool(np.any(whole)) for output, whole in zip(access.outputs, node.outputs, strict=True)
+    ]
+    known = [_describe_axis(access, axis, written) for axis in range(len(access.axes))]
+    asked = [node.is_asked_for(n) and is_written for n, is_written in enumerate(written)]
     tried = (run(node, geometry, asked) for geometry in geometries)
     exact = {cut for cut in tried if cut is not None}
     read = [one.is_read for one in access.inputs]
@@ -56,13 +62,16 @@ def _is_covered(cut: Cut, strategy: Cut, read: Sequence[bool]) -> bool:
     return narrower and (cut.outputs, cut.combine) == (strategy.outputs, strategy.combine)
 
 
-def _describe_axis(access: OperatorAccess, axis: int) -> Cut:
+def _describe_axis(access: OperatorAccess, axis: int, is_written: Sequence[bool]) -> Cut:
     """A strategy in the same words. What is not written has no part in it."""
 
     def find_dimension(rows: Sequence[Row]) -> int | None:
         return next((d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)), None)
 
-    combine = [written.combine[axis] if written.is_written else Combine.REPLICATE for written in access.outputs]
+    combine = [
+        written.combine[axis] if counts else Combine.REPLICATE
+        for written, counts in zip(access.outputs, is_written, strict=True)
+    ]
     outputs = [
         find_dimension(written.rows) if together in (Combine.CONCAT, Combine.OVERLAP_ADD) else None
         for written, together in zip(access.outputs, combine, strict=True)

@@ -77,7 +77,7 @@ class _Verification:
 
     def __init__(self, node: Node, parts: Sequence[int], relation: Relation | None, tolerance: float) -> None:
         self.node = node
-        self.precision = find_precision(array.dtype.name for array in node.outputs)
+        self.precision = find_precision(array.dtype.name for array in (*node.inputs, *node.outputs))
         self.tolerance = max(tolerance, self.precision)
         self.parts = parts
         self.relation = relation

@@ -1,26 +1,21 @@
-"""A second process for MXNet's kernels: some end the process on inputs that they should refuse."""
+"""A second process for MXNet's kernels: on inputs that they should refuse, some end their process, or never return."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
+LONGEST_CALL_SECONDS = 120.0
 
 
 class ProcessEndedError(RuntimeError):
-    """MXNet ended the process in which it ran."""
-
-
-def _import(modules: Sequence[str]) -> None:
-    for module in modules:
-        import_module(module)
+    """MXNet ended the process in which it ran, or did not come back."""
 
 
 class Sandbox:
@@ -31,21 +26,37 @@ class Sandbox:
     3
     """
 
-    def __init__(self, modules: Sequence[str] = ()) -> None:
+    def __init__(self, modules: Sequence[str] = (), longest_call_seconds: float = LONGEST_CALL_SECONDS) -> None:
         self._modules = tuple(modules)
-        self._process = self._start()
+        self._longest_call_seconds = longest_call_seconds
+        self._start()
 
-    def _start(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, get_context("spawn"), _import, (self._modules,))
+    def _start(self) -> None:
+        context = get_context("spawn")
+        self._pipe, other = context.Pipe()
+        self._process = context.Process(target=_serve, args=(other, self._modules), daemon=True)
+        self._process.start()
+        other.close()
+
+    def _stop(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self._pipe.close()
 
     def call(self, function: Callable[P, R], *arguments: P.args, **options: P.kwargs) -> R:
         """The result of `function`, whose arguments and result are copied; raises what it raises, or ProcessEndedError."""
         try:
-            return self._process.submit(function, *arguments, **options).result()
-        except BrokenProcessPool:
-            self._process.shutdown()
-            self._process = self._start()
-            raise ProcessEndedError("MXNet ended its process") from None
+            self._pipe.send((function, arguments, options))
+            if not self._pipe.poll(self._longest_call_seconds):
+                raise EOFError
+            result: R | Exception = self._pipe.recv()
+        except (EOFError, ConnectionError):
+            self._stop()
+            self._start()
+            raise ProcessEndedError("MXNet ended its process, or did not come back") from None
+        if isinstance(result, Exception):
+            raise result
+        return result
 
     def __enter__(self) -> Sandbox:
         return self
@@ -53,4 +64,23 @@ class Sandbox:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._process.shutdown(cancel_futures=True)
+        self._stop()
+
+
+def _serve(pipe: Connection, modules: Sequence[str]) -> None:
+    """Answer calls until the other side is gone."""
+    for module in modules:
+        import_module(module)
+    while True:
+        try:
+            function, arguments, options = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(_answer(function, arguments, options))
+
+
+def _answer(function: Callable[..., Any], arguments: Sequence[Any], options: dict[str, Any]) -> Any:
+    try:
+        return function(*arguments, **options)
+    except Exception as error:
+        return error

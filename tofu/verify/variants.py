@@ -35,7 +35,8 @@ def variants(draw: Draw, case: Case) -> Case:
     is_fixed = any(isinstance(given, Fixed) for given in case.numbers)
     drawn = {} if is_fixed else {size: draw(st.integers(1, LARGEST_SIZE)) for size in sizes}
     attributes = {name: _resize(value, drawn) for name, value in case.attributes.items()}
-    attributes |= draw(_changes(case, attributes, are_numbers_free=not is_fixed and not case.indexed))
+    if not case.relations:  # which may hold for these attributes alone
+        attributes |= draw(_changes(case, attributes, are_numbers_free=not is_fixed and not case.indexed))
     inputs = [_resize_numbers(given, drawn) for given in case.numbers]
     completed = complete_inputs(case, attributes, inputs)
     if completed is None:
