@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <utility>
 
 namespace tofu {
 
@@ -16,6 +18,12 @@ constexpr int64_t kInfinite = std::numeric_limits<int64_t>::max();
 
 int64_t Least(const std::vector<int64_t>& values) {
   return *std::min_element(values.begin(), values.end());
+}
+
+int64_t SubtractLeast(std::vector<int64_t>* values) {
+  const int64_t least = Least(*values);
+  for (int64_t& value : *values) value -= least;
+  return least;
 }
 
 }  // namespace
@@ -89,8 +97,7 @@ void MessagePassing::SendMessage(const Edge& edge, const std::vector<int64_t>& s
       message[x] = least;
     }
   }
-  const int64_t least = Least(message);
-  for (int64_t& entry : message) entry -= least;
+  SubtractLeast(&message);
 }
 
 void MessagePassing::Visit(int variable, bool forward) {
@@ -105,40 +112,71 @@ void MessagePassing::Sweep() {
   for (auto v = order_.rbegin(); v != order_.rend(); ++v) Visit(*v, false);
 }
 
-int64_t MessagePassing::ComputeBound(std::vector<std::vector<int64_t>>* reduced) const {
-  int64_t bound = 0;
-  reduced->clear();
-  std::vector<std::vector<int64_t>>
-      shares;  // what a variable leaves to each pair with an earlier one
+std::vector<std::vector<int64_t>> MessagePassing::ComputeRemainders(
+    std::vector<std::vector<int64_t>>* shares) const {
+  std::vector<std::vector<int64_t>> remainders;
   for (int v = 0; v < problem_.size(); ++v) {
-    reduced->push_back(CollectMessages(v));
-    shares.push_back(ComputeShare(v, reduced->back()));
+    remainders.push_back(CollectMessages(v));
+    shares->push_back(ComputeShare(v, remainders.back()));
     for (const Edge& edge : edges_[v]) {
       if (places_[edge.other] > places_[v]) continue;
-      for (size_t x = 0; x < shares[v].size(); ++x) (*reduced)[v][x] -= shares[v][x];
+      for (size_t x = 0; x < remainders[v].size(); ++x) remainders[v][x] -= shares->back()[x];
     }
-    const int64_t least = Least(reduced->back());
-    bound += least;
-    for (int64_t& cost : reduced->back()) cost -= least;
+  }
+  return remainders;
+}
+
+ByteMatrix MessagePassing::ComputeRest(size_t pair,
+                                       const std::vector<std::vector<int64_t>>& shares) const {
+  const PairTable& table = problem_.pairs[pair];
+  const bool is_first_later = places_[table.first] > places_[table.second];
+  std::vector<int64_t> of_row = into_first_[pair];
+  std::vector<int64_t> of_column = into_second_[pair];
+  const std::vector<int64_t>& share = shares[is_first_later ? table.first : table.second];
+  for (size_t x = 0; x < share.size(); ++x) (is_first_later ? of_row : of_column)[x] -= share[x];
+  ByteMatrix rest = *table.bytes;
+  for (size_t x = 0; x < rest.rows; ++x) {
+    int64_t* row = rest.entries.data() + x * rest.columns;
+    for (size_t y = 0; y < rest.columns; ++y) row[y] -= of_row[x] + of_column[y];
+  }
+  return rest;
+}
+
+int64_t MessagePassing::Spread(PairwiseProblem* spread) const {
+  int64_t bound = 0;
+  std::vector<std::vector<int64_t>> shares;
+  for (std::vector<int64_t>& remainder : ComputeRemainders(&shares)) {
+    bound += SubtractLeast(&remainder);
+    spread->unary.emplace_back();
+    for (int64_t bytes : remainder) spread->unary.back().push_back(MakeWeight(bytes, 0));
   }
   for (size_t i = 0; i < problem_.pairs.size(); ++i) {
-    const PairTable& pair = problem_.pairs[i];
-    const bool is_first_later = places_[pair.first] > places_[pair.second];
-    std::vector<int64_t> of_row = into_first_[i];
-    std::vector<int64_t> of_column = into_second_[i];
-    const std::vector<int64_t>& share = shares[is_first_later ? pair.first : pair.second];
-    for (size_t x = 0; x < share.size(); ++x) (is_first_later ? of_row : of_column)[x] -= share[x];
-    std::vector<int64_t> rows(pair.bytes->rows, kInfinite);
-    std::vector<int64_t> columns(pair.bytes->columns, kInfinite);
+    ByteMatrix rest = ComputeRest(i, shares);
+    bound += SubtractLeast(&rest.entries);
+    spread->pairs.push_back({problem_.pairs[i].first, problem_.pairs[i].second,
+                             std::make_shared<ByteMatrix>(std::move(rest))});
+  }
+  return bound;
+}
+
+int64_t MessagePassing::ComputeBound(std::vector<std::vector<int64_t>>* reduced) const {
+  int64_t bound = 0;
+  std::vector<std::vector<int64_t>> shares;
+  *reduced = ComputeRemainders(&shares);
+  for (std::vector<int64_t>& remainder : *reduced) bound += SubtractLeast(&remainder);
+  for (size_t i = 0; i < problem_.pairs.size(); ++i) {
+    const ByteMatrix rest = ComputeRest(i, shares);
+    std::vector<int64_t> rows(rest.rows, kInfinite);
+    std::vector<int64_t> columns(rest.columns, kInfinite);
     for (size_t x = 0; x < rows.size(); ++x) {
       for (size_t y = 0; y < columns.size(); ++y) {
-        const int64_t rest = pair.bytes->at(x, y) - of_row[x] - of_column[y];
-        rows[x] = std::min(rows[x], rest);
-        columns[y] = std::min(columns[y], rest);
+        rows[x] = std::min(rows[x], rest.at(x, y));
+        columns[y] = std::min(columns[y], rest.at(x, y));
       }
     }
     const int64_t least = Least(rows);
     bound += least;
+    const PairTable& pair = problem_.pairs[i];
     for (size_t x = 0; x < rows.size(); ++x) (*reduced)[pair.first][x] += rows[x] - least;
     for (size_t y = 0; y < columns.size(); ++y) (*reduced)[pair.second][y] += columns[y] - least;
   }

@@ -14,6 +14,7 @@
 #ifndef TOFU_CORE_BOUND_H_
 #define TOFU_CORE_BOUND_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -36,6 +37,10 @@ class MessagePassing {
   /*! \brief Bytes that no assignment goes below. Fills in `reduced`, by variable and value. */
   int64_t ComputeBound(std::vector<std::vector<int64_t>>* reduced) const;
 
+  /*! \brief The bound, and the problem as the messages have spread its costs: every assignment
+   * costs the bound more than in `spread`, where no value and no pair costs less than 0. */
+  int64_t Spread(PairwiseProblem* spread) const;
+
   /*! \brief An assignment by the messages: each variable in turn takes what suits those before it,
    * then all are improved one at a time. */
   std::vector<int> RoundGreedily() const;
@@ -55,6 +60,11 @@ class MessagePassing {
   }
   std::vector<int64_t> CollectMessages(int variable) const;
   std::vector<int64_t> ComputeShare(int variable, std::vector<int64_t> sum) const;
+  /*! \brief By variable: what it keeps after it gave each pair with an earlier one its share. */
+  std::vector<std::vector<int64_t>> ComputeRemainders(
+      std::vector<std::vector<int64_t>>* shares) const;
+  /*! \brief What is left of a pair, with the share of its later variable. */
+  ByteMatrix ComputeRest(size_t pair, const std::vector<std::vector<int64_t>>& shares) const;
   void SendMessage(const Edge& edge, const std::vector<int64_t>& share);
   void Visit(int variable, bool forward);
   void ImproveOneByOne(std::vector<int>* values) const;

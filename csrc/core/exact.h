@@ -5,8 +5,8 @@
  * Every variable takes one sequence of choices (exact_problem.h). The problem shrinks by what
  * cannot be part of an optimal plan, until elimination (eliminate.h) solves what is left:
  *  1. values that another value of the same variable is never worse than (dominance.h);
- *  2. values whose reduced cost under a lower bound (bound.h) of the contracted problem
- * (contract.h) is above what a plan is known to cost.
+ *  2. values that cost more, under a lower bound (bound.h, mini_buckets.h) of the contracted
+ * problem (contract.h), than a plan is known to cost.
  *
  * A bound and a plan that meet are a proof without elimination. Where neither ends in the time
  * given, the result is the best plan found and the proven bound.
@@ -37,6 +37,7 @@ struct ExactResult {
   bool is_optimal = false;      // the plan costs the bound, and is the one of the least tie
   int64_t recursive_bytes = 0;  // what the recursive search came to; 0 where it found no plan
   size_t table_entries = 0;     // entries of all cost tables
+  size_t bound_entries = 0;     // entries of all tables of one bound by mini-buckets, 4 bytes each
   int num_sweeps = 0;           // of message passing
 };
 

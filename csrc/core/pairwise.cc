@@ -91,9 +91,6 @@ size_t CountDistinctEntries(const PairwiseProblem& problem) {
   return entries;
 }
 
-namespace {
-
-/*! \brief The graph of pairs that matter: a variable of one value connects nothing. */
 std::vector<std::vector<int>> FindNeighbours(const PairwiseProblem& problem) {
   std::vector<std::vector<int>> neighbours(problem.size());
   for (const PairTable& pair : problem.pairs) {
@@ -107,8 +104,6 @@ std::vector<std::vector<int>> FindNeighbours(const PairwiseProblem& problem) {
   }
   return neighbours;
 }
-
-}  // namespace
 
 EliminationEstimate EstimateElimination(const PairwiseProblem& problem) {
   std::vector<std::vector<int>> lists = FindNeighbours(problem);

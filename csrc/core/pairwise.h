@@ -59,6 +59,10 @@ std::vector<std::vector<int>> FindIncidentPairs(const PairwiseProblem& problem);
 /*! \brief The entries of the distinct tables. */
 size_t CountDistinctEntries(const PairwiseProblem& problem);
 
+/*! \brief The graph of pairs that matter, each list ascending: a variable of one value connects
+ * nothing. */
+std::vector<std::vector<int>> FindNeighbours(const PairwiseProblem& problem);
+
 /*! \brief What eliminating the problem exactly would take. */
 struct EliminationEstimate {
   double largest_table = 0;  // entries

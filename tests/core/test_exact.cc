@@ -11,6 +11,8 @@
 #include "core/bound.h"
 #include "core/contract.h"
 #include "core/dominance.h"
+#include "core/min_sum.h"
+#include "core/mini_buckets.h"
 #include "core/pairwise.h"
 
 namespace {
@@ -91,6 +93,96 @@ void TestBoundAndReducedCosts() {
   }
 }
 
+void TestSpreadMovesBytesAndLosesNone() {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    const PairwiseProblem problem = DrawProblem(seed);
+    std::vector<int> order(problem.size());
+    std::iota(order.begin(), order.end(), 0);
+    MessagePassing messages(problem, order);
+    messages.Sweep();
+    PairwiseProblem spread;
+    std::vector<std::vector<int64_t>> reduced;
+    const int64_t bound = messages.Spread(&spread);
+    CHECK(bound == messages.ComputeBound(&reduced));
+    Random random(seed);
+    std::vector<int> values;
+    for (int v = 0; v < problem.size(); ++v) values.push_back(static_cast<int>(random.Draw(0, 2)));
+    CHECK(bound + WeightBytes(EvaluatePairwise(spread, values)) ==
+          WeightBytes(EvaluatePairwise(problem, values)));
+    for (const std::vector<Weight>& unary : spread.unary)
+      CHECK(*std::min_element(unary.begin(), unary.end()) == 0);
+    for (const PairTable& pair : spread.pairs)
+      CHECK(*std::min_element(pair.bytes->entries.begin(), pair.bytes->entries.end()) == 0);
+  }
+}
+
+/*! \brief `scale` 2^27 makes bytes that the small numbers of the tables have to round. */
+void CheckMiniBuckets(uint64_t seed, size_t max_entries, int64_t scale) {
+  PairwiseProblem problem = DrawProblem(seed);
+  for (std::vector<Weight>& unary : problem.unary) {
+    for (Weight& weight : unary) weight = MakeWeight(WeightBytes(weight) * scale, 0);
+  }
+  for (PairTable& pair : problem.pairs) {
+    auto scaled = std::make_shared<ByteMatrix>(*pair.bytes);
+    for (int64_t& bytes : scaled->entries) bytes *= scale;
+    pair.bytes = scaled;
+  }
+  const int64_t least = WeightBytes(Least(problem));
+  const MiniBucketBound found = BoundByMiniBuckets(problem, 1000 * scale, max_entries, [] {});
+  CHECK(found.bytes <= least);
+  CHECK(found.largest_table <= std::max<size_t>(max_entries, 3));
+  if (max_entries == kMaxTableEntries && scale == 1) CHECK(found.bytes == least);
+  for (int v = 0; v < problem.size(); ++v) {
+    for (int x = 0; x < 3; ++x) {
+      KeptValues kept(problem.size(), {0, 1, 2});
+      kept[v] = {x};
+      const int64_t least_with_it = WeightBytes(Least(Restrict(problem, kept)));
+      CHECK(found.bytes + found.excess[v][x] <= least_with_it);
+      if (max_entries == kMaxTableEntries && scale == 1)
+        CHECK(found.bytes + found.excess[v][x] == least_with_it);
+    }
+  }
+}
+
+void TestMiniBucketsBoundEveryValue() {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    for (size_t max_entries : {size_t{3}, size_t{9}, size_t{27}, kMaxTableEntries}) {
+      CheckMiniBuckets(seed, max_entries, 1);
+      CheckMiniBuckets(seed, max_entries, int64_t{1} << 27);
+    }
+  }
+}
+
+/*! \brief Against loops over all assignments: one table of three variables, two of two. */
+void TestProjectIsTheLeastSum() {
+  const std::vector<size_t> sizes = {3, 4, 5, 2};
+  Random random(5);
+  const auto draw = [&](const std::vector<int>& scope) {
+    CostTable table{scope, {}};
+    size_t count = 1;
+    for (int v : scope) count *= sizes[v];
+    for (size_t i = 0; i < count; ++i)
+      table.entries.push_back(static_cast<Cost>(random.Draw(0, 1000)));
+    return table;
+  };
+  const CostTable a = draw({2, 0, 1});
+  const CostTable b = draw({1, 3});
+  const CostTable c = draw({3, 2});
+  const CostTable least = Project({&a, &b, &c}, {1, 0}, sizes);
+  for (size_t x = 0; x < sizes[1]; ++x) {
+    for (size_t y = 0; y < sizes[0]; ++y) {
+      Cost expected = kMaxCost;
+      for (size_t z = 0; z < sizes[2]; ++z) {
+        for (size_t w = 0; w < sizes[3]; ++w)
+          expected =
+              std::min(expected, a.entries[(z * sizes[0] + y) * sizes[1] + x] +
+                                     b.entries[x * sizes[3] + w] + c.entries[w * sizes[2] + z]);
+      }
+      CHECK(least.entries[x * sizes[0] + y] == expected);
+    }
+  }
+}
+
 void TestEstimateIsWhatEliminationDoes() {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     const PairwiseProblem problem = DrawProblem(seed);
@@ -106,6 +198,9 @@ int main() {
   TestDominanceKeepsTheOptimum();
   TestContractionKeepsTheLeastBytes();
   TestBoundAndReducedCosts();
+  TestSpreadMovesBytesAndLosesNone();
+  TestMiniBucketsBoundEveryValue();
+  TestProjectIsTheLeastSum();
   TestEstimateIsWhatEliminationDoes();
   return tofu_test::Finish("exact");
 }

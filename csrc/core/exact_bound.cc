@@ -1,0 +1,225 @@
+/*!
+ * \file exact_bound.cc
+ * \brief Rounds of bounding and pruning over the contracted problem.
+ */
+#include "exact_bound.h"
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "bound.h"
+#include "contract.h"
+#include "mini_buckets.h"
+#include "polish.h"
+
+namespace tofu {
+
+namespace {
+
+using Costs = std::vector<std::vector<int64_t>>;  // by variable and value
+
+struct TimeIsUp {};
+
+size_t Count(const KeptValues& kept) {
+  size_t count = 0;
+  for (const std::vector<int>& values : kept) count += values.size();
+  return count;
+}
+
+/*! \brief Values that cost at most `most`, and the cheapest of each variable anyway. */
+KeptValues KeepBelow(const Costs& costs, int64_t most) {
+  KeptValues kept;
+  for (const std::vector<int64_t>& of_variable : costs) {
+    kept.emplace_back();
+    const int64_t least = std::max(most, *std::min_element(of_variable.begin(), of_variable.end()));
+    for (size_t x = 0; x < of_variable.size(); ++x) {
+      if (of_variable[x] <= least) kept.back().push_back(static_cast<int>(x));
+    }
+  }
+  return kept;
+}
+
+class BoundSearch {
+ public:
+  BoundSearch(const ExactProblem& problem, Part* part, ExactState* state)
+      : problem_(problem),
+        part_(*part),
+        state_(*state),
+        core_(Contract(part->problem, kContraction)),
+        messages_(std::make_unique<MessagePassing>(core_.problem, OrderCore())) {}
+
+  BoundStatistics Run() {
+    if (SweepAndPrune() || SweepAndPrune() || BoundInRounds()) return statistics_;
+    if (!IsClosed()) Polish(problem_, part_, &state_);
+    if (IsClosed()) state_.Prove();
+    return statistics_;
+  }
+
+ private:
+  static constexpr double kContraction = 1e6;  // operations for one table
+  static constexpr double kTrial = 5e7;        // operations for a plan among the cheapest values
+
+  /*! \brief Whether no plan costs less; ties between plans may be open. */
+  bool IsClosed() const { return state_.bound() >= state_.bytes(); }
+
+  /*! \brief Mini-buckets from small to large, each size again where it ruled out much; whether the
+   * best plan is proved. */
+  bool BoundInRounds() {
+    constexpr size_t kSizes[] = {size_t{1} << 12, size_t{1} << 18, size_t{1} << 21,
+                                 size_t{1} << 24};
+    for (size_t size : kSizes) {
+      while (true) {
+        if (state_.SecondsLeft() <= 0 || IsClosed()) return false;
+        const size_t before = Count(KeepAll(core_.problem));
+        if (BoundByTables(size)) return true;
+        if (state_.SecondsLeft() <= 0) return false;
+        if (SweepAndPrune()) return true;
+        if (4 * Count(KeepAll(core_.problem)) >= 3 * before) break;
+      }
+    }
+    return false;
+  }
+
+  bool SweepAndPrune() {
+    constexpr int kSweeps = 10;
+    for (int sweep = 0; sweep < kSweeps; ++sweep) {
+      if (sweep > 0 && state_.SecondsLeft() <= 0) break;
+      messages_->Sweep();
+      ++statistics_.num_sweeps;
+    }
+    Costs reduced;
+    const int64_t bound = core_.constant + messages_->ComputeBound(&reduced);
+    OfferCore(messages_->RoundGreedily());
+    return Use(reduced, bound, "bound");
+  }
+
+  bool BoundByTables(size_t max_entries) {
+    size_t entries = 0;
+    for (const PairTable& pair : core_.problem.pairs) entries += pair.bytes->entries.size();
+    if (entries > kMaxMiniBucketEntries / 4) return false;
+    PairwiseProblem spread;
+    const int64_t spread_bytes = core_.constant + messages_->Spread(&spread);
+    const auto pause = [this] {
+      state_.Report("mini-buckets");
+      if (state_.SecondsLeft() <= 0) throw TimeIsUp();
+    };
+    try {
+      const MiniBucketBound found =
+          BoundByMiniBuckets(spread, state_.bytes() - spread_bytes, max_entries, pause);
+      statistics_.num_bound_entries = std::max(statistics_.num_bound_entries, found.num_entries);
+      return Use(found.excess, spread_bytes + found.bytes, "mini-buckets");
+    } catch (const TimeIsUp&) {
+      return false;
+    } catch (const std::length_error&) {
+      return false;  // smaller tables have to do
+    }
+  }
+
+  /*! \brief Takes a bound, and what each value costs above it at least; whether the best plan is
+   * proved. */
+  bool Use(const Costs& excess, int64_t bound, const char* stage) {
+    state_.RaiseBound(bound);
+    state_.Report(stage);
+    if (TryCheapest(excess, bound)) return true;
+    const KeptValues kept = KeepBelow(excess, state_.bytes() - bound);
+    if (Count(kept) == Count(KeepAll(core_.problem))) return false;
+    Prune(kept);
+    if (state_.Solve(part_) < 0) return false;
+    state_.Prove();
+    return true;
+  }
+
+  void Prune(const KeptValues& kept) {
+    part_ = Select(part_, KeepInPart(kept));
+    core_.problem = Restrict(core_.problem, kept);
+    messages_ = std::make_unique<MessagePassing>(core_.problem, OrderCore(), *messages_, kept);
+    state_.Report("pruning");
+  }
+
+  /*!
+   * \brief Solves the problem over the cheapest values, as many as elimination can take.
+   *
+   * A plan with any other value costs more than bound + most: where the best plan among these costs
+   * no more than that, it is the best of all; else it is at least a plan, and the bound rises.
+   */
+  bool TryCheapest(const Costs& excess, int64_t bound) {
+    int64_t low = 0;
+    for (const std::vector<int64_t>& costs : excess)
+      low = std::max(low, *std::min_element(costs.begin(), costs.end()));
+    state_.RaiseBound(bound + low);
+    int64_t range = std::max<int64_t>(0, state_.bytes() - bound - low);
+    KeptValues cheapest = KeepBelow(excess, low + range);
+    while (!state_.Fits(Restrict(core_.problem, cheapest), kTrial)) {
+      if (range == 0) return false;
+      range /= 4;
+      cheapest = KeepBelow(excess, low + range);
+      KeepBest(&cheapest);
+    }
+    const int64_t most = low + range;
+    const int64_t bytes = state_.Solve(Select(part_, KeepInPart(cheapest)), 2 * kTrial);
+    if (bytes < 0) return false;
+    state_.RaiseBound(std::min(bytes, bound + most + 1));
+    if (bytes > bound + most) return false;
+    state_.Prove();
+    return true;
+  }
+
+  /*! \brief Adds the values of the best plan. */
+  void KeepBest(KeptValues* of_core) const {
+    const std::vector<int> best = FindPositions(part_, state_.values());
+    for (size_t v = 0; v < of_core->size(); ++v) {
+      std::vector<int>& values = (*of_core)[v];
+      const int value = best[core_.variables[v]];
+      const auto place = std::lower_bound(values.begin(), values.end(), value);
+      if (place == values.end() || *place != value) values.insert(place, value);
+    }
+  }
+
+  /*! \brief The variables of the contracted problem as they come in the graph. */
+  std::vector<int> OrderCore() const {
+    std::vector<int> numbers(part_.problem.size(), -1);
+    for (size_t v = 0; v < core_.variables.size(); ++v)
+      numbers[core_.variables[v]] = static_cast<int>(v);
+    std::vector<int> order;
+    for (int v : problem_.order) {
+      if (numbers[v] >= 0) order.push_back(numbers[v]);
+    }
+    return order;
+  }
+
+  /*! \brief Values of the contracted problem as values of the part: the other variables keep all.
+   */
+  KeptValues KeepInPart(const KeptValues& of_core) const {
+    KeptValues kept = KeepAll(part_.problem);
+    for (size_t v = 0; v < of_core.size(); ++v) kept[core_.variables[v]] = of_core[v];
+    return kept;
+  }
+
+  /*! \brief The best plan that takes these values of the contracted problem. */
+  void OfferCore(const std::vector<int>& values) {
+    const int64_t bytes = core_.constant + WeightBytes(EvaluatePairwise(core_.problem, values));
+    if (state_.has_plan() && bytes >= state_.bytes()) return;
+    KeptValues kept;
+    for (int value : values) kept.push_back({value});
+    const Part part = Select(part_, KeepInPart(kept));
+    state_.Offer(part, EliminatePairwise(part.problem, kMaxTableEntries).values);  // of width 2
+  }
+
+  const ExactProblem& problem_;
+  Part& part_;
+  ExactState& state_;
+  Contraction core_;
+  std::unique_ptr<MessagePassing> messages_;
+  BoundStatistics statistics_;
+};
+
+}  // namespace
+
+BoundStatistics SearchByBounds(const ExactProblem& problem, Part* part, ExactState* state) {
+  return BoundSearch(problem, part, state).Run();
+}
+
+}  // namespace tofu

@@ -1,0 +1,114 @@
+/*!
+ * \file exact_state.cc
+ * \brief Parts of a problem, and the best plan so far.
+ */
+#include "exact_state.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "dominance.h"
+
+namespace tofu {
+
+namespace {
+
+/*! \brief The rate that elimination is planned with; it errs on the slow side. */
+constexpr double kOperationsPerSecond = 1e8;
+
+}  // namespace
+
+KeptValues KeepAll(const PairwiseProblem& problem) {
+  KeptValues all;
+  for (const std::vector<Weight>& unary : problem.unary) {
+    all.emplace_back(unary.size());
+    std::iota(all.back().begin(), all.back().end(), 0);
+  }
+  return all;
+}
+
+Part MakePart(PairwiseProblem problem) {
+  KeptValues all = KeepAll(problem);
+  return {std::move(problem), std::move(all)};
+}
+
+Part Select(const Part& part, const KeptValues& kept) {
+  Part selected{Restrict(part.problem, kept), kept};
+  for (size_t v = 0; v < kept.size(); ++v) {
+    for (int& value : selected.originals[v]) value = part.originals[v][value];
+  }
+  return selected;
+}
+
+std::vector<int> FindPositions(const Part& part, const std::vector<int>& values) {
+  std::vector<int> positions;
+  for (size_t v = 0; v < values.size(); ++v) {
+    const std::vector<int>& originals = part.originals[v];
+    positions.push_back(static_cast<int>(
+        std::lower_bound(originals.begin(), originals.end(), values[v]) - originals.begin()));
+  }
+  return positions;
+}
+
+ExactState::ExactState(const ExactLimits& limits, const ExactProgress& progress)
+    : limits_(limits), progress_(progress), started_(std::chrono::steady_clock::now()) {}
+
+double ExactState::SecondsLeft() const {
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - started_;
+  return limits_.seconds - spent.count();
+}
+
+void ExactState::Report(const char* stage) const {
+  if (progress_) progress_(stage, has_plan() ? bytes() : -1, bound_);
+}
+
+void ExactState::Offer(const Part& part, const std::vector<int>& values) {
+  if (std::find(values.begin(), values.end(), -1) != values.end()) return;
+  const Weight weight = EvaluatePairwise(part.problem, values);
+  if (has_plan() && weight >= weight_) return;
+  weight_ = weight;
+  values_ = values;
+  for (size_t v = 0; v < values.size(); ++v) values_[v] = part.originals[v][values[v]];
+}
+
+void ExactState::RaiseBound(int64_t bytes) { bound_ = std::max(bound_, bytes); }
+
+bool ExactState::Fits(const PairwiseProblem& problem, double most_operations) const {
+  const EliminationEstimate estimate = EstimateElimination(problem);
+  const double operations =
+      std::min(most_operations, kOperationsPerSecond * std::max(SecondsLeft(), 0.1));
+  return estimate.largest_table <= static_cast<double>(limits_.max_table_entries) &&
+         estimate.operations <= operations;
+}
+
+int64_t ExactState::Solve(const Part& part, double most_operations) {
+  if (!Fits(part.problem, most_operations)) return -1;
+  Report("elimination");
+  const EliminationResult solved = EliminatePairwise(part.problem, limits_.max_table_entries);
+  largest_table_ = std::max(largest_table_, solved.largest_table);
+  Offer(part, solved.values);
+  return WeightBytes(solved.weight);
+}
+
+void ExactState::Prove() {
+  bound_ = bytes();
+  is_optimal_ = true;
+}
+
+void ExactState::DropDominated(Part* part) {
+  while (true) {
+    const Dominance dominance = FindDominated(part->problem);
+    if (!dominance.is_reduced) break;
+    for (size_t v = 0; v < values_.size(); ++v) {
+      const std::vector<int>& originals = part->originals[v];
+      const auto place = std::lower_bound(originals.begin(), originals.end(), values_[v]);
+      values_[v] = originals[dominance.stand_ins[v][place - originals.begin()]];
+    }
+    *part = Select(*part, dominance.kept);
+    Report("dominance");
+  }
+  if (has_plan()) weight_ = EvaluatePairwise(part->problem, FindPositions(*part, values_));
+}
+
+}  // namespace tofu

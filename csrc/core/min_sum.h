@@ -1,0 +1,46 @@
+/*!
+ * \file min_sum.h
+ * \brief Sums of tables of small numbers with one variable minimised out: the loops in which bounds
+ * spend their time.
+ */
+#ifndef TOFU_CORE_MIN_SUM_H_
+#define TOFU_CORE_MIN_SUM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace tofu {
+
+using Cost = int32_t;
+
+/*! \brief Tables hold no more and no less than this and its negative, so that 15 of them add up
+ * without overflow. */
+constexpr Cost kMaxCost = Cost{1} << 27;
+
+/*! \brief A function of the variables in `scope`; row-major, the last one fastest. */
+struct CostTable {
+  std::vector<int> scope;
+  std::vector<Cost> entries;
+};
+
+/*!
+ * \brief min over the values of `variable` of the sum of tables that all hold it, for each
+ * assignment of their other variables.
+ *
+ * `domain_sizes` are the numbers of values of all variables. Takes (entries of the minimum) times
+ * (values of the variable) steps, on all cores.
+ */
+CostTable MinimiseOut(const std::vector<const CostTable*>& tables, int variable,
+                      const std::vector<size_t>& domain_sizes);
+
+/*!
+ * \brief The sum of tables with all variables but those in `keep` minimised out, one after the
+ * other.
+ */
+CostTable Project(std::vector<const CostTable*> tables, const std::vector<int>& keep,
+                  const std::vector<size_t>& domain_sizes);
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_MIN_SUM_H_
