@@ -24,11 +24,14 @@ def test_fetches_pass_the_tests_of_the_cpu_kernel(run_emulated):
 
 
 def test_parts_equal_those_of_the_cpu(run_emulated):
-    """Sums in another order, the same formulas: the same numbers to the last bits. All of the module's operators are there."""
+    """Sums in another order, the same formulas: the same numbers to the last bits. All of the module's own operators are there."""
     result = run_emulated("import tofu, part_cases; part_cases.main()")
     assert result.returncode == 0, result.stderr
     listed = {name for name in mx.operator.get_all_registered_operators() if name.startswith("_tofu_")}
-    assert set(result.stdout.split()) == listed - {"_tofu_multi_fetch"}
+    cloned = {
+        name for name in listed if name.startswith("_tofu_clone_")
+    }  # registered by tests that ran in this process before
+    assert set(result.stdout.split()) == listed - cloned - {"_tofu_multi_fetch"}
 
 
 def test_models_run_in_parts_as_on_one_device(run_emulated):
