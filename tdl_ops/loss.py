@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from math import prod
 
-from tofu.errors import UnsupportedError
 from tofu.tdl import Sum, constant, exp, maximum, op, position, sign, trunc, unread, unwritten, where
 
 SAMPLE = tuple(f"s{d}" for d in range(8))
@@ -61,9 +60,13 @@ def make_loss(data, *, grad_scale=1.0, normalization="null"):
 
 
 @op("_backward_MakeLoss", bound={"grad_scale": _local_loss_scale}, corrects=("b",))
-def backward_make_loss(*kept, grad_scale=1.0, normalization="null"):
-    if normalization == "valid":
-        raise UnsupportedError("MakeLoss(normalization=valid) is not described: it counts the data above valid_thresh")
+def backward_make_loss(*kept, grad_scale=1.0, normalization="null", valid_thresh=0.0):
+    if (
+        normalization == "valid"
+    ):  # the number of those of the whole data, which the kernel takes for as large as its result
+        (data,) = kept
+        count = lambda: Sum(lambda *j: where(data[j] > valid_thresh, 1.0, 0.0), ndim=data.ndim)
+        return lambda b, *s: constant(grad_scale) / maximum(1.0, count()) + unread(data[(b, *s)])
     return lambda b, *s: constant(grad_scale) / (position(b.extent) if normalization == "batch" else 1)
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import mxnet as mx
+import numpy as np
 
 
 @dataclass(frozen=True)
 class Model:
-    """A symbol, the shapes of its inputs, the range of its integer labels, and what is added to its data."""
+    """A symbol, the shapes of its inputs, the range of its integer labels, what is added to its data, inputs that are not drawn, and
+    whether MXNet has kernels for single precision alone.
+    """
 
     symbol: Any
     shapes: dict[str, tuple[int, ...]]
     classes: int
     offset: float = 0.0
+    given: Mapping[str, np.ndarray] = field(default_factory=dict)
+    is_single_precision: bool = False
 
 
 def mlp(batch: int = 12) -> Model:

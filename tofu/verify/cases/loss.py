@@ -16,6 +16,9 @@ CASES = [
     Case("LinearRegressionOutput", {}, [(5, 1), (5,)]),
     Case("MakeLoss", {"grad_scale": 2.0}, [(5, 7)]),
     Case("MakeLoss", {"normalization": "batch"}, [(5, 7)], None, SINGLE_PRECISION),
+    Case(
+        "MakeLoss", {"normalization": "valid", "valid_thresh": 0.1, "grad_scale": 2.0}, [(5, 7)], None, SINGLE_PRECISION
+    ),
     Case("SVMOutput", {}, [(5, 7), labels(7, 5)], None, SINGLE_PRECISION),
     Case("SVMOutput", {"use_linear": True, "margin": 0.5}, [(5, 7), labels(7, 5)], None, SINGLE_PRECISION),
     Case("IdentityAttachKLSparseReg", {}, [SHARES, SHARE]),
