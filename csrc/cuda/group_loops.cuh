@@ -23,6 +23,24 @@ constexpr int kMaxPartOutputs = 3;
 constexpr int kNothingAsked = 0;
 constexpr int kAdditionAsked = 3;
 
+/*! \brief Which cells along a dimension a window has; see nnvm/pooling.cc. */
+struct Window {
+  Index kernel;
+  Index stride;
+  Index pad;
+  Index begin;
+  Index end;
+  Index first;
+
+  /*! \brief How many cells count in the window of a position; 1 where there are none. */
+  TOFU_DEVICE Index CountCells(Index position) const {
+    const Index start = (first + position) * stride - pad;
+    const Index stop = start + kernel;
+    const Index count = (stop < end ? stop : end) - (start > begin ? start : begin);
+    return count > 1 ? count : 1;
+  }
+};
+
 /*! \brief The argument of the kernels: the operator's tensors and attributes (lowered_operator.h).
  */
 struct PartArguments {
@@ -36,6 +54,7 @@ struct PartArguments {
   double eps;
   double momentum;
   double temperature;
+  Window window;
   int fix_gamma;
   int is_train;
 

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "nnvm/dimension_view.h"
 #include "nnvm/part_gpu.h"
@@ -96,6 +97,17 @@ void ParseLayerNormPart(NodeAttrs* attrs) {
 }
 
 void ParseSoftmaxPart(NodeAttrs* attrs) { Parse(attrs, -1, 0); }
+
+void ParsePoolingPart(NodeAttrs* attrs) {
+  Parse(attrs, 2, 0);
+  cuda::Window& window = nnvm::get<LoweredParam>(attrs->parsed).window;
+  const std::pair<const char*, cuda::Index*> fields[] = {
+      {"kernel", &window.kernel}, {"stride", &window.stride}, {"pad", &window.pad},
+      {"begin", &window.begin},   {"end", &window.end},       {"first", &window.first}};
+  for (const auto& field : fields) {
+    *field.second = static_cast<cuda::Index>(ReadNumber(*attrs, field.first, *field.second));
+  }
+}
 
 namespace {
 

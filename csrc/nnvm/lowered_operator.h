@@ -29,6 +29,7 @@ struct LoweredParam {
   double eps = 0;
   double momentum = 0.9f;  // MXNet holds it in single precision
   double temperature = 1;
+  cuda::Window window = {1, 1, 0, 0, 1, 0};
   bool fix_gamma = true;
   bool use_global_stats = false;
 };
@@ -44,6 +45,9 @@ void ParseLayerNormPart(nnvm::NodeAttrs* attrs);
 
 /*! \brief Parser of the parts of softmax. */
 void ParseSoftmaxPart(nnvm::NodeAttrs* attrs);
+
+/*! \brief Parser of average pooling's part. */
+void ParsePoolingPart(nnvm::NodeAttrs* attrs);
 
 /*!
  * \brief Shapes and types of an operator, one letter for each tensor:

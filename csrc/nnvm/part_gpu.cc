@@ -38,6 +38,7 @@ cuda::PartArguments PackArguments(const nnvm::NodeAttrs& attrs, const mxnet::OpC
   arguments.eps = param.eps;
   arguments.momentum = param.momentum;
   arguments.temperature = param.temperature;
+  arguments.window = param.window;
   arguments.fix_gamma = param.fix_gamma ? 1 : 0;
   arguments.is_train = context.is_train ? 1 : 0;
   return arguments;

@@ -211,8 +211,8 @@ def test_worker_attributes_are_those_that_change():
 
     description = describe(linear, bound={"num_hidden": "o"})
     access = analyse(description, {"num_hidden": "8", "flatten": "1"}, [(4, 6), (8, 6)], [(4, 8)])
-    assert access.worker_attributes({"o": 3}, [(4, 6), (3, 6)], [(4, 3)]) == {"num_hidden": "3"}
-    assert access.worker_attributes({"b": 2}, [(2, 6), (8, 6)], [(2, 8)]) == {}
+    assert access.worker_attributes({"o": (1, 4)}, [(4, 6), (3, 6)], [(4, 3)]) == {"num_hidden": "3"}
+    assert access.worker_attributes({"b": (0, 2)}, [(2, 6), (8, 6)], [(2, 8)]) == {}
 
 
 def test_a_bound_function_that_fails_names_its_attribute():

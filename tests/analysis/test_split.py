@@ -65,7 +65,7 @@ def run_split(case: Case, access: OperatorAccess, axis: int, count: int) -> list
             for written, shape in zip(access.outputs, case.outputs, strict=True)
         ]
         shapes = [tuple(end - begin for begin, end in box) for box in boxes]
-        changed = access.worker_attributes({access.axes[axis]: part[1] - part[0]}, [a.shape for a in local], shapes)
+        changed = access.worker_attributes({access.axes[axis]: part}, [a.shape for a in local], shapes)
         outputs = interpret(case.description, {**case.attributes, **changed}, local, shapes)
         for whole, own, box, written in zip(results, outputs, boxes, access.outputs, strict=True):
             is_partial = written.combine[axis] in (Combine.REDUCE, Combine.OVERLAP_ADD)

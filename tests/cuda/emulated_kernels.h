@@ -15,18 +15,21 @@
 #include "cuda/batch_norm.cu"
 #include "cuda/layer_norm.cu"
 #include "cuda/multi_fetch.cu"
+#include "cuda/pooling.cu"
 #include "cuda/softmax.cu"
 #undef TOFU_TYPE
 #define TOFU_TYPE float64
 #include "cuda/batch_norm.cu"
 #include "cuda/layer_norm.cu"
 #include "cuda/multi_fetch.cu"
+#include "cuda/pooling.cu"
 #include "cuda/softmax.cu"
 #undef TOFU_TYPE
 #define TOFU_TYPE float16
 #include "cuda/batch_norm.cu"
 #include "cuda/layer_norm.cu"
 #include "cuda/multi_fetch.cu"
+#include "cuda/pooling.cu"
 #include "cuda/softmax.cu"
 #undef TOFU_TYPE
 #define TOFU_TYPE bfloat16

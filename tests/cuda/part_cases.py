@@ -25,6 +25,7 @@ PARTS = {
     "_tofu_layer_norm_apply": "dvvLL>dll",
     "_tofu_layer_norm_backward_sums": "ddvll>LL",
     "_tofu_layer_norm_backward_apply": "ddvllLL>dvv",
+    "_tofu_divide_by_window": "d>d",
     "_tofu_softmax_maximum": "d>l",
     "_tofu_softmax_sum": "dl>L",
     "_tofu_softmax_apply": "dlL>d",
@@ -77,6 +78,7 @@ def main():
                 letters = signature.split(">")[0]
                 inputs = [draw(letter, rng, shape, axis, dtype) for letter in letters]
                 attributes = {"axis": axis, "count": 60, "fix_gamma": number % 2 == 0, "temperature": 1.5, "eps": 1e-3}
+                attributes |= {"kernel": 3, "stride": 2, "pad": 1, "end": 2 * shape[axis] - 1}
                 cases.append((name, dtype, inputs, attributes, run(name, inputs, attributes)))
     _mxnet.run_gpu_code_on_cpu()
     for name, dtype, inputs, attributes, expected in cases:

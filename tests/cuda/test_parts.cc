@@ -11,6 +11,7 @@
 #include "../core/check.h"
 #include "cuda/batch_norm.cuh"
 #include "cuda/layer_norm.cuh"
+#include "cuda/pooling.cuh"
 #include "cuda/softmax.cuh"
 #include "emulation.h"
 
@@ -273,6 +274,25 @@ void TestSoftmax(uint64_t seed) {
   CHECK(AreClose(d_out, expected_d));
 }
 
+void TestDivideByWindow(uint64_t seed) {
+  Tensor t(seed);
+  const int64_t first = t.random.Draw(0, 9);
+  t.arguments.window = Window{4, 2, 3, -1, 2 * (first + t.arguments.extent), first};
+  Array data = t.Draw(t.size());
+  Array expected = data;
+  for (int64_t line = 0; line < t.lines(); ++line) {
+    for (int64_t p = 0; p < t.arguments.extent; ++p) {
+      int64_t cells = 0;
+      for (int64_t x = 2 * (first + p) - 3, stop = x + 4; x < stop; ++x) {
+        if (x >= -1 && x < t.arguments.window.end) ++cells;
+      }
+      expected[t.cell(line, p)] /= std::max<int64_t>(cells, 1);
+    }
+  }
+  t.Run<AtPosition, DivideByWindow<double>>(false, {&data}, {&data});
+  CHECK(data == expected);
+}
+
 void TestMaximumKeepsWhatIsNoNumber() {
   Tensor t(1);
   t.arguments.outer = 2;
@@ -294,6 +314,7 @@ int main() {
     TestLayerNorm(seed);
     TestSoftmax<false>(seed);
     TestSoftmax<true>(seed);
+    TestDivideByWindow(seed);
   }
   TestMaximumKeepsWhatIsNoNumber();
   return tofu_test::Finish("parts");

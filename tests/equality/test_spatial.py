@@ -59,3 +59,28 @@ def test_a_softmax_at_every_position(workers, tolerance):
     executor = bind_partitioned(model, workers, "float64", hints={"softmax": "s0", "softmax_backward": "s0"})
     found, _, _ = run_partitioned(executor, values)
     assert largest_error(found, step) < tolerance
+
+
+UNEVEN = [
+    ((11, 9), {"kernel": (3, 2), "stride": (1, 1), "pad": (1, 1), "count_include_pad": False}),
+    ((12, 9), {"kernel": (3, 4), "stride": (2, 3), "pooling_convention": "full"}),
+    ((12, 10), {"kernel": (4, 3), "stride": (3, 2), "pad": (1, 1), "pooling_convention": "full"}),
+    ((13,), {"kernel": (5,), "stride": (2,), "pad": (2,), "pooling_convention": "full", "count_include_pad": False}),
+    ((9, 4, 5), {"kernel": (3, 2, 2), "stride": (1, 2, 1), "pad": (1, 0, 1), "count_include_pad": False}),
+]
+
+
+@pytest.mark.parametrize(("space", "window"), UNEVEN)
+@pytest.mark.parametrize("workers", [3, 4])
+def test_averages_whose_divisor_depends_on_the_position(space, window, workers):
+    ones = (1,) * len(space)
+    net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=ones, num_filter=2, name="conv")
+    net = mx.sym.Pooling(net, pool_type="avg", name="pool", **window)
+    net = mx.sym.Convolution(mx.sym.tanh(net), kernel=ones, num_filter=2, name="last")
+    model = Model(mx.sym.MakeLoss(mx.sym.square(net), name="loss"), {"data": (1, 2, *space)}, 2)
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64")
+    executor = bind_partitioned(model, workers, "float64", hints={"pool": "y0", "pool_backward": "y0"})
+    parts = {operator.name for operator in executor.partition.problem.graph.operators if operator.is_inner}
+    assert {"pool/sum", "pool_backward/average2"} <= parts
+    compare(executor, values, step, weights, steps=1)

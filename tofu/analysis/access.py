@@ -87,15 +87,15 @@ class OperatorAccess:
 
     def worker_attributes(
         self,
-        local_extents: Mapping[str, int],
+        local_ranges: Mapping[str, tuple[int, int]],
         local_input_shapes: Sequence[Sequence[int]],
         local_output_shapes: Sequence[Sequence[int]],
     ) -> dict[str, str]:
         """The attributes in which a worker's copy differs from the node, as MXNet writes them.
 
-        `local_extents` has the extents of the axes on this worker; those left out are whole.
+        `local_ranges` has the axes' first values on this worker and those after their last; axes left out are whole.
         """
-        local = Local(self.attributes, self.variable_extents, local_extents, local_input_shapes, local_output_shapes)
+        local = Local(self.attributes, self.variable_extents, local_ranges, local_input_shapes, local_output_shapes)
         changed: dict[str, str] = {}
         for name, bound in self.description.bound.items():
             if not isinstance(bound, str):

@@ -188,7 +188,7 @@ def _absolute_positions(trace: Trace) -> Iterator[tuple[str, str]]:
     for value in _values(trace):
         for node in walk(value):
             if isinstance(node, Position):
-                for name in sorted(node.index.variables):
+                for name in sorted(set(node.index.variables) - trace.description.starts):
                     yield (
                         name,
                         f"the position {node.index} is used as a number, and a part would count {name} from zero",

@@ -180,7 +180,7 @@ def worker_attributes(
 
 
 def _copy_attributes(problem: Problem, position: int, box: Box) -> dict[str, str]:
-    """The attributes that the copy of an operator computing `box` does not share with the original."""
+    """The attributes that the copy of an operator computing `box` does not share with the original node."""
     operator, access = problem.graph.operators[position], problem.accesses[position]
     tensors = problem.graph.tensors
     inputs = [
@@ -191,6 +191,5 @@ def _copy_attributes(problem: Problem, position: int, box: Box) -> dict[str, str
         region_shape(w.rows, tensors[t].shape, box, access.extents)
         for t, w in zip(operator.outputs, access.outputs, strict=True)
     ]
-    local = {axis: end - begin for axis, (begin, end) in zip(access.axes, box, strict=True)}
-    changed = access.worker_attributes(local, inputs, outputs)
-    return {name: value for name, value in changed.items() if operator.attributes.get(name) != value}
+    changed = access.worker_attributes(dict(zip(access.axes, box, strict=True)), inputs, outputs)
+    return {**operator.rewritten, **{k: v for k, v in changed.items() if operator.attributes.get(k) != v}}

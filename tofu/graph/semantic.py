@@ -67,7 +67,8 @@ class Operator:
     changes in place. `asked` are the outputs that a worker's copy has to be asked for, whether or not somebody reads them.
 
     Parts that take the place of one operator of the model share its choice and their fetches: `leader` is the position of the first
-    of them. The last one has the operator's name; the others are `is_inner`, and no plan names them. `node` is -1 for all of them.
+    of them. The last one has the operator's name; the others are `is_inner`, and no plan names them. `node` is -1 for parts that are
+    no node of the training graph. `rewritten` are the attributes in which a part differs from its node.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Operator:
     asked: tuple[int, ...] = ()
     leader: int | None = None
     is_inner: bool = False
+    rewritten: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.name} ({self.op})"

@@ -51,6 +51,12 @@ class Parts:
         """The part that has the operator's name and outputs."""
         self._add(self.whole.name, op, attributes, inputs, self.whole.outputs, mutates, is_inner=False)
 
+    def last_is_stock(self, rewritten: Attributes, inputs: tuple[int, ...]) -> None:
+        """The last part is the operator's own node, with other attributes and inputs."""
+        attributes = {**self.whole.attributes, **rewritten}
+        self.last_operator(self.whole.op, attributes, inputs)
+        self.operators[-1] = replace(self.operators[-1], node=self.whole.node, rewritten=dict(rewritten))
+
     def _add(
         self,
         name: str,

@@ -140,7 +140,7 @@ def worker_attributes(
     operator: Operator, access: OperatorAccess, box: Box, local_inputs: Sequence[Shape], local_outputs: Sequence[Shape]
 ) -> dict[str, str]:
     """All attributes of the copy of `operator` that computes `box`."""
-    local = {axis: end - begin for axis, (begin, end) in zip(access.axes, box, strict=True)}
+    local = dict(zip(access.axes, box, strict=True))
     return {**operator.attributes, **access.worker_attributes(local, local_inputs, local_outputs)}
 
 

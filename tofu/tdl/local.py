@@ -18,7 +18,7 @@ class LocalTensor:
 
 
 class Local:
-    """One worker's part of an operator: local extents of its index variables and local shapes of its tensors.
+    """One worker's part of an operator: the ranges of its index variables and local shapes of its tensors.
 
     op(..., bound={"num_filter": lambda local: local.extent("g") * local.extent("co")}) computes an attribute of the
     copy.
@@ -28,13 +28,13 @@ class Local:
         self,
         attributes: Mapping[str, Anything],
         whole_extents: Mapping[str, int],
-        local_extents: Mapping[str, int],
+        local_ranges: Mapping[str, tuple[int, int]],
         input_shapes: Sequence[Sequence[int]],
         output_shapes: Sequence[Sequence[int]],
     ) -> None:
         self.attributes = attributes
         self._whole = whole_extents
-        self._local = local_extents
+        self._ranges = local_ranges
         self._inputs = tuple(LocalTensor(tuple(shape)) for shape in input_shapes)
         self._outputs = tuple(LocalTensor(tuple(shape)) for shape in output_shapes)
         self.asked: set[str] = set()
@@ -54,7 +54,13 @@ class Local:
 
     def extent(self, variable: str) -> int:
         """The extent of an index variable on this worker; an index variable that is not split has its whole extent."""
-        return self._local.get(variable, self.whole(variable))
+        whole = self.whole(variable)
+        begin, end = self._ranges.get(variable, (0, whole))
+        return end - begin
+
+    def start(self, variable: str) -> int:
+        """The first value of an index variable on this worker; 0 where it is not split."""
+        return self._ranges.get(variable, (0, 0))[0]
 
     def whole(self, variable: str) -> int:
         """The extent of an index variable over all workers."""

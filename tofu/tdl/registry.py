@@ -37,6 +37,7 @@ class Description:
     defaults: Mapping[str, Anything]
     bound: Mapping[str, Bound] = field(default_factory=dict)
     corrects: frozenset[str] = frozenset()
+    starts: frozenset[str] = frozenset()
     pads: frozenset[str] = frozenset()
     fill: Mapping[str, Fill] = field(default_factory=dict)
     concrete: bool = False
@@ -110,6 +111,7 @@ def op(
     *names: str,
     bound: Mapping[str, Bound] | None = ...,
     corrects: Iterable[str] = ...,
+    starts: Iterable[str] = ...,
     pads: Iterable[str] = ...,
     fill: Mapping[str, Fill] | None = ...,
     concrete: bool = ...,
@@ -123,6 +125,7 @@ def op(
     *names: str,
     bound: Mapping[str, Bound] | None = None,
     corrects: Iterable[str] = (),
+    starts: Iterable[str] = (),
     pads: Iterable[str] = (),
     fill: Mapping[str, Fill] | None = None,
     concrete: bool = False,
@@ -133,6 +136,7 @@ def op(
     bound: attributes of a worker's copy, each the name of the index variable whose extent it is, or a function of
     `Local`.
     corrects: index variables for which bound attributes make up for the copy's smaller extents (a mean's divisor, say).
+    starts: index variables whose positions are used as numbers, and for which bound attributes tell a copy where its part starts.
     pads: index variables for which bound attributes make up for offsets and borders: the copy gets the cells outside
     the tensor
         from Tofu and reads its local tensor from cell 0 on.
@@ -157,6 +161,7 @@ def op(
             wanted,
             bound=dict(bound or {}),
             corrects=frozenset(corrects),
+            starts=frozenset(starts),
             pads=frozenset(pads),
             fill=dict(fill or {}),
             concrete=concrete,

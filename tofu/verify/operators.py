@@ -260,5 +260,5 @@ def _local_attributes(
     input_shapes: Sequence[Shape],
     output_shapes: Sequence[Shape],
 ) -> dict[str, str]:
-    local = {access.axes[axis]: part[1] - part[0]}
+    local = {access.axes[axis]: part}
     return {**node.attributes, **access.worker_attributes(local, input_shapes, output_shapes)}
