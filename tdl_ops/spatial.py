@@ -5,6 +5,7 @@ A coordinate of a grid runs from -1 to 1 over the data, x before y; cells outsid
 
 from __future__ import annotations
 
+from tofu.errors import UnsupportedError
 from tofu.tdl import Any, Sum, floor, mod, op, output, position, scatter, unread, unwritten, where
 
 
@@ -18,6 +19,8 @@ class AffineGrid:
 
     def __init__(self, target_shape):
         self.height, self.width = target_shape
+        if 1 in target_shape:
+            raise UnsupportedError("a grid of one row or column is not described: MXNet divides by its extent less one")
 
     def factors(self, y, x):
         """X, y and 1 at a cell of the grid."""

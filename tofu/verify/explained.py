@@ -35,6 +35,11 @@ EXPLANATIONS = (
     ),
     Explanation("size_array", r"inputs", "one number, known from the shape"),
     Explanation(
+        "SoftmaxOutput",
+        r"inputs \(dimension 3, dimension 1\) -> CONCAT along 3",
+        "the label has all positions in one dimension, of which an inner one's part is no box; the forward operator does not read it",
+    ),
+    Explanation(
         "Dropout",
         r"inputs \(dimension \d\)",
         "along axes= all cells share what is drawn; two workers would draw different numbers, here both have the same seed",

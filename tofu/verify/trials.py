@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,12 +40,16 @@ class Trials:
 
 
 def verify_apart(sandbox: Sandbox, case: Case) -> Report:
-    """`verify_case` in the sandbox. Raises ProcessEndedError only where MXNet ends its process on the whole operator."""
-    try:
+    """`verify_case` in the sandbox. Raises ProcessEndedError only where MXNet ends its process on the whole operator.
+
+    A process that ends may do so for memory that an earlier case damaged, so each gets a second, new one.
+    """
+    with suppress(ProcessEndedError):
         return sandbox.call(verify_case, case)
-    except ProcessEndedError:
-        sandbox.call(_run_whole, case)
-        return Report.of_problem(case.op, "MXNet ends its process on a part")
+    with suppress(ProcessEndedError):
+        return sandbox.call(verify_case, case)
+    sandbox.call(_run_whole, case)
+    return Report.of_problem(case.op, "MXNet ends its process on a part")
 
 
 def _run_whole(case: Case) -> None:
