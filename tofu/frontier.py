@@ -19,6 +19,7 @@ from tofu.memory_limit import Point, Tradeoff
 from tofu.partition import Task, read_task
 from tofu.plan import Plan, format_bytes
 from tofu.planning import Found, Settings, make_tradeoffs
+from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS
 from tofu.search.baselines import find_baseline
 
 DATA_PARALLEL = "data-parallel"
@@ -104,8 +105,8 @@ def frontier(
     ngpus: int,
     *,
     hints: Mapping[str, Any] | None = None,
-    algorithm: str = "recursive",
-    search_seconds: float = 60.0,
+    algorithm: str = DEFAULT_ALGORITHM,
+    search_seconds: float = DEFAULT_SEARCH_SECONDS,
     undescribed: str = "error",
     **shapes: Sequence[int],
 ) -> Frontier:

@@ -17,8 +17,8 @@ from tofu.search.algorithms import (
     DEFAULT_ALGORITHM,
     DEFAULT_SEARCH_SECONDS,
     ONE_STEP_BASELINES,
-    choose_factors,
     describe_optimality,
+    list_factor_orders,
 )
 from tofu.search.baselines import find_baseline
 from tofu.search.problem import Progress
@@ -46,7 +46,7 @@ class Settings:
     cache
         Whether plans are remembered by fingerprint.
     algorithm, search_seconds
-        One of `tofu.search.algorithms.ALGORITHMS`, and how long the exact search may take.
+        One of `tofu.search.algorithms.ALGORITHMS`, and the effort of the exact search (`tofu.partition`).
     topology
         The levels of the interconnect; plans are searched by seconds then, else by bytes.
     memory_limit
@@ -71,12 +71,18 @@ class Settings:
         if self.plan is not None:
             return (Arrangement(self.plan.factors, self.plan.bandwidths),)
         if self.topology is None:
-            return (Arrangement(choose_factors(self.algorithm, self.workers)),)
+            orders = list_factor_orders(self.algorithm, self.workers)
+            return tuple(Arrangement(order) for order in (orders[:1] if self._has_hints_by_step else orders))
         if self.algorithm in ONE_STEP_BASELINES and len(self.topology.levels) > 1:
             raise PlanError(
                 f"algorithm={self.algorithm!r} splits over all workers at once and knows no levels; leave topology= out, or give one level."
             )
         return self.topology.arrange(self.workers)
+
+    @property
+    def _has_hints_by_step(self) -> bool:
+        """Whether a hint lists choices for the single steps, which means those of the largest factors first."""
+        return any(isinstance(hint, (list, tuple)) for hint in (self.hints or {}).values())
 
     def check(self) -> None:
         """Raise PlanError where the settings contradict each other, before any graph is read."""
@@ -179,11 +185,17 @@ def _find_baseline(problems: Sequence[Problem], settings: Settings, progress: Pr
 
 def _search(problems: Sequence[Problem], settings: Settings, progress: Progress | None) -> Found:
     """The cheapest plan over all orders of the steps; what is proved is proved of all of them."""
-    found = []
+    found, errors = [], []
     for problem in problems:
         seconds = settings.search_seconds / len(problems)
-        choices, result = problem.search(settings.hints, progress, settings.algorithm, seconds)
-        found.append((problem, choices, result))
+        try:
+            choices, result = problem.search(settings.hints, progress, settings.algorithm, seconds)
+        except InfeasibleError as error:
+            errors.append(error)
+        else:
+            found.append((problem, choices, result))
+    if not found:
+        raise errors[0]
     problem, choices, best = min(found, key=lambda one: one[0].price(one[1]))
     bounds = [result.lower_bound for _, _, result in found if isinstance(result, _core.ExactResult)]
     optimality = describe_optimality(best, bool(problem.equal.operators), min(bounds, default=0))

@@ -26,10 +26,21 @@
 
 namespace tofu {
 
+/*!
+ * \brief How much the search may do beyond the recursion and its tables.
+ *
+ * `seconds` are counted in operations, as many as a core does in that time, so that a search that
+ * is cut short finds the same plan in every run. The clock ends it as well, at kMostSlowness times
+ * as many seconds.
+ */
 struct ExactLimits {
   double seconds = 60;
   size_t max_table_entries = size_t{1} << 22;  // of one elimination table; 18 bytes each
 };
+
+/*! \brief A machine on which operations take this many times as long is too slow for equal plans.
+ */
+constexpr double kMostSlowness = 4;
 
 struct ExactResult {
   SearchResult plan;

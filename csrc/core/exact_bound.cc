@@ -29,6 +29,14 @@ size_t Count(const KeptValues& kept) {
   return count;
 }
 
+/*! \brief Entries of the tables of all pairs. */
+double CountEntries(const PairwiseProblem& problem) {
+  double entries = 0;
+  for (const PairTable& pair : problem.pairs)
+    entries += static_cast<double>(pair.bytes->entries.size());
+  return entries;
+}
+
 /*! \brief Values that cost at most `most`, and the cheapest of each variable anyway. */
 KeptValues KeepBelow(const Costs& costs, int64_t most) {
   KeptValues kept;
@@ -59,8 +67,9 @@ class BoundSearch {
   }
 
  private:
-  static constexpr double kContraction = 1e6;  // operations for one table
-  static constexpr double kTrial = 5e7;        // operations for a plan among the cheapest values
+  static constexpr double kContraction = 1e6;      // operations for one table
+  static constexpr double kAdditionsPerEntry = 8;  // of a sweep: there and back, of 64 bits
+  static constexpr double kTrial = 5e7;  // operations for a plan among the cheapest values
 
   /*! \brief Whether no plan costs less; ties between plans may be open. */
   bool IsClosed() const { return state_.bound() >= state_.bytes(); }
@@ -72,10 +81,10 @@ class BoundSearch {
                                  size_t{1} << 24};
     for (size_t size : kSizes) {
       while (true) {
-        if (state_.SecondsLeft() <= 0 || IsClosed()) return false;
+        if (state_.IsOver() || IsClosed()) return false;
         const size_t before = Count(KeepAll(core_.problem));
         if (BoundByTables(size)) return true;
-        if (state_.SecondsLeft() <= 0) return false;
+        if (state_.IsOver()) return false;
         if (SweepAndPrune()) return true;
         if (4 * Count(KeepAll(core_.problem)) >= 3 * before) break;
       }
@@ -86,8 +95,9 @@ class BoundSearch {
   bool SweepAndPrune() {
     constexpr int kSweeps = 10;
     for (int sweep = 0; sweep < kSweeps; ++sweep) {
-      if (sweep > 0 && state_.SecondsLeft() <= 0) break;
+      if (sweep > 0 && state_.IsOver()) break;
       messages_->Sweep();
+      state_.Spend(kAdditionsPerEntry * CountEntries(core_.problem));
       ++statistics_.num_sweeps;
     }
     Costs reduced;
@@ -97,14 +107,13 @@ class BoundSearch {
   }
 
   bool BoundByTables(size_t max_entries) {
-    size_t entries = 0;
-    for (const PairTable& pair : core_.problem.pairs) entries += pair.bytes->entries.size();
-    if (entries > kMaxMiniBucketEntries / 4) return false;
+    if (CountEntries(core_.problem) > kMaxMiniBucketEntries / 4) return false;
     PairwiseProblem spread;
     const int64_t spread_bytes = core_.constant + messages_->Spread(&spread);
-    const auto pause = [this] {
+    const auto pause = [this](double additions) {
+      state_.Spend(additions);
       state_.Report("mini-buckets");
-      if (state_.SecondsLeft() <= 0) throw TimeIsUp();
+      if (state_.IsOver()) throw TimeIsUp();
     };
     try {
       const MiniBucketBound found =

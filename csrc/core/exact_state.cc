@@ -14,8 +14,9 @@ namespace tofu {
 
 namespace {
 
-/*! \brief The rate that elimination is planned with; it errs on the slow side. */
-constexpr double kOperationsPerSecond = 1e8;
+/*! \brief What an operation of elimination counts for: it adds 128 bits for each table, wherever
+ * they lie. */
+constexpr double kAdditionsPerOperation = 40;
 
 }  // namespace
 
@@ -54,9 +55,9 @@ std::vector<int> FindPositions(const Part& part, const std::vector<int>& values)
 ExactState::ExactState(const ExactLimits& limits, const ExactProgress& progress)
     : limits_(limits), progress_(progress), started_(std::chrono::steady_clock::now()) {}
 
-double ExactState::SecondsLeft() const {
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - started_;
-  return limits_.seconds - spent.count();
+bool ExactState::IsOver() const {
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started_;
+  return SecondsLeft() <= 0 || passed.count() > kMostSlowness * limits_.seconds;
 }
 
 void ExactState::Report(const char* stage) const {
@@ -76,8 +77,10 @@ void ExactState::RaiseBound(int64_t bytes) { bound_ = std::max(bound_, bytes); }
 
 bool ExactState::Fits(const PairwiseProblem& problem, double most_operations) const {
   const EliminationEstimate estimate = EstimateElimination(problem);
+  constexpr double kLeast = 0.1;  // seconds: what is cheap is tried at any time
   const double operations =
-      std::min(most_operations, kOperationsPerSecond * std::max(SecondsLeft(), 0.1));
+      std::min(most_operations,
+               std::max(SecondsLeft(), kLeast) * kAdditionsPerSecond / kAdditionsPerOperation);
   return estimate.largest_table <= static_cast<double>(limits_.max_table_entries) &&
          estimate.operations <= operations;
 }
@@ -85,6 +88,7 @@ bool ExactState::Fits(const PairwiseProblem& problem, double most_operations) co
 int64_t ExactState::Solve(const Part& part, double most_operations) {
   if (!Fits(part.problem, most_operations)) return -1;
   Report("elimination");
+  Spend(kAdditionsPerOperation * EstimateElimination(part.problem).operations);
   const EliminationResult solved = EliminatePairwise(part.problem, limits_.max_table_entries);
   largest_table_ = std::max(largest_table_, solved.largest_table);
   Offer(part, solved.values);

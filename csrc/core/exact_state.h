@@ -36,6 +36,9 @@ std::vector<int> FindPositions(const Part& part, const std::vector<int>& values)
 /*! \brief Operations of an elimination that ends in seconds. */
 constexpr double kMaxOperations = 3e9;
 
+/*! \brief Additions of bytes that two cores make in a second where they lie in a row. */
+constexpr double kAdditionsPerSecond = 4e9;
+
 class ExactState {
  public:
   ExactState(const ExactLimits& limits, const ExactProgress& progress);
@@ -49,7 +52,15 @@ class ExactState {
   bool is_optimal() const { return is_optimal_; }
   size_t largest_table() const { return largest_table_; }
 
-  double SecondsLeft() const;
+  /*! \brief Counts work, in additions of bytes. */
+  void Spend(double additions) { spent_ += additions / kAdditionsPerSecond; }
+
+  /*! \brief Of the time that may be spent, by the work that was counted. */
+  double SecondsLeft() const { return limits_.seconds - spent_; }
+
+  /*! \brief Whether the work is done that may be done, or the clock says that it takes far longer.
+   */
+  bool IsOver() const;
 
   /*! \brief Tells the caller, who may throw to stop. */
   void Report(const char* stage) const;
@@ -76,6 +87,7 @@ class ExactState {
   const ExactLimits& limits_;
   const ExactProgress& progress_;
   std::chrono::steady_clock::time_point started_;
+  double spent_ = 0;  // seconds, by the work
   std::vector<int> values_;
   Weight weight_ = 0;
   int64_t bound_ = 0;

@@ -211,9 +211,10 @@ size_t ChooseGrain(const Blocks& blocks) {
 }  // namespace
 
 CostTable MinimiseOut(const std::vector<const CostTable*>& tables, int variable,
-                      const std::vector<size_t>& domain_sizes) {
+                      const std::vector<size_t>& domain_sizes, double* additions) {
   const Blocks blocks(tables, variable, domain_sizes);
   CostTable minimum{blocks.scope(), std::vector<Cost>(blocks.count() * blocks.columns())};
+  *additions += static_cast<double>(minimum.entries.size() * blocks.rows());
   ParallelFor(blocks.count(), ChooseGrain(blocks), [&](size_t begin, size_t end) {
     Blocks::Sums sums;
     for (size_t i = begin; i < end; ++i) {
@@ -245,7 +246,7 @@ CostTable Sum(const std::vector<const CostTable*>& tables, const std::vector<int
 }  // namespace
 
 CostTable Project(std::vector<const CostTable*> tables, const std::vector<int>& keep,
-                  const std::vector<size_t>& domain_sizes) {
+                  const std::vector<size_t>& domain_sizes, double* additions) {
   std::set<int> rest;
   for (const CostTable* table : tables) rest.insert(table->scope.begin(), table->scope.end());
   for (int v : keep) rest.erase(v);
@@ -253,7 +254,7 @@ CostTable Project(std::vector<const CostTable*> tables, const std::vector<int>& 
   for (int v : rest) {
     const auto of_v = std::partition(tables.begin(), tables.end(),
                                      [&](const CostTable* table) { return !Holds(*table, v); });
-    minima.push_back(MinimiseOut({of_v, tables.end()}, v, domain_sizes));
+    minima.push_back(MinimiseOut({of_v, tables.end()}, v, domain_sizes, additions));
     tables.erase(of_v, tables.end());
     tables.push_back(&minima.back());
   }

@@ -29,17 +29,17 @@ struct CostTable {
  * assignment of their other variables.
  *
  * `domain_sizes` are the numbers of values of all variables. Takes (entries of the minimum) times
- * (values of the variable) steps, on all cores.
+ * (values of the variable) steps, on all cores; `additions` is raised by their number.
  */
 CostTable MinimiseOut(const std::vector<const CostTable*>& tables, int variable,
-                      const std::vector<size_t>& domain_sizes);
+                      const std::vector<size_t>& domain_sizes, double* additions);
 
 /*!
  * \brief The sum of tables with all variables but those in `keep` minimised out, one after the
  * other.
  */
 CostTable Project(std::vector<const CostTable*> tables, const std::vector<int>& keep,
-                  const std::vector<size_t>& domain_sizes);
+                  const std::vector<size_t>& domain_sizes, double* additions);
 
 }  // namespace tofu
 

@@ -54,18 +54,18 @@ class MiniBuckets {
     }
   }
 
-  MiniBucketBound Run(const std::function<void()>& pause) {
+  MiniBucketBound Run(const std::function<void(double)>& pause) {
     for (int v = 0; v < static_cast<int>(sizes_.size()); ++v) Wait(v);
     while (!waiting_.empty()) {
       const int v = waiting_.begin()->second;
       waiting_.erase(waiting_.begin());
       Eliminate(v);
-      pause();
+      pause(std::exchange(additions_, 0));
     }
     for (size_t count : domain_sizes_) bound_.excess.emplace_back(count, 0);
     for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
       GoBack(&*part);
-      pause();
+      pause(std::exchange(additions_, 0));
     }
     bound_.bytes = constant_ * unit_;
     return std::move(bound_);
@@ -162,11 +162,11 @@ class MiniBuckets {
 
   /*! \brief Has all parts cost the same for each value of v: the mean of what they cost at least.
    */
-  void Match(int v, std::vector<Part>* parts) const {
+  void Match(int v, std::vector<Part>* parts) {
     std::vector<int64_t> total(domain_sizes_[v], 0);
     std::vector<CostTable> least;
     for (const Part& part : *parts) {
-      least.push_back(Project(Plain(part.tables), {v}, domain_sizes_));
+      least.push_back(Project(Plain(part.tables), {v}, domain_sizes_, &additions_));
       for (size_t x = 0; x < total.size(); ++x) total[x] += least.back().entries[x];
     }
     for (size_t i = 0; i < parts->size(); ++i) {
@@ -179,7 +179,7 @@ class MiniBuckets {
   }
 
   void Minimise(Part part) {
-    CostTable minimum = MinimiseOut(Plain(part.tables), part.variable, domain_sizes_);
+    CostTable minimum = MinimiseOut(Plain(part.tables), part.variable, domain_sizes_, &additions_);
     part.least = *std::min_element(minimum.entries.begin(), minimum.entries.end());
     constant_ += part.least;
     bound_.largest_table = std::max(bound_.largest_table, minimum.entries.size());
@@ -192,13 +192,13 @@ class MiniBuckets {
   void GoBack(Part* part) {
     std::vector<const CostTable*> all = Plain(part->tables);
     if (!part->scope.empty()) all.push_back(&part->others);
-    const CostTable of_values = Project(all, {part->variable}, domain_sizes_);
+    const CostTable of_values = Project(all, {part->variable}, domain_sizes_, &additions_);
     std::vector<int64_t>& excess = bound_.excess[part->variable];
     for (size_t x = 0; x < excess.size(); ++x)
       excess[x] = std::max(excess[x], (of_values.entries[x] - part->least) * unit_);
     for (const OwnedTable& owned : part->tables) {
       if (owned.part < 0) continue;
-      CostTable others = Project(all, owned.table.scope, domain_sizes_);
+      CostTable others = Project(all, owned.table.scope, domain_sizes_, &additions_);
       for (size_t n = 0; n < others.entries.size(); ++n)
         others.entries[n] -= part->least + owned.table.entries[n];
       parts_[owned.part].others = std::move(others);
@@ -215,13 +215,14 @@ class MiniBuckets {
   std::set<std::pair<double, int>> waiting_;   // variables by size
   std::vector<Part> parts_;
   int64_t constant_ = 0;  // units
+  double additions_ = 0;  // since the last pause
   MiniBucketBound bound_;
 };
 
 }  // namespace
 
 MiniBucketBound BoundByMiniBuckets(const PairwiseProblem& problem, int64_t most, size_t max_entries,
-                                   const std::function<void()>& pause) {
+                                   const std::function<void(double)>& pause) {
   return MiniBuckets(problem, std::max<int64_t>(most, 1), max_entries).Run(pause);
 }
 

@@ -40,11 +40,11 @@ constexpr size_t kMaxMiniBucketEntries = size_t{1} << 28;
  *
  * Costs above `most` count as `most`: what is above the cost of a known plan need not be told
  * apart. No table has more than `max_entries` entries unless one of the problem has. `pause` is
- * called after each variable; an exception from it ends the work.
+ * called after each variable with the additions made for it; an exception from it ends the work.
  * \throws std::length_error where all tables together pass kMaxMiniBucketEntries.
  */
 MiniBucketBound BoundByMiniBuckets(const PairwiseProblem& problem, int64_t most, size_t max_entries,
-                                   const std::function<void()>& pause);
+                                   const std::function<void(double)>& pause);
 
 }  // namespace tofu
 

@@ -38,7 +38,7 @@ void Polish(const ExactProblem& problem, const Part& part, ExactState* state) {
   while (steps > 2) {
     for (int first = 0; first < steps; ++first) {
       for (int second = first + 1; second < steps; ++second) {
-        if (state->SecondsLeft() <= 0 || idle == pairs) return;
+        if (state->IsOver() || idle == pairs) return;
         const Weight before = state->weight();
         state->Solve(Select(part, FreeSteps(problem, part, *state, first, second)));
         idle = state->weight() < before ? 0 : idle + 1;

@@ -128,7 +128,8 @@ void CheckMiniBuckets(uint64_t seed, size_t max_entries, int64_t scale) {
     pair.bytes = scaled;
   }
   const int64_t least = WeightBytes(Least(problem));
-  const MiniBucketBound found = BoundByMiniBuckets(problem, 1000 * scale, max_entries, [] {});
+  const MiniBucketBound found =
+      BoundByMiniBuckets(problem, 1000 * scale, max_entries, [](double) {});
   CHECK(found.bytes <= least);
   CHECK(found.largest_table <= std::max<size_t>(max_entries, 3));
   if (max_entries == kMaxTableEntries && scale == 1) CHECK(found.bytes == least);
@@ -168,7 +169,8 @@ void TestProjectIsTheLeastSum() {
   const CostTable a = draw({2, 0, 1});
   const CostTable b = draw({1, 3});
   const CostTable c = draw({3, 2});
-  const CostTable least = Project({&a, &b, &c}, {1, 0}, sizes);
+  double additions = 0;
+  const CostTable least = Project({&a, &b, &c}, {1, 0}, sizes, &additions);
   for (size_t x = 0; x < sizes[1]; ++x) {
     for (size_t y = 0; y < sizes[0]; ++y) {
       Cost expected = kMaxCost;

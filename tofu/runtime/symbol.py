@@ -82,10 +82,11 @@ def partition(
     cache
         False searches again even for a graph that was planned before.
     algorithm
-        "recursive", the paper's: each step is the best, given the steps before. "exact": the best plan of all, with a proof. Or a
+        "exact": the best plan of all, with a proof. "recursive", the paper's: each step is the best, given the steps before. Or a
         baseline to compare with: "allrow-greedy", "spartan", "equalchop", "icml18", "data-parallel", "megatron" (docs/search.md).
     search_seconds
-        How long the exact search may take. Then the plan is the best one found, and `plan.optimality` says what is proved.
+        The effort of the exact search, in seconds, which are counted in operations, so that every run ends with the same plan.
+        After that the plan is the best one found, and `plan.optimality` says what is proved.
     topology
         The bandwidth of each level of the interconnect in bytes per second, from the top, as a list or in a JSON file (docs/search.md).
         The search then minimises seconds instead of bytes, over all orders of the factors.
