@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -43,7 +43,7 @@ from training import (
     weight_error,
 )
 
-from tofu.graph import Operator
+from tofu.graph import Operator, Tensor
 from tofu.lowering.registry import lookup_lowering
 from tofu.partition import Partition
 from tofu.plan import Plan
@@ -204,20 +204,21 @@ def count_strategies(partition: Partition, taken: Counter[tuple[str, str]]) -> N
     """Count the axes that the plan takes, once each, of the operators that can run in parts or read halos; the rest count 0."""
     searched = partition.searched
     axes = {o.name: access.axes for o, access in zip(searched.graph.operators, searched.accesses, strict=True)}
-    found = set()
+    found, tensors = set(), partition.graph.tensors
     for operator in partition.graph.operators:
-        label = describe_operator(operator)
+        label = describe_operator(operator, tensors)
         if label is not None:
-            relevant = [axis for axis in axes[operator.name] if lookup_lowering(operator) or axis.startswith("y")]
+            is_lowered = lookup_lowering(operator, tensors) is not None
+            relevant = [axis for axis in axes[operator.name] if is_lowered or axis.startswith("y")]
             taken.update({(label, axis): 0 for axis in relevant})
             found.update((label, axis) for axis in partition.plan.operators[operator.name] if axis in relevant)
     taken.update(found)
 
 
-def describe_operator(operator: Operator) -> str | None:
+def describe_operator(operator: Operator, tensors: Sequence[Tensor]) -> str | None:
     """A name for what strategies are counted by; None where the operator has neither a lowering nor halos."""
     attributes = operator.attributes
-    if lookup_lowering(operator) is not None:
+    if lookup_lowering(operator, tensors) is not None:
         return operator.op
     if not operator.op.endswith(WINDOWED) or attributes.get("global_pool") in ("True", "1"):
         return None

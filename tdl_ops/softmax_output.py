@@ -3,7 +3,7 @@
 The classes `k` are the second dimension under multi_output, else the last one. The gradient is divided by `normalization`: by nothing
 (under multi_output, by the number of positions in a sample), by the batch, or by the number of labels that are not ignored. A batch
 split turns "batch" into "null" and divides grad_scale, which MXNet holds in single precision, by the whole batch; the number of valid
-labels is known to nobody beforehand, so that "valid" cannot be split by batch.
+labels is known to nobody beforehand, so that MXNet's kernel cannot be split by batch under "valid" (it runs in parts then).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def softmax_output(data, label, *, multi_output=False, preserve_shape=False):
     if label.ndim == data.ndim:
         labels = lambda *i: unread(label[i])
     elif multi_output:
-        labels = lambda b, k, *s: unread(_label_at(label, b, s))
+        labels = lambda b, k, *s: unread(label_at(label, b, s))
     else:
         labels = lambda *i: unread(label[i[:-1]])
     if multi_output:
@@ -37,9 +37,20 @@ def softmax_output(data, label, *, multi_output=False, preserve_shape=False):
     return lambda b, *k: exp(data[(b, *k)]) / total(b) + labels(b, *k)
 
 
-def _label_at(label, b, s):
+def label_at(label, b, s):
     """The label of a position, whose dimensions may be merged into one."""
     return label[(b, *s)] if label.ndim == 1 + len(s) else label[b, merge(*s)]
+
+
+def residual_of(out, ignored, smooth):
+    """What the class of a label differs by from a cell of the softmax, nothing for a label that is `ignored`."""
+
+    def residual(i, k, label):
+        elsewhere = smooth / (position(k.extent) - 1) if smooth else 0.0
+        value = out[i] - where(position(k) == trunc(label), 1 - smooth, elsewhere)
+        return value if ignored is None else where(trunc(label) == ignored, 0.0, value)
+
+    return residual
 
 
 def _batch(local):
@@ -112,11 +123,7 @@ def backward_softmax_output(
         )
     smooth = 0.0 if multi_output else smooth_alpha  # MXNet does not smooth under multi_output
     ignored = int(ignore_label)
-
-    def residual(i, k, class_label):
-        elsewhere = smooth / (position(k.extent) - 1) if smooth else 0.0
-        value = out[i] - where(position(k) == trunc(class_label), 1 - smooth, elsewhere)
-        return (where(trunc(class_label) == ignored, 0.0, value) if use_ignore else value) * scale(i)
+    residual = residual_of(out, ignored if use_ignore else None, smooth)
 
     def divisor(positions):
         if normalization == "batch":
@@ -128,7 +135,7 @@ def backward_softmax_output(
 
     if multi_output:
         size = prod(out.shape[2:])
-        value = lambda b, k, s: residual((b, k, *s), k, _label_at(label, b, s)) / divisor(size)
+        value = lambda b, k, s: residual((b, k, *s), k, label_at(label, b, s)) * scale((b, k, *s)) / divisor(size)
         positions = " ".join(POSITIONS[: out.ndim - 2])
         return lambda b, k, *s: value(b, k, s), unwritten("b *s" if label.ndim == out.ndim - 1 else f"b ({positions})")
-    return output("*b k", lambda k, *b: residual((*b, k), k, label[b]) / divisor(1)), unwritten("*b")
+    return output("*b k", lambda k, *b: residual((*b, k), k, label[b]) * scale((*b, k)) / divisor(1)), unwritten("*b")

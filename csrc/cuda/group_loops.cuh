@@ -41,6 +41,19 @@ struct Window {
   }
 };
 
+/*! \brief What SoftmaxOutput makes of a label; see nnvm/softmax_output.cc. */
+struct Labels {
+  float scale;
+  float smoothing;
+  int ignored;
+  int are_ignored;
+
+  /*! \brief What smoothing expects of each other class. */
+  TOFU_DEVICE float SharePerClass(Index classes) const {
+    return smoothing == 0 ? 0 : smoothing / static_cast<float>(classes - 1);
+  }
+};
+
 /*! \brief The argument of the kernels: the operator's tensors and attributes (lowered_operator.h).
  */
 struct PartArguments {
@@ -55,6 +68,7 @@ struct PartArguments {
   double momentum;
   double temperature;
   Window window;
+  Labels labels;
   int fix_gamma;
   int is_train;
 

@@ -38,16 +38,19 @@ KernelLaunch ShapeOf(const PartArguments& arguments, bool reduces, int num_multi
 void LaunchPart(const PartKernel& kernel, const std::string& type, int device, StreamHandle stream,
                 const PartArguments& arguments) {
   Device& gpu = Device::Get(device);
-  const bool reduces =
-      kernel.loop == PartLoop::kReducePositions || kernel.loop == PartLoop::kReduceLines;
-  const bool takes_lines =
-      kernel.loop == PartLoop::kReduceLines || kernel.loop == PartLoop::kMapLines;
-  KernelLaunch launch = takes_lines
-                            ? ShapeOf<OnLine>(arguments, reduces, gpu.num_multiprocessors())
-                            : ShapeOf<AtPosition>(arguments, reduces, gpu.num_multiprocessors());
+  const bool reduces = kernel.loop != PartLoop::kMapPositions && kernel.loop != PartLoop::kMapLines;
+  const bool takes_positions =
+      kernel.loop == PartLoop::kReducePositions || kernel.loop == PartLoop::kMapPositions;
+  PartArguments copied = arguments;
+  if (kernel.loop == PartLoop::kReduceAll) {  // all cells are one line
+    copied.extent *= copied.outer * copied.inner;
+    copied.outer = copied.inner = 1;
+  }
+  KernelLaunch launch = takes_positions
+                            ? ShapeOf<AtPosition>(copied, reduces, gpu.num_multiprocessors())
+                            : ShapeOf<OnLine>(copied, reduces, gpu.num_multiprocessors());
   launch.function = gpu.FindKernel(kernel.file, type, kernel.name);
   launch.stream = stream;
-  PartArguments copied = arguments;
   Launch(gpu, launch, &copied);
 }
 

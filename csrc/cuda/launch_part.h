@@ -14,7 +14,7 @@ namespace tofu {
 namespace cuda {
 
 /*! \brief How a kernel goes over the cells; as its entry point says (TOFU_PART). */
-enum class PartLoop { kReducePositions, kMapPositions, kReduceLines, kMapLines };
+enum class PartLoop { kReducePositions, kMapPositions, kReduceLines, kMapLines, kReduceAll };
 
 /*! \brief A kernel of a part: "tofu_batch_norm_sum" of "batch_norm.cu", say. */
 struct PartKernel {

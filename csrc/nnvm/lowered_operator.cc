@@ -50,12 +50,17 @@ void Parse(NodeAttrs* attrs, int default_axis, double default_eps) {
   attrs->parsed = param;
 }
 
-/*! \brief Whether every tensor of the list is known to have the shape of its letter. */
-bool AssignShapes(const NodeAttrs& attrs, const char* letters, const mxnet::TShape& data,
-                  mxnet::ShapeVector* shapes) {
+/*! \brief Gives every tensor of the list the shape of its letter; `other` is that of the letter n.
+ */
+void AssignShapes(const NodeAttrs& attrs, const char* letters, const mxnet::TShape& data,
+                  const mxnet::TShape& other, mxnet::ShapeVector* shapes) {
   const int axis = PositiveAxis(data, LoweredParamOf(attrs).axis);
   for (size_t i = 0; i < shapes->size(); ++i) {
-    mxnet::TShape expected = data;
+    mxnet::TShape expected = letters[i] == 'n' ? other : data;
+    CHECK(letters[i] != 'n' || other.Size() * data[axis] == data.Size())
+        << attrs.name << ": tensor " << i << " has shape " << other << ", but one number is needed "
+        << "for each line of data of shape " << data;
+    if (letters[i] == 'N') expected = mxnet::TShape(1, 1);
     if (std::strchr("vrV", letters[i]) != nullptr) expected = mxnet::TShape(1, data[axis]);
     if (letters[i] == 'l' || letters[i] == 'L') expected[axis] = 1;
     mxnet::TShape& shape = shapes->at(i);
@@ -64,11 +69,10 @@ bool AssignShapes(const NodeAttrs& attrs, const char* letters, const mxnet::TSha
         << " is expected for data of shape " << data;
     shape = expected;
   }
-  return true;
 }
 
 int TypeOf(char letter, int data) {
-  if (letter == 'V' || letter == 'L') return mshadow::kFloat64;
+  if (letter == 'V' || letter == 'L' || letter == 'N') return mshadow::kFloat64;
   return letter == 'r' && data == mshadow::kFloat16 ? static_cast<int>(mshadow::kFloat32) : data;
 }
 
@@ -109,15 +113,27 @@ void ParsePoolingPart(NodeAttrs* attrs) {
   }
 }
 
+void ParseSoftmaxOutputPart(NodeAttrs* attrs) {
+  Parse(attrs, -1, 0);
+  cuda::Labels& labels = nnvm::get<LoweredParam>(attrs->parsed).labels;
+  labels.scale = static_cast<float>(ReadNumber(*attrs, "grad_scale", labels.scale));
+  labels.smoothing = static_cast<float>(ReadNumber(*attrs, "smooth_alpha", labels.smoothing));
+  labels.ignored = static_cast<int>(ReadNumber(*attrs, "ignore_label", labels.ignored));
+  labels.are_ignored = ReadFlag(*attrs, "use_ignore", false) ? 1 : 0;
+}
+
 namespace {
 
 mxnet::FInferShape InferShapeOf(Signature signature) {
   return
       [signature](const NodeAttrs& attrs, mxnet::ShapeVector* inputs, mxnet::ShapeVector* outputs) {
         const mxnet::TShape data = inputs->at(0);  // every operator has its data first
-        if (!mxnet::shape_is_known(data)) return false;
-        return AssignShapes(attrs, signature.inputs, data, inputs) &&
-               AssignShapes(attrs, signature.outputs, data, outputs);
+        const char* any = std::strchr(signature.inputs, 'n');
+        const mxnet::TShape other = any == nullptr ? data : inputs->at(any - signature.inputs);
+        if (!mxnet::shape_is_known(data) || !mxnet::shape_is_known(other)) return false;
+        AssignShapes(attrs, signature.inputs, data, other, inputs);
+        AssignShapes(attrs, signature.outputs, data, other, outputs);
+        return true;
       };
 }
 

@@ -30,6 +30,7 @@ struct LoweredParam {
   double momentum = 0.9f;  // MXNet holds it in single precision
   double temperature = 1;
   cuda::Window window = {1, 1, 0, 0, 1, 0};
+  cuda::Labels labels = {1, 0, -1, 0};
   bool fix_gamma = true;
   bool use_global_stats = false;
 };
@@ -49,6 +50,9 @@ void ParseSoftmaxPart(nnvm::NodeAttrs* attrs);
 /*! \brief Parser of average pooling's part. */
 void ParsePoolingPart(nnvm::NodeAttrs* attrs);
 
+/*! \brief Parser of the parts of SoftmaxOutput's gradient. */
+void ParseSoftmaxOutputPart(nnvm::NodeAttrs* attrs);
+
 /*!
  * \brief Shapes and types of an operator, one letter for each tensor:
  *  d  like the data;
@@ -56,7 +60,9 @@ void ParsePoolingPart(nnvm::NodeAttrs* attrs);
  *  r  the same, in single precision for data in half precision;
  *  V  the same in double precision;
  *  l  like the data, but with extent 1 in dimension `axis`;
- *  L  the same in double precision.
+ *  L  the same in double precision;
+ *  n  a number for each line, of the data's type, in any shape that is given;
+ *  N  one number in double precision.
  */
 struct Signature {
   const char* inputs;

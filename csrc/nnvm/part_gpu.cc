@@ -39,6 +39,7 @@ cuda::PartArguments PackArguments(const nnvm::NodeAttrs& attrs, const mxnet::OpC
   arguments.momentum = param.momentum;
   arguments.temperature = param.temperature;
   arguments.window = param.window;
+  arguments.labels = param.labels;
   arguments.fix_gamma = param.fix_gamma ? 1 : 0;
   arguments.is_train = context.is_train ? 1 : 0;
   return arguments;

@@ -17,6 +17,7 @@
 #include "cuda/multi_fetch.cu"
 #include "cuda/pooling.cu"
 #include "cuda/softmax.cu"
+#include "cuda/softmax_output.cu"
 #undef TOFU_TYPE
 #define TOFU_TYPE float64
 #include "cuda/batch_norm.cu"
@@ -24,6 +25,7 @@
 #include "cuda/multi_fetch.cu"
 #include "cuda/pooling.cu"
 #include "cuda/softmax.cu"
+#include "cuda/softmax_output.cu"
 #undef TOFU_TYPE
 #define TOFU_TYPE float16
 #include "cuda/batch_norm.cu"
@@ -31,6 +33,7 @@
 #include "cuda/multi_fetch.cu"
 #include "cuda/pooling.cu"
 #include "cuda/softmax.cu"
+#include "cuda/softmax_output.cu"
 #undef TOFU_TYPE
 #define TOFU_TYPE bfloat16
 #include "cuda/multi_fetch.cu"

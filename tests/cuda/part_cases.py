@@ -12,7 +12,8 @@ from mxnet.base import _LIB, check_call
 
 from tofu import _mxnet
 
-# As in csrc/nnvm/lowered_operator.h: d data, v vector, r the same but single for half precision, V double, l line sums, L double.
+# As in csrc/nnvm/lowered_operator.h: d data, v vector, r the same but single for half precision, V double, l line sums, L double, n
+# like those here, N a number.
 PARTS = {
     "_tofu_batch_norm_sum": "d>V",
     "_tofu_batch_norm_squares": "dV>V",
@@ -34,6 +35,8 @@ PARTS = {
     "_tofu_log_softmax_backward_sum": "d>L",
     "_tofu_softmax_backward_apply": "ddL>d",
     "_tofu_log_softmax_backward_apply": "ddL>d",
+    "_tofu_valid_labels": "d>N",
+    "_tofu_softmax_output_gradient": "dnN>dn",
 }
 # Shape and axis: lines of neighbours, positions of neighbours, neither; longer and shorter than a block.
 VIEWS = [
@@ -51,7 +54,10 @@ TOLERANCES = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-3}
 def draw(letter, rng, shape, axis, dtype):
     """An array for one letter of a signature; positive, as variances, deviations and sums of exponentials are."""
     line = tuple(1 if d == axis % len(shape) else n for d, n in enumerate(shape))
-    extents = {"d": shape, "v": shape[axis : axis + 1 or None], "l": line}["v" if letter in "vrV" else letter.lower()]
+    if letter == "N":
+        return mx.nd.array([7], dtype="float64")
+    like = {"r": "v", "V": "v", "L": "l", "n": "l"}.get(letter, letter)
+    extents = {"d": shape, "v": shape[axis : axis + 1 or None], "l": line}[like]
     wide = {"V": "float64", "L": "float64", "r": "float32" if dtype == "float16" else dtype}
     return mx.nd.array(rng.uniform(0.5, 1.5, extents), dtype=wide.get(letter, dtype))
 
@@ -79,6 +85,7 @@ def main():
                 inputs = [draw(letter, rng, shape, axis, dtype) for letter in letters]
                 attributes = {"axis": axis, "count": 60, "fix_gamma": number % 2 == 0, "temperature": 1.5, "eps": 1e-3}
                 attributes |= {"kernel": 3, "stride": 2, "pad": 1, "end": 2 * shape[axis] - 1}
+                attributes |= {"ignore_label": 1, "use_ignore": number % 3 == 0, "smooth_alpha": 0.1, "grad_scale": 2}
                 cases.append((name, dtype, inputs, attributes, run(name, inputs, attributes)))
     _mxnet.run_gpu_code_on_cpu()
     for name, dtype, inputs, attributes, expected in cases:

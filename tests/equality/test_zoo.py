@@ -1,9 +1,11 @@
 """Networks that MXNet's users train, one of each kind: the numbers of one device. benchmarks/equality.py runs all, under random plans."""
 
+import mxnet as mx
 import pytest
 from application_models import APPLICATIONS
 from comparison import References, compare
 from gluon_models import GLUON_MODELS
+from models import Model
 from training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
 
 STEPS = 3
@@ -28,6 +30,33 @@ def reference():
 def test_default_plan_equals_one_device(reference, name, workers):
     model, values, step, weights = reference(name, "float64", STEPS)
     compare(bind_partitioned(model, workers, "float64"), values, step, weights, STEPS)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "label", "axis"),
+    [
+        ({"multi_output": True, "use_ignore": True, "ignore_label": 2, "grad_scale": 3}, (3, 7, 6), "b"),
+        ({"multi_output": True, "use_ignore": True, "ignore_label": 2}, (3, 7, 6), "s0"),
+        ({"multi_output": True, "smooth_alpha": 0.1}, (3, 42), "b"),
+        ({"preserve_shape": True, "use_ignore": True, "ignore_label": 0, "smooth_alpha": 0.1}, (3, 5, 7), "b1"),
+    ],
+)
+def test_gradients_divided_by_the_number_of_valid_labels(attributes, label, axis):
+    """The stock kernel counts the labels of its own part; all workers' labels are counted, of which each has its share."""
+    net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=5, name="conv")
+    loss = mx.sym.SoftmaxOutput(net, normalization="valid", name="softmax", **attributes)
+    model = Model(loss, {"data": (3, 4, 7, 6), "softmax_label": label}, 5)
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", STEPS)
+    executor = bind_partitioned(model, 3, "float64", hints={"softmax_backward": axis})
+    assert "_tofu_softmax_output_gradient" in {o.op for o in executor.partition.problem.graph.operators}
+    compare(executor, values, step, weights, STEPS)
+
+
+def test_a_segmentation_model_splits_its_loss_by_batch():
+    model = NETWORKS["unet"]("float64")
+    plan = bind_partitioned(model, 4, "float64").partition.plan
+    assert plan.operators["softmax_backward"] == plan.operators["softmax"] == ("b", "b")
 
 
 def test_a_detector_in_single_precision():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from tofu.graph import Graph, Operator
+from tofu.graph import Graph, Operator, Tensor
 from tofu.lowering.registry import Parts, lookup_lowering
 
 
@@ -15,13 +15,13 @@ def lower(graph: Graph, is_lowered: Callable[[Operator], bool] = lambda operator
     Tensors keep their positions; those between parts come after them. Operators that stay whole say of every input that their kernel
     changes it.
     """
-    if all(lookup_lowering(operator) is None for operator in graph.operators):
+    if all(lookup_lowering(operator, graph.tensors) is None for operator in graph.operators):
         return graph
     operators: list[Operator] = []
     tensors = list(graph.tensors)
     position_of: dict[int, int] = {}
     for number, operator in enumerate(graph.operators):
-        lowering = lookup_lowering(operator)
+        lowering = lookup_lowering(operator, graph.tensors)
         forward = None if operator.forward is None else position_of[operator.forward]
         moved = replace(operator, forward=forward)
         if lowering is None:
@@ -32,14 +32,14 @@ def lower(graph: Graph, is_lowered: Callable[[Operator], bool] = lambda operator
             operators += parts.operators
             tensors += parts.tensors
         else:
-            operators.append(state_writes(moved))
+            operators.append(state_writes(moved, graph.tensors))
         position_of[number] = len(operators) - 1
     return replace(graph, tensors=tuple(tensors), operators=tuple(operators))
 
 
-def state_writes(operator: Operator) -> Operator:
+def state_writes(operator: Operator, tensors: Sequence[Tensor]) -> Operator:
     """The operator with all inputs that its stock kernel changes, also those that MXNet does not list."""
-    lowering = lookup_lowering(operator)
+    lowering = lookup_lowering(operator, tensors)
     if lowering is None:
         return operator
     mutates = {*operator.mutates, *lowering.writes(operator.attributes)}

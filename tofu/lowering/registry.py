@@ -6,12 +6,13 @@ the search prices them, and the emission writes them, like any others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tofu.graph import Operator, Tensor, TensorKind
 
 Attributes = Mapping[str, str]
+Shapes = Sequence[tuple[int, ...]]
 ITEM_BYTES = {"float16": 2, "float32": 4, "float64": 8}
 
 
@@ -86,7 +87,7 @@ def _same(attributes: Attributes) -> Attributes:
     return attributes
 
 
-def _always(operator: Operator) -> bool:
+def _always(operator: Operator, shapes: Shapes) -> bool:
     return True
 
 
@@ -109,14 +110,14 @@ class Lowering:
     in_inference
         The attributes that describe what the operator does in inference, where those differ.
     is_possible
-        Whether an operator can be lowered, by its attributes.
+        Whether an operator can be lowered, by its attributes and the shapes of its inputs.
     """
 
     expand: Callable[[Parts], None]
     writes: Callable[[Attributes], tuple[int, ...]] = _nothing
     asked: Callable[[Attributes], tuple[int, ...]] = _nothing
     in_inference: Callable[[Attributes], Attributes] = _same
-    is_possible: Callable[[Operator], bool] = _always
+    is_possible: Callable[[Operator, Shapes], bool] = _always
 
 
 _LOWERINGS: dict[str, Lowering] = {}
@@ -132,10 +133,13 @@ def lowered_operators() -> frozenset[str]:
     return frozenset(_LOWERINGS)
 
 
-def lookup_lowering(operator: Operator) -> Lowering | None:
-    """The lowering of an operator, or None where its own kernel is all there is."""
+def lookup_lowering(operator: Operator, tensors: Sequence[Tensor]) -> Lowering | None:
+    """The lowering of an operator over the graph's `tensors`, or None where its own kernel is all there is."""
     lowering = _LOWERINGS.get(operator.op)
-    return lowering if lowering is not None and lowering.is_possible(operator) else None
+    if lowering is None:
+        return None
+    shapes = [tensors[position].shape for position in operator.inputs]
+    return lowering if lowering.is_possible(operator, shapes) else None
 
 
 def is_true(attributes: Attributes, name: str, otherwise: bool) -> bool:

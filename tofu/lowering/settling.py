@@ -54,7 +54,7 @@ def prepare_inference(
         return Settled(searched, choices)
     operators = []
     for operator in graph.operators:
-        lowering = lookup_lowering(operator)
+        lowering = lookup_lowering(operator, graph.tensors)
         if operator.phase is Phase.FORWARD:
             attributes = operator.attributes if lowering is None else lowering.in_inference(operator.attributes)
             operators.append(replace(operator, attributes=attributes))
@@ -69,7 +69,12 @@ def _settle(graph: Graph, searched: Problem, choices: Choices, infer_shapes: Inf
     whole = {
         operator.name
         for operator, access in zip(graph.operators, stock, strict=True)
-        if _follows(state_writes(operator), access, axes[operator.name], [layouts[names[t]] for t in operator.inputs])
+        if _follows(
+            state_writes(operator, graph.tensors),
+            access,
+            axes[operator.name],
+            [layouts[names[t]] for t in operator.inputs],
+        )
     }
     final = lower(graph, lambda operator: operator.name not in whole)
     problem = Problem(final, find_strategies(final, infer_shapes, undescribed), searched.factors)

@@ -6,10 +6,10 @@ The parts: `csrc/nnvm/softmax.cc`, described in `tdl_ops/softmax_parts.py`.
 from __future__ import annotations
 
 from tofu.graph import Operator
-from tofu.lowering.registry import Lowering, Parts, is_true, positive_axis, register
+from tofu.lowering.registry import Lowering, Parts, Shapes, is_true, positive_axis, register
 
 
-def _is_plain(operator: Operator) -> bool:
+def _is_plain(operator: Operator, shapes: Shapes) -> bool:
     """Lengths and another type of the result are left to the stock kernel."""
     attributes = operator.attributes
     return not is_true(attributes, "use_length", False) and attributes.get("dtype", "None") == "None"

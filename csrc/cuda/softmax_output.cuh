@@ -1,0 +1,62 @@
+/*!
+ * \file softmax_output.cuh
+ * \brief The rules of the parts of SoftmaxOutput's gradient: what nnvm/softmax_output.cc does on a
+ * CPU. A group is all labels, or a line of classes.
+ */
+#ifndef TOFU_CUDA_SOFTMAX_OUTPUT_CUH_
+#define TOFU_CUDA_SOFTMAX_OUTPUT_CUH_
+
+#include "sum_rules.cuh"
+
+namespace tofu {
+namespace cuda {
+
+/*! \brief The class that a label stands for. */
+template <typename T>
+TOFU_DEVICE int ClassOf(const T& label) {
+  return static_cast<int>(static_cast<typename RealType<T>::type>(label));
+}
+
+/*! \brief label -> how many are not to be ignored */
+template <typename T>
+struct ValidLabels : SumRule {
+  using SumRule::SumRule;
+  TOFU_DEVICE SumPair Cell(Index, Index, Index i) const {
+    return SumPair{ClassOf(a.Input<T>(0)[i]) != a.labels.ignored ? 1.0 : 0.0, 0};
+  }
+  TOFU_DEVICE void Store(Index, const SumPair& sums) const { StoreFirst(0, sums); }
+};
+
+/*! \brief out, label, number of valid labels -> d_data, and nothing for the label */
+template <typename T>
+struct SoftmaxOutputGradient {
+  typedef typename RealType<T>::type Real;
+  struct Group {
+    Index wanted;  // the class of the line's label
+    Real scale;
+  };
+  TOFU_DEVICE explicit SoftmaxOutputGradient(const PartArguments& arguments) : a(arguments) {}
+
+  TOFU_DEVICE Group Prepare(Index line) const {
+    const int wanted = ClassOf(a.Input<T>(1)[line]);
+    const double count = *a.Input<double>(2);
+    const float share = a.labels.scale / static_cast<float>(count > 1 ? count : 1);
+    const bool is_ignored = a.labels.are_ignored && wanted == a.labels.ignored;
+    return Group{wanted, is_ignored ? static_cast<Real>(0) : static_cast<Real>(share)};
+  }
+  TOFU_DEVICE void Write(const Group& group, Index position, Index i) const {
+    const Real right = 1 - static_cast<Real>(a.labels.smoothing);
+    const Real wrong = static_cast<Real>(a.labels.SharePerClass(a.extent));
+    const Real expected = position == group.wanted ? right : wrong;
+    StoreElement<T>(a, 0, i, (static_cast<Real>(a.Input<T>(0)[i]) - expected) * group.scale);
+  }
+  TOFU_DEVICE void Finish(const Group&, Index line) const {
+    StoreElement<T>(a, 1, line, static_cast<Real>(0));
+  }
+  const PartArguments& a;
+};
+
+}  // namespace cuda
+}  // namespace tofu
+
+#endif  // TOFU_CUDA_SOFTMAX_OUTPUT_CUH_
