@@ -166,6 +166,7 @@ void RegisterExecution(py::module_* module) {
               py::arg("dtypes"));
   module->def("partial_forward", PartialForward, py::arg("executor"), py::arg("is_train"),
               py::arg("begin"), py::arg("end"), py::call_guard<py::gil_scoped_release>());
+  module->def("bulk_nodes", BulkNodes, py::arg("executor"), py::arg("symbol"));
   module->def("order_after", OrderAfter, py::arg("written"), py::arg("results"),
               py::call_guard<py::gil_scoped_release>());
   module->def("boundary", FindBoundary, py::arg("symbol"), py::arg("num_outputs"));

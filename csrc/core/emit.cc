@@ -73,6 +73,7 @@ class Emitter {
       if (requested_[i].empty()) EmitRequest(i);
       for (const Entry& entry : requested_[i]) builder_.AddOutput(entry);
     }
+    builder_.GroupByWorker();
     builder_.KeepUnread();
     return builder_.Take();
   }

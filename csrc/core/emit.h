@@ -5,7 +5,8 @@
  *
  * - Each operator has one copy per worker, and the copies of one operator stand together, in the
  * order of the original graph. So each worker re-uses buffers as one device does, and what the
- * others fetch from it is free again as soon as the last of them has read it.
+ * others fetch from it is free again as soon as the last of them has read it. Between two fetches
+ * of one phase it is the copies of one worker that stand together, so that they can run at once.
  * - An input whose region is exactly the worker's shard is the shard; any other is a fetch, held
  * back to just before its first use, and shared by the operators of one group, phase and choice.
  * An addend on a worker that must not add it is a fetch of zeros.

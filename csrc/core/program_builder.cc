@@ -4,6 +4,8 @@
  */
 #include "program_builder.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace tofu {
@@ -54,6 +56,45 @@ int ProgramBuilder::AddCopy(int op, int worker, int phase, std::vector<Entry> in
   return AddNode(std::move(node));
 }
 
+/*! \brief `order` lists the nodes that there are, by the positions that they had. */
+void ProgramBuilder::Reorder(const std::vector<size_t>& order) {
+  std::vector<int64_t> position(order.size());
+  std::vector<ProgramNode> nodes;
+  nodes.reserve(order.size());
+  for (size_t id : order) {
+    position[id] = static_cast<int64_t>(nodes.size());
+    nodes.push_back(std::move(program_.nodes[id]));
+  }
+  program_.nodes = std::move(nodes);
+  for (ProgramNode& node : program_.nodes) {
+    for (Entry& input : node.inputs) input.node = position[input.node];
+  }
+  for (std::vector<Entry>* entries : {&program_.outputs, &program_.transit}) {
+    for (Entry& entry : *entries) entry.node = position[entry.node];
+  }
+}
+
+void ProgramBuilder::GroupByWorker() {
+  constexpr int64_t kFetchPhase = -1;
+  const std::vector<ProgramNode>& nodes = program_.nodes;
+  std::vector<std::pair<int64_t, int64_t>> keys;  // (run, worker); every fetch begins a run
+  int64_t run = 0;
+  int64_t phase = kFetchPhase;
+  for (const ProgramNode& node : nodes) {
+    if (node.kind != NodeKind::kVariable) {
+      const int64_t next = node.kind == NodeKind::kFetch ? kFetchPhase : node.phase;
+      if (next == kFetchPhase || next != phase) ++run;
+      phase = next;
+    }
+    keys.emplace_back(run, node.worker);
+  }
+  std::vector<size_t> order(nodes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return keys[a] < keys[b]; });
+  Reorder(order);
+}
+
 void ProgramBuilder::KeepUnread() {
   std::vector<char> is_read(program_.nodes.size(), 0);
   for (const ProgramNode& node : program_.nodes) {
@@ -65,7 +106,5 @@ void ProgramBuilder::KeepUnread() {
     program_.outputs.push_back({static_cast<int64_t>(id), 0});
   }
 }
-
-Program ProgramBuilder::Take() { return std::move(program_); }
 
 }  // namespace tofu

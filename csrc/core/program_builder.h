@@ -6,6 +6,7 @@
 #define TOFU_CORE_PROGRAM_BUILDER_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "geometry.h"
@@ -34,15 +35,25 @@ class ProgramBuilder {
   void MarkTransit(const Entry& entry) { program_.transit.push_back(entry); }
 
   /*!
+   * \brief Where nothing is fetched between several operators of one phase, the copies of one
+   * worker stand together: a framework may run them at once.
+   *
+   * Nobody reads another worker's entries in between, so the lifetimes of entries on each worker
+   * stay as they are. Phases stay apart: a framework may stop between them.
+   */
+  void GroupByWorker();
+
+  /*!
    * \brief Hands out what no node reads as well: the plan pays for every shard and every copy, and
    * a framework does not run what is not asked for.
    */
   void KeepUnread();
 
-  Program Take();
+  Program Take() { return std::move(program_); }
 
  private:
   int AddNode(ProgramNode node);
+  void Reorder(const std::vector<size_t>& order);
 
   Program program_;
 };

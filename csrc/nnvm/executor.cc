@@ -4,9 +4,12 @@
 #include "nnvm/executor.h"
 
 #include <mxnet/engine.h>
+#include <mxnet/imperative.h>
 
 #include <algorithm>
 #include <vector>
+
+#include "nnvm/place_device.h"
 
 namespace tofu {
 namespace nnvm_layer {
@@ -35,6 +38,21 @@ void PartialForward(ObjectHandle handle, bool is_train, int64_t begin, int64_t e
   const int64_t last = end == -1 ? begin + 1 + left : std::min<int64_t>(end, begin + 1 + left);
   if (last <= begin + 1) return;
   reinterpret_cast<mxnet::exec::GraphExecutor*>(handle)->RunOps(is_train, begin + 1, last);
+}
+
+void BulkNodes(ObjectHandle handle, SymbolHandle symbol) {
+  CHECK(handle != 0) << "Need the handle of an executor, got a null handle";
+  if (!mxnet::Imperative::PreferBulkExecTrain()) return;
+  const size_t max_nodes = mxnet::Imperative::BulkExecMaxNodeTrainFwd();
+  auto* executor = reinterpret_cast<mxnet::exec::GraphExecutor*>(handle);
+  const nnvm::Graph graph = GraphOf(symbol);
+  const nnvm::IndexedGraph& index = graph.indexed_graph();
+  const auto group = [&](uint32_t id) { return index[id].source->attrs.dict.at(kGroupAttribute); };
+  for (uint32_t begin = 0, end = 0; begin < index.num_nodes(); begin = end) {
+    end = begin + 1;
+    while (end < index.num_nodes() && group(end) == group(begin)) ++end;
+    if (end > begin + 1) executor->BulkOpSegs(begin, end, max_nodes);
+  }
 }
 
 int64_t FindBoundary(SymbolHandle symbol, int64_t num_outputs) {

@@ -25,6 +25,16 @@ using ObjectHandle = std::uintptr_t;
  */
 void PartialForward(ObjectHandle executor, bool is_train, int64_t begin, int64_t end);
 
+/*!
+ * \brief Have neighbouring nodes of one worker run as one operation of the engine.
+ *
+ * MXNet does so itself, but only for graphs that lie on one device as a whole. Its settings hold
+ * here too: MXNET_EXEC_BULK_EXEC_TRAIN=0 turns it off, MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN limits
+ * the nodes of one operation.
+ * \param symbol of which the executor was bound
+ */
+void BulkNodes(ObjectHandle executor, SymbolHandle symbol);
+
 /*! \brief One past the last node that the first `num_outputs` outputs of the symbol need. */
 int64_t FindBoundary(SymbolHandle symbol, int64_t num_outputs);
 

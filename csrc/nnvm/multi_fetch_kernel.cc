@@ -22,8 +22,8 @@ using mxnet::TBlob;
 
 // Below this size threads cost more than they bring.
 constexpr int64_t kParallelBytes = 1 << 18;
-// Elements that are combined at once: the results stay in the first-level cache.
-constexpr int64_t kBlock = 1024;
+// Elements that are combined at once: the results stay in registers.
+constexpr int64_t kBlock = 16;
 
 std::atomic<int64_t> g_bytes_read_remote{0};
 std::atomic<int64_t> g_bytes_read_local{0};
@@ -58,26 +58,24 @@ struct TakeMaximum {
   }
 };
 
-/*! \brief destination (+)= the sources combined, over one block of at most kBlock elements. */
-template <typename Combine, typename DType>
-void CombineBlock(const std::vector<const DType*>& sources, int64_t offset, int64_t size, bool add,
+/*! \brief destination (+)= the sources combined, over kSize elements from `begin`. */
+template <int64_t kSize, typename Combine, typename DType>
+void CombineBlock(const std::vector<const DType*>& sources, int64_t begin, bool add,
                   DType* destination) {
   using Sum = typename SumType<DType>::type;
-  Sum sums[kBlock];
-  for (int64_t i = 0; i < size; ++i) sums[i] = static_cast<Sum>(sources[0][offset + i]);
+  Sum sums[kSize];
+  for (int64_t i = 0; i < kSize; ++i) sums[i] = static_cast<Sum>(sources[0][begin + i]);
   for (size_t s = 1; s < sources.size(); ++s) {
-    const DType* source = sources[s] + offset;
-    for (int64_t i = 0; i < size; ++i) {
-      sums[i] = Combine()(sums[i], static_cast<Sum>(source[i]));
-    }
+    const DType* source = sources[s] + begin;
+    for (int64_t i = 0; i < kSize; ++i) sums[i] = Combine()(sums[i], static_cast<Sum>(source[i]));
   }
-  DType* out = destination + offset;
+  DType* out = destination + begin;
   if (add) {
-    for (int64_t i = 0; i < size; ++i) {
+    for (int64_t i = 0; i < kSize; ++i) {
       out[i] = static_cast<DType>(static_cast<Sum>(out[i]) + sums[i]);
     }
   } else {
-    for (int64_t i = 0; i < size; ++i) out[i] = static_cast<DType>(sums[i]);
+    for (int64_t i = 0; i < kSize; ++i) out[i] = static_cast<DType>(sums[i]);
   }
 }
 
@@ -90,9 +88,10 @@ void ComputeRun(const std::vector<const DType*>& sources, int64_t begin, int64_t
                 (end - begin) * sizeof(DType));
     return;
   }
-  for (; begin < end; begin += kBlock) {
-    CombineBlock<Combine>(sources, begin, std::min(kBlock, end - begin), add, destination);
+  for (; begin + kBlock <= end; begin += kBlock) {
+    CombineBlock<kBlock, Combine>(sources, begin, add, destination);
   }
+  for (; begin < end; ++begin) CombineBlock<1, Combine>(sources, begin, add, destination);
 }
 
 /*! \brief The part of a piece that one thread computes: positions [begin, end) of its cells in
@@ -102,12 +101,13 @@ void ComputeCells(const PieceRuns& runs, const std::vector<const DType*>& inputs
                   int64_t end, bool add, DType* output) {
   std::vector<const DType*> sources(inputs.size());
   PieceRuns::Walk walk(runs, begin / runs.run_length());
+  int64_t run_begin = begin % runs.run_length();  // of the first run; the others are whole
   for (int64_t at = begin; at < end; walk.Next()) {
-    const int64_t run_begin = at % runs.run_length();
     const int64_t run_end = std::min(runs.run_length(), run_begin + end - at);
     for (size_t s = 0; s < sources.size(); ++s) sources[s] = inputs[s] + walk.source_offset(s);
     ComputeRun<Combine>(sources, run_begin, run_end, add, output + walk.output_offset());
     at += run_end - run_begin;
+    run_begin = 0;
   }
 }
 

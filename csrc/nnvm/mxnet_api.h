@@ -37,6 +37,10 @@ class GraphExecutor {
  public:
   /*! \brief Issue the nodes [begin, end), which must be nodes of the graph. */
   void RunOps(bool is_train, size_t begin, size_t end);
+
+  /*! \brief Have the nodes [begin, end), all of them on one device, run as operations of at most
+   * `max_nodes` of them. */
+  void BulkOpSegs(size_t begin, size_t end, size_t max_nodes);
 };
 }  // namespace exec
 }  // namespace mxnet

@@ -33,22 +33,42 @@ void CheckSources(const Program& program, const ProgramNode& fetch) {
   }
 }
 
-/*! \brief Copies stand in the order of the operators and, for each one, of the workers. */
-void CheckOrder(const Program& program) {
-  std::pair<int64_t, int64_t> last{-1, -1};
+/*! \brief Inputs stand before their readers, and only fetches look at other workers. */
+void CheckInputs(const Program& program) {
   for (size_t id = 0; id < program.nodes.size(); ++id) {
     const ProgramNode& node = program.nodes[id];
     for (const Entry& entry : node.inputs) {
       CHECK(entry.node < static_cast<int64_t>(id));
-      // Only fetches look at other workers.
       CHECK(node.kind == NodeKind::kFetch || program.nodes[entry.node].worker == node.worker);
     }
     CheckSources(program, node);
-    if (node.kind != NodeKind::kOperator) continue;
-    const std::pair<int64_t, int64_t> copy{node.id, node.worker};
-    CHECK(last < copy);
-    last = copy;
   }
+}
+
+/*! \brief Copies stand in the order of the operators; between two fetches of one phase, worker by
+ * worker. */
+void CheckOrder(const Program& program) {
+  CheckInputs(program);
+  std::vector<std::pair<int64_t, int64_t>> copies;  // (worker, operator) since the last fetch
+  int64_t last = -1;                                // operator before it
+  int64_t phase = -1;                               // of the copies
+  const auto close = [&] {
+    CHECK(std::is_sorted(copies.begin(), copies.end()));
+    CHECK(std::adjacent_find(copies.begin(), copies.end()) == copies.end());
+    const int64_t before = last;
+    for (const auto& copy : copies) {
+      CHECK(copy.second >= before);
+      last = std::max(last, copy.second);
+    }
+    copies.clear();
+  };
+  for (const ProgramNode& node : program.nodes) {
+    if (node.kind == NodeKind::kVariable) continue;
+    if (node.kind == NodeKind::kFetch || node.phase != phase) close();
+    phase = node.phase;
+    if (node.kind == NodeKind::kOperator) copies.emplace_back(node.worker, node.id);
+  }
+  close();
 }
 
 /*! \brief Every node is read by another one or handed out: a framework runs nothing else. */

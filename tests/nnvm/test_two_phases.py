@@ -16,14 +16,18 @@ def network():
     return mx.sym.Group([mx.sym.FullyConnected(x, num_hidden=4, name="fc1"), x])
 
 
+@pytest.mark.parametrize("bulks", [False, True])
 @pytest.mark.parametrize("k", [1, 2, 4])
-def test_head_gradients_are_computed_from_outputs(k):
+def test_head_gradients_are_computed_from_outputs(k, bulks):
+    """The same if neighbouring nodes run as one operation, also where such an operation would cross the boundary."""
     symbol = network()
     _, shapes, trained = arguments_of(symbol, data=(8, 5))
     output_shapes = symbol.infer_shape(data=(8, 5))[1]
     heads = {f"_head_grad_{i}": shape for i, shape in enumerate(output_shapes)}
     split = BatchSplit(symbol, shapes | heads, trained, k)
     executor = split.bind()
+    if bulks:
+        _mxnet.bulk_nodes(executor.handle.value, split.symbol.handle.value)
     boundary = _mxnet.boundary(split.symbol.handle.value, 2 * k)
     last = len(_mxnet.nodes(split.symbol.handle.value))
     assert 0 < boundary < last

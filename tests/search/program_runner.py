@@ -6,7 +6,7 @@ together to known whole tensors.
 
 import struct
 from dataclasses import dataclass
-from itertools import product
+from itertools import groupby, product
 
 import numpy as np
 from random_graphs import REPLICATE
@@ -72,11 +72,18 @@ def count_remote_bytes(spec, nodes):
 
 
 def check_order(nodes):
-    """Nodes come after all that they need; copies stand in the order of the operators and, for each one, of the workers."""
+    """Nodes come after all that they need; copies stand in the order of operators, between two fetches of one phase in that of workers."""
     for position, node in enumerate(nodes):
         assert all(n < position for n, _ in node.inputs)
-    copies = [(node.id, node.worker) for node in nodes if node.kind == OPERATOR]
-    assert copies == sorted(set(copies))
+    last = -1
+    run_nodes = [node for node in nodes if node.kind != VARIABLE]
+    for (kind, _), run in groupby(run_nodes, lambda node: (node.kind, node.phase)):
+        if kind != OPERATOR:
+            continue
+        copies = [(node.worker, node.id) for node in run]
+        assert copies == sorted(set(copies))
+        assert all(operator >= last for _, operator in copies)
+        last = max(operator for _, operator in copies)
 
 
 def box_slices(begin, extent):

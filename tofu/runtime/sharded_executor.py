@@ -80,13 +80,15 @@ class ShardedExecutor:
         }
         prepare_gpus(self.contexts, execution.symbol)
         with _plain_recurrence():
-            return execution.symbol.bind(
+            bound = execution.symbol.bind(
                 ctx=unused_context(self.contexts),
                 args=[shards[name] for name in execution.arguments],
                 aux_states=[shards[name] for name in execution.states],
                 grad_req="null",
                 group2ctx={worker_group(worker): context for worker, context in enumerate(self.contexts)},
             )
+        _mxnet.bulk_nodes(bound.handle.value, execution.symbol.handle.value)
+        return bound
 
     @cached_property
     def _inference(self) -> Any:
