@@ -7,6 +7,7 @@ needs Tofu as built.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,8 +40,8 @@ class Fetch:
 
     def bytes_moved(self, element_bytes: int) -> int:
         """What has to be read and written at least."""
-        read = sum(int(np.prod(piece.extent)) * len(piece.sources) for piece in self.pieces)
-        return (read + int(np.prod(self.shape))) * element_bytes
+        read = sum(_volume(piece.extent) * len(piece.sources) for piece in self.pieces)
+        return (read + _volume(self.shape)) * element_bytes
 
     def encode(self, gpus: int = 1) -> np.ndarray:
         """As csrc/bindings/cuda_library.cc reads it; the inputs lie on the GPUs in turn."""
@@ -55,18 +56,24 @@ class Fetch:
         return np.array(numbers, dtype=np.int64)
 
     def compute(self, library: Any, arrays: Sequence[Any], dtype: str) -> Any:
-        """The region by slicing and concatenating; `library` is numpy or cupy. Sums are taken in order, of halves in float."""
+        """The region as separate operators make it: slices are copied, added up in order, and put together.
+
+        `library` is numpy or cupy. Halves are summed in float.
+        """
         wide = "float32" if dtype == "float16" else dtype
-        region = library.full(self.shape, self.fill, dtype=dtype)
+        is_covered = sum(map(_volume, (piece.extent for piece in self.pieces))) == _volume(self.shape)
+        region = library.empty(self.shape, dtype) if is_covered else library.full(self.shape, self.fill, dtype)
         for piece in self.pieces:
-            parts = [arrays[source][_slices(begin, piece.extent)] for source, begin in piece.sources]
-            total = parts[0]
-            if len(parts) > 1:
-                total = total.astype(wide)
-                for part in parts[1:]:
-                    total = total + part.astype(wide)
-            region[_slices(piece.begin, piece.extent)] = total.astype(dtype)
+            parts = [arrays[source][_slices(begin, piece.extent)].copy() for source, begin in piece.sources]
+            total = parts[0].astype(wide, copy=False)
+            for part in parts[1:]:
+                total = total + part.astype(wide, copy=False)
+            region[_slices(piece.begin, piece.extent)] = total.astype(dtype, copy=False)
         return region
+
+
+def _volume(extent: Box) -> int:
+    return math.prod(extent)
 
 
 def _slices(begin: Box, extent: Box) -> tuple[slice, ...]:

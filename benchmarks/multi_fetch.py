@@ -1,18 +1,20 @@
 """The fetch kernel on a GPU: correct on random geometries and on those of real plans, and how fast.
 
-    python -m benchmarks.multi_fetch                 needs a GPU, CuPy (pip install cupy-cuda12x) and a C++ compiler; not MXNet
+    python -m benchmarks.multi_fetch                 needs a GPU, a C++ compiler and
+                                                     pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12 matplotlib; not MXNet
     python -m benchmarks.multi_fetch --emulate       the same checks on the CPU, thread by thread, and no timing
 
-What runs is what the MXNet operator runs: csrc/cuda with its kernel's source, its tables and its launcher, over arrays of CuPy. Every
-result is compared with NumPy's. Bandwidth is bytes that have to be read and written, over the median time between two events; the
-share is that over the bandwidth of a device-to-device copy of as many bytes. The speed-up is over slicing, adding and concatenating
-with CuPy. A table is printed, and a picture is saved.
+What runs is what the MXNet operator runs: csrc/cuda with its kernel's source, its tables and its launcher, over arrays of CuPy. Results
+are compared with NumPy's, and those of the timed cases with CuPy's. Bandwidth is bytes that have to be read and written, over the
+median time between two events; the share is that over the bandwidth of a device-to-device copy of as many bytes. The speed-up is over
+what separate operators do: slices are copied, added up, and put together with CuPy. A table is printed, and a picture is saved.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -24,11 +26,17 @@ from typing import Any
 import numpy as np
 
 from benchmarks import native
-from benchmarks.fetch_geometry import FOLDER, Fetch, load, random_fetch, side_by_side, stacked, summed
+from benchmarks.fetch_geometry import FOLDER, Fetch, Piece, load, random_fetch, side_by_side, stacked, summed
 
 MIB = 1 << 20
 AHEAD_BYTES = 512 * MIB
+GIB = 1 << 30
+SPEEDUP_GOAL = 2.0  # over CuPy
 TYPES = ("float32", "float16", "float64", "int32", "uint8", "int8", "int64", "bool")
+
+
+class GpuError(RuntimeError):
+    """What csrc/cuda, the driver or NVRTC refused."""
 
 
 class Library:
@@ -44,7 +52,7 @@ class Library:
     def call(self, name: str, *arguments: Any) -> None:
         """A function that returns 0, or -1 after which TofuCudaError says why."""
         if getattr(self.functions, name)(*arguments) != 0:
-            raise RuntimeError(self.functions.TofuCudaError().decode())
+            raise GpuError(self.functions.TofuCudaError().decode())
 
     def describe(self) -> tuple[str, int]:
         """Name and compute capability (9.0 as 90) of the first GPU."""
@@ -87,6 +95,7 @@ class EmulatedGpu:
     """Stands for CuPy: arrays of NumPy, kernels on the CPU."""
 
     gpus = 1
+    cupy = np
 
     def __init__(self) -> None:
         emulated = str(native.build_emulated_gpu())
@@ -95,9 +104,6 @@ class EmulatedGpu:
 
     def place(self, array: np.ndarray, gpu: int) -> np.ndarray:
         return array.copy()
-
-    def empty(self, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-        return np.empty(shape, dtype)
 
     def address(self, array: Any) -> int:
         return int(array.ctypes.data)
@@ -113,7 +119,8 @@ class CupyGpus:
         try:
             import cupy
         except ImportError as error:
-            sys.exit(f"This benchmark needs CuPy ({error}): pip install cupy-cuda12x. Without a GPU: --emulate.")
+            reason = str(error).strip().splitlines()[-1]
+            sys.exit(f"This benchmark needs CuPy ({reason}): pip install cupy-cuda12x. Without a GPU: --emulate.")
         try:
             self.gpus = cupy.cuda.runtime.getDeviceCount()
         except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -129,9 +136,6 @@ class CupyGpus:
             self.cupy.cuda.Device(gpu).synchronize()
         return placed
 
-    def empty(self, shape: tuple[int, ...], dtype: str) -> Any:
-        return self.cupy.empty(shape, dtype)
-
     def address(self, array: Any) -> int:
         return int(array.data.ptr)
 
@@ -139,11 +143,11 @@ class CupyGpus:
         self.cupy.cuda.Device(0).synchronize()
         return np.asarray(array.get())
 
-    def seconds(self, action: Callable[[], object], runs: int = 30) -> float:
+    def seconds(self, action: Callable[[], object], runs: int) -> float:
         """Median time of `action` on the stream, by events; the first runs warm up.
 
-        A long copy comes before it: meanwhile the host issues all of the action, whose time is then the GPU's alone, and the caches
-        hold nothing of the run before.
+        A long copy comes before it: meanwhile the host issues the action, whose time is then the GPU's alone (of CuPy's many launches as
+        far as the host is ahead of them), and the caches hold nothing of the run before.
         """
         times = []
         with self.stream:
@@ -165,6 +169,14 @@ class CupyGpus:
         runtime = self.cupy.cuda.runtime
         addresses = self.address(target), self.address(source)
         runtime.memcpyAsync(*addresses, count, runtime.memcpyDeviceToDevice, self.stream.ptr)
+
+    def release(self) -> None:
+        """Give back what CuPy keeps of arrays that are gone."""
+        self.cupy.get_default_memory_pool().free_all_blocks()
+
+    def free_bytes(self) -> int:
+        """Free memory of the first GPU."""
+        return int(self.cupy.cuda.runtime.memGetInfo()[0])
 
 
 def random_arrays(fetch: Fetch, dtype: str, seed: int) -> list[np.ndarray]:
@@ -197,6 +209,19 @@ def check_all(gpu: Any, random: int, plans: Sequence[Fetch]) -> None:
     for fetch in plans:
         check(gpu, fetch, "float32", 0)
     print(f"{random} random geometries and {len(plans)} of real plans: equal to NumPy, written and added.")
+
+
+def check_large(gpu: Any, columns: int = GIB + 1) -> None:
+    """Three rows of single bytes, none of which lies at a multiple of 2: more items than a number of 32 bits with a sign counts."""
+    piece = Piece((0, 0), (3, columns), ((0, (0, 1)),))
+    fetch = Fetch("single bytes", (3, columns), ((3, columns + 1),), (piece,))
+    cells = 3 * (columns + 1)
+    source = gpu.cupy.tile(gpu.cupy.arange(251, dtype="uint8"), cells // 251 + 1)[:cells].reshape(3, columns + 1)
+    output = gpu.cupy.zeros((3, columns), "uint8")
+    NativeFetch(gpu.library, fetch, "uint8", 1).launch(gpu.address(output), [gpu.address(source)])
+    if not bool((output == source[:, 1:]).all()):
+        raise AssertionError(f"{output.size:,} single bytes: not all are those of the source")
+    print(f"{output.size:,} single bytes: equal to their source.")
 
 
 @dataclass(frozen=True)
@@ -245,39 +270,55 @@ class Timing:
     def share(self) -> float:
         return self.copy_seconds / self.seconds
 
+    @property
+    def speedup(self) -> float:
+        return self.cupy_seconds / self.seconds
 
-def time_case(gpu: CupyGpus, case: Case) -> Timing:
-    """Seconds of the kernel, of a copy and of CuPy, all on the first GPU."""
+
+def time_case(gpu: CupyGpus, case: Case, runs: int) -> Timing:
+    """Seconds of the kernel, of a copy and of CuPy, all on the first GPU; the results are equal, or it is an error."""
     fetch, dtype = case.fetch, "float32"
-    inputs = [gpu.cupy.ones(shape, dtype) for shape in fetch.inputs]
-    output = gpu.empty(fetch.shape, dtype)
+    inputs = [_numbers(gpu.cupy, shape, i) for i, shape in enumerate(fetch.inputs)]
+    output = gpu.cupy.empty(fetch.shape, dtype)
     native_fetch = NativeFetch(gpu.library, fetch, dtype, 1)
     addresses = [gpu.address(array) for array in inputs]
     target = gpu.address(output)
     moved = fetch.bytes_moved(4)
-    source, copied = (gpu.empty((moved // 2,), "uint8") for _ in range(2))
+    source, copied = (gpu.cupy.empty((moved // 2,), "uint8") for _ in range(2))
     gpu.cupy.cuda.Device(0).synchronize()
+    seconds = gpu.seconds(lambda: native_fetch.launch(target, addresses, gpu.stream.ptr), runs)
+    if not bool((output == fetch.compute(gpu.cupy, inputs, dtype)).all()):
+        raise AssertionError(f"{fetch.name}: the region differs from CuPy's")
     return Timing(
         case,
         moved,
-        gpu.seconds(lambda: native_fetch.launch(target, addresses, gpu.stream.ptr)),
-        gpu.seconds(lambda: gpu.copy(copied, source, moved // 2)),
-        gpu.seconds(lambda: fetch.compute(gpu.cupy, inputs, dtype), runs=10),
+        seconds,
+        gpu.seconds(lambda: gpu.copy(copied, source, moved // 2), runs),
+        gpu.seconds(lambda: fetch.compute(gpu.cupy, inputs, dtype), runs),
     )
 
 
+def _numbers(library: Any, shape: Sequence[int], first: int) -> Any:
+    """Small whole numbers in float32, others in each input."""
+    cells = int(np.prod(shape))
+    return ((library.arange(cells, dtype="int32") + first) % 15).astype("float32").reshape(shape)
+
+
 def print_table(timings: Sequence[Timing], device: str) -> None:
-    """Bandwidths, shares and goals."""
+    """Bandwidths, shares of a copy's, speed-ups, and how many of the goals are reached."""
     print(f"\n{device}, float32\n")
-    print(f"{'region':44} {'MiB':>7} {'GB/s':>7} {'copy':>7} {'share':>6} {'goal':>5} {'over CuPy':>9}")
+    print(f"{'region':44} {'MiB':>7} {'GB/s':>7} {'copy':>7} {'share':>6} {'goal':>5} {'over CuPy':>9} {'goal':>5}")
     for t in timings:
         goal = "" if t.case.goal is None else f"{t.case.goal:.2f}"
         copy = t.bytes_moved / t.copy_seconds / 1e9
-        speedup = t.cupy_seconds / t.seconds
         print(
             f"{t.case.fetch.name[:44]:44} {t.bytes_moved / MIB:7.0f} {t.bandwidth / 1e9:7.0f} {copy:7.0f} "
-            f"{t.share:6.2f} {goal:>5} {speedup:8.1f}x"
+            f"{t.share:6.2f} {goal:>5} {t.speedup:8.1f}x {SPEEDUP_GOAL:4.1f}x"
         )
+    with_goal = [t for t in timings if t.case.goal is not None]
+    shares = sum(t.share >= t.case.goal for t in with_goal)
+    speedups = sum(t.speedup >= SPEEDUP_GOAL for t in timings)
+    print(f"\nGoals reached: {shares} of {len(with_goal)} shares, {speedups} of {len(timings)} speed-ups.")
 
 
 def save_picture(timings: Sequence[Timing], device: str, path: Path) -> None:
@@ -310,8 +351,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--emulate", action="store_true", help="run on the CPU, thread by thread: checks only")
     parser.add_argument("--random", type=int, default=200, help="number of random geometries (200)")
     parser.add_argument("--mib", type=int, default=512, help="size of the regions that are timed (512)")
+    parser.add_argument("--runs", type=int, default=30, help="how often each is timed, after 5 runs that are not (30)")
     parser.add_argument("--save", type=Path, default=Path("multi_fetch.png"), help="where the picture goes")
     options = parser.parse_args(arguments)
+    if not options.emulate and importlib.util.find_spec("matplotlib") is None:
+        sys.exit("This benchmark draws a picture with matplotlib, which is not installed: pip install matplotlib.")
+    try:
+        run(options)
+    except GpuError as error:
+        sys.exit(f"This benchmark cannot use the GPU: {error}.")
+
+
+def run(options: argparse.Namespace) -> None:
+    """What was asked for, in its order: what is wrong is not timed."""
     gpu: Any = EmulatedGpu() if options.emulate else CupyGpus()
     name, capability = gpu.library.describe()
     device = f"{name} ({capability // 10}.{capability % 10})"
@@ -319,8 +371,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     small = [fetch for fetch in plans if fetch.bytes_moved(4) < 8 * MIB]
     check_all(gpu, options.random, small if options.emulate else plans)
     if options.emulate:
+        check_large(gpu, columns=4001)
         return
-    timings = [time_case(gpu, case) for case in timed_cases(plans, options.mib)]
+    if gpu.free_bytes() >= 12 * GIB:
+        check_large(gpu)
+    timings = []
+    for case in timed_cases(plans, options.mib):
+        gpu.release()
+        timings.append(time_case(gpu, case, options.runs))
     print_table(timings, device)
     save_picture(timings, device, options.save)
 

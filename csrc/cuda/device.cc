@@ -9,12 +9,7 @@ namespace tofu {
 namespace cuda {
 namespace {
 
-int AttributeOf(DeviceHandle device, int attribute) {
-  int value = 0;
-  CheckStatus(GetDriver().cuDeviceGetAttribute(&value, attribute, device),
-              "asking a GPU what it is");
-  return value;
-}
+std::string NameOf(int ordinal) { return "gpu(" + std::to_string(ordinal) + ")"; }
 
 }  // namespace
 
@@ -30,14 +25,20 @@ Device& Device::Get(int ordinal) {
 
 Device::Device(int ordinal) : ordinal_(ordinal) {
   const Driver& driver = GetDriver();
-  const std::string which = "gpu(" + std::to_string(ordinal) + ")";
+  const std::string which = NameOf(ordinal);
   CheckStatus(driver.cuDeviceGet(&handle_, ordinal), "finding " + which);
   char name[128] = "";
   CheckStatus(driver.cuDeviceGetName(name, sizeof(name), handle_),
               "asking for the name of " + which);
   name_ = name;
-  capability_ = AttributeOf(handle_, kAttributeMajor) * 10 + AttributeOf(handle_, kAttributeMinor);
-  num_multiprocessors_ = AttributeOf(handle_, kAttributeMultiprocessors);
+  const auto attribute = [&](int number) {
+    int value = 0;
+    CheckStatus(driver.cuDeviceGetAttribute(&value, number, handle_),
+                "asking what " + which + " is");
+    return value;
+  };
+  capability_ = attribute(kAttributeMajor) * 10 + attribute(kAttributeMinor);
+  num_multiprocessors_ = attribute(kAttributeMultiprocessors);
   CheckStatus(driver.cuDevicePrimaryCtxRetain(&context_, handle_), "opening " + which);
 }
 
@@ -49,7 +50,7 @@ FunctionHandle Device::FindKernel(const std::string& file, const std::string& ty
   if (module == nullptr) {
     const std::string image = GetKernels(file, type, capability_);
     CheckStatus(GetDriver().cuModuleLoadData(&module, image.c_str()),
-                "loading " + file + " into gpu(" + std::to_string(ordinal_) + ")");
+                "loading " + file + " into " + NameOf(ordinal_));
   }
   FunctionHandle function = nullptr;
   const std::string typed = name + "_" + type;
@@ -68,19 +69,19 @@ bool Device::CanRead(const Device& owner) {
 
 bool Device::EnableAccess(const Device& owner) {
   const Driver& driver = GetDriver();
+  const std::string pair = NameOf(ordinal_) + " read " + NameOf(owner.ordinal_);
   int can = 0;
-  CheckStatus(driver.cuDeviceCanAccessPeer(&can, handle_, owner.handle_),
-              "asking which GPUs can read each other");
+  CheckStatus(driver.cuDeviceCanAccessPeer(&can, handle_, owner.handle_), "asking to let " + pair);
   if (can == 0) return false;
   const ContextScope scope(*this);
   const Status status = driver.cuCtxEnablePeerAccess(owner.context_, 0);
   if (status == kTooManyPeers) return false;
-  if (status != kPeerAccessAlreadyEnabled) CheckStatus(status, "enabling peer access");
+  if (status != kPeerAccessAlreadyEnabled) CheckStatus(status, "letting " + pair);
   return true;
 }
 
 ContextScope::ContextScope(const Device& device) {
-  CheckStatus(GetDriver().cuCtxPushCurrent(device.context()), "using a GPU");
+  CheckStatus(GetDriver().cuCtxPushCurrent(device.context()), "using " + NameOf(device.ordinal()));
 }
 
 ContextScope::~ContextScope() {
@@ -91,16 +92,19 @@ ContextScope::~ContextScope() {
 DeviceMemory::DeviceMemory(const Device& device, size_t bytes) : device_(&device) {
   if (bytes == 0) return;
   const ContextScope scope(device);
-  CheckStatus(GetDriver().cuMemAlloc(&address_, bytes), "allocating " + std::to_string(bytes) +
-                                                            " bytes on gpu(" +
-                                                            std::to_string(device.ordinal()) + ")");
+  CheckStatus(GetDriver().cuMemAlloc(&address_, bytes),
+              "allocating " + std::to_string(bytes) + " bytes on " + NameOf(device.ordinal()));
 }
 
 DeviceMemory::DeviceMemory(const Device& device, const void* from, size_t bytes)
     : DeviceMemory(device, bytes) {
   if (bytes == 0) return;
   const ContextScope scope(device);
-  CheckStatus(GetDriver().cuMemcpyHtoD(address_, from, bytes), "copying to a GPU");
+  const std::string action =
+      "copying " + std::to_string(bytes) + " bytes to " + NameOf(device.ordinal());
+  CheckStatus(GetDriver().cuMemcpyHtoD(address_, from, bytes), action);
+  // The copy returns when the driver has the bytes, and streams of others do not wait for its end.
+  CheckStatus(GetDriver().cuStreamSynchronize(nullptr), action);
 }
 
 DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {
@@ -124,7 +128,8 @@ void Launch(const Device& device, const KernelLaunch& launch, void* argument) {
   CheckStatus(
       GetDriver().cuLaunchKernel(launch.function, launch.blocks, launch.blocks_y, 1, launch.threads,
                                  1, 1, 0, launch.stream, arguments, nullptr),
-      "launching a kernel");
+      "launching " + std::to_string(launch.blocks) + " x " + std::to_string(launch.blocks_y) +
+          " blocks on " + NameOf(device.ordinal()));
 }
 
 }  // namespace cuda

@@ -87,7 +87,8 @@ const void* DeviceFetch::Stage(size_t input, const FetchCall& call) {
                                             reinterpret_cast<Address>(call.inputs[input]) + begin,
                                             owner.context(),
                                             static_cast<size_t>(staged_bytes(input)), call.stream),
-              "copying between GPUs that cannot read each other");
+              "copying to gpu(" + std::to_string(device_.ordinal()) +
+                  ") what it cannot read of gpu(" + std::to_string(owner.ordinal()) + ")");
   return reinterpret_cast<const void*>(staging_[input].address() - begin);
 }
 

@@ -41,6 +41,7 @@ Driver LoadDriver() {
   Find(library, path, "cuMemAlloc_v2", &driver.cuMemAlloc);
   Find(library, path, "cuMemFree_v2", &driver.cuMemFree);
   Find(library, path, "cuMemcpyHtoD_v2", &driver.cuMemcpyHtoD);
+  Find(library, path, "cuStreamSynchronize", &driver.cuStreamSynchronize);
   Find(library, path, "cuMemcpyPeerAsync", &driver.cuMemcpyPeerAsync);
   Find(library, path, "cuLaunchKernel", &driver.cuLaunchKernel);
   const Status status = driver.cuInit(0);

@@ -56,6 +56,7 @@ struct Driver {
   Status (*cuMemAlloc)(Address* address, size_t bytes);
   Status (*cuMemFree)(Address address);
   Status (*cuMemcpyHtoD)(Address to, const void* from, size_t bytes);
+  Status (*cuStreamSynchronize)(StreamHandle stream);
   Status (*cuMemcpyPeerAsync)(Address to, ContextHandle to_context, Address from,
                               ContextHandle from_context, size_t bytes, StreamHandle stream);
   Status (*cuLaunchKernel)(FunctionHandle function, unsigned blocks_x, unsigned blocks_y,

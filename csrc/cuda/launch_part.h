@@ -23,6 +23,10 @@ struct PartKernel {
   PartLoop loop;
 };
 
+/*! \brief Blocks and threads for a tensor, without a function or a stream: no blocks where it has
+ * no cells. Sums are never shared by blocks: reductions have one along y. */
+KernelLaunch ShapeLaunch(PartLoop loop, const PartArguments& arguments, int num_multiprocessors);
+
 /*! \brief Issue a kernel on a stream of the GPU; does nothing for a tensor without cells. */
 void LaunchPart(const PartKernel& kernel, const std::string& type, int device, StreamHandle stream,
                 const PartArguments& arguments);

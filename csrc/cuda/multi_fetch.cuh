@@ -175,9 +175,9 @@ TOFU_DEVICE void FetchTile(const FetchArguments& arguments) {
       arguments.pieces[FindPiece(arguments.pieces, arguments.num_pieces, BlockIndex(0))];
   switch (piece.item_bytes) {
     case 16:
-      return TileOf<T, uint4>::Compute(arguments, piece);
+      return TileOf<T, Words4>::Compute(arguments, piece);
     case 8:
-      return TileOf<T, uint2>::Compute(arguments, piece);
+      return TileOf<T, Words2>::Compute(arguments, piece);
     case 4:
       return TileOf<T, unsigned>::Compute(arguments, piece);
     case 2:

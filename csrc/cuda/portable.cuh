@@ -28,6 +28,9 @@ typedef long long Index;  // NOLINT(runtime/int)
 namespace tofu {
 namespace cuda {
 
+typedef uint2 Words2;
+typedef uint4 Words4;
+
 TOFU_DEVICE unsigned ThreadIndex() { return threadIdx.x; }
 TOFU_DEVICE unsigned BlockThreads() { return blockDim.x; }
 TOFU_DEVICE unsigned BlockIndex(int dimension) { return dimension == 0 ? blockIdx.x : blockIdx.y; }
@@ -50,16 +53,16 @@ TOFU_DEVICE void CopyBytes(void* to, const void* from, unsigned bytes) { memcpy(
 #define TOFU_UNROLL
 #define TOFU_KERNEL(threads) extern "C" void
 
-// CUDA's own vector types, which a thread reads and writes at once.
-struct alignas(8) uint2 {
-  unsigned x, y;
-};
-struct alignas(16) uint4 {
-  unsigned x, y, z, w;
-};
-
 namespace tofu {
 namespace cuda {
+
+/*! \brief 8 and 16 bytes that a thread reads and writes at once. */
+struct alignas(8) Words2 {
+  unsigned words[2];
+};
+struct alignas(16) Words4 {
+  unsigned words[4];
+};
 
 /*! \brief Where the emulation stands: the thread that runs now. */
 struct EmulatedThread {

@@ -85,7 +85,8 @@ StagedBytes PrepareGpuFetches(SymbolHandle symbol, const std::map<std::string, i
     if (attrs.op != MultiFetchOp()) continue;
     const FetchArrays arrays = ArraysOf(graph, id, devices);
     const MultiFetchParam& param = MultiFetchParamOf(attrs);
-    const auto prepared = param.gpu->Prepare(param, arrays);
+    std::shared_ptr<cuda::DeviceFetch> prepared;
+    CallGpu(attrs.name, [&] { prepared = param.gpu->Prepare(param, arrays); });
     for (size_t i = 0; i < arrays.devices.size(); ++i) {
       if (prepared->staged_bytes(i) == 0) continue;
       staged[{arrays.device, arrays.devices[i]}] += prepared->staged_bytes(i);

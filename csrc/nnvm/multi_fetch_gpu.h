@@ -49,7 +49,7 @@ using StagedBytes = std::map<std::pair<int, int>, int64_t>;
  * \brief Prepare all fetches of an execution graph, and enable peer access between all its GPUs.
  * \param symbol the symbol that is bound
  * \param devices the GPU of each group
- * \throw cuda::CudaError
+ * \throw dmlc::Error that names the fetch; cuda::CudaError where a GPU cannot be used at all
  */
 StagedBytes PrepareGpuFetches(SymbolHandle symbol, const std::map<std::string, int>& devices);
 

@@ -1,10 +1,10 @@
 """The benchmark of the fetch kernel, as far as it runs without a GPU: checks on emulated GPUs, its table and its picture."""
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -29,8 +29,9 @@ def test_kernels_equal_numpy_on_emulated_gpus():
 def test_says_what_it_needs():
     result = run()
     assert result.returncode == 1
-    assert "This benchmark needs CuPy" in result.stderr
-    assert "Without a GPU: --emulate." in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("This benchmark needs CuPy (No module named 'cupy')")
+    assert result.stderr.endswith("Without a GPU: --emulate.\n")
 
 
 def test_real_plans_are_whole():
@@ -56,42 +57,54 @@ def test_bytes_are_those_that_have_to_move():
     assert fetch_geometry.side_by_side("rows", 4, 10, 16, padding=16).bytes_moved(2) == 2 * 4 * 10 * 16 * 2
 
 
-class GpuOfNumpy:
-    """Stands for CuPy where a case is timed: every action takes as long as it is told to."""
-
-    def __init__(self, library):
-        self.library, self.cupy = library, SimpleNamespace(ones=np.ones, full=np.full, cuda=self.Cuda)
-        self.stream = SimpleNamespace(ptr=0)
-
-    class Cuda:
-        class Device:
-            def __init__(self, number): ...
-            def synchronize(self): ...
-
-    def empty(self, shape, dtype):
-        return np.empty(shape, dtype)
-
-    def copy(self, target, source, count): ...
-
-    def address(self, array):
-        return array.ctypes.data
-
-    def seconds(self, action, runs=30):
-        action()
-        return 1e-3 if runs == 30 else 4e-3
+AS_WITH_CUPY = """
+import os, sys, emulated_cupy
+from pathlib import Path
+from benchmarks import fetch_geometry, multi_fetch, native
+sys.modules["cupy"] = emulated_cupy
+os.environ["TOFU_CUDA_DRIVER"] = os.environ["TOFU_NVRTC"] = {driver}
+multi_fetch.FOLDER = Path({folder!r})
+fetch_geometry.save([fetch_geometry.random_fetch(5)], multi_fetch.FOLDER / "plan.json")
+multi_fetch.main(["--random", "4", "--mib", "1", "--runs", "1", "--save", {folder!r} + "/picture.png"])
+"""
 
 
-def test_table_and_picture(monkeypatch, tmp_path, capsys):
-    launches = []
-    monkeypatch.setattr(
-        multi_fetch, "NativeFetch", lambda *_: SimpleNamespace(launch=lambda *call: launches.append(call))
-    )
-    cases = multi_fetch.timed_cases([], mib=1)[1:]
-    timings = [multi_fetch.time_case(GpuOfNumpy(None), case) for case in cases]
+def run_with_cupy(folder, driver="str(native.build_emulated_gpu())"):
+    command = [sys.executable, "-c", AS_WITH_CUPY.format(folder=str(folder), driver=driver)]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{Path(__file__).parent}"}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def test_runs_as_it_stands_where_there_is_a_gpu(tmp_path):
+    """Checks, times, prints and draws, over NumPy in the place of CuPy; every event is a millisecond after the other."""
+    result = run_with_cupy(tmp_path)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0] == "4 random geometries and 1 of real plans: equal to NumPy, written and added."
+    assert lines[2] == "Emulated GPU (8.0), float32"
+    goals = ("0.90", "0.90", "0.85", "0.70", "0.40", "0.85")
+    assert [line.split()[-4:] for line in lines[5:11]] == [["1.00", goal, "1.0x", "2.0x"] for goal in goals]
+    assert [line.split()[-3:] for line in lines[11:13]] == [["1.00", "1.0x", "2.0x"]] * 2
+    assert lines[14] == "Goals reached: 6 of 6 shares, 0 of 8 speed-ups."
+    assert lines[16] == f"The picture is in {tmp_path}/picture.png; red bars are the goals."
+    assert (tmp_path / "picture.png").stat().st_size > 10000
+
+
+def test_what_the_gpu_refuses_is_one_sentence(tmp_path):
+    result = run_with_cupy(tmp_path, driver="'/nowhere/library.so'")
+    assert result.returncode == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("This benchmark cannot use the GPU: the CUDA driver cannot be loaded")
+
+
+def test_table_counts_the_goals_that_are_reached(capsys):
+    fetch = fetch_geometry.stacked("contiguous", 2, 250_000_000)  # 4 GB
+    timings = [
+        multi_fetch.Timing(multi_fetch.Case(fetch, goal), fetch.bytes_moved(4), 4e-3, copy, cupy)
+        for goal, copy, cupy in ((0.9, 3.68e-3, 8e-3), (0.9, 3.5e-3, 7e-3), (None, 1e-3, 9e-3))
+    ]
     multi_fetch.print_table(timings, "A GPU (9.0)")
     lines = capsys.readouterr().out.splitlines()
-    assert len(launches) == len(cases)
     assert lines[1] == "A GPU (9.0), float32"
-    assert lines[4].split() == ["contiguous,", "1", "MiB", "2", "2", "2", "1.00", "0.90", "4.0x"]
-    multi_fetch.save_picture(timings, "A GPU (9.0)", tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").stat().st_size > 10000
+    assert lines[4].split() == ["contiguous", "3815", "1000", "1087", "0.92", "0.90", "2.0x", "2.0x"]
+    assert lines[-1] == "Goals reached: 1 of 2 shares, 2 of 3 speed-ups."

@@ -7,6 +7,9 @@
  * GPUs (80 where it is not set); EMULATED_NO_PEERS lists pairs without access, "0-1,2-3". What is
  * copied between such GPUs arrives with every bit of a byte that is set in EMULATED_COPY_MARK
  * flipped, so that a test sees which cells came by a copy.
+ *
+ * It is as strict as a GPU: what comes from the host arrives when a stream is waited for, and a
+ * launch that is larger than a GPU allows is refused.
  */
 #include <dlfcn.h>
 
@@ -17,6 +20,7 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "emulated_kernels.h"
 #include "emulation.h"
@@ -31,6 +35,9 @@ constexpr int kNumGpus = 16;
 constexpr int kInvalidValue = 1;
 constexpr int kInvalidContext = 201;
 constexpr int kNotFound = 500;
+constexpr unsigned kMostBlocks = 0x7fffffffu;
+constexpr unsigned kMostBlocksY = 65535;
+constexpr unsigned kMostThreads = 1024;
 constexpr int kAlreadyEnabled = 704;
 
 std::string Setting(const char* name, const char* otherwise) {
@@ -53,6 +60,13 @@ thread_local int g_depth = 0;  // of the stack of contexts
 bool g_enabled[kNumGpus][kNumGpus] = {};
 thread_local int g_current[64];
 std::mutex g_mutex;  // a launch at a time: emulated shared memory is one
+
+/*! \brief A copy from the host that is under way. */
+struct Upload {
+  void* to;
+  std::vector<char> bytes;
+};
+std::vector<Upload> g_uploads;
 
 }  // namespace
 
@@ -134,7 +148,18 @@ EXPORT int cuMemFree_v2(Address address) {
 }
 
 EXPORT int cuMemcpyHtoD_v2(Address to, const void* from, size_t bytes) {
-  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  const char* begin = static_cast<const char*>(from);
+  g_uploads.push_back({reinterpret_cast<void*>(to), {begin, begin + bytes}});
+  return g_depth == 0 ? kInvalidContext : 0;
+}
+
+EXPORT int cuStreamSynchronize(void*) {
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  for (const Upload& upload : g_uploads) {
+    std::memcpy(upload.to, upload.bytes.data(), upload.bytes.size());
+  }
+  g_uploads.clear();
   return 0;
 }
 
@@ -150,6 +175,10 @@ EXPORT int cuLaunchKernel(void* function, unsigned blocks, unsigned blocks_y, un
                           unsigned threads, unsigned, unsigned, unsigned, void*, void** arguments,
                           void**) {
   if (g_depth == 0) return kInvalidContext;
+  if (blocks == 0 || blocks > kMostBlocks || blocks_y == 0 || blocks_y > kMostBlocksY ||
+      threads == 0 || threads > kMostThreads) {
+    return kInvalidValue;
+  }
   const std::lock_guard<std::mutex> lock(g_mutex);
   Dl_info kernel;
   if (dladdr(function, &kernel) == 0 || kernel.dli_sname == nullptr) return kNotFound;

@@ -134,6 +134,11 @@ void TestNamesWhatIsMissing() {
   CHECK_THROWS(CudaError, Device::Get(0).FindKernel("multi_fetch.cu", "int32", "tofu_none"),
                "looking for tofu_none_int32 in multi_fetch.cu failed");
   CHECK_THROWS(CudaError, Device::Get(99), "finding gpu(99) failed");
+  KernelLaunch launch;
+  launch.function = Device::Get(0).FindKernel("multi_fetch.cu", "int32", "tofu_multi_fetch");
+  launch.blocks_y = 65536;
+  CHECK_THROWS(CudaError, Launch(Device::Get(0), launch, nullptr),
+               "launching 1 x 65536 blocks on gpu(0) failed");
 }
 
 }  // namespace

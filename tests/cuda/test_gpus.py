@@ -42,6 +42,29 @@ def test_generations_without_kernels_are_refused_in_one_line(run_emulated):
     ), result.stderr
 
 
+def test_they_are_refused_when_a_model_is_bound(run_emulated):
+    code = """
+mx.context.num_gpus = lambda: 2
+say(lambda: tofu.partition(net, ngpus=2).simple_bind(mx.cpu(), data=(4, 6)))
+"""
+    result = run_emulated(PARTITIONED + code, EMULATED_CAPABILITY="90")
+    assert len(result.stdout.splitlines()) == 1, result.stderr
+    assert "and gpu(0) is Emulated GPU (9.0); gpu(1) is Emulated GPU (9.0)." in result.stdout
+
+
+def test_what_keeps_a_gpu_from_being_used_is_said_in_one_line(run_emulated):
+    nowhere = "/nowhere/library.so"
+    result = run_emulated(PARTITIONED + "say(check_gpus, gpus)", TOFU_CUDA_DRIVER=nowhere)
+    lines = result.stdout.splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("gpu(0) cannot be used: the CUDA driver cannot be loaded (/nowhere/library.so: ")
+    result = run_emulated(PARTITIONED + "say(prepare_gpus, gpus, symbol)", TOFU_NVRTC=nowhere)
+    lines = result.stdout.splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("The graph cannot be bound to gpu(0), gpu(1): ")
+    assert ": NVRTC, which compiles the kernels for this GPU, cannot be loaded (/nowhere/library.so)" in lines[0]
+
+
 def test_cpus_and_gpus_are_not_mixed(run_emulated):
     result = run_emulated(PARTITIONED + "say(check_gpus, [mx.gpu(0), mx.cpu(1)])")
     assert result.stdout == "Workers are on GPUs or on CPUs, not on both: cpu(1) stands beside gpu(0).\n", result.stderr

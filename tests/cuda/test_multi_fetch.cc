@@ -274,6 +274,91 @@ void TestHugeRegion() {
         static_cast<int>(table.pieces.size()) - 1);
 }
 
+/*! \brief The coordinates of a cell, and back: row-major. */
+Extents CoordinatesOf(const Extents& shape, int64_t cell) {
+  Extents at(shape.size());
+  for (size_t d = shape.size(); d-- > 0; cell /= shape[d]) at[d] = cell % shape[d];
+  return at;
+}
+
+/*! \brief What threads of random tiles read and write in pieces of up to 2^43 bytes, without the
+ * memory: where an item goes to is decoded into coordinates, which say where it has to come from.
+ */
+void TestHugePieces(uint64_t seed) {
+  Random random(seed);
+  FetchGeometry geometry;
+  geometry.element_bytes = 1 << random.Draw(0, 3);
+  const int64_t rank = random.Draw(1, 6);
+  Piece piece{{}, {}, {{0, {}}}};
+  geometry.inputs.resize(1);
+  for (int64_t d = 0; d < rank; ++d) {
+    const int64_t bits = random.Draw(36, 40) / rank;
+    piece.extent.push_back(random.Draw(int64_t{1} << (bits - 1), int64_t{1} << bits));
+    piece.begin.push_back(random.Draw(0, 5));
+    piece.sources[0].begin.push_back(random.Draw(0, 5));
+    geometry.shape.push_back(piece.begin.back() + piece.extent.back() + random.Draw(0, 5));
+    geometry.inputs[0].push_back(piece.sources[0].begin.back() + piece.extent.back() +
+                                 random.Draw(0, 5));
+  }
+  geometry.pieces = {piece};
+  const FetchTable table = PrepareFetch(geometry, 16);
+  for (int draw = 0; draw < 200; ++draw) {
+    const auto tile = static_cast<unsigned>(random.Draw(0, table.sourced_tiles - 1));
+    const PieceRecord& record =
+        table.pieces[FindPiece(table.pieces.data(), table.num_sourced, tile)];
+    const auto in_tile = static_cast<unsigned>(random.Draw(0, kTileItems - 1));
+    const unsigned item = (tile - record.first_tile) * kTileItems + in_tile;
+    if (item >= record.num_items) continue;
+    const ItemPosition position(record, item);
+    const int64_t target = position.Offset(record.offset, record.strides, record.rank);
+    const SourceRecord& source = table.sources[record.first_source];
+    const int64_t from = position.Offset(source.offset, source.strides, record.rank);
+    Extents at = CoordinatesOf(geometry.shape, target / geometry.element_bytes);
+    for (int64_t d = 0; d < rank; ++d) at[d] -= piece.begin[d];
+    CHECK(from == CellAt(geometry.inputs[0], piece.sources[0].begin, at) * geometry.element_bytes);
+    for (int64_t d = 0; d < rank; ++d) CHECK(at[d] >= 0 && at[d] < piece.extent[d]);
+    CHECK(target % record.item_bytes == 0 && from % record.item_bytes == 0);
+  }
+}
+
+void TestTooManyTiles() {
+  FetchGeometry geometry;
+  geometry.element_bytes = 1;
+  geometry.shape = {int64_t{1} << 20, (int64_t{1} << 21) + 1};  // odd rows of single bytes
+  geometry.inputs = {{int64_t{1} << 20, (int64_t{1} << 21) + 2}};
+  geometry.pieces = {{{0, 0}, geometry.shape, {{0, {0, 1}}}}};
+  CHECK_THROWS(std::invalid_argument, PrepareFetch(geometry, 16), "more than 2^31 tiles");
+}
+
+/*! \brief One cell: the sources 2048, 1 and 1, of which halves can only add the sum. */
+float SumOfHalves(bool adds, double fill, bool is_filled) {
+  FetchGeometry geometry;
+  geometry.shape = {1};
+  geometry.inputs = {{1}, {1}, {1}};
+  geometry.element_bytes = 2;
+  if (!is_filled) geometry.pieces = {{{0}, {1}, {{0, {0}}, {1, {0}}, {2, {0}}}}};
+  const FetchTable table = PrepareFetch(geometry, 2);
+  const Half sources[3] = {Half(2048.0f), Half(1.0f), Half(1.0f)};
+  Half output(1.0f);
+  FetchArguments arguments = {};
+  arguments.output = reinterpret_cast<char*>(&output);
+  arguments.pieces = table.pieces.data();
+  arguments.sources = table.sources.data();
+  arguments.num_pieces = 1;
+  arguments.fill = fill;
+  arguments.adds = adds;
+  for (int i = 0; i < 3; ++i) arguments.inputs[i] = reinterpret_cast<const char*>(&sources[i]);
+  tofu_test::RunThreads({table.tiles, 1, kFetchThreads}, [&] { FetchTile<Half>(arguments); });
+  return static_cast<float>(output);
+}
+
+void TestHalvesAreSummedInFloat() {
+  CHECK(SumOfHalves(false, 0, false) == 2050);  // one by one, rounded to halves: 2048
+  CHECK(SumOfHalves(true, 0, false) == 2052);   // 2051, which lies in the middle, to the even one
+  CHECK(SumOfHalves(false, -INFINITY, true) == -INFINITY);  // a halo of max pooling
+  CHECK(SumOfHalves(true, 2, true) == 3);
+}
+
 void TestHalves() {
   for (unsigned bits = 0; bits < 65536; ++bits) {
     const float value = HalfValue(static_cast<uint16_t>(bits));
@@ -316,6 +401,9 @@ int main() {
   TestItems();
   TestHugeRegion();
   TestTooManyInputs();
+  TestTooManyTiles();
+  for (uint64_t seed = 1; seed <= 100; ++seed) TestHugePieces(seed);
+  TestHalvesAreSummedInFloat();
   TestTruthsAreJoined();
   TestRandomRegions<float>();
   TestRandomRegions<double>();

@@ -22,7 +22,7 @@ def check_gpus(contexts: Sequence[Any]) -> None:
     if len(gpus) < len(contexts):
         others = ", ".join(str(context) for context in contexts if context not in gpus)
         raise DeviceError(f"Workers are on GPUs or on CPUs, not on both: {others} stands beside {gpus[0]}.")
-    described = {str(context): _mxnet.describe_gpu(context.device_id) for context in gpus}
+    described = {str(context): _describe(context) for context in gpus}
     unfit = [
         f"{context} is {name} ({capability // 10}.{capability % 10})"
         for context, (name, capability) in described.items()
@@ -35,15 +35,27 @@ def check_gpus(contexts: Sequence[Any]) -> None:
         )
 
 
+def _describe(context: Any) -> tuple[str, int]:
+    """Name and compute capability, 8.6 as 86."""
+    try:
+        return _mxnet.describe_gpu(context.device_id)
+    except RuntimeError as error:
+        raise DeviceError(f"{context} cannot be used: {error}.") from error
+
+
 def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
     """Compile the fetches of a graph, make their tables and let the GPUs read each other; does nothing on CPUs.
 
-    Warns once of all pairs of GPUs that cannot: what one needs of the other is copied before each run of a fetch.
+    Raises DeviceError with what the driver or NVRTC refused. Warns once of all pairs of GPUs that cannot read each other: what one
+    needs of the other is copied before each run of a fetch.
     """
     if any(context.device_type != "gpu" for context in contexts):
         return
     devices = {worker_group(worker): context.device_id for worker, context in enumerate(contexts)}
-    staged = _mxnet.prepare_gpu_fetches(execution_symbol.handle.value, devices)
+    try:
+        staged = _mxnet.prepare_gpu_fetches(execution_symbol.handle.value, devices)
+    except RuntimeError as error:
+        raise DeviceError(f"The graph cannot be bound to {', '.join(map(str, contexts))}: {error}.") from error
     if staged:
         pairs = "; ".join(f"gpu({reader}) from gpu({owner}) {count:,} bytes" for reader, owner, count in staged)
         warnings.warn(
