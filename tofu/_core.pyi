@@ -180,11 +180,26 @@ def search_exact(
     """
 
 def evaluate(
-    graph: Graph, factors: Sequence[int], operators: Int32Array, tensors: Int32Array, prices: Sequence[float] = ...
+    graph: Graph,
+    factors: Sequence[int],
+    operators: Int32Array,
+    tensors: Int32Array,
+    prices: Sequence[float] = ...,
+    kept: Sequence[int] = ...,
 ) -> Cost:
-    """The cost of any feasible plan, also of one that replicates where the search would not."""
+    """The cost of any feasible plan, also of one that replicates where the search would not.
 
-def level_bytes(graph: Graph, factors: Sequence[int], operators: Int32Array, tensors: Int32Array) -> list[int]:
+    `kept`: tensors of which a fetched region stays for all of their readers.
+    """
+
+def weigh_keeping(
+    graph: Graph, factors: Sequence[int], operators: Int32Array, tensors: Int32Array
+) -> list[tuple[int, int]]:
+    """For each tensor, bytes that are saved and held where its fetched regions are kept."""
+
+def level_bytes(
+    graph: Graph, factors: Sequence[int], operators: Int32Array, tensors: Int32Array, kept: Sequence[int] = ...
+) -> list[int]:
     """Bytes that cross each level of the interconnect: the first digit in which reader and owner differ; their sum is the total."""
 
 def feasible_choices(graph: Graph, factors: Sequence[int], kind: Kind, id: int, prefix: Sequence[int]) -> list[int]:
@@ -203,6 +218,7 @@ def emit(
     tensors: Int32Array,
     phases: Sequence[int],
     outputs: Sequence[tuple[int, Sequence[int] | None]],
+    kept: Sequence[int] = ...,
 ) -> Int64Array:
     """The encoded execution program (csrc/core/program.h) of the operators of these phases.
 

@@ -4,15 +4,16 @@ A search that may replicate every tensor at every step, and pays a price for eac
     bytes moved + price * bytes held                                                        (a Lagrangian of the memory limit)
 Without a price it holds whatever saves communication; at a high one it splits everything, as the paper does. Between the two the
 memory falls as the price rises, so the price is bisected. What a plan needs is not taken from the searched sum, which knows no
-buffers that are used again, but measured: the plan is emitted and MXNet's planner asked. At last the tensors that the next
-plan too large for the limit replicates are let in one after the other, as far as they fit.
+buffers that are used again, but measured: the plan is emitted and MXNet's planner asked. Then the tensors that the next
+plan too large for the limit replicates are let in one after the other, as far as they fit. At last the best of these plans keep
+regions that they have fetched, from the forward to the backward pass too, as far as there is room.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil, isfinite
 from typing import Any
 
@@ -34,6 +35,7 @@ LOWEST_PRICE = 2.0**-9
 BISECTIONS = 8
 REFINEMENTS = 5
 SEARCHES_OF_A_TRADEOFF = 3 + BISECTIONS + REFINEMENTS  # at most
+KEEPING_PLANS = 3  # the cheapest that fit, which then keep what they fetch
 MOST_WORKER_COUNTS = 12  # tried for an error message
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
@@ -98,14 +100,24 @@ class Tradeoff:
 
     def _make(self, problem: Problem) -> Point:
         choices, _ = problem.search(self.hints, self.progress, self.algorithm, self.seconds)
+        return self._add(choices)
+
+    def _add(self, choices: Choices) -> Point:
         point = Point(self.problem, choices, self.problem.price(choices), self.measure(self.problem, choices))
         self.points.append(point)
         return point
 
+    def keep(self, point: Point, tensors: Sequence[int]) -> Point:
+        """The same plan with what is fetched of `tensors` kept for all of their readers."""
+        return self._add(replace(point.choices, kept=tuple(sorted(tensors))))
+
     def sweep(self) -> None:
         """Makes the plans of all prices."""
         for price in (HIGHEST_PRICE, 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.03, LOWEST_PRICE, 0.0):
-            self.at_price(price)
+            point = self.at_price(price)
+            worth = self.problem.worth_keeping(point.choices)
+            for count in {len(worth), (len(worth) + 1) // 2} - {0}:
+                self.keep(point, worth[:count])
 
     def find_fitting(self, limit: int) -> Point | None:
         """The plan of the least cost that needs no more than `limit` bytes on any worker, of those found; None where none fits."""
@@ -114,7 +126,26 @@ class Tradeoff:
             self.split_all()
             self._bisect(limit, free)
         fitting = [point for point in self.points if point.most_bytes <= limit]
+        for point in sorted(fitting, key=lambda point: (point.cost, point.most_bytes))[:KEEPING_PLANS]:
+            fitting += self._keep_fitting(point, limit)
         return min(fitting, key=lambda point: (point.cost, point.most_bytes), default=None)
+
+    def _keep_fitting(self, point: Point, limit: int) -> list[Point]:
+        """The same plan with as much kept as fits, by bisection on the number of tensors; and those tried before that fit."""
+        worth = self.problem.worth_keeping(point.choices)
+        low, high, count = 0, len(worth) + 1, len(worth)  # so many fit, so many do not
+        fitting = []
+        for _ in range(REFINEMENTS):
+            if high - low < 2:
+                break
+            kept = self.keep(point, worth[:count])
+            if kept.most_bytes <= limit:
+                fitting.append(kept)
+                low = count
+            else:
+                high = count
+            count = (low + high) // 2
+        return fitting
 
     def _bisect(self, limit: int, too_large: Point) -> None:
         low, high = LOWEST_PRICE, HIGHEST_PRICE

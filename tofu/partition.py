@@ -100,6 +100,7 @@ class Task:
             worker_bytes=plan_worker_bytes(problem, choices, training),
             level_bytes=problem.level_bytes(choices),
             bandwidths=found.problem.arrangement.bandwidths,
+            kept=problem.kept_names(choices),
             algorithm=found.algorithm,
             optimality=found.optimality,
             fingerprint=graph.fingerprint,

@@ -16,7 +16,7 @@ from typing import Any
 from tofu.errors import PlanError, raise_together
 
 FORMAT_VERSION = 1
-OPTIONAL_FIELDS = {"search_seconds", "level_bytes", "bandwidths"}  # that a saved plan need not have
+OPTIONAL_FIELDS = {"search_seconds", "level_bytes", "bandwidths", "kept"}  # that a saved plan need not have
 
 # A tensor below this size may be held by every worker (design: "tiny" is by the whole tensor's size).
 REPLICATION_LIMIT_BYTES = 64 * 1024
@@ -46,6 +46,9 @@ class Plan:
         first different digit is that of step i. Empty for plans that were saved without it.
     bandwidths
         Bytes per second of each level, where the plan was searched for them; else empty.
+    kept
+        Tensors of which a region that a worker has fetched stays for all of its readers, from the forward to the backward pass too; of
+        others, each operator fetches again. Only plans under a memory limit keep any.
     worker_bytes
         Memory that is planned for each worker, in bytes; temporary workspace of kernels is not in it.
     algorithm, optimality
@@ -69,6 +72,7 @@ class Plan:
     search_seconds: float = field(default=0.0, compare=False)
     level_bytes: tuple[int, ...] = ()
     bandwidths: tuple[float, ...] = ()
+    kept: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
@@ -104,6 +108,7 @@ class Plan:
             "fingerprint": self.fingerprint,
             "level_bytes": self.level_bytes,
             "bandwidths": self.bandwidths,
+            "kept": self.kept,
         }
         return json.dumps(value, indent=1, sort_keys=True)
 
@@ -143,6 +148,7 @@ class Plan:
                 fingerprint=str(value["fingerprint"]),
                 level_bytes=_integers(value.get("level_bytes", ())),
                 bandwidths=tuple(float(bandwidth) for bandwidth in value.get("bandwidths", ())),
+                kept=tuple(str(name) for name in value.get("kept", ())),
             )
         except (TypeError, ValueError, AttributeError) as error:
             raise PlanError(
@@ -186,7 +192,10 @@ class Plan:
         lines += ["", *_align(rows)]
         rows = [("tensor", *(f"step {i + 1}" for i in range(len(self.factors))))]
         rows += [(name, *("-" if dim is None else str(dim) for dim in choice)) for name, choice in self.tensors.items()]
-        return "\n".join([*lines, "", *_align(rows)])
+        lines += ["", *_align(rows)]
+        if self.kept:
+            lines += ["", f"kept once fetched: {', '.join(self.kept)}"]
+        return "\n".join(lines)
 
 
 def format_bytes(count: float) -> str:

@@ -15,6 +15,7 @@
 
 #include "core/cost.h"
 #include "core/geometry.h"
+#include "core/graph.h"
 
 namespace tofu {
 
@@ -30,6 +31,15 @@ inline std::vector<std::vector<int>> ToChoices(const ChoiceArray& array, const c
   for (pybind11::ssize_t i = 0; i < array.shape(0); ++i)
     choices[i].assign(array.data(i, 0), array.data(i, 0) + array.shape(1));
   return choices;
+}
+
+/*! \brief A plan, with the tensors whose fetched regions are kept. */
+inline Assignment ToAssignment(const Graph& graph, const ChoiceArray& operators,
+                               const ChoiceArray& tensors, const std::vector<int>& kept) {
+  Assignment assignment{ToChoices(operators, "operators"), ToChoices(tensors, "tensors"), {}};
+  if (!kept.empty()) assignment.kept.resize(graph.num_tensors());
+  for (int tensor : kept) assignment.kept.at(tensor) = 1;
+  return assignment;
 }
 
 inline ChoiceArray FromChoices(const std::vector<std::vector<int>>& choices, int steps) {

@@ -102,19 +102,33 @@ PyExactResult SearchAll(const Graph& graph, std::vector<int64_t> factors,
 }
 
 PlanCost Evaluate(const Graph& graph, std::vector<int64_t> factors, const ChoiceArray& operators,
-                  const ChoiceArray& tensors, std::vector<double> prices) {
+                  const ChoiceArray& tensors, std::vector<double> prices,
+                  const std::vector<int>& kept) {
   const WorkerGrid grid(std::move(factors), std::move(prices));
-  const Assignment assignment{ToChoices(operators, "operators"), ToChoices(tensors, "tensors")};
+  const Assignment assignment = ToAssignment(graph, operators, tensors, kept);
   py::gil_scoped_release release;
   return EvaluatePlan(graph, grid, assignment);
 }
 
 std::vector<int64_t> LevelBytesOf(const Graph& graph, std::vector<int64_t> factors,
-                                  const ChoiceArray& operators, const ChoiceArray& tensors) {
+                                  const ChoiceArray& operators, const ChoiceArray& tensors,
+                                  const std::vector<int>& kept) {
   const WorkerGrid grid(std::move(factors));
-  const Assignment assignment{ToChoices(operators, "operators"), ToChoices(tensors, "tensors")};
+  const Assignment assignment = ToAssignment(graph, operators, tensors, kept);
   py::gil_scoped_release release;
   return CountLevelBytes(graph, grid, assignment);
+}
+
+std::vector<std::pair<int64_t, int64_t>> KeepingOf(const Graph& graph, std::vector<int64_t> factors,
+                                                   const ChoiceArray& operators,
+                                                   const ChoiceArray& tensors) {
+  const WorkerGrid grid(std::move(factors));
+  const Assignment assignment = ToAssignment(graph, operators, tensors, {});
+  py::gil_scoped_release release;
+  std::vector<std::pair<int64_t, int64_t>> pairs;
+  for (const Keeping& one : WeighKeeping(graph, grid, assignment))
+    pairs.emplace_back(one.saved_bytes, one.held_bytes);
+  return pairs;
 }
 
 py::list ItemTuples(const PlanCost& cost) {
@@ -171,8 +185,11 @@ void RegisterSearch(py::module_* module) {
               py::arg("max_table_entries") = ExactLimits().max_table_entries,
               py::arg("prices") = std::vector<double>());
   module->def("evaluate", &Evaluate, py::arg("graph"), py::arg("factors"), py::arg("operators"),
-              py::arg("tensors"), py::arg("prices") = std::vector<double>());
+              py::arg("tensors"), py::arg("prices") = std::vector<double>(),
+              py::arg("kept") = std::vector<int>());
   module->def("level_bytes", &LevelBytesOf, py::arg("graph"), py::arg("factors"),
+              py::arg("operators"), py::arg("tensors"), py::arg("kept") = std::vector<int>());
+  module->def("weigh_keeping", &KeepingOf, py::arg("graph"), py::arg("factors"),
               py::arg("operators"), py::arg("tensors"));
 }
 

@@ -107,6 +107,11 @@ bool IsSameRegion(const Interval* a, double fill_a, const Interval* b, double fi
 struct Assignment {
   std::vector<std::vector<int>> operators;
   std::vector<std::vector<int>> tensors;
+  // By tensor, or empty: a region of it that was fetched stays for all of its readers, whatever
+  // their groups and phases. No tensor that is written in place.
+  std::vector<char> kept;
+
+  bool IsKept(int tensor) const { return !kept.empty() && kept[tensor] != 0; }
 };
 
 /*! \brief Bytes of one incidence of a plan. */
@@ -142,6 +147,17 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
  * total_bytes. Throws as EvaluatePlan does. */
 std::vector<int64_t> CountLevelBytes(const Graph& graph, const WorkerGrid& grid,
                                      const Assignment& assignment);
+
+/*! \brief What it would mean to keep the fetched regions of a tensor. */
+struct Keeping {
+  int64_t saved_bytes = 0;  // that no worker would read again
+  int64_t held_bytes = 0;   // of the regions that would stay, over all workers
+};
+
+/*! \brief The same for every tensor, by id; 0 for those that are kept already. Throws as
+ * EvaluatePlan does. */
+std::vector<Keeping> WeighKeeping(const Graph& graph, const WorkerGrid& grid,
+                                  const Assignment& assignment);
 
 }  // namespace tofu
 

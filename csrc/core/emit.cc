@@ -29,6 +29,9 @@ struct SharedFetch {
   Entry entry;
 };
 
+// In place of sharers: all that read a tensor whose fetched regions are kept.
+constexpr int kAllReaders = -1;
+
 struct FetchKey {
   int sharers;
   int tensor;
@@ -193,7 +196,8 @@ class Emitter {
     if (is_shard && (!is_zero || (!input.is_read && is_variable))) {
       return shards_.Shard(input.tensor, worker);
     }
-    std::vector<SharedFetch>& shared = shared_[{sharers_[op_id], input.tensor, worker}];
+    const int sharers = assignment_.IsKept(input.tensor) ? kAllReaders : sharers_[op_id];
+    std::vector<SharedFetch>& shared = shared_[{sharers, input.tensor, worker}];
     for (const SharedFetch& other : shared) {
       if (other.is_zero == is_zero && IsSameRegion(other.region.data(), other.fill, region,
                                                    input.fill, graph_.tensor(input.tensor).shape)) {

@@ -11,6 +11,53 @@
 
 namespace tofu {
 
+namespace {
+
+/*! \brief The regions of one tensor that workers have fetched, reader after reader. */
+class FetchedRegions {
+ public:
+  FetchedRegions(const Graph& graph, const WorkerGrid& grid) : graph_(graph), grid_(grid) {}
+
+  /*! \brief Takes the charge off the regions of a read that are there already. Updates share with
+   * nobody: they get the gradient from where the step hands it out. */
+  void Discharge(const Incidence& read, const std::vector<int>& choice, PlacedAccess* access) {
+    if (graph_.op(read.op).follows_tensor >= 0) return;
+    const std::vector<int64_t>& shape = graph_.tensor(read.tensor).shape;
+    if (tensor_ != read.tensor) regions_.assign(grid_.num_workers(), {});
+    tensor_ = read.tensor;
+    const Boxes axis_boxes = SplitBoxes(graph_.op(read.op).axis_extents, grid_, choice);
+    for (size_t i = 0; i < read.reads.size(); ++i) {
+      const Boxes boxes = ComputeRegions(read.reads[i]->rows, shape, axis_boxes, choice);
+      for (int worker = 0; worker < grid_.num_workers(); ++worker) {
+        if (!access->is_charged[i][worker]) continue;
+        access->is_charged[i][worker] = Add(worker, boxes[worker], read.reads[i]->fill, shape);
+      }
+    }
+  }
+
+ private:
+  struct Region {
+    std::vector<Interval> box;
+    double fill;
+  };
+
+  /*! \brief Whether the region is new to the worker. */
+  bool Add(int worker, const Interval* box, double fill, const std::vector<int64_t>& shape) {
+    for (const Region& known : regions_[worker]) {
+      if (IsSameRegion(known.box.data(), known.fill, box, fill, shape)) return false;
+    }
+    regions_[worker].push_back({std::vector<Interval>(box, box + shape.size()), fill});
+    return true;
+  }
+
+  const Graph& graph_;
+  const WorkerGrid& grid_;
+  int tensor_ = -1;
+  std::vector<std::vector<Region>> regions_;  // by worker
+};
+
+}  // namespace
+
 void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment) {
   const size_t steps = grid.num_steps();
   if (assignment.operators.size() != static_cast<size_t>(graph.num_operators()) ||
@@ -29,6 +76,20 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
     }
     CheckChoice(subject, extents, grid, choice);
   };
+  if (!assignment.kept.empty() && assignment.kept.size() != assignment.tensors.size()) {
+    throw std::invalid_argument("it is said of " + std::to_string(assignment.kept.size()) +
+                                " tensors whether they are kept, the graph has " +
+                                std::to_string(graph.num_tensors()));
+  }
+  for (int id = 0; id < graph.num_operators(); ++id) {
+    for (const Input& input : graph.op(id).inputs) {
+      if (input.is_held && assignment.IsKept(input.tensor)) {
+        throw std::invalid_argument("operator " + std::to_string(id) + " writes tensor " +
+                                    std::to_string(input.tensor) +
+                                    " in place, so what was fetched of it cannot be kept");
+      }
+    }
+  }
   for (int id = 0; id < graph.num_tensors(); ++id) {
     const std::string subject = "tensor " + std::to_string(id);
     check(subject, graph.tensor(id).shape, assignment.tensors[id]);
@@ -62,6 +123,7 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
   for (int steps = 1; steps <= grid.num_steps(); ++steps) {
     const WorkerGrid prefix = grid.Prefix(steps);
     int64_t level_bytes = 0;
+    FetchedRegions fetched(graph, prefix);
     for (int id = 0; id < graph.num_tensors(); ++id) {
       const std::vector<int>& layout = assignment.tensors[id];
       level_bytes +=
@@ -71,8 +133,10 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
       const std::vector<int>& choice = assignment.operators[incidence.op];
       const std::vector<int>& layout = assignment.tensors[incidence.tensor];
       const Tensor& tensor = graph.tensor(incidence.tensor);
-      const PlacedAccess access =
-          PlaceAccess(graph, incidence, prefix, {choice.begin(), choice.begin() + steps});
+      const std::vector<int> taken(choice.begin(), choice.begin() + steps);
+      PlacedAccess access = PlaceAccess(graph, incidence, prefix, taken);
+      if (!incidence.is_write && assignment.IsKept(incidence.tensor))
+        fetched.Discharge(incidence, taken, &access);
       const PlacedLayout placed =
           PlaceLayout(tensor, prefix, {layout.begin(), layout.begin() + steps});
       const int64_t bytes = IncidenceBytes(incidence, access, placed, prefix, tensor.element_bytes);
@@ -99,16 +163,60 @@ std::vector<int64_t> CountLevelBytes(const Graph& graph, const WorkerGrid& grid,
   CheckAssignment(graph, grid, assignment);
   const WorkerGrid levels(grid.factors(), std::vector<double>(grid.num_steps(), 1.0));
   std::vector<int64_t> total(grid.num_steps(), 0);
+  FetchedRegions fetched(graph, levels);
   for (const Incidence& incidence :
        CollectIncidences(graph, FindSharers(graph, assignment.operators))) {
     const Tensor& tensor = graph.tensor(incidence.tensor);
+    const std::vector<int>& choice = assignment.operators[incidence.op];
+    PlacedAccess access = PlaceAccess(graph, incidence, levels, choice);
+    if (!incidence.is_write && assignment.IsKept(incidence.tensor))
+      fetched.Discharge(incidence, choice, &access);
     const std::vector<int64_t> bytes = LevelBytes(
-        incidence, PlaceAccess(graph, incidence, levels, assignment.operators[incidence.op]),
-        PlaceLayout(tensor, levels, assignment.tensors[incidence.tensor]), levels,
-        tensor.element_bytes);
+        incidence, access, PlaceLayout(tensor, levels, assignment.tensors[incidence.tensor]),
+        levels, tensor.element_bytes);
     for (size_t level = 0; level < bytes.size(); ++level) total[level] += bytes[level];
   }
   return total;
+}
+
+namespace {
+
+/*! \brief Bytes of all regions of a read that a worker fetches. */
+int64_t FetchedBytes(const PlacedAccess& access, const Boxes& shards, int64_t element_bytes) {
+  int64_t cells = 0;
+  for (size_t i = 0; i < access.regions.size(); ++i) {
+    const Boxes& regions = access.regions[i];
+    for (int worker = 0; worker < regions.count(); ++worker) {
+      if (access.is_charged[i][worker] &&
+          !IsEqualBox(regions[worker], shards[worker], regions.rank()))
+        cells += Volume(regions[worker], regions.rank());
+    }
+  }
+  return cells * element_bytes;
+}
+
+}  // namespace
+
+std::vector<Keeping> WeighKeeping(const Graph& graph, const WorkerGrid& grid,
+                                  const Assignment& assignment) {
+  CheckAssignment(graph, grid, assignment);
+  std::vector<Keeping> keeping(graph.num_tensors());
+  FetchedRegions fetched(graph, grid);
+  for (const Incidence& incidence :
+       CollectIncidences(graph, FindSharers(graph, assignment.operators))) {
+    if (incidence.is_write || assignment.IsKept(incidence.tensor)) continue;
+    const Tensor& tensor = graph.tensor(incidence.tensor);
+    const std::vector<int>& choice = assignment.operators[incidence.op];
+    const PlacedLayout layout = PlaceLayout(tensor, grid, assignment.tensors[incidence.tensor]);
+    PlacedAccess access = PlaceAccess(graph, incidence, grid, choice);
+    Keeping& found = keeping[incidence.tensor];
+    found.saved_bytes += IncidenceBytes(incidence, access, layout, grid, tensor.element_bytes);
+    found.held_bytes += FetchedBytes(access, layout.shards, tensor.element_bytes);
+    fetched.Discharge(incidence, choice, &access);
+    found.saved_bytes -= IncidenceBytes(incidence, access, layout, grid, tensor.element_bytes);
+    found.held_bytes -= FetchedBytes(access, layout.shards, tensor.element_bytes);
+  }
+  return keeping;
 }
 
 }  // namespace tofu

@@ -5,7 +5,8 @@
  * A region that two operators of one worker need is fetched once where they are of one group, run
  * in one phase and take the same choice. The group is part of the graph (the time steps of a
  * recurrence, the parts of one operator) and the choices are the plan, so the plan alone says which
- * fetches are shared: the cost and the emission both ask here and decide nothing.
+ * fetches are shared: the cost and the emission both ask here and decide nothing. Of tensors that
+ * the plan keeps (Assignment::kept) all readers share.
  */
 #ifndef TOFU_CORE_SHARING_H_
 #define TOFU_CORE_SHARING_H_

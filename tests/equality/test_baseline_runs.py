@@ -1,13 +1,16 @@
-"""The plans of the baselines train like one device, and move the bytes that they say."""
+"""The plans of the baselines, and those with room in memory, train like one device and move the bytes that they say."""
+
+from dataclasses import replace
 
 import mxnet as mx
 import pytest
 from comparison import STEPS, References, compare
 from models import Model, residual_cnn
-from training import bind_partitioned, random_values, run_single
+from training import bind_partitioned, random_plan, random_values, run_single
 
 from benchmarks.models import rnn, transformer
-from tofu.plan import REPLICATION_LIMIT_BYTES
+from tofu.errors import PlanError
+from tofu.plan import REPLICATION_LIMIT_BYTES, Plan
 from tofu.search.algorithms import BASELINES
 
 WORKERS = 4
@@ -59,3 +62,24 @@ def test_plans_with_room_to_replicate_equal_one_device():
     assert any(None in plan.tensors[t.name] for t in large if t.size_bytes >= REPLICATION_LIMIT_BYTES)
     assert plan.communication_bytes < bind_partitioned(model, WORKERS, "float64").partition.plan.communication_bytes
     compare(executor, values, step, weights, STEPS)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("workers", [3, 4])
+def test_plans_that_keep_what_they_fetch_equal_one_device(reference, name, workers):
+    model, values, step, weights = reference(name, "float64")
+    default = bind_partitioned(model, workers, "float64").partition
+    fetching = bind_partitioned(model, workers, "float64", random_plan(default, seed=0)).partition
+    worth = tuple(fetching.problem.worth_keeping(fetching.choices))
+    kept = replace(fetching.plan, kept=fetching.problem.kept_names(replace(fetching.choices, kept=worth)))
+    executor = bind_partitioned(model, workers, "float64", Plan.from_json(kept.to_json()))
+    assert executor.partition.plan.kept == kept.kept
+    assert executor.partition.plan.communication_bytes < fetching.plan.communication_bytes
+    compare(executor, values, step, weights, STEPS)
+
+
+def test_what_is_kept_has_to_be_there_and_to_stay_as_it_is():
+    model = MODELS["residual_cnn"]()
+    partition = bind_partitioned(model, 2, "float64").partition
+    with pytest.raises(PlanError, match="nothing is kept, and not in the graph"):
+        bind_partitioned(model, 2, "float64", replace(partition.plan, kept=("nothing",)))

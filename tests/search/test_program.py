@@ -13,18 +13,18 @@ from tofu import _core
 ALL_PHASES = [0, 1, 2]
 
 
-def emit_all(spec, factors, operators, tensors):
+def emit_all(spec, factors, operators, tensors, kept=()):
     """The program of a whole training step: the graph's outputs, and every gradient in its weight's layout."""
     native = spec.native()
     arrays = (np.array(operators), np.array(tensors))
     requests = [(t, None) for t in dict.fromkeys(spec.outputs)]
     requests += [(o.reads[0].tensor, list(tensors[o.follows])) for o in spec.operators if o.follows >= 0]
-    data = _core.emit(native, list(factors), *arrays, ALL_PHASES, requests)
-    return native, data, requests, _core.evaluate(native, list(factors), *arrays)
+    data = _core.emit(native, list(factors), *arrays, ALL_PHASES, requests, kept)
+    return native, data, requests, _core.evaluate(native, list(factors), *arrays, kept=kept)
 
 
-def check_plan(spec, factors, operators, tensors, seed):
-    native, data, requests, cost = emit_all(spec, factors, operators, tensors)
+def check_plan(spec, factors, operators, tensors, seed, kept=()):
+    native, data, requests, cost = emit_all(spec, factors, operators, tensors, kept)
     workers, nodes, outputs, transit = decode(data)
     assert workers == np.prod(factors)
     check_order(nodes)
@@ -54,6 +54,34 @@ def test_any_plan_runs(factors):
         spec = random_graph(500 + seed, largest=7)
         operators, tensors = random_plan(rng, spec, factors, replicate=rng.choice([0.0, 0.4]))
         check_plan(spec, factors, operators, tensors, seed)
+
+
+@pytest.mark.parametrize("factors", [(2,), (3, 2), (2, 2, 2)])
+def test_what_is_kept_once_fetched_is_not_fetched_again(factors):
+    rng = random.Random(sum(factors))
+    saved = 0
+    for seed in range(60):
+        spec = random_graph(700 + seed, largest=7)
+        plan = random_plan(rng, spec, factors, replicate=0.2)
+        tensors = range(len(spec.tensors))
+        check_plan(spec, factors, *plan, seed, [t for t in tensors if rng.random() < 0.5])
+        native, arrays = spec.native(), [np.array(choices) for choices in plan]
+        plain = _core.evaluate(native, list(factors), *arrays).total_bytes
+        weighed = _core.weigh_keeping(native, list(factors), *arrays)
+        for tensor in tensors:
+            kept = _core.evaluate(native, list(factors), *arrays, kept=[tensor]).total_bytes
+            assert weighed[tensor][0] == plain - kept
+            assert weighed[tensor][1] >= weighed[tensor][0]
+            saved += plain - kept
+    assert saved > 0
+
+
+def test_what_is_written_in_place_is_not_kept():
+    native = _core.Graph()
+    native.add_tensor([8], 4, True, 0)
+    native.add_operator([8], [(0, [([(0, 1)], 0, 1)], [], 0.0, True, True)], [], phase=0, group=0, label=0)
+    with pytest.raises(ValueError, match="writes tensor 0 in place, so what was fetched of it cannot be kept"):
+        _core.evaluate(native, [2], np.array([[0]]), np.array([[0]]), kept=[0])
 
 
 def chain():

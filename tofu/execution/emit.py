@@ -108,6 +108,7 @@ def write_program(
         choices.tensors,
         [int(phase) for phase in phases],
         [(output.tensor, list(output.layout)) for output in outputs],
+        kept=choices.kept,
     )
 
 

@@ -17,11 +17,13 @@ ChoiceArray = npt.NDArray[np.int32]
 class Choices:
     """A choice for everything: `operators[o, step]` is an axis and `tensors[t, step]` a dimension, -1 where replicated.
 
-    The operators are those of the graph, followed by the weight updates.
+    The operators are those of the graph, followed by the weight updates. `kept` are the tensors of which a region that a worker has
+    fetched stays for all of its readers; of others, each operator fetches again.
     """
 
     operators: ChoiceArray
     tensors: ChoiceArray
+    kept: tuple[int, ...] = ()
 
 
 def factorize(workers: int) -> tuple[int, ...]:

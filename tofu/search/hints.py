@@ -7,6 +7,7 @@ refused with the values, the rule and the remedy, all problems together.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal
@@ -153,20 +154,24 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
         f"{name} is not in the plan" for name in names if name not in plan.tensors and name not in plan.operators
     ]
     extra = [f"{name} is not in the graph" for name in plan.tensors if name not in graph.tensor_index]
+    extra += [f"{name} is kept, and not in the graph" for name in plan.kept if name not in graph.tensor_index]
     extra += [f"{name} is not in the graph" for name in plan.operators if name not in graph.operator_index]
     raise_together(PlanError, "The plan is of another graph:", [*missing[:8], *extra[:8]])
+    kept = tuple(graph.tensor_index[name] for name in plan.kept)
+    written = [graph.tensors[t].name for t in kept if t in graph.written_in_place]
+    raise_together(PlanError, "What operators write in place cannot be kept once it is fetched:", written)
     problems: list[str] = []
     operators = _resolve_all(problem, "operator", named_operators, plan.operators, problems)
     tensors = _resolve_all(problem, "tensor", named_tensors, plan.tensors, problems)
     raise_together(PlanError, "The plan cannot be applied to this graph:", problems[:12])
     if left_out:
-        return problem.complete(operators, tensors)
+        return replace(problem.complete(operators, tensors), kept=kept)
     _share_choices(graph, operators)
     all_operators = np.array([operators[o] for o in range(len(graph.operators))], np.int32)
     all_tensors = np.array([tensors[t] for t in range(len(graph.tensors))], np.int32)
     shape = (-1, len(problem.factors))
     updates = problem.update_choices(all_tensors.reshape(shape))
-    return Choices(np.concatenate([all_operators.reshape(shape), updates]), all_tensors.reshape(shape))
+    return Choices(np.concatenate([all_operators.reshape(shape), updates]), all_tensors.reshape(shape), kept)
 
 
 def _share_choices(graph: Graph, operators: dict[int, list[int]]) -> None:

@@ -175,18 +175,36 @@ class Problem:
         Raises PlanError for choices that no execution graph can follow.
         """
         try:
-            return _core.evaluate(self.native, list(self.factors), choices.operators, choices.tensors)
+            arrays = choices.operators, choices.tensors
+            return _core.evaluate(self.native, list(self.factors), *arrays, kept=choices.kept)
         except ValueError as error:
             raise PlanError(f"The plan cannot be carried out: {self._with_names(str(error))}") from error
 
     def price(self, choices: Choices) -> int:
         """What the search minimises: bytes, or nanoseconds where the levels of the interconnect have bandwidths."""
         arrays = choices.operators, choices.tensors
-        return int(_core.evaluate(self.native, list(self.factors), *arrays, prices=self.prices).total_bytes)
+        cost = _core.evaluate(self.native, list(self.factors), *arrays, prices=self.prices, kept=choices.kept)
+        return int(cost.total_bytes)
 
     def level_bytes(self, choices: Choices) -> tuple[int, ...]:
         """The bytes that cross each level of the interconnect, the top first; they sum to those of `evaluate`."""
-        return tuple(_core.level_bytes(self.native, list(self.factors), choices.operators, choices.tensors))
+        arrays = choices.operators, choices.tensors
+        return tuple(_core.level_bytes(self.native, list(self.factors), *arrays, kept=choices.kept))
+
+    def worth_keeping(self, choices: Choices) -> list[int]:
+        """The tensors whose fetched regions would save bytes if they were kept, those first that save most for each byte that stays."""
+        weighed = _core.weigh_keeping(self.native, list(self.factors), choices.operators, choices.tensors)
+        written = self.graph.written_in_place
+        saving = [
+            (-saved / held, tensor)
+            for tensor, (saved, held) in enumerate(weighed)
+            if saved > 0 and tensor not in written and not self.graph.tensors[tensor].is_inner
+        ]
+        return [tensor for _, tensor in sorted(saving)]
+
+    def kept_names(self, choices: Choices) -> tuple[str, ...]:
+        """The names of the tensors that `choices` keeps."""
+        return tuple(self.graph.tensors[tensor].name for tensor in choices.kept)
 
     def check_fed(self, choices: Choices) -> None:
         """Raise InfeasibleError where at some step no operator at all is split: those workers would all do the same."""
