@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 namespace tofu {
@@ -110,6 +112,24 @@ void MessagePassing::Visit(int variable, bool forward) {
 void MessagePassing::Sweep() {
   for (int v : order_) Visit(v, true);
   for (auto v = order_.rbegin(); v != order_.rend(); ++v) Visit(*v, false);
+}
+
+void MessagePassing::Average(const std::vector<int>& alike) {
+  std::map<std::tuple<int, int, const ByteMatrix*>, std::vector<size_t>> classes;
+  for (size_t i = 0; i < problem_.pairs.size(); ++i) {
+    const PairTable& pair = problem_.pairs[i];
+    classes[{alike[pair.first], alike[pair.second], pair.bytes.get()}].push_back(i);
+  }
+  for (const auto& [key, pairs] : classes) {
+    for (auto* messages : {&into_first_, &into_second_}) {
+      std::vector<int64_t> mean((*messages)[pairs.front()].size(), 0);
+      for (size_t i : pairs) {
+        for (size_t x = 0; x < mean.size(); ++x) mean[x] += (*messages)[i][x];
+      }
+      for (int64_t& bytes : mean) bytes /= static_cast<int64_t>(pairs.size());
+      for (size_t i : pairs) (*messages)[i] = mean;
+    }
+  }
 }
 
 std::vector<std::vector<int64_t>> MessagePassing::ComputeRemainders(

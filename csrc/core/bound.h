@@ -34,6 +34,11 @@ class MessagePassing {
   /*! \brief One sweep forward and one back. */
   void Sweep();
 
+  /*! \brief Pairs of one table whose variables are alike get the same messages, the mean of theirs:
+   * what is computed from what the messages spread can be shared between them. `alike` is equal for
+   * variables that are alike (repetition.h). */
+  void Average(const std::vector<int>& alike);
+
   /*! \brief Bytes that no assignment goes below. Fills in `reduced`, by variable and value. */
   int64_t ComputeBound(std::vector<std::vector<int64_t>>* reduced) const;
 

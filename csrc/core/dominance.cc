@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <memory>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace tofu {
 
@@ -56,13 +59,66 @@ class LeastDifferences {
   std::vector<int64_t> least_;
 };
 
+/*! \brief What a variable's tables say of its values, for all variables with these tables. */
+class TableDifferences {
+ public:
+  TableDifferences(std::vector<LeastDifferences*> tables, size_t count)
+      : tables_(std::move(tables)),
+        count_(count),
+        sampled_(count * count, kUnknown),
+        least_(count * count, kUnknown) {}
+
+  /*! \brief Whether a costs at least `bytes` more than b wherever the neighbours are. */
+  bool IsAtLeast(size_t a, size_t b, int64_t bytes) {
+    int64_t& sampled = sampled_[a * count_ + b];
+    if (sampled == kUnknown) sampled = Sample(a, b);
+    return sampled >= bytes && Get(a, b) >= bytes;
+  }
+
+  int64_t Get(size_t a, size_t b) {
+    int64_t& least = least_[a * count_ + b];
+    if (least == kUnknown) {
+      least = 0;
+      for (LeastDifferences* table : tables_) least += table->Get(a, b);
+    }
+    return least;
+  }
+
+ private:
+  static constexpr size_t kSamples[] = {0, 1, 2, 3, 5, 7, 11, 13, 20, 26, 33, 42, 51, 62};
+  static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+
+  /*! \brief No less than the least, and cheap: most pairs need no more to fail the test. */
+  int64_t Sample(size_t a, size_t b) const {
+    int64_t least = kUnknown;
+    for (size_t sample : kSamples) {
+      int64_t sum = 0;
+      for (const LeastDifferences* table : tables_) sum += table->Sample(a, b, sample);
+      least = std::min(least, sum);
+    }
+    return least;
+  }
+
+  std::vector<LeastDifferences*> tables_;
+  size_t count_;
+  std::vector<int64_t> sampled_;
+  std::vector<int64_t> least_;
+};
+
 class DominanceTest {
  public:
   explicit DominanceTest(const PairwiseProblem& problem) : problem_(problem) {
-    around_.resize(problem.size());
+    std::vector<std::vector<LeastDifferences*>> around(problem.size());
     for (const PairTable& pair : problem.pairs) {
-      around_[pair.first].push_back(Differences(pair.bytes.get(), true));
-      around_[pair.second].push_back(Differences(pair.bytes.get(), false));
+      around[pair.first].push_back(Differences(pair.bytes.get(), true));
+      around[pair.second].push_back(Differences(pair.bytes.get(), false));
+    }
+    for (int v = 0; v < problem.size(); ++v) {
+      std::sort(around[v].begin(), around[v].end());
+      const size_t count = problem.unary[v].size();
+      std::unique_ptr<TableDifferences>& found = known_[{count, around[v]}];
+      if (found == nullptr) found = std::make_unique<TableDifferences>(around[v], count);
+      of_variable_.push_back(found.get());
     }
   }
 
@@ -82,8 +138,6 @@ class DominanceTest {
   }
 
  private:
-  static constexpr size_t kSamples[] = {0, 1, 2, 3, 5, 7, 11, 13, 20, 26, 33, 42, 51, 62};
-
   LeastDifferences* Differences(const ByteMatrix* bytes, bool of_rows) {
     std::unique_ptr<LeastDifferences>& found = (of_rows ? of_rows_ : of_columns_)[bytes];
     if (found == nullptr) found = std::make_unique<LeastDifferences>(*bytes, of_rows);
@@ -92,14 +146,9 @@ class DominanceTest {
 
   bool IsDominated(int v, size_t a, size_t b) const {
     const Weight unary = problem_.unary[v][a] - problem_.unary[v][b];
-    for (size_t sample : kSamples) {  // the cheap test first: most pairs fail it
-      int64_t sum = 0;
-      for (const LeastDifferences* table : around_[v]) sum += table->Sample(a, b, sample);
-      if (unary + MakeWeight(sum, 0) < 0) return false;
-    }
-    int64_t sum = 0;
-    for (LeastDifferences* table : around_[v]) sum += table->Get(a, b);
-    const Weight difference = unary + MakeWeight(sum, 0);
+    TableDifferences& tables = *of_variable_[v];
+    if (!tables.IsAtLeast(a, b, -WeightBytes(unary))) return false;  // WeightBytes rounds down
+    const Weight difference = unary + MakeWeight(tables.Get(a, b), 0);
     return difference > 0 || (difference == 0 && b < a);
   }
 
@@ -123,7 +172,9 @@ class DominanceTest {
   }
 
   const PairwiseProblem& problem_;
-  std::vector<std::vector<LeastDifferences*>> around_;
+  std::map<std::pair<size_t, std::vector<LeastDifferences*>>, std::unique_ptr<TableDifferences>>
+      known_;  // by number of values and tables
+  std::vector<TableDifferences*> of_variable_;
   std::unordered_map<const ByteMatrix*, std::unique_ptr<LeastDifferences>> of_rows_;
   std::unordered_map<const ByteMatrix*, std::unique_ptr<LeastDifferences>> of_columns_;
 };

@@ -14,6 +14,7 @@
 #include "contract.h"
 #include "mini_buckets.h"
 #include "polish.h"
+#include "repetition.h"
 
 namespace tofu {
 
@@ -69,7 +70,7 @@ class BoundSearch {
  private:
   static constexpr double kContraction = 1e6;      // operations for one table
   static constexpr double kAdditionsPerEntry = 8;  // of a sweep: there and back, of 64 bits
-  static constexpr double kTrial = 5e7;  // operations for a plan among the cheapest values
+  static constexpr double kTrial = 5e6;  // operations for a plan among the cheapest values
 
   /*! \brief Whether no plan costs less; ties between plans may be open. */
   bool IsClosed() const { return state_.bound() >= state_.bytes(); }
@@ -77,13 +78,14 @@ class BoundSearch {
   /*! \brief Mini-buckets from small to large, each size again where it ruled out much; whether the
    * best plan is proved. */
   bool BoundInRounds() {
-    constexpr size_t kSizes[] = {size_t{1} << 12, size_t{1} << 18, size_t{1} << 21,
-                                 size_t{1} << 24};
-    for (size_t size : kSizes) {
+    // (entries of a table, radius within which variables are alike)
+    constexpr std::pair<size_t, int> kSizes[] = {
+        {size_t{1} << 12, 1}, {size_t{1} << 18, 2}, {size_t{1} << 21, 4}, {size_t{1} << 24, 8}};
+    for (const auto& [size, radius] : kSizes) {
       while (true) {
         if (state_.IsOver() || IsClosed()) return false;
         const size_t before = Count(KeepAll(core_.problem));
-        if (BoundByTables(size)) return true;
+        if (BoundByTables(size, radius)) return true;
         if (state_.IsOver()) return false;
         if (SweepAndPrune()) return true;
         if (4 * Count(KeepAll(core_.problem)) >= 3 * before) break;
@@ -106,10 +108,12 @@ class BoundSearch {
     return Use(reduced, bound, "bound");
   }
 
-  bool BoundByTables(size_t max_entries) {
+  bool BoundByTables(size_t max_entries, int radius) {
     if (CountEntries(core_.problem) > kMaxMiniBucketEntries / 4) return false;
     PairwiseProblem spread;
-    const int64_t spread_bytes = core_.constant + messages_->Spread(&spread);
+    MessagePassing even = *messages_;
+    even.Average(FindAlike(core_.problem, radius));
+    const int64_t spread_bytes = core_.constant + even.Spread(&spread);
     const auto pause = [this](double additions) {
       state_.Spend(additions);
       state_.Report("mini-buckets");

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "parallel.h"
+#include "rearrange.h"
 
 // The loops below take the vectors of the processor that they run on.
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__)
@@ -30,56 +32,24 @@ TOFU_VECTORISED void AddBlock(const Cost* block, size_t count, Cost* sum) {
 /*! \brief least[y] = min over x of [base[x] + block[x][y]]. */
 TOFU_VECTORISED void MinimiseRows(const Cost* base, const Cost* block, size_t rows, size_t columns,
                                   Cost* least) {
-  for (size_t y = 0; y < columns; ++y) least[y] = base[0] + block[y];
+  constexpr size_t kTile = 64;  // minima that stay in registers
+  size_t begin = 0;
+  for (; begin + kTile <= columns; begin += kTile) {
+    Cost tile[kTile];
+    for (size_t y = 0; y < kTile; ++y) tile[y] = std::numeric_limits<Cost>::max();
+    for (size_t x = 0; x < rows; ++x) {
+      const Cost* row = block + x * columns + begin;
+      for (size_t y = 0; y < kTile; ++y) tile[y] = std::min(tile[y], base[x] + row[y]);
+    }
+    for (size_t y = 0; y < kTile; ++y) least[begin + y] = tile[y];
+  }
+  if (begin == columns) return;
+  for (size_t y = begin; y < columns; ++y) least[y] = base[0] + block[y];
   for (size_t x = 1; x < rows; ++x) {
     const Cost* row = block + x * columns;
-    for (size_t y = 0; y < columns; ++y) {
-      const Cost sum = base[x] + row[y];
-      least[y] = sum < least[y] ? sum : least[y];
-    }
+    for (size_t y = begin; y < columns; ++y) least[y] = std::min(least[y], base[x] + row[y]);
   }
 }
-
-/*! \brief The entries of a table in the order of a scope that holds all of its variables. */
-class Walk {
- public:
-  Walk(const std::vector<int>& from, const std::vector<int>& scope,
-       const std::vector<size_t>& domain_sizes)
-      : strides_(scope.size(), 0) {
-    size_t stride = 1;
-    for (size_t i = from.size(); i-- > 0;) {
-      strides_[std::find(scope.begin(), scope.end(), from[i]) - scope.begin()] = stride;
-      stride *= domain_sizes[from[i]];
-    }
-    for (int v : scope) sizes_.push_back(domain_sizes[v]);
-  }
-
-  /*! \brief Calls visit(entry of the scope, entry of the table). */
-  template <typename Visit>
-  void ForEach(const Visit& visit) const {
-    std::vector<size_t> digits(sizes_.size(), 0);
-    const size_t last = sizes_.size() - 1;
-    size_t n = 0;
-    size_t index = 0;
-    while (true) {
-      for (size_t i = 0; i < sizes_[last]; ++i) visit(n++, index + i * strides_[last]);
-      size_t i = last;
-      while (i > 0) {
-        --i;
-        index += strides_[i];
-        if (++digits[i] < sizes_[i]) break;
-        index -= strides_[i] * sizes_[i];
-        digits[i] = 0;
-        if (i == 0) return;
-      }
-      if (last == 0) return;
-    }
-  }
-
- private:
-  std::vector<size_t> sizes_;
-  std::vector<size_t> strides_;
-};
 
 bool Holds(const CostTable& table, int variable) {
   return std::find(table.scope.begin(), table.scope.end(), variable) != table.scope.end();
@@ -141,7 +111,7 @@ class Blocks {
 
  private:
   struct Turned {
-    std::vector<Cost> entries;
+    SharedCosts entries;
     std::vector<size_t> strides;  // by outer variable; 0 where the table lacks it
 
     const Cost* At(size_t assignment, const Blocks& blocks) const {
@@ -151,7 +121,7 @@ class Blocks {
         index += assignment % size * strides[i];
         assignment /= size;
       }
-      return entries.data() + index;
+      return entries->data() + index;
     }
   };
 
@@ -184,11 +154,10 @@ class Blocks {
   }
 
   /*! \brief The entries with the variables in another order. */
-  std::vector<Cost> Turn(const CostTable& table, const std::vector<int>& order) const {
+  SharedCosts Turn(const CostTable& table, const std::vector<int>& order) const {
     if (order == table.scope) return table.entries;
-    std::vector<Cost> turned(table.entries.size());
-    const Walk walk(table.scope, order, sizes_);
-    walk.ForEach([&](size_t n, size_t index) { turned[n] = table.entries[index]; });
+    auto turned = std::make_shared<std::vector<Cost>>(table.entries->size());
+    AddRearranged(table, order, sizes_, turned->data());
     return turned;
   }
 
@@ -213,18 +182,18 @@ size_t ChooseGrain(const Blocks& blocks) {
 CostTable MinimiseOut(const std::vector<const CostTable*>& tables, int variable,
                       const std::vector<size_t>& domain_sizes, double* additions) {
   const Blocks blocks(tables, variable, domain_sizes);
-  CostTable minimum{blocks.scope(), std::vector<Cost>(blocks.count() * blocks.columns())};
-  *additions += static_cast<double>(minimum.entries.size() * blocks.rows());
+  auto entries = std::make_shared<std::vector<Cost>>(blocks.count() * blocks.columns());
+  *additions += static_cast<double>(entries->size() * blocks.rows());
   ParallelFor(blocks.count(), ChooseGrain(blocks), [&](size_t begin, size_t end) {
     Blocks::Sums sums;
     for (size_t i = begin; i < end; ++i) {
       blocks.Compute(i, &sums);
       MinimiseRows(sums.base.data(), sums.moving, blocks.rows(), blocks.columns(),
-                   minimum.entries.data() + i * blocks.columns());
+                   entries->data() + i * blocks.columns());
     }
   });
-  for (Cost& cost : minimum.entries) cost = std::min(cost, kMaxCost);
-  return minimum;
+  for (Cost& cost : *entries) cost = std::min(cost, kMaxCost);
+  return {blocks.scope(), std::move(entries)};
 }
 
 namespace {
@@ -234,13 +203,10 @@ CostTable Sum(const std::vector<const CostTable*>& tables, const std::vector<int
               const std::vector<size_t>& domain_sizes) {
   size_t count = 1;
   for (int v : scope) count *= domain_sizes[v];
-  CostTable sum{scope, std::vector<Cost>(count, 0)};
-  for (const CostTable* table : tables) {
-    const Walk walk(table->scope, scope, domain_sizes);
-    walk.ForEach([&](size_t n, size_t index) { sum.entries[n] += table->entries[index]; });
-  }
-  for (Cost& cost : sum.entries) cost = std::min(cost, kMaxCost);
-  return sum;
+  auto sum = std::make_shared<std::vector<Cost>>(count, 0);
+  for (const CostTable* table : tables) AddRearranged(*table, scope, domain_sizes, sum->data());
+  for (Cost& cost : *sum) cost = std::min(cost, kMaxCost);
+  return {scope, std::move(sum)};
 }
 
 }  // namespace

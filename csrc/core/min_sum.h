@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace tofu {
@@ -18,10 +19,13 @@ using Cost = int32_t;
  * without overflow. */
 constexpr Cost kMaxCost = Cost{1} << 27;
 
-/*! \brief A function of the variables in `scope`; row-major, the last one fastest. */
+using SharedCosts = std::shared_ptr<const std::vector<Cost>>;
+
+/*! \brief A function of the variables in `scope`; row-major, the last one fastest. Equal functions
+ * of other variables share their entries. */
 struct CostTable {
   std::vector<int> scope;
-  std::vector<Cost> entries;
+  SharedCosts entries;
 };
 
 /*!

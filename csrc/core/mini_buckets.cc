@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <memory>
 #include <set>
 #include <stdexcept>
 #include <utility>
@@ -19,19 +21,30 @@ namespace {
 /*! \brief Of one part: with a correction and what others cost, they add up without overflow. */
 constexpr size_t kMaxTables = 12;
 
-/*! \brief A table, and the part whose minimum it is; -1 for one of the problem. */
-struct OwnedTable {
+/*! \brief A table in a bucket. */
+struct Factor {
   CostTable table;
-  int part = -1;
+  int costs = -1;  // equal for equal entries
+  int part = -1;   // whose minimum it is; -1 for one of the problem
 };
 
 /*! \brief Tables of one variable that are minimised together. */
 struct Part {
-  int variable = 0;
-  std::vector<OwnedTable> tables;
+  std::vector<Factor> factors;
   std::vector<int> scope;  // the other variables, ascending
+  CostTable minimum;       // more than `least`
+  int costs = -1;          // of the minimum
   Cost least = 0;          // what its tables cost at least
-  CostTable others;        // over scope: what all other parts cost at least, more than the bound
+  SharedCosts others;      // over the minimum's scope: what all other parts cost at least, more
+                           // than the bound; none until one of them has told
+};
+
+/*! \brief The bucket of a variable, and of all variables whose buckets hold the same tables. */
+struct Bucket {
+  std::vector<int> around;  // its variables, ascending; the tables are over these
+  int first_part = 0;       // those of one bucket follow each other
+  int num_parts = 0;
+  std::vector<int> variables;  // that are minimised out
 };
 
 class MiniBuckets {
@@ -43,14 +56,14 @@ class MiniBuckets {
         sizes_(problem.size()) {
     for (const std::vector<Weight>& unary : problem.unary) domain_sizes_.push_back(unary.size());
     for (int v = 0; v < problem.size(); ++v) {
-      CostTable table{{v}, {}};
-      for (Weight weight : problem.unary[v]) table.entries.push_back(ToCost(WeightBytes(weight)));
-      Add({std::move(table), -1});
+      std::vector<Cost> costs;
+      for (Weight weight : problem.unary[v]) costs.push_back(ToCost(WeightBytes(weight)));
+      AddToProblem({v}, std::move(costs));
     }
     for (const PairTable& pair : problem.pairs) {
-      CostTable table{{pair.first, pair.second}, {}};
-      for (int64_t bytes : pair.bytes->entries) table.entries.push_back(ToCost(bytes));
-      Add({std::move(table), -1});
+      std::vector<Cost> costs;
+      for (int64_t bytes : pair.bytes->entries) costs.push_back(ToCost(bytes));
+      AddToProblem({pair.first, pair.second}, std::move(costs));
     }
   }
 
@@ -63,8 +76,8 @@ class MiniBuckets {
       pause(std::exchange(additions_, 0));
     }
     for (size_t count : domain_sizes_) bound_.excess.emplace_back(count, 0);
-    for (auto part = parts_.rbegin(); part != parts_.rend(); ++part) {
-      GoBack(&*part);
+    for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
+      GoBack(*bucket);
       pause(std::exchange(additions_, 0));
     }
     bound_.bytes = constant_ * unit_;
@@ -76,17 +89,32 @@ class MiniBuckets {
     return static_cast<Cost>(std::min<int64_t>(bytes / unit_, kMaxCost));
   }
 
-  void Add(OwnedTable table) {
-    bound_.num_entries += table.table.entries.size();
+  void AddToProblem(std::vector<int> scope, std::vector<Cost> costs) {
+    const auto found = of_problem_.emplace(std::move(costs), nullptr);
+    if (found.second) {
+      found.first->second = std::make_shared<std::vector<Cost>>(found.first->first);
+      ids_.emplace(found.first->second.get(), CountCosts(found.first->first));
+    }
+    const SharedCosts& shared = found.first->second;
+    Add({{std::move(scope), shared}, ids_.at(shared.get()), -1});
+  }
+
+  /*! \brief A number for new entries. */
+  int CountCosts(const std::vector<Cost>& costs) {
+    bound_.num_entries += costs.size();
     if (bound_.num_entries > kMaxMiniBucketEntries)
       throw std::length_error("the tables of a bound pass the memory that they may take");
-    for (int v : table.table.scope) of_variable_[v].push_back(static_cast<int>(tables_.size()));
-    tables_.push_back(std::move(table));
+    return num_costs_++;
+  }
+
+  void Add(Factor factor) {
+    for (int v : factor.table.scope) of_variable_[v].push_back(static_cast<int>(factors_.size()));
+    factors_.push_back(std::move(factor));
   }
 
   std::vector<int> FindAround(int v) const {
     std::vector<int> around;
-    for (int id : of_variable_[v]) around = Join(around, tables_[id].table.scope);
+    for (int id : of_variable_[v]) around = Join(around, factors_[id].table.scope);
     return around;
   }
 
@@ -109,53 +137,89 @@ class MiniBuckets {
     return joined;
   }
 
-  static std::vector<const CostTable*> Plain(const std::vector<OwnedTable>& tables) {
+  static std::vector<const CostTable*> Plain(const std::vector<Factor>& factors) {
     std::vector<const CostTable*> plain;
-    for (const OwnedTable& owned : tables) plain.push_back(&owned.table);
+    for (const Factor& factor : factors) plain.push_back(&factor.table);
     return plain;
   }
 
   void Eliminate(int v) {
     const std::vector<int> around = FindAround(v);
-    std::vector<Part> parts = Split(v, TakeTables(v));
-    if (parts.size() > 1) Match(v, &parts);
-    for (Part& part : parts) Minimise(std::move(part));
+    std::vector<Factor> factors = TakeFactors(v);
+    const auto found =
+        known_.emplace(Describe(v, around, factors), static_cast<int>(buckets_.size()));
+    if (found.second) MakeBucket(v, around, std::move(factors));
+    Bucket& bucket = buckets_[found.first->second];
+    bucket.variables.push_back(v);
+    for (int p = bucket.first_part; p < bucket.first_part + bucket.num_parts; ++p) {
+      const Part& part = parts_[p];
+      constant_ += part.least;
+      std::vector<int> scope;
+      for (int u : part.minimum.scope)
+        scope.push_back(around[std::lower_bound(bucket.around.begin(), bucket.around.end(), u) -
+                               bucket.around.begin()]);
+      if (!scope.empty()) Add({{std::move(scope), part.minimum.entries}, part.costs, p});
+    }
     for (int u : around) {
       if (waiting_.erase({sizes_[u], u}) > 0) Wait(u);
     }
   }
 
   /*! \brief The tables that still hold v, those of most variables first. */
-  std::vector<OwnedTable> TakeTables(int v) {
-    std::vector<OwnedTable> taken;
+  std::vector<Factor> TakeFactors(int v) {
+    std::vector<Factor> taken;
     for (int id : of_variable_[v]) {
-      if (tables_[id].table.scope.empty()) continue;
-      taken.push_back(std::move(tables_[id]));
-      tables_[id] = OwnedTable();
+      if (factors_[id].table.scope.empty()) continue;
+      taken.push_back(std::move(factors_[id]));
+      factors_[id] = Factor();
     }
-    std::stable_sort(taken.begin(), taken.end(), [](const OwnedTable& a, const OwnedTable& b) {
-      return a.table.scope.size() > b.table.scope.size();
+    std::sort(taken.begin(), taken.end(), [](const Factor& a, const Factor& b) {
+      const std::vector<int>& of_a = a.table.scope;
+      const std::vector<int>& of_b = b.table.scope;
+      if (of_a.size() != of_b.size()) return of_a.size() > of_b.size();
+      return of_a != of_b ? of_a < of_b : a.costs < b.costs;
     });
     return taken;
   }
 
+  /*! \brief All that the parts of a bucket depend on, with variables by their places around it. */
+  std::vector<int> Describe(int v, const std::vector<int>& around,
+                            const std::vector<Factor>& factors) const {
+    const auto place = [&](int u) {
+      return static_cast<int>(std::lower_bound(around.begin(), around.end(), u) - around.begin());
+    };
+    std::vector<int> key = {place(v), static_cast<int>(around.size())};
+    for (int u : around) key.push_back(static_cast<int>(domain_sizes_[u]));
+    for (const Factor& factor : factors) {
+      key.push_back(factor.costs);
+      for (int u : factor.table.scope) key.push_back(place(u));
+      key.push_back(-1);
+    }
+    return key;
+  }
+
+  void MakeBucket(int v, const std::vector<int>& around, std::vector<Factor> factors) {
+    std::vector<Part> parts = Split(v, std::move(factors));
+    if (parts.size() > 1) Match(v, &parts);
+    buckets_.push_back(
+        {around, static_cast<int>(parts_.size()), static_cast<int>(parts.size()), {}});
+    for (Part& part : parts) Minimise(v, std::move(part));
+  }
+
   /*! \brief Each table goes to the first part whose minimum stays within the limit. */
-  std::vector<Part> Split(int v, std::vector<OwnedTable> tables) const {
+  std::vector<Part> Split(int v, std::vector<Factor> factors) const {
     std::vector<Part> parts;
-    for (OwnedTable& owned : tables) {
-      std::vector<int> scope = owned.table.scope;
+    for (Factor& factor : factors) {
+      std::vector<int> scope = factor.table.scope;
       scope.erase(std::find(scope.begin(), scope.end(), v));
       const auto fits = [&](const Part& part) {
-        return part.tables.size() < kMaxTables &&
+        return part.factors.size() < kMaxTables &&
                CountEntries(Join(part.scope, scope)) <= static_cast<double>(max_entries_);
       };
       auto found = std::find_if(parts.begin(), parts.end(), fits);
-      if (found == parts.end()) {
-        found = parts.insert(parts.end(), Part());
-        found->variable = v;
-      }
+      if (found == parts.end()) found = parts.insert(parts.end(), Part());
       found->scope = Join(found->scope, std::move(scope));
-      found->tables.push_back(std::move(owned));
+      found->factors.push_back(std::move(factor));
     }
     return parts;
   }
@@ -166,53 +230,77 @@ class MiniBuckets {
     std::vector<int64_t> total(domain_sizes_[v], 0);
     std::vector<CostTable> least;
     for (const Part& part : *parts) {
-      least.push_back(Project(Plain(part.tables), {v}, domain_sizes_, &additions_));
-      for (size_t x = 0; x < total.size(); ++x) total[x] += least.back().entries[x];
+      least.push_back(Project(Plain(part.factors), {v}, domain_sizes_, &additions_));
+      for (size_t x = 0; x < total.size(); ++x) total[x] += (*least.back().entries)[x];
     }
     for (size_t i = 0; i < parts->size(); ++i) {
-      CostTable correction{{v}, {}};
+      auto correction = std::make_shared<std::vector<Cost>>();
       for (size_t x = 0; x < total.size(); ++x)
-        correction.entries.push_back(static_cast<Cost>(
-            total[x] / static_cast<int64_t>(parts->size()) - least[i].entries[x]));
-      (*parts)[i].tables.push_back({std::move(correction), -1});
+        correction->push_back(static_cast<Cost>(total[x] / static_cast<int64_t>(parts->size()) -
+                                                (*least[i].entries)[x]));
+      (*parts)[i].factors.push_back({{{v}, std::move(correction)}, -1, -1});
     }
   }
 
-  void Minimise(Part part) {
-    CostTable minimum = MinimiseOut(Plain(part.tables), part.variable, domain_sizes_, &additions_);
-    part.least = *std::min_element(minimum.entries.begin(), minimum.entries.end());
-    constant_ += part.least;
-    bound_.largest_table = std::max(bound_.largest_table, minimum.entries.size());
-    for (Cost& cost : minimum.entries) cost -= part.least;
-    if (!part.scope.empty()) Add({std::move(minimum), static_cast<int>(parts_.size())});
+  void Minimise(int v, Part part) {
+    const CostTable minimum = MinimiseOut(Plain(part.factors), v, domain_sizes_, &additions_);
+    part.least = *std::min_element(minimum.entries->begin(), minimum.entries->end());
+    bound_.largest_table = std::max(bound_.largest_table, minimum.entries->size());
+    auto above = std::make_shared<std::vector<Cost>>(*minimum.entries);
+    for (Cost& cost : *above) cost -= part.least;
+    part.costs = CountCosts(*above);
+    part.minimum = {minimum.scope, std::move(above)};
     parts_.push_back(std::move(part));
   }
 
-  /*! \brief Tells the parts below, and the variable, what the rest costs at least. */
-  void GoBack(Part* part) {
-    std::vector<const CostTable*> all = Plain(part->tables);
-    if (!part->scope.empty()) all.push_back(&part->others);
-    const CostTable of_values = Project(all, {part->variable}, domain_sizes_, &additions_);
-    std::vector<int64_t>& excess = bound_.excess[part->variable];
-    for (size_t x = 0; x < excess.size(); ++x)
-      excess[x] = std::max(excess[x], (of_values.entries[x] - part->least) * unit_);
-    for (const OwnedTable& owned : part->tables) {
-      if (owned.part < 0) continue;
-      CostTable others = Project(all, owned.table.scope, domain_sizes_, &additions_);
-      for (size_t n = 0; n < others.entries.size(); ++n)
-        others.entries[n] -= part->least + owned.table.entries[n];
-      parts_[owned.part].others = std::move(others);
+  /*! \brief Tells the parts below, and the variables, what the rest costs at least. */
+  void GoBack(const Bucket& bucket) {
+    for (int p = bucket.first_part; p < bucket.first_part + bucket.num_parts; ++p) {
+      const Part part = std::move(parts_[p]);
+      std::vector<const CostTable*> all = Plain(part.factors);
+      const CostTable others{part.minimum.scope, part.others};
+      if (!part.scope.empty()) all.push_back(&others);
+      CostTable sum;  // over fewer variables, v among them
+      for (const Factor& factor : part.factors) {
+        if (factor.part < 0) continue;
+        sum = Project(all, factor.table.scope, domain_sizes_, &additions_);
+        Tell(sum, factor, part.least);
+      }
+      if (!sum.scope.empty()) all = {&sum};
+      const int v = bucket.variables.front();
+      const CostTable of_values = Project(all, {v}, domain_sizes_, &additions_);
+      for (int u : bucket.variables) {
+        std::vector<int64_t>& excess = bound_.excess[u];
+        for (size_t x = 0; x < excess.size(); ++x)
+          excess[x] = std::max(excess[x], ((*of_values.entries)[x] - part.least) * unit_);
+      }
     }
-    *part = Part();
+  }
+
+  /*! \brief Of parts in equal buckets, each learns what the rest of any of them costs at least. */
+  void Tell(const CostTable& sum, const Factor& factor, Cost least) {
+    SharedCosts& known = parts_[factor.part].others;
+    auto others = std::make_shared<std::vector<Cost>>(*sum.entries);
+    for (size_t n = 0; n < others->size(); ++n) {
+      Cost& rest = (*others)[n];
+      rest -= least + (*factor.table.entries)[n];
+      if (known != nullptr) rest = std::min(rest, (*known)[n]);
+    }
+    known = std::move(others);
   }
 
   int64_t unit_;  // bytes
   size_t max_entries_;
   std::vector<size_t> domain_sizes_;
-  std::vector<OwnedTable> tables_;
+  std::map<std::vector<Cost>, SharedCosts> of_problem_;
+  std::map<const std::vector<Cost>*, int> ids_;
+  int num_costs_ = 0;
+  std::vector<Factor> factors_;
   std::vector<std::vector<int>> of_variable_;  // tables that hold it, or held it
   std::vector<double> sizes_;                  // of joint tables
   std::set<std::pair<double, int>> waiting_;   // variables by size
+  std::map<std::vector<int>, int> known_;      // buckets by what they hold
+  std::vector<Bucket> buckets_;
   std::vector<Part> parts_;
   int64_t constant_ = 0;  // units
   double additions_ = 0;  // since the last pause

@@ -159,12 +159,11 @@ void TestProjectIsTheLeastSum() {
   const std::vector<size_t> sizes = {3, 4, 5, 2};
   Random random(5);
   const auto draw = [&](const std::vector<int>& scope) {
-    CostTable table{scope, {}};
+    auto entries = std::make_shared<std::vector<Cost>>();
     size_t count = 1;
     for (int v : scope) count *= sizes[v];
-    for (size_t i = 0; i < count; ++i)
-      table.entries.push_back(static_cast<Cost>(random.Draw(0, 1000)));
-    return table;
+    for (size_t i = 0; i < count; ++i) entries->push_back(static_cast<Cost>(random.Draw(0, 1000)));
+    return CostTable{scope, std::move(entries)};
   };
   const CostTable a = draw({2, 0, 1});
   const CostTable b = draw({1, 3});
@@ -176,11 +175,11 @@ void TestProjectIsTheLeastSum() {
       Cost expected = kMaxCost;
       for (size_t z = 0; z < sizes[2]; ++z) {
         for (size_t w = 0; w < sizes[3]; ++w)
-          expected =
-              std::min(expected, a.entries[(z * sizes[0] + y) * sizes[1] + x] +
-                                     b.entries[x * sizes[3] + w] + c.entries[w * sizes[2] + z]);
+          expected = std::min(expected, (*a.entries)[(z * sizes[0] + y) * sizes[1] + x] +
+                                            (*b.entries)[x * sizes[3] + w] +
+                                            (*c.entries)[w * sizes[2] + z]);
       }
-      CHECK(least.entries[x * sizes[0] + y] == expected);
+      CHECK((*least.entries)[x * sizes[0] + y] == expected);
     }
   }
 }

@@ -1,0 +1,117 @@
+"""How far the default plan is from the best one: all of the paper's models, at any number of workers.
+
+    python -m benchmarks.optimality                                  every model at 2, 4, 8 workers, then at 6, 12 and 16
+    python -m benchmarks.optimality --models rnn-4-4k --workers 8
+
+One search over each order of the factors, from shapes alone. "above bound": the plan moves at most so much more than any plan has to.
+Rows are written as they come, and what the file holds already is not searched again.
+"""
+
+from __future__ import annotations
+
+import csv
+import time
+from math import ceil
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.models import Model
+from benchmarks.models.by_name import build_model
+from tofu.search import Problem
+from tofu.search.algorithms import DEFAULT_SEARCH_SECONDS, list_factor_orders
+from tofu.search.topology import Arrangement
+
+MODELS = (
+    *(f"wresnet-{layers}-{width}" for layers in (50, 101, 152) for width in (4, 6, 8, 10)),
+    *(f"rnn-{layers}-{cells}k" for layers in (4, 6, 8, 10) for cells in (4, 6, 8)),
+    *(f"transformer-{layers}" for layers in (12, 24, 96)),
+)
+BATCHES = {"wresnet": 8, "rnn": 128, "transformer": 16}
+WORKERS = (2, 4, 8, 6, 12, 16)
+FILE = Path("demo-output/optimality.csv")
+
+Row = dict[str, str]
+
+
+def measure(model: Model, problem: Problem, workers: int, search_seconds: float) -> Row:
+    """The best plan of all orders, and what is proved of all of them."""
+    orders = list_factor_orders("exact", workers)
+    started, started_cpu = time.perf_counter(), time.process_time()
+    found = []
+    for order in orders:
+        arranged = problem.arrange(Arrangement(order))
+        _, result = arranged.search(algorithm="exact", seconds=search_seconds / len(orders))
+        found.append((sum(result.plan.step_bytes), order, result))
+    moved, factors, _ = min(found, key=lambda one: one[0])
+    bound = min(result.lower_bound for _, _, result in found)
+    recursive = min(result.recursive_bytes for _, _, result in found)
+    return {
+        "model": model.name,
+        "workers": str(workers),
+        "seconds": f"{time.perf_counter() - started:.2f}",
+        "processor seconds": f"{time.process_time() - started_cpu:.2f}",
+        "factors": " x ".join(map(str, factors)),
+        "GiB": f"{moved / 2**30:.2f}",
+        "above bound (%)": "optimal" if moved == bound else f"{_percent(moved, bound):g}",
+        "recursion above (%)": f"{_percent(recursive, moved):g}",
+    }
+
+
+def _percent(larger: int, smaller: int) -> float:
+    """By how much, rounded up."""
+    return ceil((larger / max(smaller, 1) - 1) * 1e4) / 1e2
+
+
+def read_rows(file: Path) -> list[Row]:
+    """What an earlier run has found."""
+    if not file.exists():
+        return []
+    with file.open(newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def write_row(file: Path, row: Row) -> None:
+    """Adds a row."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    is_new = not file.exists()
+    with file.open("a", newline="") as lines:
+        writer = csv.DictWriter(lines, row)
+        if is_new:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+def print_rows(rows: list[Row]) -> None:
+    """As a table, and how many are proved."""
+    table = Table(*rows[0], title="The default plan against the best one")
+    for row in rows:
+        table.add_row(*row.values())
+    Console().print(table)
+    proved = sum(row["above bound (%)"] == "optimal" for row in rows)
+    worst = max((float(row["above bound (%)"]) for row in rows if row["above bound (%)"] != "optimal"), default=0.0)
+    print(f"{proved} of {len(rows)} are proved to be optimal, the others are at most {worst:g} % above a bound.")
+
+
+@click.command(help=__doc__)
+@click.option("--models", default=",".join(MODELS))
+@click.option("--workers", default=",".join(map(str, WORKERS)), show_default=True)
+@click.option("--search-seconds", default=DEFAULT_SEARCH_SECONDS, show_default=True)
+@click.option("--file", default=FILE, show_default=True, type=click.Path(path_type=Path))
+def main(models: str, workers: str, search_seconds: float, file: Path) -> None:
+    for name in models.split(","):
+        model = build_model(name, BATCHES[name.split("-")[0]])
+        known = {(row["model"], row["workers"]) for row in read_rows(file)}
+        missing = [k for k in workers.split(",") if (model.name, k) not in known]
+        if not missing:
+            continue
+        problem = Problem(*model.read(), (int(missing[0]),))
+        for k in missing:
+            write_row(file, measure(model, problem, int(k), search_seconds))
+    print_rows(read_rows(file))
+
+
+if __name__ == "__main__":
+    main()
