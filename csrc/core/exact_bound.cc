@@ -70,7 +70,10 @@ class BoundSearch {
  private:
   static constexpr double kContraction = 1e6;      // operations for one table
   static constexpr double kAdditionsPerEntry = 8;  // of a sweep: there and back, of 64 bits
-  static constexpr double kTrial = 5e6;  // operations for a plan among the cheapest values
+  // Operations for a plan among the cheapest values, after sweeps and after mini-buckets.
+  static constexpr double kQuickTrial = 5e6;
+  static constexpr double kTrial = 1e8;
+  static constexpr size_t kSmall = size_t{1} << 12;  // entries of tables that are cheap to make
 
   /*! \brief Whether no plan costs less; ties between plans may be open. */
   bool IsClosed() const { return state_.bound() >= state_.bytes(); }
@@ -80,7 +83,7 @@ class BoundSearch {
   bool BoundInRounds() {
     // (entries of a table, radius within which variables are alike)
     constexpr std::pair<size_t, int> kSizes[] = {
-        {size_t{1} << 12, 1}, {size_t{1} << 18, 2}, {size_t{1} << 21, 4}, {size_t{1} << 24, 8}};
+        {kSmall, 1}, {size_t{1} << 18, 2}, {size_t{1} << 21, 4}, {size_t{1} << 24, 8}};
     for (const auto& [size, radius] : kSizes) {
       while (true) {
         if (state_.IsOver() || IsClosed()) return false;
@@ -105,7 +108,7 @@ class BoundSearch {
     Costs reduced;
     const int64_t bound = core_.constant + messages_->ComputeBound(&reduced);
     OfferCore(messages_->RoundGreedily());
-    return Use(reduced, bound, "bound");
+    return Use(reduced, bound, kQuickTrial, "bound");
   }
 
   bool BoundByTables(size_t max_entries, int radius) {
@@ -123,7 +126,8 @@ class BoundSearch {
       const MiniBucketBound found =
           BoundByMiniBuckets(spread, state_.bytes() - spread_bytes, max_entries, pause);
       statistics_.num_bound_entries = std::max(statistics_.num_bound_entries, found.num_entries);
-      return Use(found.excess, spread_bytes + found.bytes, "mini-buckets");
+      return Use(found.excess, spread_bytes + found.bytes,
+                 max_entries > kSmall ? kTrial : kQuickTrial, "mini-buckets");
     } catch (const TimeIsUp&) {
       return false;
     } catch (const std::length_error&) {
@@ -133,10 +137,10 @@ class BoundSearch {
 
   /*! \brief Takes a bound, and what each value costs above it at least; whether the best plan is
    * proved. */
-  bool Use(const Costs& excess, int64_t bound, const char* stage) {
+  bool Use(const Costs& excess, int64_t bound, double trial, const char* stage) {
     state_.RaiseBound(bound);
     state_.Report(stage);
-    if (TryCheapest(excess, bound)) return true;
+    if (TryCheapest(excess, bound, trial)) return true;
     const KeptValues kept = KeepBelow(excess, state_.bytes() - bound);
     if (Count(kept) == Count(KeepAll(core_.problem))) return false;
     Prune(kept);
@@ -158,21 +162,21 @@ class BoundSearch {
    * A plan with any other value costs more than bound + most: where the best plan among these costs
    * no more than that, it is the best of all; else it is at least a plan, and the bound rises.
    */
-  bool TryCheapest(const Costs& excess, int64_t bound) {
+  bool TryCheapest(const Costs& excess, int64_t bound, double trial) {
     int64_t low = 0;
     for (const std::vector<int64_t>& costs : excess)
       low = std::max(low, *std::min_element(costs.begin(), costs.end()));
     state_.RaiseBound(bound + low);
     int64_t range = std::max<int64_t>(0, state_.bytes() - bound - low);
     KeptValues cheapest = KeepBelow(excess, low + range);
-    while (!state_.Fits(Restrict(core_.problem, cheapest), kTrial)) {
+    while (!state_.Fits(Restrict(core_.problem, cheapest), trial)) {
       if (range == 0) return false;
       range /= 4;
       cheapest = KeepBelow(excess, low + range);
       KeepBest(&cheapest);
     }
     const int64_t most = low + range;
-    const int64_t bytes = state_.Solve(Select(part_, KeepInPart(cheapest)), 2 * kTrial);
+    const int64_t bytes = state_.Solve(Select(part_, KeepInPart(cheapest)), 2 * trial);
     if (bytes < 0) return false;
     state_.RaiseBound(std::min(bytes, bound + most + 1));
     if (bytes > bound + most) return false;
