@@ -44,6 +44,25 @@ def test_native_code_that_does_not_load_is_one_line():
     assert len(message.splitlines()) == 1
 
 
+def test_two_flavours_of_mxnet_are_one_line():
+    message = import_error("import importlib.metadata; importlib.metadata.version = lambda package: '1.9.1'")
+    assert message.startswith("mxnet and mxnet-cu112 are both installed, and have overwritten each other's files: ")
+    assert len(message.splitlines()) == 1
+
+
+def test_another_flavour_than_built_for_is_one_line():
+    message = import_error("""
+        import numpy as np
+        np.bool = bool
+        import mxnet
+        mxnet.runtime.Features.is_enabled = lambda features, name: name == "CUDA"
+    """)
+    assert message.startswith(
+        "Tofu was built against MXNet for CPUs, and MXNet for CUDA is installed: build Tofu again"
+    )
+    assert len(message.splitlines()) == 1
+
+
 def test_removed_numpy_names_come_back(monkeypatch):
     def like_numpy_1_24(name):
         raise AttributeError(name)

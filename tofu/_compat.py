@@ -33,11 +33,26 @@ def _numpy_still_answers(name: str) -> bool:
         return hasattr(np, name)
 
 
+def check_flavours() -> None:
+    """Raise ImportError where MXNet is installed for CPUs and for CUDA: both are one folder, and overwrite each other's files."""
+    if _is_installed("mxnet") and _is_installed("mxnet-cu112"):
+        raise ImportError(
+            "mxnet and mxnet-cu112 are both installed, and have overwritten each other's files: pip uninstall mxnet mxnet-cu112, then "
+            "install one of them and Tofu again (README.md, MXNet for CUDA)"
+        )
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
 def load_cuda_libraries() -> None:
     """Load what MXNet for CUDA is linked to, out of the nvidia-*-cu11 packages, which the loader does not search."""
-    try:
-        importlib.metadata.version("mxnet-cu112")
-    except importlib.metadata.PackageNotFoundError:
+    if not _is_installed("mxnet-cu112"):
         return
     packages = importlib.util.find_spec("nvidia")
     folders = packages.submodule_search_locations if packages is not None else None
@@ -74,16 +89,26 @@ def import_mxnet() -> None:
 
 
 def import_native_layer() -> None:
-    """Import `tofu._mxnet`, which plugs into the libmxnet.so that is loaded by now."""
+    """Import `tofu._mxnet`, which plugs into the libmxnet.so that is loaded by now and has to be built for its flavour."""
+    import mxnet
+
     try:
         from . import _mxnet as _mxnet
     except ImportError as error:
         raise ImportError(
             f"Tofu's native code does not fit this Python or MXNet ({error}): pip install tofu again, or make build"
         ) from error
+    flavours = {False: "CPUs", True: "CUDA"}
+    found = mxnet.runtime.Features().is_enabled("CUDA")
+    if _mxnet.built_for_cuda != found:
+        raise ImportError(
+            f"Tofu was built against MXNet for {flavours[_mxnet.built_for_cuda]}, and MXNet for {flavours[found]} is installed: "
+            "build Tofu again (README.md, MXNet for CUDA)"
+        )
 
 
 restore_numpy_names()
+check_flavours()
 load_cuda_libraries()
 import_mxnet()
 import_native_layer()

@@ -9,6 +9,7 @@
 
 PYBIND11_MODULE(_mxnet, module) {
   module.doc() = "Graph passes and kernels that plug into MXNet's libmxnet.so";
+  module.attr("built_for_cuda") = MXNET_USE_CUDA != 0;
   tofu::nnvm_layer::CheckAbi();
   tofu::nnvm_layer::InstallPlaceDevice();
   tofu::nnvm_layer::InstallPackMemory();

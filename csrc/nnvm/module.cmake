@@ -11,7 +11,7 @@ execute_process(COMMAND ${CMAKE_READELF} -d ${MXNET_DIR}/libmxnet.so OUTPUT_VARI
 if(needed MATCHES "libcudart")
   file(GLOB cuda_includes ${MXNET_DIR}/../nvidia/*/include)
   if(NOT cuda_includes)
-    message(FATAL_ERROR "The installed MXNet is one for CUDA, whose headers are missing: pip install \"tofu[cu112]\"")
+    message(FATAL_ERROR "The installed MXNet is one for CUDA, whose headers are missing: see README.md, MXNet for CUDA")
   endif()
   set(mxnet_flavour MXNET_USE_CUDA=1 MSHADOW_USE_CUDA=1 MXNET_USE_CUDNN=1 MSHADOW_USE_CUDNN=1
       MSHADOW_USE_CBLAS=0 MSHADOW_USE_MKL=0)
