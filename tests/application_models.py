@@ -185,6 +185,7 @@ def ssd(dtype: str, batch: int = 8) -> Model:
     missed = mx.sym.smooth_l1(target[1] * (offsets - target[0]), scalar=1.0)
     loss = mx.sym.MakeLoss(missed, normalization="valid", name="place")
     detected = mx.sym.contrib.MultiBoxDetection(probabilities, offsets, priors, nms_threshold=0.5, name="detected")
+    detected = mx.sym.sum(detected, axis=1)  # of equal scores, rounding decides which stands first
     heads = [probabilities, loss, mx.sym.BlockGrad(target[2]), mx.sym.BlockGrad(detected)]
     shapes = {"data": (batch, 3, 32, 32), "boxes_label": (batch, 2, 5)}
     given = {"boxes_label": draw_boxes(batch, 2, classes - 1)}
