@@ -14,6 +14,7 @@
 #include "cuda/layer_norm.cuh"
 #include "cuda/pooling.cuh"
 #include "cuda/softmax.cuh"
+#include "cuda/softmax_output.cuh"
 #include "emulation.h"
 
 namespace {
@@ -307,6 +308,58 @@ void TestMaximumKeepsWhatIsNoNumber() {
   CHECK(largest[1] == *std::max_element(data.begin() + 300, data.end()));
 }
 
+/*! \brief Sums divided by the cells of their windows, which are counted one by one. */
+void TestPooling(uint64_t seed) {
+  Tensor t(seed);
+  const auto draw = [&](int64_t low, int64_t high) { return t.random.Draw(low, high); };
+  Window& window = t.arguments.window;
+  window = {draw(1, 5), draw(1, 4), draw(0, 4), draw(-3, 3), draw(4, 200), draw(0, 20)};
+  Array data = t.Draw(t.size());
+  Array out(t.size());
+  t.Run<AtPosition, DivideByWindow<double>>(false, {&data}, {&out});
+  for (int64_t p = 0; p < t.arguments.extent; ++p) {
+    int cells = 0;
+    for (Index k = 0; k < window.kernel; ++k) {
+      const Index x = (window.first + p) * window.stride - window.pad + k;
+      if (x >= window.begin && x < window.end) ++cells;
+    }
+    for (int64_t line = 0; line < t.lines(); ++line) {
+      const int64_t i = t.cell(line, p);
+      CHECK(out[i] == data[i] / std::max(1, cells));
+    }
+  }
+}
+
+void TestSoftmaxOutput(uint64_t seed) {
+  Tensor t(seed);
+  const int64_t classes = t.arguments.extent;
+  t.arguments.labels.scale = 2;
+  t.arguments.labels.smoothing = classes > 1 && seed % 2 == 0 ? 0.25f : 0;
+  t.arguments.labels.ignored = -1;
+  t.arguments.labels.are_ignored = seed % 3 != 0;
+  Array labels(t.lines());
+  for (double& label : labels) label = static_cast<double>(t.random.Draw(-1, classes - 1));
+  const auto valid = labels.size() - std::count(labels.begin(), labels.end(), -1.0);
+  Array count(1), out = t.Draw(t.size()), d_data = t.Draw(t.size()), d_label = t.Draw(t.lines());
+  Tensor line = t;  // all labels
+  line.arguments.outer = line.arguments.inner = 1;
+  line.arguments.extent = t.lines();
+  line.Run<OnLine, ValidLabels<double>>(true, {&labels}, {&count});
+  CHECK(count[0] == static_cast<double>(valid));
+  t.Run<OnLine, SoftmaxOutputGradient<double>>(false, {&out, &labels, &count}, {&d_data, &d_label});
+  const float share = 2 / static_cast<float>(std::max<size_t>(1, valid));
+  const float wrong = t.arguments.labels.SharePerClass(classes);
+  for (int64_t l = 0; l < t.lines(); ++l) {
+    CHECK(d_label[l] == 0);
+    const bool is_ignored = t.arguments.labels.are_ignored && labels[l] == -1;
+    for (int64_t p = 0; p < classes; ++p) {
+      const double wanted = p == labels[l] ? 1 - t.arguments.labels.smoothing : wrong;
+      const double expected = is_ignored ? 0 : (out[t.cell(l, p)] - wanted) * share;
+      CHECK(d_data[t.cell(l, p)] == expected);
+    }
+  }
+}
+
 /*! \brief Positions and lines of tensors of up to 2^45 cells, without the memory. */
 void TestCellsOfHugeTensors(uint64_t seed) {
   Random random(seed);
@@ -355,6 +408,8 @@ int main() {
     TestLayerNorm(seed);
     TestSoftmax<false>(seed);
     TestSoftmax<true>(seed);
+    TestPooling(seed);
+    TestSoftmaxOutput(seed);
     TestDivideByWindow(seed);
   }
   for (uint64_t seed = 1; seed <= 500; ++seed) {
