@@ -12,6 +12,8 @@
 #include <tuple>
 #include <utility>
 
+#include "byte_loops.h"
+
 namespace tofu {
 
 namespace {
@@ -86,18 +88,14 @@ void MessagePassing::SendMessage(const Edge& edge, const std::vector<int64_t>& s
   if (edge.is_first) {
     std::fill(message.begin(), message.end(), kInfinite);
     for (size_t x = 0; x < bytes.rows; ++x) {
-      const int64_t base = share[x] - back[x];
-      const int64_t* row = bytes.entries.data() + x * bytes.columns;
-      for (size_t y = 0; y < bytes.columns; ++y) message[y] = std::min(message[y], base + row[y]);
+      LowerTo(share[x] - back[x], bytes.entries.data() + x * bytes.columns, bytes.columns,
+              message.data());
     }
   } else {
-    for (size_t x = 0; x < bytes.rows; ++x) {
-      const int64_t* row = bytes.entries.data() + x * bytes.columns;
-      int64_t least = kInfinite;
-      for (size_t y = 0; y < bytes.columns; ++y)
-        least = std::min(least, share[y] - back[y] + row[y]);
-      message[x] = least;
-    }
+    std::vector<int64_t> base = share;
+    for (size_t y = 0; y < base.size(); ++y) base[y] -= back[y];
+    for (size_t x = 0; x < bytes.rows; ++x)
+      message[x] = LeastSum(base.data(), bytes.entries.data() + x * bytes.columns, bytes.columns);
   }
   SubtractLeast(&message);
 }
@@ -189,10 +187,9 @@ int64_t MessagePassing::ComputeBound(std::vector<std::vector<int64_t>>* reduced)
     std::vector<int64_t> rows(rest.rows, kInfinite);
     std::vector<int64_t> columns(rest.columns, kInfinite);
     for (size_t x = 0; x < rows.size(); ++x) {
-      for (size_t y = 0; y < columns.size(); ++y) {
-        rows[x] = std::min(rows[x], rest.at(x, y));
-        columns[y] = std::min(columns[y], rest.at(x, y));
-      }
+      const int64_t* row = rest.entries.data() + x * rest.columns;
+      rows[x] = *std::min_element(row, row + rest.columns);
+      LowerTo(0, row, rest.columns, columns.data());
     }
     const int64_t least = Least(rows);
     bound += least;

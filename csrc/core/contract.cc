@@ -11,6 +11,8 @@
 #include <tuple>
 #include <utility>
 
+#include "byte_loops.h"
+
 namespace tofu {
 
 namespace {
@@ -132,9 +134,8 @@ class Contractor {
     for (size_t x = 0; x < unary->size(); ++x) {
       const int64_t* row = w->entries.data() + x * w->columns;
       for (size_t y = 0; y < least->rows; ++y) {
-        const int64_t base = (*unary)[x] + u->at(x, y);
-        int64_t* out = least->entries.data() + y * least->columns;
-        for (size_t z = 0; z < least->columns; ++z) out[z] = std::min(out[z], base + row[z]);
+        LowerTo((*unary)[x] + u->at(x, y), row, least->columns,
+                least->entries.data() + y * least->columns);
       }
     }
     kept_.push_back(u);

@@ -12,9 +12,13 @@
 #include <utility>
 #include <vector>
 
+#include "byte_loops.h"
+
 namespace tofu {
 
 namespace {
+
+constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
 
 /*!
  * \brief least[a * n + b] = min over y of [table(a, y) - table(b, y)] for the rows (or columns) of
@@ -36,44 +40,23 @@ class LeastDifferences {
   int64_t Get(size_t a, size_t b) {
     int64_t& least = least_[a * count_ + b];
     if (least == kUnknown) {
-      const int64_t* line_a = lines_.data() + a * length_;
-      const int64_t* line_b = lines_.data() + b * length_;
-      least = line_a[0] - line_b[0];
-      for (size_t y = 1; y < length_; ++y) least = std::min(least, line_a[y] - line_b[y]);
+      least = LeastDifference(lines_.data() + a * length_, lines_.data() + b * length_, length_);
     }
     return least;
   }
 
-  /*! \brief One of the differences: no less than the least. */
-  int64_t Sample(size_t a, size_t b, size_t sample) const {
-    const size_t y = sample % length_;
-    return lines_[a * length_ + y] - lines_[b * length_ + y];
-  }
-
  private:
-  static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
-
   size_t count_;
   size_t length_;
   std::vector<int64_t> lines_;
   std::vector<int64_t> least_;
 };
 
-/*! \brief What a variable's tables say of its values, for all variables with these tables. */
+/*! \brief The same for all tables of a variable, and for all variables with these tables. */
 class TableDifferences {
  public:
   TableDifferences(std::vector<LeastDifferences*> tables, size_t count)
-      : tables_(std::move(tables)),
-        count_(count),
-        sampled_(count * count, kUnknown),
-        least_(count * count, kUnknown) {}
-
-  /*! \brief Whether a costs at least `bytes` more than b wherever the neighbours are. */
-  bool IsAtLeast(size_t a, size_t b, int64_t bytes) {
-    int64_t& sampled = sampled_[a * count_ + b];
-    if (sampled == kUnknown) sampled = Sample(a, b);
-    return sampled >= bytes && Get(a, b) >= bytes;
-  }
+      : tables_(std::move(tables)), count_(count), least_(count * count, kUnknown) {}
 
   int64_t Get(size_t a, size_t b) {
     int64_t& least = least_[a * count_ + b];
@@ -85,23 +68,8 @@ class TableDifferences {
   }
 
  private:
-  static constexpr size_t kSamples[] = {0, 1, 2, 3, 5, 7, 11, 13, 20, 26, 33, 42, 51, 62};
-  static constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
-
-  /*! \brief No less than the least, and cheap: most pairs need no more to fail the test. */
-  int64_t Sample(size_t a, size_t b) const {
-    int64_t least = kUnknown;
-    for (size_t sample : kSamples) {
-      int64_t sum = 0;
-      for (const LeastDifferences* table : tables_) sum += table->Sample(a, b, sample);
-      least = std::min(least, sum);
-    }
-    return least;
-  }
-
   std::vector<LeastDifferences*> tables_;
   size_t count_;
-  std::vector<int64_t> sampled_;
   std::vector<int64_t> least_;
 };
 
@@ -145,10 +113,8 @@ class DominanceTest {
   }
 
   bool IsDominated(int v, size_t a, size_t b) const {
-    const Weight unary = problem_.unary[v][a] - problem_.unary[v][b];
-    TableDifferences& tables = *of_variable_[v];
-    if (!tables.IsAtLeast(a, b, -WeightBytes(unary))) return false;  // WeightBytes rounds down
-    const Weight difference = unary + MakeWeight(tables.Get(a, b), 0);
+    const Weight difference =
+        problem_.unary[v][a] - problem_.unary[v][b] + MakeWeight(of_variable_[v]->Get(a, b), 0);
     return difference > 0 || (difference == 0 && b < a);
   }
 

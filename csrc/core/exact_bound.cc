@@ -5,6 +5,7 @@
 #include "exact_bound.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <stdexcept>
 #include <utility>
@@ -61,7 +62,7 @@ class BoundSearch {
         messages_(std::make_unique<MessagePassing>(core_.problem, OrderCore())) {}
 
   BoundStatistics Run() {
-    if (SweepAndPrune() || SweepAndPrune() || BoundInRounds()) return statistics_;
+    if (SweepAndPrune() || BoundInRounds()) return statistics_;
     if (!IsClosed()) Polish(problem_, part_, &state_);
     if (IsClosed()) state_.Prove();
     return statistics_;
@@ -73,18 +74,20 @@ class BoundSearch {
   // Operations for a plan among the cheapest values, after sweeps and after mini-buckets.
   static constexpr double kQuickTrial = 5e6;
   static constexpr double kTrial = 1e8;
-  static constexpr size_t kSmall = size_t{1} << 12;  // entries of tables that are cheap to make
 
   /*! \brief Whether no plan costs less; ties between plans may be open. */
   bool IsClosed() const { return state_.bound() >= state_.bytes(); }
 
-  /*! \brief Mini-buckets from small to large, each size again where it ruled out much; whether the
-   * best plan is proved. */
+  /*! \brief Mini-buckets of three variables and more, each size again where it ruled out much;
+   * whether the best plan is proved. */
   bool BoundInRounds() {
-    // (entries of a table, radius within which variables are alike)
-    constexpr std::pair<size_t, int> kSizes[] = {
-        {kSmall, 1}, {size_t{1} << 18, 2}, {size_t{1} << 21, 4}, {size_t{1} << 24, 8}};
-    for (const auto& [size, radius] : kSizes) {
+    constexpr double kMostEntries = size_t{1} << 24;
+    const double median = FindMedianDomain();
+    int radius = 0;
+    for (double variables = 3; radius == 0 || std::pow(median, variables - 0.5) < kMostEntries;
+         variables += 0.5) {
+      const auto size = static_cast<size_t>(std::min(std::pow(median, variables), kMostEntries));
+      radius += 2;
       while (true) {
         if (state_.IsOver() || IsClosed()) return false;
         const size_t before = Count(KeepAll(core_.problem));
@@ -95,6 +98,13 @@ class BoundSearch {
       }
     }
     return false;
+  }
+
+  double FindMedianDomain() const {
+    std::vector<size_t> sizes = {2};
+    for (const std::vector<Weight>& unary : core_.problem.unary) sizes.push_back(unary.size());
+    std::nth_element(sizes.begin(), sizes.begin() + sizes.size() / 2, sizes.end());
+    return static_cast<double>(std::max<size_t>(sizes[sizes.size() / 2], 2));
   }
 
   bool SweepAndPrune() {
@@ -126,8 +136,7 @@ class BoundSearch {
       const MiniBucketBound found =
           BoundByMiniBuckets(spread, state_.bytes() - spread_bytes, max_entries, pause);
       statistics_.num_bound_entries = std::max(statistics_.num_bound_entries, found.num_entries);
-      return Use(found.excess, spread_bytes + found.bytes,
-                 max_entries > kSmall ? kTrial : kQuickTrial, "mini-buckets");
+      return Use(found.excess, spread_bytes + found.bytes, kTrial, "mini-buckets");
     } catch (const TimeIsUp&) {
       return false;
     } catch (const std::length_error&) {
@@ -167,15 +176,15 @@ class BoundSearch {
     for (const std::vector<int64_t>& costs : excess)
       low = std::max(low, *std::min_element(costs.begin(), costs.end()));
     state_.RaiseBound(bound + low);
-    int64_t range = std::max<int64_t>(0, state_.bytes() - bound - low);
-    KeptValues cheapest = KeepBelow(excess, low + range);
+    int64_t most = std::max(low, state_.bytes() - bound);
+    KeptValues cheapest = KeepBelow(excess, most);
     while (!state_.Fits(Restrict(core_.problem, cheapest), trial)) {
-      if (range == 0) return false;
-      range /= 4;
-      cheapest = KeepBelow(excess, low + range);
+      if (most == 0) return false;
+      // Below `low` there is nothing to prove, but a plan to find.
+      most = most > low ? low + (most - low) / 4 : most / 2;
+      cheapest = KeepBelow(excess, most);
       KeepBest(&cheapest);
     }
-    const int64_t most = low + range;
     const int64_t bytes = state_.Solve(Select(part_, KeepInPart(cheapest)), 2 * trial);
     if (bytes < 0) return false;
     state_.RaiseBound(std::min(bytes, bound + most + 1));

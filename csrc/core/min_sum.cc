@@ -11,15 +11,9 @@
 #include <set>
 #include <utility>
 
+#include "byte_loops.h"
 #include "parallel.h"
 #include "rearrange.h"
-
-// The loops below take the vectors of the processor that they run on.
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__)
-#define TOFU_VECTORISED __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define TOFU_VECTORISED
-#endif
 
 namespace tofu {
 

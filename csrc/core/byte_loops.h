@@ -1,0 +1,32 @@
+/*!
+ * \file byte_loops.h
+ * \brief Loops over rows of bytes, in the vectors of the processor that they run on.
+ */
+#ifndef TOFU_CORE_BYTE_LOOPS_H_
+#define TOFU_CORE_BYTE_LOOPS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+// One version of a function for each kind of vectors; the processor chooses when the library is
+// loaded.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__)
+#define TOFU_VECTORISED __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define TOFU_VECTORISED
+#endif
+
+namespace tofu {
+
+/*! \brief least[i] = min(least[i], base + row[i]). */
+void LowerTo(int64_t base, const int64_t* row, size_t count, int64_t* least);
+
+/*! \brief min over i of [a[i] + b[i]]; the largest number for none. */
+int64_t LeastSum(const int64_t* a, const int64_t* b, size_t count);
+
+/*! \brief min over i of [a[i] - b[i]]; the largest number for none. */
+int64_t LeastDifference(const int64_t* a, const int64_t* b, size_t count);
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_BYTE_LOOPS_H_
