@@ -34,10 +34,11 @@ lint: $(INSTALLED)
 
 bench-search: $(BUILT)
 	$(VENV)/python -m benchmarks.search
-	$(VENV)/python -m benchmarks.optimality
+	$(VENV)/python -m benchmarks.scaling
 	$(VENV)/python -m benchmarks.baselines
 	$(VENV)/python -m benchmarks.frontier
 	$(VENV)/python -m benchmarks.partition_results
+	$(VENV)/python -m benchmarks.optimality
 
 bench: $(BUILT)
 	$(VENV)/python -m benchmarks

@@ -1,19 +1,22 @@
-"""The exact search against an integer program over the same choices, solved by HiGHS.
+"""The exact search against solvers of others over the same choices: HiGHS, an integer program, and toulbar2, a cost function network.
 
-A binary variable for each choice of each class, a fraction for each pair of choices that meet in a table; the fractions of a pair add
-up to the binaries on both sides.
+The program has a binary variable for each choice of each class and a fraction for each pair of choices that meet in a table; the fractions
+of a pair add up to the binaries on both sides. The network has the tables as they are.
 """
+
+import time
 
 import highspy
 import pytest
 from cell_model import CellModel
+from pytoulbar2 import CFN
 from random_graphs import random_graph
 from test_cost import choice_roots
 from test_exact import sequences
 
 from tofu import _core
 
-LARGEST_TABLES = 20_000  # entries of one program
+TIME_LIMIT = 60  # seconds; toulbar2 does not tell that it stopped there
 
 
 def domains_of(spec, model, steps):
@@ -29,13 +32,20 @@ def domains_of(spec, model, steps):
     return domains
 
 
-def least_bytes(spec, factors):
-    """The optimum of the integer program; None if it is too large for a test."""
+def tables_of(spec, factors):
+    """The domains, and the bytes of each pair of choices: (count, key, who decides for the operator, the tensor)."""
     model, roots = CellModel(spec, factors), choice_roots(spec)
     domains = domains_of(spec, model, len(factors))
-    tables = [(count, key, roots[o], ("tensor", t)) for count, key, o, t in model.incidences()]
-    if sum(len(domains[a]) * len(domains[b]) for _, _, a, b in tables) > LARGEST_TABLES:
-        return None
+    return domains, [(count, key, roots[o], ("tensor", t)) for count, key, o, t in model.incidences()]
+
+
+def count_entries(domains, tables):
+    """The size of all tables."""
+    return sum(len(domains[a]) * len(domains[b]) for _, _, a, b in tables)
+
+
+def solve_program(domains, tables):
+    """The optimum of the integer program."""
     solver = highspy.Highs()
     solver.silent()
     taken = {who: [solver.addBinary() for _ in choices] for who, choices in domains.items()}
@@ -57,18 +67,36 @@ def least_bytes(spec, factors):
     return round(solver.getObjectiveValue())
 
 
+def solve_network(domains, tables):
+    """The optimum of the cost function network."""
+    network = CFN()
+    place = {who: network.AddVariable(f"{who[0]}{who[1]}", range(len(choices))) for who, choices in domains.items()}
+    for count, key, a, b in tables:
+        if a == b:
+            network.AddFunction([place[a]], [count(*key, x, x) for x in domains[a]])
+        else:
+            network.AddFunction([place[a], place[b]], [count(*key, x, y) for x in domains[a] for y in domains[b]])
+    started = time.process_time()
+    _, least, _ = network.Solve(timeLimit=TIME_LIMIT)
+    assert time.process_time() - started < TIME_LIMIT / 2, "toulbar2 may have stopped before its proof"
+    return round(least)
+
+
 @pytest.mark.parametrize("factors", [(3, 2), (2, 2, 2)])
-def test_the_integer_program_finds_nothing_better(factors):
+@pytest.mark.parametrize(
+    ("solve", "largest", "most_entries"), [(solve_program, 6, 20_000), (solve_network, 12, 200_000)]
+)
+def test_other_solvers_find_nothing_better(solve, largest, most_entries, factors):
     checked = 0
     for seed in range(9000, 9100):
-        spec = random_graph(seed, largest=6)
-        least = least_bytes(spec, factors)
-        if least is None:
+        spec = random_graph(seed, largest=largest)
+        domains, tables = tables_of(spec, factors)
+        if count_entries(domains, tables) > most_entries:
             continue
         result = _core.search_exact(spec.native(), list(factors))
         assert result.is_optimal
-        assert sum(result.plan.step_bytes) == least, f"seed {seed}"
+        assert sum(result.plan.step_bytes) == solve(domains, tables), f"seed {seed}"
         checked += 1
         if checked == 10:
             return
-    pytest.fail(f"only {checked} programs are small enough")
+    pytest.fail(f"only {checked} graphs are small enough")
