@@ -69,6 +69,7 @@ class BoundSearch {
   }
 
  private:
+  static constexpr double kShare = 0.7;            // of the effort; the rest is for better plans
   static constexpr double kContraction = 1e6;      // operations for one table
   static constexpr double kAdditionsPerEntry = 8;  // of a sweep: there and back, of 64 bits
   // Operations for a plan among the cheapest values, after sweeps and after mini-buckets.
@@ -78,26 +79,29 @@ class BoundSearch {
   /*! \brief Whether no plan costs less; ties between plans may be open. */
   bool IsClosed() const { return state_.bound() >= state_.bytes(); }
 
-  /*! \brief Mini-buckets of three variables and more, each size again where it ruled out much;
-   * whether the best plan is proved. */
+  /*! \brief Mini-buckets of three variables and more, of fewer where that takes too long; each size
+   * again where it ruled out much. Whether the best plan is proved. */
   bool BoundInRounds() {
     constexpr double kMostEntries = size_t{1} << 24;
     const double median = FindMedianDomain();
-    int radius = 0;
-    for (double variables = 3; radius == 0 || std::pow(median, variables - 0.5) < kMostEntries;
-         variables += 0.5) {
-      const auto size = static_cast<size_t>(std::min(std::pow(median, variables), kMostEntries));
-      radius += 2;
+    const auto size_of = [&](double variables) {
+      return std::min(std::pow(median, variables), kMostEntries);
+    };
+    double variables = 3;
+    while (variables > 2 && size_of(variables) * median * core_.problem.size() >
+                                state_.SecondsLeft() * kAdditionsPerSecond)
+      variables -= 0.5;
+    for (int radius = 2;; radius += 2, variables += 0.5) {
       while (true) {
-        if (state_.IsOver() || IsClosed()) return false;
+        if (state_.IsOver(kShare) || IsClosed()) return false;
         const size_t before = Count(KeepAll(core_.problem));
-        if (BoundByTables(size, radius)) return true;
-        if (state_.IsOver()) return false;
+        if (BoundByTables(static_cast<size_t>(size_of(variables)), radius)) return true;
+        if (state_.IsOver(kShare)) return false;
         if (SweepAndPrune()) return true;
         if (4 * Count(KeepAll(core_.problem)) >= 3 * before) break;
       }
+      if (size_of(variables) == kMostEntries) return false;
     }
-    return false;
   }
 
   double FindMedianDomain() const {
@@ -110,7 +114,7 @@ class BoundSearch {
   bool SweepAndPrune() {
     constexpr int kSweeps = 10;
     for (int sweep = 0; sweep < kSweeps; ++sweep) {
-      if (sweep > 0 && state_.IsOver()) break;
+      if (sweep > 0 && state_.IsOver(kShare)) break;
       messages_->Sweep();
       state_.Spend(kAdditionsPerEntry * CountEntries(core_.problem));
       ++statistics_.num_sweeps;
@@ -130,7 +134,7 @@ class BoundSearch {
     const auto pause = [this](double additions) {
       state_.Spend(additions);
       state_.Report("mini-buckets");
-      if (state_.IsOver()) throw TimeIsUp();
+      if (state_.IsOver(kShare)) throw TimeIsUp();
     };
     try {
       const MiniBucketBound found =

@@ -55,9 +55,10 @@ std::vector<int> FindPositions(const Part& part, const std::vector<int>& values)
 ExactState::ExactState(const ExactLimits& limits, const ExactProgress& progress)
     : limits_(limits), progress_(progress), started_(std::chrono::steady_clock::now()) {}
 
-bool ExactState::IsOver() const {
+bool ExactState::IsOver(double share) const {
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started_;
-  return SecondsLeft() <= 0 || passed.count() > kMostSlowness * limits_.seconds;
+  const double most = share * limits_.seconds;
+  return spent_ >= most || passed.count() > kMostSlowness * most;
 }
 
 void ExactState::Report(const char* stage) const {

@@ -58,9 +58,9 @@ class ExactState {
   /*! \brief Of the time that may be spent, by the work that was counted. */
   double SecondsLeft() const { return limits_.seconds - spent_; }
 
-  /*! \brief Whether the work is done that may be done, or the clock says that it takes far longer.
-   */
-  bool IsOver() const;
+  /*! \brief Whether `share` of the work is done that may be done, or the clock says that it takes
+   * far longer. */
+  bool IsOver(double share = 1) const;
 
   /*! \brief Tells the caller, who may throw to stop. */
   void Report(const char* stage) const;
