@@ -165,7 +165,7 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     tensors = _resolve_all(problem, "tensor", named_tensors, plan.tensors, problems)
     raise_together(PlanError, "The plan cannot be applied to this graph:", problems[:12])
     if left_out:
-        return replace(problem.complete(operators, tensors), kept=kept)
+        return replace(problem.complete(operators, tensors, exactly=True), kept=kept)
     _share_choices(graph, operators)
     all_operators = np.array([operators[o] for o in range(len(graph.operators))], np.int32)
     all_tensors = np.array([tensors[t] for t in range(len(graph.tensors))], np.int32)

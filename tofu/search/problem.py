@@ -229,10 +229,11 @@ class Problem:
         """The choices that `plan` makes for this graph. Raises PlanError where the two do not fit; the fingerprint is not looked at."""
         return resolve_plan(self, plan)
 
-    def complete(self, operators: Fixed, tensors: Fixed) -> Choices:
-        """The cheapest choices with these fixed. Raises PlanError where nothing can be done with them."""
+    def complete(self, operators: Fixed, tensors: Fixed, *, exactly: bool = False) -> Choices:
+        """Choices with these fixed, found step by step, or the cheapest of all. Raises PlanError where nothing can be done with them."""
+        asked = self.native, list(self.factors), operators, tensors
         try:
-            result = _core.search_recursive(self.native, list(self.factors), operators, tensors, None)
+            result = _core.search_exact(*asked).plan if exactly else _core.search_recursive(*asked, None)
         except (ValueError, RuntimeError) as error:
             raise PlanError(f"The plan cannot be carried out: {self._with_names(str(error))}") from error
         return Choices(result.operators, result.tensors)
