@@ -136,13 +136,15 @@ def take_apart(partition: Any) -> Any:
     """The partition with an execution graph whose fetches read nothing. All operators' copies still run."""
     problem, choices = partition.problem, partition.choices
     outputs = list_outputs(problem, choices, TRAINING)
-    workers, nodes, entries = decode(write_program(problem, choices, TRAINING, outputs))
+    workers, nodes, entries, _ = decode(write_program(problem, choices, TRAINING, outputs))
     writer = ProgramWriter(workers)
     for node in nodes:
         if node.kind == FETCH:
             node = replace(node, inputs=[], pieces=[])
         writer.add(node.kind, node.id, node.worker, node.phase, node.shapes, node.inputs)
-    writer.outputs = entries + [(position, 0) for position in range(len(nodes))]
+    kept = {position for node in nodes if node.kind != FETCH for position, _ in node.inputs} | dict(entries).keys()
+    fetched = {position: output for node in nodes if node.kind == FETCH for position, output in node.inputs}
+    writer.outputs = entries + [entry for entry in fetched.items() if entry[0] not in kept]
     symbol = build_symbol(partition.source, problem, choices, TRAINING, writer.encode())
     return replace(partition, training=replace(partition.training, symbol=symbol))
 

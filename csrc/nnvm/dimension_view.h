@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "nnvm/mxnet_api.h"
@@ -55,6 +56,33 @@ struct SumPairs {
   std::vector<double> second;
 };
 
+/*! \brief Two sums over runs of neighbours, each in several parts: an addition takes longer than
+ * the processor needs to begin the next one. */
+class RunSums {
+ public:
+  /*! \brief Adds first(i) and second(i) for every i in [begin, end). */
+  template <typename First, typename Second>
+  void Add(int64_t begin, int64_t end, const First& first, const Second& second) {
+    for (; begin + kParts <= end; begin += kParts) {
+      for (int64_t part = 0; part < kParts; ++part) {
+        first_[part] += first(begin + part);
+        second_[part] += second(begin + part);
+      }
+    }
+    for (; begin < end; ++begin) {
+      first_[0] += first(begin);
+      second_[0] += second(begin);
+    }
+  }
+  double first() const { return std::accumulate(first_, first_ + kParts, 0.0); }
+  double second() const { return std::accumulate(second_, second_ + kParts, 0.0); }
+
+ private:
+  static constexpr int64_t kParts = 16;
+  double first_[kParts] = {};
+  double second_[kParts] = {};
+};
+
 /*! \brief For each position: sums of first(position, cell) and of second(position, cell). */
 template <typename First, typename Second>
 SumPairs SumAcross(const DimensionView& view, const First& first, const Second& second) {
@@ -80,18 +108,15 @@ SumPairs SumAcross(const DimensionView& view, const First& first, const Second& 
   }
 #pragma omp parallel for
   for (int64_t p = 0; p < view.extent; ++p) {
-    double a = 0;
-    double b = 0;
+    RunSums run;
     for (int64_t o = 0; o < view.outer; ++o) {
       const int64_t begin = (o * view.extent + p) * view.inner;
-#pragma omp simd reduction(+ : a, b)
-      for (int64_t i = begin; i < begin + view.inner; ++i) {
-        a += first(p, i);
-        b += second(p, i);
-      }
+      run.Add(
+          begin, begin + view.inner, [&](int64_t i) { return first(p, i); },
+          [&](int64_t i) { return second(p, i); });
     }
-    sums.first[p] = a;
-    sums.second[p] = b;
+    sums.first[p] = run.first();
+    sums.second[p] = run.second();
   }
   return sums;
 }
@@ -105,15 +130,12 @@ SumPairs SumAlong(const DimensionView& view, const First& first, const Second& s
   for (int64_t o = 0; o < view.outer; ++o) {
     if (view.inner == 1) {
       const int64_t row = o * view.extent;
-      double a = 0;
-      double b = 0;
-#pragma omp simd reduction(+ : a, b)
-      for (int64_t p = 0; p < view.extent; ++p) {
-        a += first(o, p, row + p);
-        b += second(o, p, row + p);
-      }
-      sums.first[o] = a;
-      sums.second[o] = b;
+      RunSums run;
+      run.Add(
+          0, view.extent, [&](int64_t p) { return first(o, p, row + p); },
+          [&](int64_t p) { return second(o, p, row + p); });
+      sums.first[o] = run.first();
+      sums.second[o] = run.second();
       continue;
     }
     const int64_t line = o * view.inner;
