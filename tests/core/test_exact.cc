@@ -14,6 +14,8 @@
 #include "core/min_sum.h"
 #include "core/mini_buckets.h"
 #include "core/pairwise.h"
+#include "core/rearrange.h"
+#include "core/repetition.h"
 
 namespace {
 
@@ -184,6 +186,84 @@ void TestProjectIsTheLeastSum() {
   }
 }
 
+/*! \brief `count` squares in a row, each connected to the next, all of the same four tables. */
+PairwiseProblem DrawSquares(uint64_t seed, int count) {
+  Random random(seed);
+  PairwiseProblem problem;
+  std::vector<SharedMatrix> tables;
+  for (int t = 0; t < 4; ++t) {
+    auto bytes = std::make_shared<ByteMatrix>();
+    bytes->rows = bytes->columns = 3;
+    for (int i = 0; i < 9; ++i) bytes->entries.push_back(random.Draw(0, 50));
+    tables.push_back(bytes);
+  }
+  for (int square = 0; square < count; ++square) {
+    const int a = problem.size();
+    for (int v = 0; v < 4; ++v) problem.unary.emplace_back(3, Weight{0});
+    for (int side = 0; side < 3; ++side)
+      problem.pairs.push_back({a + side, a + side + 1, tables[side]});
+    problem.pairs.push_back({a, a + 3, tables[3]});
+    if (square > 0) problem.pairs.push_back({a - 2, a, tables[0]});
+    if (square > 0) problem.pairs.push_back({a - 1, a + 1, tables[1]});
+  }
+  return problem;
+}
+
+void TestRepeatedPartsAreAlikeAndBounded() {
+  constexpr int kSquares = 6;
+  const std::vector<int> alike = FindAlike(DrawSquares(1, kSquares), 1);
+  for (int v = 0; v < 4; ++v) {
+    CHECK(alike[4 + v] == alike[12 + v]);
+    CHECK(v == 0 || alike[4 + v] != alike[4]);
+  }
+  CHECK(alike[0] != alike[4]);  // the first has none before it
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    const PairwiseProblem problem = DrawSquares(seed, kSquares);
+    std::vector<int> order(problem.size());
+    std::iota(order.begin(), order.end(), 0);
+    MessagePassing messages(problem, order);
+    messages.Sweep();
+    messages.Average(FindAlike(problem, 1));
+    PairwiseProblem spread;
+    const int64_t bytes = messages.Spread(&spread);
+    for (size_t max_entries : {size_t{3}, size_t{9}, size_t{27}}) {
+      const MiniBucketBound found = BoundByMiniBuckets(spread, 1000, max_entries, [](double) {});
+      for (int v = 0; v < problem.size(); ++v) {
+        for (int x = 0; x < 3; ++x) {
+          KeptValues kept(problem.size(), {0, 1, 2});
+          kept[v] = {x};
+          CHECK(bytes + found.bytes + found.excess[v][x] <=
+                WeightBytes(Least(Restrict(problem, kept))));
+        }
+      }
+    }
+  }
+}
+
+/*! \brief Sizes that blocks do not divide, in every order of the variables. */
+void TestRearrangedTablesAreTheSame() {
+  const std::vector<size_t> sizes = {17, 9, 20};
+  auto entries = std::make_shared<std::vector<Cost>>(17 * 9 * 20);
+  std::iota(entries->begin(), entries->end(), 0);
+  std::vector<int> scope = {0, 1, 2};
+  do {
+    std::vector<Cost> sum(entries->size(), 1);
+    AddRearranged({{0, 1, 2}, entries}, scope, sizes, sum.data());
+    std::vector<size_t> at(3);
+    size_t n = 0;
+    for (at[0] = 0; at[0] < sizes[scope[0]]; ++at[0]) {
+      for (at[1] = 0; at[1] < sizes[scope[1]]; ++at[1]) {
+        for (at[2] = 0; at[2] < sizes[scope[2]]; ++at[2]) {
+          std::vector<size_t> of_variable(3);
+          for (int i = 0; i < 3; ++i) of_variable[scope[i]] = at[i];
+          CHECK(sum[n++] ==
+                1 + (*entries)[(of_variable[0] * 9 + of_variable[1]) * 20 + of_variable[2]]);
+        }
+      }
+    }
+  } while (std::next_permutation(scope.begin(), scope.end()));
+}
+
 void TestEstimateIsWhatEliminationDoes() {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     const PairwiseProblem problem = DrawProblem(seed);
@@ -202,6 +282,8 @@ int main() {
   TestSpreadMovesBytesAndLosesNone();
   TestMiniBucketsBoundEveryValue();
   TestProjectIsTheLeastSum();
+  TestRepeatedPartsAreAlikeAndBounded();
+  TestRearrangedTablesAreTheSame();
   TestEstimateIsWhatEliminationDoes();
   return tofu_test::Finish("exact");
 }
