@@ -1,8 +1,8 @@
-"""Tensors of one number, made without any input."""
+"""Tensors that are made without any input: of one number, or of numbers that follow from the position, which every worker makes whole."""
 
 from __future__ import annotations
 
-from tofu.tdl import constant, op
+from tofu.tdl import constant, floor, op, position, where
 
 SHAPE = {"shape": lambda local: local.outputs[0].shape}
 
@@ -20,3 +20,20 @@ def ones(*, shape=()):
 @op("_full", bound=SHAPE)
 def full(*, value, shape=()):
     return lambda *i: constant(value)
+
+
+@op("_arange")
+def arange(*, start=0.0, stop=None, step=1.0, repeat=1, infer_range=False):
+    first = 0.0 if stop is None and not infer_range else start
+    return lambda i: first + step * floor(position(i) / repeat)
+
+
+@op("_linspace")
+def linspace(*, start, stop, num, endpoint=True):
+    step = (stop - start) / max(num - 1 if endpoint else num, 1)
+    return lambda i: start + step * position(i)
+
+
+@op("_eye")
+def eye(*, N, M=0, k=0):
+    return lambda i, j: where(position(j) - position(i) == k, 1.0, 0.0)

@@ -37,6 +37,7 @@ REFINEMENTS = 5
 SEARCHES_OF_A_TRADEOFF = 3 + BISECTIONS + REFINEMENTS  # at most
 KEEPING_PLANS = 3  # the cheapest that fit, which then keep what they fetch
 MOST_WORKER_COUNTS = 12  # tried for an error message
+MOST_WORKERS = 64  # in one
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 
 
@@ -210,7 +211,9 @@ def _variable_bytes(problem: Problem, choices: Choices) -> Iterator[tuple[str, i
 
 
 def _advise(tradeoff: Tradeoff, limit: int, first: int) -> str:
-    last = first + MOST_WORKER_COUNTS - 1
+    if first > MOST_WORKERS:
+        return f"Parameters, states and inputs alone would need {first} workers of this size."
+    last = min(first + MOST_WORKER_COUNTS - 1, MOST_WORKERS)
     for workers in range(first, last + 1):
         problem = tradeoff.problem.arrange(Arrangement(factorize(workers)))
         try:

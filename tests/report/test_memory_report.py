@@ -114,7 +114,7 @@ def test_the_fewest_workers_that_fit():
 
 def test_prints_a_table_and_a_picture(tmp_path):
     model = MODELS["cnn"]
-    report = tofu.memory_report(model.symbol, 2, optimizer="adam", optimizer_params={}, **model.shapes)
+    report = tofu.memory_report(model.symbol, 2, optimizer="adam", **model.shapes)
     text = str(report)
     for part in ("one device", "workers 0, 1", "fetch buffers", "planned", "the peak is at", report.largest.peak_node):
         assert part in text
@@ -130,6 +130,8 @@ def test_refusals():
         tofu.memory_report(model.symbol, 2)
     with pytest.raises(tofu.TofuError, match="MXNet makes no optimizer sdg"):
         tofu.memory_report(model.symbol, 2, optimizer="sdg", optimizer_params={}, **model.shapes)
+    with pytest.raises(tofu.TofuError, match="optimizer= is a name, for example 'adam', not Adam"):
+        tofu.memory_report(model.symbol, 2, optimizer=mx.optimizer.Adam(), **model.shapes)
     with pytest.raises(tofu.PlanError, match="There is no plan yet"):
         tofu.memory_report(tofu.partition(model.symbol, 2))
 

@@ -139,6 +139,11 @@ def test_a_shape_of_another_type(model, shape):
             partition(model.symbol, 2, data=shape)
 
 
+def test_an_option_that_is_misspelt(model):
+    with refuses(tofu.ShapeError, "algorithms='exact'", "did you mean algorithm="):
+        tofu.partition(model.symbol, 2, algorithms="exact", data=(12, 17))
+
+
 def test_shapes_may_be_lists_and_of_numpy(model):
     for shape in ([12, 17], np.array([12, 17]), (np.int32(12), 17)):
         assert tofu.partition(model.symbol, 2, data=shape).plan.workers == 2

@@ -60,7 +60,7 @@ def coverage_lines(listed: Sequence[str], coverage: Mapping[str, Coverage]) -> I
             f"{counts.elementwise} element-wise, {counts.opaque} opaque, {counts.reduced} that reduce."
         )
         if counts.without_strategy:
-            yield f"    without: {', '.join(counts.without_strategy)}"
+            yield f"    without a verified strategy: {', '.join(counts.without_strategy)}"
     yield (
         f"The paper, MXNet 0.11: {PAPER['described']} of {PAPER['total']} described; {PAPER['elementwise']} element-wise, "
         f"{PAPER['opaque']} opaque, {PAPER['reduced']} that reduce; most under three lines."

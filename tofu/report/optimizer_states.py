@@ -25,6 +25,11 @@ class OptimizerStates:
     """
 
     def __init__(self, optimizer: str | None, parameters: Mapping[str, Any]) -> None:
+        if not isinstance(optimizer, (str, type(None))):
+            kind = type(optimizer).__name__
+            raise TofuError(
+                f"optimizer= is a name, for example 'adam', not {kind}; its arguments go to optimizer_params=."
+            )
         arguments = ", ".join(f"{name}={value}" for name, value in parameters.items())
         self.name = "no optimizer" if optimizer is None else f"{optimizer}({arguments})"
         self._optimizer = None

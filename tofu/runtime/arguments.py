@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import mxnet as mx
@@ -79,9 +80,27 @@ def check_contexts(contexts: Any) -> tuple[Any, ...] | None:
     return tuple(contexts)
 
 
+# Of tofu.partition: any other name is taken for an input's.
+OPTIONS = (
+    "ngpus",
+    "contexts",
+    "hints",
+    "plan",
+    "undescribed",
+    "algorithm",
+    "search_seconds",
+    "topology",
+    "memory_limit",
+)
+
+
 def read_shapes(shapes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
     """Input name -> shape, as tuples of whole numbers."""
-    wrong = [f"{name}={shape!r}" for name, shape in shapes.items() if not _is_shape(shape)]
+    wrong = []
+    for name, shape in shapes.items():
+        if not _is_shape(shape):
+            near = get_close_matches(name, OPTIONS, n=1)
+            wrong.append(f"{name}={shape!r}" + (f" (did you mean {near[0]}=?)" if near else ""))
     raise_together(
         ShapeError, "A shape is a tuple of positive whole numbers, for example data=(64, 3, 224, 224). Given:", wrong
     )

@@ -95,7 +95,9 @@ def measure_with_cupy() -> tuple[int, Measure]:
     try:
         import cupy
     except ImportError as error:
-        raise DeviceError(f"Measuring GPUs needs CuPy ({error}): pip install cupy-cuda11x.") from error
+        raise DeviceError(
+            f"This measures the bandwidth between GPUs, which needs two of them and CuPy ({error}): pip install cupy-cuda11x."
+        ) from error
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:

@@ -17,7 +17,7 @@ from tofu.runtime.symbol import PartitionedSymbol, partition
 
 MOST_TRIED = 64  # workers; each number is a search
 DEFAULT_OPTIMIZER = "sgd"
-DEFAULT_OPTIMIZER_PARAMETERS: Mapping[str, Any] = MappingProxyType({"momentum": 0.9})
+DEFAULT_MOMENTUM = 0.9  # of SGD
 
 
 def memory_report(
@@ -25,7 +25,7 @@ def memory_report(
     ngpus: int | None = None,
     *,
     optimizer: str | None = DEFAULT_OPTIMIZER,
-    optimizer_params: Mapping[str, Any] = DEFAULT_OPTIMIZER_PARAMETERS,
+    optimizer_params: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] = MappingProxyType({}),
     **shapes: Sequence[int],
 ) -> MemoryReport:
@@ -38,7 +38,8 @@ def memory_report(
     ngpus
         The number of workers; left out, it is that of the partitioned symbol.
     optimizer, optimizer_params
-        Whose states are counted; MXNet's SGD with momentum where nothing is said, None for no states.
+        Whose states are counted, by MXNet's name, and its arguments. Without arguments SGD has a momentum, and the others are as MXNet
+        makes them; None for no states.
     options
         Further arguments of `tofu.partition`: `plan`, `hints`, `algorithm` and so on.
     **shapes
@@ -58,6 +59,8 @@ def memory_report(
     >>> [worker.parameters_bytes for worker in report.workers]
     [16512, 16512]
     """
+    if optimizer_params is None:
+        optimizer_params = {"momentum": DEFAULT_MOMENTUM} if optimizer == DEFAULT_OPTIMIZER else {}
     states = OptimizerStates(optimizer, optimizer_params)
     is_partitioned = isinstance(symbol, PartitionedSymbol)
     workers = symbol.settings.workers if ngpus is None and is_partitioned else ngpus

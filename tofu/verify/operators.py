@@ -140,7 +140,7 @@ class _Verification:
             if not error <= self.tolerance
         ]
         if self.relation is not None:
-            return None, "random: what is drawn and what is computed fit together", tuple(problems)
+            return None, "a relation between all that it reads and writes", tuple(problems)
         return max(errors, default=0.0), "", tuple(problems)
 
     def _check_strategy(self, access: OperatorAccess, axis: int) -> StrategyReport:

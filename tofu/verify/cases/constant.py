@@ -1,4 +1,4 @@
-"""Tensors of one number."""
+"""Tensors of one number, or of numbers that follow from the position."""
 
 from __future__ import annotations
 
@@ -8,4 +8,10 @@ CASES = [
     Case("_zeros", {"shape": (5, 7), "dtype": "float64"}, [], wrt=()),
     Case("_ones", {"shape": (5, 7), "dtype": "float64"}, [], wrt=()),
     Case("_full", {"shape": (5, 7), "value": 3.0, "dtype": "float64"}, [], wrt=()),
+    Case("_arange", {"start": 1.5, "stop": 9.0, "step": 0.5, "repeat": 2, "dtype": "float64"}, [], wrt=()),
+    Case("_arange", {"start": 7.0, "dtype": "float64"}, [], wrt=()),
+    Case("_linspace", {"start": 1.0, "stop": 2.0, "num": 7, "dtype": "float64"}, [], wrt=()),
+    Case("_linspace", {"start": 1.0, "stop": 2.0, "num": 7, "endpoint": False, "dtype": "float64"}, [], wrt=()),
+    Case("_eye", {"N": 4, "M": 6, "k": 1, "dtype": "float64"}, [], wrt=()),
+    Case("_eye", {"N": 5, "k": -2, "dtype": "float64"}, [], wrt=()),
 ]
