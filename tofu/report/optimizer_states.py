@@ -24,7 +24,7 @@ class OptimizerStates:
         Its arguments: `momentum`, `multi_precision`, and so on.
     """
 
-    def __init__(self, optimizer: str | None, parameters: Mapping[str, Any]) -> None:
+    def __init__(self, optimizer: Any, parameters: Mapping[str, Any]) -> None:
         if not isinstance(optimizer, (str, type(None))):
             kind = type(optimizer).__name__
             raise TofuError(
