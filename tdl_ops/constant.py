@@ -23,8 +23,10 @@ def full(*, value, shape=()):
 
 
 @op("_arange")
-def arange(*, start=0.0, stop=None, step=1.0, repeat=1, infer_range=False):
+def arange(*, start=0.0, stop=None, step=1.0, repeat=1, infer_range=False, dtype="float32"):
     first = 0.0 if stop is None and not infer_range else start
+    if "int" in dtype:  # what is given is cut before it is added
+        first, step = int(first), int(step)
     return lambda i: first + step * floor(position(i) / repeat)
 
 
