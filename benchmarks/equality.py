@@ -30,6 +30,7 @@ from benchmarks.equality_runs import ALL_MODELS, EXACT, GROUPS, Case, Result, ru
 CHUNK = 10  # random plans of one case
 SINGLE = "float32"
 RESULTS = Path("demo-output/equality.jsonl")
+DEFAULT_STEPS = 20
 
 Results = dict[str, tuple[Case, Result]]
 
@@ -118,7 +119,9 @@ def print_coverage(results: Results, console: Console) -> list[str]:
 @click.option("--workers", default="2,3,4,6,8", show_default=True, help="Numbers of workers, comma separated.")
 @click.option("--plans", default=50, show_default=True, help="Random plans for each model, type and number of workers.")
 @click.option("--steps", default=2, show_default=True, help="Training steps under a random plan.")
-@click.option("--default-steps", default=20, show_default=True, help="Training steps under the plan of the search.")
+@click.option(
+    "--default-steps", default=DEFAULT_STEPS, show_default=True, help="Training steps under the plan of the search."
+)
 @click.option("--jobs", default=1, show_default=True, help="Processes at a time.")
 @click.option("--results", "path", default=RESULTS, show_default=True, type=click.Path(path_type=Path))
 @click.option("--coverage", is_flag=True, help="Print the strategies that the results in the file took; run nothing.")

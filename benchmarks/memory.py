@@ -22,6 +22,7 @@ import tofu
 from benchmarks.models import Model, rnn, transformer, wresnet
 from tofu import _mxnet
 from tofu.execution.memory import worker_variables
+from tofu.search.algorithms import DEFAULT_ALGORITHM
 
 MODELS: dict[str, Callable[[], Model]] = {
     "WResNet-152-10": lambda: wresnet(152, 10, 8),
@@ -107,7 +108,7 @@ def write_csv(rows: list[Row], path: Path) -> None:
 @click.command(help=__doc__)
 @click.option("--models", default=",".join(MODELS), show_default=True)
 @click.option("--workers", default=8, show_default=True)
-@click.option("--algorithm", default="recursive", show_default=True)
+@click.option("--algorithm", default=DEFAULT_ALGORITHM, show_default=True)
 @click.option("--folder", default=FOLDER, show_default=True, type=click.Path(path_type=Path))
 def main(models: str, workers: int, algorithm: str, folder: Path) -> None:
     rows = [measure(name, MODELS[name](), workers, algorithm) for name in models.split(",")]

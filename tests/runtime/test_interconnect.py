@@ -61,7 +61,7 @@ def test_the_search_reads_the_file(tmp_path):
 def test_says_what_it_needs():
     result = CliRunner().invoke(main, ["topology"])
     assert result.exit_code == 1
-    assert "Measuring GPUs needs CuPy (No module named 'cupy'): pip install cupy-cuda11x." in result.output
+    assert "needs two of them and CuPy (No module named 'cupy'): pip install cupy-cuda11x." in result.output
 
 
 def test_the_command_prints_pairs_and_writes_the_file(tmp_path, monkeypatch):
