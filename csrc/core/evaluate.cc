@@ -56,6 +56,24 @@ class FetchedRegions {
   std::vector<std::vector<Region>> regions_;  // by worker
 };
 
+/*! \brief What is kept has to stay as it is while the step runs. */
+void CheckKept(const Graph& graph, const Assignment& assignment) {
+  if (assignment.kept.size() != assignment.tensors.size()) {
+    throw std::invalid_argument("it is said of " + std::to_string(assignment.kept.size()) +
+                                " tensors whether they are kept, the graph has " +
+                                std::to_string(graph.num_tensors()));
+  }
+  for (int id = 0; id < graph.num_operators(); ++id) {
+    for (const Input& input : graph.op(id).inputs) {
+      if (input.is_held && assignment.IsKept(input.tensor)) {
+        throw std::invalid_argument("operator " + std::to_string(id) + " writes tensor " +
+                                    std::to_string(input.tensor) +
+                                    " in place, so what was fetched of it cannot be kept");
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment) {
@@ -76,20 +94,7 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
     }
     CheckChoice(subject, extents, grid, choice);
   };
-  if (!assignment.kept.empty() && assignment.kept.size() != assignment.tensors.size()) {
-    throw std::invalid_argument("it is said of " + std::to_string(assignment.kept.size()) +
-                                " tensors whether they are kept, the graph has " +
-                                std::to_string(graph.num_tensors()));
-  }
-  for (int id = 0; id < graph.num_operators(); ++id) {
-    for (const Input& input : graph.op(id).inputs) {
-      if (input.is_held && assignment.IsKept(input.tensor)) {
-        throw std::invalid_argument("operator " + std::to_string(id) + " writes tensor " +
-                                    std::to_string(input.tensor) +
-                                    " in place, so what was fetched of it cannot be kept");
-      }
-    }
-  }
+  if (!assignment.kept.empty()) CheckKept(graph, assignment);
   for (int id = 0; id < graph.num_tensors(); ++id) {
     const std::string subject = "tensor " + std::to_string(id);
     check(subject, graph.tensor(id).shape, assignment.tensors[id]);

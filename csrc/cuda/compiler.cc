@@ -4,6 +4,7 @@
 #include "cuda/compiler.h"
 
 #include <dlfcn.h>
+#include <locale.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -116,8 +117,22 @@ std::string ReadResult(Program program, int (*size_of)(Program, size_t*),
   return result;
 }
 
+/*! \brief Puts the locale of the thread back: NVRTC leaves its own, and with it the encoding in
+ * which Python reads text files. */
+class LocaleKeeper {
+ public:
+  LocaleKeeper() : locale_(uselocale(static_cast<locale_t>(nullptr))) {}
+  ~LocaleKeeper() { uselocale(locale_); }
+  LocaleKeeper(const LocaleKeeper&) = delete;
+  LocaleKeeper& operator=(const LocaleKeeper&) = delete;
+
+ private:
+  const locale_t locale_;
+};
+
 std::string Compile(const std::string& file, const std::string& type,
                     const std::string& architecture) {
+  const LocaleKeeper keeper;
   const Nvrtc& nvrtc = GetNvrtc();
   std::vector<const char*> headers;
   std::vector<const char*> names;

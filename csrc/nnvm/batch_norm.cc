@@ -19,14 +19,6 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-using cuda::PartLoop;
-using mxnet::OpContext;
-using mxnet::OpReqType;
-using mxnet::TBlob;
-using nnvm::NodeAttrs;
-using Blobs = std::vector<TBlob>;
-using Requests = std::vector<OpReqType>;
-
 constexpr auto kNothing = [](int64_t, int64_t) { return 0.0; };
 
 /*! \brief data -> sum */
@@ -179,8 +171,6 @@ void ComputeBackwardApply(const NodeAttrs& attrs, const OpContext&, const Blobs&
 std::vector<uint32_t> ListFixedGamma(const NodeAttrs& attrs) {
   return LoweredParamOf(attrs).fix_gamma ? std::vector<uint32_t>{1} : std::vector<uint32_t>{};
 }
-
-std::vector<std::pair<int, int>> FirstInPlace(const NodeAttrs&) { return {{0, 0}}; }
 
 void RegisterParts() {
   RegisterPart("_tofu_batch_norm_sum", {"d", "V"}, ParseBatchNormPart, ComputeSum,

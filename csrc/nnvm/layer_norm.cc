@@ -17,14 +17,6 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-using cuda::PartLoop;
-using mxnet::OpContext;
-using mxnet::OpReqType;
-using mxnet::TBlob;
-using nnvm::NodeAttrs;
-using Blobs = std::vector<TBlob>;
-using Requests = std::vector<OpReqType>;
-
 constexpr auto kNothing = [](int64_t, int64_t, int64_t) { return 0.0; };
 
 /*! \brief data -> sum */
@@ -143,8 +135,6 @@ void ComputeBackwardApply(const NodeAttrs& attrs, const OpContext&, const Blobs&
                        [&](size_t p) { return static_cast<Real>(sums.second[p]); });
   });
 }
-
-std::vector<std::pair<int, int>> FirstInPlace(const NodeAttrs&) { return {{0, 0}}; }
 
 void RegisterParts() {
   RegisterPart("_tofu_layer_norm_sum", {"d", "L"}, ParseLayerNormPart, ComputeSum,

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda/launch_part.h"
@@ -19,6 +20,17 @@
 
 namespace tofu {
 namespace nnvm_layer {
+
+// What the kernels of all of them are written with.
+using cuda::PartLoop;
+using mxnet::OpContext;
+using mxnet::TBlob;
+using nnvm::NodeAttrs;
+using Blobs = std::vector<TBlob>;
+using Requests = std::vector<mxnet::OpReqType>;
+
+/*! \brief FInplaceOption: the first output may take the place of the first input. */
+inline std::vector<std::pair<int, int>> FirstInPlace(const NodeAttrs&) { return {{0, 0}}; }
 
 /*! \brief Attributes of the stock operators, under their names and with their defaults, and
  * `count`.

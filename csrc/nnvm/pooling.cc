@@ -17,14 +17,9 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-using mxnet::OpContext;
-using mxnet::OpReqType;
-using mxnet::TBlob;
-using nnvm::NodeAttrs;
-
 /*! \brief data -> data / cells of the window */
-void ComputeDivide(const NodeAttrs& attrs, const OpContext&, const std::vector<TBlob>& inputs,
-                   const std::vector<OpReqType>& requests, const std::vector<TBlob>& outputs) {
+void ComputeDivide(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
+                   const Requests& requests, const Blobs& outputs) {
   const LoweredParam& param = LoweredParamOf(attrs);
   const DimensionView view(inputs[0].shape_, param.axis);
   MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
@@ -35,12 +30,10 @@ void ComputeDivide(const NodeAttrs& attrs, const OpContext&, const std::vector<T
   });
 }
 
-std::vector<std::pair<int, int>> InPlace(const NodeAttrs&) { return {{0, 0}}; }
-
 [[maybe_unused]] const bool kRegistered =
     (RegisterPart("_tofu_divide_by_window", {"d", "d"}, ParsePoolingPart, ComputeDivide,
-                  {{"pooling.cu", "tofu_divide_by_window", cuda::PartLoop::kMapPositions}})
-         .set_attr<nnvm::FInplaceOption>("FInplaceOption", InPlace),
+                  {{"pooling.cu", "tofu_divide_by_window", PartLoop::kMapPositions}})
+         .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace),
      true);
 
 }  // namespace

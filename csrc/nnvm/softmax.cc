@@ -18,14 +18,6 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-using cuda::PartLoop;
-using mxnet::OpContext;
-using mxnet::OpReqType;
-using mxnet::TBlob;
-using nnvm::NodeAttrs;
-using Blobs = std::vector<TBlob>;
-using Requests = std::vector<OpReqType>;
-
 constexpr auto kNothing = [](int64_t, int64_t, int64_t) { return 0.0; };
 
 template <typename Real, typename DType>
@@ -150,8 +142,6 @@ void ComputeBackwardApply(const NodeAttrs& attrs, const OpContext&, const Blobs&
     });
   });
 }
-
-std::vector<std::pair<int, int>> FirstInPlace(const NodeAttrs&) { return {{0, 0}}; }
 
 void RegisterApply(const char* name, const char* inputs, mxnet::FCompute compute,
                    std::vector<cuda::PartKernel> kernels) {

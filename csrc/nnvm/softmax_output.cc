@@ -14,14 +14,6 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-using cuda::PartLoop;
-using mxnet::OpContext;
-using mxnet::OpReqType;
-using mxnet::TBlob;
-using nnvm::NodeAttrs;
-using Blobs = std::vector<TBlob>;
-using Requests = std::vector<OpReqType>;
-
 /*! \brief label -> how many are not to be ignored */
 void CountValidLabels(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
                       const Requests& requests, const Blobs& outputs) {

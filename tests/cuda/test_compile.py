@@ -1,6 +1,7 @@
 """The kernels compile for every generation of GPUs that MXNet knew, and for the one after, without a GPU."""
 
 import ctypes
+import locale
 import re
 import shutil
 
@@ -41,6 +42,13 @@ def compile_kernels(tmp_path_factory):
         return ctypes.string_at(image, size.value)
 
     return compile_file
+
+
+def test_the_locale_of_the_process_stays(compile_kernels):
+    """NVRTC sets its own, after which Python would read text files as ASCII."""
+    before = locale.setlocale(locale.LC_ALL), locale.nl_langinfo(locale.CODESET)
+    compile_kernels("multi_fetch.cu", "float32", 70)
+    assert (locale.setlocale(locale.LC_ALL), locale.nl_langinfo(locale.CODESET)) == before
 
 
 @pytest.mark.parametrize("generation", GENERATIONS)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 import mxnet as mx
 import numpy as np
+from mxnet.module.executor_group import DataParallelExecutorGroup
 
 from tofu.errors import DeviceError, PlanError, ShapeError, TofuError, UnsupportedError, raise_together
 from tofu.plan import Plan
@@ -80,26 +81,12 @@ def check_contexts(contexts: Any) -> tuple[Any, ...] | None:
     return tuple(contexts)
 
 
-# Of tofu.partition: any other name is taken for an input's.
-OPTIONS = (
-    "ngpus",
-    "contexts",
-    "hints",
-    "plan",
-    "undescribed",
-    "algorithm",
-    "search_seconds",
-    "topology",
-    "memory_limit",
-)
-
-
-def read_shapes(shapes: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
-    """Input name -> shape, as tuples of whole numbers."""
+def read_shapes(shapes: Mapping[str, Any], options: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
+    """Input name -> shape, as tuples of whole numbers. `options` are the names that the caller knows otherwise."""
     wrong = []
     for name, shape in shapes.items():
         if not _is_shape(shape):
-            near = get_close_matches(name, OPTIONS, n=1)
+            near = get_close_matches(name, options, n=1)
             wrong.append(f"{name}={shape!r}" + (f" (did you mean {near[0]}=?)" if near else ""))
     raise_together(
         ShapeError, "A shape is a tuple of positive whole numbers, for example data=(64, 3, 224, 224). Given:", wrong
@@ -167,6 +154,17 @@ def refuse_sparse(stypes: Mapping[str, str] | None) -> None:
         "Sparse storage cannot be partitioned; leave stype out, or use sparse_grad=False. It is asked for:",
         sparse,
     )
+
+
+def refuse_data_parallel_group(frame: Any) -> None:
+    """A Module over several contexts binds the symbol once for each, at a fraction of the batch: two kinds of parallelism at once."""
+    group = frame.f_locals.get("self")
+    if isinstance(group, DataParallelExecutorGroup) and len(group.contexts) > 1:
+        names = ", ".join(map(str, group.contexts))
+        raise UnsupportedError(
+            f"The Module has {len(group.contexts)} contexts ({names}), and a partitioned symbol spreads itself over its workers. "
+            "Give the Module one context, and name the workers' devices in tofu.partition(sym, contexts=[...])."
+        )
 
 
 def refuse_groups(group2ctx: Any) -> None:

@@ -14,7 +14,6 @@ from typing import Any
 
 import mxnet as mx
 import numpy as np
-from mxnet.module.executor_group import DataParallelExecutorGroup
 
 from tofu.errors import PlanError, UnsupportedError
 from tofu.graph.mxnet import DTYPE_NAMES, check_names, find_labels, infer_arguments, read_training
@@ -31,6 +30,7 @@ from tofu.runtime.arguments import (
     read_grad_requests,
     read_plan,
     read_shapes,
+    refuse_data_parallel_group,
     refuse_groups,
     refuse_sparse,
 )
@@ -117,7 +117,7 @@ def partition(
     plan = read_plan(plan)
     check_options(hints, undescribed)
     contexts = check_contexts(contexts)
-    inputs = read_shapes(shapes)
+    inputs = read_shapes(shapes, partition.__kwdefaults__ or ())
     workers = count_workers(ngpus, contexts, plan)
     check_algorithm(algorithm, search_seconds)
     settings = Settings(
@@ -240,7 +240,7 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
             return super().simple_bind(
                 ctx, grad_req, type_dict, stype_dict, group2ctx, shared_arg_names, shared_exec, shared_buffer, **kwargs
             )
-        _refuse_data_parallel_group(sys._getframe(1))
+        refuse_data_parallel_group(sys._getframe(1))
         refuse_sparse(stype_dict)
         refuse_groups(group2ctx)
         shapes = {name: tuple(shape) for name, shape in kwargs.items() if not self._is_absent_label(name)}
@@ -385,17 +385,6 @@ def _copy_handle(symbol: Any) -> Any:
     handle = ctypes.c_void_p()
     mx.base.check_call(mx.base._LIB.MXSymbolCopy(symbol.handle, ctypes.byref(handle)))
     return handle
-
-
-def _refuse_data_parallel_group(frame: Any) -> None:
-    """A Module over several contexts binds the symbol once for each, at a fraction of the batch: two kinds of parallelism at once."""
-    group = frame.f_locals.get("self")
-    if isinstance(group, DataParallelExecutorGroup) and len(group.contexts) > 1:
-        names = ", ".join(map(str, group.contexts))
-        raise UnsupportedError(
-            f"The Module has {len(group.contexts)} contexts ({names}), and a partitioned symbol spreads itself over its workers. "
-            "Give the Module one context, and name the workers' devices in tofu.partition(sym, contexts=[...])."
-        )
 
 
 __all__ = ["PartitionedSymbol", "load_json", "partition"]
