@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import mxnet as mx
 import pytest
 from click.testing import CliRunner
 from models import plain_cnn
@@ -13,6 +15,8 @@ from models import plain_cnn
 import tofu
 from tofu.cli import main
 from tofu.cli_arguments import read_hints, read_optimizer, read_shapes
+from tofu.cli_options import spell_as_options
+from tofu.plan import format_bytes
 
 ROOT = Path(__file__).parent.parent
 
@@ -213,17 +217,68 @@ def test_memory_says_what_fits(model, tmp_path):
         "sgd(momentum=0.9): 2 workers",
         "fetch buffers",
         "the peak is at",
-        "it fits into 953.7 MiB",
+        "it fits into 1 GB (1,000,000,000 bytes)",
         "The plot is in",
     ):
         assert part in result.output
     assert picture.exists()
     result = run("memory", model, *shape, "--workers", "2", "--device-memory", "2MB", "--optimizer", "none")
     assert result.exit_code == 0, result.output
-    assert "it does not fit into 1.9 MiB" in result.output
+    assert "it does not fit into 2 MB (2,000,000 bytes)" in result.output
     assert "are the fewest that fit" in result.output
     result = run("memory", model, *shape, "--workers", "1", "--device-memory", "1KiB")
     assert "No number of workers was found" in result.output
+
+
+def test_memory_names_the_operator_that_stays_whole(tmp_path):
+    path = tmp_path / "fused-symbol.json"
+    mx.gluon.rnn.LSTM(32, input_size=32)(mx.sym.var("data")).save(str(path))
+    result = run("memory", str(path), "--shape", "data:5,8,32", "--workers", "2", "--device-memory", "20kB")
+    assert result.exit_code == 0, result.output
+    assert "with which 20 kB (20,000 bytes) each are enough" in result.output
+    assert "however many there are" in result.output
+    assert "Unroll its cells" in result.output
+
+
+def test_every_command_plans_what_the_options_say(model, tmp_path):
+    shape = ("--shape", "data:64,5,13,13")
+    path = str(tmp_path / "plan.json")
+    hinted = run("plan", model, *shape, "--workers", "2", "--hint", "fc_weight=1", "--json", path)
+    assert hinted.exit_code == 0, hinted.output
+    moved = tofu.Plan.from_json(Path(path).read_text()).communication_bytes
+    for options in (("--plan", path), ("--workers", "2", "--hint", "fc_weight=1")):
+        assert f"2 workers, which move {format_bytes(moved)} in a step" in run("memory", model, *shape, *options).output
+    compared = run("frontier", model, *shape, "--plan", path, "--memory-limit", "1GB", "--topology", "1e9")
+    assert compared.exit_code == 1, "--plan is applied as it is"
+    compared = run("frontier", model, *shape, "--plan", path, "--memory-limit", "1GB")
+    assert f"{format_bytes(moved)} moved per step" in compared.output.split("--plan: ")[1]
+    assert re.search(r"within 1 GB \(1,000,000,000 bytes\): row \d", compared.output)
+    refuses(
+        run("plan", model, "--shape", "data:32,5,13,13", "--plan", path), "data is (32, 5, 13, 13) here", "leave --plan"
+    )
+    refuses(run("frontier", model, *shape, "--algorithm", "spartan"), "--algorithm spartan makes one plan")
+
+
+def test_operators_without_a_strategy_name_the_option(tmp_path):
+    path = str(tmp_path / "repeat-symbol.json")
+    twice = mx.sym.Reshape(mx.sym.repeat(mx.sym.Variable("data"), repeats=2, name="twice"), shape=(4, -1))
+    mx.sym.FullyConnected(twice, num_hidden=8, name="fc").save(path)
+    for command in ("plan", "memory", "frontier"):
+        options = (command, path, "--shape", "data:4,6", "--workers", "2")
+        refuses(run(*options), "repeat twice", "With --undescribed replicate every worker")
+    assert run("memory", path, "--shape", "data:4,6", "--workers", "2", "--undescribed", "replicate").exit_code == 0
+
+
+def test_messages_name_options():
+    for message, spelled in (
+        ("with undescribed='replicate':", "with --undescribed replicate:"),
+        ('undescribed="replicate".', "--undescribed replicate."),
+        ("ngpus is 0; Use ngpus=1 for", "--workers is 0; Use --workers 1 for"),
+        ("ngpus says 4, plan says 2", "--workers says 4, --plan says 2"),
+        ("The plan is of another graph; leave plan= out", "The plan is of another graph; leave --plan out"),
+        ("topology=[10e9, 50e9], or", "--topology 10e9,50e9, or"),
+    ):
+        assert spell_as_options(message) == spelled
 
 
 def test_sizes_and_optimizers_as_text(model):

@@ -15,7 +15,7 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     shapes = {}
     for text in texts:
         name, _, extents = text.rpartition(":")
-        wrong = f"--shape {text!r} is not NAME:D0,D1,..., for example data:64,3,224,224."
+        wrong = f"--shape {text!r} is not NAME:D0,D1,... with positive whole numbers, for example data:64,3,224,224."
         if not name:
             raise TofuError(wrong)
         shapes[name] = read_extents(extents, wrong)
@@ -74,7 +74,11 @@ def read_attribute(text: str) -> tuple[str, str]:
 
 
 def read_extents(text: str, otherwise: str) -> tuple[int, ...]:
+    """`64,3` -> (64, 3); TofuError with the text `otherwise` for anything but positive whole numbers."""
     try:
-        return tuple(int(extent) for extent in text.strip("()").rstrip(",").split(","))
+        extents = tuple(int(extent) for extent in text.strip("()").rstrip(",").split(","))
     except ValueError as error:
         raise TofuError(otherwise) from error
+    if min(extents) < 1:
+        raise TofuError(otherwise)
+    return extents

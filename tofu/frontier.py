@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tofu.errors import InfeasibleError, TofuError
-from tofu.graph.mxnet import check_names, read_training
-from tofu.graph.refusals import refuse_unpartitionable
+from tofu.errors import InfeasibleError, PlanError, TofuError
+from tofu.fitting import format_limit
 from tofu.memory_limit import Point, Tradeoff
-from tofu.partition import Task, read_task
-from tofu.plan import Plan, format_bytes
+from tofu.partition import Task, read_trained
+from tofu.plan import Plan, align, format_bytes, format_seconds
 from tofu.planning import Found, Settings, make_tradeoffs
-from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS
+from tofu.runtime.arguments import read_settings, read_shapes
+from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS, SEARCHES
 from tofu.search.baselines import find_baseline
 
 DATA_PARALLEL = "data-parallel"
+MOST_NAMES = 3  # in a row of the table
 OPTIMALITY = "a point of the frontier; nothing is proved"
 
 
@@ -54,25 +55,38 @@ class Frontier:
         fitting = [plan for plan in self.points if most_bytes(plan) <= limit_bytes]
         if not fitting:
             raise InfeasibleError(
-                f"No plan of the frontier fits into {format_bytes(limit_bytes)} per worker; the smallest needs "
+                f"No plan of the frontier fits into {format_limit(int(limit_bytes))} per worker; the smallest needs "
                 f"{format_bytes(self.smallest_bytes)}."
             )
         return fitting[-1]
 
     def __str__(self) -> str:
-        """An aligned table, the smallest memory first."""
-        lines = ["memory per worker  of the smallest  moved per step  of the first"]
-        for plan in self.points:
+        """An aligned table, the smallest memory first, each row with what it replicates and keeps that the row before does not."""
+        rows = [
+            ("", "memory per worker", "of the smallest", "moved per step", "of the first", "replicated", "kept", "new")
+        ]
+        first = self.points[0]
+        for number, (before, plan) in enumerate(zip((first, *self.points), self.points, strict=False), 1):
             memory, moved = most_bytes(plan), plan.communication_bytes
-            lines.append(
-                f"{format_bytes(memory):>17}  {memory / self.smallest_bytes:15.3f}  {format_bytes(moved):>14}  "
-                f"{moved / max(self.points[0].communication_bytes, 1):12.3f}"
+            rows.append(
+                (
+                    str(number),
+                    format_bytes(memory, 3),
+                    f"{memory / self.smallest_bytes:.3f}",
+                    format_bytes(moved, 3),
+                    f"{moved / max(first.communication_bytes, 1):.3f}",
+                    str(len(_replicated(plan))),
+                    str(len(plan.kept)),
+                    _describe_step(before, plan),
+                )
             )
+        lines = [
+            *align(rows),
+            "replicated: tensors that several workers hold whole or in part; kept: fetched regions that stay",
+        ]
         for name, end in (("everything split", self.split_all), ("data parallelism", self.data_parallel)):
             if end is not None:
-                lines.append(
-                    f"{name}: {format_bytes(most_bytes(end))} per worker, {format_bytes(end.communication_bytes)} moved per step"
-                )
+                lines.append(f"{name}: {describe_point(end)}")
         return "\n".join(lines)
 
     def draw(self, path: str | Path) -> None:
@@ -100,6 +114,32 @@ def most_bytes(plan: Plan) -> int:
     return max(plan.worker_bytes)
 
 
+def describe_point(plan: Plan) -> str:
+    """What a plan needs, and what it moves."""
+    seconds = plan.communication_seconds
+    time = "" if seconds is None else f", {format_seconds(seconds)} on this interconnect"
+    return f"{format_bytes(most_bytes(plan))} per worker, {format_bytes(plan.communication_bytes)} moved per step{time}"
+
+
+def _replicated(plan: Plan) -> list[str]:
+    """The tensors that no dimension is split of at some step."""
+    return [name for name, steps in plan.tensors.items() if None in steps]
+
+
+def _describe_step(before: Plan, plan: Plan) -> str:
+    """The first of the tensors that `plan` replicates, and of those that it keeps, beyond what `before` does."""
+    known = {*_replicated(before)}
+    parts = (
+        ("", [name for name in _replicated(plan) if name not in known]),
+        ("kept ", [name for name in plan.kept if name not in before.kept]),
+    )
+    return "; ".join(
+        word + ", ".join(names[:MOST_NAMES]) + (f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else "")
+        for word, names in parts
+        if names
+    )
+
+
 def frontier(
     symbol: Any,
     ngpus: int,
@@ -108,6 +148,7 @@ def frontier(
     algorithm: str = DEFAULT_ALGORITHM,
     search_seconds: float = DEFAULT_SEARCH_SECONDS,
     undescribed: str = "error",
+    topology: Any = None,
     **shapes: Sequence[int],
 ) -> Frontier:
     """The trade of memory against communication of a model over `ngpus` workers, from shapes alone.
@@ -122,27 +163,30 @@ def frontier(
     >>> len(tofu.frontier(net, 2, data=(4, 6)).points) >= 1
     True
     """
-    settings = Settings(
+    settings = read_settings(
         ngpus,
-        hints,
+        hints=hints,
+        undescribed=undescribed,
         algorithm=algorithm,
         search_seconds=search_seconds,
-        undescribed=undescribed,
+        topology=topology,
         cache=False,
     )
-    return trace_frontier(read_trained(symbol, {name: tuple(shape) for name, shape in shapes.items()}, settings))
+    return trace_frontier(symbol, read_shapes(shapes), settings)
 
 
-def read_trained(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Task:
-    """The task of a plain symbol, of which every argument but the inputs and labels is learned."""
-    refuse_unpartitionable(symbol)
-    check_names(symbol, shapes)
-    inputs, learned = read_training(symbol, shapes)
-    return read_task(symbol, inputs, settings, differentiated=learned, updated=learned)
+def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:
+    """The frontier of a plain symbol, over the first arrangement of its steps.
 
-
-def trace_frontier(task: Task) -> Frontier:
-    """The frontier of a task, over the first arrangement of its steps."""
+    Raises PlanError for settings that there is no frontier of: one worker, or an algorithm that is no search.
+    """
+    if settings.workers == 1:
+        raise PlanError("ngpus is 1; a frontier is of 2 workers or more.")
+    if settings.algorithm not in SEARCHES:
+        raise PlanError(
+            f"algorithm={settings.algorithm!r} makes one plan, and a frontier is searched: by {' or '.join(map(repr, SEARCHES))}."
+        )
+    task = read_trained(symbol, shapes, settings)
     first, *_ = task.settings.arrangements
     (tradeoff,) = make_tradeoffs([task.problem.arrange(first)], task.settings, None, task.measure)
     split_all = tradeoff.split_all()

@@ -11,15 +11,14 @@ regions that they have fetched, from the forward to the backward pass too, as fa
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil, isfinite
+from math import ceil
 from typing import Any
 
 import numpy as np
 
-from tofu.errors import InfeasibleError, PlanError
+from tofu.fitting import explain_none, find_fitting, format_limit
 from tofu.graph import TensorKind
 from tofu.plan import format_bytes
 from tofu.search import Choices, Problem
@@ -36,28 +35,6 @@ BISECTIONS = 8
 REFINEMENTS = 5
 SEARCHES_OF_A_TRADEOFF = 3 + BISECTIONS + REFINEMENTS  # at most
 KEEPING_PLANS = 3  # the cheapest that fit, which then keep what they fetch
-MOST_WORKER_COUNTS = 12  # tried for an error message
-MOST_WORKERS = 64  # in one
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
-
-
-def read_bytes(value: Any, what: str = "memory_limit") -> int:
-    """A number of bytes, or a text like "12GB" (10^9 each) or "12 GiB" (2^30 each). PlanError, which names `what`, for anything else.
-
-    >>> read_bytes("1.5 KiB")
-    1536
-    """
-    pattern = r"\s*([\d.]+(?:e\d+)?)\s*([kmgt]i?)?b?\s*"
-    text = re.fullmatch(pattern, value, re.IGNORECASE) if isinstance(value, str) else None
-    try:
-        number = float(text[1]) * _UNITS[(text[2] or "").lower()] if text else float(value)
-    except (TypeError, ValueError):
-        number = 0.0
-    if isinstance(value, bool) or not isfinite(number) or number < 1:
-        raise PlanError(
-            f"{what} {value!r} is not a size: a number of bytes, for example 12e9, 12GB (12 * 10^9) or 16GiB (16 * 2^30)."
-        )
-    return int(number)
 
 
 @dataclass(frozen=True)
@@ -194,7 +171,7 @@ def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
     largest = ", ".join(f"{name} {format_bytes(count)}" for name, count in sorted(held, key=lambda item: -item[1])[:3])
     whole = sum(t.size_bytes for t in problem.graph.tensors if t.kind is not TensorKind.INTERMEDIATE)
     return (
-        f"No plan over {workers} workers fits into memory_limit = {format_bytes(limit)} per worker. The smallest that was found needs "
+        f"No plan over {workers} workers fits into a memory limit of {format_limit(limit)} per worker. The smallest that was found needs "
         f"{format_bytes(point.most_bytes)} on worker {worker}, {format_bytes(point.most_bytes - limit)} too much: "
         f"{format_bytes(variables)} of parameters, states and inputs (the largest: {largest}), "
         f"{format_bytes(point.most_bytes - variables)} of gradients, activations and buffers. "
@@ -210,17 +187,13 @@ def _variable_bytes(problem: Problem, choices: Choices) -> Iterator[tuple[str, i
             yield tensor.name, int((shards[:, :, 1] - shards[:, :, 0]).prod(axis=1).max()) * tensor.item_bytes
 
 
-def _advise(tradeoff: Tradeoff, limit: int, first: int) -> str:
-    if first > MOST_WORKERS:
-        return f"Parameters, states and inputs alone would need {first} workers of this size."
-    last = min(first + MOST_WORKER_COUNTS - 1, MOST_WORKERS)
-    for workers in range(first, last + 1):
+def _advise(tradeoff: Tradeoff, limit: int, least: int) -> str:
+    def plan_for(workers: int) -> Point:
         problem = tradeoff.problem.arrange(Arrangement(factorize(workers)))
-        try:
-            choices, _ = problem.search(None, tradeoff.progress, "recursive")
-            needed = max(tradeoff.measure(problem, choices))
-        except InfeasibleError:
-            continue
-        if needed <= limit:
-            return f"{workers} workers would do ({format_bytes(needed)} each), or a smaller batch."
-    return f"Up to {last} workers do not do either; use a smaller batch."
+        choices, _ = problem.search(None, tradeoff.progress, "recursive")
+        return Point(problem, choices, problem.price(choices), tradeoff.measure(problem, choices))
+
+    found = find_fitting(least, limit, plan_for, lambda point: point.most_bytes)
+    if found is None:
+        return explain_none(tradeoff.problem, limit)
+    return f"{len(found.worker_bytes)} workers would do ({format_bytes(found.most_bytes)} each), or a smaller batch."

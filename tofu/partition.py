@@ -23,8 +23,9 @@ from tofu.errors import InternalError
 from tofu.execution import ExecutionGraph, emit
 from tofu.execution.emit import shard_name
 from tofu.execution.memory import plan_worker_bytes, variable_shards, worker_variables
-from tofu.graph import Graph
-from tofu.graph.mxnet import TrainingGraph, infer_operator_shapes, read_graph
+from tofu.graph import Graph, TensorKind
+from tofu.graph.mxnet import TrainingGraph, check_names, infer_operator_shapes, read_graph, read_training
+from tofu.graph.refusals import refuse_unpartitionable
 from tofu.lowering import Settled, lower, prepare_inference, settle
 from tofu.plan import Plan
 from tofu.planning import Found, Settings, check_limit, find_plan, remember_plan
@@ -104,6 +105,7 @@ class Task:
             algorithm=found.algorithm,
             optimality=found.optimality,
             fingerprint=graph.fingerprint,
+            inputs={tensor.name: tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT},
             search_seconds=seconds,
         )
         return Partition(
@@ -136,6 +138,16 @@ def read_task(
     return Task(source, Problem(lowered, strategies, first.factors), settings)
 
 
+def read_trained(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Task:
+    """The task of a plain symbol, of which every argument but the inputs and labels is learned. Raises a TofuError for what no plan
+    can be made of, and for names and shapes that are not the model's.
+    """
+    refuse_unpartitionable(symbol)
+    check_names(symbol, shapes)
+    inputs, learned = read_training(symbol, shapes)
+    return read_task(symbol, inputs, settings, differentiated=learned, updated=learned)
+
+
 def compile_partition(
     symbol: Any,
     shapes: Mapping[str, tuple[int, ...]],
@@ -152,6 +164,12 @@ def compile_partition(
     Raises a TofuError of the stage that fails; nothing is half done.
     """
     task = read_task(symbol, shapes, settings, dtypes=dtypes, differentiated=differentiated, updated=updated)
+    return plan_task(task, progress)
+
+
+def plan_task(task: Task, progress: Progress | None = None) -> Partition:
+    """The second half of the pipeline: the plan that the task's settings ask for, and everything that is made of it."""
+    settings = task.settings
     started = time.perf_counter()
     found = find_plan(task.source.graph, task.problem, settings, progress, task.measure)
     partition = task.finish(found, time.perf_counter() - started)

@@ -16,7 +16,7 @@ from typing import Any
 from tofu.errors import PlanError, raise_together
 
 FORMAT_VERSION = 1
-OPTIONAL_FIELDS = {"search_seconds", "level_bytes", "bandwidths", "kept"}  # that a saved plan need not have
+OPTIONAL_FIELDS = {"search_seconds", "level_bytes", "bandwidths", "kept", "inputs"}  # that a saved plan need not have
 
 # A tensor below this size may be held by every worker (design: "tiny" is by the whole tensor's size).
 REPLICATION_LIMIT_BYTES = 64 * 1024
@@ -57,6 +57,8 @@ class Plan:
         Time of the search; 0 for a plan that was loaded. Not part of the plan's identity, and not saved.
     fingerprint
         Digest of the graph that the plan is of.
+    inputs
+        Input name -> the shape that the plan was made for. Empty for plans that were saved without it.
     """
 
     workers: int
@@ -73,10 +75,12 @@ class Plan:
     level_bytes: tuple[int, ...] = ()
     bandwidths: tuple[float, ...] = ()
     kept: tuple[str, ...] = ()
+    inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
         object.__setattr__(self, "operators", MappingProxyType(dict(self.operators)))
+        object.__setattr__(self, "inputs", MappingProxyType(dict(self.inputs)))
 
     @property
     def communication_seconds(self) -> float | None:
@@ -109,6 +113,7 @@ class Plan:
             "level_bytes": self.level_bytes,
             "bandwidths": self.bandwidths,
             "kept": self.kept,
+            "inputs": dict(self.inputs),
         }
         return json.dumps(value, indent=1, sort_keys=True)
 
@@ -149,6 +154,7 @@ class Plan:
                 level_bytes=_integers(value.get("level_bytes", ())),
                 bandwidths=tuple(float(bandwidth) for bandwidth in value.get("bandwidths", ())),
                 kept=tuple(str(name) for name in value.get("kept", ())),
+                inputs={str(name): _integers(shape) for name, shape in value.get("inputs", {}).items()},
             )
         except (TypeError, ValueError, AttributeError) as error:
             raise PlanError(
@@ -189,24 +195,24 @@ class Plan:
             )
         rows = [("operator", *(f"step {i + 1}" for i in range(len(self.factors))))]
         rows += [(name, *("-" if axis is None else axis for axis in choice)) for name, choice in self.operators.items()]
-        lines += ["", *_align(rows)]
+        lines += ["", *align(rows)]
         rows = [("tensor", *(f"step {i + 1}" for i in range(len(self.factors))))]
         rows += [(name, *("-" if dim is None else str(dim) for dim in choice)) for name, choice in self.tensors.items()]
-        lines += ["", *_align(rows)]
+        lines += ["", *align(rows)]
         if self.kept:
             lines += ["", f"kept once fetched: {', '.join(self.kept)}"]
         return "\n".join(lines)
 
 
-def format_bytes(count: float) -> str:
+def format_bytes(count: float, digits: int = 1) -> str:
     """A count of bytes as a person reads it: 1,023 B, 1.5 KiB, 2.3 GiB."""
     if count < 1024:
         return f"{count:.0f} B"
     for unit in ("KiB", "MiB", "GiB"):
         count /= 1024
         if count < 1024:
-            return f"{count:.1f} {unit}"
-    return f"{count / 1024:.1f} TiB"
+            return f"{count:.{digits}f} {unit}"
+    return f"{count / 1024:.{digits}f} TiB"
 
 
 def format_seconds(seconds: float) -> str:
@@ -221,6 +227,7 @@ def _integers(values: Sequence[Any]) -> tuple[int, ...]:
     return tuple(int(value) for value in values)
 
 
-def _align(rows: Sequence[tuple[str, ...]]) -> list[str]:
+def align(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """Rows of cells as lines, their columns aligned."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -8,7 +8,8 @@ from typing import Any
 
 from tofu import _core
 from tofu.errors import InfeasibleError, PlanError, raise_together
-from tofu.graph import Graph
+from tofu.fitting import format_limit
+from tofu.graph import Graph, TensorKind
 from tofu.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Tradeoff, explain_misfit
 from tofu.plan import Plan, format_bytes
 from tofu.search import Choices, Problem
@@ -150,7 +151,7 @@ def _search_within(
         best.problem,
         best.choices,
         settings.algorithm,
-        f"the best within {format_bytes(limit)} per worker of {tried} plans; nothing is proved",
+        f"the best within {format_limit(limit)} per worker of {tried} plans; nothing is proved",
     )
 
 
@@ -207,8 +208,8 @@ def check_limit(plan: Plan, settings: Settings) -> None:
     limit, needed = settings.memory_limit, max(plan.worker_bytes)
     if limit is not None and needed > limit:
         raise PlanError(
-            f"The plan needs {format_bytes(needed)} on worker {plan.worker_bytes.index(needed)}, and memory_limit allows "
-            f"{format_bytes(limit)}. Leave plan= out, and a plan that fits is searched."
+            f"The plan needs {format_bytes(needed)} on worker {plan.worker_bytes.index(needed)}, and the memory limit is "
+            f"{format_limit(limit)}. Leave plan= out, and a plan that fits is searched."
         )
 
 
@@ -237,6 +238,17 @@ def _hints_key(settings: Settings) -> str:
 
 
 def _describe_difference(plan: Plan, graph: Graph) -> str:
+    inputs = [tensor for tensor in graph.tensors if tensor.kind is TensorKind.INPUT]
+    reshaped = [
+        f"{tensor.name} is {tensor.shape} here and {plan.inputs[tensor.name]} in the plan"
+        for tensor in inputs
+        if plan.inputs.get(tensor.name, tensor.shape) != tensor.shape
+    ]
+    if reshaped:
+        return (
+            f"The plan was made for other shapes: {'; '.join(reshaped)}. Give the shapes that it was made for, or leave plan= out, "
+            "and a plan for these is searched."
+        )
     missing = [name for name in graph.tensor_index if name not in plan.tensors]
     extra = [name for name in plan.tensors if name not in graph.tensor_index]
     what = "; ".join(
@@ -247,8 +259,8 @@ def _describe_difference(plan: Plan, graph: Graph) -> str:
         )
         if text
     )
-    what = what or "their names agree, so shapes, types, attributes or the arguments that are trained differ"
+    what = what or "their names agree, so types, attributes or the arguments that are trained differ"
     return (
         f"The plan is of another graph (fingerprint {plan.fingerprint[:12]}, this graph has {graph.fingerprint[:12]}): {what}. "
-        "Use it with the model and shapes that it was made for, or search again without plan=."
+        "Use it with the model that it was made for, or search again without plan=."
     )

@@ -69,7 +69,7 @@ class TwiceProperties(mx.operator.CustomOpProp):
 
 def test_custom_operators_are_named():
     custom = mx.sym.Custom(data(), op_type="test_refusals_twice", name="twice")
-    with pytest.raises(tofu.UndescribedOperatorError, match=r"(?s)undescribed='replicate'.*- Custom, used by twice"):
+    with pytest.raises(tofu.UndescribedOperatorError, match=r"(?s)undescribed=\"replicate\".*- Custom, used by twice"):
         tofu.partition(classifier(custom), ngpus=2, cache=False, **SHAPES)
 
 
@@ -94,7 +94,7 @@ def test_attributes_that_a_description_does_not_cover_name_the_operator():
     twice = mx.sym.repeat(data(), repeats=2, name="twice")
     model = classifier(mx.sym.Reshape(twice, shape=(SHAPES["data"][0], -1)))
     with pytest.raises(
-        tofu.UnsupportedError, match=r"repeat twice: repeat without an axis.* is not .*undescribed='replicate'"
+        tofu.UnsupportedError, match=r"repeat twice: repeat without an axis.* is not .*undescribed=\"replicate\""
     ):
         tofu.partition(model, ngpus=2, cache=False, **SHAPES)
     partitioned = tofu.partition(model, ngpus=2, cache=False, undescribed="replicate", **SHAPES)

@@ -10,10 +10,10 @@ from benchmarks.models import rnn, transformer
 from tofu import _mxnet
 from tofu.execution.emit import worker_group
 from tofu.execution.memory import worker_variables
+from tofu.fitting import MOST_COUNTS, find_fitting, format_limit, read_bytes
 from tofu.report.memory import DeviceMemory
 from tofu.report.memory_plot import plot_memory
-from tofu.report.memory_table import describe_fit, describe_remedy
-from tofu.runtime.memory import find_fitting_workers
+from tofu.report.memory_table import describe_fewest, describe_fit
 
 WORKERS = 4
 MODELS = {
@@ -96,20 +96,28 @@ def test_the_fewest_workers_that_fit():
             raise tofu.InfeasibleError("no plan")
         return tofu.MemoryReport(device(1000), (device(1000 // workers + 50),) * workers, 0, "sgd")
 
-    one = tofu.MemoryReport(device(1000), (), 0, "sgd")
-    found = find_fitting_workers(one, 300, report_of)
+    def find(least, limit):
+        return find_fitting(least, limit, report_of, lambda report: report.largest.needed_bytes)
+
+    found = find(4, 300)
     assert tried == [4, 5]
     assert len(found.workers) == 5
-    assert describe_fit(one, 300) == "worker 0 needs 1000 B: it does not fit into 300 B."
-    assert (
-        describe_remedy(found, 300)
-        == "5 workers are the fewest that fit: each needs 250 B, and they move 0 B in a step."
-    )
-    assert find_fitting_workers(one, 40, report_of) is None
-    assert tried[-1] == 2 * (1000 // 40)
-    assert find_fitting_workers(one, 1, report_of) is None
-    assert max(tried) == 2 * (1000 // 40), "so many are not tried"
-    assert "A smaller batch needs less" in describe_remedy(None, 40)
+    one = tofu.MemoryReport(device(1000), (), 0, "sgd")
+    assert describe_fit(one, 300) == "worker 0 needs 1000 B: it does not fit into 300 bytes."
+    assert describe_fewest(found) == "5 workers are the fewest that fit: each needs 250 B, and they move 0 B in a step."
+    assert find(25, 40) is None
+    assert tried[-1] == 25 + MOST_COUNTS - 1
+    assert find(1000, 1) is None
+    assert max(tried) == 25 + MOST_COUNTS - 1, "so many are not tried"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(10**9, "1 GB (1,000,000,000 bytes)"), (3 * 2**29, "1.5 GiB (1,610,612,736 bytes)"), (1234567, "1,234,567 bytes")],
+)
+def test_limits_are_shown_as_they_were_given(count, text):
+    assert format_limit(count) == text
+    assert all(read_bytes(part.strip(")").replace(",", "").replace(" bytes", "")) == count for part in text.split("("))
 
 
 def test_prints_a_table_and_a_picture(tmp_path):

@@ -95,8 +95,34 @@ def test_contexts_listed_twice(model):
 
 def test_plan_of_another_graph(model):
     plan = tofu.partition(model.symbol, 2, data=(12, 17)).plan
-    with refuses(tofu.PlanError, "another graph", plan.fingerprint[:12], "search again"):
+    other = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="other")
+    with refuses(tofu.PlanError, "another graph", plan.fingerprint[:12], "the plan lacks other_weight", "search again"):
+        tofu.partition(other, plan=plan, data=(12, 17))
+
+
+def test_plan_of_another_batch(model):
+    plan = tofu.partition(model.symbol, 2, data=(12, 17)).plan
+    with refuses(tofu.PlanError, "data is \\(14, 17\\) here and \\(12, 17\\) in the plan", "leave plan= out"):
         tofu.partition(model.symbol, plan=plan, data=(14, 17))
+
+
+def test_plan_in_a_file(model, tmp_path):
+    plan = tofu.partition(model.symbol, 2, data=(12, 17)).plan
+    path = tmp_path / "plan.json"
+    path.write_text(plan.to_json())
+    for given in (path, str(path)):
+        assert tofu.partition(model.symbol, plan=given, data=(12, 17)).plan == plan
+    with refuses(tofu.PlanError, "path of a file", "No such file", "plam.json"):
+        tofu.partition(model.symbol, plan="plam.json", data=(12, 17))
+
+
+def test_a_plan_and_how_to_search_one(model):
+    plan = tofu.partition(model.symbol, 2, data=(12, 17)).plan
+    for name, value in (("algorithm", "recursive"), ("search_seconds", 1.0), ("topology", [1e9])):
+        with refuses(tofu.PlanError, "plan= is applied as it is", f"{name}="):
+            tofu.partition(model.symbol, plan=plan, data=(12, 17), **{name: value})
+    with refuses(tofu.PlanError, "partitioned already"):
+        tofu.bind(tofu.partition(model.symbol, 2), plan=plan, data=(12, 17))
 
 
 def test_plan_of_another_number_of_workers(model):
@@ -126,9 +152,9 @@ def test_plan_with_a_key_missing(model):
 
 @pytest.mark.parametrize("plan", [{"workers": 2}, 7, ["plan"]])
 def test_a_plan_of_another_type(model, plan):
-    with refuses(tofu.PlanError, "tofu.Plan", re.escape(repr(plan)), "from_json"):
+    with refuses(tofu.PlanError, "tofu.Plan", re.escape(repr(plan)), "path of a file"):
         tofu.partition(model.symbol, plan=plan, data=(12, 17))
-    with refuses(tofu.PlanError, "tofu.Plan", "from_json"):
+    with refuses(tofu.PlanError, "tofu.Plan", "path of a file"):
         tofu.bind(model.symbol, plan=plan, data=(12, 17))
 
 

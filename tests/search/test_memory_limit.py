@@ -17,7 +17,7 @@ from benchmarks.models import Model, transformer
 from tofu import _core
 from tofu.cli import main
 from tofu.errors import InfeasibleError, PlanError
-from tofu.memory_limit import read_bytes
+from tofu.fitting import read_bytes
 
 LARGEST_SPACE = 1500  # plans that are listed
 
@@ -115,7 +115,9 @@ def test_what_does_not_fit_is_explained():
     with pytest.raises(InfeasibleError) as raised:
         tofu.partition(model.symbol, 4, memory_limit="2.5 MiB", **model.shapes)
     message = str(raised.value)
-    assert message.startswith("No plan over 4 workers fits into memory_limit = 2.5 MiB per worker.")
+    assert message.startswith(
+        "No plan over 4 workers fits into a memory limit of 2.5 MiB (2,621,440 bytes) per worker."
+    )
     assert "too much" in message
     advised = int(re.search(r"(\d+) workers would do", message)[1])
     assert advised > 4
@@ -126,7 +128,7 @@ def test_what_does_not_fit_is_explained():
 def test_plans_and_baselines_under_a_limit():
     model = MODELS["transformer"]
     plan = tofu.partition(model.symbol, 8, **model.shapes).plan
-    with pytest.raises(PlanError, match=r"The plan needs .* on worker \d, and memory_limit allows 100\.0 KiB"):
+    with pytest.raises(PlanError, match=r"The plan needs .* on worker \d, and the memory limit is 100 KiB"):
         tofu.partition(model.symbol, plan=plan, memory_limit="100 KiB", **model.shapes)
     with pytest.raises(PlanError, match="memory_limit= leaves it to a search what is replicated"):
         tofu.partition(model.symbol, 8, algorithm="data-parallel", memory_limit="1 GB", **model.shapes)

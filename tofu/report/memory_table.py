@@ -8,6 +8,7 @@ from io import StringIO
 from rich.console import Console
 from rich.table import Table
 
+from tofu.fitting import format_limit
 from tofu.plan import format_bytes
 from tofu.report.memory import DeviceMemory, MemoryReport
 
@@ -47,7 +48,7 @@ def _list_kinds(workers: tuple[DeviceMemory, ...]) -> Iterator[tuple[str, Device
 
 def describe_fit(report: MemoryReport, device_bytes: int) -> str:
     """Whether one device and the workers have enough with so many bytes each."""
-    have = format_bytes(device_bytes)
+    have = format_limit(device_bytes)
     lines = []
     for device in (report.one_device, *([report.largest] if report.workers else [])):
         needed = f"{device.name} needs {format_bytes(device.needed_bytes)}"
@@ -56,11 +57,8 @@ def describe_fit(report: MemoryReport, device_bytes: int) -> str:
     return "\n".join(lines)
 
 
-def describe_remedy(fitting: MemoryReport | None, device_bytes: int) -> str:
-    """What would fit, where the report does not."""
-    have = format_bytes(device_bytes)
-    if fitting is None:
-        return f"No number of workers was found with which {have} each are enough. A smaller batch needs less."
+def describe_fewest(fitting: MemoryReport) -> str:
+    """The fewest workers that fit, where the report asked for does not."""
     count = len(fitting.workers)
     if not count:
         return "One device is enough."

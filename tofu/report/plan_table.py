@@ -100,11 +100,20 @@ def _first_readers(partition: Partition) -> dict[int, list[int]]:
 
 
 def _find_owners(partition: Partition) -> dict[int, int]:
-    """Cost group -> the operator whose layer it is counted with."""
-    graph = partition.graph
-    owners = {p: p if o.forward is None else o.forward for p, o in enumerate(graph.operators)}
-    for position, parameters in _first_readers(partition).items():
-        owners |= {len(graph.operators) + parameter: owners[position] for parameter in parameters}
+    """Cost group, of the graph that is emitted -> the model's operator whose layer it is counted with."""
+    graph, emitted = partition.graph, partition.problem.graph
+    # Of the parts that take an operator's place, the last has its name.
+    names = {o.leader: o.name for o in emitted.operators if o.leader is not None and not o.is_inner}
+    owners = {}
+    for position, operator in enumerate(emitted.operators):
+        leader = position if operator.leader is None else operator.leader
+        owner = graph.operator_index[names.get(leader, operator.name)]
+        forward = graph.operators[owner].forward
+        owners[position] = owner if forward is None else forward
+    for owner, parameters in _first_readers(partition).items():
+        for parameter in parameters:
+            tensor = emitted.tensor_index[graph.tensors[parameter].name]
+            owners[len(emitted.operators) + tensor] = owner
     return owners
 
 

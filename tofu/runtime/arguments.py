@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 import mxnet as mx
@@ -11,11 +12,16 @@ import numpy as np
 from mxnet.module.executor_group import DataParallelExecutorGroup
 
 from tofu.errors import DeviceError, PlanError, ShapeError, TofuError, UnsupportedError, raise_together
+from tofu.fitting import read_bytes
 from tofu.plan import Plan
+from tofu.planning import Settings
+from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS, check_algorithm
+from tofu.search.topology import read_topology
 
 GRAD_REQS = ("write", "add", "null")
 MOST_WORKERS = 65536
 UNDESCRIBED = ("error", "replicate")
+PLAN_FORMS = "a tofu.Plan, the text that its to_json() gives, or the path of a file with that text"
 
 
 def _is_whole_number(value: Any) -> bool:
@@ -46,16 +52,63 @@ def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None)
     return next(iter(given.values()))
 
 
+def read_settings(
+    ngpus: Any,
+    contexts: Sequence[Any] | None = None,
+    *,
+    plan: Any = None,
+    hints: Any = None,
+    for_training: bool = True,
+    undescribed: Any = "error",
+    cache: bool = True,
+    algorithm: str = DEFAULT_ALGORITHM,
+    search_seconds: float = DEFAULT_SEARCH_SECONDS,
+    topology: Any = None,
+    memory_limit: Any = None,
+) -> Settings:
+    """The arguments of `tofu.partition`, checked. Raises the TofuError of the first that is wrong or contradicts another."""
+    plan = read_plan(plan)
+    check_options(hints, undescribed)
+    workers = count_workers(ngpus, contexts, plan)
+    check_algorithm(algorithm, search_seconds)
+    searching = {
+        "algorithm": algorithm != DEFAULT_ALGORITHM,
+        "search_seconds": search_seconds != DEFAULT_SEARCH_SECONDS,
+        "topology": topology is not None,
+    }
+    if plan is not None and any(searching.values()):
+        given = " and ".join(f"{name}=" for name, is_given in searching.items() if is_given)
+        raise PlanError(
+            f"plan= is applied as it is, and {given} would have another one searched. Leave one of them out."
+        )
+    settings = Settings(
+        workers,
+        hints,
+        plan,
+        for_training=for_training,
+        undescribed=undescribed,
+        cache=cache,
+        algorithm=algorithm,
+        search_seconds=search_seconds,
+        topology=read_topology(topology),
+        memory_limit=None if memory_limit is None else read_bytes(memory_limit),
+    )
+    settings.check()
+    return settings
+
+
 def read_plan(plan: Any) -> Plan | None:
-    """A plan, given as one or as its JSON."""
+    """A plan, given as one, as its JSON, or as the path of a file with its JSON."""
     if plan is None or isinstance(plan, Plan):
         return plan
-    if isinstance(plan, str):
+    if isinstance(plan, str) and plan.lstrip().startswith("{"):
         return Plan.from_json(plan)
-    raise PlanError(
-        f"plan= takes a tofu.Plan or the text that its to_json() gives, not {_describe(plan)}. "
-        "Read a saved one with tofu.Plan.from_json(text)."
-    )
+    if not isinstance(plan, (str, Path)):
+        raise PlanError(f"plan= takes {PLAN_FORMS}; it was given {_describe(plan)}.")
+    try:
+        return Plan.from_json(Path(plan).read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"plan= takes {PLAN_FORMS}, and no such file can be read: {error}.") from error
 
 
 def check_options(hints: Any, undescribed: Any) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from tofu.errors import DeviceError, TofuError, raise_together
+from tofu.errors import DeviceError, PlanError, TofuError, raise_together
 from tofu.graph.mxnet import find_labels
 from tofu.plan import Plan
 from tofu.runtime.arguments import check_names_given, check_same_workers, read_shapes
@@ -17,7 +18,7 @@ def bind(
     symbol: Any,
     contexts: Sequence[Any] | None = None,
     *,
-    plan: Plan | None = None,
+    plan: Plan | str | Path | None = None,
     fixed: Sequence[str] = (),
     differentiated_inputs: Sequence[str] = (),
     type_dict: Mapping[str, Any] | None = None,
@@ -33,7 +34,7 @@ def bind(
     contexts
         The workers' devices; needed where `symbol` is not partitioned yet.
     plan
-        A plan to apply instead of searching.
+        A plan to apply instead of searching, as `tofu.partition` takes it.
     fixed
         Parameters that are not trained.
     differentiated_inputs
@@ -59,6 +60,10 @@ def bind(
     if isinstance(symbol, PartitionedSymbol):
         partitioned = symbol
         check_same_workers(symbol, None, contexts)
+        if plan is not None:
+            raise PlanError(
+                "The symbol is partitioned already; give plan= to tofu.partition(...), or bind symbol.whole."
+            )
     else:
         if contexts is None and plan is None:
             raise DeviceError("bind needs contexts=, one for each worker, or a symbol made by tofu.partition(...).")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 import mxnet as mx
 
-from tofu.errors import InfeasibleError, TofuError
+from tofu.errors import TofuError
 from tofu.graph.mxnet import check_names, read_graph, read_training
+from tofu.partition import Partition
 from tofu.report.memory import MemoryReport, account_one_device, account_workers
 from tofu.report.optimizer_states import OptimizerStates
 from tofu.runtime.arguments import read_shapes
 from tofu.runtime.symbol import PartitionedSymbol, partition
 
-MOST_TRIED = 64  # workers; each number is a search
 DEFAULT_OPTIMIZER = "sgd"
 DEFAULT_MOMENTUM = 0.9  # of SGD
 
@@ -71,40 +71,26 @@ def memory_report(
             "memory_report needs the shapes of the inputs: memory_report(symbol, 8, data=(64, 3, 224, 224))."
         )
     elif workers == 1:
-        return _report_one_device(getattr(symbol, "whole", symbol), read_shapes(shapes), states)
+        return report_one_device(getattr(symbol, "whole", symbol), read_shapes(shapes), states)
     else:
         contexts = None if workers is None else [mx.cpu(worker) for worker in range(workers)]  # planned for, never used
         planned = partition(symbol, workers, contexts=contexts, **{**options, **shapes}).planned()
+    return report_workers(planned, states)
+
+
+def report_workers(partition: Partition, states: OptimizerStates) -> MemoryReport:
+    """The report on a partition, with the states of the optimizer that will train it."""
     return MemoryReport(
-        account_one_device(planned.source, states),
-        account_workers(planned, states),
-        planned.plan.communication_bytes,
+        account_one_device(partition.source, states),
+        account_workers(partition, states),
+        partition.plan.communication_bytes,
         states.name,
     )
 
 
-def _report_one_device(symbol: Any, shapes: Mapping[str, tuple[int, ...]], states: OptimizerStates) -> MemoryReport:
+def report_one_device(symbol: Any, shapes: Mapping[str, tuple[int, ...]], states: OptimizerStates) -> MemoryReport:
+    """The report on a model that one device trains alone."""
     check_names(symbol, shapes)
     inputs, learned = read_training(symbol, shapes)
     source = read_graph(symbol, inputs, None, learned, learned)
     return MemoryReport(account_one_device(source, states), (), 0, states.name)
-
-
-def find_fitting_workers(
-    report: MemoryReport, device_bytes: int, report_of: Callable[[int], MemoryReport]
-) -> MemoryReport | None:
-    """The report of the fewest workers that `device_bytes` each are enough for.
-
-    Tried are the numbers from what one device needs over `device_bytes`, which plans hardly go below, up to twice as many and no more
-    than `MOST_TRIED`; None where none of them fits. `report_of` makes the report of a number of workers; numbers that it has no plan
-    for are passed over.
-    """
-    least = max(1, -(-report.one_device.planned_bytes // device_bytes))
-    for workers in range(least, min(2 * least, MOST_TRIED) + 1):
-        try:
-            found = report_of(workers)
-        except InfeasibleError:
-            continue
-        if found.fits(device_bytes):
-            return found
-    return None

@@ -10,6 +10,7 @@ import ctypes
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import mxnet as mx
@@ -18,17 +19,14 @@ import numpy as np
 from tofu.errors import PlanError, UnsupportedError
 from tofu.graph.mxnet import DTYPE_NAMES, check_names, find_labels, infer_arguments, read_training
 from tofu.graph.refusals import refuse_unpartitionable
-from tofu.memory_limit import read_bytes
 from tofu.partition import Partition, compile_partition
 from tofu.plan import Plan
 from tofu.planning import Settings
 from tofu.runtime.arguments import (
     arrays_by_name,
     check_contexts,
-    check_options,
-    count_workers,
     read_grad_requests,
-    read_plan,
+    read_settings,
     read_shapes,
     refuse_data_parallel_group,
     refuse_groups,
@@ -39,8 +37,7 @@ from tofu.runtime.executor import Executor, as_ndarray, reuse_plan
 from tofu.runtime.progress import search_progress
 from tofu.runtime.sharded_executor import ShardedExecutor
 from tofu.runtime.shards import ShardedTensor
-from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS, check_algorithm
-from tofu.search.topology import read_topology
+from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -50,7 +47,7 @@ def partition(
     ngpus: int | None = None,
     *,
     contexts: Sequence[Any] | None = None,
-    plan: Plan | str | None = None,
+    plan: Plan | str | Path | None = None,
     hints: Mapping[str, Any] | None = None,
     for_training: bool = True,
     undescribed: str = "error",
@@ -72,7 +69,8 @@ def partition(
     contexts
         Where the workers run. Left out: gpu(0..ngpus-1) where MXNet sees that many, cpu(0..ngpus-1) where it sees none.
     plan
-        A plan (or its JSON) to apply instead of searching.
+        A plan, its JSON, or the path of a file with its JSON, to apply instead of searching. What says how to search (`algorithm`,
+        `search_seconds`, `topology`) is refused beside it.
     hints
         Pins parts of the plan: tensor name -> dimension, operator name -> axis, or one such choice for each step.
     for_training
@@ -114,27 +112,23 @@ def partition(
         )
     if isinstance(symbol, PartitionedSymbol):
         symbol = symbol.whole
-    plan = read_plan(plan)
-    check_options(hints, undescribed)
-    contexts = check_contexts(contexts)
     inputs = read_shapes(shapes, partition.__kwdefaults__ or ())
-    workers = count_workers(ngpus, contexts, plan)
-    check_algorithm(algorithm, search_seconds)
-    settings = Settings(
-        workers,
-        hints,
-        plan,
+    contexts = check_contexts(contexts)
+    settings = read_settings(
+        ngpus,
+        contexts,
+        plan=plan,
+        hints=hints,
         for_training=for_training,
         undescribed=undescribed,
         cache=cache,
         algorithm=algorithm,
         search_seconds=search_seconds,
-        topology=read_topology(topology),
-        memory_limit=None if memory_limit is None else read_bytes(memory_limit),
+        topology=topology,
+        memory_limit=memory_limit,
     )
-    settings.check()
-    result = PartitionedSymbol(symbol, settings, resolve_contexts(workers, contexts))
-    if workers > 1:
+    result = PartitionedSymbol(symbol, settings, resolve_contexts(settings.workers, contexts))
+    if settings.workers > 1:
         refuse_unpartitionable(symbol)
     check_names(symbol, inputs)
     if inputs:

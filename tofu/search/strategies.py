@@ -51,7 +51,7 @@ def check_described(graph: Graph, undescribed: str) -> None:
         raise_together(
             UndescribedOperatorError,
             "These operators have no description, so Tofu cannot know how to split them. Describe each "
-            "(@tofu.op(name), see docs/tdl.md), or let every worker compute them whole with undescribed='replicate':",
+            '(@tofu.op(name), see docs/tdl.md), or let every worker compute them whole with undescribed="replicate":',
             [
                 f"{op}, used by {', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
                 for op, names in missing.items()
@@ -71,7 +71,7 @@ def _analyse_operator(
         if undescribed == "replicate":
             return whole_access(inputs, outputs)
         raise UnsupportedError(
-            f"{operator.op} {operator.name}: {error}. With undescribed='replicate' every worker computes it whole."
+            f'{operator.op} {operator.name}: {error}. With undescribed="replicate" every worker computes it whole.'
         ) from error
     disagreeing = [
         (axis, reason)

@@ -20,7 +20,7 @@ PAPER = {"described": 134, "total": 139, "elementwise": 77, "opaque": 2, "reduce
 """Section 4.1 of the paper, of MXNet 0.11."""
 
 NOT_DESCRIBED = {
-    "Custom": "runs Python of the user's; describe your own, or let every worker compute it whole: undescribed='replicate'",
+    "Custom": 'runs Python of the user\'s; describe your own, or let every worker compute it whole: undescribed="replicate"',
 }
 
 
