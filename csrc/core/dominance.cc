@@ -5,89 +5,86 @@
 #include "dominance.h"
 
 #include <algorithm>
-#include <limits>
+#include <cstddef>
 #include <map>
-#include <memory>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "byte_loops.h"
+#include "parallel.h"
 
 namespace tofu {
 
 namespace {
 
-constexpr int64_t kUnknown = std::numeric_limits<int64_t>::max();
+/*! \brief The rows or the columns of one table, as the values of a variable. */
+struct Side {
+  const ByteMatrix* bytes;
+  bool of_rows;
+  std::vector<int64_t> least = {};  // [a * n + b]: min over y of [table(a, y) - table(b, y)]
 
-/*!
- * \brief least[a * n + b] = min over y of [table(a, y) - table(b, y)] for the rows (or columns) of
- * one table, filled in as it is asked for.
- */
-class LeastDifferences {
- public:
-  LeastDifferences(const ByteMatrix& bytes, bool of_rows)
-      : count_(of_rows ? bytes.rows : bytes.columns),
-        length_(of_rows ? bytes.columns : bytes.rows),
-        lines_(count_ * length_),
-        least_(count_ * count_, kUnknown) {
-    for (size_t a = 0; a < count_; ++a) {
-      for (size_t y = 0; y < length_; ++y)
-        lines_[a * length_ + y] = of_rows ? bytes.at(a, y) : bytes.at(y, a);
+  void Compute() {
+    const ByteMatrix* lines = bytes;
+    ByteMatrix turned;
+    if (!of_rows) {
+      turned = {bytes->columns, bytes->rows, std::vector<int64_t>(bytes->entries.size())};
+      for (size_t x = 0; x < bytes->rows; ++x) {
+        for (size_t y = 0; y < bytes->columns; ++y)
+          turned.entries[y * bytes->rows + x] = bytes->at(x, y);
+      }
+      lines = &turned;
+    }
+    const size_t length = lines->columns;
+    least.reserve(lines->rows * lines->rows);
+    for (size_t a = 0; a < lines->rows; ++a) {
+      for (size_t b = 0; b < lines->rows; ++b) {
+        least.push_back(LeastDifference(lines->entries.data() + a * length,
+                                        lines->entries.data() + b * length, length));
+      }
     }
   }
-
-  int64_t Get(size_t a, size_t b) {
-    int64_t& least = least_[a * count_ + b];
-    if (least == kUnknown) {
-      least = LeastDifference(lines_.data() + a * length_, lines_.data() + b * length_, length_);
-    }
-    return least;
-  }
-
- private:
-  size_t count_;
-  size_t length_;
-  std::vector<int64_t> lines_;
-  std::vector<int64_t> least_;
 };
 
-/*! \brief The same for all tables of a variable, and for all variables with these tables. */
-class TableDifferences {
- public:
-  TableDifferences(std::vector<LeastDifferences*> tables, size_t count)
-      : tables_(std::move(tables)), count_(count), least_(count * count, kUnknown) {}
+/*! \brief All variables whose values cost equal bytes beside equal tables: they differ in their
+ * ties alone. */
+struct VariableClass {
+  std::vector<int64_t> unary;
+  std::vector<int> sides;
 
-  int64_t Get(size_t a, size_t b) {
-    int64_t& least = least_[a * count_ + b];
-    if (least == kUnknown) {
-      least = 0;
-      for (LeastDifferences* table : tables_) least += table->Get(a, b);
+  struct Candidate {
+    int value;
+    bool is_equal;  // it costs as many bytes, so that ties decide
+  };
+  std::vector<std::vector<Candidate>> no_worse = {};  // by value: others that never cost more bytes
+
+  void Compute(const std::vector<Side>& all) {
+    const size_t count = unary.size();
+    no_worse.resize(count);
+    for (size_t a = 0; a < count; ++a) {
+      for (size_t b = 0; b < count; ++b) {
+        int64_t difference = unary[a] - unary[b];
+        for (int side : sides) difference += all[side].least[a * count + b];
+        if (a != b && difference >= 0)
+          no_worse[a].push_back({static_cast<int>(b), difference == 0});
+      }
     }
-    return least;
   }
-
- private:
-  std::vector<LeastDifferences*> tables_;
-  size_t count_;
-  std::vector<int64_t> least_;
 };
 
 class DominanceTest {
  public:
   explicit DominanceTest(const PairwiseProblem& problem) : problem_(problem) {
-    std::vector<std::vector<LeastDifferences*>> around(problem.size());
+    std::vector<std::vector<int>> around(problem.size());
     for (const PairTable& pair : problem.pairs) {
-      around[pair.first].push_back(Differences(pair.bytes.get(), true));
-      around[pair.second].push_back(Differences(pair.bytes.get(), false));
+      around[pair.first].push_back(FindSide(pair.bytes.get(), true));
+      around[pair.second].push_back(FindSide(pair.bytes.get(), false));
     }
-    for (int v = 0; v < problem.size(); ++v) {
-      std::sort(around[v].begin(), around[v].end());
-      const size_t count = problem.unary[v].size();
-      std::unique_ptr<TableDifferences>& found = known_[{count, around[v]}];
-      if (found == nullptr) found = std::make_unique<TableDifferences>(around[v], count);
-      of_variable_.push_back(found.get());
-    }
+    for (int v = 0; v < problem.size(); ++v) of_variable_.push_back(FindClass(v, &around[v]));
+    ParallelFor(sides_.size(), 1, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) sides_[i].Compute();
+    });
+    ParallelFor(classes_.size(), 1, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) classes_[i].Compute(sides_);
+    });
   }
 
   Dominance Run() {
@@ -106,16 +103,28 @@ class DominanceTest {
   }
 
  private:
-  LeastDifferences* Differences(const ByteMatrix* bytes, bool of_rows) {
-    std::unique_ptr<LeastDifferences>& found = (of_rows ? of_rows_ : of_columns_)[bytes];
-    if (found == nullptr) found = std::make_unique<LeastDifferences>(*bytes, of_rows);
-    return found.get();
+  int FindSide(const ByteMatrix* bytes, bool of_rows) {
+    const auto found = known_sides_.emplace(std::make_pair(bytes, of_rows), sides_.size());
+    if (found.second) sides_.push_back({bytes, of_rows});
+    return static_cast<int>(found.first->second);
   }
 
-  bool IsDominated(int v, size_t a, size_t b) const {
-    const Weight difference =
-        problem_.unary[v][a] - problem_.unary[v][b] + MakeWeight(of_variable_[v]->Get(a, b), 0);
-    return difference > 0 || (difference == 0 && b < a);
+  size_t FindClass(int v, std::vector<int>* sides) {
+    std::sort(sides->begin(), sides->end());
+    std::vector<int64_t> unary;
+    for (Weight weight : problem_.unary[v]) unary.push_back(WeightBytes(weight));
+    const auto found =
+        known_classes_.emplace(std::make_pair(std::move(unary), *sides), classes_.size());
+    if (found.second) classes_.push_back({found.first->first.first, std::move(*sides)});
+    return found.first->second;
+  }
+
+  bool IsDominated(int v, int a, VariableClass::Candidate b) const {
+    if (!b.is_equal) return true;
+    const Weight of_a = problem_.unary[v][a];
+    const Weight of_b = problem_.unary[v][b.value];
+    const Weight difference = of_a - of_b - MakeWeight(WeightBytes(of_a) - WeightBytes(of_b), 0);
+    return difference > 0 || (difference == 0 && b.value < a);
   }
 
   /*! \brief Domination is transitive, so that a value that stays stands in at the end of each
@@ -125,9 +134,9 @@ class DominanceTest {
     std::vector<int> stand_in(count);
     for (size_t a = 0; a < count; ++a) stand_in[a] = static_cast<int>(a);
     for (size_t a = 0; a < count; ++a) {
-      for (size_t b = 0; b < count; ++b) {
-        if (a == b || stand_in[b] != static_cast<int>(b) || !IsDominated(v, a, b)) continue;
-        stand_in[a] = static_cast<int>(b);
+      for (const VariableClass::Candidate b : classes_[of_variable_[v]].no_worse[a]) {
+        if (stand_in[b.value] != b.value || !IsDominated(v, static_cast<int>(a), b)) continue;
+        stand_in[a] = b.value;
         break;
       }
     }
@@ -138,11 +147,11 @@ class DominanceTest {
   }
 
   const PairwiseProblem& problem_;
-  std::map<std::pair<size_t, std::vector<LeastDifferences*>>, std::unique_ptr<TableDifferences>>
-      known_;  // by number of values and tables
-  std::vector<TableDifferences*> of_variable_;
-  std::unordered_map<const ByteMatrix*, std::unique_ptr<LeastDifferences>> of_rows_;
-  std::unordered_map<const ByteMatrix*, std::unique_ptr<LeastDifferences>> of_columns_;
+  std::vector<Side> sides_;
+  std::map<std::pair<const ByteMatrix*, bool>, size_t> known_sides_;
+  std::vector<VariableClass> classes_;
+  std::map<std::pair<std::vector<int64_t>, std::vector<int>>, size_t> known_classes_;
+  std::vector<size_t> of_variable_;  // its class
 };
 
 }  // namespace

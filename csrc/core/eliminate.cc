@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "parallel.h"
+
 namespace tofu {
 
 namespace {
@@ -163,10 +165,24 @@ class Elimination {
                 std::vector<uint16_t>* best) const {
     std::vector<Strides> strides;
     for (const Table& table : tables) strides.push_back(ComputeStrides(table, v, joint->scope));
+    constexpr size_t kOperations = size_t{1} << 17;  // that are worth a thread
+    const size_t grain = kOperations / (DomainSize(v) * (tables.size() + 1)) + 1;
+    ParallelFor(joint->entries.size(), grain, [&](size_t begin, size_t end) {
+      MinimiseRange(v, tables, strides, begin, end, joint, best);
+    });
+  }
+
+  void MinimiseRange(int v, const std::vector<Table>& tables, const std::vector<Strides>& strides,
+                     size_t begin, size_t end, Table* joint, std::vector<uint16_t>* best) const {
     std::vector<size_t> offsets(tables.size(), 0);
     std::vector<size_t> digits(joint->scope.size(), 0);
+    size_t rest = begin;
+    for (size_t i = digits.size(); i-- > 0; rest /= DomainSize(joint->scope[i])) {
+      digits[i] = rest % DomainSize(joint->scope[i]);
+      for (size_t t = 0; t < offsets.size(); ++t) offsets[t] += digits[i] * strides[t].of_scope[i];
+    }
     std::vector<Weight> sums(DomainSize(v));
-    for (size_t entry = 0; entry < joint->entries.size(); ++entry) {
+    for (size_t entry = begin; entry < end; ++entry) {
       sums = problem_.unary[v];
       for (size_t t = 0; t < tables.size(); ++t) {
         const Weight* from = tables[t].entries.data() + offsets[t];

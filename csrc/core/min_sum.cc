@@ -23,25 +23,53 @@ TOFU_VECTORISED void AddBlock(const Cost* block, size_t count, Cost* sum) {
   for (size_t i = 0; i < count; ++i) sum[i] += block[i];
 }
 
+/*! \brief least[y] = min over x of [base[x] + block[x * stride + y]] for kTile columns, whose
+ * minima stay in registers. */
+template <size_t kTile>
+[[gnu::always_inline]] inline void MinimiseTile(const Cost* base, const Cost* block, size_t rows,
+                                                size_t stride, Cost* least) {
+  Cost tile[kTile];
+  for (size_t y = 0; y < kTile; ++y) tile[y] = std::numeric_limits<Cost>::max();
+  for (size_t x = 0; x < rows; ++x) {
+    const Cost* row = block + x * stride;
+    for (size_t y = 0; y < kTile; ++y) tile[y] = std::min(tile[y], base[x] + row[y]);
+  }
+  for (size_t y = 0; y < kTile; ++y) least[y] = tile[y];
+}
+
 /*! \brief least[y] = min over x of [base[x] + block[x][y]]. */
 TOFU_VECTORISED void MinimiseRows(const Cost* base, const Cost* block, size_t rows, size_t columns,
                                   Cost* least) {
-  constexpr size_t kTile = 64;  // minima that stay in registers
-  size_t begin = 0;
-  for (; begin + kTile <= columns; begin += kTile) {
-    Cost tile[kTile];
-    for (size_t y = 0; y < kTile; ++y) tile[y] = std::numeric_limits<Cost>::max();
-    for (size_t x = 0; x < rows; ++x) {
-      const Cost* row = block + x * columns + begin;
-      for (size_t y = 0; y < kTile; ++y) tile[y] = std::min(tile[y], base[x] + row[y]);
+  for (size_t begin = 0; begin < columns;) {
+    size_t tile = 64;
+    while (tile > columns || tile >= 2 * (columns - begin)) tile /= 2;
+    // The last tile may begin among columns that are done: their minima come out the same.
+    begin = std::min(begin, columns - tile);
+    const Cost* from = block + begin;
+    Cost* to = least + begin;
+    switch (tile) {
+      case 64:
+        MinimiseTile<64>(base, from, rows, columns, to);
+        break;
+      case 32:
+        MinimiseTile<32>(base, from, rows, columns, to);
+        break;
+      case 16:
+        MinimiseTile<16>(base, from, rows, columns, to);
+        break;
+      case 8:
+        MinimiseTile<8>(base, from, rows, columns, to);
+        break;
+      case 4:
+        MinimiseTile<4>(base, from, rows, columns, to);
+        break;
+      case 2:
+        MinimiseTile<2>(base, from, rows, columns, to);
+        break;
+      default:
+        MinimiseTile<1>(base, from, rows, columns, to);
     }
-    for (size_t y = 0; y < kTile; ++y) least[begin + y] = tile[y];
-  }
-  if (begin == columns) return;
-  for (size_t y = begin; y < columns; ++y) least[y] = base[0] + block[y];
-  for (size_t x = 1; x < rows; ++x) {
-    const Cost* row = block + x * columns;
-    for (size_t y = begin; y < columns; ++y) least[y] = std::min(least[y], base[x] + row[y]);
+    begin += tile;
   }
 }
 

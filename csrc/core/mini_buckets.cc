@@ -260,13 +260,18 @@ class MiniBuckets {
       std::vector<const CostTable*> all = Plain(part.factors);
       const CostTable others{part.minimum.scope, part.others};
       if (!part.scope.empty()) all.push_back(&others);
-      CostTable sum;  // over fewer variables, v among them
+      std::vector<CostTable> sums;  // over fewer and fewer variables, the bucket's among them
       for (const Factor& factor : part.factors) {
         if (factor.part < 0) continue;
-        sum = Project(all, factor.table.scope, domain_sizes_, &additions_);
-        Tell(sum, factor, part.least);
+        const CostTable* known = FindNarrowest(sums, factor.table.scope);
+        if (known == nullptr || known->scope != factor.table.scope) {
+          sums.push_back(Project(known == nullptr ? all : std::vector<const CostTable*>{known},
+                                 factor.table.scope, domain_sizes_, &additions_));
+          known = &sums.back();
+        }
+        Tell(*known, factor, part.least);
       }
-      if (!sum.scope.empty()) all = {&sum};
+      if (!sums.empty()) all = {&sums.back()};
       const int v = bucket.variables.front();
       const CostTable of_values = Project(all, {v}, domain_sizes_, &additions_);
       for (int u : bucket.variables) {
@@ -275,6 +280,20 @@ class MiniBuckets {
           excess[x] = std::max(excess[x], ((*of_values.entries)[x] - part.least) * unit_);
       }
     }
+  }
+
+  /*! \brief Of sums over fewer and fewer variables, the last one that holds those of `scope`;
+   * nullptr for none. */
+  static const CostTable* FindNarrowest(const std::vector<CostTable>& sums,
+                                        const std::vector<int>& scope) {
+    for (auto sum = sums.rbegin(); sum != sums.rend(); ++sum) {
+      const std::vector<int>& wider = sum->scope;
+      const auto is_held = [&](int v) {
+        return std::find(wider.begin(), wider.end(), v) != wider.end();
+      };
+      if (std::all_of(scope.begin(), scope.end(), is_held)) return &*sum;
+    }
+    return nullptr;
   }
 
   /*! \brief Of parts in equal buckets, each learns what the rest of any of them costs at least. */

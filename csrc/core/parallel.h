@@ -14,7 +14,14 @@
 namespace tofu {
 
 /*! \brief Threads of one loop at most. */
-constexpr unsigned kMaxThreads = 8;
+constexpr size_t kMaxThreads = 8;
+
+/*! \brief Asked for once: the system reads a file to answer. */
+inline size_t CountThreads() {
+  static const size_t count =
+      std::min(kMaxThreads, size_t{std::max(1u, std::thread::hardware_concurrency())});
+  return count;
+}
 
 /*!
  * \brief Calls work(begin, end) for pieces of at most `grain` of 0..count, in any order, on the
@@ -30,8 +37,7 @@ void ParallelFor(size_t count, size_t grain, const Work& work) {
       work(begin, std::min(begin + grain, count));
   };
   const size_t pieces = (count + grain - 1) / grain;
-  const size_t threads = std::min(
-      {pieces, size_t{kMaxThreads}, size_t{std::max(1u, std::thread::hardware_concurrency())}});
+  const size_t threads = std::min(pieces, CountThreads());
   std::vector<std::thread> helpers;
   for (size_t t = 1; t < threads; ++t) helpers.emplace_back(run);
   run();

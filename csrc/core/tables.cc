@@ -5,12 +5,11 @@
 #include "tables.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <thread>
 #include <unordered_set>
 #include <utility>
 
+#include "parallel.h"
 #include "sharing.h"
 
 namespace tofu {
@@ -126,20 +125,14 @@ void CostTables::Prepare(const std::vector<Request>& requests, const std::functi
   }
   num_tables_ += missing.size();
   for (size_t begin = 0; begin < missing.size(); begin += kBatch) {
-    std::atomic<size_t> next{begin};
     const size_t end = std::min(begin + kBatch, missing.size());
-    const auto work = [&] {
-      for (size_t i = next++; i < end; i = next++) {
+    ParallelFor(end - begin, 1, [&](size_t first, size_t last) {
+      for (size_t i = begin + first; i < begin + last; ++i) {
         const Request& request = *missing[i].first;
         *missing[i].second =
             Compute(incidences_[request.incidence], *request.operator_choices, *request.layouts);
       }
-    };
-    std::vector<std::thread> helpers;
-    for (unsigned t = 1; t < std::min(std::thread::hardware_concurrency(), 8u); ++t)
-      helpers.emplace_back(work);
-    work();
-    for (std::thread& helper : helpers) helper.join();
+    });
     pause();
   }
 }
