@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "nnvm/multi_fetch.h"
 #include "nnvm/place_device.h"
 
 namespace tofu {
@@ -47,10 +48,12 @@ void BulkNodes(ObjectHandle handle, SymbolHandle symbol) {
   auto* executor = reinterpret_cast<mxnet::exec::GraphExecutor*>(handle);
   const nnvm::Graph graph = GraphOf(symbol);
   const nnvm::IndexedGraph& index = graph.indexed_graph();
+  const auto is_fetch = [&](uint32_t id) { return index[id].source->op() == MultiFetchOp(); };
   const auto group = [&](uint32_t id) { return index[id].source->attrs.dict.at(kGroupAttribute); };
   for (uint32_t begin = 0, end = 0; begin < index.num_nodes(); begin = end) {
     end = begin + 1;
-    while (end < index.num_nodes() && group(end) == group(begin)) ++end;
+    if (is_fetch(begin)) continue;
+    while (end < index.num_nodes() && !is_fetch(end) && group(end) == group(begin)) ++end;
     if (end > begin + 1) executor->BulkOpSegs(begin, end, max_nodes);
   }
 }

@@ -26,7 +26,10 @@ using ObjectHandle = std::uintptr_t;
 void PartialForward(ObjectHandle executor, bool is_train, int64_t begin, int64_t end);
 
 /*!
- * \brief Have neighbouring nodes of one worker run as one operation of the engine.
+ * \brief Have neighbouring nodes of one worker run as one operation of the engine, but for fetches.
+ *
+ * An operation keeps others from writing what any of its nodes reads until all of them are done. A
+ * fetch reads other workers' memory: together with what follows it, it would keep those waiting.
  *
  * MXNet does so itself, but only for graphs that lie on one device as a whole. Its settings hold
  * here too: MXNET_EXEC_BULK_EXEC_TRAIN=0 turns it off, MXNET_EXEC_BULK_EXEC_MAX_NODE_TRAIN limits

@@ -13,6 +13,7 @@
 
 #include "nnvm/multi_fetch.h"
 #include "nnvm/piece_runs.h"
+#include "nnvm/stream_copy.h"
 
 namespace tofu {
 namespace nnvm_layer {
@@ -24,6 +25,12 @@ using mxnet::TBlob;
 constexpr int64_t kParallelBytes = 1 << 18;
 // Elements that are combined at once: the results stay in registers.
 constexpr int64_t kBlock = 16;
+// From this size on a region and its sources are more than caches hold: whoever reads the region
+// finds it in memory, so that is where it is written.
+constexpr size_t kStreamedBytes = 16 << 20;
+
+/*! rief How results reach the output. */
+enum class Store { kWrite, kStream, kAdd };
 
 std::atomic<int64_t> g_bytes_read_remote{0};
 std::atomic<int64_t> g_bytes_read_local{0};
@@ -60,7 +67,7 @@ struct TakeMaximum {
 
 /*! \brief destination (+)= the sources combined, over kSize elements from `begin`. */
 template <int64_t kSize, typename Combine, typename DType>
-void CombineBlock(const std::vector<const DType*>& sources, int64_t begin, bool add,
+void CombineBlock(const std::vector<const DType*>& sources, int64_t begin, Store store,
                   DType* destination) {
   using Sum = typename SumType<DType>::type;
   Sum sums[kSize];
@@ -70,7 +77,7 @@ void CombineBlock(const std::vector<const DType*>& sources, int64_t begin, bool 
     for (int64_t i = 0; i < kSize; ++i) sums[i] = Combine()(sums[i], static_cast<Sum>(source[i]));
   }
   DType* out = destination + begin;
-  if (add) {
+  if (store == Store::kAdd) {
     for (int64_t i = 0; i < kSize; ++i) {
       out[i] = static_cast<DType>(static_cast<Sum>(out[i]) + sums[i]);
     }
@@ -80,40 +87,46 @@ void CombineBlock(const std::vector<const DType*>& sources, int64_t begin, bool 
 }
 
 template <typename Combine, typename DType>
-void ComputeRun(const std::vector<const DType*>& sources, int64_t begin, int64_t end, bool add,
+void ComputeRun(const std::vector<const DType*>& sources, int64_t begin, int64_t end, Store store,
                 DType* destination) {
-  if (!add && sources.size() == 1) {
+  if (store != Store::kAdd && sources.size() == 1) {
     // As bytes: the 16-bit types have constructors, but nothing more than their bits.
-    std::memcpy(static_cast<void*>(destination + begin), sources[0] + begin,
-                (end - begin) * sizeof(DType));
+    void* out = destination + begin;
+    const size_t bytes = (end - begin) * sizeof(DType);
+    if (store == Store::kStream) {
+      StreamCopy(out, sources[0] + begin, bytes);
+    } else {
+      std::memcpy(out, sources[0] + begin, bytes);
+    }
     return;
   }
   for (; begin + kBlock <= end; begin += kBlock) {
-    CombineBlock<kBlock, Combine>(sources, begin, add, destination);
+    CombineBlock<kBlock, Combine>(sources, begin, store, destination);
   }
-  for (; begin < end; ++begin) CombineBlock<1, Combine>(sources, begin, add, destination);
+  for (; begin < end; ++begin) CombineBlock<1, Combine>(sources, begin, store, destination);
 }
 
 /*! \brief The part of a piece that one thread computes: positions [begin, end) of its cells in
  * order. */
 template <typename Combine, typename DType>
 void ComputeCells(const PieceRuns& runs, const std::vector<const DType*>& inputs, int64_t begin,
-                  int64_t end, bool add, DType* output) {
+                  int64_t end, Store store, DType* output) {
   std::vector<const DType*> sources(inputs.size());
   PieceRuns::Walk walk(runs, begin / runs.run_length());
   int64_t run_begin = begin % runs.run_length();  // of the first run; the others are whole
   for (int64_t at = begin; at < end; walk.Next()) {
     const int64_t run_end = std::min(runs.run_length(), run_begin + end - at);
     for (size_t s = 0; s < sources.size(); ++s) sources[s] = inputs[s] + walk.source_offset(s);
-    ComputeRun<Combine>(sources, run_begin, run_end, add, output + walk.output_offset());
+    ComputeRun<Combine>(sources, run_begin, run_end, store, output + walk.output_offset());
     at += run_end - run_begin;
     run_begin = 0;
   }
+  if (store == Store::kStream) FinishStreams();
 }
 
 template <typename Combine, typename DType>
 void ComputePiece(const FetchPiece& piece, const std::vector<TBlob>& inputs,
-                  const mxnet::TShape& output_shape, bool add, DType* output) {
+                  const mxnet::TShape& output_shape, Store store, DType* output) {
   std::vector<mxnet::TShape> shapes;
   std::vector<const DType*> data;
   for (const FetchSource& source : piece.sources) {
@@ -127,7 +140,7 @@ void ComputePiece(const FetchPiece& piece, const std::vector<TBlob>& inputs,
   const int64_t parts = std::max<int64_t>(1, std::min<int64_t>(bytes / kParallelBytes, 64));
 #pragma omp parallel for if (parts > 1)
   for (int64_t part = 0; part < parts; ++part) {
-    ComputeCells<Combine>(runs, data, cells * part / parts, cells * (part + 1) / parts, add,
+    ComputeCells<Combine>(runs, data, cells * part / parts, cells * (part + 1) / parts, store,
                           output);
   }
 }
@@ -155,13 +168,13 @@ bool Overlaps(const std::vector<TBlob>& inputs, const TBlob& output, size_t elem
 }
 
 template <typename DType>
-void ComputePieces(const MultiFetchParam& param, const std::vector<TBlob>& inputs, bool add,
+void ComputePieces(const MultiFetchParam& param, const std::vector<TBlob>& inputs, Store store,
                    DType* output) {
   for (const FetchPiece& piece : param.pieces) {
     if (param.takes_maximum) {
-      ComputePiece<TakeMaximum>(piece, inputs, param.shape, add, output);
+      ComputePiece<TakeMaximum>(piece, inputs, param.shape, store, output);
     } else {
-      ComputePiece<TakeSum>(piece, inputs, param.shape, add, output);
+      ComputePiece<TakeSum>(piece, inputs, param.shape, store, output);
     }
   }
 }
@@ -169,7 +182,8 @@ void ComputePieces(const MultiFetchParam& param, const std::vector<TBlob>& input
 template <typename DType>
 void WriteRegion(const MultiFetchParam& param, const std::vector<TBlob>& inputs, DType* output) {
   if (!CoversRegion(param)) std::fill_n(output, param.shape.Size(), static_cast<DType>(param.fill));
-  ComputePieces(param, inputs, false, output);
+  const bool is_large = param.shape.Size() * sizeof(DType) >= kStreamedBytes;
+  ComputePieces(param, inputs, is_large ? Store::kStream : Store::kWrite, output);
 }
 
 template <typename DType>
@@ -180,9 +194,10 @@ void ComputeTyped(const MultiFetchParam& param, const std::vector<TBlob>& inputs
   if (Overlaps(inputs, output, sizeof(DType)) || adds_fill) {
     const std::unique_ptr<DType[]> region(new DType[param.shape.Size()]);
     WriteRegion(param, inputs, region.get());
-    ComputeRun<TakeSum, DType>({region.get()}, 0, param.shape.Size(), add, out);
+    ComputeRun<TakeSum, DType>({region.get()}, 0, param.shape.Size(),
+                               add ? Store::kAdd : Store::kWrite, out);
   } else if (add) {
-    ComputePieces(param, inputs, true, out);
+    ComputePieces(param, inputs, Store::kAdd, out);
   } else {
     WriteRegion(param, inputs, out);
   }

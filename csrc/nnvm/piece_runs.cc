@@ -41,6 +41,9 @@ PieceRuns::PieceRuns(const FetchPiece& piece, const std::vector<mxnet::TShape>& 
 
 PieceRuns::Walk::Walk(const PieceRuns& runs, int64_t first_run)
     : runs_(runs), position_(runs.outer_extent_.size()), offsets_(runs.places_.size()) {
+  if (!position_.empty()) {
+    for (const Place& place : runs.places_) strides_.push_back(place.strides[position_.size() - 1]);
+  }
   for (size_t d = position_.size(); d-- > 0;) {
     position_[d] = first_run % runs.outer_extent_[d];
     first_run /= runs.outer_extent_[d];
@@ -54,6 +57,11 @@ PieceRuns::Walk::Walk(const PieceRuns& runs, int64_t first_run)
 }
 
 void PieceRuns::Walk::Next() {
+  if (!position_.empty() && position_.back() + 1 < runs_.outer_extent_.back()) {
+    ++position_.back();
+    for (size_t p = 0; p < offsets_.size(); ++p) offsets_[p] += strides_[p];
+    return;
+  }
   for (size_t d = position_.size(); d-- > 0;) {
     const bool carry = ++position_[d] == runs_.outer_extent_[d];
     const int64_t steps = carry ? 1 - runs_.outer_extent_[d] : 1;

@@ -41,6 +41,7 @@ class PieceRuns {
     const PieceRuns& runs_;
     std::vector<int64_t> position_;  // in the outer dimensions
     std::vector<int64_t> offsets_;   // of the output, then of each source
+    std::vector<int64_t> strides_;   // of the innermost of those dimensions, in the same order
   };
 
  private:

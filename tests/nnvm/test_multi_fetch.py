@@ -193,6 +193,21 @@ def test_large_regions_are_computed_in_parts(dtype):
     np.testing.assert_array_equal(result, expected_region((64, 33, 67), inputs, pieces, -1, dtype))
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "float64"])
+def test_regions_larger_than_caches_are_written_to_memory(dtype):
+    """Rows that begin and end anywhere, short ones, and cells in no piece."""
+    rng = np.random.RandomState(0)
+    rows = 1 + (16 << 20) // (133 * np.dtype(dtype).itemsize)
+    inputs = [random_array(rng, (rows, 101), dtype), random_array(rng, (rows + 2, 33), dtype)]
+    pieces = [
+        ((0, 0), (rows, 101), [(0, (0, 0))]),
+        ((0, 101), (rows - 1, 7), [(1, (1, 26))]),
+        ((1, 108), (rows - 1, 25), [(1, (3, 0))]),
+    ]
+    result = run_fetch((rows, 133), inputs, pieces, 3, dtype)
+    np.testing.assert_array_equal(result, expected_region((rows, 133), inputs, pieces, 3, dtype))
+
+
 def invoke(array, out, **attributes):
     """Call the operator on arrays, as MXNet's imperative interface does."""
     handle = ctypes.c_void_p()
