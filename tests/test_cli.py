@@ -17,6 +17,8 @@ from tofu.cli import main
 from tofu.cli_arguments import read_hints, read_optimizer, read_shapes
 from tofu.cli_options import spell_as_options
 from tofu.plan import format_bytes
+from tofu.tdl import registered
+from tofu.verify import Case, verify_case
 
 ROOT = Path(__file__).parent.parent
 
@@ -121,11 +123,19 @@ def test_ops_lists_what_is_described():
         assert part in result.output
 
 
-def test_ops_never_cuts_a_place_short():
-    output = run("ops").output
-    assert "\u2026" not in output
-    assert "Custom" in output
-    assert "The paper, MXNet 0.11: 134 of 139 described" in output
+def test_ops_has_one_line_for_each_operator():
+    lines = run("ops").output.splitlines()
+    rows, totals = lines[1 : lines.index("")], lines[lines.index("") + 1 :]
+    assert [row.split()[0] for row in rows] == sorted({*registered(), "Custom"}, key=str.lower)
+    assert all(re.search(r" tdl_ops/\w+\.py:\d+$|not described: ", row) for row in rows)
+    assert totals[0].startswith(f"{len(rows)} operators listed. A description has 2 lines (the median), the longest, ")
+    assert totals[-1].startswith("The paper, MXNet 0.11: 134 of 139 described")
+
+
+def test_ops_takes_patterns():
+    found = {line.split()[0] for line in run("ops", "Conv*").output.split("\n\n")[0].splitlines()[1:]}
+    assert found == {"Convolution", "Convolution_v1"}
+    refuses(run("ops", "Convolutoin"), "did you mean Convolution")
 
 
 def test_ops_as_json_holds_the_totals():
@@ -194,6 +204,16 @@ def erfinv(data):
 
 def test_verify_without_a_case_names_the_way_out():
     refuses(run("verify", "Custom"), "no built-in case of Custom", "--shape", "--module")
+
+
+def test_verify_refuses_what_there_is_not(capfd):
+    refuses(run("verify", "Convolutoin"), "no built-in case of Convolutoin", "did you mean Convolution")
+    refuses(
+        run("verify", "tanh", "--module", "no_such_module"), "--module no_such_module", "No module named", "without .py"
+    )
+    assert capfd.readouterr().err == "", "MXNet runs nothing"
+    with pytest.raises(tofu.UnsupportedError, match="MXNet has no operator Convolutoin; did you mean Convolution"):
+        verify_case(Case("Convolutoin", {}, [(2, 3)]))
 
 
 @pytest.mark.parametrize("command", [(), ("plan",), ("ops",), ("verify",)])

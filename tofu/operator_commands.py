@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
+from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import Any
 
@@ -16,13 +17,14 @@ from rich.progress import track
 
 from tofu.cli_arguments import read_attribute, read_extents
 from tofu.errors import TofuError
-from tofu.report.operator_tables import coverage_lines, coverage_table, results_table
+from tofu.report.operator_tables import coverage_lines, coverage_rows, results_table
 from tofu.report.plan_table import make_console
 from tofu.tdl import registered
 from tofu.verify import Case, load_cases, verify_operator
 from tofu.verify.campaign import CaseResult, verify_cases
 from tofu.verify.coverage import NOT_DESCRIBED, count_coverage, count_lines, read_operator_sets
-from tofu.verify.nodes import execute_training_graph
+from tofu.verify.kernels import compose
+from tofu.verify.nodes import list_operators
 from tofu.verify.record import make_entries, read_record, write_record
 
 
@@ -30,14 +32,18 @@ from tofu.verify.record import make_entries, read_record, write_record
 @click.argument("names", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print the table and the totals as JSON.")
 def ops(names: tuple[str, ...], as_json: bool) -> None:
-    """List the operators that are described, and so can be split; with NAMES, those whose names contain one of them.
+    """List the operators that are described, and so can be split; with NAMES, those whose names contain one of them, or match a
+    pattern such as "conv*", and their inputs.
 
-    `verified` is what python -m tofu verify --record found, for descriptions that have not changed since.
+    `verified` is what python -m tofu verify --record compared with MXNet's kernels, for descriptions that have not changed since: the
+    description's numbers and those of its strategies; a relation between what a random operator reads and writes; strategies alone of
+    an opaque one.
 
     \b
     Examples
         python -m tofu ops
         python -m tofu ops conv pool
+        python -m tofu ops "*_update"
         python -m tofu ops --json
     """  # noqa: D301  click reads the escape
     entries = read_record()
@@ -45,22 +51,27 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
     listed = [
         name
         for name in sorted({*registered(), *NOT_DESCRIBED}, key=str.lower)
-        if not names or any(part.lower() in name.lower() for part in names)
+        if not names or any(_matches(name.lower(), asked.lower()) for asked in names)
     ]
     if not listed:
-        raise TofuError(f"No operator that is described has {' or '.join(names)} in its name.")
+        near = get_close_matches(names[0], registered(), n=3, cutoff=0.5)
+        raise TofuError(
+            f"No operator that is described has {' or '.join(names)} in its name"
+            + (f"; did you mean {', '.join(near)}?" if near else ".")
+        )
     coverage = {name: count_coverage(operators, entries) for name, operators in sets.items()}
     if as_json:
-        median, largest = count_lines()
+        median, largest, _ = count_lines()
         operators = {name: asdict(entries[name]) if name in entries else None for name in listed}
         totals = {name: asdict(counts) for name, counts in coverage.items()}
         lines = {"median": median, "largest": largest}
         click.echo(json.dumps({**totals, "description_lines": lines, "operators": operators}, indent=1))
         return
-    console = make_console()
-    console.print(coverage_table(listed, entries))
-    for line in coverage_lines(listed, coverage):
-        console.print(line)
+    click.echo("\n".join([*coverage_rows(listed, entries, bool(names)), *coverage_lines(listed, coverage)]))
+
+
+def _matches(name: str, asked: str) -> bool:
+    return fnmatchcase(name, asked) if set(asked) & set("*?[") else asked in name
 
 
 @click.command()
@@ -113,7 +124,7 @@ def verify(
     """  # noqa: D301  click reads the escape
     if record and modules:
         raise TofuError("--record is of the built-in descriptions; leave --module out.")
-    own = [case for module in modules for case in getattr(import_module(module), "CASES", [])]
+    own = [case for module in modules for case in _import_cases(module)]
     if shapes:
         _verify_signature(names, shapes, attributes, parts)
         return
@@ -147,10 +158,20 @@ def _run(cases: Sequence[Case], examples: int, seed: int, missing: bool, modules
     return results
 
 
+def _import_cases(module: str) -> list[Case]:
+    """The cases of a module with descriptions."""
+    try:
+        return list(getattr(import_module(module), "CASES", []))
+    except ImportError as error:
+        raise TofuError(
+            f"--module {module} cannot be imported: {error}. Give the name of a module on Python's path, without .py; the folder "
+            "that you are in is on it with python -m tofu."
+        ) from error
+
+
 def _find_cases(names: Collection[str], cases: Sequence[Case]) -> list[Case]:
     """The cases in which the operators `names` occur, themselves or in a gradient."""
-    console = Console(stderr=True)
-    operators = [_list_operators(case) for case in track(cases, "looking for cases", transient=True, console=console)]
+    operators = [_list_operators(case) for case in cases]
     unknown = sorted(set(names).difference(*operators))
     if unknown:
         near = get_close_matches(unknown[0], registered(), n=3)
@@ -163,7 +184,7 @@ def _find_cases(names: Collection[str], cases: Sequence[Case]) -> list[Case]:
 
 def _list_operators(case: Case) -> set[str]:
     attributes = {name: str(value) for name, value in case.attributes.items()}
-    return {node.op for node in execute_training_graph(case.op, attributes, case.draw_inputs(), case.wrt, seed=0)}
+    return list_operators(case.op, attributes, len(case.inputs), case.wrt)
 
 
 def _print_results(console: Console, results: Sequence[CaseResult]) -> None:
@@ -218,14 +239,10 @@ def complete_shapes(
     operator: str, attributes: Mapping[str, str], given: Sequence[tuple[int, ...]]
 ) -> list[tuple[int, ...]]:
     """The shapes of all inputs of an operator, states included, from those of the first ones; by MXNet's inference."""
-    create = getattr(mx.sym, operator, None) or getattr(mx.sym._internal, operator, None)
-    if create is None:
-        near = get_close_matches(operator, registered(), n=3)
-        raise TofuError(f"MXNet has no operator {operator}" + (f"; did you mean {', '.join(near)}?" if near else "."))
     try:
-        symbol = create(*(mx.sym.Variable(f"input{i}") for i in range(len(given))), **attributes)
+        symbol = compose(operator, attributes, len(given))
         inferred = symbol.infer_shape(**{f"input{i}": shape for i, shape in enumerate(given)})
-    except (mx.base.MXNetError, TypeError) as error:
+    except mx.base.MXNetError as error:
         reason = str(error).strip().splitlines()[-1].strip()
         raise TofuError(f"{operator} does not take these shapes and attributes. MXNet says: {reason}") from error
     if inferred[0] is None:

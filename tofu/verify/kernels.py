@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 import mxnet as mx
@@ -11,6 +12,8 @@ import numpy as np
 from mxnet.base import _LIB, check_call
 
 from tofu import _mxnet
+from tofu.errors import UnsupportedError
+from tofu.tdl import registered
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Shape: TypeAlias = tuple[int, ...]
@@ -108,8 +111,11 @@ def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:
 
 
 def find_operator(op: str) -> ctypes.c_void_p:
+    """MXNet's handle of an operator. Raises UnsupportedError, with the names that are near, where there is none."""
     handle = ctypes.c_void_p()
-    check_call(_LIB.NNGetOpHandle(op.encode(), ctypes.byref(handle)))
+    if _LIB.NNGetOpHandle(op.encode(), ctypes.byref(handle)) != 0:
+        near = get_close_matches(op, registered(), n=3)
+        raise UnsupportedError(f"MXNet has no operator {op}" + (f"; did you mean {', '.join(near)}?" if near else "."))
     return handle
 
 

@@ -70,13 +70,27 @@ def execute_training_graph(
 
     Head gradients are random numbers drawn with `seed`.
     """
-    symbol = compose(op, attributes, len(inputs))
+    symbol, training, wrt = _build_training_graph(op, attributes, len(inputs), wrt)
+    return _Execution(symbol, training, inputs, wrt, seed).run()
+
+
+def list_operators(op: str, attributes: Mapping[str, str], count: int, wrt: Sequence[int] | None) -> set[str]:
+    """The operators of the same graph over `count` inputs; nothing is run."""
+    _, training, _ = _build_training_graph(op, attributes, count, wrt)
+    return {node["op"] for node in _mxnet.nodes(training.handle.value)} - {"null"}
+
+
+def _build_training_graph(
+    op: str, attributes: Mapping[str, str], count: int, wrt: Sequence[int] | None
+) -> tuple[Any, Any, Sequence[int]]:
+    """The operator as a symbol, its training graph, and the inputs by which its gradient is taken."""
+    symbol = compose(op, attributes, count)
     states = set(symbol.list_auxiliary_states())
     if wrt is None:
-        wrt = [n for n in range(len(inputs)) if f"input{n}" not in states]
+        wrt = [n for n in range(count) if f"input{n}" not in states]
     names = [f"input{n}" for n in wrt]
     training = mx.sym.Symbol(ctypes.c_void_p(_mxnet.training_graph(symbol.handle.value, names))) if names else symbol
-    return _Execution(symbol, training, inputs, wrt, seed).run()
+    return symbol, training, wrt
 
 
 class _Execution:
