@@ -78,8 +78,9 @@ def backward_batch_norm(
 ):
     channels = Channels(data, axis)
     normal = lambda i: (data[i] - mean[i[axis]]) * inverse_std[i[axis]]
-    by_beta = lambda c, name="s": channels.sum(lambda i: d_out[i], c, name)
-    by_gamma = lambda c, name="s": channels.sum(lambda i: d_out[i] * normal(i), c, name)
+    sums = "" if use_global_stats else "s"  # of the cells that a part has, or of all
+    by_beta = lambda c, name=sums: channels.sum(lambda i: d_out[i], c, name)
+    by_gamma = lambda c, name=sums: channels.sum(lambda i: d_out[i] * normal(i), c, name)
 
     def d_data(i, c):
         scale = inverse_std[c] + unread(gamma[c]) if fix_gamma else inverse_std[c] * gamma[c]

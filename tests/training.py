@@ -220,6 +220,14 @@ def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> 
     )
 
 
+def feasible_axes(partition: Partition, name: str) -> list[str | None]:
+    """The axes that an operator can be split along in the first step, None for those that compute it whole."""
+    problem = partition.searched
+    operator = problem.graph.operator_index[name]
+    axes = problem.accesses[operator].axes
+    return [None if axis == REPLICATED else axes[axis] for axis in _feasible(problem, "operator", operator, [])]
+
+
 def _random_axes(problem: Problem, operator: int, rng: random.Random, taken: Taken | None) -> list[int]:
     op, names = problem.graph.operators[operator].op, problem.accesses[operator].axes
     steps: list[int] = []

@@ -235,7 +235,8 @@ class Builder {
       parser = training_.index()[source.control_deps[0]].source->op();
     }
     if (parser == nullptr || parser->attr_parser == nullptr) return;
-    attrs->op = parser;  // parsers of legacy operators look at the name of attrs->op
+    attrs->op = parser;           // parsers of legacy operators look at the name of attrs->op
+    attrs->parsed = nnvm::any();  // and parse nothing where something is parsed already
     parser->attr_parser(attrs);
     attrs->op = own;
   }

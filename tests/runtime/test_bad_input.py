@@ -235,7 +235,7 @@ def test_unknown_names_in_bind(model):
 @pytest.mark.parametrize(
     ("hints", "fragments"),
     [
-        ({"fc0_wieght": 0}, ["no such tensor", "fc0_weight"]),
+        ({"fc0_wieght": 0}, ["no such operator or tensor", "fc0_weight"]),
         ({"fc0_weight": 2}, ["2 is not a dimension", "\\(18, 17\\)"]),
         ({"fc0": "channel"}, ["'channel' is not an axis"]),
         ({"fc0_weight": (0, 0)}, ["2 choices given", "factors"]),

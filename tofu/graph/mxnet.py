@@ -112,7 +112,9 @@ def infer_arguments(
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
     """Complete shapes and type flags of all arguments, auxiliary states and head gradients of a forward symbol."""
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
-    codes = {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
+    declared = {name: int(attributes.get("__dtype__", -1)) for name, attributes in symbol.attr_dict().items()}
+    codes = {name: code for name, code in declared.items() if code >= 0 and name in names}
+    codes |= {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
     # MXNet's rule: an input of unstated type is float32 unless inference from the stated ones says otherwise.
     inferred_shapes, inferred_types = _infer(symbol, shapes, codes or dict.fromkeys(shapes, 0))
     if any(inferred_types.get(name, -1) < 0 for name in names):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from math import prod
 
-from tofu.lowering.registry import Attributes, Lowering, Parts, is_true, positive_axis, register
+from tofu.graph import Operator
+from tofu.lowering.registry import Attributes, Lowering, Parts, Shapes, is_true, positive_axis, register
 
 KEPT = ("eps", "momentum", "fix_gamma", "use_global_stats", "axis")
 
@@ -62,4 +63,11 @@ def _global(attributes: Attributes) -> Attributes:
 
 
 register("BatchNorm", Lowering(_expand_forward, _written_gamma, _written_gamma, _global))
-register("_backward_BatchNorm", Lowering(_expand_backward))
+
+
+def _uses_own_statistics(operator: Operator, shapes: Shapes) -> bool:
+    """Given statistics are constants: the stock gradient splits by batch and space then."""
+    return not is_true(operator.attributes, "use_global_stats", False)
+
+
+register("_backward_BatchNorm", Lowering(_expand_backward, is_possible=_uses_own_statistics))

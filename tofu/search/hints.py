@@ -56,15 +56,16 @@ def _resolve_hint(
     special = [step for step in steps if isinstance(step, str) and step in SPECIAL]
     if special:
         return f"{name}: {special[0]!r} is text; write {SPECIAL[special[0]]}, without quotes"
-    is_axis = any(isinstance(step, str) for step in steps)
-    index = graph.operator_index if is_axis else graph.tensor_index
-    if name not in index:
+    if name not in graph.operator_index and name not in graph.tensor_index:
         near = get_close_matches(name, [*graph.tensor_index, *graph.operator_index], n=3)
-        what = "operator" if is_axis else "tensor"
-        return f"{name}: the graph has no such {what}" + (f"; did you mean {', '.join(near)}?" if near else "")
-    position = index[name]
+        return f"{name}: the graph has no such operator or tensor" + (
+            f"; did you mean {', '.join(near)}?" if near else ""
+        )
+    has_axes = any(isinstance(step, str) for step in steps)
+    is_operator = name in graph.operator_index and (has_axes or name not in graph.tensor_index)
+    position = (graph.operator_index if is_operator else graph.tensor_index)[name]
     try:
-        if is_axis:
+        if is_operator:
             operators[position] = [_axis_number(problem, position, step) for step in steps]
             return _find_infeasible(problem, "operator", position, operators[position], name)
         tensors[position] = [_dimension_number(problem, position, step) for step in steps]

@@ -124,7 +124,7 @@ def scatter(
     body: Callable[..., tuple[tuple[object, ...], Operand]],
     extents: Mapping[str, Index | int] | None = None,
     rank: int | None = None,
-    names: str = "",
+    names: str | None = None,
 ) -> Form:
     """An output that adds up values: `scatter(lambda b, y, ky: ((b, y * 2 + ky - 1), value), extents={"ky": 3})`.
 
@@ -133,12 +133,15 @@ def scatter(
     c y0 y1 d0 d1".
     """
     parameters = read_parameters(body)
-    if parameters.star is not None and rank is None and not names:
+    if names is not None:
+        given = expand_names(parameters, names)
+    elif parameters.star is not None and rank is None:
         raise DescriptionError(
             f"{find_place()}: scatter over *{parameters.star} needs rank=, the number of all its index variables, "
             "or names="
         )
-    given = expand_names(parameters, names) or (parameters.names if rank is None else parameters.expand(rank))
+    else:
+        given = parameters.names if rank is None else parameters.expand(rank)
     return _Scatter(body, extents, given, find_place())
 
 

@@ -46,9 +46,9 @@ def read_parameters(function: Callable[..., object]) -> Parameters:
 
 
 def expand_names(parameters: Parameters, names: str) -> tuple[str, ...]:
-    """The index variables listed in `names` ("b c y0 y1"), which begin with those that the lambda names; none if none are listed."""
+    """The index variables listed in `names` ("b c y0 y1"), which begin with those that the lambda names."""
     given = tuple(names.split())
-    if given and given[: len(parameters.names)] != parameters.names:
+    if given[: len(parameters.names)] != parameters.names:
         raise DescriptionError(
             f"{find_place()}: names= lists {', '.join(given)}, the lambda begins with {', '.join(parameters.names)}"
         )

@@ -23,25 +23,28 @@ Extents = Mapping[str, "Index | int"]
 
 
 def _reduce(
-    reducer: str, body: Callable[..., Operand], ndim: int | None, extents: Extents | None, names: str = ""
+    reducer: str, body: Callable[..., Operand], ndim: int | None, extents: Extents | None, names: str | None = None
 ) -> Value:
     parameters = read_parameters(body)
-    if parameters.star is not None and ndim is None and not names:
+    if names is not None:
+        variables = expand_names(parameters, names)
+    elif parameters.star is not None and ndim is None:
         raise DescriptionError(
             f"{find_place()}: {reducer} over *{parameters.star} needs ndim=, the number of all its index variables, or names="
         )
-    variables = expand_names(parameters, names) or (parameters.names if ndim is None else parameters.expand(ndim))
-    declared = read_extents(extents, variables, None if names else parameters.star)
+    else:
+        variables = parameters.names if ndim is None else parameters.expand(ndim)
+    declared = read_extents(extents, variables, parameters.star if names is None else None)
     return Reduction(reducer, variables, as_value(call_with_variables(body, variables)), declared, parameters.place)
 
 
 def Sum(  # noqa: N802
-    body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str = ""
+    body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str | None = None
 ) -> Value:
     """The sum of `body` over its index variables.
 
     `ndim`: how many they are, where the lambda ends in `*s`; or `names`: all of them, "b y0 y1", so that an axis has one name in all
-    outputs.
+    outputs ("": there are none, and the sum is `body`).
     """
     return _reduce("Sum", body, ndim, extents, names)
 

@@ -17,4 +17,14 @@ CASES = [
     ),
     Case("Deconvolution", {"kernel": (3, 3), "num_group": 3, "num_filter": 6}, [(3, 6, 5, 4), (6, 2, 3, 3)]),
     Case("Deconvolution", {"kernel": (3,), "dilate": (2,), "num_filter": 5}, [(3, 3, 5), (3, 5, 3)]),
+    Case(
+        "Deconvolution",
+        {"kernel": (3, 2), "stride": (2, 1), "pad": (1, 0), "num_filter": 4, "no_bias": False},
+        [(3, 5, 3, 4), (5, 4, 3, 2), (4,)],
+    ),
+    Case(
+        "Deconvolution",
+        {"kernel": (2,), "num_group": 3, "num_filter": 6, "no_bias": False},
+        [(3, 6, 5), (6, 2, 2), (6,)],
+    ),
 ]

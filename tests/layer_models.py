@@ -1,0 +1,26 @@
+"""Models of a single operator: one for each case that descriptions are verified with."""
+
+from __future__ import annotations
+
+import mxnet as mx
+from models import Model
+
+from tofu.verify.case import Case, Fixed
+
+
+def single_layer(case: Case) -> Model:
+    """The operator, called `layer`, between others, so that all of its gradients count: its inputs are products, its outputs' gradients
+    differ from cell to cell.
+    """
+    given = {}
+    for position, drawn in enumerate(case.draw_inputs()):
+        is_label = isinstance(case.numbers[position], Fixed) or case.numbers[position].is_whole
+        given[f"input{position}_{'label' if is_label else 'value'}"] = drawn
+    create = getattr(mx.sym, case.op)
+    variables = [mx.sym.Variable(name, shape=drawn.shape, dtype="float64") for name, drawn in given.items()]
+    states = create(*variables, **case.attributes).list_auxiliary_states()
+    inputs = [v if v.name in states or v.name.endswith("label") else 1.5 * v for v in variables]
+    outputs = create(*inputs, name="layer", **case.attributes)
+    losses = [mx.sym.MakeLoss(mx.sym.sin(output)) for output in outputs]
+    shapes = {name: drawn.shape for name, drawn in given.items() if name.endswith("label")}
+    return Model(mx.sym.Group(losses), shapes, 2, given=given)
