@@ -17,7 +17,7 @@ def _along(function, data, axis, shape):
     return lambda *i: result(data[(*i[:d], slice(None), *i[d + 1 :])])[i[d]]
 
 
-@op("_np_cumsum", "cumsum", concrete=True)
+@op("_np_cumsum", concrete=True)
 def cumsum(data, *, axis=None, dtype=None, output_shapes):
     if dtype not in (None, "None", "float32", "float64"):
         raise UnsupportedError(
