@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import click
-import mxnet as mx
 
 from tofu.cli_arguments import read_bandwidths, read_hints, read_shapes
-from tofu.errors import PlanError, TofuError
+from tofu.errors import PlanError
 from tofu.partition import Partition, Task, plan_task, read_trained
 from tofu.planning import Settings
 from tofu.runtime.arguments import MOST_WORKERS, UNDESCRIBED, read_plan, read_settings
+from tofu.runtime.files import read_symbol
 from tofu.runtime.progress import search_progress
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS
 
@@ -104,6 +104,7 @@ def takes_request(command: Callable[..., None]) -> Callable[..., None]:
         undescribed: str,
         **own: Any,
     ) -> None:
+        symbol = read_symbol(str(model))
         settings = read_settings(
             DEFAULT_WORKERS if workers is None and plan_path is None else workers,
             plan=read_plan(plan_path),
@@ -114,23 +115,11 @@ def takes_request(command: Callable[..., None]) -> Callable[..., None]:
             memory_limit=memory_limit,
             undescribed=undescribed,
         )
-        command(Request(load_symbol(model), read_shapes(shapes), settings), **own)
+        command(Request(getattr(symbol, "whole", symbol), read_shapes(shapes), settings), **own)
 
     for option in reversed(SHARED):
         call = option(call)
     return call
-
-
-def load_symbol(path: Path) -> Any:
-    """The model in a file; for a partitioned one, the model as it was."""
-    try:
-        symbol = mx.sym.load(str(path))
-    except (mx.base.MXNetError, ValueError) as error:
-        reason = str(error).strip().splitlines()[-1].strip()
-        raise TofuError(
-            f"{path} is not a symbol that MXNet can read ({reason}). Save one with symbol.save(...)."
-        ) from error
-    return getattr(symbol, "whole", symbol)
 
 
 OPTIONS = {

@@ -60,6 +60,10 @@ def test_training_goes_on_at_any_number_of_workers_and_in_mxnet(case, tmp_path):
 ADAM = Case("adam", {"learning_rate": 0.01})
 
 
+WITHOUT_COUNT = pytest.mark.filterwarnings("ignore:The file of optimizer states holds no count of steps:UserWarning")
+
+
+@WITHOUT_COUNT
 @pytest.mark.parametrize("workers", [2, 3, 4])
 def test_mxnets_checkpoints_are_loaded(workers, tmp_path):
     """MXNet's Module saves no count of steps, so Adam begins its bias correction anew in MXNet, and here."""
@@ -72,6 +76,18 @@ def test_mxnets_checkpoints_are_loaded(workers, tmp_path):
         for kind, options in ((tofu.mod.Module, {"ngpus": workers}), (mx.mod.Module, {}))
     )
     assert largest_error(found, expected) < 1e-12
+
+
+def test_a_file_without_the_count_of_steps_says_so(tmp_path):
+    steps = batches(10)
+    single = start(mx.mod.Module(model()), ADAM)
+    train(single, steps[:5])
+    prefix = save(single, tmp_path)
+    with pytest.raises(UserWarning, match=r"no count of steps.*Adam reads that count.*begin_num_update"):
+        with_optimizer(bind(tofu.mod.Module.load(prefix, 3, True, ngpus=2)), ADAM)
+    counted = Case("adam", {**ADAM.parameters, "begin_num_update": 5})
+    found = train(with_optimizer(bind(tofu.mod.Module.load(prefix, 3, True, ngpus=2)), counted), steps[5:])
+    assert largest_error(found, train(single, steps[5:])) < 1e-12
 
 
 def test_files_are_bytes_of_mxnet(tmp_path):
@@ -115,6 +131,7 @@ def test_a_process_without_tofu_goes_on(tmp_path):
     assert largest_error(after, train(module, [ones])) < 1e-12
 
 
+@WITHOUT_COUNT
 def test_fixed_parameters_keep_mxnets_indices(tmp_path):
     fixed, steps = ["fc0_weight", "fc1_bias"], batches(6)
     single = start(mx.mod.Module(model(), fixed_param_names=fixed), ADAM)
@@ -192,6 +209,19 @@ def test_mistakes_in_files_are_named_and_change_nothing(tmp_path):
     assert largest_error(parameters_of(module), before) == 0
     module.load_params(f"{prefix}-0003.params")
     module.load_optimizer_states(f"{prefix}-0003.states")
+
+
+def test_a_checkpoint_that_is_not_there(tmp_path):
+    prefix = save(start(split_module(ADAM), ADAM), tmp_path)
+    with pytest.raises(tofu.TofuError, match=r"(?s)no epoch 4; those at 3 are.*model-0004.params.*model-0004.states"):
+        tofu.mod.Module.load(prefix, 4, load_optimizer_states=True)
+    with pytest.raises(
+        tofu.TofuError, match=r"(?s)no checkpoint.*save_checkpoint.*other-symbol.json.*other-0003.params"
+    ):
+        tofu.mod.Module.load(str(tmp_path / "other"), 3, ngpus=2)
+    (tmp_path / "model-symbol.json").write_text("{}")
+    with pytest.raises(tofu.TofuError, match=r"model-symbol.json is not a symbol that MXNet can read"):
+        tofu.mod.Module.load(prefix, 3)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "uint8", "int64", "int8"])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import math
 
+import numpy as np
 import pytest
 
 from tofu.errors import DescriptionError, NotAffineError
@@ -200,6 +202,23 @@ def test_mistakes_in_python_carry_their_place():
     assert message_of(DescriptionError, f, [(9,)], [1], {"kernel": "(3, 3)"}) == (
         "the description of operator raised IndexError: tuple index out of range"
     )
+
+
+@pytest.mark.parametrize(
+    ("function", "advice"),
+    [
+        (np.tanh, ": write tanh from tofu.tdl"),
+        (math.tanh, ": write the function of that name from tofu.tdl"),
+        (np.exp2, ", and tofu.tdl has no exp2: make one by elementwise('my_exp2', np.exp2)"),
+    ],
+)
+def test_functions_of_numpy_name_those_of_the_language(function, advice):
+    def f(x):
+        return lambda i: function(x[i])
+
+    message = message_of(DescriptionError, f, [(9,)], [1])
+    assert message.startswith("the description of operator raised TypeError: ")
+    assert message.endswith(f". A description is traced on symbols{advice}")
 
 
 def test_what_a_description_returns():

@@ -24,6 +24,8 @@ Shapes = Mapping[str, tuple[int, ...]]
 # MXNet's type flags (mshadow/base.h) in order, as NumPy names.
 DTYPE_NAMES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
 HEAD_GRADIENT_PREFIX = "_head_grad_"
+PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # of names that MXNet makes
+MOST_NAMES = 8  # in a message
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,14 @@ def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = (
         duplicates,
     )
     unknown = [name for name in (*shapes, *differentiated) if name not in arguments]
-    if unknown:
-        inputs = ", ".join(arguments[:12]) + (", ..." if len(arguments) > 12 else "")
-        raise_together(ShapeError, f"The model has no such inputs (it has {inputs}):", dict.fromkeys(unknown))
+    raise_together(ShapeError, f"The model has no such inputs (it has {list_inputs(symbol)}):", dict.fromkeys(unknown))
+
+
+def list_inputs(symbol: Any) -> str:
+    """What seem to be a model's inputs, for a message: its arguments that are not named as MXNet names parameters."""
+    names = symbol.list_arguments()
+    inputs = [name for name in names if not name.endswith(PARAMETER_ENDINGS)] or names
+    return ", ".join(inputs[:MOST_NAMES]) + (", ..." if inputs[MOST_NAMES:] else "")
 
 
 def infer_arguments(
@@ -125,9 +132,9 @@ def infer_arguments(
         shape = inferred_shapes.get(name)
         if shape is None or any(extent < 1 for extent in shape):
             problems.append(f"{name}: {'nothing is known' if shape is None else f'only {shape} is known'}")
-    raise_together(
-        ShapeError, f"Shapes cannot be inferred from those given ({_list_shapes(shapes)}). Give a shape for:", problems
-    )
+    more = [f"... and {len(problems) - MOST_NAMES} more, which may follow from these"] if problems[MOST_NAMES:] else []
+    headline = f"Shapes cannot be inferred from those given ({_list_shapes(shapes)}). Give a shape for:"
+    raise_together(ShapeError, headline, [*problems[:MOST_NAMES], *more])
     return {name: shape for name, shape in inferred_shapes.items() if shape is not None}, inferred_types
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tofu.errors import DeviceError, PlanError, TofuError, raise_together
-from tofu.graph.mxnet import find_labels
+from tofu.graph.mxnet import find_labels, list_inputs
 from tofu.plan import Plan
 from tofu.runtime.arguments import check_names_given, check_same_workers, read_shapes
 from tofu.runtime.sharded_executor import ShardedExecutor
@@ -74,7 +74,7 @@ def bind(
     wanted = check_names_given("differentiated_inputs", differentiated_inputs)
     raise_together(
         TofuError,
-        "These names are not among the model's arguments:",
+        f"These names are not among the model's arguments (its inputs are {list_inputs(partitioned)}):",
         [name for name in [*fixed, *wanted, *(type_dict or {})] if name not in partitioned.list_arguments()],
     )
     return partitioned.bind_shards(inputs, type_dict or {}, trained, wanted if for_training else ())

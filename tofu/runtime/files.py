@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from glob import escape, glob
 from typing import IO, Any
 
 import mxnet as mx
 
+from tofu.errors import TofuError, raise_together
 from tofu.plan import Plan
 from tofu.planning import Settings, remember_plan
 from tofu.runtime.devices import resolve_contexts
@@ -121,6 +123,29 @@ def _with_partition(load_json: Callable[[str], Any]) -> Callable[[str], Any]:
         )
 
     return load
+
+
+def read_symbol(path: str) -> Any:
+    """The symbol in a file, partitioned if it was saved so. Raises TofuError for a file that MXNet cannot read as one."""
+    try:
+        return mx.sym.load(path)
+    except (mx.base.MXNetError, ValueError, KeyError, OSError) as error:
+        reason = str(error).strip().splitlines()[-1].strip()
+        raise TofuError(
+            f"{path} is not a symbol that MXNet can read ({reason}). Save one with symbol.save(...)."
+        ) from error
+
+
+def check_checkpoint(prefix: str, epoch: int, kinds: Sequence[str]) -> None:
+    """Raise TofuError where files of a checkpoint are missing: its symbol, or those of `kinds` at the epoch."""
+    paths = [f"{prefix}-symbol.json", *(f"{prefix}-{epoch:04d}.{kind}" for kind in kinds)]
+    found = sorted(path[-11:-7].lstrip("0") or "0" for path in glob(f"{escape(prefix)}-[0-9][0-9][0-9][0-9].params"))
+    headline = (
+        f"The checkpoint {prefix!r} has no epoch {epoch}; those at {', '.join(found)} are there. These files are missing:"
+        if found and os.path.exists(paths[0])
+        else f"There is no checkpoint {prefix!r}; module.save_checkpoint(prefix, epoch) writes one. These files are missing:"
+    )
+    raise_together(TofuError, headline, [path for path in paths if not os.path.exists(path)])
 
 
 _load_whole_file = mx.symbol.symbol.load

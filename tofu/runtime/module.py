@@ -13,7 +13,7 @@ import mxnet as mx
 
 from tofu.errors import TofuError, UnsupportedError
 from tofu.runtime.checkpoint import ParameterFile, save_shards
-from tofu.runtime.files import replace_atomically
+from tofu.runtime.files import check_checkpoint, read_symbol, replace_atomically
 from tofu.runtime.module_binding import ShardedModule
 from tofu.runtime.optimizer import ShardOptimizer
 from tofu.runtime.parameters import LiveParameters, fill_parameters, refuse_extra
@@ -122,9 +122,11 @@ class Module(ShardedModule):
         """A module from a checkpoint of `save_checkpoint`, ours or MXNet's, for any number of workers.
 
         `kwargs` are those of the constructor; without `ngpus` and `context`, a partitioned symbol is run as it was saved. The
-        parameters are read when the module is bound, the optimizer's states when it gets its optimizer.
+        parameters are read when the module is bound, the optimizer's states when it gets its optimizer. Raises TofuError for files that
+        are not there.
         """
-        symbol = mx.sym.load(f"{prefix}-symbol.json")
+        check_checkpoint(prefix, epoch, ["params", *(["states"] if load_optimizer_states else [])])
+        symbol = read_symbol(f"{prefix}-symbol.json")
         if isinstance(symbol, PartitionedSymbol) and (kwargs.get("ngpus") or kwargs.get("context")):
             symbol = symbol.whole
         module = Module(symbol, **kwargs)

@@ -11,7 +11,7 @@ import mxnet as mx
 from mxnet.module.base_module import BaseModule, _parse_data_desc
 
 from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
-from tofu.graph.mxnet import HEAD_GRADIENT_PREFIX, infer_arguments
+from tofu.graph.mxnet import HEAD_GRADIENT_PREFIX, infer_arguments, list_inputs
 from tofu.runtime.arguments import check_names_given, check_same_workers
 from tofu.runtime.executor import describe_reason
 from tofu.runtime.sharded_executor import ShardedExecutor
@@ -47,7 +47,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         fixed = set(check_names_given("fixed_param_names", fixed_param_names))
         raise_together(
             TofuError,
-            "These names are not among the model's arguments:",
+            f"These names are not among the model's arguments (its inputs are {list_inputs(symbol)}):",
             [n for n in [*self._data_names, *fixed] if n not in arguments],
         )
         inputs = {*self._data_names, *self._label_names}

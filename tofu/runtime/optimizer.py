@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Mapping, Sequence
+from types import FunctionType
 from typing import IO, Any
 
 import mxnet as mx
@@ -100,7 +101,8 @@ class ShardOptimizer:
     def load(self, file: IO[bytes], executor: ShardedExecutor) -> None:
         """Read states written by `save` or by MXNet, and the optimizer where the file has it.
 
-        MXNet's Module writes the states alone; steps are then counted from the optimizer's begin_num_update, as in MXNet.
+        MXNet's Module writes the states alone; steps are then counted from the optimizer's begin_num_update, as in MXNet, with a warning
+        where that changes what the optimizer does.
         """
         try:
             content = pickle.load(file)
@@ -112,6 +114,14 @@ class ShardOptimizer:
         indices = {name: index for index, name in self.trained.items()}
         by_index = {indices.get(key, key): state for key, state in states.items()}  # a kvstore's are by name
         self._check_shapes(by_index, executor)
+        if optimizer is self.optimizer and optimizer.num_update == 0 and _reads_steps(optimizer):
+            kind = type(optimizer).__name__
+            warnings.warn(
+                f"The file of optimizer states holds no count of steps, as mx.mod.Module writes it, and {kind} reads that count: it would "
+                "begin at 0 again, as in MXNet. To go on exactly, say how many updates were made: "
+                "optimizer_params={'begin_num_update': ...}.",
+                stacklevel=4,
+            )
         self.updater.optimizer = optimizer
         self.updater.states = by_index
         self.updater.states_synced = dict.fromkeys(by_index, True)
@@ -125,6 +135,18 @@ class ShardOptimizer:
                     raise TofuError(
                         f"The states are of another model: {name} has shape {weight.shape}, its state {tuple(array.shape)}."
                     )
+
+
+def _reads_steps(optimizer: Any) -> bool:
+    """Whether an optimizer's updates depend on how many there were: through a scheduler, or in its own methods."""
+    methods = (
+        method
+        for kind in type(optimizer).__mro__
+        if kind is not mx.optimizer.Optimizer
+        for method in vars(kind).values()
+    )
+    names = {name for method in methods if isinstance(method, FunctionType) for name in method.__code__.co_names}
+    return optimizer.lr_scheduler is not None or not names.isdisjoint({"_index_update_count", "num_update"})
 
 
 class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is untyped

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any as Anything
 
 from tofu.errors import DescriptionError, UnsupportedError
+from tofu.tdl import functions
 from tofu.tdl.expression import ExtentSymbol, extent_symbol
 from tofu.tdl.extents import Definition, define_extents
 from tofu.tdl.forms import Output, as_form
 from tofu.tdl.place import Place, find_place
 from tofu.tdl.registry import Description
 from tofu.tdl.tensor import Tensor
+
+ON_SYMBOLS = ". A description is traced on symbols"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +97,22 @@ def _guarded(description: Description, function: Anything, *arguments: Anything,
     except Exception as error:
         place = _place_of(error) or find_place()
         raise DescriptionError(
-            f"{place}: the description of {description.name} raised {type(error).__name__}: {error}"
+            f"{place}: the description of {description.name} raised {type(error).__name__}: {error}{_advise(error)}"
         ) from error
+
+
+def _advise(error: Exception) -> str:
+    """What to write in place of a function of NumPy's or of math, which take numbers."""
+    if not isinstance(error, TypeError):
+        return ""
+    if "must be real number" in str(error):
+        return f"{ON_SYMBOLS}: write the function of that name from tofu.tdl"
+    called = re.search(r"no callable (\w+) method", str(error))
+    if called is None:
+        return ""
+    if hasattr(functions, called[1]):
+        return f"{ON_SYMBOLS}: write {called[1]} from tofu.tdl"
+    return f"{ON_SYMBOLS}, and tofu.tdl has no {called[1]}: make one by elementwise('my_{called[1]}', np.{called[1]})"
 
 
 def _place_of(error: Exception) -> Place | None:
