@@ -123,7 +123,11 @@ def infer_arguments(
     codes = {name: code for name, code in declared.items() if code >= 0 and name in names}
     codes |= {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
     # MXNet's rule: an input of unstated type is float32 unless inference from the stated ones says otherwise.
-    inferred_shapes, inferred_types = _infer(symbol, shapes, codes or dict.fromkeys(shapes, 0))
+    unstated = dict.fromkeys(shapes, 0)
+    try:
+        inferred_shapes, inferred_types = _infer(symbol, shapes, codes or unstated)
+    except ShapeError:  # some operators, RNN among them, refuse inputs of a type that is not known yet
+        inferred_shapes, inferred_types = _infer(symbol, shapes, unstated | codes)
     if any(inferred_types.get(name, -1) < 0 for name in names):
         codes = {name: max(inferred_types.get(name, -1), 0) for name in names}
         inferred_shapes, inferred_types = _infer(symbol, shapes, codes)
