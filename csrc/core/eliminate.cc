@@ -5,6 +5,7 @@
 #include "eliminate.h"
 
 #include <algorithm>
+#include <memory_resource>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -18,7 +19,7 @@ namespace {
 /*! \brief A function of the variables in `scope`, ascending; row-major, the last one fastest. */
 struct Table {
   std::vector<int> scope;
-  std::vector<Weight> entries;
+  std::pmr::vector<Weight> entries;
 };
 
 /*! \brief The best value of an eliminated variable for each assignment of its neighbours. */
@@ -53,13 +54,12 @@ class Elimination {
  private:
   size_t DomainSize(int v) const { return problem_.unary[v].size(); }
 
-  Table FromPair(const PairFactor& pair) const {
-    Table table;
+  Table FromPair(const PairFactor& pair) {
     const size_t rows = DomainSize(pair.first);
     const size_t columns = DomainSize(pair.second);
     const bool is_ascending = pair.first < pair.second;
-    table.scope = {std::min(pair.first, pair.second), std::max(pair.first, pair.second)};
-    table.entries.resize(rows * columns);
+    Table table{{std::min(pair.first, pair.second), std::max(pair.first, pair.second)},
+                std::pmr::vector<Weight>(rows * columns, &memory_)};
     for (size_t x = 0; x < rows; ++x) {
       for (size_t y = 0; y < columns; ++y) {
         table.entries[is_ascending ? x * columns + y : y * rows + x] =
@@ -150,9 +150,9 @@ class Elimination {
   /*! \brief Removes v; returns the constant that is left where v has no neighbours. */
   Weight EliminateVariable(int v) {
     const std::vector<Table> tables = TakeTables(v);
-    Table joint;
-    joint.scope = JoinScopes(tables, v);
-    joint.entries.resize(CountEntries(v, joint.scope));
+    std::vector<int> scope = JoinScopes(tables, v);
+    const size_t entries = CountEntries(v, scope);
+    Table joint{std::move(scope), std::pmr::vector<Weight>(entries, &memory_)};
     Decision decision{v, joint.scope, std::vector<uint16_t>(joint.entries.size())};
     Minimise(v, tables, &joint, &decision.best);
     decisions_.push_back(std::move(decision));
@@ -212,6 +212,8 @@ class Elimination {
 
   const EliminationProblem& problem_;
   size_t max_entries_;
+  // Of very many small tables that come and go: the heap would be searched ever longer for room.
+  std::pmr::unsynchronized_pool_resource memory_;
   std::vector<Table> tables_;
   std::vector<std::vector<int>> of_variable_;
   std::vector<Decision> decisions_;
