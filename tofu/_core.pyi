@@ -118,6 +118,9 @@ class ExactResult:
     def table_entries(self) -> int:
         """Entries of all cost tables, 8 bytes each."""
     @property
+    def held_bytes(self) -> int:
+        """Bytes of all tables that were held at the same time, at most."""
+    @property
     def num_sweeps(self) -> int:
         """Sweeps of message passing; 0 where elimination solved the problem at once."""
 

@@ -107,6 +107,7 @@ class Task:
             fingerprint=graph.fingerprint,
             inputs={tensor.name: tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT},
             search_seconds=seconds,
+            search_bytes=found.search_bytes,
         )
         return Partition(
             graph,

@@ -16,7 +16,7 @@ from typing import Any
 from tofu.errors import PlanError, raise_together
 
 FORMAT_VERSION = 1
-OPTIONAL_FIELDS = {"search_seconds", "level_bytes", "bandwidths", "kept", "inputs"}  # that a saved plan need not have
+OPTIONAL_FIELDS = {"search_seconds", "search_bytes", "level_bytes", "bandwidths", "kept", "inputs"}  # that a saved plan need not have
 
 # A tensor below this size may be held by every worker (design: "tiny" is by the whole tensor's size).
 REPLICATION_LIMIT_BYTES = 64 * 1024
@@ -55,6 +55,8 @@ class Plan:
         How the plan was found, and how good it is known to be.
     search_seconds
         Time of the search; 0 for a plan that was loaded. Not part of the plan's identity, and not saved.
+    search_bytes
+        Memory of the exact search: its tables that were held at the same time, at most. Like `search_seconds` not saved.
     fingerprint
         Digest of the graph that the plan is of.
     inputs
@@ -72,6 +74,7 @@ class Plan:
     optimality: str
     fingerprint: str
     search_seconds: float = field(default=0.0, compare=False)
+    search_bytes: int = field(default=0, compare=False)
     level_bytes: tuple[int, ...] = ()
     bandwidths: tuple[float, ...] = ()
     kept: tuple[str, ...] = ()

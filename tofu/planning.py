@@ -99,6 +99,7 @@ class Found:
     choices: Choices
     algorithm: str
     optimality: str
+    search_bytes: int = 0
 
 
 _plans: dict[tuple[object, ...], Plan] = {}
@@ -198,9 +199,11 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     if not found:
         raise errors[0]
     problem, choices, best = min(found, key=lambda one: one[0].price(one[1]))
-    bounds = [result.lower_bound for _, _, result in found if isinstance(result, _core.ExactResult)]
-    optimality = describe_optimality(best, bool(problem.equal.operators), min(bounds, default=0))
-    return Found(problem, choices, settings.algorithm, optimality)
+    exact = [result for _, _, result in found if isinstance(result, _core.ExactResult)]
+    bound = min((result.lower_bound for result in exact), default=0)
+    optimality = describe_optimality(best, bool(problem.equal.operators), bound)
+    held = max((result.held_bytes for result in exact), default=0)
+    return Found(problem, choices, settings.algorithm, optimality, held)
 
 
 def check_limit(plan: Plan, settings: Settings) -> None:

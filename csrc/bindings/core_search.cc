@@ -165,6 +165,8 @@ void RegisterSearch(py::module_* module) {
                              [](const PyExactResult& self) { return self.exact.recursive_bytes; })
       .def_property_readonly("table_entries",
                              [](const PyExactResult& self) { return self.exact.table_entries; })
+      .def_property_readonly("held_bytes",
+                             [](const PyExactResult& self) { return self.exact.held_bytes; })
       .def_property_readonly("num_sweeps",
                              [](const PyExactResult& self) { return self.exact.num_sweeps; });
   py::class_<PlanCost>(*module, "Cost")

@@ -82,6 +82,11 @@ class DominanceTest {
     ParallelFor(sides_.size(), 1, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) sides_[i].Compute();
     });
+    for (const Side& side : sides_) {
+      const size_t count = side.of_rows ? side.bytes->rows : side.bytes->columns;
+      num_entries_ += side.least.size();
+      additions_ += static_cast<double>(side.bytes->entries.size() * count);
+    }
     ParallelFor(classes_.size(), 1, [&](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) classes_[i].Compute(sides_);
     });
@@ -89,6 +94,8 @@ class DominanceTest {
 
   Dominance Run() {
     Dominance result;
+    result.num_entries = num_entries_;
+    result.additions = additions_;
     for (int v = 0; v < problem_.size(); ++v) {
       std::vector<int> stand_in = FindStandIns(v);
       std::vector<int> kept;
@@ -152,6 +159,8 @@ class DominanceTest {
   std::vector<VariableClass> classes_;
   std::map<std::pair<std::vector<int64_t>, std::vector<int>>, size_t> known_classes_;
   std::vector<size_t> of_variable_;  // its class
+  size_t num_entries_ = 0;
+  double additions_ = 0;
 };
 
 }  // namespace

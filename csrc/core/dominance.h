@@ -11,6 +11,7 @@
 #ifndef TOFU_CORE_DOMINANCE_H_
 #define TOFU_CORE_DOMINANCE_H_
 
+#include <cstddef>
 #include <vector>
 
 #include "pairwise.h"
@@ -23,6 +24,8 @@ struct Dominance {
   std::vector<std::vector<int>> stand_ins;  // by value: itself where it stays, else a kept one that
                                             // is never worse
   bool is_reduced = false;
+  size_t num_entries = 0;  // of 8 bytes, that were held beside the problem
+  double additions = 0;    // that were made
 };
 
 Dominance FindDominated(const PairwiseProblem& problem);

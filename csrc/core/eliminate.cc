@@ -40,7 +40,8 @@ class Elimination {
 
   EliminationResult Run() {
     EliminationResult result;
-    for (int v : FindEliminationOrder(Neighbours())) result.weight += EliminateVariable(v);
+    result.order = problem_.order.empty() ? FindEliminationOrder(Neighbours()) : problem_.order;
+    for (int v : result.order) result.weight += EliminateVariable(v);
     result.largest_table = largest_table_;
     result.values.assign(problem_.unary.size(), 0);
     for (auto decision = decisions_.rbegin(); decision != decisions_.rend(); ++decision) {

@@ -39,12 +39,14 @@ struct EliminationProblem {
   std::vector<std::vector<Weight>>
       unary;  // one weight per value; its length is the variable's domain size
   std::vector<PairFactor> pairs;
+  std::vector<int> order = {};  // in which the variables go; found where it is empty
 };
 
 struct EliminationResult {
   std::vector<int> values;  // index into each variable's domain
   Weight weight = 0;
   size_t largest_table = 0;  // entries
+  std::vector<int> order;    // in which the variables went
 };
 
 /*! \brief More entries than this in one table is an error, not an out-of-memory. */

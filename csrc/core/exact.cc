@@ -35,6 +35,7 @@ class ExactSearch {
     try {
       problem_ = BuildExactProblem(graph_, grid_, variables_, Ceiling(),
                                    [this] { state_.Report("tables"); });
+      CountTables();
       Solve();
     } catch (const std::length_error& error) {
       if (!assignment_) throw std::runtime_error(error.what());
@@ -56,6 +57,15 @@ class ExactSearch {
     }
   }
 
+  /*! \brief The tables take the effort and the memory that they take: nothing can be proved without
+   * them. */
+  void CountTables() {
+    constexpr double kAdditionsPerWorker = 24;  // of its box, for each entry
+    const auto entries = static_cast<double>(problem_.num_entries);
+    state_.Spend(kAdditionsPerWorker * static_cast<double>(grid_.num_workers()) * entries);
+    state_.Hold(sizeof(int64_t) * entries + CountTableBytes(problem_.pairwise));
+  }
+
   void Solve() {
     Part part = MakePart(std::move(problem_.pairwise));
     result_.table_entries = CountDistinctEntries(part.problem);
@@ -64,7 +74,6 @@ class ExactSearch {
     if (state_.Solve(part) >= 0) return state_.Prove();
     const BoundStatistics statistics = SearchByBounds(problem_, &part, &state_);
     result_.num_sweeps = statistics.num_sweeps;
-    result_.bound_entries = statistics.num_bound_entries;
   }
 
   /*! \brief Who would share fetches if all operators of a group chose alike. */
@@ -89,6 +98,7 @@ class ExactSearch {
     result_.plan.num_incidences = problem_.num_incidences;
     result_.plan.num_tables = problem_.num_tables;
     result_.lower_bound = is_counted ? std::min(state_.bound(), cost.total_bytes) : 0;
+    result_.held_bytes = state_.held_bytes();
     result_.is_optimal = state_.is_optimal() && is_counted;
     result_.plan.largest_table = std::max(result_.plan.largest_table, state_.largest_table());
     return std::move(result_);

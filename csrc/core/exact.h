@@ -48,7 +48,7 @@ struct ExactResult {
   bool is_optimal = false;      // the plan costs the bound, and is the one of the least tie
   int64_t recursive_bytes = 0;  // what the recursive search came to; 0 where it found no plan
   size_t table_entries = 0;     // entries of all cost tables
-  size_t bound_entries = 0;     // entries of all tables of one bound by mini-buckets, 4 bytes each
+  int64_t held_bytes = 0;       // by all tables at the same time, at most
   int num_sweeps = 0;           // of message passing
 };
 

@@ -13,6 +13,7 @@
 
 #include "bound.h"
 #include "contract.h"
+#include "min_sum.h"
 #include "mini_buckets.h"
 #include "polish.h"
 #include "repetition.h"
@@ -131,15 +132,16 @@ class BoundSearch {
     MessagePassing even = *messages_;
     even.Average(FindAlike(core_.problem, radius));
     const int64_t spread_bytes = core_.constant + even.Spread(&spread);
-    const auto pause = [this](double additions) {
+    const double bytes = CountTableBytes(part_.problem) + CountTableBytes(spread);
+    const auto pause = [&](double additions, size_t entries) {
       state_.Spend(additions);
+      state_.Hold(bytes + 2 * sizeof(Cost) * static_cast<double>(entries));
       state_.Report("mini-buckets");
       if (state_.IsOver(kShare)) throw TimeIsUp();
     };
     try {
       const MiniBucketBound found =
           BoundByMiniBuckets(spread, state_.bytes() - spread_bytes, max_entries, pause);
-      statistics_.num_bound_entries = std::max(statistics_.num_bound_entries, found.num_entries);
       return Use(found.excess, spread_bytes + found.bytes, kTrial, "mini-buckets");
     } catch (const TimeIsUp&) {
       return false;

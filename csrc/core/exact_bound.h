@@ -12,8 +12,7 @@
 namespace tofu {
 
 struct BoundStatistics {
-  int num_sweeps = 0;            // of message passing
-  size_t num_bound_entries = 0;  // of all tables of one bound by mini-buckets, at most
+  int num_sweeps = 0;  // of message passing
 };
 
 /*!

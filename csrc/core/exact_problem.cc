@@ -83,6 +83,7 @@ class Tabulation {
                               std::to_string(entries) + " entries, and " +
                               std::to_string(kMaxExactEntries) + " are held at most");
     }
+    problem_.num_entries = entries;
     tables_.Prepare(requests, pause);
   }
 

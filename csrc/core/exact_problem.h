@@ -25,6 +25,7 @@ struct ExactProblem {
   std::vector<int> order;                  // the variables as they come in the graph
   size_t num_incidences = 0;
   size_t num_tables = 0;
+  size_t num_entries = 0;  // of these tables
 };
 
 /*! \brief The entries of all distinct tables would be too many to hold. */

@@ -18,7 +18,14 @@ namespace {
  * they lie. */
 constexpr double kAdditionsPerOperation = 40;
 
+/*! \brief Of an elimination table: the weight and the best value. */
+constexpr double kBytesPerEntry = 18;
+
 }  // namespace
+
+double CountTableBytes(const PairwiseProblem& problem) {
+  return static_cast<double>(CountDistinctEntries(problem) * sizeof(int64_t));
+}
 
 KeptValues KeepAll(const PairwiseProblem& problem) {
   KeptValues all;
@@ -89,7 +96,9 @@ bool ExactState::Fits(const PairwiseProblem& problem, double most_operations) co
 int64_t ExactState::Solve(const Part& part, double most_operations) {
   if (!Fits(part.problem, most_operations)) return -1;
   Report("elimination");
-  Spend(kAdditionsPerOperation * EstimateElimination(part.problem).operations);
+  const EliminationEstimate estimate = EstimateElimination(part.problem);
+  Spend(kAdditionsPerOperation * estimate.operations);
+  Hold(CountTableBytes(part.problem) + kBytesPerEntry * estimate.entries);
   const EliminationResult solved = EliminatePairwise(part.problem, limits_.max_table_entries);
   largest_table_ = std::max(largest_table_, solved.largest_table);
   Offer(part, solved.values);
@@ -104,6 +113,8 @@ void ExactState::Prove() {
 void ExactState::DropDominated(Part* part) {
   while (true) {
     const Dominance dominance = FindDominated(part->problem);
+    Spend(dominance.additions);
+    Hold(CountTableBytes(part->problem) + 8 * static_cast<double>(dominance.num_entries));
     if (!dominance.is_reduced) break;
     for (size_t v = 0; v < values_.size(); ++v) {
       const std::vector<int>& originals = part->originals[v];

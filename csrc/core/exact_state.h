@@ -6,6 +6,7 @@
 #ifndef TOFU_CORE_EXACT_STATE_H_
 #define TOFU_CORE_EXACT_STATE_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,9 @@ struct Part {
   PairwiseProblem problem;
   KeptValues originals;  // by variable and value: the value of the whole problem, ascending
 };
+
+/*! \brief Of the distinct tables of a problem. */
+double CountTableBytes(const PairwiseProblem& problem);
 
 /*! \brief The part that is the whole. */
 Part MakePart(PairwiseProblem problem);
@@ -55,6 +59,10 @@ class ExactState {
   /*! \brief Counts work, in additions of bytes. */
   void Spend(double additions) { spent_ += additions / kAdditionsPerSecond; }
 
+  /*! \brief Notes that tables of so many bytes are held at the same time. */
+  void Hold(double bytes) { held_bytes_ = std::max(held_bytes_, static_cast<int64_t>(bytes)); }
+  int64_t held_bytes() const { return held_bytes_; }
+
   /*! \brief Of the time that may be spent, by the work that was counted. */
   double SecondsLeft() const { return limits_.seconds - spent_; }
 
@@ -87,7 +95,8 @@ class ExactState {
   const ExactLimits& limits_;
   const ExactProgress& progress_;
   std::chrono::steady_clock::time_point started_;
-  double spent_ = 0;  // seconds, by the work
+  double spent_ = 0;        // seconds, by the work
+  int64_t held_bytes_ = 0;  // by all tables, at most
   std::vector<int> values_;
   Weight weight_ = 0;
   int64_t bound_ = 0;

@@ -67,18 +67,18 @@ class MiniBuckets {
     }
   }
 
-  MiniBucketBound Run(const std::function<void(double)>& pause) {
+  MiniBucketBound Run(const MiniBucketPause& pause) {
     for (int v = 0; v < static_cast<int>(sizes_.size()); ++v) Wait(v);
     while (!waiting_.empty()) {
       const int v = waiting_.begin()->second;
       waiting_.erase(waiting_.begin());
       Eliminate(v);
-      pause(std::exchange(additions_, 0));
+      pause(std::exchange(additions_, 0), num_entries_);
     }
     for (size_t count : domain_sizes_) bound_.excess.emplace_back(count, 0);
     for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
       GoBack(*bucket);
-      pause(std::exchange(additions_, 0));
+      pause(std::exchange(additions_, 0), num_entries_);
     }
     bound_.bytes = constant_ * unit_;
     return std::move(bound_);
@@ -101,8 +101,8 @@ class MiniBuckets {
 
   /*! \brief A number for new entries. */
   int CountCosts(const std::vector<Cost>& costs) {
-    bound_.num_entries += costs.size();
-    if (bound_.num_entries > kMaxMiniBucketEntries)
+    num_entries_ += costs.size();
+    if (num_entries_ > kMaxMiniBucketEntries)
       throw std::length_error("the tables of a bound pass the memory that they may take");
     return num_costs_++;
   }
@@ -322,6 +322,7 @@ class MiniBuckets {
   std::vector<Bucket> buckets_;
   std::vector<Part> parts_;
   int64_t constant_ = 0;  // units
+  size_t num_entries_ = 0;
   double additions_ = 0;  // since the last pause
   MiniBucketBound bound_;
 };
@@ -329,7 +330,7 @@ class MiniBuckets {
 }  // namespace
 
 MiniBucketBound BoundByMiniBuckets(const PairwiseProblem& problem, int64_t most, size_t max_entries,
-                                   const std::function<void(double)>& pause) {
+                                   const MiniBucketPause& pause) {
   return MiniBuckets(problem, std::max<int64_t>(most, 1), max_entries).Run(pause);
 }
 

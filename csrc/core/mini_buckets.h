@@ -32,22 +32,24 @@ struct MiniBucketBound {
   std::vector<std::vector<int64_t>> excess;  // by variable and value: with it, none costs less than
                                              // `bytes` + this
   size_t largest_table = 0;                  // entries
-  size_t num_entries = 0;                    // of all tables, which are held at the same time
 };
 
-/*! \brief Entries of all tables together, of 4 bytes. */
+/*! \brief Entries of all tables together, of 4 bytes; on the way back they are held twice. */
 constexpr size_t kMaxMiniBucketEntries = size_t{1} << 28;
+
+/*! \brief Told the additions made since the last call, and the entries of all tables so far. */
+using MiniBucketPause = std::function<void(double, size_t)>;
 
 /*!
  * \brief Bounds a problem whose bytes are all 0 or more.
  *
  * Costs above `most` count as `most`: what is above the cost of a known plan need not be told
  * apart. No table has more than `max_entries` entries unless one of the problem has. `pause` is
- * called after each variable with the additions made for it; an exception from it ends the work.
+ * called after each variable; an exception from it ends the work.
  * \throws std::length_error where all tables together pass kMaxMiniBucketEntries.
  */
 MiniBucketBound BoundByMiniBuckets(const PairwiseProblem& problem, int64_t most, size_t max_entries,
-                                   const std::function<void(double)>& pause);
+                                   const MiniBucketPause& pause);
 
 }  // namespace tofu
 

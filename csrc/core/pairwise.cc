@@ -120,6 +120,7 @@ EliminationEstimate EstimateElimination(const PairwiseProblem& problem) {
       neighbours[other].erase(other);
     }
     estimate.largest_table = std::max(estimate.largest_table, entries);
+    estimate.entries += entries;
     estimate.operations += entries * static_cast<double>(problem.unary[v].size());
   }
   return estimate;

@@ -66,6 +66,7 @@ std::vector<std::vector<int>> FindNeighbours(const PairwiseProblem& problem);
 /*! \brief What eliminating the problem exactly would take. */
 struct EliminationEstimate {
   double largest_table = 0;  // entries
+  double entries = 0;        // of all tables, each of 18 bytes
   double operations = 0;     // entries times values of the eliminated variable
 };
 

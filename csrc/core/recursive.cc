@@ -133,7 +133,9 @@ class RecursiveSearch {
     AddTies(step, domains, &problem);
     AddHolding(grid_.Prefix(step + 1), lists, &problem);
     AddCosts(lists, &problem);
-    const EliminationResult best = Eliminate(problem);
+    problem.order = std::move(order_);
+    EliminationResult best = Eliminate(problem);
+    order_ = std::move(best.order);
     result->largest_table = std::max(result->largest_table, best.largest_table);
     for (size_t v = 0; v < domains.size(); ++v) histories_[v].push_back(domains[v][best.values[v]]);
     const int64_t bytes = WeightBytes(best.weight);
@@ -165,6 +167,7 @@ class RecursiveSearch {
   std::vector<std::vector<int>> histories_;  // by variable: its choices so far
   std::vector<std::pair<int, int>> pairs_;   // (operator variable, tensor variable)
   std::vector<int> pair_of_;                 // by incidence, or kSameVariable
+  std::vector<int> order_;                   // of elimination: the same at each step
   TieWeights ties_;
 };
 

@@ -131,7 +131,7 @@ void CheckMiniBuckets(uint64_t seed, size_t max_entries, int64_t scale) {
   }
   const int64_t least = WeightBytes(Least(problem));
   const MiniBucketBound found =
-      BoundByMiniBuckets(problem, 1000 * scale, max_entries, [](double) {});
+      BoundByMiniBuckets(problem, 1000 * scale, max_entries, [](double, size_t) {});
   CHECK(found.bytes <= least);
   CHECK(found.largest_table <= std::max<size_t>(max_entries, 3));
   if (max_entries == kMaxTableEntries && scale == 1) CHECK(found.bytes == least);
@@ -227,7 +227,8 @@ void TestRepeatedPartsAreAlikeAndBounded() {
     PairwiseProblem spread;
     const int64_t bytes = messages.Spread(&spread);
     for (size_t max_entries : {size_t{3}, size_t{9}, size_t{27}}) {
-      const MiniBucketBound found = BoundByMiniBuckets(spread, 1000, max_entries, [](double) {});
+      const MiniBucketBound found =
+          BoundByMiniBuckets(spread, 1000, max_entries, [](double, size_t) {});
       for (int v = 0; v < problem.size(); ++v) {
         for (int x = 0; x < 3; ++x) {
           KeptValues kept(problem.size(), {0, 1, 2});

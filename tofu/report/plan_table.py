@@ -229,7 +229,8 @@ def print_partition(console: Console, partition: Partition, max_rows: int | None
         console.print(
             f"[bold]{format_seconds(made.communication_seconds)}[/bold] on this interconnect ({levels}, from the top)"
         )
-    console.print(f"{made.algorithm} search, {made.optimality}; {made.search_seconds:.2f} s\n", style="dim")
+    held = f", {format_bytes(made.search_bytes)} of tables" if made.search_bytes else ""
+    console.print(f"{made.algorithm} search, {made.optimality}; {made.search_seconds:.2f} s{held}\n", style="dim")
     console.print(layer_table(partition, max_rows))
     console.print(LEGEND, style="dim")
     if axes := explain_axes(partition):

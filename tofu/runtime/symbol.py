@@ -84,7 +84,7 @@ def partition(
         baseline to compare with: "allrow-greedy", "spartan", "equalchop", "icml18", "data-parallel", "megatron" (docs/search.md).
     search_seconds
         The effort of the exact search, in seconds, which are counted in operations, so that every run ends with the same plan.
-        After that the plan is the best one found, and `plan.optimality` says what is proved.
+        Cost tables count, but are always made. After that the plan is the best one found; `plan.optimality` says what is proved.
     topology
         The bandwidth of each level of the interconnect in bytes per second, from the top, as a list or in a JSON file (docs/search.md).
         The search then minimises seconds instead of bytes, over all orders of the factors.
