@@ -16,7 +16,14 @@ from typing import Any
 from tofu.errors import PlanError, raise_together
 
 FORMAT_VERSION = 1
-OPTIONAL_FIELDS = {"search_seconds", "search_bytes", "level_bytes", "bandwidths", "kept", "inputs"}  # that a saved plan need not have
+OPTIONAL_FIELDS = {
+    "search_seconds",
+    "search_bytes",
+    "level_bytes",
+    "bandwidths",
+    "kept",
+    "inputs",
+}  # that a saved plan need not have
 
 # A tensor below this size may be held by every worker (design: "tiny" is by the whole tensor's size).
 REPLICATION_LIMIT_BYTES = 64 * 1024
