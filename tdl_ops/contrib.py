@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tdl_ops.layout import cut, join, pick, stack
 from tofu.errors import UnsupportedError
-from tofu.tdl import Any, Sum, constant, floor, merge, op, output, position, rint, sign, trunc, unread, unwritten, where
+from tofu.tdl import Any, Sum, floor, merge, op, position, rint, sign, trunc, unread, unwritten, where
 
 
 @op("_contrib_round_ste")
@@ -62,29 +63,12 @@ def _begins(indices, sections, extent):
 @op("_split_v2", concrete=True)
 def split(data, *, indices=(), axis=1, squeeze_axis=False, sections=0):
     axis %= data.ndim
-    others = [f"i{d}" for d in range(data.ndim)]
-
-    def part(n, begin):
-        if squeeze_axis:
-            names = " ".join(others[:axis] + others[axis + 1 :])
-            return output(names, lambda *i: data[(*i[:axis], begin, *i[axis:])])
-        names = " ".join([*others[:axis], f"p{n}", *others[axis + 1 :]])
-        return output(names, lambda *i: data[(*i[:axis], i[axis] + begin, *i[axis + 1 :])])
-
-    return tuple(part(n, begin) for n, begin in enumerate(_begins(indices, sections, data.shape[axis])))
+    begins = _begins(indices, sections, data.shape[axis])
+    return pick(data, begins, axis) if squeeze_axis else cut(data, begins, axis)
 
 
 @op("_split_v2_backward", concrete=True)
 def backward_split(*parts, output_shapes, indices=(), axis=1, squeeze_axis=False, sections=0):
     axis %= len(output_shapes[0])
-    begins = [*_begins(indices, sections, output_shapes[0][axis]), output_shapes[0][axis]]
-
-    def value(i):
-        total = constant(0.0)
-        for part, begin, end in zip(parts, begins, begins[1:], strict=False):
-            inside = (position(i[axis]) >= begin) & (position(i[axis]) < end)
-            cell = (*i[:axis], *(() if squeeze_axis else (i[axis] - begin,)), *i[axis + 1 :])
-            total = total + where(inside, part[cell], 0.0)
-        return total
-
-    return lambda *i: value(i)
+    begins = _begins(indices, sections, output_shapes[0][axis])
+    return stack.function(*parts, axis=axis) if squeeze_axis else join(parts, begins, axis)

@@ -55,12 +55,14 @@ class Graph:
         label: int,
         follows_tensor: int = -1,
         same_choice_as: int = -1,
+        fetched_axes: Sequence[int] = (),
     ) -> int:
         """An operator's id.
 
         phase 0 is forward, 1 backward, 2 update. The operators of one `group` and phase share their fetches where they take
         the same choice; their axis extents must be equal. `follows_tensor`: the axes are that tensor's dimensions and the
-        choice is its layout (weight updates). `same_choice_as`: an earlier operator of the same axis extents.
+        choice is its layout (weight updates). `same_choice_as`: an earlier operator of the same axis extents. `fetched_axes`: those
+        along which fetches take the place of the operator's copies, which only move cells.
         """
     def tie_tensors(self, a: int, b: int) -> None:
         """Both always have the same layout. ValueError for unequal shapes, or where one is replicable."""

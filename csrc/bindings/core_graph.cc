@@ -71,7 +71,8 @@ Output ToOutput(const OutputTuple& tuple) {
 
 int AddOperator(Graph* graph, std::vector<int64_t> axis_extents,
                 const std::vector<py::sequence>& inputs, const std::vector<OutputTuple>& outputs,
-                int phase, int64_t group, uint64_t label, int follows_tensor, int same_choice_as) {
+                int phase, int64_t group, uint64_t label, int follows_tensor, int same_choice_as,
+                std::vector<int> fetched_axes) {
   Operator op;
   op.axis_extents = std::move(axis_extents);
   for (const py::sequence& input : inputs) op.inputs.push_back(ToInput(input));
@@ -81,6 +82,7 @@ int AddOperator(Graph* graph, std::vector<int64_t> axis_extents,
   op.label = label;
   op.follows_tensor = follows_tensor;
   op.same_choice_as = same_choice_as;
+  op.fetched_axes = std::move(fetched_axes);
   return graph->AddOperator(std::move(op));
 }
 
@@ -97,7 +99,8 @@ void RegisterGraph(py::module_* module) {
            py::arg("replicable"), py::arg("label"))
       .def("add_operator", &AddOperator, py::arg("axis_extents"), py::arg("inputs"),
            py::arg("outputs"), py::arg("phase"), py::arg("group"), py::arg("label"),
-           py::arg("follows_tensor") = -1, py::arg("same_choice_as") = -1)
+           py::arg("follows_tensor") = -1, py::arg("same_choice_as") = -1,
+           py::arg("fetched_axes") = std::vector<int>())
       .def("tie_tensors", &Graph::TieTensors, py::arg("a"), py::arg("b"))
       .def("hold", &Graph::Hold, py::arg("tensor"), py::arg("price"))
       .def("mark_output", &Graph::MarkOutput, py::arg("tensor"))

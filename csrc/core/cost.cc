@@ -22,7 +22,8 @@ bool IsEqualRow(const Row& a, const Row& b) {
 
 bool IsEqualAccess(const Input& a, const Input& b) {
   return a.fill == b.fill && a.is_held == b.is_held && a.is_read == b.is_read &&
-         a.addend_axes == b.addend_axes && a.rows.size() == b.rows.size() &&
+         a.is_clipped == b.is_clipped && a.addend_axes == b.addend_axes &&
+         a.rows.size() == b.rows.size() &&
          std::equal(a.rows.begin(), a.rows.end(), b.rows.begin(), IsEqualRow);
 }
 
@@ -151,6 +152,12 @@ int64_t CountTilings(const Boxes& regions, const std::vector<int>& replica,
 
 }  // namespace
 
+Boxes AskedRegions(const Input& input, const std::vector<int64_t>& shape, const Boxes& axis_boxes,
+                   const std::vector<int>& choice) {
+  Boxes regions = ComputeRegions(input.rows, shape, axis_boxes, choice);
+  return input.is_clipped ? ClipBoxes(regions, shape) : regions;
+}
+
 PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid,
                          const std::vector<int>& choice) {
   PlacedAccess placed;
@@ -164,22 +171,22 @@ PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const W
     placed.copies = CountTilings(placed.regions.front(), placed.replica, shape);
     return placed;
   }
-  std::vector<Boxes> unclipped;
+  std::vector<Boxes> asked;
   for (const Input* input : incidence.reads) {
-    unclipped.push_back(ComputeRegions(input->rows, shape, axis_boxes, choice));
+    asked.push_back(AskedRegions(*input, shape, axis_boxes, choice));
     std::vector<char> charged(grid.num_workers());
     for (int worker = 0; worker < grid.num_workers(); ++worker) {
       bool is_new = !IsZeroAddend(*input, grid, choice, worker);
-      for (size_t other = 0; is_new && other + 1 < unclipped.size(); ++other) {
+      for (size_t other = 0; is_new && other + 1 < asked.size(); ++other) {
         is_new = !placed.is_charged[other][worker] ||
-                 !IsSameRegion(unclipped[other][worker], incidence.reads[other]->fill,
-                               unclipped.back()[worker], input->fill, shape);
+                 !IsSameRegion(asked[other][worker], incidence.reads[other]->fill,
+                               asked.back()[worker], input->fill, shape);
       }
       charged[worker] = is_new;
     }
     placed.is_charged.push_back(std::move(charged));
-    placed.regions.push_back(ClipBoxes(unclipped.back(), shape));
-    if (input->is_held) placed.held.push_back(unclipped.back());
+    placed.regions.push_back(ClipBoxes(asked.back(), shape));
+    if (input->is_held) placed.held.push_back(asked.back());
   }
   return placed;
 }

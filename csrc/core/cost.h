@@ -56,6 +56,10 @@ struct PlacedAccess {
       false;  // writes: some step reduces, so that every holder has a partial sum of each cell
 };
 
+/*! \brief The region of an input that each worker asks for, which may reach outside the tensor. */
+Boxes AskedRegions(const Input& input, const std::vector<int64_t>& shape, const Boxes& axis_boxes,
+                   const std::vector<int>& choice);
+
 PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid,
                          const std::vector<int>& choice);
 

@@ -136,28 +136,29 @@ class Emitter {
     is_used_[tensor] = true;
   }
 
-  Boxes RegionsOf(const std::vector<Row>& rows, int tensor, const Boxes& axis_boxes,
-                  const std::vector<int>& choice) const {
-    return ComputeRegions(rows, graph_.tensor(tensor).shape, axis_boxes, choice);
-  }
-
   void EmitOperator(int id) {
     const Operator& op = graph_.op(id);
     const std::vector<int>& choice = assignment_.operators[id];
     const Boxes axis_boxes = SplitBoxes(op.axis_extents, grid_, choice);
     std::vector<Boxes> needed;
     for (const Input& input : op.inputs) {
-      needed.push_back(RegionsOf(input.rows, input.tensor, axis_boxes, choice));
+      needed.push_back(AskedRegions(input, graph_.tensor(input.tensor).shape, axis_boxes, choice));
     }
+    const bool is_fetched = op.IsFetched(choice);
     std::vector<ProducedOutput> produced(op.outputs.size());
     for (size_t i = 0; i < produced.size(); ++i) {
+      const std::vector<int64_t>& shape = graph_.tensor(op.outputs[i].tensor).shape;
       produced[i].op = id;
       produced[i].index = static_cast<int>(i);
-      produced[i].regions = RegionsOf(op.outputs[i].rows, op.outputs[i].tensor, axis_boxes, choice);
+      produced[i].regions = ComputeRegions(op.outputs[i].rows, shape, axis_boxes, choice);
+      if (is_fetched) produced[i].regions = ClipBoxes(produced[i].regions, shape);
     }
     for (int worker = 0; worker < grid_.num_workers(); ++worker) {
-      const int copy = EmitCopy(id, worker, needed, produced);
-      for (ProducedOutput& output : produced) output.copies.push_back(copy);
+      if (is_fetched) {
+        EmitMoved(id, worker, needed, &produced);
+      } else {
+        EmitCopy(id, worker, needed, &produced);
+      }
     }
     for (size_t i = 0; i < produced.size(); ++i) {
       const int tensor = op.outputs[i].tensor;
@@ -166,18 +167,109 @@ class Emitter {
     }
   }
 
-  int EmitCopy(int id, int worker, const std::vector<Boxes>& needed,
-               const std::vector<ProducedOutput>& produced) {
+  void EmitCopy(int id, int worker, const std::vector<Boxes>& needed,
+                std::vector<ProducedOutput>* produced) {
     const Operator& op = graph_.op(id);
     std::vector<Entry> inputs;
     std::vector<std::vector<int64_t>> shapes;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       inputs.push_back(EmitInput(id, op.inputs[i], needed[i][worker], worker));
     }
-    for (const ProducedOutput& output : produced) {
+    for (const ProducedOutput& output : *produced) {
       shapes.push_back(ExtentsOf(output.regions[worker], output.regions.rank()));
     }
-    return builder_.AddCopy(id, worker, op.phase, std::move(inputs), std::move(shapes));
+    const int copy = builder_.AddCopy(id, worker, op.phase, std::move(inputs), std::move(shapes));
+    for (ProducedOutput& output : *produced) output.entries.push_back({copy, output.index});
+  }
+
+  /*! \brief The worker's parts of the outputs by a fetch for each, where the operator only moves
+   * cells. */
+  void EmitMoved(int id, int worker, const std::vector<Boxes>& needed,
+                 std::vector<ProducedOutput>* produced) {
+    const Operator& op = graph_.op(id);
+    std::vector<Entry> regions(op.inputs.size());  // node -1 where the fetches read shards
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const Interval* region = needed[i][worker];
+      if (!op.inputs[i].is_read || IsEmptyBox(region, needed[i].rank()) ||
+          GoesStraight(id, op.inputs[i], region, produced->front().regions[worker], worker)) {
+        continue;
+      }
+      regions[i] = EmitInput(id, op.inputs[i], region, worker);
+    }
+    for (ProducedOutput& output : *produced) {
+      output.entries.push_back(EmitPart(op, worker, needed, regions, output));
+    }
+  }
+
+  /*! \brief Whether nothing is fetched twice without a region of its own: it is the worker's shard,
+   * or all of it has this one use. */
+  bool GoesStraight(int id, const Input& input, const Interval* region, const Interval* part,
+                    int worker) {
+    const Operator& op = graph_.op(id);
+    const Boxes& shards = shards_.ShardBoxes(input.tensor);
+    if (IsEqualBox(region, shards[worker], shards.rank())) return true;
+    if (op.outputs.size() > 1 || CountSharedReads(id, input.tensor) > 1) return false;
+    const std::vector<int64_t> distance = FindDistance(input, op.outputs.front());
+    for (size_t d = 0; d < distance.size(); ++d) {
+      const Interval moved = Shift(region[d], distance[d]);
+      if (Intersect(moved, part[d]) != moved) return false;
+    }
+    return true;
+  }
+
+  /*! \brief How many reads of a tensor may share their fetches with those of an operator, which
+   * count as well. */
+  size_t CountSharedReads(int id, int tensor) const {
+    size_t count = 0;
+    for (int reader : graph_.tensor(tensor).readers) {
+      if (!assignment_.IsKept(tensor) && sharers_[reader] != sharers_[id]) continue;
+      for (const Input& input : graph_.op(reader).inputs) {
+        count += input.is_read && input.tensor == tensor;
+      }
+    }
+    return count;
+  }
+
+  /*! \brief How far the cells of an input move on their way to an output, by dimension. */
+  static std::vector<int64_t> FindDistance(const Input& input, const Output& output) {
+    std::vector<int64_t> distance(input.rows.size());
+    for (size_t d = 0; d < distance.size(); ++d) {
+      distance[d] = output.rows[d].lower - input.rows[d].lower;
+    }
+    return distance;
+  }
+
+  /*! \brief One output's part out of the regions of the inputs; node -1 where there is none. */
+  Entry EmitPart(const Operator& op, int worker, const std::vector<Boxes>& needed,
+                 const std::vector<Entry>& regions, const ProducedOutput& output) {
+    const Output& written = op.outputs[output.index];
+    const Interval* part = output.regions[worker];
+    const int rank = output.regions.rank();
+    const bool is_left_out = op.outputs.size() > 1 && !is_used_[written.tensor];
+    if (is_left_out || IsEmptyBox(part, rank)) return {};
+    FetchPieces pieces(part, rank);
+    double fill = 0;
+    std::vector<Interval> box(rank);    // what comes to lie in the part
+    std::vector<Interval> moved(rank);  // the same, there
+    std::vector<Interval> whole(rank);  // all of the region, there
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const Input& input = op.inputs[i];
+      if (!input.is_read) continue;
+      fill = input.fill;
+      const std::vector<int64_t> distance = FindDistance(input, written);
+      for (int d = 0; d < rank; ++d) {
+        whole[d] = Shift(needed[i][worker][d], distance[d]);
+        moved[d] = Intersect(whole[d], part[d]);
+        box[d] = Shift(moved[d], -distance[d]);
+      }
+      if (IsEmptyBox(box.data(), rank)) continue;
+      if (regions[i].node < 0) {
+        shards_.AddRegion(input.tensor, worker, box.data(), distance, &pieces);
+      } else {
+        pieces.Add(moved.data(), regions[i], whole.data());
+      }
+    }
+    return builder_.AddFetch(written.tensor, worker, op.phase, fill, pieces);
   }
 
   Entry EmitInput(int op_id, const Input& input, const Interval* region, int worker) {

@@ -10,6 +10,8 @@
  * - An input whose region is exactly the worker's shard is the shard; any other is a fetch, held
  * back to just before its first use, and shared by the operators of one group, phase and choice.
  * An addend on a worker that must not add it is a fetch of zeros.
+ * - Along an operator's fetched axes no copy of it runs: each output is a fetch of its own, out of
+ * the inputs' shards, or out of fetched regions of them where these have other uses.
  * - A tensor that somebody reads is brought into its layout right after it is produced, which frees
  * partial results early. Where the producer's entry is the shard already, nothing happens.
  * - Partial results of a large replicated tensor are reduced in two stages: every worker sums one

@@ -27,7 +27,7 @@ class FetchedRegions {
     tensor_ = read.tensor;
     const Boxes axis_boxes = SplitBoxes(graph_.op(read.op).axis_extents, grid_, choice);
     for (size_t i = 0; i < read.reads.size(); ++i) {
-      const Boxes boxes = ComputeRegions(read.reads[i]->rows, shape, axis_boxes, choice);
+      const Boxes boxes = AskedRegions(*read.reads[i], shape, axis_boxes, choice);
       for (int worker = 0; worker < grid_.num_workers(); ++worker) {
         if (!access->is_charged[i][worker]) continue;
         access->is_charged[i][worker] = Add(worker, boxes[worker], read.reads[i]->fill, shape);

@@ -32,6 +32,10 @@ inline Interval Intersect(const Interval& a, const Interval& b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }
 
+inline Interval Shift(const Interval& interval, int64_t distance) {
+  return {interval.begin + distance, interval.end + distance};
+}
+
 /*! \brief Part `part` of `parts` of an interval: [b + part * e // parts, b + (part + 1) * e //
  * parts). */
 inline Interval SplitPart(const Interval& whole, int64_t part, int64_t parts) {

@@ -33,6 +33,11 @@ int64_t Tensor::NumElements() const {
   return count;
 }
 
+bool Operator::IsFetched(const std::vector<int>& choice) const {
+  return std::find_first_of(choice.begin(), choice.end(), fetched_axes.begin(),
+                            fetched_axes.end()) != choice.end();
+}
+
 int Graph::CheckTensor(int id) const {
   if (id < 0 || id >= num_tensors()) {
     Fail(TensorName(id) + " does not exist: the graph has tensors 0 to " +
@@ -153,6 +158,30 @@ void Graph::CheckChoiceLinks(int id, const Operator& op) const {
   }
 }
 
+void Graph::CheckFetched(int id, const Operator& op) const {
+  if (op.fetched_axes.empty()) return;
+  for (int axis : op.fetched_axes) {
+    if (axis < 0 || axis >= static_cast<int>(op.axis_extents.size())) {
+      Fail(OperatorName(id) + " is fetched along axis " + std::to_string(axis) + ": it has " +
+           std::to_string(op.axis_extents.size()) + " axes");
+    }
+  }
+  for (const Input& input : op.inputs) {
+    for (const Output& output : op.outputs) {
+      const Tensor& from = tensor(input.tensor);
+      const Tensor& to = tensor(output.tensor);
+      const bool is_alike =
+          from.shape.size() == to.shape.size() && from.element_bytes == to.element_bytes;
+      if (!input.is_read || is_alike) continue;
+      Fail(OperatorName(id) + " is fetched, and " + TensorName(input.tensor) + " of rank " +
+           std::to_string(from.shape.size()) + " and " + std::to_string(from.element_bytes) +
+           " bytes is no part of " + TensorName(output.tensor) + " of rank " +
+           std::to_string(to.shape.size()) + " and " + std::to_string(to.element_bytes) +
+           " bytes: cells are moved between tensors of equal ranks and elements");
+    }
+  }
+}
+
 void Graph::CheckGroup(int id, const Operator& op) {
   const auto found = group_first_.emplace(op.group, id);
   if (found.second) return;
@@ -177,6 +206,8 @@ int Graph::AddOperator(Operator op) {
   for (size_t i = 0; i < op.inputs.size(); ++i) CheckInput(id, op, i);
   for (size_t i = 0; i < op.outputs.size(); ++i) CheckOutput(id, op, i);
   CheckChoiceLinks(id, op);
+  CheckFetched(id, op);
+  for (Input& input : op.inputs) input.is_clipped = !op.fetched_axes.empty();
   const int root = op.same_choice_as >= 0 ? choice_roots_[op.same_choice_as] : id;
   CheckGroup(id, op);
   for (const Input& input : op.inputs) {

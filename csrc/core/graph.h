@@ -50,6 +50,7 @@ struct Input {
   double fill = 0;               // value of cells outside the tensor
   bool is_held = false;          // written in place: each worker's region must be exactly its shard
   bool is_read = true;           // false: the kernel takes it for its shape alone, so zeros will do
+  bool is_clipped = false;       // cells outside the tensor are not asked for
 };
 
 struct Output {
@@ -85,6 +86,14 @@ struct Operator {
   uint64_t label = 0;
   int follows_tensor = -1;  // the choice is this tensor's layout (weight updates)
   int same_choice_as = -1;  // an earlier operator whose choice this one shares
+
+  // Axes along which no kernel computes a part: the operator only moves cells, and each output is
+  // put together by a fetch. A cell of an output is the sum of those cells of the inputs that are
+  // read which lie at the distance of the rows' lower ends, or the fill where there are none.
+  std::vector<int> fetched_axes;
+
+  /*! rief Whether fetches take the place of the operator's copies. */
+  bool IsFetched(const std::vector<int>& choice) const;
 };
 
 class Graph {
@@ -129,6 +138,7 @@ class Graph {
   void CheckRows(const std::string& where, const Operator& op, int tensor,
                  const std::vector<Row>& rows) const;
   void CheckChoiceLinks(int id, const Operator& op) const;
+  void CheckFetched(int id, const Operator& op) const;
   void CheckGroup(int id, const Operator& op);
 
   std::vector<Tensor> tensors_;

@@ -6,8 +6,6 @@
 
 #include <utility>
 
-#include "pieces.h"
-
 namespace tofu {
 
 namespace {
@@ -50,20 +48,29 @@ Entry TensorShards::Shard(int tensor, int worker) {
 
 Entry TensorShards::FetchRegion(int tensor, int worker, int phase, const Interval* region,
                                 double fill) {
-  const Placed& placed = Place(tensor);
-  const int rank = placed.shards.rank();
+  const int rank = ShardBoxes(tensor).rank();
   FetchPieces pieces(region, rank);
-  std::vector<Interval> box(rank);
-  for (int owner = 0; owner < grid_.num_workers(); ++owner) {
-    if (placed.replica[owner] != placed.replica[worker]) continue;
-    for (int d = 0; d < rank; ++d) box[d] = Intersect(region[d], placed.shards[owner][d]);
-    if (IsEmptyBox(box.data(), rank)) continue;
-    pieces.Add(box.data(), Shard(tensor, owner), placed.shards[owner]);
-  }
+  AddRegion(tensor, worker, region, std::vector<int64_t>(rank, 0), &pieces);
   return builder_->AddFetch(tensor, worker, phase, fill, pieces);
 }
 
-/*! \brief `box` of an output on one worker, summed over its holders; the copy's own entry where
+void TensorShards::AddRegion(int tensor, int worker, const Interval* region,
+                             const std::vector<int64_t>& distance, FetchPieces* pieces) {
+  const Placed& placed = Place(tensor);
+  const int rank = placed.shards.rank();
+  std::vector<Interval> box(rank);
+  std::vector<Interval> shard(rank);
+  for (int owner = 0; owner < grid_.num_workers(); ++owner) {
+    if (placed.replica[owner] != placed.replica[worker]) continue;
+    for (int d = 0; d < rank; ++d) {
+      shard[d] = Shift(placed.shards[owner][d], distance[d]);
+      box[d] = Intersect(Shift(region[d], distance[d]), shard[d]);
+    }
+    if (!IsEmptyBox(box.data(), rank)) pieces->Add(box.data(), Shard(tensor, owner), shard.data());
+  }
+}
+
+/*! \brief `box` of an output on one worker, summed over its holders; the worker's own entry where
  * that is all. */
 Entry TensorShards::Gather(const ProducedOutput& produced, const Boxes& clipped,
                            const std::vector<int>& replica, int worker, const Interval* box) {
@@ -77,9 +84,9 @@ Entry TensorShards::Gather(const ProducedOutput& produced, const Boxes& clipped,
     for (int d = 0; d < rank; ++d) overlap[d] = Intersect(box[d], clipped[holder][d]);
     if (IsEmptyBox(overlap.data(), rank)) continue;
     is_own = is_own && holder == worker;
-    pieces.Add(overlap.data(), {produced.copies[holder], produced.index}, produced.regions[holder]);
+    pieces.Add(overlap.data(), produced.entries[holder], produced.regions[holder]);
   }
-  if (is_own) return {produced.copies[worker], produced.index};
+  if (is_own) return produced.entries[worker];
   return builder_->AddFetch(op.outputs[produced.index].tensor, worker, op.phase, 0, pieces);
 }
 
@@ -116,8 +123,7 @@ void TensorShards::Assemble(const ProducedOutput& produced) {
     placed.entries[worker] =
         scatters ? JoinParts(output.tensor, graph_.op(produced.op).phase, worker, layout, parts)
                  : parts[worker];
-    const Entry copy{produced.copies[worker], produced.index};
-    for (const Entry& passing : {copy, parts[worker]}) {
+    for (const Entry& passing : {produced.entries[worker], parts[worker]}) {
       if (passing.node >= 0 && !(passing == placed.entries[worker])) builder_->MarkTransit(passing);
     }
   }

@@ -11,16 +11,17 @@
 #include "cost.h"
 #include "geometry.h"
 #include "graph.h"
+#include "pieces.h"
 #include "program_builder.h"
 
 namespace tofu {
 
-/*! \brief What the copies of one operator left of one of its outputs. */
+/*! \brief What one operator left of one of its outputs on every worker. */
 struct ProducedOutput {
   int op = -1;
   int index = 0;
-  std::vector<int> copies;  // node of each worker
-  Boxes regions;            // what each copy's array covers; cells outside the tensor mean nothing
+  std::vector<Entry> entries;  // by worker; node -1 where its region is empty
+  Boxes regions;  // what each entry's array covers; cells outside the tensor mean nothing
 };
 
 class TensorShards {
@@ -42,6 +43,11 @@ class TensorShards {
 
   /*! \brief A fetch of a region out of the shards; cells outside the tensor hold `fill`. */
   Entry FetchRegion(int tensor, int worker, int phase, const Interval* region, double fill);
+
+  /*! \brief Adds a region, which lies in the tensor, to a fetch in which it stands at `distance`
+   * from there. */
+  void AddRegion(int tensor, int worker, const Interval* region,
+                 const std::vector<int64_t>& distance, FetchPieces* pieces);
 
   /*! \brief Brings an output into its tensor's layout on every worker. */
   void Assemble(const ProducedOutput& produced);

@@ -34,6 +34,7 @@ void PutRead(const Input& input, std::vector<int64_t>* out) {
   out->push_back(fill_bits);
   out->push_back(input.is_held);
   out->push_back(input.is_read);
+  out->push_back(input.is_clipped);
   out->push_back(static_cast<int64_t>(input.addend_axes.size()));
   out->insert(out->end(), input.addend_axes.begin(), input.addend_axes.end());
   PutRows(input.rows, out);

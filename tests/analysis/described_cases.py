@@ -65,6 +65,22 @@ def shift_two(a):
     return lambda i: a[i + 2]
 
 
+def join(*parts):
+    begins = [sum(part.shape[1] for part in parts[:n]) for n in range(len(parts))]
+    return lambda i, j: sum(part[i, j - begin] for part, begin in zip(parts, begins, strict=True))
+
+
+def cut(data, first):
+    return (
+        scatter(lambda i, j: ((i, j), data[i, j] + unread(first[i, j])), {"j": data.shape[1]}),
+        scatter(lambda i, j: ((i, j - first.shape[1]), data[i, j])),
+    )
+
+
+def frame(data):
+    return lambda i, j: data[i - 2, j - 1]
+
+
 def matmul(a, b, *, transpose_b=False):
     return lambda i, j: Sum(lambda k: a[i, k] * (b[j, k] if transpose_b else b[k, j]))
 
@@ -191,6 +207,11 @@ def distance(a, b):
 CASES = [
     Case("conv1d", describe(conv1d), [(4, 3, 9), (3, 5, 3)], [(4, 5, 7)], ("b", "co", "x", "ci", "dx")),
     Case("batch_cholesky", describe(batch_cholesky), [(5, 3, 3)], [(5, 3, 3)], ("b",)),
+    Case("shift_two", describe(shift_two), [(9,)], [(6,)], ("i",)),
+    Case("join", describe(join), [(4, 3), (4, 1), (4, 5)], [(4, 9)], ("i", "j")),
+    Case("cut", describe(cut), [(4, 9), (4, 3)], [(4, 3), (4, 6)], ("i", "j")),
+    Case("frame", describe(frame, fill={"data": 3.0}), [(4, 5)], [(8, 7)], ("i", "j")),
+    Case("frame_one_column", describe(frame), [(4, 1)], [(8, 1)], ()),
     Case("matmul", describe(matmul), [(4, 6), (6, 5)], [(4, 5)], ("i", "j", "k")),
     Case("matmul_t", describe(matmul), [(4, 6), (5, 6)], [(4, 5)], ("i", "j", "k"), {"transpose_b": "1"}),
     Case(

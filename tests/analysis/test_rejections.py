@@ -132,7 +132,7 @@ def test_windows_and_borders():
     )
     window = rejected(lambda x: lambda y: Sum(lambda k: x[y + k], extents={"k": 3}), [(8,)], [(6,)])
     assert window == {"k": "the extent of k is fixed by an attribute (3) that no bound= rewrites"}
-    shift = rejected(lambda x: lambda y: x[y + 2], [(8,)], [(6,)])
+    shift = rejected(lambda x: lambda y: 2 * x[y + 2], [(8,)], [(6,)])
     assert shift == {
         "y": "offset: dimension 0 of x is accessed from 2 to 8 of 8, and a copy would skip 2 cells of its own part"
     }

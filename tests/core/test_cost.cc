@@ -48,34 +48,42 @@ bool IsReplicatedAt(const Output& output, int axis) {
   return axis == kReplicated || output.combine[axis] == Combine::kReplicate;
 }
 
+int64_t CountWrites(const Graph& graph, const WorkerGrid& grid, const Operator& op,
+                    const Output& output, const std::vector<int>& choice,
+                    const std::vector<int>& layout) {
+  int64_t bytes = 0;
+  const Tensor& tensor = graph.tensor(output.tensor);
+  const Boxes axes = SplitBoxes(op.axis_extents, grid, choice);
+  const Boxes regions = ComputeRegions(output.rows, tensor.shape, axes, choice);
+  const Boxes shards = SplitBoxes(tensor.shape, grid, layout);
+  const bool scatters = HasReplicatedStep(layout) && IsPartialResult(output, choice);
+  const Boxes sums = scatters ? ScatterShards(shards, tensor.shape, grid, layout) : shards;
+  for (int worker = 0; worker < grid.num_workers(); ++worker) {
+    const Cells summed = CellsOf(sums[worker], sums.rank());
+    for (int holder = 0; holder < grid.num_workers(); ++holder) {
+      bool exchanges = holder != worker;
+      for (int step = 0; step < grid.num_steps(); ++step) {
+        exchanges = exchanges && (!IsReplicatedAt(output, choice[step]) ||
+                                  grid.digit(holder, step) == grid.digit(worker, step));
+      }
+      if (!exchanges) continue;
+      const Cells produced = Inside(regions, holder, tensor.shape);
+      bytes += tensor.element_bytes *
+               (static_cast<int64_t>(summed.size()) - CountMissing(summed, produced));
+    }
+    bytes += tensor.element_bytes * (Volume(shards[worker], 2) - Volume(sums[worker], 2));
+  }
+  return bytes;
+}
+
 int64_t CountWrites(const Graph& graph, const WorkerGrid& grid, const Assignment& plan) {
   int64_t bytes = 0;
   for (int id = 0; id < graph.num_operators(); ++id) {
     const Operator& op = graph.op(id);
-    const std::vector<int>& choice = plan.operators[id];
-    const Output& output = op.outputs[0];
-    const Tensor& tensor = graph.tensor(output.tensor);
-    if (!tensor.IsRead()) continue;
-    const std::vector<int>& layout = plan.tensors[output.tensor];
-    const Boxes axes = SplitBoxes(op.axis_extents, grid, choice);
-    const Boxes regions = ComputeRegions(output.rows, tensor.shape, axes, choice);
-    const Boxes shards = SplitBoxes(tensor.shape, grid, layout);
-    const bool scatters = HasReplicatedStep(layout) && IsPartialResult(output, choice);
-    const Boxes sums = scatters ? ScatterShards(shards, tensor.shape, grid, layout) : shards;
-    for (int worker = 0; worker < grid.num_workers(); ++worker) {
-      const Cells summed = CellsOf(sums[worker], sums.rank());
-      for (int holder = 0; holder < grid.num_workers(); ++holder) {
-        bool exchanges = holder != worker;
-        for (int step = 0; step < grid.num_steps(); ++step) {
-          exchanges = exchanges && (!IsReplicatedAt(output, choice[step]) ||
-                                    grid.digit(holder, step) == grid.digit(worker, step));
-        }
-        if (!exchanges) continue;
-        const Cells produced = Inside(regions, holder, tensor.shape);
-        bytes += tensor.element_bytes *
-                 (static_cast<int64_t>(summed.size()) - CountMissing(summed, produced));
-      }
-      bytes += tensor.element_bytes * (Volume(shards[worker], 2) - Volume(sums[worker], 2));
+    for (const Output& output : op.outputs) {
+      if (!graph.tensor(output.tensor).IsRead()) continue;
+      bytes +=
+          CountWrites(graph, grid, op, output, plan.operators[id], plan.tensors[output.tensor]);
     }
   }
   return bytes;

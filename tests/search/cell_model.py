@@ -81,6 +81,8 @@ class CellModel:
                     spared = any(a in read.addend_axes and worker[s] != 0 for s, a in enumerate(choice))
                     if read.tensor == tensor and read.is_read and not spared:
                         region = self.region(read.rows, info.shape, operator.extents, choice, worker)
+                        if operator.fetched:
+                            region = frozenset(self.inside(region, info.shape))
                         outside = region != self.inside(region, info.shape)
                         needed.add((region, read.fill if outside else None))
             mine = self.shard(info.shape, layout, worker)

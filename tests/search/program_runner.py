@@ -116,8 +116,21 @@ class Runner:
         self.operators, self.tensors = operators, tensors
         self.rng = np.random.default_rng(seed)
         self.whole = [self.rng.integers(1, 100, t.shape).astype(float) for t in spec.tensors]
+        for operator in spec.operators:
+            if operator.fetched:
+                self.move_cells(operator)
         self.workers = list(product(*(range(f) for f in factors)))
         self.made = {}
+
+    def move_cells(self, operator):
+        """Operators that fetches may take the place of are not made up: their outputs are the sums of what is moved there."""
+        for written in operator.written:
+            self.whole[written.tensor][:] = 0
+            for read in operator.reads:
+                rows = zip(written.rows, read.rows, strict=True)
+                begin = [to[1] - origin[1] for to, origin in rows]
+                box = [(-b, e - b) for b, e in zip(begin, self.spec.tensors[written.tensor].shape, strict=True)]
+                self.whole[written.tensor] += self.cut(self.whole[read.tensor], box, 0)
 
     def region(self, rows, tensor, operator, worker):
         """(begin, end) of every dimension, from the axis intervals of the core."""

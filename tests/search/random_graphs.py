@@ -9,7 +9,7 @@ CONCAT, REDUCE, REPLICATE, OVERLAP_ADD = range(4)
 ELEMENTWISE_LABEL = 7
 KINDS = (
     *("matmul", "matmul", "elementwise", "join", "convolution", "gradient"),
-    *("merge", "statistics", "concatenate", "repeat", "transpose"),
+    *("merge", "statistics", "concatenate", "cut", "repeat", "transpose"),
 )
 
 
@@ -47,6 +47,7 @@ class OperatorSpec:
     label: int = 0
     follows: int = -1
     same_as: int = -1
+    fetched: list = field(default_factory=list)
 
 
 @dataclass
@@ -82,6 +83,7 @@ class GraphSpec:
                 o.label,
                 o.follows,
                 o.same_as,
+                o.fetched,
             )
         for tensor in self.outputs:
             graph.mark_output(tensor)
@@ -178,12 +180,22 @@ def statistics(spec, x, replicable, **rest):
 
 
 def concatenate(spec, a, b, **rest):
-    """y[i, c] over the columns of a, then of b; axes i, c."""
+    """y[i, c] over the columns of a, then of b, of which no kernel computes a part; axes i, c."""
     (n, ca), cb = spec.tensors[a].shape, spec.tensors[b].shape[1]
     y = spec.tensor((n, ca + cb))
     reads = [Read(a, [row(0), row(1)]), Read(b, [row(0), row(1, lower=-ca, upper=1 - ca)])]
-    spec.operator([n, ca + cb], reads, [Written(y, [row(0), row(1)], [CONCAT, CONCAT])], **rest)
+    written = [Written(y, [row(0), row(1)], [CONCAT, CONCAT])]
+    spec.operator([n, ca + cb], reads, written, fetched=[1], **rest)
     return y
+
+
+def cut(spec, x, at, **rest):
+    """The columns of x before `at`, and the others; axes i, c."""
+    n, c = spec.tensors[x].shape
+    parts = [(spec.tensor((n, end - begin)), begin) for begin, end in ((0, at), (at, c))]
+    written = [Written(y, [row(0), row(1, lower=-b, upper=1 - b)], [CONCAT, CONCAT]) for y, b in parts]
+    spec.operator([n, c], [Read(x, [row(0), row(1)])], written, fetched=[1], **rest)
+    return [y for y, _ in parts]
 
 
 def repeat_rows(spec, x, times, **rest):
@@ -257,6 +269,11 @@ def random_graph(seed, largest=6):
         elif kind == "concatenate":
             other = [t for t in matrices if spec.tensors[t].shape[0] == n]
             matrices.append(concatenate(spec, x, rng.choice(other), phase=phase))
+        elif kind == "cut":
+            parts = cut(spec, x, rng.randint(1, c - 1), phase=phase)
+            spec.outputs.append(parts.pop(rng.randrange(2)))
+            if rng.random() < 0.5:
+                spec.outputs += parts
         elif kind == "repeat":
             spec.outputs.append(repeat_rows(spec, x, rng.randint(2, 4), phase=phase))
         else:

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from cell_model import CellModel
-from random_graphs import GraphSpec, elementwise, matmul, random_graph
+from random_graphs import GraphSpec, concatenate, elementwise, matmul, random_graph
 
 from tofu import _core
 
@@ -125,6 +125,15 @@ def test_alignment_of_layouts_matters():
     for read_as, moved in (((0, 1), 0.5), ((1, 0), 0.75)):
         cost = _core.evaluate(spec.native(), [2, 2], np.array([read_as]), np.array([(0, 0), (0, 0)]))
         assert cost.total_bytes == moved * 8 * 8 * 4
+
+
+def test_parts_of_a_concatenation_read_what_they_miss_of_each_input():
+    """Columns 0 to 5 and 6 to 7 of two matrices in halves of 4: each half misses one column of 4 cells."""
+    spec = GraphSpec()
+    z = concatenate(spec, spec.tensor((4, 6)), spec.tensor((4, 2)))
+    spec.outputs.append(z)
+    cost = _core.evaluate(spec.native(), [2], np.array([(1,)]), np.array([(1,), (1,), (1,)]))
+    assert [item[1:4] for item in cost.items] == [(0, 0, 16), (1, 0, 16)]
 
 
 def test_steps_do_not_collapse_to_one_axis():

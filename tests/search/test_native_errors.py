@@ -52,6 +52,7 @@ MALFORMED = {
     "operator 1 of axes [4, 8] follows tensor 0 of shape [4, 6]: they must be equal": {"follows": 0},
     "operator 1 of axes [4, 8] shares the choice of operator 0 of axes [4, 8, 6]": {"same_as": 0},
     "operator 1 of axes [4, 8] is in group 0 with operator 0 of axes [4, 8, 6]: operators that share": {"group": 0},
+    "operator 1 is fetched along axis 5: it has 2 axes": {"fetched": [5]},
 }
 
 
@@ -62,6 +63,17 @@ def test_malformed_operator(message):
     fields = {"extents": [4, 8], "reads": [Read(2, IDENTITY)], "written": [Written(3, IDENTITY, [0, 0])]}
     spec.operator(**{**fields, **MALFORMED[message]})
     with pytest.raises(ValueError, match=re.escape(message)):
+        spec.native()
+
+
+@pytest.mark.parametrize(("shape", "item_bytes"), [((4,), 4), ((4, 8), 8)])
+def test_cells_are_moved_between_tensors_of_one_kind(shape, item_bytes):
+    spec = GraphSpec()
+    x, y = spec.tensor((4, 8)), spec.tensor(shape, item_bytes=item_bytes)
+    written = Written(y, IDENTITY[: len(shape)], [0, 0])
+    spec.operator([4, 8], [Read(x, IDENTITY)], [written], fetched=[0])
+    message = f"tensor 0 of rank 2 and 4 bytes is no part of tensor 1 of rank {len(shape)} and {item_bytes} bytes"
+    with pytest.raises(ValueError, match=message):
         spec.native()
 
 

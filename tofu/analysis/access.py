@@ -69,6 +69,9 @@ class OperatorAccess:
     """An operator's strategies at concrete shapes: `axes` with their `extents`, and what each input and output sees of
     them.
 
+    `fetched_axes` are those of `axes` along which the operator's own kernel cannot compute a part. The operator only moves cells there: a
+    part of an output is the sum of the inputs that are read, each at the distance between its rows' lower ends and the output's, with
+    `fill` around it.
     `rejected` has every other index variable with the reason why it is no strategy. `elementwise`: each cell of each
     output depends on the same cell of each input alone, so that all of them may be laid out alike. `is_random`: it draws
     numbers, so that two workers that compute the same cell would not agree.
@@ -84,6 +87,7 @@ class OperatorAccess:
     attributes: Mapping[str, Anything] = field(repr=False, compare=False)
     variable_extents: Mapping[str, int] = field(repr=False, compare=False)
     is_random: bool = False
+    fetched_axes: tuple[str, ...] = ()
 
     def worker_attributes(
         self,

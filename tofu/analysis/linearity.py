@@ -132,6 +132,18 @@ def is_zero(value: Value) -> bool:
     return isinstance(value, Unread) or (isinstance(value, Constant) and value.number == 0)
 
 
+def find_moved_cells(value: Value) -> tuple[Element, ...] | None:
+    """The cells that `value` is the plain sum of, as in data that is moved; None where anything is computed from them."""
+    if isinstance(value, Element):
+        return (value,)
+    if is_zero(value):
+        return ()
+    if not (isinstance(value, Call) and value.function == "add"):
+        return None
+    terms = [find_moved_cells(argument) for argument in value.arguments]
+    return None if None in terms else tuple(cell for cells in terms for cell in cells or ())
+
+
 def find_factors(value: Value) -> frozenset[int]:
     """The positions of the inputs that make `value` zero when they are zero."""
     if isinstance(value, Element):

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from tofu.analysis.access import OperatorAccess
 from tofu.analysis.evaluator import Evaluator
-from tofu.analysis.strategies import Shapes, Signature
+from tofu.analysis.movement import Shapes
+from tofu.analysis.strategies import Signature
 from tofu.analysis.symbolic import analyse_symbolically
 from tofu.tdl.registry import Description
 from tofu.tdl.tracing import trace

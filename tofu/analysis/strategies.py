@@ -3,7 +3,7 @@
 An axis is a strategy when the framework's own kernel, run on a part of it, computes that part of the result. The kernel
 sees local shapes only and counts from zero, so a split must leave everything else in the description as it is: the
 description is evaluated at the shapes of a part too, and compared. Most axes are plain (`Pattern.plain_axes`): nothing
-else can depend on them.
+else can depend on them. Where the operator only moves cells (`movement`), no kernel need compute the part.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from dataclasses import dataclass
 
 from tofu.analysis.access import Combine, InputAccess, OperatorAccess, OutputAccess, Row
 from tofu.analysis.evaluator import Evaluator, IndexNumbers, Numbers
+from tofu.analysis.movement import Shapes, is_translation
 from tofu.analysis.symbolic import OutputPattern, Pattern
 from tofu.errors import DescriptionError
 from tofu.tdl.expression import extent_symbol
 from tofu.tdl.local import Local
-
-Shapes = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -50,14 +49,7 @@ class _Evaluation:
 
     def result(self) -> OperatorAccess:
         """All index variables judged, and the rows for those that are strategies."""
-        description = self.pattern.trace.description
-        rejected = dict(self.pattern.rejected)
-        bound = self._find_bound()
-        for axis in self.pattern.variables:
-            if axis not in rejected:
-                reason = next(self._find_hazards(axis, axis in bound), None)
-                if reason is not None:
-                    rejected[axis] = reason
+        rejected, fetched = self._judge()
         axes = tuple(axis for axis in self.pattern.variables if axis not in rejected)
         rows = self._rows(axes)
         return OperatorAccess(
@@ -67,11 +59,32 @@ class _Evaluation:
             self._outputs(axes, rows),
             self._is_elementwise(axes),
             tuple((axis, rejected[axis]) for axis in self.pattern.variables if axis in rejected),
-            description,
+            self.pattern.trace.description,
             self.pattern.trace.attributes,
             self.extents,
             self.pattern.is_random,
+            fetched,
         )
+
+    def _judge(self) -> tuple[dict[str, str], tuple[str, ...]]:
+        """The index variables that are no strategies, with the reasons, and those along which fetches take the place of copies."""
+        rejected = dict(self.pattern.rejected)
+        fetched = []
+        bound = self._find_bound()
+        shapes = (*self.input_shapes, *self.output_shapes)
+        can_be_fetched = is_translation(self.pattern, self.evaluator, self.numbers, shapes)
+        for axis in self.pattern.variables:
+            if axis in rejected:
+                continue
+            if (reason := next(self._find_hazards(axis), None)) is not None:
+                rejected[axis] = reason
+            elif (reason := next(self._find_copy_hazards(axis, axis in bound), None)) is None:
+                continue
+            elif can_be_fetched:
+                fetched.append(axis)
+            else:
+                rejected[axis] = reason
+        return rejected, tuple(fetched)
 
     def _check_extents(self) -> None:
         description = self.pattern.trace.description
@@ -109,14 +122,19 @@ class _Evaluation:
             bound |= set(self.pattern.variables) if local.asked_shapes else local.asked
         return bound
 
-    def _find_hazards(self, axis: str, is_bound: bool) -> Iterator[str]:
-        """The reasons why `axis` is no strategy, the most telling one first."""
-        description = self.pattern.trace.description
-        extent = self.extents[axis]
-        if extent == 1:
+    def _find_hazards(self, axis: str) -> Iterator[str]:
+        """The reasons why the parts of `axis` are none of the outputs', the most telling one first."""
+        if self.extents[axis] == 1:
             yield f"the extent of {axis} is 1"
             return
         yield from self._merged_inside(axis)
+        if all(axis not in output.moving and axis not in output.summed for output in self.pattern.outputs):
+            yield f"no output depends on {axis}"
+
+    def _find_copy_hazards(self, axis: str, is_bound: bool) -> Iterator[str]:
+        """The reasons why a copy of the operator would not compute a part of `axis`, the most telling one first."""
+        description = self.pattern.trace.description
+        extent = self.extents[axis]
         if self.pattern.value_extents and axis not in description.corrects:
             yield from self._value_extents(axis)
         if axis not in description.pads:
@@ -127,8 +145,6 @@ class _Evaluation:
             and not description.concrete
         ):
             yield f"the extent of {axis} is fixed by an attribute ({extent}) that no bound= rewrites"
-        if all(axis not in output.moving and axis not in output.summed for output in self.pattern.outputs):
-            yield f"no output depends on {axis}"
         for part in () if axis in self.pattern.plain_axes else sorted({1, extent - 1}):
             yield from self._local_copy(axis, part, is_bound)
 
@@ -224,11 +240,8 @@ class _Evaluation:
             own = tuple(next(rows) for _ in pattern.dimensions)
             addends = self.pattern.addends.get(tensor.position, set())
             addend_axes = tuple(n for n, axis in enumerate(axes) if axis in addends)
-            inputs.append(
-                InputAccess(
-                    own, addend_axes, trace.description.find_fill(tensor.name, trace.attributes), pattern.is_read
-                )
-            )
+            fill = trace.description.find_fill(tensor.name, trace.attributes)
+            inputs.append(InputAccess(own, addend_axes, fill, pattern.is_read))
         return tuple(inputs)
 
     def _outputs(self, axes: tuple[str, ...], rows: Iterator[Row]) -> tuple[OutputAccess, ...]:

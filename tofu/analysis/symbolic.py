@@ -12,7 +12,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tofu.analysis.interval import AffineIndex, split_affine
-from tofu.analysis.linearity import Linear, Mentions, Nonlinear, classify_sum, find_factors, is_maximum
+from tofu.analysis.linearity import (
+    Linear,
+    Mentions,
+    Nonlinear,
+    classify_sum,
+    find_factors,
+    find_moved_cells,
+    is_maximum,
+)
 from tofu.tdl.expression import (
     Element,
     ExtentSymbol,
@@ -70,6 +78,7 @@ class Pattern:
     `rejected` maps index variables that cannot be strategies to the reason; `addends` maps an input's position to the
     axes under whose split it must be zero on all parts but one; `value_extents` are the extents that take part in
     values; `plain_axes` only ever index dimensions alone, and no other index or extent depends on those.
+    `moves_cells`: a cell of an output is the sum of one cell of each input that is read.
     """
 
     trace: Trace
@@ -80,6 +89,7 @@ class Pattern:
     value_extents: frozenset[ExtentSymbol]
     is_elementwise: bool
     plain_axes: frozenset[str]
+    moves_cells: bool
     is_random: bool
 
     @property
@@ -116,6 +126,7 @@ def analyse_symbolically(trace: Trace) -> Pattern:
         _value_extents(trace),
         _is_elementwise(trace),
         plain,
+        _moves_cells(trace, inputs),
         any(isinstance(node, RandomElement) for value in _values(trace) for node in walk(value)),
     )
 
@@ -275,6 +286,14 @@ def _is_elementwise(trace: Trace) -> bool:
         and all(isinstance(i, Index) and str(i) == name for i, name in zip(access.indices, first, strict=True))
         for value in _values(trace)
         for access in accesses(value)
+    )
+
+
+def _moves_cells(trace: Trace, inputs: tuple[InputPattern, ...]) -> bool:
+    read = [position for position, pattern in enumerate(inputs) if pattern.is_read]
+    moved = [None if output.value is None else find_moved_cells(output.value) for output in trace.outputs]
+    return bool(read) and all(
+        cells is not None and sorted(cell.tensor.position for cell in cells) == read for cells in moved
     )
 
 

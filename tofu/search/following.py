@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
-from tofu.analysis import Row
+from tofu.analysis import OperatorAccess, Row
 from tofu.analysis.access import Combine
 from tofu.graph import TensorKind
 
@@ -56,15 +56,22 @@ def follow(problem: Problem, seeds: Mapping[int, int], gathered: Collection[int]
 
 
 def carrying_axis(problem: Problem, operator: int, tensors: Mapping[int, int]) -> int | None:
-    """The axis of an operator that moves with the split dimensions of its inputs; the most bytes decide between several."""
+    """The axis of an operator that moves with the split dimensions of its inputs; the most bytes decide between several.
+
+    None along which the operator's parts are fetched: the split does not lead on without moving data.
+    """
     graph, access = problem.graph, problem.accesses[operator]
     votes: dict[int, int] = {}
     for tensor, read in zip(graph.operators[operator].inputs, access.inputs, strict=True):
         if tensor in tensors:
             axis = outermost_axis(read.rows[tensors[tensor]])
-            if axis is not None and access.extents[axis] >= prod(problem.factors):
+            if axis is not None and _carries(access, axis, prod(problem.factors)):
                 votes[axis] = votes.get(axis, 0) + graph.tensors[tensor].size_bytes
     return max(votes, key=lambda axis: votes[axis]) if votes else None
+
+
+def _carries(access: OperatorAccess, axis: int, parts: int) -> bool:
+    return access.extents[axis] >= parts and access.axes[axis] not in access.fetched_axes
 
 
 def split_outputs(problem: Problem, operator: int, axis: int) -> dict[int, int]:

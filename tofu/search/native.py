@@ -82,6 +82,7 @@ def _add_operator(
         group=first.get(leader, leader),
         label=_label(operator.op, sorted(operator.attributes.items()), shapes),
         same_choice_as=shared,
+        fetched_axes=[access.axes.index(axis) for axis in access.fetched_axes],
     )
 
 

@@ -76,7 +76,8 @@ def _analyse_operator(
     disagreeing = [
         (axis, reason)
         for position, axis in enumerate(access.axes)
-        if (reason := _find_disagreement(operator, access, position, inputs, outputs, infer_shapes))
+        if axis not in access.fetched_axes
+        and (reason := _find_disagreement(operator, access, position, inputs, outputs, infer_shapes))
     ]
     if not disagreeing:
         return access
@@ -186,6 +187,7 @@ def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess
     return replace(
         access,
         axes=tuple(axes),
+        fetched_axes=tuple(axis for axis in axes if axis in access.fetched_axes),
         elementwise=access.elementwise and tuple(axes) == access.axes,
         extents=tuple(access.extents[access.axes.index(axis)] for axis in axes),
         inputs=tuple(
@@ -227,10 +229,17 @@ def _align_stateful(graph: Graph, accesses: list[OperatorAccess]) -> tuple[Opera
     for position, operator in enumerate(graph.operators):
         if operator.stateful and operator.forward is not None:
             backward, forward = accesses[position], accesses[operator.forward]
-            common = [axis for axis in forward.axes if axis in backward.axes]
+            common = [axis for axis in forward.axes if _is_shared(axis, forward, backward)]
             accesses[position] = restrict(backward, common)
             accesses[operator.forward] = restrict(forward, common)
     return tuple(accesses)
+
+
+def _is_shared(axis: str, forward: OperatorAccess, backward: OperatorAccess) -> bool:
+    """Whether both operators can be split along an axis; where fetches take the forward operator's place, there is no state to share."""
+    if axis not in backward.axes or (axis in forward.fetched_axes and axis not in backward.fetched_axes):
+        return False
+    return forward.extents[forward.axes.index(axis)] == backward.extents[backward.axes.index(axis)]
 
 
 def _align_parts(graph: Graph, accesses: tuple[OperatorAccess, ...]) -> tuple[OperatorAccess, ...]:

@@ -59,6 +59,35 @@ def cut_input(array: Array, access: InputAccess, axis: int, part: Range, extents
     return result
 
 
+def move_cells(
+    inputs: Sequence[Array], access: OperatorAccess, axis: int, part: Range, shapes: Sequence[Shape]
+) -> list[Array]:
+    """What fetches make of a part, where no kernel runs, of outputs of these whole shapes: the sum of all regions that are read."""
+    read = [(array, one) for array, one in zip(inputs, access.inputs, strict=True) if one.is_read]
+    return [
+        np.sum([_move(array, one, written, shape, axis, part, access.extents) for array, one in read], axis=0)
+        for written, shape in zip(access.outputs, shapes, strict=True)
+    ]
+
+
+def _move(
+    array: Array, read: InputAccess, written: OutputAccess, shape: Shape, axis: int, part: Range, extents: Sequence[int]
+) -> Array:
+    """The region of one input where it comes to lie in an output's part, with `fill` around it."""
+    source = find_region(read.rows, array.shape, axis, part, extents)
+    target = find_region(written.rows, shape, axis, part, extents)
+    result = np.full(region_shape(target), read.fill, array.dtype)
+    bounds = []
+    for n, extent in enumerate(array.shape):
+        distance = written.rows[n].lower - read.rows[n].lower
+        first, last = (bound - distance for bound in target[n])
+        bounds.append((max(0, source[n][0], first), min(extent, source[n][1], last), first))
+    cells = array[tuple(slice(begin, max(begin, end)) for begin, end, _ in bounds)]
+    if cells.size:
+        result[tuple(slice(begin - first, end - first) for begin, end, first in bounds)] = cells
+    return result
+
+
 def combine_outputs(
     pieces: Sequence[Array],
     access: OutputAccess,

@@ -1,0 +1,110 @@
+"""Operators that only move cells, split along the dimension that they join or cut: no kernel runs there, fetches take its place."""
+
+import json
+
+import mxnet as mx
+import pytest
+from comparison import compare
+from gluon_models import GLUON_MODELS
+from models import Model
+from training import Taken, bind_partitioned, random_plan, random_values, run_single
+
+import tofu
+
+STEPS = 3
+
+
+def joined(batch: int = 6) -> Model:
+    """Concatenations of uneven parts, one tensor in three places; cuts of one and several results, some of which nobody reads."""
+    data = mx.sym.Variable("data")
+    wide = mx.sym.FullyConnected(data, num_hidden=15, name="wide")
+    narrow = mx.sym.FullyConnected(data, num_hidden=4, name="narrow")
+    both = mx.sym.Concat(narrow, wide, narrow, mx.sym.tanh(wide), narrow, dim=1, name="both")  # 42 wide
+    gates = mx.sym.SliceChannel(both, num_outputs=3, name="gates")
+    cell = mx.sym.sigmoid(gates[0]) * gates[2]
+    middle = mx.sym.slice_axis(mx.sym.sin(both), axis=1, begin=5, end=-6, name="middle")
+    corner = mx.sym.slice(both, begin=(0, 3), end=(None, 16), name="corner")
+    rows = mx.sym.slice(both, begin=(1, 30), end=(6, 35), name="rows")
+    turned = mx.sym.Concat(mx.sym.transpose(rows), mx.sym.slice_axis(mx.sym.cos(rows), axis=0, begin=0, end=2), dim=0)
+    left, right = mx.sym.split_v2(turned, (4,), axis=0)
+    turned = mx.sym.broadcast_mul(mx.sym.sum(left, axis=0, keepdims=True), right)
+    net = mx.sym.Concat(cell, middle, corner, dim=1, name="all")
+    net = mx.sym.broadcast_add(net, mx.sym.mean(turned))
+    net = mx.sym.FullyConnected(net, num_hidden=7, name="out")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 9)}, 7)
+
+
+def padded(batch: int = 4) -> Model:
+    """Images padded by a constant, joined by channel and by row, and cropped in both dimensions."""
+    data = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(1, 1), num_filter=4, name="colours")
+    image = mx.sym.Pad(data, mode="constant", pad_width=(0, 0, 0, 0, 2, 1, 1, 3), constant_value=0.5, name="pad")
+    a = mx.sym.Convolution(image, kernel=(3, 3), num_filter=5, name="a")
+    b = mx.sym.Convolution(
+        mx.sym.Pad(data, mode="constant", pad_width=(0,) * 4 + (2, 1, 1, 3), name="zeros"), **THREE, name="b"
+    )
+    net = mx.sym.Concat(a, b, dim=1, name="channels")
+    net = mx.sym.Concat(net, mx.sym.sin(net), dim=2, name="rows")
+    net = mx.sym.slice(net, begin=(None, None, 2, 1), end=(None, None, 15, 8), name="crop")
+    net = mx.sym.Convolution(net, kernel=(3, 3), num_filter=4, name="c")
+    net = mx.sym.FullyConnected(mx.sym.Flatten(net), num_hidden=5, name="out")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 3, 8, 7)}, 5)
+
+
+THREE = {"kernel": (3, 3), "num_filter": 3}
+
+
+MODELS = {"joined": joined, "padded": padded}
+FETCHED = {
+    "joined": {"Concat", "SliceChannel", "slice_axis", "slice", "_split_v2"}
+    | {f"_backward_{op}" for op in ("Concat", "SliceChannel", "slice_axis", "slice")},
+    "padded": {"Concat", "Pad", "slice", "_backward_Concat", "_backward_Pad", "_backward_slice"},
+}
+PINNED = {
+    "joined": {"both": "i1", "gates": "i1", "all": "i1", "middle": "i1", "corner": "i1", "gates_backward": "i1"},
+    "padded": {"pad": "i2", "zeros": "i3", "channels": "i1", "rows": "i2", "crop": "i3"},
+}
+
+
+def fetched_operators(executor) -> set[str]:
+    """The MXNet operators that fetches take the place of."""
+    problem, plan = executor.partition.problem, executor.partition.plan
+    pairs = zip(problem.graph.operators, problem.accesses, strict=True)
+    return {o.op for o, access in pairs if not set(access.fetched_axes).isdisjoint(plan.operators[o.name])}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def reference(request):
+    model = MODELS[request.param]()
+    values = random_values(model, "float64")
+    return request.param, model, values, *run_single(model, values, "float64", STEPS)
+
+
+def test_random_plans_equal_one_device(reference):
+    name, model, values, step, weights = reference
+    taken, fetched = Taken(), set()
+    for workers in (2, 3, 4):
+        default = bind_partitioned(model, workers, "float64")
+        compare(default, values, step, weights, STEPS)
+        for seed in range(5):
+            executor = bind_partitioned(model, workers, "float64", random_plan(default.partition, seed, taken))
+            compare(executor, values, step, weights, STEPS)
+            fetched |= fetched_operators(executor)
+    assert fetched >= FETCHED[name]
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_pinned_plans_equal_one_device(reference, workers):
+    name, model, values, step, weights = reference
+    executor = bind_partitioned(model, workers, "float64", hints=PINNED[name])
+    compare(executor, values, step, weights, STEPS)
+    assert all(set(executor.partition.plan.operators[pinned]) == {axis} for pinned, axis in PINNED[name].items())
+
+
+def test_dense_blocks_are_joined_part_by_part():
+    """DenseNet split by channels: pinned to the batch, its concatenations would cost more."""
+    model = GLUON_MODELS["densenet121"]("float32")
+    joins = [node["name"] for node in json.loads(model.symbol.tojson())["nodes"] if node["op"] == "Concat"]
+    free = tofu.partition(model.symbol, 2, **model.shapes).plan
+    pinned = tofu.partition(model.symbol, 2, hints=dict.fromkeys(joins, "i0"), **model.shapes).plan
+    assert {free.operators[join] for join in joins} >= {("i1",)}
+    assert free.communication_bytes < pinned.communication_bytes
