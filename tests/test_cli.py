@@ -96,6 +96,8 @@ def test_long_tables_are_cut_in_the_middle(model):
         (("--shape", "dta:64,5,13,13"), ["no such inputs", "dta", "data"]),
         (("--shape", "data=64,5"), ["NAME:D0,D1", "data:64,3,224,224"]),
         (("--shape", "data:64,5,13,13", "--workers", "1"), ["--workers is 1"]),
+        (("--shape", "data:64,5,13,13", "--shape", "data:2,5,13,13"), ["--shape is given twice for data"]),
+        (("--shape", "data:64,5,0,13"), ["positive whole numbers"]),
         (("--shape", "data:64,5,13,13", "--hint", "fc_weight"), ["NAME=CHOICE", "fc_weight"]),
         (("--shape", "data:64,5,13,13", "--hint", "fc_wieght=0"), ["fc_wieght", "fc_weight"]),
         (("--shape", "data:64,5,13,13", "--hint", "softmax=c"), ["softmax", "'c'"]),
@@ -105,10 +107,19 @@ def test_plan_refuses_with_one_message(model, options, fragments):
     refuses(run("plan", model, *options), *fragments)
 
 
-def test_plan_refuses_files_that_are_no_symbols(tmp_path):
+@pytest.mark.parametrize(
+    "text", ['{"nodes": [', '{"nodes": [], "arg_nodes": [], "heads": []}', '{"a": 1}', "[1, 2]", ""]
+)
+def test_plan_refuses_files_that_are_no_symbols(text, tmp_path):
     path = tmp_path / "broken.json"
-    path.write_text('{"nodes": [')
+    path.write_text(text)
     refuses(run("plan", str(path), "--shape", "data:1,2"), "broken.json", "symbol.save")
+
+
+def test_files_that_are_no_plans_are_named(model, tmp_path):
+    path = tmp_path / "broken.json"
+    path.write_text('{"format": ')
+    refuses(run("plan", model, "--shape", "data:64,5,13,13", "--plan", str(path)), f"{path}: The plan cannot be read")
 
 
 def test_shapes_and_hints_are_read():
@@ -163,6 +174,8 @@ def test_verify_runs_every_strategy():
     [
         (("Convolutoin", "--shape", "4,6"), ["no operator Convolutoin", "Convolution"]),
         (("FullyConnected", "--shape", "4,6"), ["num_hidden"]),
+        (("FullyConnected", "--shape", "4,6", "--attribute", "num_hiden=5"), ["Cannot find argument 'num_hiden'"]),
+        (("tanh", "--attribute", "a=3"), ["--attribute is of one signature"]),
         (("FullyConnected", "--shape", "4x6", "--attribute", "num_hidden=5"), ["D0,D1", "4x6"]),
         (("FullyConnected", "--shape", "4,6", "--attribute", "num_hidden"), ["NAME=VALUE"]),
     ],

@@ -57,7 +57,9 @@ def main() -> None:
 @main.command()
 @takes_request
 @click.option("--inference", is_flag=True, help="Plan the forward graph alone.")
-@click.option("--rows", default=60, show_default=True, help="Longest table of layers; 0 shows all.")
+@click.option(
+    "--rows", type=click.IntRange(0), default=60, show_default=True, help="Longest table of layers; 0 shows all."
+)
 @click.option("--json", "json_path", type=OUTPUT, help="Write the plan to this file.")
 def plan(request: Request, inference: bool, rows: int, json_path: Path | None) -> None:
     """Plan MODEL, a symbol saved by MXNet: how each layer is split, what moves, what each worker holds.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ast import literal_eval
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tofu.errors import TofuError
@@ -12,12 +12,13 @@ from tofu.search.topology import Topology, read_topology
 
 def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """`data:64,3,224,224` -> {"data": (64, 3, 224, 224)}; TofuError for anything else."""
-    shapes = {}
+    shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
         name, _, extents = text.rpartition(":")
         wrong = f"--shape {text!r} is not NAME:D0,D1,... with positive whole numbers, for example data:64,3,224,224."
         if not name:
             raise TofuError(wrong)
+        _refuse_twice("--shape", name, shapes)
         shapes[name] = read_extents(extents, wrong)
     return shapes
 
@@ -41,9 +42,15 @@ def read_hints(texts: Sequence[str]) -> dict[str, Any]:
         name, equals, choice = text.partition("=")
         if not name or not equals or not choice:
             raise TofuError(f"--hint {text!r} is not NAME=CHOICE, for example fc1_weight=0 or conv2=co.")
+        _refuse_twice("--hint", name, hints)
         steps = tuple(_read_choice(step.strip()) for step in choice.split(","))
         hints[name] = steps if len(steps) > 1 else steps[0]
     return hints
+
+
+def _refuse_twice(option: str, name: str, known: Collection[str]) -> None:
+    if name in known:
+        raise TofuError(f"{option} is given twice for {name}. Leave one of them out.")
 
 
 def _read_choice(text: str) -> Any:

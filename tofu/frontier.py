@@ -90,7 +90,9 @@ class Frontier:
         return "\n".join(lines)
 
     def draw(self, path: str | Path) -> None:
-        """Write a picture of the frontier; the ending says which kind (.png, .svg). Needs matplotlib."""
+        """Write a picture of the frontier; the ending says which kind (.png, .svg). Raises TofuError without matplotlib, or for
+        another ending.
+        """
         try:
             from matplotlib.figure import Figure
         except ImportError as error:
@@ -106,7 +108,10 @@ class Frontier:
         axes.set_ylabel("moved per training step, GiB")
         axes.set_ylim(bottom=0)
         axes.legend()
-        figure.savefig(path)
+        try:
+            figure.savefig(path)
+        except ValueError as error:  # an ending that matplotlib does not know
+            raise TofuError(f"{path}: {error}") from error
 
 
 def most_bytes(plan: Plan) -> int:

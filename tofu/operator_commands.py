@@ -23,7 +23,7 @@ from tofu.tdl import registered
 from tofu.verify import Case, load_cases, verify_operator
 from tofu.verify.campaign import CaseResult, verify_cases
 from tofu.verify.coverage import NOT_DESCRIBED, count_coverage, count_lines, read_operator_sets
-from tofu.verify.kernels import compose
+from tofu.verify.kernels import compose, describe_refusal
 from tofu.verify.nodes import list_operators
 from tofu.verify.record import make_entries, read_record, write_record
 
@@ -54,7 +54,7 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
         if not names or any(_matches(name.lower(), asked.lower()) for asked in names)
     ]
     if not listed:
-        near = get_close_matches(names[0], registered(), n=3, cutoff=0.5)
+        near = get_close_matches(names[0], registered(), n=3)
         raise TofuError(
             f"No operator that is described has {' or '.join(names)} in its name"
             + (f"; did you mean {', '.join(near)}?" if near else ".")
@@ -77,7 +77,11 @@ def _matches(name: str, asked: str) -> bool:
 @click.command()
 @click.argument("names", nargs=-1, metavar="[OPERATOR]...")
 @click.option(
-    "--examples", default=10, show_default=True, help="Other sizes and attributes drawn for each built-in case."
+    "--examples",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    help="Other sizes and attributes drawn for each built-in case.",
 )
 @click.option("--seed", default=0, show_default=True, help="Of what is drawn.")
 @click.option(
@@ -125,6 +129,8 @@ def verify(
     if record and modules:
         raise TofuError("--record is of the built-in descriptions; leave --module out.")
     own = [case for module in modules for case in _import_cases(module)]
+    if attributes and not shapes:
+        raise TofuError("--attribute is of one signature: give the --shape of each input as well.")
     if shapes:
         _verify_signature(names, shapes, attributes, parts)
         return
@@ -243,7 +249,7 @@ def complete_shapes(
         symbol = compose(operator, attributes, len(given))
         inferred = symbol.infer_shape(**{f"input{i}": shape for i, shape in enumerate(given)})
     except mx.base.MXNetError as error:
-        reason = str(error).strip().splitlines()[-1].strip()
+        reason = describe_refusal(error)
         raise TofuError(f"{operator} does not take these shapes and attributes. MXNet says: {reason}") from error
     if inferred[0] is None:
         raise TofuError(f"{operator} needs more shapes than {len(given)}: {', '.join(symbol.list_arguments())}.")

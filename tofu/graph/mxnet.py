@@ -111,7 +111,7 @@ def list_inputs(symbol: Any) -> str:
     """What seem to be a model's inputs, for a message: its arguments that are not named as MXNet names parameters."""
     names = symbol.list_arguments()
     inputs = [name for name in names if not name.endswith(PARAMETER_ENDINGS)] or names
-    return ", ".join(inputs[:MOST_NAMES]) + (", ..." if inputs[MOST_NAMES:] else "")
+    return (", ".join(inputs[:MOST_NAMES]) or "none") + (", ..." if inputs[MOST_NAMES:] else "")
 
 
 def infer_arguments(

@@ -106,9 +106,13 @@ def read_plan(plan: Any) -> Plan | None:
     if not isinstance(plan, (str, Path)):
         raise PlanError(f"plan= takes {PLAN_FORMS}; it was given {_describe(plan)}.")
     try:
-        return Plan.from_json(Path(plan).read_text())
+        text = Path(plan).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise PlanError(f"plan= takes {PLAN_FORMS}, and no such file can be read: {error}.") from error
+    try:
+        return Plan.from_json(text)
+    except PlanError as error:
+        raise PlanError(f"{plan}: {error}") from error
 
 
 def check_options(hints: Any, undescribed: Any) -> None:

@@ -128,9 +128,15 @@ def _with_partition(load_json: Callable[[str], Any]) -> Callable[[str], Any]:
 def read_symbol(path: str) -> Any:
     """The symbol in a file, partitioned if it was saved so. Raises TofuError for a file that MXNet cannot read as one."""
     try:
+        with open(path) as file:
+            nodes = json.load(file)["nodes"]  # MXNet's own errors name neither the file nor what is wrong
+        if not nodes:
+            raise ValueError("it has no nodes")
         return mx.sym.load(path)
-    except (mx.base.MXNetError, ValueError, KeyError, OSError) as error:
-        reason = str(error).strip().splitlines()[-1].strip()
+    except (OSError, ValueError, LookupError, TypeError, mx.base.MXNetError) as error:
+        reason = (
+            "it has no nodes" if isinstance(error, (LookupError, TypeError)) else str(error).strip().splitlines()[-1]
+        )
         raise TofuError(
             f"{path} is not a symbol that MXNet can read ({reason}). Save one with symbol.save(...)."
         ) from error

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from tofu.verify.case import Case
 from tofu.verify.cuts import Cut, Geometry, try_geometry
 from tofu.verify.explained import explain
-from tofu.verify.kernels import KERNEL_ERRORS
+from tofu.verify.kernels import KERNEL_ERRORS, describe_refusal
 from tofu.verify.missing import Missing, find_missing
 from tofu.verify.nodes import Node
 from tofu.verify.report import Report
@@ -67,10 +67,8 @@ def _verify(sandbox: Sandbox, case: Case, examples: int, seed: int, search: bool
     try:
         report = verify_apart(sandbox, case)
     except KERNEL_ERRORS as error:
-        reason = str(error).strip().splitlines()[-1]
-        return CaseResult(
-            case, Report.of_problem(case.op, f"MXNet refuses the case: {reason}"), Trials(0, 0, None), (), ()
-        )
+        problem = f"MXNet refuses the case: {describe_refusal(error)}"
+        return CaseResult(case, Report.of_problem(case.op, problem), Trials(0, 0, None), (), ())
     trials = Trials(0, 0, None)
     if examples and report.is_verified:
         trials = try_variants(case, examples, lambda variant: verify_apart(sandbox, variant), seed)

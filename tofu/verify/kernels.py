@@ -119,6 +119,13 @@ def find_operator(op: str) -> ctypes.c_void_p:
     return handle
 
 
+def describe_refusal(error: Exception) -> str:
+    """What MXNet says, in a line, of shapes or attributes that it refuses."""
+    lines = [line.strip() for line in str(error).strip().splitlines()]
+    said = [line for line in lines if "MXNetError: " in line] or lines[-1:]
+    return said[0].split("MXNetError: ")[-1].rstrip(":") if said else type(error).__name__
+
+
 def _handles(objects: Sequence[Any]) -> Any:
     return (ctypes.c_void_p * max(1, len(objects)))(*(one.handle for one in objects))
 
