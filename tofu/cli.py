@@ -150,7 +150,7 @@ def _advise(request: Request, report: MemoryReport, device_bytes: int, states: O
     )
     if fitting is not None:
         return describe_fewest(fitting)
-    return explain_none(request.over(2).read().problem, device_bytes)
+    return explain_none(request.over(2).read().problem, device_bytes, least)
 
 
 @main.command()

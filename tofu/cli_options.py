@@ -81,9 +81,11 @@ class Request:
             return plan_task(self.read(), progress)
 
     def over(self, workers: int) -> Request:
-        """The same for another number of workers, without what is of one number alone: a plan, levels, hints for single steps."""
+        """The same for another number of workers that split all they can, without what is of one number alone: a plan, levels, hints
+        for single steps.
+        """
         hints = {name: hint for name, hint in (self.settings.hints or {}).items() if not isinstance(hint, tuple)}
-        settings = replace(self.settings, workers=workers, hints=hints, plan=None, topology=None)
+        settings = replace(self.settings, workers=workers, hints=hints, plan=None, topology=None, memory_limit=None)
         return replace(self, settings=settings)
 
 

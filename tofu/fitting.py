@@ -79,9 +79,9 @@ def find_fitting(least: int, limit_bytes: int, make: Callable[[int], T], needed:
     return None
 
 
-def explain_none(problem: Problem, limit_bytes: int) -> str:
-    """What to do where no number of workers fits: about the operator that takes up most of the limit on each of them, however many
-    they are, since none of its axes splits what it reads and writes; where there is none, about the batch.
+def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
+    """What to do where no number of workers from `least` on fits: about the operator that takes up most of the limit on each of them,
+    however many they are, since none of its axes splits what it reads and writes; where there is none, about the batch.
     """
     graph = problem.graph
     whole = [_list_whole(problem, position) for position in range(len(graph.operators))]
@@ -89,7 +89,10 @@ def explain_none(problem: Problem, limit_bytes: int) -> str:
     largest = max(range(len(sizes)), key=sizes.__getitem__)
     found = f"No number of workers was found with which {format_limit(limit_bytes)} each are enough."
     if 2 * sizes[largest] < limit_bytes:
-        return f"{found} A smaller batch needs less."
+        tried = (
+            f" It takes at least {least}, and no more than {MOST_WORKERS} are tried." if least > MOST_WORKERS else ""
+        )
+        return f"{found}{tried} A smaller batch needs less."
     operator = graph.operators[largest]
     tensors = sorted((graph.tensors[tensor] for tensor in whole[largest]), key=lambda tensor: -tensor.size_bytes)
     names = ", ".join(f"{tensor.name} ({format_bytes(tensor.size_bytes)})" for tensor in tensors[:MOST_NAMES])

@@ -195,5 +195,5 @@ def _advise(tradeoff: Tradeoff, limit: int, least: int) -> str:
 
     found = find_fitting(least, limit, plan_for, lambda point: point.most_bytes)
     if found is None:
-        return explain_none(tradeoff.problem, limit)
+        return explain_none(tradeoff.problem, limit, least)
     return f"{len(found.worker_bytes)} workers would do ({format_bytes(found.most_bytes)} each), or a smaller batch."

@@ -221,6 +221,12 @@ def test_names_that_are_one_string(model):
         tofu.bind(tofu.partition(model.symbol, 2), fixed="fc0_weight", data=(12, 17))
 
 
+def test_unknown_names_show_the_inputs(model):
+    for names in ({"data_names": ["pixels"]}, {"fixed_param_names": ["pixels"]}):
+        with refuses(tofu.TofuError, "its inputs are data, softmax_label", "- pixels"):
+            tofu.mod.Module(model.symbol, ngpus=2, **names)
+
+
 def test_unknown_names_in_bind(model):
     with refuses(tofu.TofuError, "not among the model's arguments", "fc9_weight", "dta", "fc8_weight"):
         tofu.bind(
