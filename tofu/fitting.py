@@ -29,7 +29,7 @@ UNITS = {
 LONGEST_SIZE = len("123.4 GiB")
 MOST_NAMES = 3  # in a message
 UNROLL = "Unroll its cells (cell.unroll): their products are split."
-FUSED = ("RNN", "_backward_RNN", "_rnn_param_concat", "_backward__rnn_param_concat")
+FUSED = ("RNN", "_backward_RNN")
 
 
 def read_bytes(value: Any, what: str = "memory_limit") -> int:
