@@ -191,10 +191,11 @@ def evaluate(
     tensors: Int32Array,
     prices: Sequence[float] = ...,
     kept: Sequence[int] = ...,
+    reread: Sequence[int] = ...,
 ) -> Cost:
     """The cost of any feasible plan, also of one that replicates where the search would not.
 
-    `kept`: tensors of which a fetched region stays for all of their readers.
+    `kept`: tensors of which a fetched region stays for all of their readers; `reread`: those of which every operator fetches for itself.
     """
 
 def weigh_keeping(
@@ -203,7 +204,12 @@ def weigh_keeping(
     """For each tensor, bytes that are saved and held where its fetched regions are kept."""
 
 def level_bytes(
-    graph: Graph, factors: Sequence[int], operators: Int32Array, tensors: Int32Array, kept: Sequence[int] = ...
+    graph: Graph,
+    factors: Sequence[int],
+    operators: Int32Array,
+    tensors: Int32Array,
+    kept: Sequence[int] = ...,
+    reread: Sequence[int] = ...,
 ) -> list[int]:
     """Bytes that cross each level of the interconnect: the first digit in which reader and owner differ; their sum is the total."""
 
@@ -224,6 +230,7 @@ def emit(
     phases: Sequence[int],
     outputs: Sequence[tuple[int, Sequence[int] | None]],
     kept: Sequence[int] = ...,
+    reread: Sequence[int] = ...,
 ) -> Int64Array:
     """The encoded execution program (csrc/core/program.h) of the operators of these phases.
 

@@ -6,7 +6,8 @@ Without a price it holds whatever saves communication; at a high one it splits e
 memory falls as the price rises, so the price is bisected. What a plan needs is not taken from the searched sum, which knows no
 buffers that are used again, but measured: the plan is emitted and MXNet's planner asked. Then the tensors that the next
 plan too large for the limit replicates are let in one after the other, as far as they fit. At last the best of these plans keep
-regions that they have fetched, from the forward to the backward pass too, as far as there is room.
+regions that they have fetched, from the forward to the backward pass too, as far as there is room. Where no plan fits, regions that
+operators share (the time steps of a recurrence, say) are fetched by each of them again, of as few tensors as it takes.
 """
 
 from __future__ import annotations
@@ -106,6 +107,8 @@ class Tradeoff:
         fitting = [point for point in self.points if point.most_bytes <= limit]
         for point in sorted(fitting, key=lambda point: (point.cost, point.most_bytes))[:KEEPING_PLANS]:
             fitting += self._keep_fitting(point, limit)
+        if not fitting:
+            fitting = self._reread_fitting(min(self.points, key=lambda point: point.most_bytes), limit)
         return min(fitting, key=lambda point: (point.cost, point.most_bytes), default=None)
 
     def _keep_fitting(self, point: Point, limit: int) -> list[Point]:
@@ -122,6 +125,25 @@ class Tradeoff:
                 low = count
             else:
                 high = count
+            count = (low + high) // 2
+        return fitting
+
+    def _reread_fitting(self, point: Point, limit: int) -> list[Point]:
+        """The same plan with what is fetched of as few tensors read again as makes it fit, by bisection; and those tried that fit."""
+        worth = self.problem.worth_rereading(point.choices)
+        low, high, count = 0, len(worth) + 1, len(worth)  # so many do not fit, so many might
+        fitting = []
+        for _ in range(REFINEMENTS):
+            if count in (low, high):
+                break
+            again = self._add(replace(point.choices, reread=tuple(sorted(worth[:count]))))
+            if again.most_bytes <= limit:
+                fitting.append(again)
+                high = count
+            elif count == len(worth):
+                break
+            else:
+                low = count
             count = (low + high) // 2
         return fitting
 

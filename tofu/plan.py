@@ -22,6 +22,7 @@ OPTIONAL_FIELDS = {
     "level_bytes",
     "bandwidths",
     "kept",
+    "reread",
     "inputs",
 }  # that a saved plan need not have
 
@@ -56,6 +57,9 @@ class Plan:
     kept
         Tensors of which a region that a worker has fetched stays for all of its readers, from the forward to the backward pass too; of
         others, each operator fetches again. Only plans under a memory limit keep any.
+    reread
+        Tensors of which nobody shares a fetched region, so that none stays for longer than its reader: of others, operators of one group
+        (the time steps of a recurrence, say) fetch a region once. Only plans under a memory limit have any.
     worker_bytes
         Memory that is planned for each worker, in bytes; temporary workspace of kernels is not in it.
     algorithm, optimality
@@ -85,6 +89,7 @@ class Plan:
     level_bytes: tuple[int, ...] = ()
     bandwidths: tuple[float, ...] = ()
     kept: tuple[str, ...] = ()
+    reread: tuple[str, ...] = ()
     inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -123,6 +128,7 @@ class Plan:
             "level_bytes": self.level_bytes,
             "bandwidths": self.bandwidths,
             "kept": self.kept,
+            "reread": self.reread,
             "inputs": dict(self.inputs),
         }
         return json.dumps(value, indent=1, sort_keys=True)
@@ -164,6 +170,7 @@ class Plan:
                 level_bytes=_integers(value.get("level_bytes", ())),
                 bandwidths=tuple(float(bandwidth) for bandwidth in value.get("bandwidths", ())),
                 kept=tuple(str(name) for name in value.get("kept", ())),
+                reread=tuple(str(name) for name in value.get("reread", ())),
                 inputs={str(name): _integers(shape) for name, shape in value.get("inputs", {}).items()},
             )
         except (TypeError, ValueError, AttributeError) as error:
@@ -211,6 +218,8 @@ class Plan:
         lines += ["", *align(rows)]
         if self.kept:
             lines += ["", f"kept once fetched: {', '.join(self.kept)}"]
+        if self.reread:
+            lines += ["", f"fetched again by every reader: {', '.join(self.reread)}"]
         return "\n".join(lines)
 
 

@@ -33,13 +33,18 @@ inline std::vector<std::vector<int>> ToChoices(const ChoiceArray& array, const c
   return choices;
 }
 
-/*! \brief A plan, with the tensors whose fetched regions are kept. */
+/*! \brief A plan, with the tensors whose fetched regions are kept, and those that are read again.
+ */
 inline Assignment ToAssignment(const Graph& graph, const ChoiceArray& operators,
-                               const ChoiceArray& tensors, const std::vector<int>& kept) {
-  Assignment assignment{ToChoices(operators, "operators"), ToChoices(tensors, "tensors"), {}};
-  if (!kept.empty()) assignment.kept.resize(graph.num_tensors());
-  for (int tensor : kept) assignment.kept.at(tensor) = 1;
-  return assignment;
+                               const ChoiceArray& tensors, const std::vector<int>& kept,
+                               const std::vector<int>& reread) {
+  const auto mark = [&](const std::vector<int>& numbers) {
+    std::vector<char> marks(numbers.empty() ? 0 : graph.num_tensors());
+    for (int tensor : numbers) marks.at(tensor) = 1;
+    return marks;
+  };
+  return {ToChoices(operators, "operators"), ToChoices(tensors, "tensors"), mark(kept),
+          mark(reread)};
 }
 
 inline ChoiceArray FromChoices(const std::vector<std::vector<int>>& choices, int steps) {

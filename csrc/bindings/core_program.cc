@@ -25,9 +25,9 @@ using RequestTuple = std::pair<int, std::optional<std::vector<int>>>;
 py::array_t<int64_t> Emit(const Graph& graph, std::vector<int64_t> factors,
                           const ChoiceArray& operators, const ChoiceArray& tensors,
                           const std::vector<int>& phases, const std::vector<RequestTuple>& outputs,
-                          const std::vector<int>& kept) {
+                          const std::vector<int>& kept, const std::vector<int>& reread) {
   const WorkerGrid grid(std::move(factors));
-  const Assignment assignment = ToAssignment(graph, operators, tensors, kept);
+  const Assignment assignment = ToAssignment(graph, operators, tensors, kept, reread);
   std::vector<OutputRequest> requests;
   for (const auto& [tensor, layout] : outputs) {
     requests.push_back({tensor, layout.has_value(), layout.value_or(std::vector<int>())});
@@ -52,7 +52,7 @@ py::array_t<int64_t> Traffic(const Graph& graph,
 void RegisterProgram(py::module_* module) {
   module->def("emit", &Emit, py::arg("graph"), py::arg("factors"), py::arg("operators"),
               py::arg("tensors"), py::arg("phases"), py::arg("outputs"),
-              py::arg("kept") = std::vector<int>());
+              py::arg("kept") = std::vector<int>(), py::arg("reread") = std::vector<int>());
   module->def("count_traffic", &Traffic, py::arg("graph"), py::arg("program"));
 }
 

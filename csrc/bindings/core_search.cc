@@ -103,18 +103,18 @@ PyExactResult SearchAll(const Graph& graph, std::vector<int64_t> factors,
 
 PlanCost Evaluate(const Graph& graph, std::vector<int64_t> factors, const ChoiceArray& operators,
                   const ChoiceArray& tensors, std::vector<double> prices,
-                  const std::vector<int>& kept) {
+                  const std::vector<int>& kept, const std::vector<int>& reread) {
   const WorkerGrid grid(std::move(factors), std::move(prices));
-  const Assignment assignment = ToAssignment(graph, operators, tensors, kept);
+  const Assignment assignment = ToAssignment(graph, operators, tensors, kept, reread);
   py::gil_scoped_release release;
   return EvaluatePlan(graph, grid, assignment);
 }
 
 std::vector<int64_t> LevelBytesOf(const Graph& graph, std::vector<int64_t> factors,
                                   const ChoiceArray& operators, const ChoiceArray& tensors,
-                                  const std::vector<int>& kept) {
+                                  const std::vector<int>& kept, const std::vector<int>& reread) {
   const WorkerGrid grid(std::move(factors));
-  const Assignment assignment = ToAssignment(graph, operators, tensors, kept);
+  const Assignment assignment = ToAssignment(graph, operators, tensors, kept, reread);
   py::gil_scoped_release release;
   return CountLevelBytes(graph, grid, assignment);
 }
@@ -123,7 +123,7 @@ std::vector<std::pair<int64_t, int64_t>> KeepingOf(const Graph& graph, std::vect
                                                    const ChoiceArray& operators,
                                                    const ChoiceArray& tensors) {
   const WorkerGrid grid(std::move(factors));
-  const Assignment assignment = ToAssignment(graph, operators, tensors, {});
+  const Assignment assignment = ToAssignment(graph, operators, tensors, {}, {});
   py::gil_scoped_release release;
   std::vector<std::pair<int64_t, int64_t>> pairs;
   for (const Keeping& one : WeighKeeping(graph, grid, assignment))
@@ -188,9 +188,10 @@ void RegisterSearch(py::module_* module) {
               py::arg("prices") = std::vector<double>());
   module->def("evaluate", &Evaluate, py::arg("graph"), py::arg("factors"), py::arg("operators"),
               py::arg("tensors"), py::arg("prices") = std::vector<double>(),
-              py::arg("kept") = std::vector<int>());
+              py::arg("kept") = std::vector<int>(), py::arg("reread") = std::vector<int>());
   module->def("level_bytes", &LevelBytesOf, py::arg("graph"), py::arg("factors"),
-              py::arg("operators"), py::arg("tensors"), py::arg("kept") = std::vector<int>());
+              py::arg("operators"), py::arg("tensors"), py::arg("kept") = std::vector<int>(),
+              py::arg("reread") = std::vector<int>());
   module->def("weigh_keeping", &KeepingOf, py::arg("graph"), py::arg("factors"),
               py::arg("operators"), py::arg("tensors"));
 }

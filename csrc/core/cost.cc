@@ -27,11 +27,11 @@ bool IsEqualAccess(const Input& a, const Input& b) {
          std::equal(a.rows.begin(), a.rows.end(), b.rows.begin(), IsEqualRow);
 }
 
-void AddRead(const Graph& graph, const std::vector<int>& sharers, int op, const Input& input,
+void AddRead(const Graph& graph, const Sharers& sharers, int op, const Input& input,
              std::vector<Incidence>* of_tensor) {
   const Operator& reader = graph.op(op);
   auto found = std::find_if(of_tensor->begin(), of_tensor->end(), [&](const Incidence& other) {
-    return !other.is_write && sharers[other.op] == sharers[op];
+    return !other.is_write && sharers.Of(other.op, input.tensor) == sharers.Of(op, input.tensor);
   });
   if (found == of_tensor->end()) {
     Incidence incidence;
@@ -49,7 +49,7 @@ void AddRead(const Graph& graph, const std::vector<int>& sharers, int op, const 
 
 }  // namespace
 
-std::vector<Incidence> CollectIncidences(const Graph& graph, const std::vector<int>& sharers) {
+std::vector<Incidence> CollectIncidences(const Graph& graph, const Sharers& sharers) {
   std::vector<Incidence> incidences;
   std::vector<Incidence> of_tensor;
   for (int id = 0; id < graph.num_tensors(); ++id) {

@@ -20,6 +20,7 @@
 
 #include "geometry.h"
 #include "graph.h"
+#include "sharing.h"
 
 namespace tofu {
 
@@ -40,7 +41,7 @@ struct Incidence {
 
 /*! \brief All incidences that can cost anything, by tensor, writes first, where operators of equal
  * `sharers` (sharing.h) share their fetches. Pointers lead into `graph`. */
-std::vector<Incidence> CollectIncidences(const Graph& graph, const std::vector<int>& sharers);
+std::vector<Incidence> CollectIncidences(const Graph& graph, const Sharers& sharers);
 
 /*! \brief The operator's side of an incidence at one choice: what each worker needs, or produces.
  */
@@ -114,6 +115,9 @@ struct Assignment {
   // By tensor, or empty: a region of it that was fetched stays for all of its readers, whatever
   // their groups and phases. No tensor that is written in place.
   std::vector<char> kept;
+  // By tensor, or empty: each operator fetches its regions anew and lets go of them, also where
+  // operators of one group would share.
+  std::vector<char> reread;
 
   bool IsKept(int tensor) const { return !kept.empty() && kept[tensor] != 0; }
 };

@@ -63,7 +63,7 @@ class Emitter {
         requested_(outputs.size()),
         requests_of_(graph.num_tensors()) {
     CheckAssignment(graph, grid, assignment);
-    sharers_ = FindSharers(graph, assignment.operators);
+    sharers_ = FindSharers(graph, assignment.operators, assignment.reread);
     for (int phase : phases) has_phase_.at(CheckPhase(phase)) = true;
     FindUsedTensors();
   }
@@ -222,7 +222,8 @@ class Emitter {
   size_t CountSharedReads(int id, int tensor) const {
     size_t count = 0;
     for (int reader : graph_.tensor(tensor).readers) {
-      if (!assignment_.IsKept(tensor) && sharers_[reader] != sharers_[id]) continue;
+      if (!assignment_.IsKept(tensor) && sharers_.Of(reader, tensor) != sharers_.Of(id, tensor))
+        continue;
       for (const Input& input : graph_.op(reader).inputs) {
         count += input.is_read && input.tensor == tensor;
       }
@@ -288,7 +289,8 @@ class Emitter {
     if (is_shard && (!is_zero || (!input.is_read && is_variable))) {
       return shards_.Shard(input.tensor, worker);
     }
-    const int sharers = assignment_.IsKept(input.tensor) ? kAllReaders : sharers_[op_id];
+    const int sharers =
+        assignment_.IsKept(input.tensor) ? kAllReaders : sharers_.Of(op_id, input.tensor);
     std::vector<SharedFetch>& shared = shared_[{sharers, input.tensor, worker}];
     for (const SharedFetch& other : shared) {
       if (other.is_zero == is_zero && IsSameRegion(other.region.data(), other.fill, region,
@@ -328,7 +330,7 @@ class Emitter {
   ProgramBuilder builder_;
   TensorShards shards_;
   std::vector<char> is_used_;  // by tensor: somebody reads it in these phases
-  std::vector<int> sharers_;   // by operator
+  Sharers sharers_;
   std::unordered_map<FetchKey, std::vector<SharedFetch>, FetchKeyHash> shared_;
   std::vector<std::vector<Entry>> requested_;  // by output request, empty until emitted
   std::vector<std::vector<int>> requests_of_;  // by tensor

@@ -78,7 +78,7 @@ class ExactSearch {
 
   /*! \brief Who would share fetches if all operators of a group chose alike. */
   std::vector<int> FindGroupSharers() const {
-    return FindSharers(graph_, std::vector<std::vector<int>>(graph_.num_operators()));
+    return FindSharers(graph_, std::vector<std::vector<int>>(graph_.num_operators())).first;
   }
 
   ExactResult MakeResult() {
@@ -87,7 +87,7 @@ class ExactSearch {
     const PlanCost cost = EvaluatePlan(graph_, grid_, *assignment_);
     // Operators of one group that happen to choose alike share fetches, which no pair of variables
     // sees: the plan may cost less than was counted, and so may others.
-    const bool is_counted = FindBoundSharers(graph_) == FindGroupSharers();
+    const bool is_counted = FindBoundSharers(graph_).first == FindGroupSharers();
     if (state_.has_plan() && is_counted && cost.total_bytes != state_.bytes()) {
       throw std::logic_error("the plan costs " + std::to_string(cost.total_bytes) +
                              " bytes, and the search counted " + std::to_string(state_.bytes()));

@@ -28,16 +28,18 @@ std::vector<int> FindFirst(const Graph& graph, ChoiceOf choice_of) {
 
 }  // namespace
 
-std::vector<int> FindSharers(const Graph& graph, const std::vector<std::vector<int>>& choices) {
-  return FindFirst(graph, [&](int id) { return choices[id]; });
+Sharers FindSharers(const Graph& graph, const std::vector<std::vector<int>>& choices,
+                    std::vector<char> reread) {
+  return {FindFirst(graph, [&](int id) { return choices[id]; }), std::move(reread)};
 }
 
-std::vector<int> FindBoundSharers(const Graph& graph) {
-  return FindFirst(graph, [&](int id) {
+Sharers FindBoundSharers(const Graph& graph) {
+  const auto bound_to = [&](int id) {
     const int followed = graph.op(id).follows_tensor;
     return followed >= 0 ? std::make_pair(true, graph.TensorClass(followed))
                          : std::make_pair(false, graph.ChoiceRoot(id));
-  });
+  };
+  return {FindFirst(graph, bound_to), {}};
 }
 
 }  // namespace tofu

@@ -6,7 +6,8 @@
  * in one phase and take the same choice. The group is part of the graph (the time steps of a
  * recurrence, the parts of one operator) and the choices are the plan, so the plan alone says which
  * fetches are shared: the cost and the emission both ask here and decide nothing. Of tensors that
- * the plan keeps (Assignment::kept) all readers share.
+ * the plan keeps (Assignment::kept) all readers share, of those that it has read again
+ * (Assignment::reread) none.
  */
 #ifndef TOFU_CORE_SHARING_H_
 #define TOFU_CORE_SHARING_H_
@@ -17,8 +18,19 @@
 
 namespace tofu {
 
-/*! \brief By operator: the first of those that it shares fetches with, at these choices. */
-std::vector<int> FindSharers(const Graph& graph, const std::vector<std::vector<int>>& choices);
+struct Sharers {
+  std::vector<int> first;    // by operator: the first of those that it shares fetches with
+  std::vector<char> reread;  // by tensor, or empty: its readers share nothing
+
+  /*! \brief The first operator of those that share the fetches of a tensor with `op`. */
+  int Of(int op, int tensor) const {
+    return !reread.empty() && reread[tensor] != 0 ? op : first[op];
+  }
+};
+
+/*! \brief Who shares at these choices. */
+Sharers FindSharers(const Graph& graph, const std::vector<std::vector<int>>& choices,
+                    std::vector<char> reread = {});
 
 /*!
  * \brief The same for a search, which knows no choices yet: operators of a group share where they
@@ -26,7 +38,7 @@ std::vector<int> FindSharers(const Graph& graph, const std::vector<std::vector<i
  *
  * Those that merely come out alike count as apart, so the search's bytes are an upper bound then.
  */
-std::vector<int> FindBoundSharers(const Graph& graph);
+Sharers FindBoundSharers(const Graph& graph);
 
 }  // namespace tofu
 

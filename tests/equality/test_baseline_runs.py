@@ -71,15 +71,33 @@ def test_plans_that_keep_what_they_fetch_equal_one_device(reference, name, worke
     default = bind_partitioned(model, workers, "float64").partition
     fetching = bind_partitioned(model, workers, "float64", random_plan(default, seed=0)).partition
     worth = tuple(fetching.problem.worth_keeping(fetching.choices))
-    kept = replace(fetching.plan, kept=fetching.problem.kept_names(replace(fetching.choices, kept=worth)))
+    kept = replace(fetching.plan, kept=fetching.problem.tensor_names(worth))
     executor = bind_partitioned(model, workers, "float64", Plan.from_json(kept.to_json()))
     assert executor.partition.plan.kept == kept.kept
     assert executor.partition.plan.communication_bytes < fetching.plan.communication_bytes
     compare(executor, values, step, weights, STEPS)
 
 
-def test_what_is_kept_has_to_be_there_and_to_stay_as_it_is():
+def test_plans_that_share_no_fetch_equal_one_device():
+    model, workers = from_benchmarks(rnn(1, 256, 128, time_steps=3, features=256, classes=10), classes=10), 8
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", STEPS)
+    sharing = bind_partitioned(model, workers, "float64").partition
+    worth = sharing.problem.tensor_names(sharing.problem.worth_rereading(sharing.choices))
+    assert "lstm0_h2h_weight" in worth
+    reread = Plan.from_json(replace(sharing.plan, reread=worth).to_json())
+    executor = bind_partitioned(model, workers, "float64", reread)
+    assert executor.partition.plan.reread == worth
+    assert executor.partition.plan.communication_bytes > sharing.plan.communication_bytes
+    compare(executor, values, step, weights, STEPS)
+
+
+def test_what_is_kept_or_read_again_has_to_be_there_and_to_stay_as_it_is():
     model = MODELS["residual_cnn"]()
     partition = bind_partitioned(model, 2, "float64").partition
     with pytest.raises(PlanError, match="nothing is kept, and not in the graph"):
         bind_partitioned(model, 2, "float64", replace(partition.plan, kept=("nothing",)))
+    with pytest.raises(PlanError, match="nothing is read again, and not in the graph"):
+        bind_partitioned(model, 2, "float64", replace(partition.plan, reread=("nothing",)))
+    with pytest.raises(PlanError, match=r"kept or read again, not both:\n.*data"):
+        bind_partitioned(model, 2, "float64", replace(partition.plan, kept=("data",), reread=("data",)))

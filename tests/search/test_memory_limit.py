@@ -13,7 +13,7 @@ from random_graphs import random_graph
 from test_exact import list_decisions
 
 import tofu
-from benchmarks.models import Model, transformer
+from benchmarks.models import Model, rnn, transformer
 from tofu import _core
 from tofu.cli import main
 from tofu.errors import InfeasibleError, PlanError
@@ -108,6 +108,21 @@ def test_plans_fit_and_move_less_the_more_there_is(frontiers, name):
         moved.append(plan.communication_bytes)
     assert moved == sorted(moved, reverse=True)
     assert moved[-1] < moved[0]
+
+
+def test_shared_regions_are_read_again_where_nothing_else_fits():
+    """The time steps of a recurrence share the fetched weights, which stay through all of them and set the peak."""
+    model = rnn(1, 256, 128, time_steps=4, features=256, classes=64)
+    shared = tofu.partition(model.symbol, 8, **model.shapes).plan
+    limit = max(shared.worker_bytes) * 19 // 20
+    symbol = tofu.partition(model.symbol, 8, memory_limit=limit, **model.shapes)
+    assert not shared.reread
+    assert "lstm0_h2h_weight" in symbol.plan.reread
+    assert max(symbol.plan.worker_bytes) <= limit
+    assert symbol.plan.communication_bytes > shared.communication_bytes
+    again = tofu.partition(model.symbol, 8, plan=tofu.Plan.from_json(symbol.plan.to_json()), **model.shapes).plan
+    assert (again.reread, again.worker_bytes) == (symbol.plan.reread, symbol.plan.worker_bytes)
+    assert "fetched again by every reader: lstm0_" in str(again)
 
 
 def test_what_does_not_fit_is_explained():

@@ -13,18 +13,18 @@ from tofu import _core
 ALL_PHASES = [0, 1, 2]
 
 
-def emit_all(spec, factors, operators, tensors, kept=()):
+def emit_all(spec, factors, operators, tensors, kept=(), reread=()):
     """The program of a whole training step: the graph's outputs, and every gradient in its weight's layout."""
     native = spec.native()
     arrays = (np.array(operators), np.array(tensors))
     requests = [(t, None) for t in dict.fromkeys(spec.outputs)]
     requests += [(o.reads[0].tensor, list(tensors[o.follows])) for o in spec.operators if o.follows >= 0]
-    data = _core.emit(native, list(factors), *arrays, ALL_PHASES, requests, kept)
-    return native, data, requests, _core.evaluate(native, list(factors), *arrays, kept=kept)
+    data = _core.emit(native, list(factors), *arrays, ALL_PHASES, requests, kept, reread)
+    return native, data, requests, _core.evaluate(native, list(factors), *arrays, kept=kept, reread=reread)
 
 
-def check_plan(spec, factors, operators, tensors, seed, kept=()):
-    native, data, requests, cost = emit_all(spec, factors, operators, tensors, kept)
+def check_plan(spec, factors, operators, tensors, seed, kept=(), reread=()):
+    native, data, requests, cost = emit_all(spec, factors, operators, tensors, kept, reread)
     workers, nodes, outputs, transit = decode(data)
     assert workers == np.prod(factors)
     check_order(nodes)
@@ -74,6 +74,26 @@ def test_what_is_kept_once_fetched_is_not_fetched_again(factors):
             assert weighed[tensor][1] >= weighed[tensor][0]
             saved += plain - kept
     assert saved > 0
+
+
+@pytest.mark.parametrize("factors", [(2,), (3, 2), (2, 2, 2)])
+def test_what_is_read_again_is_shared_by_nobody(factors):
+    """The plan's bytes are those of the program, and those of a graph where every operator is a group of its own."""
+    rng = random.Random(sum(factors))
+    added = 0
+    for seed in range(60):
+        spec = random_graph(700 + seed, largest=7)
+        plan = random_plan(rng, spec, factors, replicate=0.2)
+        check_plan(spec, factors, *plan, seed, reread=[t for t in range(len(spec.tensors)) if rng.random() < 0.5])
+        arrays = [np.array(choices) for choices in plan]
+        shared = _core.evaluate(spec.native(), list(factors), *arrays).total_bytes
+        every = list(range(len(spec.tensors)))
+        again = _core.evaluate(spec.native(), list(factors), *arrays, reread=every).total_bytes
+        for number, operator in enumerate(spec.operators):
+            operator.group = number
+        assert again == _core.evaluate(spec.native(), list(factors), *arrays).total_bytes
+        added += again - shared
+    assert added > 0
 
 
 def test_what_is_written_in_place_is_not_kept():

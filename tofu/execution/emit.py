@@ -109,6 +109,7 @@ def write_program(
         [int(phase) for phase in phases],
         [(output.tensor, list(output.layout)) for output in outputs],
         kept=choices.kept,
+        reread=choices.reread,
     )
 
 

@@ -78,7 +78,7 @@ def _settle(graph: Graph, searched: Problem, choices: Choices, infer_shapes: Inf
     }
     final = lower(graph, lambda operator: operator.name not in whole)
     problem = Problem(final, find_strategies(final, infer_shapes, undescribed), searched.factors)
-    return Settled(problem, replace(_number(problem, axes, layouts), kept=choices.kept))
+    return Settled(problem, replace(_number(problem, axes, layouts), kept=choices.kept, reread=choices.reread))
 
 
 def _follows(operator: Operator, access: OperatorAccess, axes: AxisSteps, layouts: Sequence[Steps]) -> bool:

@@ -18,12 +18,13 @@ class Choices:
     """A choice for everything: `operators[o, step]` is an axis and `tensors[t, step]` a dimension, -1 where replicated.
 
     The operators are those of the graph, followed by the weight updates. `kept` are the tensors of which a region that a worker has
-    fetched stays for all of its readers; of others, each operator fetches again.
+    fetched stays for all of its readers; of others, operators of one group share it, and of those in `reread` nobody does.
     """
 
     operators: ChoiceArray
     tensors: ChoiceArray
     kept: tuple[int, ...] = ()
+    reread: tuple[int, ...] = ()
 
 
 def factorize(workers: int) -> tuple[int, ...]:

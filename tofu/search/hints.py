@@ -156,23 +156,26 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     ]
     extra = [f"{name} is not in the graph" for name in plan.tensors if name not in graph.tensor_index]
     extra += [f"{name} is kept, and not in the graph" for name in plan.kept if name not in graph.tensor_index]
+    extra += [f"{name} is read again, and not in the graph" for name in plan.reread if name not in graph.tensor_index]
     extra += [f"{name} is not in the graph" for name in plan.operators if name not in graph.operator_index]
     raise_together(PlanError, "The plan is of another graph:", [*missing[:8], *extra[:8]])
-    kept = tuple(graph.tensor_index[name] for name in plan.kept)
+    kept, reread = (tuple(graph.tensor_index[name] for name in names) for names in (plan.kept, plan.reread))
     written = [graph.tensors[t].name for t in kept if t in graph.written_in_place]
     raise_together(PlanError, "What operators write in place cannot be kept once it is fetched:", written)
+    both = sorted({*plan.kept} & {*plan.reread})
+    raise_together(PlanError, "What is fetched of a tensor is kept or read again, not both:", both)
     problems: list[str] = []
     operators = _resolve_all(problem, "operator", named_operators, plan.operators, problems)
     tensors = _resolve_all(problem, "tensor", named_tensors, plan.tensors, problems)
     raise_together(PlanError, "The plan cannot be applied to this graph:", problems[:12])
     if left_out:
-        return replace(problem.complete(operators, tensors, exactly=True), kept=kept)
+        return replace(problem.complete(operators, tensors, exactly=True), kept=kept, reread=reread)
     _share_choices(graph, operators)
     all_operators = np.array([operators[o] for o in range(len(graph.operators))], np.int32)
     all_tensors = np.array([tensors[t] for t in range(len(graph.tensors))], np.int32)
     shape = (-1, len(problem.factors))
     updates = problem.update_choices(all_tensors.reshape(shape))
-    return Choices(np.concatenate([all_operators.reshape(shape), updates]), all_tensors.reshape(shape), kept)
+    return Choices(np.concatenate([all_operators.reshape(shape), updates]), all_tensors.reshape(shape), kept, reread)
 
 
 def _share_choices(graph: Graph, operators: dict[int, list[int]]) -> None:

@@ -7,8 +7,10 @@ operator that takes its weight's layout and reads the gradient there (design: th
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property, partial
 from math import prod
 from typing import Any
@@ -176,20 +178,24 @@ class Problem:
         """
         try:
             arrays = choices.operators, choices.tensors
-            return _core.evaluate(self.native, list(self.factors), *arrays, kept=choices.kept)
+            return _core.evaluate(self.native, list(self.factors), *arrays, kept=choices.kept, reread=choices.reread)
         except ValueError as error:
             raise PlanError(f"The plan cannot be carried out: {self._with_names(str(error))}") from error
 
     def price(self, choices: Choices) -> int:
         """What the search minimises: bytes, or nanoseconds where the levels of the interconnect have bandwidths."""
         arrays = choices.operators, choices.tensors
-        cost = _core.evaluate(self.native, list(self.factors), *arrays, prices=self.prices, kept=choices.kept)
+        cost = _core.evaluate(
+            self.native, list(self.factors), *arrays, prices=self.prices, kept=choices.kept, reread=choices.reread
+        )
         return int(cost.total_bytes)
 
     def level_bytes(self, choices: Choices) -> tuple[int, ...]:
         """The bytes that cross each level of the interconnect, the top first; they sum to those of `evaluate`."""
         arrays = choices.operators, choices.tensors
-        return tuple(_core.level_bytes(self.native, list(self.factors), *arrays, kept=choices.kept))
+        return tuple(
+            _core.level_bytes(self.native, list(self.factors), *arrays, kept=choices.kept, reread=choices.reread)
+        )
 
     def worth_keeping(self, choices: Choices) -> list[int]:
         """The tensors whose fetched regions would save bytes if they were kept, those first that save most for each byte that stays."""
@@ -202,9 +208,23 @@ class Problem:
         ]
         return [tensor for _, tensor in sorted(saving)]
 
-    def kept_names(self, choices: Choices) -> tuple[str, ...]:
-        """The names of the tensors that `choices` keeps."""
-        return tuple(self.graph.tensors[tensor].name for tensor in choices.kept)
+    def worth_rereading(self, choices: Choices) -> list[int]:
+        """The tensors whose fetched regions operators share: first those of which least is read again for each byte, then the larger."""
+        tensors = [t for t, tensor in enumerate(self.graph.tensors) if not tensor.is_inner and t not in choices.kept]
+        shared, alone = (self._read_bytes(replace(choices, reread=tuple(again))) for again in ((), tensors))
+        ratios = [(alone[t] / shared[t], -shared[t], t) for t in tensors if alone[t] > shared[t]]
+        return [tensor for *_, tensor in sorted(ratios)]
+
+    def _read_bytes(self, choices: Choices) -> Counter[int]:
+        read: Counter[int] = Counter()
+        for _, tensor, _, count, is_output in self.evaluate(choices).items:
+            if not is_output:
+                read[tensor] += count
+        return read
+
+    def tensor_names(self, tensors: Sequence[int]) -> tuple[str, ...]:
+        """The names of tensors."""
+        return tuple(self.graph.tensors[tensor].name for tensor in tensors)
 
     def check_fed(self, choices: Choices) -> None:
         """Raise InfeasibleError where at some step no operator at all is split: those workers would all do the same."""
