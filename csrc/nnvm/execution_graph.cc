@@ -26,6 +26,7 @@ using nnvm::ObjectPtr;
 constexpr char kPositionAttribute[] = "__tofu_node__";
 // The outputs of a node that hold no shard, each with a space after it.
 constexpr char kTransitAttribute[] = "__tofu_transit__";
+constexpr char kAskedAttribute[] = "__tofu_asked__";
 
 /*! \brief The graph that was partitioned, as the builder looks things up in it. */
 class TrainingGraph {
@@ -105,13 +106,13 @@ class Builder {
     for (const Entry& entry : input_.program.transit) {
       nodes_.at(entry.node)->attrs.dict[kTransitAttribute] += std::to_string(entry.index) + " ";
     }
-    std::vector<nnvm::NodeEntry> outputs = ToEntries(input_.program.outputs);
     for (const auto& copy : copies_) {
       const auto asked = input_.asked_outputs.find(copy.first.first);
       if (asked == input_.asked_outputs.end()) continue;
-      for (uint32_t index : asked->second) outputs.emplace_back(nodes_[copy.second], index, 0);
+      std::string& text = nodes_[copy.second]->attrs.dict[kAskedAttribute];
+      for (uint32_t index : asked->second) text += std::to_string(index) + " ";
     }
-    return NewHandle(std::move(outputs));
+    return NewHandle(ToEntries(input_.program.outputs));
   }
 
  private:
@@ -289,17 +290,26 @@ class Builder {
   std::map<std::pair<int64_t, int64_t>, size_t> copies_;  // (operator, worker) -> position
 };
 
+/*! \brief The output numbers that an attribute of a node lists. */
+std::vector<uint32_t> ReadOutputs(const nnvm::NodeAttrs& attrs, const char* attribute) {
+  std::vector<uint32_t> outputs;
+  const auto found = attrs.dict.find(attribute);
+  if (found == attrs.dict.end()) return outputs;
+  std::istringstream text(found->second);
+  for (uint32_t output; text >> output;) outputs.push_back(output);
+  return outputs;
+}
+
 }  // namespace
 
 std::string GroupOfWorker(int64_t worker) { return "tofu_worker_" + std::to_string(worker); }
 
 std::vector<uint32_t> ListTransitOutputs(const nnvm::NodeAttrs& attrs) {
-  std::vector<uint32_t> outputs;
-  const auto found = attrs.dict.find(kTransitAttribute);
-  if (found == attrs.dict.end()) return outputs;
-  std::istringstream text(found->second);
-  for (uint32_t output; text >> output;) outputs.push_back(output);
-  return outputs;
+  return ReadOutputs(attrs, kTransitAttribute);
+}
+
+std::vector<uint32_t> ListAskedOutputs(const nnvm::NodeAttrs& attrs) {
+  return ReadOutputs(attrs, kAskedAttribute);
 }
 
 SymbolHandle BuildExecutionGraph(const ExecutionInput& input) {

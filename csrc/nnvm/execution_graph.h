@@ -28,7 +28,11 @@ struct OwnOperator {
   std::unordered_map<std::string, std::string> attributes;
 };
 
-/*! \brief Operator id -> outputs of its copies that are asked for even where nobody reads them. */
+/*! \brief Operator id -> outputs that all of its copies compute, also those whose own nobody reads.
+ *
+ * Kernels of several outputs leave out others than the one that is not asked for: GroupNorm without
+ * its first output computes no mean.
+ */
 using AskedOutputs = std::unordered_map<int64_t, std::vector<uint32_t>>;
 
 /*! \brief A program, and what its numbers mean in the graph that was partitioned. */
@@ -54,6 +58,10 @@ std::string GroupOfWorker(int64_t worker);
  * partial results. All others of a partitioned graph are shards; other graphs have none in transit.
  */
 std::vector<uint32_t> ListTransitOutputs(const nnvm::NodeAttrs& attrs);
+
+/*! \brief The outputs of a node that its kernel is asked for, whether or not somebody reads them.
+ */
+std::vector<uint32_t> ListAskedOutputs(const nnvm::NodeAttrs& attrs);
 
 /*!
  * \brief Build the graph.

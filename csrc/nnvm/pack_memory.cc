@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "nnvm/execution_graph.h"
 #include "nnvm/liveness.h"
 #include "nnvm/place_device.h"
 
@@ -104,9 +105,26 @@ void PackChains(std::vector<Chain> chains, int* num_buffers, nnvm::StorageVector
   }
 }
 
+/*! \brief Have kernels compute the outputs that they are asked for. Where nobody reads an output,
+ * the executor asks for nothing; the planner has given it a buffer for the time of its node. */
+void AskForOutputs(Graph* graph) {
+  constexpr int kUnread = -2;  // MXNet's numbers, else the input in whose place an output is
+  constexpr int kOwnBuffer = -1;
+  const IndexedGraph& index = graph->indexed_graph();
+  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    for (uint32_t output : ListAskedOutputs(index[id].source->attrs)) {
+      int& place = in_place[index.entry_id(id, output)];
+      if (place == kUnread) place = kOwnBuffer;
+    }
+  }
+  graph->attrs["storage_inplace_index"] = std::make_shared<nnvm::any>(std::move(in_place));
+}
+
 Graph PackMemory(Graph graph) {
   graph = OriginalBody()(std::move(graph));
   if (graph.attrs.count("device") == 0 || !HoldsFetch(graph.indexed_graph())) return graph;
+  AskForOutputs(&graph);
   nnvm::StorageVector storage = graph.GetAttr<nnvm::StorageVector>("storage_id");
   const std::vector<int> is_added = FindAddedInPlace(graph);
   int num_buffers = 0;

@@ -75,6 +75,20 @@ def test_plans_of_several_dimensions_and_reductions(model):
     compare(executor, values, step, weights)
 
 
+def test_copies_whose_first_output_nobody_reads():
+    """GroupNorm's kernel leaves out mean and deviation where its first output is not asked for."""
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=72, no_bias=True, name="before")
+    net = mx.sym.reshape(net, shape=(0, 3, 3, 8))
+    scale, shift = mx.sym.Variable("norm_gamma", shape=(1,)), mx.sym.Variable("norm_beta", shape=(1,))
+    net = mx.sym.GroupNorm(net, scale, shift, num_groups=1, name="norm")
+    net = mx.sym.FullyConnected(net, num_hidden=5, name="out")
+    model = Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (5, 6)}, 5)
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", STEPS)
+    hints = {"norm": ("b", None), "norm_output0": (2, 0)}
+    compare(bind_partitioned(model, 6, "float64", hints=hints), values, step, weights)
+
+
 @pytest.mark.parametrize("workers", [2, 4])
 @pytest.mark.parametrize("build", [*MODELS.values(), upsampling_cnn])
 def test_random_plans_in_float32(build, workers):

@@ -124,7 +124,6 @@ def build_symbol(
     graph = problem.graph
     attributes, index = worker_attributes(problem, choices, phases)
     operators = list(enumerate(graph.operators))
-    asks = Phase.BACKWARD in phases
     handle = _mxnet.build_execution_graph(
         training.symbol.handle.value,
         program,
@@ -140,9 +139,23 @@ def build_symbol(
             for tensor, written in zip(operator.outputs, access.outputs, strict=True)
             if written.reducer == "Max"
         ],
-        {o: list(operator.asked) for o, operator in operators if operator.asked and asks},
+        _list_asked_outputs(problem, phases),
     )
     return wrap_symbol(handle)
+
+
+def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:
+    """Operators of several outputs -> those that every copy computes: what anybody reads, of whichever copy, and what is asked for."""
+    graph = problem.graph
+    running = [(position, operator) for position, operator in enumerate(graph.operators) if operator.phase in phases]
+    read = {*graph.outputs, *graph.gradients.values()}.union(*(operator.inputs for _, operator in running))
+    asks = Phase.BACKWARD in phases
+    asked = {
+        position: [n for n, tensor in enumerate(operator.outputs) if tensor in read or (asks and n in operator.asked)]
+        for position, operator in running
+        if len(operator.outputs) > 1
+    }
+    return {position: outputs for position, outputs in asked.items() if outputs}
 
 
 def worker_attributes(
