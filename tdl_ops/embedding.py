@@ -1,6 +1,7 @@
 """Operators that index by data: the indexed dimension is read as a whole, for nobody knows beforehand where.
 
-An index out of range is clipped to the table. Gradients by indices are not written.
+An index out of range is clipped to the table. Gradients by indices are not written. Tables split along the indexed dimension:
+`take_parts.py`.
 """
 
 from __future__ import annotations
@@ -8,11 +9,14 @@ from __future__ import annotations
 from tofu.tdl import Any, maximum, minimum, mod, op, output, position, scatter, trunc, unwritten, where
 
 
+def row_of(index, rows, mode="clip"):
+    """The row of a table of so many rows that an index from data means."""
+    return mod(trunc(index), rows) if mode == "wrap" else maximum(0.0, minimum(rows - 1, trunc(index)))
+
+
 def find_row(index, extent, mode="clip"):
-    """The row of a table of `extent` rows that an index from data means."""
-    if mode == "wrap":
-        return Any(mod(trunc(index), position(extent)))
-    return Any(maximum(0.0, minimum(position(extent) - 1, trunc(index))))
+    """The same, as what a table is indexed with."""
+    return Any(row_of(index, position(extent), mode))
 
 
 @op("Embedding", bound={"output_dim": "e"})
@@ -60,9 +64,7 @@ def backward_pick(d_out, index, *, axis=-1, keepdims=False, mode="clip"):
     def value(i):
         d = axis % len(i)
         at = lambda t: t[(*i[:d], *((0,) if t.ndim == len(i) else ()), *i[d + 1 :])]
-        row = trunc(at(index))
-        last = position(i[d].extent) - 1
-        row = mod(row, last + 1) if mode == "wrap" else maximum(0.0, minimum(last, row))
+        row = row_of(at(index), position(i[d].extent), mode)
         return where(position(i[d]) == row, at(d_out), 0.0)
 
     return lambda *i: value(i)

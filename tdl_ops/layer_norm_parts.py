@@ -12,10 +12,12 @@ EPS = 9.999999747378752e-06
 
 
 class Lines:
-    """Cells of tensors like the data, and sums along the line through a cell."""
+    """Cells of tensors like the data, and sums along the line through a cell. `names` are those of the index variables, `k` among them."""
 
-    def __init__(self, data, axis):
+    def __init__(self, data, axis, names=""):
         self.axis, self.cells, self.lines = last(data, axis)
+        if names:
+            self.cells, self.lines = names, " ".join("one" if name == "k" else name for name in names.split())
 
     def along(self, i, k):
         return (*i[: self.axis], k, *i[self.axis + 1 :])

@@ -42,12 +42,21 @@ def label_at(label, b, s):
     return label[(b, *s)] if label.ndim == 1 + len(s) else label[b, merge(*s)]
 
 
-def residual_of(out, ignored, smooth):
-    """What the class of a label differs by from a cell of the softmax, nothing for a label that is `ignored`."""
+def line_label(label, i, axis):
+    """The label of the line of classes through a cell, along the dimension `axis`."""
+    others = (*i[:axis], *i[axis + 1 :])
+    return label_at(label, others[0], others[1:])
+
+
+def residual_of(out, ignored, smooth, classes=None, first=0):
+    """What the class of a label differs by from a cell of the softmax, nothing for a label that is `ignored`.
+
+    Of a part of the classes: how many there are in all, and the first one of it.
+    """
 
     def residual(i, k, label):
-        elsewhere = smooth / (position(k.extent) - 1) if smooth else 0.0
-        value = out[i] - where(position(k) == trunc(label), 1 - smooth, elsewhere)
+        elsewhere = smooth / ((classes or position(k.extent)) - 1) if smooth else 0.0
+        value = out[i] - where(position(k) + first == trunc(label), 1 - smooth, elsewhere)
         return value if ignored is None else where(trunc(label) == ignored, 0.0, value)
 
     return residual

@@ -1,39 +1,49 @@
-"""The parts that take the place of SoftmaxOutput's gradient where it is divided by the number of valid labels.
+"""The parts that take the place of SoftmaxOutput's gradient where it is split by classes, or divided by the number of valid labels.
 
-That number over all workers, and the gradient from it. `axis` is that of the classes: 1 where positions come after it, else the last.
-`merged`: the labels of all positions of an example lie in one dimension.
+The classes are `classes` in all, and those of a part begin at `first`. `names` are those of the stock operator's index variables, `k` at
+the dimension `axis`. The labels of all positions of an example may lie in one dimension.
 """
 
 from __future__ import annotations
 
-from tdl_ops.softmax_output import BATCH, POSITIONS, label_at, residual_of
+from tdl_ops.softmax_output import line_label, residual_of
 from tofu.tdl import Sum, maximum, op, output, trunc, where
 
 
 @op("_tofu_valid_labels")
-def valid_labels(label, *, axis=-1, ignore_label=-1.0, merged=False):
-    names = ("b", "m") if merged else ("b", *POSITIONS) if axis == 1 else BATCH
+def valid_labels(label, *, names, ignore_label=-1.0):
     is_valid = lambda *j: where(trunc(label[j]) == int(ignore_label), 0.0, 1.0)
-    return lambda one: Sum(is_valid, names=" ".join(names[: label.ndim]))
+    return lambda one: Sum(is_valid, names=names)
 
 
-@op("_tofu_softmax_output_gradient")
+def _local_first(local):
+    return local.start("k")
+
+
+@op(
+    "_tofu_softmax_output_gradient",
+    "_tofu_softmax_output_gradient_by_count",
+    bound={"first": _local_first},
+    starts=("k",),
+)
 def softmax_output_gradient(
     out,
     label,
-    count,
+    count=None,
     *,
+    names,
+    classes,
     axis=-1,
     grad_scale=1.0,
     ignore_label=-1.0,
     use_ignore=False,
     smooth_alpha=0.0,
-    merged=False,
+    first=0,
 ):
-    residual = residual_of(out, int(ignore_label) if use_ignore else None, smooth_alpha)
-    share = grad_scale / maximum(1.0, count[0])
-    if axis != 1:
-        return output("*b k", lambda k, *b: residual((*b, k), k, label[b]) * share), output("*b", lambda *b: 0.0)
-    positions = " ".join(POSITIONS[: out.ndim - 2])
-    gradient = lambda b, k, *s: residual((b, k, *s), k, label_at(label, b, s)) * share
-    return gradient, output(f"b ({positions})" if merged else f"b {positions}", lambda b, *s: 0.0)
+    axis %= out.ndim
+    residual = residual_of(out, int(ignore_label) if use_ignore else None, smooth_alpha, classes, first)
+    share = grad_scale if count is None else grad_scale / maximum(1.0, count[0])
+    b, *others = [name for name in names.split() if name != "k"]
+    pattern = " ".join([b, *others]) if label.ndim == out.ndim - 1 else f"{b} ({' '.join(others)})"
+    gradient = lambda i: residual(i, i[axis], line_label(label, i, axis)) * share
+    return output(names, lambda *i: gradient(i)), output(pattern, lambda *i: 0.0)

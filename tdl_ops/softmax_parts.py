@@ -1,17 +1,19 @@
-"""The parts that take the place of softmax and log_softmax where they are split along their own dimension, `k`.
+"""The parts that take the place of softmax, log_softmax and SoftmaxOutput where they are split along their own dimension, `k`.
 
-The largest number and the sum of exponentials of each line, and the rest from those; in the gradient one sum.
+The largest number and the sum of exponentials of each line, and the rest from those; in the gradient one sum. `names` are those of
+the index variables, where the stock operator calls them differently.
 """
 
 from __future__ import annotations
 
 from tdl_ops.layer_norm_parts import Lines
-from tofu.tdl import Max, exp, log, op, output
+from tdl_ops.softmax_output import line_label
+from tofu.tdl import Max, exp, log, op, output, unread
 
 
 @op("_tofu_softmax_maximum")
-def softmax_maximum(data, *, axis=-1):
-    lines = Lines(data, axis)
+def softmax_maximum(data, *, axis=-1, names=""):
+    lines = Lines(data, axis, names)
     return output(lines.lines, lambda *i: Max(lambda k: data[lines.along(i, k)]))
 
 
@@ -21,8 +23,8 @@ def _below(lines, data, largest, temperature):
 
 
 @op("_tofu_softmax_sum")
-def softmax_sum(data, largest, *, axis=-1, temperature=1.0):
-    lines = Lines(data, axis)
+def softmax_sum(data, largest, *, axis=-1, temperature=1.0, names=""):
+    lines = Lines(data, axis, names)
     below = _below(lines, data, largest, temperature)
     return lines.total(lambda i: exp(below(i)))
 
@@ -32,6 +34,14 @@ def softmax_apply(data, largest, sums, *, axis=-1, temperature=1.0):
     lines = Lines(data, axis)
     below = _below(lines, data, largest, temperature)
     return output(lines.cells, lambda *i: exp(below(i)) / lines.of(sums, i))
+
+
+@op("_tofu_softmax_output_apply")
+def softmax_output_apply(data, largest, sums, label, *, names, axis=-1):
+    lines = Lines(data, axis, names)
+    below = _below(lines, data, largest, 1.0)
+    labels = lambda i: unread(line_label(label, i, lines.axis))
+    return output(lines.cells, lambda *i: exp(below(i)) / lines.of(sums, i) + labels(i))
 
 
 @op("_tofu_log_softmax_apply")

@@ -10,7 +10,7 @@
 #ifndef TOFU_CUDA_GROUP_LOOPS_CUH_
 #define TOFU_CUDA_GROUP_LOOPS_CUH_
 
-#include "numbers.cuh"
+#include "positions.cuh"
 
 namespace tofu {
 namespace cuda {
@@ -47,9 +47,11 @@ struct Labels {
   float smoothing;
   int ignored;
   int are_ignored;
+  Index classes;
+  Index first;  // class of a part
 
   /*! \brief What smoothing expects of each other class. */
-  TOFU_DEVICE float SharePerClass(Index classes) const {
+  TOFU_DEVICE float SharePerClass() const {
     return smoothing == 0 ? 0 : smoothing / static_cast<float>(classes - 1);
   }
 };
@@ -69,6 +71,7 @@ struct PartArguments {
   double temperature;
   Window window;
   Labels labels;
+  Positions positions;
   int fix_gamma;
   int is_train;
 

@@ -27,26 +27,28 @@ struct ValidLabels : SumRule {
   TOFU_DEVICE void Store(Index, const SumPair& sums) const { StoreFirst(0, sums); }
 };
 
-/*! \brief out, label, number of valid labels -> d_data, and nothing for the label */
+/*! \brief out, label -> d_data, and nothing for the label; divided by the number of valid labels
+ * where that is a third input */
 template <typename T>
 struct SoftmaxOutputGradient {
   typedef typename RealType<T>::type Real;
   struct Group {
-    Index wanted;  // the class of the line's label
+    Index wanted;  // the class of the line's label, counted from the first one here
     Real scale;
   };
   TOFU_DEVICE explicit SoftmaxOutputGradient(const PartArguments& arguments) : a(arguments) {}
 
   TOFU_DEVICE Group Prepare(Index line) const {
     const int wanted = ClassOf(a.Input<T>(1)[line]);
-    const double count = *a.Input<double>(2);
+    const double count = a.num_inputs == 3 ? *a.Input<double>(2) : 1;
     const float share = a.labels.scale / static_cast<float>(count > 1 ? count : 1);
     const bool is_ignored = a.labels.are_ignored && wanted == a.labels.ignored;
-    return Group{wanted, is_ignored ? static_cast<Real>(0) : static_cast<Real>(share)};
+    return Group{wanted - a.labels.first,
+                 is_ignored ? static_cast<Real>(0) : static_cast<Real>(share)};
   }
   TOFU_DEVICE void Write(const Group& group, Index position, Index i) const {
     const Real right = 1 - static_cast<Real>(a.labels.smoothing);
-    const Real wrong = static_cast<Real>(a.labels.SharePerClass(a.extent));
+    const Real wrong = static_cast<Real>(a.labels.SharePerClass());
     const Real expected = position == group.wanted ? right : wrong;
     StoreElement<T>(a, 0, i, (static_cast<Real>(a.Input<T>(0)[i]) - expected) * group.scale);
   }

@@ -50,16 +50,21 @@ void Parse(NodeAttrs* attrs, int default_axis, double default_eps) {
   attrs->parsed = param;
 }
 
-/*! \brief Gives every tensor of the list the shape of its letter; `other` is that of the letter n.
+/*! \brief Gives every tensor of the list the shape of its letter; `given` is that of the letters n
+ * and i.
  */
-void AssignShapes(const NodeAttrs& attrs, const char* letters, const mxnet::TShape& data,
-                  const mxnet::TShape& other, mxnet::ShapeVector* shapes) {
-  const int axis = PositiveAxis(data, LoweredParamOf(attrs).axis);
+void AssignShapes(const NodeAttrs& attrs, const Signature& signature, const char* letters,
+                  const mxnet::TShape& data, const mxnet::TShape& given,
+                  mxnet::ShapeVector* shapes) {
+  // Where a result has another shape, `axis` may be a dimension of that alone.
+  const bool has_axis = signature.result == nullptr;
+  const int axis = has_axis ? PositiveAxis(data, LoweredParamOf(attrs).axis) : 0;
   for (size_t i = 0; i < shapes->size(); ++i) {
-    mxnet::TShape expected = letters[i] == 'n' ? other : data;
-    CHECK(letters[i] != 'n' || other.Size() * data[axis] == data.Size())
-        << attrs.name << ": tensor " << i << " has shape " << other << ", but one number is needed "
+    mxnet::TShape expected = std::strchr("ni", letters[i]) != nullptr ? given : data;
+    CHECK(letters[i] != 'n' || given.Size() * data[axis] == data.Size())
+        << attrs.name << ": tensor " << i << " has shape " << given << ", but one number is needed "
         << "for each line of data of shape " << data;
+    if (letters[i] == 't') expected = signature.result(LoweredParamOf(attrs), data, given);
     if (letters[i] == 'N') expected = mxnet::TShape(1, 1);
     if (std::strchr("vrV", letters[i]) != nullptr) expected = mxnet::TShape(1, data[axis]);
     if (letters[i] == 'l' || letters[i] == 'L') expected[axis] = 1;
@@ -71,14 +76,16 @@ void AssignShapes(const NodeAttrs& attrs, const char* letters, const mxnet::TSha
   }
 }
 
-int TypeOf(char letter, int data) {
+int TypeOf(char letter, int data, int indices) {
+  if (letter == 'i') return indices;
   if (letter == 'V' || letter == 'L' || letter == 'N') return mshadow::kFloat64;
   return letter == 'r' && data == mshadow::kFloat16 ? static_cast<int>(mshadow::kFloat32) : data;
 }
 
-void AssignTypes(const NodeAttrs& attrs, const char* letters, int data, std::vector<int>* types) {
+void AssignTypes(const NodeAttrs& attrs, const char* letters, int data, int indices,
+                 std::vector<int>* types) {
   for (size_t i = 0; i < types->size(); ++i) {
-    const int expected = TypeOf(letters[i], data);
+    const int expected = TypeOf(letters[i], data, indices);
     CHECK(types->at(i) == kUnknownType || types->at(i) == expected)
         << attrs.name << ": tensor " << i << " has type code " << types->at(i) << ", and "
         << expected << " is expected";
@@ -113,12 +120,26 @@ void ParsePoolingPart(NodeAttrs* attrs) {
   }
 }
 
+void ParseTakePart(NodeAttrs* attrs) {
+  Parse(attrs, 0, 0);
+  CHECK_GE(LoweredParamOf(*attrs).axis, 0) << attrs->name << ": axis counts from the front";
+  cuda::Positions& positions = nnvm::get<LoweredParam>(attrs->parsed).positions;
+  positions.first = static_cast<cuda::Index>(ReadNumber(*attrs, "first", positions.first));
+  positions.whole = static_cast<cuda::Index>(ReadNumber(*attrs, "rows", positions.whole));
+  positions.extent = static_cast<cuda::Index>(ReadNumber(*attrs, "extent", positions.extent));
+  nnvm::get<LoweredParam>(attrs->parsed).keepdims = ReadFlag(*attrs, "keepdims", false);
+  const auto mode = attrs->dict.find("mode");
+  positions.wraps = mode != attrs->dict.end() && mode->second == "wrap" ? 1 : 0;
+}
+
 void ParseSoftmaxOutputPart(NodeAttrs* attrs) {
   Parse(attrs, -1, 0);
   cuda::Labels& labels = nnvm::get<LoweredParam>(attrs->parsed).labels;
   labels.scale = static_cast<float>(ReadNumber(*attrs, "grad_scale", labels.scale));
   labels.smoothing = static_cast<float>(ReadNumber(*attrs, "smooth_alpha", labels.smoothing));
   labels.ignored = static_cast<int>(ReadNumber(*attrs, "ignore_label", labels.ignored));
+  labels.classes = static_cast<cuda::Index>(ReadNumber(*attrs, "classes", labels.classes));
+  labels.first = static_cast<cuda::Index>(ReadNumber(*attrs, "first", labels.first));
   labels.are_ignored = ReadFlag(*attrs, "use_ignore", false) ? 1 : 0;
 }
 
@@ -128,11 +149,11 @@ mxnet::FInferShape InferShapeOf(Signature signature) {
   return
       [signature](const NodeAttrs& attrs, mxnet::ShapeVector* inputs, mxnet::ShapeVector* outputs) {
         const mxnet::TShape data = inputs->at(0);  // every operator has its data first
-        const char* any = std::strchr(signature.inputs, 'n');
-        const mxnet::TShape other = any == nullptr ? data : inputs->at(any - signature.inputs);
-        if (!mxnet::shape_is_known(data) || !mxnet::shape_is_known(other)) return false;
-        AssignShapes(attrs, signature.inputs, data, other, inputs);
-        AssignShapes(attrs, signature.outputs, data, other, outputs);
+        const char* any = std::strpbrk(signature.inputs, "ni");
+        const mxnet::TShape given = any == nullptr ? data : inputs->at(any - signature.inputs);
+        if (!mxnet::shape_is_known(data) || !mxnet::shape_is_known(given)) return false;
+        AssignShapes(attrs, signature, signature.inputs, data, given, inputs);
+        AssignShapes(attrs, signature, signature.outputs, data, given, outputs);
         return true;
       };
 }
@@ -140,9 +161,11 @@ mxnet::FInferShape InferShapeOf(Signature signature) {
 nnvm::FInferType InferTypeOf(Signature signature) {
   return [signature](const NodeAttrs& attrs, std::vector<int>* inputs, std::vector<int>* outputs) {
     const int data = inputs->at(0);
-    if (data == kUnknownType) return false;
-    AssignTypes(attrs, signature.inputs, data, inputs);
-    AssignTypes(attrs, signature.outputs, data, outputs);
+    const char* any = std::strchr(signature.inputs, 'i');
+    const int indices = any == nullptr ? data : inputs->at(any - signature.inputs);
+    if (data == kUnknownType || indices == kUnknownType) return false;
+    AssignTypes(attrs, signature.inputs, data, indices, inputs);
+    AssignTypes(attrs, signature.outputs, data, indices, outputs);
     return true;
   };
 }
@@ -150,7 +173,8 @@ nnvm::FInferType InferTypeOf(Signature signature) {
 }  // namespace
 
 nnvm::Op& RegisterPart(const char* name, Signature signature, void (*parser)(NodeAttrs*),
-                       mxnet::FCompute compute, std::vector<cuda::PartKernel> kernels) {
+                       mxnet::FCompute compute, std::vector<cuda::PartKernel> kernels,
+                       ViewOf view) {
   nnvm::Op& op = dmlc::Registry<nnvm::Op>::Get()->__REGISTER_OR_GET__(name);
   return op.set_num_inputs(static_cast<uint32_t>(std::strlen(signature.inputs)))
       .set_num_outputs(static_cast<uint32_t>(std::strlen(signature.outputs)))
@@ -158,7 +182,7 @@ nnvm::Op& RegisterPart(const char* name, Signature signature, void (*parser)(Nod
       .set_attr<mxnet::FInferShape>("FInferShape", InferShapeOf(signature))
       .set_attr<nnvm::FInferType>("FInferType", InferTypeOf(signature))
       .set_attr<mxnet::FCompute>("FCompute<cpu>", compute)
-      .set_attr<mxnet::FCompute>("FCompute<gpu>", ComputeOnGpu(std::move(kernels)));
+      .set_attr<mxnet::FCompute>("FCompute<gpu>", ComputeOnGpu(std::move(kernels), view));
 }
 
 }  // namespace nnvm_layer

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "cuda/launch_part.h"
+#include "nnvm/dimension_view.h"
 #include "nnvm/mxnet_api.h"
 
 namespace tofu {
@@ -42,7 +43,9 @@ struct LoweredParam {
   double momentum = 0.9f;  // MXNet holds it in single precision
   double temperature = 1;
   cuda::Window window = {1, 1, 0, 0, 1, 0};
-  cuda::Labels labels = {1, 0, -1, 0};
+  cuda::Labels labels = {1, 0, -1, 0, 1, 0};
+  cuda::Positions positions = {0, 1, 1, 0, 0, 0};
+  bool keepdims = false;
   bool fix_gamma = true;
   bool use_global_stats = false;
 };
@@ -65,6 +68,9 @@ void ParsePoolingPart(nnvm::NodeAttrs* attrs);
 /*! \brief Parser of the parts of SoftmaxOutput's gradient. */
 void ParseSoftmaxOutputPart(nnvm::NodeAttrs* attrs);
 
+/*! \brief Parser of lookups in a part of a table. */
+void ParseTakePart(nnvm::NodeAttrs* attrs);
+
 /*!
  * \brief Shapes and types of an operator, one letter for each tensor:
  *  d  like the data;
@@ -74,16 +80,33 @@ void ParseSoftmaxOutputPart(nnvm::NodeAttrs* attrs);
  *  l  like the data, but with extent 1 in dimension `axis`;
  *  L  the same in double precision;
  *  n  a number for each line, of the data's type, in any shape that is given;
- *  N  one number in double precision.
+ *  N  one number in double precision;
+ *  i  indices, of any shape and type that are given;
+ *  t  of the data's type, and the shape that `result` makes of those of the data and the indices.
  */
 struct Signature {
   const char* inputs;
   const char* outputs;
+  mxnet::TShape (*result)(const LoweredParam&, const mxnet::TShape& data,
+                          const mxnet::TShape& indices) = nullptr;
 };
+
+/*! \brief What kernels go over, and which positions its indices mean if there are any. */
+struct PartView {
+  DimensionView loop;
+  cuda::Positions positions;
+};
+using ViewOf = PartView (*)(const LoweredParam&, const Blobs& inputs, const Blobs& outputs);
+
+/*! \brief The first input, along its dimension `axis`. */
+inline PartView ViewData(const LoweredParam& param, const Blobs& inputs, const Blobs&) {
+  return {DimensionView(inputs[0].shape_, param.axis), param.positions};
+}
 
 /*! \brief Registers such an operator, for the CPU and for GPUs. */
 nnvm::Op& RegisterPart(const char* name, Signature signature, void (*parser)(nnvm::NodeAttrs*),
-                       mxnet::FCompute compute, std::vector<cuda::PartKernel> kernels);
+                       mxnet::FCompute compute, std::vector<cuda::PartKernel> kernels,
+                       ViewOf view = ViewData);
 
 }  // namespace nnvm_layer
 }  // namespace tofu

@@ -8,13 +8,15 @@
 #include <vector>
 
 #include "cuda/launch_part.h"
+#include "nnvm/lowered_operator.h"
 #include "nnvm/mxnet_api.h"
 
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief FCompute<gpu> of an operator that runs these kernels, one after the other. */
-mxnet::FCompute ComputeOnGpu(std::vector<cuda::PartKernel> kernels);
+/*! \brief FCompute<gpu> of an operator that runs these kernels over a view, one after the other.
+ */
+mxnet::FCompute ComputeOnGpu(std::vector<cuda::PartKernel> kernels, ViewOf view);
 
 }  // namespace nnvm_layer
 }  // namespace tofu

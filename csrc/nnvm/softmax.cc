@@ -156,6 +156,8 @@ void RegisterParts() {
                {{"softmax.cu", "tofu_softmax_sum", PartLoop::kReduceLines}});
   RegisterApply("_tofu_softmax_apply", "dlL", ComputeApply,
                 {{"softmax.cu", "tofu_softmax_apply", PartLoop::kMapLines}});
+  RegisterApply("_tofu_softmax_output_apply", "dlLn", ComputeApply,  // labels are not read
+                {{"softmax.cu", "tofu_softmax_apply", PartLoop::kMapLines}});
   RegisterApply("_tofu_log_softmax_apply", "dlL", ComputeLogApply,
                 {{"softmax.cu", "tofu_log_softmax_apply", PartLoop::kMapLines}});
   RegisterPart("_tofu_softmax_backward_sum", {"dd", "L"}, ParseSoftmaxPart, ComputeBackwardSum,

@@ -1,7 +1,8 @@
 /*!
  * \file softmax_output.cc
- * \brief SoftmaxOutput's gradient divided by the number of valid labels, in parts that may be split
- * by batch or position: that number, which the workers put together, and the rest from it.
+ * \brief SoftmaxOutput's gradient, which may be split by classes. Where it is divided by the number
+ * of valid labels, it may be split by batch or position: that number, which the workers put
+ * together, and the rest from it.
  */
 #include <algorithm>
 #include <cstdint>
@@ -27,14 +28,15 @@ void CountValidLabels(const NodeAttrs& attrs, const OpContext&, const Blobs& inp
   });
 }
 
-/*! \brief out, label, number of valid labels -> d_data, and nothing for the label */
+/*! \brief out, label -> d_data, and nothing for the label; divided by the number of valid labels
+ * where that is a third input */
 void ComputeGradient(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
                      const Requests& requests, const Blobs& outputs) {
   const cuda::Labels& labels = LoweredParamOf(attrs).labels;
   const DimensionView view(inputs[0].shape_, LoweredParamOf(attrs).axis);
-  const double count = std::max(1.0, *inputs[2].dptr<double>());
+  const double count = inputs.size() == 3 ? std::max(1.0, *inputs[2].dptr<double>()) : 1;
   const float share = labels.scale / static_cast<float>(count);
-  const float elsewhere = labels.SharePerClass(view.extent);
+  const float elsewhere = labels.SharePerClass();
   MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
     const DType* out = inputs[0].dptr<DType>();
     const DType* label = inputs[1].dptr<DType>();
@@ -44,7 +46,7 @@ void ComputeGradient(const NodeAttrs& attrs, const OpContext&, const Blobs& inpu
     MapCells(view, requests[0], outputs[0].dptr<DType>(), [=](int64_t line, int64_t p, int64_t i) {
       const int wanted = static_cast<int>(label[line]);
       if (labels.are_ignored && wanted == labels.ignored) return Real(0);
-      return (static_cast<Real>(out[i]) - (p == wanted ? right : wrong)) * scale;
+      return (static_cast<Real>(out[i]) - (labels.first + p == wanted ? right : wrong)) * scale;
     });
     MapElements<DType>(requests[1], outputs[1], [](size_t) { return Real(0); });
   });
@@ -53,9 +55,12 @@ void ComputeGradient(const NodeAttrs& attrs, const OpContext&, const Blobs& inpu
 void RegisterParts() {
   RegisterPart("_tofu_valid_labels", {"d", "N"}, ParseSoftmaxOutputPart, CountValidLabels,
                {{"softmax_output.cu", "tofu_valid_labels", PartLoop::kReduceAll}});
-  RegisterPart("_tofu_softmax_output_gradient", {"dnN", "dn"}, ParseSoftmaxOutputPart,
-               ComputeGradient,
-               {{"softmax_output.cu", "tofu_softmax_output_gradient", PartLoop::kMapLines}});
+  const cuda::PartKernel kernel = {"softmax_output.cu", "tofu_softmax_output_gradient",
+                                   PartLoop::kMapLines};
+  RegisterPart("_tofu_softmax_output_gradient", {"dn", "dn"}, ParseSoftmaxOutputPart,
+               ComputeGradient, {kernel});
+  RegisterPart("_tofu_softmax_output_gradient_by_count", {"dnN", "dn"}, ParseSoftmaxOutputPart,
+               ComputeGradient, {kernel});
 }
 
 [[maybe_unused]] const bool kRegistered = (RegisterParts(), true);

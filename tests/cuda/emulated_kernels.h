@@ -18,6 +18,7 @@
 #include "cuda/pooling.cu"
 #include "cuda/softmax.cu"
 #include "cuda/softmax_output.cu"
+#include "cuda/take.cu"
 #undef TOFU_TYPE
 #define TOFU_TYPE float64
 #include "cuda/batch_norm.cu"
@@ -26,6 +27,7 @@
 #include "cuda/pooling.cu"
 #include "cuda/softmax.cu"
 #include "cuda/softmax_output.cu"
+#include "cuda/take.cu"
 #undef TOFU_TYPE
 #define TOFU_TYPE float16
 #include "cuda/batch_norm.cu"
@@ -34,6 +36,7 @@
 #include "cuda/pooling.cu"
 #include "cuda/softmax.cu"
 #include "cuda/softmax_output.cu"
+#include "cuda/take.cu"
 #undef TOFU_TYPE
 #define TOFU_TYPE bfloat16
 #include "cuda/multi_fetch.cu"

@@ -13,7 +13,7 @@ from mxnet.base import _LIB, check_call
 from tofu import _mxnet
 
 # As in csrc/nnvm/lowered_operator.h: d data, v vector, r the same but single for half precision, V double, l line sums, L double, n
-# like those here, N a number.
+# like those here, N a number, i indices, here one for each position or (I) for each line, t what becomes of data and indices.
 PARTS = {
     "_tofu_batch_norm_sum": "d>V",
     "_tofu_batch_norm_squares": "dV>V",
@@ -36,7 +36,13 @@ PARTS = {
     "_tofu_softmax_backward_apply": "ddL>d",
     "_tofu_log_softmax_backward_apply": "ddL>d",
     "_tofu_valid_labels": "d>N",
-    "_tofu_softmax_output_gradient": "dnN>dn",
+    "_tofu_softmax_output_apply": "dlLn>d",
+    "_tofu_softmax_output_gradient": "dn>dn",
+    "_tofu_softmax_output_gradient_by_count": "dnN>dn",
+    "_tofu_take": "di>t",
+    "_tofu_take_backward": "di>ti",
+    "_tofu_pick": "dI>t",
+    "_tofu_pick_backward": "lI>t",
 }
 # Shape and axis: lines of neighbours, positions of neighbours, neither; longer and shorter than a block.
 VIEWS = [
@@ -48,6 +54,7 @@ VIEWS = [
     ((1, 1), 0),
     ((5, 2, 65), 1),
 ]
+INDEX_TYPES = ["float64", "float32", "float16", "int64", "int32", "int8", "uint8"]
 TOLERANCES = {"float64": 1e-12, "float32": 2e-6, "float16": 2e-3}
 
 
@@ -56,6 +63,9 @@ def draw(letter, rng, shape, axis, dtype):
     line = tuple(1 if d == axis % len(shape) else n for d, n in enumerate(shape))
     if letter == "N":
         return mx.nd.array([7], dtype="float64")
+    if letter in "iI":
+        extents = shape[axis] if letter == "i" else line
+        return mx.nd.array(rng.randint(0, 2 * shape[axis], extents), dtype=rng.choice(INDEX_TYPES))
     like = {"r": "v", "V": "v", "L": "l", "n": "l"}.get(letter, letter)
     extents = {"d": shape, "v": shape[axis : axis + 1 or None], "l": line}[like]
     wide = {"V": "float64", "L": "float64", "r": "float32" if dtype == "float16" else dtype}
@@ -85,6 +95,14 @@ def main():
                 inputs = [draw(letter, rng, shape, axis, dtype) for letter in letters]
                 attributes = {"axis": axis, "count": 60, "fix_gamma": number % 2 == 0, "temperature": 1.5, "eps": 1e-3}
                 attributes |= {"kernel": 3, "stride": 2, "pad": 1, "end": 2 * shape[axis] - 1}
+                attributes |= {"classes": shape[axis] + 9, "first": number % 2}
+                if "i" in letters.lower():
+                    part = {"first": shape[axis] // 3, "rows": 2 * shape[axis], "extent": shape[axis] + 1}
+                    attributes |= part | {
+                        "axis": axis % len(shape),
+                        "mode": ["clip", "wrap"][number % 2],
+                        "keepdims": True,
+                    }
                 attributes |= {"ignore_label": 1, "use_ignore": number % 3 == 0, "smooth_alpha": 0.1, "grad_scale": 2}
                 cases.append((name, dtype, inputs, attributes, run(name, inputs, attributes)))
     _mxnet.run_gpu_code_on_cpu()

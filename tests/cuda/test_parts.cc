@@ -15,6 +15,7 @@
 #include "cuda/pooling.cuh"
 #include "cuda/softmax.cuh"
 #include "cuda/softmax_output.cuh"
+#include "cuda/take.cuh"
 #include "emulation.h"
 
 namespace {
@@ -337,6 +338,8 @@ void TestSoftmaxOutput(uint64_t seed) {
   t.arguments.labels.smoothing = classes > 1 && seed % 2 == 0 ? 0.25f : 0;
   t.arguments.labels.ignored = -1;
   t.arguments.labels.are_ignored = seed % 3 != 0;
+  t.arguments.labels.classes = classes + 5;
+  t.arguments.labels.first = seed % 4;
   Array labels(t.lines());
   for (double& label : labels) label = static_cast<double>(t.random.Draw(-1, classes - 1));
   const auto valid = labels.size() - std::count(labels.begin(), labels.end(), -1.0);
@@ -348,16 +351,82 @@ void TestSoftmaxOutput(uint64_t seed) {
   CHECK(count[0] == static_cast<double>(valid));
   t.Run<OnLine, SoftmaxOutputGradient<double>>(false, {&out, &labels, &count}, {&d_data, &d_label});
   const float share = 2 / static_cast<float>(std::max<size_t>(1, valid));
-  const float wrong = t.arguments.labels.SharePerClass(classes);
+  const float wrong = t.arguments.labels.SharePerClass();
   for (int64_t l = 0; l < t.lines(); ++l) {
     CHECK(d_label[l] == 0);
     const bool is_ignored = t.arguments.labels.are_ignored && labels[l] == -1;
     for (int64_t p = 0; p < classes; ++p) {
-      const double wanted = p == labels[l] ? 1 - t.arguments.labels.smoothing : wrong;
+      const double wanted =
+          p + t.arguments.labels.first == labels[l] ? 1 - t.arguments.labels.smoothing : wrong;
       const double expected = is_ignored ? 0 : (out[t.cell(l, p)] - wanted) * share;
       CHECK(d_data[t.cell(l, p)] == expected);
     }
   }
+}
+
+/*! \brief Rows of a part of a table, by indices of which some lie outside, and their sums. */
+void TestTake(uint64_t seed) {
+  Tensor t(seed);  // what is looked up
+  const int64_t count = t.arguments.extent;
+  Positions& at = t.arguments.positions;
+  at = {t.random.Draw(0, 5), t.random.Draw(1, 9), 0, count, static_cast<int>(seed % 2), 1};
+  at.whole = at.first + at.extent + t.random.Draw(0, 5);
+  Array indices(count);
+  std::vector<int64_t> rows(count);
+  for (int64_t n = 0; n < count; ++n) {
+    const int64_t index = t.random.Draw(-20, 40);
+    indices[n] = static_cast<double>(index);
+    const int64_t row = at.wraps ? ((index % at.whole) + at.whole) % at.whole
+                                 : std::min<int64_t>(std::max<int64_t>(index, 0), at.whole - 1);
+    rows[n] = row - at.first;
+  }
+  const auto is_here = [&](int64_t row) { return row >= 0 && row < at.extent; };
+  const auto cell = [&](int64_t line, int64_t row) {
+    return (line / t.arguments.inner * at.extent + row) * t.arguments.inner +
+           line % t.arguments.inner;
+  };
+  Array table = t.Draw(t.lines() * at.extent);
+  Array taken = t.Draw(t.size()), expected(t.size());
+  Array d_table = t.Draw(t.lines() * at.extent), expected_d(t.lines() * at.extent);
+  Array d_out = t.Draw(t.size()), d_indices = indices;
+  for (int64_t line = 0; line < t.lines(); ++line) {
+    for (int64_t n = 0; n < count; ++n) {
+      if (!is_here(rows[n])) continue;
+      expected[t.cell(line, n)] = table[cell(line, rows[n])];
+      expected_d[cell(line, rows[n])] += d_out[t.cell(line, n)];
+    }
+  }
+  t.Run<AtPosition, Take<double>>(false, {&table, &indices}, {&taken});
+  CHECK(taken == expected);
+  Tensor rows_of_table = t;
+  rows_of_table.arguments.extent = at.extent;
+  // What the kernel clears is not what it reads.
+  rows_of_table.Run<AtPosition, TakeBackward<double>>(false, {&d_out, &indices},
+                                                      {&d_table, &d_indices});
+  CHECK(d_table == expected_d);
+  CHECK(d_indices == Array(count));
+}
+
+/*! \brief A cell of each line, of which a part is here, and its gradient. */
+void TestPick(uint64_t seed) {
+  Tensor t(seed);
+  const int64_t extent = t.arguments.extent;
+  const int64_t first = t.random.Draw(0, 5);
+  t.arguments.positions = {first, extent, first + extent + 3, t.lines(), 0, 1};
+  Array data = t.Draw(t.size()), d_data = t.Draw(t.size()), d_out = t.Draw(t.lines());
+  Array indices(t.lines()), picked = t.Draw(t.lines()), expected(t.lines()), expected_d(t.size());
+  for (int64_t line = 0; line < t.lines(); ++line) {
+    const int64_t index = t.random.Draw(0, first + extent + 2);
+    indices[line] = static_cast<double>(index);
+    if (index < first || index >= first + extent) continue;
+    expected[line] = data[t.cell(line, index - first)];
+    expected_d[t.cell(line, index - first)] = d_out[line];
+  }
+  t.Run<OnLine, PickBackward<double>>(false, {&d_out, &indices}, {&d_data});
+  CHECK(d_data == expected_d);
+  t.arguments.extent = 1;
+  t.Run<AtPosition, Pick<double>>(false, {&data, &indices}, {&picked});
+  CHECK(picked == expected);
 }
 
 /*! \brief Positions and lines of tensors of up to 2^45 cells, without the memory. */
@@ -410,6 +479,8 @@ int main() {
     TestSoftmax<true>(seed);
     TestPooling(seed);
     TestSoftmaxOutput(seed);
+    TestTake(seed);
+    TestPick(seed);
     TestDivideByWindow(seed);
   }
   for (uint64_t seed = 1; seed <= 500; ++seed) {

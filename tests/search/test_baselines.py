@@ -138,7 +138,7 @@ def test_megatron_splits_pairs_by_columns_and_rows():
     assert {tensors[f"{name}_weight"] for name in ("layer0_output", "layer0_narrow", "embedding")} == {(1, 1, 1)}
     assert {tensors[f"layer0_{name}_norm_gamma"] for name in ("attention", "feed")} == {(None, None, None)}
     assert tensors["layer0_scores_output"] == (0, 0, 0)
-    moved = {made.graph.tensors[tensor].name for _, tensor, *_ in made.problem.evaluate(made.choices).items}
+    moved = {made.problem.graph.tensors[tensor].name for _, tensor, *_ in made.problem.evaluate(made.choices).items}
     assert "layer0_narrow_output" in moved  # the sum behind the rows
     assert not any(name.startswith(("layer0_gelu", "layer0_weights", "layer0_scores")) for name in moved)
 

@@ -2,9 +2,11 @@
 
 from tofu.lowering import batch_norm as batch_norm
 from tofu.lowering import layer_norm as layer_norm
+from tofu.lowering import pick as pick
 from tofu.lowering import pooling as pooling
 from tofu.lowering import softmax as softmax
 from tofu.lowering import softmax_output as softmax_output
+from tofu.lowering import take as take
 from tofu.lowering.expansion import lower
 from tofu.lowering.registry import lowered_operators
 from tofu.lowering.settling import Settled, prepare_inference, settle

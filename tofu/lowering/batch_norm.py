@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 
 from tofu.graph import Operator
-from tofu.lowering.registry import Attributes, Lowering, Parts, Shapes, is_true, positive_axis, register
+from tofu.lowering.registry import Attributes, Inputs, Lowering, Parts, is_true, positive_axis, register
 
 KEPT = ("eps", "momentum", "fix_gamma", "use_global_stats", "axis")
 
@@ -65,7 +65,7 @@ def _global(attributes: Attributes) -> Attributes:
 register("BatchNorm", Lowering(_expand_forward, _written_gamma, _written_gamma, _global))
 
 
-def _uses_own_statistics(operator: Operator, shapes: Shapes) -> bool:
+def _uses_own_statistics(operator: Operator, inputs: Inputs) -> bool:
     """Given statistics are constants: the stock gradient splits by batch and space then."""
     return not is_true(operator.attributes, "use_global_stats", False)
 

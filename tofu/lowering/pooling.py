@@ -8,7 +8,7 @@ goes along one dimension at a time, for a window's cells are the product of its 
 from __future__ import annotations
 
 from tofu.graph import Operator
-from tofu.lowering.registry import Attributes, Lowering, Parts, Shapes, is_true, register
+from tofu.lowering.registry import Attributes, Inputs, Lowering, Parts, is_true, register
 from tofu.tdl.attributes import parse_attribute
 
 DIVIDE = "_tofu_divide_by_window"
@@ -20,7 +20,7 @@ def _extents(attributes: Attributes, name: str) -> tuple[int, ...]:
     return tuple(parse_attribute(attributes.get(name, "()"), ()))
 
 
-def _is_uneven(operator: Operator, shapes: Shapes) -> bool:
+def _is_uneven(operator: Operator, inputs: Inputs) -> bool:
     """Whether some windows may have fewer cells than others."""
     attributes = operator.attributes
     if attributes.get("pool_type") != "avg" or is_true(attributes, "global_pool", False):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from tofu.graph import Operator, Tensor, TensorKind
 
 Attributes = Mapping[str, str]
-Shapes = Sequence[tuple[int, ...]]
+Inputs = Sequence[Tensor]
 ITEM_BYTES = {"float16": 2, "float32": 4, "float64": 8}
 
 
@@ -47,10 +47,16 @@ class Parts:
         self._add(f"{self.whole.name}/{name}", op, attributes, inputs, outputs, (), is_inner=True)
 
     def last_operator(
-        self, op: str, attributes: Attributes, inputs: tuple[int, ...], mutates: tuple[int, ...] = ()
+        self,
+        op: str,
+        attributes: Attributes,
+        inputs: tuple[int, ...],
+        mutates: tuple[int, ...] = (),
+        outputs: tuple[int, ...] | None = None,
     ) -> None:
-        """The part that has the operator's name and outputs."""
-        self._add(self.whole.name, op, attributes, inputs, self.whole.outputs, mutates, is_inner=False)
+        """The part that has the operator's name and outputs, these in the part's own order where `outputs` are given."""
+        outputs = self.whole.outputs if outputs is None else outputs
+        self._add(self.whole.name, op, attributes, inputs, outputs, mutates, is_inner=False)
 
     def last_is_stock(self, rewritten: Attributes, inputs: tuple[int, ...]) -> None:
         """The last part is the operator's own node, with other attributes and inputs."""
@@ -87,7 +93,7 @@ def _same(attributes: Attributes) -> Attributes:
     return attributes
 
 
-def _always(operator: Operator, shapes: Shapes) -> bool:
+def _always(operator: Operator, inputs: Inputs) -> bool:
     return True
 
 
@@ -110,14 +116,14 @@ class Lowering:
     in_inference
         The attributes that describe what the operator does in inference, where those differ.
     is_possible
-        Whether an operator can be lowered, by its attributes and the shapes of its inputs.
+        Whether an operator can be lowered, by its attributes and its inputs.
     """
 
     expand: Callable[[Parts], None]
     writes: Callable[[Attributes], tuple[int, ...]] = _nothing
     asked: Callable[[Attributes], tuple[int, ...]] = _nothing
     in_inference: Callable[[Attributes], Attributes] = _same
-    is_possible: Callable[[Operator, Shapes], bool] = _always
+    is_possible: Callable[[Operator, Inputs], bool] = _always
 
 
 _LOWERINGS: dict[str, Lowering] = {}
@@ -138,8 +144,8 @@ def lookup_lowering(operator: Operator, tensors: Sequence[Tensor]) -> Lowering |
     lowering = _LOWERINGS.get(operator.op)
     if lowering is None:
         return None
-    shapes = [tensors[position].shape for position in operator.inputs]
-    return lowering if lowering.is_possible(operator, shapes) else None
+    inputs = [tensors[position] for position in operator.inputs]
+    return lowering if lowering.is_possible(operator, inputs) else None
 
 
 def is_true(attributes: Attributes, name: str, otherwise: bool) -> bool:

@@ -6,10 +6,10 @@ The parts: `csrc/nnvm/softmax.cc`, described in `tdl_ops/softmax_parts.py`.
 from __future__ import annotations
 
 from tofu.graph import Operator
-from tofu.lowering.registry import Lowering, Parts, Shapes, is_true, positive_axis, register
+from tofu.lowering.registry import Attributes, Inputs, Lowering, Parts, is_true, positive_axis, register
 
 
-def _is_plain(operator: Operator, shapes: Shapes) -> bool:
+def _is_plain(operator: Operator, inputs: Inputs) -> bool:
     """Lengths and another type of the result are left to the stock kernel."""
     attributes = operator.attributes
     return not is_true(attributes, "use_length", False) and attributes.get("dtype", "None") == "None"
@@ -23,14 +23,21 @@ def _attributes(parts: Parts, slot: int) -> tuple[dict[str, str], tuple[int, ...
     return kept, (*shape[:axis], 1, *shape[axis + 1 :])
 
 
-def _expand_forward(parts: Parts, name: str) -> None:
-    (data,) = parts.whole.inputs
-    attributes, lines = _attributes(parts, 0)
+def expand_softmax(parts: Parts, attributes: Attributes, last: str, unread: tuple[int, ...] = ()) -> None:
+    """The parts of a softmax of the operator's first input; the `last` one is given inputs besides that it does not read."""
+    data, shape = parts.whole.inputs[0], parts.shape(0)
+    axis = positive_axis(attributes, len(shape), -1)
+    lines = (*shape[:axis], 1, *shape[axis + 1 :])
     largest = parts.inner_tensor("largest", lines, parts.graph_tensors[data].dtype)
     sums = parts.inner_tensor("sum", lines)
     parts.inner_operator("largest", "_tofu_softmax_maximum", attributes, (data,), (largest,))
     parts.inner_operator("sum", "_tofu_softmax_sum", attributes, (data, largest), (sums,))
-    parts.last_operator(f"_tofu_{name}_apply", attributes, (data, largest, sums))
+    parts.last_operator(last, attributes, (data, largest, sums, *unread))
+
+
+def _expand_forward(parts: Parts, name: str) -> None:
+    attributes, _ = _attributes(parts, 0)
+    expand_softmax(parts, attributes, f"_tofu_{name}_apply")
 
 
 def _expand_backward(parts: Parts, name: str) -> None:

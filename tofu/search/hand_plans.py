@@ -143,24 +143,32 @@ def _find_pairs(problem: Problem) -> _Pairs:
 
 
 def _find_products(problem: Problem) -> dict[int, _Product]:
-    """Operator -> the product that it is: one axis of a weight matrix moves the result, the other is summed over."""
+    """Operator -> the product that it is: one axis of a weight matrix moves the result, the other, of its factor too, is summed over."""
     found = {}
     for position, weight, rows in _find_matrices(problem):
         (written, *others) = problem.accesses[position].outputs
         axes = [(a, d) for d, row in enumerate(rows) for a, _ in row.terms]
         columns = [(a, d) for a, d in axes if written.combine[a] is Combine.CONCAT]
-        summed = [(a, d) for a, d in axes if written.combine[a] is Combine.REDUCE]
+        shared = _axes_of_others(problem, position, weight)
+        summed = [(a, d) for a, d in axes if written.combine[a] is Combine.REDUCE and a in shared]
         if not others and len(columns) == 1 and summed:
             (column, c), (row_axis, r) = columns[0], summed[0]
             found[position] = _Product(position, weight, column, row_axis, c, r)
     return found
 
 
+def _axes_of_others(problem: Problem, operator: int, tensor: int) -> set[int]:
+    """The axes that the operator's other inputs move with."""
+    reads = zip(problem.graph.operators[operator].inputs, problem.accesses[operator].inputs, strict=True)
+    return {axis for t, read in reads if t != tensor for row in read.rows for axis, _ in row.terms}
+
+
 def _find_tables(problem: Problem, products: Collection[int]) -> tuple[dict[int, int], set[int]]:
     """Matrices that are looked up: weight -> the dimension that the result has as well, and the operators that do it."""
     tables, lookups = {}, set()
     for position, weight, rows in _find_matrices(problem):
-        dimensions = [d for d, row in enumerate(rows) if row.terms]
+        combine = problem.accesses[position].outputs[0].combine
+        dimensions = [d for d, row in enumerate(rows) if any(combine[axis] is Combine.CONCAT for axis, _ in row.terms)]
         if weight not in products and len(dimensions) == 1:
             tables[weight] = dimensions[0]
             lookups.add(position)

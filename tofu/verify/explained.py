@@ -35,8 +35,8 @@ EXPLANATIONS = (
     ),
     Explanation("size_array", r"inputs", "one number, known from the shape"),
     Explanation(
-        "SoftmaxOutput",
-        r"inputs \(dimension 3, dimension 1\) -> CONCAT along 3",
+        "SoftmaxOutput|_tofu_softmax_output_apply",
+        r"inputs \(dimension 3, .*dimension [01]\) -> CONCAT along 3",
         "the label has all positions in one dimension, of which an inner one's part is no box; the forward operator does not read it",
     ),
     Explanation(

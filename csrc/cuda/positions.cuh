@@ -1,0 +1,64 @@
+/*!
+ * \file positions.cuh
+ * \brief Indices that are data: where in a part of a dimension the position lies that one means.
+ */
+#ifndef TOFU_CUDA_POSITIONS_CUH_
+#define TOFU_CUDA_POSITIONS_CUH_
+
+#include "numbers.cuh"
+
+namespace tofu {
+namespace cuda {
+
+/*! \brief A part of a dimension, and what indices into the whole of it are. */
+struct Positions {
+  Index first;   // where the part begins
+  Index extent;  // of the part
+  Index whole;   // of the dimension
+  Index count;   // how many indices there are
+  int wraps;     // an index out of range counts on from the other end; else it is clipped
+  int type;      // of the indices, in MXNet's numbers
+
+  /*! \brief Where in the part the position lies that index `i` means; -1 if in another part. */
+  TOFU_DEVICE Index Locate(const void* indices, Index i) const {
+    Index index = Read(indices, i);
+    if (wraps) {
+      index %= whole;
+      if (index < 0) index += whole;
+    } else {
+      index = index < 0 ? 0 : index < whole ? index : whole - 1;
+    }
+    return index >= first && index < first + extent ? index - first : -1;
+  }
+
+  /*! \brief Index `i`, of which no fraction counts. */
+  TOFU_DEVICE Index Read(const void* indices, Index i) const {
+    switch (type) {
+      case 0:
+        return static_cast<Index>(static_cast<const float*>(indices)[i]);
+      case 1:
+        return static_cast<Index>(static_cast<const double*>(indices)[i]);
+      case 2:
+        return static_cast<Index>(static_cast<float>(static_cast<const Half*>(indices)[i]));
+      case 3:
+        return static_cast<const unsigned char*>(indices)[i];
+      case 4:
+        return static_cast<const int*>(indices)[i];
+      case 5:
+        return static_cast<const signed char*>(indices)[i];
+      default:
+        return static_cast<const Index*>(indices)[i];
+    }
+  }
+
+  /*! \brief Makes index `i` zero. */
+  TOFU_DEVICE void Clear(void* indices, Index i) const {
+    const Index bytes = type == 1 || type == 6 ? 8 : type == 0 || type == 4 ? 4 : type == 2 ? 2 : 1;
+    for (Index b = 0; b < bytes; ++b) static_cast<char*>(indices)[i * bytes + b] = 0;
+  }
+};
+
+}  // namespace cuda
+}  // namespace tofu
+
+#endif  // TOFU_CUDA_POSITIONS_CUH_

@@ -1,0 +1,116 @@
+/*!
+ * \file take.cuh
+ * \brief The rules of lookups in a part of a table: what nnvm/take.cc does on a CPU. A group is an
+ * index, a row of the table, or a line of the data.
+ */
+#ifndef TOFU_CUDA_TAKE_CUH_
+#define TOFU_CUDA_TAKE_CUH_
+
+#include "group_loops.cuh"
+
+namespace tofu {
+namespace cuda {
+
+/*! \brief table, indices -> the rows that they mean, zeros for those of other parts */
+template <typename T>
+struct Take {
+  typedef typename RealType<T>::type Real;
+  typedef Index Group;  // the row
+  TOFU_DEVICE explicit Take(const PartArguments& arguments) : a(arguments) {}
+
+  TOFU_DEVICE Group Prepare(Index index) const { return a.positions.Locate(a.tensors[1], index); }
+  TOFU_DEVICE void Write(const Group& row, Index line, Index i) const {
+    const Index outer = line / a.inner;
+    const Index cell = (outer * a.positions.extent + row) * a.inner + (line - outer * a.inner);
+    StoreElement<T>(a, 0, i,
+                    row < 0 ? static_cast<Real>(0) : static_cast<Real>(a.Input<T>(0)[cell]));
+  }
+  TOFU_DEVICE void Finish(const Group&, Index) const {}
+  const PartArguments& a;
+};
+
+/*! \brief d_out, indices -> d_table, and zeros for the indices. The same order of additions always,
+ * and no thread waits for another: each one finds the indices that mean its row. */
+template <typename T>
+struct TakeBackward {
+  typedef typename RealType<T>::type Real;
+  struct Group {
+    Index row;
+    Index begin;  // of the indices that may mean it
+    Index end;
+  };
+  TOFU_DEVICE explicit TakeBackward(const PartArguments& arguments) : a(arguments) {}
+
+  TOFU_DEVICE Group Prepare(Index row) const {
+    Group group = {row, a.positions.count, 0};
+    for (Index n = 0; n < a.positions.count; ++n) {
+      if (a.positions.Locate(a.tensors[1], n) != row) continue;
+      if (group.end == 0) group.begin = n;
+      group.end = n + 1;
+    }
+    return group;
+  }
+  TOFU_DEVICE void Write(const Group& group, Index line, Index i) const {
+    const Index outer = line / a.inner;
+    const T* d_out = a.Input<T>(0) + outer * a.positions.count * a.inner + (line - outer * a.inner);
+    Real sum = 0;
+    for (Index n = group.begin; n < group.end; ++n) {
+      if (a.positions.Locate(a.tensors[1], n) == group.row) {
+        sum += static_cast<Real>(d_out[n * a.inner]);
+      }
+    }
+    StoreElement<T>(a, 0, i, sum);
+  }
+  TOFU_DEVICE void Finish(const Group&, Index row) const {
+    if (a.requests[1] == kNothingAsked || a.requests[1] == kAdditionAsked) return;
+    for (Index n = row; n < a.positions.count; n += a.extent) {
+      a.positions.Clear(a.tensors[a.num_inputs + 1], n);
+    }
+  }
+  const PartArguments& a;
+};
+
+/*! \brief data, an index for each line -> the cells that they mean, zeros for those of other parts.
+ * The view is of what is picked, [outer][1][inner]. */
+template <typename T>
+struct Pick {
+  typedef typename RealType<T>::type Real;
+  typedef Index Group;  // there is one alone
+  TOFU_DEVICE explicit Pick(const PartArguments& arguments) : a(arguments) {}
+
+  TOFU_DEVICE Group Prepare(Index group) const { return group; }
+  TOFU_DEVICE void Write(const Group&, Index line, Index i) const {
+    const Index outer = line / a.inner;
+    const Index row = a.positions.Locate(a.tensors[1], line);
+    const Index cell = (outer * a.positions.extent + row) * a.inner + (line - outer * a.inner);
+    const Real value = row < 0 ? static_cast<Real>(0) : static_cast<Real>(a.Input<T>(0)[cell]);
+    StoreElement<T>(a, 0, i, value);
+  }
+  TOFU_DEVICE void Finish(const Group&, Index) const {}
+  const PartArguments& a;
+};
+
+/*! \brief d_out, an index for each line -> d_data */
+template <typename T>
+struct PickBackward {
+  typedef typename RealType<T>::type Real;
+  struct Group {
+    Index row;
+    Real d_out;
+  };
+  TOFU_DEVICE explicit PickBackward(const PartArguments& arguments) : a(arguments) {}
+
+  TOFU_DEVICE Group Prepare(Index line) const {
+    return Group{a.positions.Locate(a.tensors[1], line), static_cast<Real>(a.Input<T>(0)[line])};
+  }
+  TOFU_DEVICE void Write(const Group& group, Index position, Index i) const {
+    StoreElement<T>(a, 0, i, position == group.row ? group.d_out : static_cast<Real>(0));
+  }
+  TOFU_DEVICE void Finish(const Group&, Index) const {}
+  const PartArguments& a;
+};
+
+}  // namespace cuda
+}  // namespace tofu
+
+#endif  // TOFU_CUDA_TAKE_CUH_

@@ -1,0 +1,77 @@
+"""Operators for which numbers are positions along a dimension, split along it: those of one device."""
+
+import mxnet as mx
+import pytest
+from comparison import compare
+from models import Model
+from recurrent_models import stacked
+from training import bind_partitioned, random_values, run_single
+
+STEPS = 3
+
+
+def compare_split(model: Model, workers: int, axes: dict[str, str], parts: set[str]) -> None:
+    """Train with these operators split along these axes alone, which takes these parts."""
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", STEPS)
+    executor = bind_partitioned(model, workers, "float64", hints=axes)
+    assert parts <= {operator.op for operator in executor.partition.problem.graph.operators}
+    compare(executor, values, step, weights, STEPS)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_a_language_model_split_by_its_vocabulary(workers):
+    axes = {"embed": "v", "embed_backward": "v", "softmax": "k", "softmax_backward": "k", "word_weight": 0}
+    parts = {"_tofu_take", "_tofu_take_backward", "_tofu_softmax_output_apply", "_tofu_softmax_output_gradient"}
+    compare_split(stacked("lstm", "float64"), workers, axes, parts)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "data", "label"),
+    [
+        ({"normalization": "batch", "smooth_alpha": 0.1, "use_ignore": True, "ignore_label": 2}, (5, 4), (5,)),
+        ({"preserve_shape": True, "grad_scale": 3, "smooth_alpha": 0.2}, (4, 3, 2), (4, 3)),
+        (
+            {"multi_output": True, "normalization": "batch", "use_ignore": True, "ignore_label": 0},
+            (3, 4, 2, 3),
+            (3, 2, 3),
+        ),
+        ({"multi_output": True, "grad_scale": 2}, (3, 4, 2, 3), (3, 6)),
+        ({"multi_output": True}, (5, 4), (5,)),
+    ],
+)
+def test_labels_of_classes_that_are_split(attributes, data, label):
+    net = mx.sym.Variable("data")
+    if attributes.get("multi_output") and len(data) > 2:
+        net = mx.sym.Convolution(net, kernel=(1, 1), num_filter=7, name="scores")
+    else:
+        net = mx.sym.FullyConnected(net, num_hidden=7, flatten=False, name="scores")
+    model = Model(mx.sym.SoftmaxOutput(net, name="softmax", **attributes), {"data": data, "softmax_label": label}, 7)
+    axes = {"softmax": "k", "softmax_backward": "k"}
+    compare_split(model, 3, axes, {"_tofu_softmax_output_apply", "_tofu_softmax_output_gradient"})
+
+
+@pytest.mark.parametrize("attributes", [{"axis": 1}, {"axis": -1, "mode": "wrap"}, {"axis": 0}])
+@pytest.mark.parametrize("workers", [3, 4])
+def test_lookups_of_indices_out_of_range(attributes, workers):
+    table = mx.sym.Variable("table_weight", shape=(7, 6, 5), dtype="float64")
+    indices = 20 * mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="indices")
+    taken = mx.sym.take(table, indices, name="take", **attributes)
+    model = Model(mx.sym.MakeLoss(mx.sym.square(taken)), {"data": (4, 5)}, 5)
+    axes = {"take": "v", "take_backward": "v"}
+    compare_split(model, workers, axes, {"_tofu_take", "_tofu_take_backward"})
+
+
+@pytest.mark.parametrize("attributes", [{"axis": 1, "keepdims": True}, {"axis": -1, "mode": "wrap"}])
+def test_classes_picked_by_labels(attributes):
+    scores = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=7, flatten=False, name="scores")
+    data = mx.sym.log_softmax(
+        scores if attributes["axis"] < 0 else mx.sym.transpose(scores, axes=(0, 2, 1)),
+        name="log",
+        axis=attributes["axis"],
+    )
+    labels = 3 * mx.sym.Variable("softmax_label") - 4
+    loss = mx.sym.MakeLoss(-mx.sym.pick(data, labels, name="pick", **attributes))
+    model = Model(loss, {"data": (5, 3, 4), "softmax_label": (5, 3)}, 7)
+    axes = {"log": "k", "log_backward": "k", "pick": "v", "pick_backward": "v"}
+    compare_split(model, 3, axes, {"_tofu_pick", "_tofu_pick_backward", "_tofu_log_softmax_apply"})
