@@ -293,7 +293,8 @@ def combine(grow, x, shape):
     equal = grow.others(lambda s: s == shape)
     if r.random() < 0.5:
         return mx.sym.add_n(x, r.choice(equal), x)
-    fitting = grow.others(lambda s: len(s) == len(shape) and all(1 in (a, b) or a == b for a, b in zip(s, shape)))
+    meets = lambda s: all(1 in (a, b) or a == b for a, b in zip(s, shape, strict=True))
+    fitting = grow.others(lambda s: len(s) == len(shape) and meets(s))
     return getattr(mx.sym, name)(x, r.choice(fitting))
 
 
