@@ -281,6 +281,11 @@ def stack(grow, x, shape):
     return mx.sym.stack(x, grow.rng.choice(fitting), axis=axis) if len(shape) < 5 else None
 
 
+def broadcasts(one: Shape, other: Shape) -> bool:
+    """Whether tensors of these shapes can be combined cell by cell."""
+    return len(one) == len(other) and all(1 in pair or len(set(pair)) == 1 for pair in zip(one, other, strict=True))
+
+
 BINARY = ("broadcast_add", "broadcast_sub", "broadcast_mul", "broadcast_maximum", "broadcast_minimum")
 
 
@@ -293,9 +298,7 @@ def combine(grow, x, shape):
     equal = grow.others(lambda s: s == shape)
     if r.random() < 0.5:
         return mx.sym.add_n(x, r.choice(equal), x)
-    meets = lambda s: all(1 in (a, b) or a == b for a, b in zip(s, shape, strict=True))
-    fitting = grow.others(lambda s: len(s) == len(shape) and meets(s))
-    return getattr(mx.sym, name)(x, r.choice(fitting))
+    return getattr(mx.sym, name)(x, r.choice(grow.others(lambda s: broadcasts(s, shape))))
 
 
 @layer(2, (2, 3, 4, 5))
