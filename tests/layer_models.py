@@ -12,11 +12,12 @@ def single_layer(case: Case) -> Model:
     """The operator, called `layer`, between others, so that all of its gradients count: its inputs are products, its outputs' gradients
     differ from cell to cell.
     """
-    given = {}
-    for position, drawn in enumerate(case.draw_inputs()):
-        is_label = isinstance(case.numbers[position], Fixed) or case.numbers[position].is_whole
-        given[f"input{position}_{'label' if is_label else 'value'}"] = drawn
     create = getattr(mx.sym, case.op)
+    names = create(name="layer", **case.attributes).list_inputs()
+    given = {}
+    for drawn, numbers, name in zip(case.draw_inputs(), case.numbers, names, strict=True):
+        is_label = name.endswith("label") or isinstance(numbers, Fixed) or numbers.is_whole
+        given[f"input{len(given)}_{'label' if is_label else 'value'}"] = drawn
     variables = [mx.sym.Variable(name, shape=drawn.shape, dtype="float64") for name, drawn in given.items()]
     states = create(*variables, **case.attributes).list_auxiliary_states()
     inputs = [v if v.name in states or v.name.endswith("label") else 1.5 * v for v in variables]
