@@ -5,6 +5,7 @@
 #include "min_sum.h"
 
 #include <algorithm>
+#include <atomic>
 #include <deque>
 #include <limits>
 #include <map>
@@ -195,26 +196,40 @@ class Blocks {
 
 /*! \brief Assignments that are worth a thread. */
 size_t ChooseGrain(const Blocks& blocks) {
-  constexpr size_t kOperations = size_t{1} << 20;
+  constexpr size_t kOperations = size_t{1} << 21;
   return kOperations / (blocks.rows() * blocks.columns()) + 1;
 }
 
 }  // namespace
 
 CostTable MinimiseOut(const std::vector<const CostTable*>& tables, int variable,
-                      const std::vector<size_t>& domain_sizes, double* additions) {
+                      const std::vector<size_t>& domain_sizes, double* additions, Cost* least) {
   const Blocks blocks(tables, variable, domain_sizes);
   auto entries = std::make_shared<std::vector<Cost>>(blocks.count() * blocks.columns());
   *additions += static_cast<double>(entries->size() * blocks.rows());
+  std::atomic<Cost> least_of_all{kMaxCost};
   ParallelFor(blocks.count(), ChooseGrain(blocks), [&](size_t begin, size_t end) {
     Blocks::Sums sums;
+    Cost least_here = kMaxCost;
     for (size_t i = begin; i < end; ++i) {
       blocks.Compute(i, &sums);
-      MinimiseRows(sums.base.data(), sums.moving, blocks.rows(), blocks.columns(),
-                   entries->data() + i * blocks.columns());
+      Cost* minima = entries->data() + i * blocks.columns();
+      MinimiseRows(sums.base.data(), sums.moving, blocks.rows(), blocks.columns(), minima);
+      for (size_t y = 0; y < blocks.columns(); ++y) {
+        minima[y] = std::min(minima[y], kMaxCost);
+        least_here = std::min(least_here, minima[y]);
+      }
+    }
+    Cost known = least_of_all;
+    while (least_here < known && !least_of_all.compare_exchange_weak(known, least_here)) {
     }
   });
-  for (Cost& cost : *entries) cost = std::min(cost, kMaxCost);
+  if (least != nullptr) {
+    *least = least_of_all;
+    ParallelFor(entries->size(), kEntriesOfPass, [&](size_t begin, size_t end) {
+      for (size_t i = begin; i < end; ++i) (*entries)[i] -= *least;
+    });
+  }
   return {blocks.scope(), std::move(entries)};
 }
 
@@ -227,7 +242,9 @@ CostTable Sum(const std::vector<const CostTable*>& tables, const std::vector<int
   for (int v : scope) count *= domain_sizes[v];
   auto sum = std::make_shared<std::vector<Cost>>(count, 0);
   for (const CostTable* table : tables) AddRearranged(*table, scope, domain_sizes, sum->data());
-  for (Cost& cost : *sum) cost = std::min(cost, kMaxCost);
+  ParallelFor(count, kEntriesOfPass, [&](size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) (*sum)[i] = std::min((*sum)[i], kMaxCost);
+  });
   return {scope, std::move(sum)};
 }
 

@@ -19,6 +19,9 @@ using Cost = int32_t;
  * without overflow. */
 constexpr Cost kMaxCost = Cost{1} << 27;
 
+/*! \brief Entries of a pass over tables that are worth a thread. */
+constexpr size_t kEntriesOfPass = size_t{1} << 18;
+
 using SharedCosts = std::shared_ptr<const std::vector<Cost>>;
 
 /*! \brief A function of the variables in `scope`; row-major, the last one fastest. Equal functions
@@ -33,10 +36,12 @@ struct CostTable {
  * assignment of their other variables.
  *
  * `domain_sizes` are the numbers of values of all variables. Takes (entries of the minimum) times
- * (values of the variable) steps, on all cores; `additions` is raised by their number.
+ * (values of the variable) steps, on all cores; `additions` is raised by their number. With `least`
+ * the least of the minima goes there, and the entries are what lies above it.
  */
 CostTable MinimiseOut(const std::vector<const CostTable*>& tables, int variable,
-                      const std::vector<size_t>& domain_sizes, double* additions);
+                      const std::vector<size_t>& domain_sizes, double* additions,
+                      Cost* least = nullptr);
 
 /*!
  * \brief The sum of tables with all variables but those in `keep` minimised out, one after the

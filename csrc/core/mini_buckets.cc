@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "min_sum.h"
+#include "parallel.h"
 
 namespace tofu {
 
@@ -243,13 +244,9 @@ class MiniBuckets {
   }
 
   void Minimise(int v, Part part) {
-    const CostTable minimum = MinimiseOut(Plain(part.factors), v, domain_sizes_, &additions_);
-    part.least = *std::min_element(minimum.entries->begin(), minimum.entries->end());
-    bound_.largest_table = std::max(bound_.largest_table, minimum.entries->size());
-    auto above = std::make_shared<std::vector<Cost>>(*minimum.entries);
-    for (Cost& cost : *above) cost -= part.least;
-    part.costs = CountCosts(*above);
-    part.minimum = {minimum.scope, std::move(above)};
+    part.minimum = MinimiseOut(Plain(part.factors), v, domain_sizes_, &additions_, &part.least);
+    bound_.largest_table = std::max(bound_.largest_table, part.minimum.entries->size());
+    part.costs = CountCosts(*part.minimum.entries);
     parts_.push_back(std::move(part));
   }
 
@@ -299,12 +296,13 @@ class MiniBuckets {
   /*! \brief Of parts in equal buckets, each learns what the rest of any of them costs at least. */
   void Tell(const CostTable& sum, const Factor& factor, Cost least) {
     SharedCosts& known = parts_[factor.part].others;
-    auto others = std::make_shared<std::vector<Cost>>(*sum.entries);
-    for (size_t n = 0; n < others->size(); ++n) {
-      Cost& rest = (*others)[n];
-      rest -= least + (*factor.table.entries)[n];
-      if (known != nullptr) rest = std::min(rest, (*known)[n]);
-    }
+    auto others = std::make_shared<std::vector<Cost>>(sum.entries->size());
+    ParallelFor(others->size(), kEntriesOfPass, [&](size_t begin, size_t end) {
+      for (size_t n = begin; n < end; ++n) {
+        const Cost rest = (*sum.entries)[n] - least - (*factor.table.entries)[n];
+        (*others)[n] = known == nullptr ? rest : std::min(rest, (*known)[n]);
+      }
+    });
     known = std::move(others);
   }
 
