@@ -123,7 +123,7 @@ def main(workers: int, search_seconds: float, folder: Path) -> None:
         table = Table(
             title=f"{model.name}, {algorithm}: {total / 2**30:.2f} GiB per step; forward convolutions: {kinds}"
         )
-        titles = ["group", "blocks", "split differently within", "kinds of repeated blocks", "first apart"]
+        titles = ["group", "blocks", "split differently within", "repeated blocks alike", "first apart"]
         titles += ["weights, GiB", "activations, GiB"]
         for title in titles:
             table.add_column(title, justify="right")
