@@ -82,19 +82,9 @@ def convolution(grow, x, shape):
         return None
     groups = r.choice(divisors(shape[1])) if r.random() < 0.3 else 1
     stride = tuple(r.choice((1, 1, 2, 3)) for _ in range(2))
-    filters, bias = groups * r.randint(1, max(1, 12 // groups)), r.random() < 0.5
-    name = grow.name("conv")
-    return mx.sym.Convolution(
-        x,
-        kernel=kernel,
-        stride=stride,
-        pad=pad,
-        dilate=dilate,
-        num_filter=filters,
-        num_group=groups,
-        no_bias=not bias,
-        name=name,
-    )
+    sizes = {"kernel": kernel, "stride": stride, "pad": pad, "dilate": dilate, "num_group": groups}
+    filters, no_bias = groups * r.randint(1, max(1, 12 // groups)), r.random() < 0.5
+    return mx.sym.Convolution(x, num_filter=filters, no_bias=no_bias, name=grow.name("conv"), **sizes)
 
 
 @layer(1, (4,))

@@ -11,19 +11,26 @@
 namespace tofu {
 namespace cuda {
 
+/*! \brief Store what a table's row has at cell i of a view's line, zero where the row is not there.
+ */
+template <typename T>
+TOFU_DEVICE void StoreRow(const PartArguments& a, Index row, Index line, Index i) {
+  typedef typename RealType<T>::type Real;
+  const Index outer = line / a.inner;
+  const Index cell = (outer * a.positions.extent + row) * a.inner + (line - outer * a.inner);
+  const Real value = row < 0 ? static_cast<Real>(0) : static_cast<Real>(a.Input<T>(0)[cell]);
+  StoreElement<T>(a, 0, i, value);
+}
+
 /*! \brief table, indices -> the rows that they mean, zeros for those of other parts */
 template <typename T>
 struct Take {
-  typedef typename RealType<T>::type Real;
   typedef Index Group;  // the row
   TOFU_DEVICE explicit Take(const PartArguments& arguments) : a(arguments) {}
 
   TOFU_DEVICE Group Prepare(Index index) const { return a.positions.Locate(a.tensors[1], index); }
   TOFU_DEVICE void Write(const Group& row, Index line, Index i) const {
-    const Index outer = line / a.inner;
-    const Index cell = (outer * a.positions.extent + row) * a.inner + (line - outer * a.inner);
-    StoreElement<T>(a, 0, i,
-                    row < 0 ? static_cast<Real>(0) : static_cast<Real>(a.Input<T>(0)[cell]));
+    StoreRow<T>(a, row, line, i);
   }
   TOFU_DEVICE void Finish(const Group&, Index) const {}
   const PartArguments& a;
@@ -74,17 +81,12 @@ struct TakeBackward {
  * The view is of what is picked, [outer][1][inner]. */
 template <typename T>
 struct Pick {
-  typedef typename RealType<T>::type Real;
   typedef Index Group;  // there is one alone
   TOFU_DEVICE explicit Pick(const PartArguments& arguments) : a(arguments) {}
 
   TOFU_DEVICE Group Prepare(Index group) const { return group; }
   TOFU_DEVICE void Write(const Group&, Index line, Index i) const {
-    const Index outer = line / a.inner;
-    const Index row = a.positions.Locate(a.tensors[1], line);
-    const Index cell = (outer * a.positions.extent + row) * a.inner + (line - outer * a.inner);
-    const Real value = row < 0 ? static_cast<Real>(0) : static_cast<Real>(a.Input<T>(0)[cell]);
-    StoreElement<T>(a, 0, i, value);
+    StoreRow<T>(a, a.positions.Locate(a.tensors[1], line), line, i);
   }
   TOFU_DEVICE void Finish(const Group&, Index) const {}
   const PartArguments& a;
