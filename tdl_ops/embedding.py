@@ -10,8 +10,13 @@ from tofu.tdl import Any, maximum, minimum, mod, op, output, position, scatter, 
 
 
 def row_of(index, rows, mode="clip"):
-    """The row of a table of so many rows that an index from data means."""
-    return mod(trunc(index), rows) if mode == "wrap" else maximum(0.0, minimum(rows - 1, trunc(index)))
+    """The row of a table of so many rows that an index from data means: out of range the next one, or counted on from the other end, or
+    none ("exact"); or the last one of as many ("length").
+    """
+    number = trunc(index)
+    if mode == "clip":
+        return maximum(0.0, minimum(rows - 1, number))
+    return {"wrap": mod(number, rows), "exact": number, "length": number - 1}[mode]
 
 
 def find_row(index, extent, mode="clip"):

@@ -1,8 +1,10 @@
-"""Operators over sequences of given lengths: time, the dimension `axis`, is compared with the lengths and cannot be split."""
+"""Operators over sequences of given lengths: time, the dimension `axis`, is compared with the lengths, and their kernels cannot be split
+along it. A fraction of a length does not count.
+"""
 
 from __future__ import annotations
 
-from tofu.tdl import Any, op, output, position, unwritten, where
+from tofu.tdl import Any, op, output, position, trunc, unwritten, where
 
 
 def _at(i, axis):
@@ -17,13 +19,13 @@ def _last(data, axis, time, i):
 
 @op("SequenceLast")
 def sequence_last(data, sequence_length=None, *, use_sequence_length=False, axis=0):
-    last = lambda b: data.shape[axis] - 1 if sequence_length is None else Any(sequence_length[b] - 1)
+    last = lambda b: data.shape[axis] - 1 if sequence_length is None else Any(trunc(sequence_length[b]) - 1)
     return lambda b, *i: _last(data, axis, last(b), (b, *i))
 
 
 @op("_backward_SequenceLast", concrete=True)
 def backward_sequence_last(d_out, sequence_length=None, *, output_shapes, use_sequence_length=False, axis=0):
-    length = lambda b: output_shapes[0][axis] if sequence_length is None else sequence_length[b]
+    length = lambda b: output_shapes[0][axis] if sequence_length is None else trunc(sequence_length[b])
     value = lambda t, b, i: where(position(t) == length(b) - 1, d_out[(b, *i)], 0.0)
     names = "t b *i" if axis == 0 else "b t *i"
     d_data = output(names, lambda t, b, *i: value(t, b, i))
@@ -34,7 +36,7 @@ def backward_sequence_last(d_out, sequence_length=None, *, output_shapes, use_se
 def sequence_mask(data, sequence_length=None, *, use_sequence_length=False, value=0.0, axis=0):
     if sequence_length is None:
         return lambda *i: data[i]
-    inside = lambda t, b: position(t) < sequence_length[b]
+    inside = lambda t, b: position(t) < trunc(sequence_length[b])
     return lambda *i: where(inside(*_at(i, axis)), data[i], value)
 
 
@@ -42,7 +44,7 @@ def sequence_mask(data, sequence_length=None, *, use_sequence_length=False, valu
 def backward_sequence_mask(d_out, sequence_length=None, *, use_sequence_length=False, axis=0):
     if sequence_length is None:
         return lambda *i: d_out[i]
-    inside = lambda t, b: position(t) < sequence_length[b]
+    inside = lambda t, b: position(t) < trunc(sequence_length[b])
     batch = f"i{1 - axis}"
     return output("*i", lambda *i: where(inside(*_at(i, axis)), d_out[i], 0.0)), unwritten(batch)
 

@@ -1,7 +1,8 @@
-"""The parts that take the place of Embedding, take and pick, and of their gradients, where the indexed dimension, `v`, is split.
+"""The parts that take the place of Embedding, take, pick, SequenceLast and their gradients where the indexed dimension, `v`, is split.
 
 A worker looks up the rows of its own part, which begins at `first`, and has zeros for the others; `rows` is how many the whole table
-has. `names` are those of the index variables of what is looked up, which the stock operators call differently.
+has. `names` are those of the index variables of what is looked up, which the stock operators call differently. Lines that are picked from
+may share an index with those that differ from them in inner dimensions only.
 """
 
 from __future__ import annotations
@@ -43,23 +44,35 @@ def take_backward(d_out, indices, *, names, rows, extent, axis=0, mode="clip", f
 
 def _index_of(index, i, axis, rank):
     """The index of the line through a cell of so many dimensions; it may have a dimension of extent 1 in the place of the line's."""
-    return (*i[:axis], *((0,) if index.ndim == rank else ()), *i[axis:])
+    return (*i[:axis], 0, *i[axis:]) if index.ndim == rank else i[: index.ndim]
 
 
 @op("_tofu_pick", bound={"first": _local_first}, starts=("v",))
-def pick(data, index, *, axis, rows, mode="clip", keepdims=False, first=0):
+def pick(data, index, *, axis, rows, mode="clip", keepdims=False, names="*i", first=0):
     is_found = _is_found(index, rows, mode, first)
     line = lambda i: (*i[:axis], *i[axis + 1 :]) if keepdims else i
     at = lambda i: _index_of(index, i, axis, data.ndim)
     cell = lambda i: Sum(lambda v: where(is_found(v, at(i)), data[(*i[:axis], v, *i[axis:])], 0.0))
-    return lambda *i: cell(line(i))
+    return output(names, lambda *i: cell(line(i)))
 
 
-@op("_tofu_pick_backward", bound={"first": _local_first, "extent": "v"}, starts=("v",))
-def pick_backward(d_out, index, *, axis, rows, extent, mode="clip", keepdims=False, first=0):
+PICK_BACKWARD = {"bound": {"first": _local_first, "extent": "v"}, "starts": ("v",)}
+
+
+@op("_tofu_pick_backward", **PICK_BACKWARD)
+def pick_backward(d_out, index, *, axis, rows, extent, mode="clip", keepdims=False, names="", first=0):
     rank = d_out.ndim + (not keepdims)
     is_found = _is_found(index, rows, mode, first)
     line = lambda i: (*i[:axis], *i[axis + 1 :])
     at = lambda tensor, i: _index_of(tensor, line(i), axis, rank)
-    names = [f"i{d}" if d != axis else "v" for d in range(rank)]
-    return output(" ".join(names), lambda *i: where(is_found(i[axis], at(index, i)), d_out[at(d_out, i)], 0.0))
+    others = names.split() or [f"i{d}" for d in range(rank) if d != axis]
+    value = lambda i: where(is_found(i[axis], at(index, i)), d_out[at(d_out, i)], 0.0)
+    return output(" ".join([*others[:axis], "v", *others[axis:]]), lambda *i: value(i))
+
+
+@op("_tofu_sequence_last_backward", **PICK_BACKWARD)
+def sequence_last_backward(d_out, lengths, *, axis, rows, extent, names, mode="length", first=0):
+    d_data = pick_backward.function(
+        d_out, lengths, axis=axis, rows=rows, extent=extent, mode=mode, names=names, first=first
+    )
+    return d_data, output("b", lambda b: 0 * lengths[b])

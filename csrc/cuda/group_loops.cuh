@@ -72,6 +72,8 @@ struct PartArguments {
   Window window;
   Labels labels;
   Positions positions;
+  double on_value;
+  double off_value;
   int fix_gamma;
   int is_train;
 
@@ -98,6 +100,12 @@ TOFU_DEVICE void StoreElement(const PartArguments& arguments, int output, Index 
   T& target = arguments.Output<T>(output)[i];
   if (arguments.requests[output] == kAdditionAsked) value = static_cast<Value>(target) + value;
   target = static_cast<T>(value);
+}
+
+/*! \brief The gradient of index `n`, the second output if there is one. */
+TOFU_DEVICE void ClearIndex(const PartArguments& a, Index n) {
+  if (a.requests[1] == kNothingAsked || a.requests[1] == kAdditionAsked) return;
+  a.positions.Clear(a.tensors[a.num_inputs + 1], n);
 }
 
 /*! \brief The cells at one position of the dimension; `other` is the line of a cell. */

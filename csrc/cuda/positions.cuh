@@ -10,23 +10,33 @@
 namespace tofu {
 namespace cuda {
 
+// What an index means: out of range, the next position, or counted on from the other end, or none;
+// or the last one of as many positions.
+constexpr int kClipped = 0;
+constexpr int kWrapped = 1;
+constexpr int kExact = 2;
+constexpr int kLength = 3;
+
 /*! \brief A part of a dimension, and what indices into the whole of it are. */
 struct Positions {
   Index first;   // where the part begins
   Index extent;  // of the part
   Index whole;   // of the dimension
   Index count;   // how many indices there are
-  int wraps;     // an index out of range counts on from the other end; else it is clipped
+  int meaning;   // of an index
   int type;      // of the indices, in MXNet's numbers
+  Index lines;   // neighbouring ones that share an index, where lines have indices
 
   /*! \brief Where in the part the position lies that index `i` means; -1 if in another part. */
   TOFU_DEVICE Index Locate(const void* indices, Index i) const {
     Index index = Read(indices, i);
-    if (wraps) {
+    if (meaning == kWrapped) {
       index %= whole;
       if (index < 0) index += whole;
-    } else {
+    } else if (meaning == kClipped) {
       index = index < 0 ? 0 : index < whole ? index : whole - 1;
+    } else if (meaning == kLength) {
+      --index;
     }
     return index >= first && index < first + extent ? index - first : -1;
   }
@@ -49,6 +59,16 @@ struct Positions {
       default:
         return static_cast<const Index*>(indices)[i];
     }
+  }
+
+  /*! \brief The same for a line along the dimension. */
+  TOFU_DEVICE Index LocateOnLine(const void* indices, Index line) const {
+    return Locate(indices, line / lines);
+  }
+
+  /*! \brief How many positions of the part lie before the one that index `i` counts to. */
+  TOFU_DEVICE Index CountBefore(const void* indices, Index i) const {
+    return Read(indices, i) - first;
   }
 
   /*! \brief Makes index `i` zero. */

@@ -69,15 +69,12 @@ struct TakeBackward {
     StoreElement<T>(a, 0, i, sum);
   }
   TOFU_DEVICE void Finish(const Group&, Index row) const {
-    if (a.requests[1] == kNothingAsked || a.requests[1] == kAdditionAsked) return;
-    for (Index n = row; n < a.positions.count; n += a.extent) {
-      a.positions.Clear(a.tensors[a.num_inputs + 1], n);
-    }
+    for (Index n = row; n < a.positions.count; n += a.extent) ClearIndex(a, n);
   }
   const PartArguments& a;
 };
 
-/*! \brief data, an index for each line -> the cells that they mean, zeros for those of other parts.
+/*! \brief data, an index for lines -> the cells that they mean, zeros for those of other parts.
  * The view is of what is picked, [outer][1][inner]. */
 template <typename T>
 struct Pick {
@@ -86,13 +83,14 @@ struct Pick {
 
   TOFU_DEVICE Group Prepare(Index group) const { return group; }
   TOFU_DEVICE void Write(const Group&, Index line, Index i) const {
-    StoreRow<T>(a, a.positions.Locate(a.tensors[1], line), line, i);
+    StoreRow<T>(a, a.positions.LocateOnLine(a.tensors[1], line), line, i);
   }
   TOFU_DEVICE void Finish(const Group&, Index) const {}
   const PartArguments& a;
 };
 
-/*! \brief d_out, an index for each line -> d_data */
+/*! \brief d_out, an index for lines -> d_data, and zeros for the indices where they have a gradient
+ */
 template <typename T>
 struct PickBackward {
   typedef typename RealType<T>::type Real;
@@ -103,12 +101,15 @@ struct PickBackward {
   TOFU_DEVICE explicit PickBackward(const PartArguments& arguments) : a(arguments) {}
 
   TOFU_DEVICE Group Prepare(Index line) const {
-    return Group{a.positions.Locate(a.tensors[1], line), static_cast<Real>(a.Input<T>(0)[line])};
+    return Group{a.positions.LocateOnLine(a.tensors[1], line),
+                 static_cast<Real>(a.Input<T>(0)[line])};
   }
   TOFU_DEVICE void Write(const Group& group, Index position, Index i) const {
     StoreElement<T>(a, 0, i, position == group.row ? group.d_out : static_cast<Real>(0));
   }
-  TOFU_DEVICE void Finish(const Group&, Index) const {}
+  TOFU_DEVICE void Finish(const Group&, Index line) const {
+    if (line < a.positions.count) ClearIndex(a, line);
+  }
   const PartArguments& a;
 };
 

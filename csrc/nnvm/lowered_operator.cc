@@ -38,6 +38,17 @@ bool ReadFlag(const NodeAttrs& attrs, const char* key, bool otherwise) {
   return false;
 }
 
+/*! \brief What indices mean, by the attribute `mode`: that of the stock operators, and two more. */
+int ReadMeaning(const NodeAttrs& attrs) {
+  const auto found = attrs.dict.find("mode");
+  if (found == attrs.dict.end() || found->second == "clip") return cuda::kClipped;
+  const std::string& mode = found->second;
+  CHECK(mode == "wrap" || mode == "exact" || mode == "length")
+      << attrs.name << ": attribute mode is \"" << mode
+      << "\", none of clip, wrap, exact and length";
+  return mode == "wrap" ? cuda::kWrapped : mode == "exact" ? cuda::kExact : cuda::kLength;
+}
+
 void Parse(NodeAttrs* attrs, int default_axis, double default_eps) {
   LoweredParam param;
   param.axis = static_cast<int>(ReadNumber(*attrs, "axis", default_axis));
@@ -120,16 +131,18 @@ void ParsePoolingPart(NodeAttrs* attrs) {
   }
 }
 
-void ParseTakePart(NodeAttrs* attrs) {
+void ParsePositionsPart(NodeAttrs* attrs) {
   Parse(attrs, 0, 0);
-  CHECK_GE(LoweredParamOf(*attrs).axis, 0) << attrs->name << ": axis counts from the front";
-  cuda::Positions& positions = nnvm::get<LoweredParam>(attrs->parsed).positions;
+  LoweredParam& param = nnvm::get<LoweredParam>(attrs->parsed);
+  CHECK_GE(param.axis, 0) << attrs->name << ": axis counts from the front";
+  param.keepdims = ReadFlag(*attrs, "keepdims", false);
+  param.on_value = ReadNumber(*attrs, "on_value", param.on_value);
+  param.off_value = ReadNumber(*attrs, "off_value", param.off_value);
+  cuda::Positions& positions = param.positions;
   positions.first = static_cast<cuda::Index>(ReadNumber(*attrs, "first", positions.first));
   positions.whole = static_cast<cuda::Index>(ReadNumber(*attrs, "rows", positions.whole));
   positions.extent = static_cast<cuda::Index>(ReadNumber(*attrs, "extent", positions.extent));
-  nnvm::get<LoweredParam>(attrs->parsed).keepdims = ReadFlag(*attrs, "keepdims", false);
-  const auto mode = attrs->dict.find("mode");
-  positions.wraps = mode != attrs->dict.end() && mode->second == "wrap" ? 1 : 0;
+  positions.meaning = ReadMeaning(*attrs);
 }
 
 void ParseSoftmaxOutputPart(NodeAttrs* attrs) {

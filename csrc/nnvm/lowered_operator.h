@@ -44,7 +44,9 @@ struct LoweredParam {
   double temperature = 1;
   cuda::Window window = {1, 1, 0, 0, 1, 0};
   cuda::Labels labels = {1, 0, -1, 0, 1, 0};
-  cuda::Positions positions = {0, 1, 1, 0, 0, 0};
+  cuda::Positions positions = {0, 1, 1, 0, cuda::kClipped, 0, 1};
+  double on_value = 1;   // of a cell whose position is the one that is meant
+  double off_value = 0;  // of the others
   bool keepdims = false;
   bool fix_gamma = true;
   bool use_global_stats = false;
@@ -68,8 +70,8 @@ void ParsePoolingPart(nnvm::NodeAttrs* attrs);
 /*! \brief Parser of the parts of SoftmaxOutput's gradient. */
 void ParseSoftmaxOutputPart(nnvm::NodeAttrs* attrs);
 
-/*! \brief Parser of lookups in a part of a table. */
-void ParseTakePart(nnvm::NodeAttrs* attrs);
+/*! \brief Parser of the parts that are given positions as data. */
+void ParsePositionsPart(nnvm::NodeAttrs* attrs);
 
 /*!
  * \brief Shapes and types of an operator, one letter for each tensor:

@@ -43,6 +43,8 @@ cuda::PartArguments PackArguments(const nnvm::NodeAttrs& attrs, const mxnet::OpC
   arguments.window = param.window;
   arguments.labels = param.labels;
   arguments.positions = view.positions;
+  arguments.on_value = param.on_value;
+  arguments.off_value = param.off_value;
   arguments.fix_gamma = param.fix_gamma ? 1 : 0;
   arguments.is_train = context.is_train ? 1 : 0;
   return arguments;

@@ -1,16 +1,17 @@
 /*!
  * \file take.cc
- * \brief Embedding, take and pick, and their gradients, where a worker has a part of the rows.
+ * \brief Embedding, take, pick and SequenceLast, and their gradients, where a worker has a part of
+ * the rows.
  *
  * An index means a row of the whole table: out of range it is clipped, or begins anew. Rows of
  * other parts are zeros, for the parts' results are added up.
  */
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "nnvm/dimension_view.h"
+#include "nnvm/indexed_view.h"
 #include "nnvm/lowered_operator.h"
 
 namespace tofu {
@@ -44,8 +45,12 @@ mxnet::TShape KeepLines(const mxnet::TShape& shape, int axis, bool stays) {
   return Replace(shape, axis, 1, mxnet::TShape(stays ? 1 : 0, 1));
 }
 
+/*! \brief There is an index for each line, or each of the first dimensions of lines. */
 void CheckIndices(const mxnet::TShape& data, int axis, const mxnet::TShape& indices) {
-  CHECK(indices == KeepLines(data, axis, false) || indices == KeepLines(data, axis, true))
+  const mxnet::TShape lines = KeepLines(data, axis, false);
+  const bool is_for_lines =
+      indices.ndim() <= lines.ndim() && std::equal(indices.begin(), indices.end(), lines.begin());
+  CHECK(is_for_lines || indices == KeepLines(data, axis, true))
       << "indices of shape " << indices << " are not one for each line of " << data
       << " along dimension " << axis;
 }
@@ -67,18 +72,10 @@ mxnet::TShape ShapeOfLines(const LoweredParam& param, const mxnet::TShape& picke
   return data;
 }
 
-cuda::Positions DescribeIndices(const LoweredParam& param, int64_t extent, const TBlob& indices) {
-  cuda::Positions positions = param.positions;
-  positions.extent = extent;
-  positions.count = static_cast<int64_t>(indices.Size());
-  positions.type = indices.type_flag_;
-  return positions;
-}
-
 /*! \brief What is looked up, as [outer][indices][inner]. */
 PartView ViewTaken(const LoweredParam& param, const Blobs& inputs, const Blobs&) {
   DimensionView view(inputs[0].shape_, param.axis);
-  const auto positions = DescribeIndices(param, view.extent, inputs[1]);
+  const auto positions = DescribeIndices(param, view, inputs[1]);
   view.extent = positions.count;
   return {view, positions};
 }
@@ -86,7 +83,7 @@ PartView ViewTaken(const LoweredParam& param, const Blobs& inputs, const Blobs&)
 /*! \brief One cell of each line of the data, as [outer][1][inner]. */
 PartView ViewPicked(const LoweredParam& param, const Blobs& inputs, const Blobs&) {
   DimensionView view(inputs[0].shape_, param.axis);
-  const auto positions = DescribeIndices(param, view.extent, inputs[1]);
+  const auto positions = DescribeIndices(param, view, inputs[1]);
   view.extent = 1;
   return {view, positions};
 }
@@ -94,14 +91,7 @@ PartView ViewPicked(const LoweredParam& param, const Blobs& inputs, const Blobs&
 /*! \brief A gradient, as [outer][rows][inner]. */
 PartView ViewRows(const LoweredParam& param, const Blobs& inputs, const Blobs& outputs) {
   const DimensionView view(outputs[0].shape_, param.axis);
-  return {view, DescribeIndices(param, view.extent, inputs[1])};
-}
-
-/*! \brief The row of each index. */
-std::vector<int64_t> FindRows(const cuda::Positions& positions, const TBlob& indices) {
-  std::vector<int64_t> rows(positions.count);
-  for (int64_t n = 0; n < positions.count; ++n) rows[n] = positions.Locate(indices.dptr_, n);
-  return rows;
+  return {view, DescribeIndices(param, view, inputs[1])};
 }
 
 /*! \brief Writes or adds the rows of the table, zeros for those of other parts. */
@@ -139,15 +129,7 @@ void ComputeTake(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
 /*! \brief d_out, indices -> d_table, and zeros for the indices */
 void ComputeTakeBackward(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
                          const Requests& requests, const Blobs& outputs) {
-  const auto is_written = [&](int output) {
-    return requests[output] != mxnet::kNullOp && requests[output] != mxnet::kAddTo;
-  };
-  for (int output : {0, 1}) {
-    const size_t bytes = mshadow::mshadow_sizeof(outputs[output].type_flag_);
-    if (is_written(output)) {
-      std::memset(outputs[output].dptr_, 0, outputs[output].Size() * bytes);
-    }
-  }
+  for (int output : {0, 1}) ClearWritten(requests[output], outputs[output]);
   if (requests[0] == mxnet::kNullOp) return;
   const PartView at = ViewRows(LoweredParamOf(attrs), inputs, outputs);
   const std::vector<int64_t> rows = FindRows(at.positions, inputs[1]);
@@ -163,7 +145,7 @@ void ComputeTakeBackward(const NodeAttrs& attrs, const OpContext&, const Blobs& 
   });
 }
 
-/*! \brief data, an index for each line -> the cells that they mean */
+/*! \brief data, an index for lines -> the cells that they mean */
 void ComputePick(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
                  const Requests& requests, const Blobs& outputs) {
   const PartView at = ViewPicked(LoweredParamOf(attrs), inputs, outputs);
@@ -173,13 +155,15 @@ void ComputePick(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
     MapElements<DType>(requests[0], outputs[0], [&](size_t n) {
       const int64_t line = static_cast<int64_t>(n);
       const int64_t outer = line / at.loop.inner;
-      const int64_t row = outer * at.positions.extent + rows[line];
-      return rows[line] < 0 ? DType(0) : data[row * at.loop.inner + line % at.loop.inner];
+      const int64_t found = rows[line / at.positions.lines];
+      const int64_t row = outer * at.positions.extent + found;
+      return found < 0 ? DType(0) : data[row * at.loop.inner + line % at.loop.inner];
     });
   });
 }
 
-/*! \brief d_out, an index for each line -> d_data */
+/*! \brief d_out, an index for lines -> d_data, and zeros for the indices where they have a gradient
+ */
 void ComputePickBackward(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
                          const Requests& requests, const Blobs& outputs) {
   const PartView at = ViewRows(LoweredParamOf(attrs), inputs, outputs);
@@ -187,21 +171,25 @@ void ComputePickBackward(const NodeAttrs& attrs, const OpContext&, const Blobs& 
   MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
     const DType* d_out = inputs[0].dptr<DType>();
     MapCells(at.loop, requests[0], outputs[0].dptr<DType>(), [&](int64_t line, int64_t p, int64_t) {
-      return p == rows[line] ? d_out[line] : DType(0);
+      return p == rows[line / at.positions.lines] ? d_out[line] : DType(0);
     });
   });
+  if (outputs.size() == 2) ClearWritten(requests[1], outputs[1]);
 }
 
 void RegisterParts() {
-  RegisterPart("_tofu_take", {"di", "t", ShapeOfTaken}, ParseTakePart, ComputeTake,
+  RegisterPart("_tofu_take", {"di", "t", ShapeOfTaken}, ParsePositionsPart, ComputeTake,
                {{"take.cu", "tofu_take", PartLoop::kMapPositions}}, ViewTaken);
-  RegisterPart("_tofu_take_backward", {"di", "ti", ShapeOfTable}, ParseTakePart,
+  RegisterPart("_tofu_take_backward", {"di", "ti", ShapeOfTable}, ParsePositionsPart,
                ComputeTakeBackward, {{"take.cu", "tofu_take_backward", PartLoop::kMapPositions}},
                ViewRows);
-  RegisterPart("_tofu_pick", {"di", "t", ShapeOfPicked}, ParseTakePart, ComputePick,
+  RegisterPart("_tofu_pick", {"di", "t", ShapeOfPicked}, ParsePositionsPart, ComputePick,
                {{"take.cu", "tofu_pick", PartLoop::kMapPositions}}, ViewPicked);
-  RegisterPart("_tofu_pick_backward", {"di", "t", ShapeOfLines}, ParseTakePart, ComputePickBackward,
-               {{"take.cu", "tofu_pick_backward", PartLoop::kMapLines}}, ViewRows);
+  const cuda::PartKernel backward = {"take.cu", "tofu_pick_backward", PartLoop::kMapLines};
+  RegisterPart("_tofu_pick_backward", {"di", "t", ShapeOfLines}, ParsePositionsPart,
+               ComputePickBackward, {backward}, ViewRows);
+  RegisterPart("_tofu_sequence_last_backward", {"di", "ti", ShapeOfLines}, ParsePositionsPart,
+               ComputePickBackward, {backward}, ViewRows);
 }
 
 [[maybe_unused]] const bool kRegistered = (RegisterParts(), true);

@@ -13,6 +13,7 @@
 
 #define TOFU_TYPE float32
 #include "cuda/batch_norm.cu"
+#include "cuda/by_position.cu"
 #include "cuda/layer_norm.cu"
 #include "cuda/multi_fetch.cu"
 #include "cuda/pooling.cu"
@@ -22,6 +23,7 @@
 #undef TOFU_TYPE
 #define TOFU_TYPE float64
 #include "cuda/batch_norm.cu"
+#include "cuda/by_position.cu"
 #include "cuda/layer_norm.cu"
 #include "cuda/multi_fetch.cu"
 #include "cuda/pooling.cu"
@@ -31,6 +33,7 @@
 #undef TOFU_TYPE
 #define TOFU_TYPE float16
 #include "cuda/batch_norm.cu"
+#include "cuda/by_position.cu"
 #include "cuda/layer_norm.cu"
 #include "cuda/multi_fetch.cu"
 #include "cuda/pooling.cu"

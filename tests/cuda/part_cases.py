@@ -13,7 +13,8 @@ from mxnet.base import _LIB, check_call
 from tofu import _mxnet
 
 # As in csrc/nnvm/lowered_operator.h: d data, v vector, r the same but single for half precision, V double, l line sums, L double, n
-# like those here, N a number, i indices, here one for each position or (I) for each line, t what becomes of data and indices.
+# like those here, N a number, i indices, here one for each position or (I) for each line, t what becomes of data and
+# indices, x indices of the data's type.
 PARTS = {
     "_tofu_batch_norm_sum": "d>V",
     "_tofu_batch_norm_squares": "dV>V",
@@ -43,6 +44,10 @@ PARTS = {
     "_tofu_take_backward": "di>ti",
     "_tofu_pick": "dI>t",
     "_tofu_pick_backward": "lI>t",
+    "_tofu_sequence_last_backward": "lI>tI",
+    "_tofu_one_hot": "x>t",
+    "_tofu_sequence_mask": "dI>d",
+    "_tofu_sequence_mask_backward": "dI>dI",
 }
 # Shape and axis: lines of neighbours, positions of neighbours, neither; longer and shorter than a block.
 VIEWS = [
@@ -66,6 +71,8 @@ def draw(letter, rng, shape, axis, dtype):
     if letter in "iI":
         extents = shape[axis] if letter == "i" else line
         return mx.nd.array(rng.randint(0, 2 * shape[axis], extents), dtype=rng.choice(INDEX_TYPES))
+    if letter == "x":
+        return mx.nd.array(rng.randint(0, 2 * shape[axis], shape), dtype=dtype)
     like = {"r": "v", "V": "v", "L": "l", "n": "l"}.get(letter, letter)
     extents = {"d": shape, "v": shape[axis : axis + 1 or None], "l": line}[like]
     wide = {"V": "float64", "L": "float64", "r": "float32" if dtype == "float16" else dtype}
@@ -96,11 +103,11 @@ def main():
                 attributes = {"axis": axis, "count": 60, "fix_gamma": number % 2 == 0, "temperature": 1.5, "eps": 1e-3}
                 attributes |= {"kernel": 3, "stride": 2, "pad": 1, "end": 2 * shape[axis] - 1}
                 attributes |= {"classes": shape[axis] + 9, "first": number % 2}
-                if "i" in letters.lower():
+                if set("iIx") & set(letters):
                     part = {"first": shape[axis] // 3, "rows": 2 * shape[axis], "extent": shape[axis] + 1}
                     attributes |= part | {
                         "axis": axis % len(shape),
-                        "mode": ["clip", "wrap"][number % 2],
+                        "mode": ["clip", "wrap", "exact", "length"][number % 4],
                         "keepdims": True,
                     }
                 attributes |= {"ignore_label": 1, "use_ignore": number % 3 == 0, "smooth_alpha": 0.1, "grad_scale": 2}

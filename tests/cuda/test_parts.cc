@@ -10,6 +10,7 @@
 
 #include "../core/check.h"
 #include "cuda/batch_norm.cuh"
+#include "cuda/by_position.cuh"
 #include "cuda/launch_part.h"
 #include "cuda/layer_norm.cuh"
 #include "cuda/pooling.cuh"
@@ -369,15 +370,17 @@ void TestTake(uint64_t seed) {
   Tensor t(seed);  // what is looked up
   const int64_t count = t.arguments.extent;
   Positions& at = t.arguments.positions;
-  at = {t.random.Draw(0, 5), t.random.Draw(1, 9), 0, count, static_cast<int>(seed % 2), 1};
+  const int meaning = seed % 2 == 0 ? kClipped : kWrapped;
+  at = {t.random.Draw(0, 5), t.random.Draw(1, 9), 0, count, meaning, 1, 1};
   at.whole = at.first + at.extent + t.random.Draw(0, 5);
   Array indices(count);
   std::vector<int64_t> rows(count);
   for (int64_t n = 0; n < count; ++n) {
     const int64_t index = t.random.Draw(-20, 40);
     indices[n] = static_cast<double>(index);
-    const int64_t row = at.wraps ? ((index % at.whole) + at.whole) % at.whole
-                                 : std::min<int64_t>(std::max<int64_t>(index, 0), at.whole - 1);
+    const int64_t row = at.meaning == kWrapped
+                            ? ((index % at.whole) + at.whole) % at.whole
+                            : std::min<int64_t>(std::max<int64_t>(index, 0), at.whole - 1);
     rows[n] = row - at.first;
   }
   const auto is_here = [&](int64_t row) { return row >= 0 && row < at.extent; };
@@ -412,7 +415,7 @@ void TestPick(uint64_t seed) {
   Tensor t(seed);
   const int64_t extent = t.arguments.extent;
   const int64_t first = t.random.Draw(0, 5);
-  t.arguments.positions = {first, extent, first + extent + 3, t.lines(), 0, 1};
+  t.arguments.positions = {first, extent, first + extent + 3, t.lines(), kExact, 1, 1};
   Array data = t.Draw(t.size()), d_data = t.Draw(t.size()), d_out = t.Draw(t.lines());
   Array indices(t.lines()), picked = t.Draw(t.lines()), expected(t.lines()), expected_d(t.size());
   for (int64_t line = 0; line < t.lines(); ++line) {
@@ -427,6 +430,63 @@ void TestPick(uint64_t seed) {
   t.arguments.extent = 1;
   t.Run<AtPosition, Pick<double>>(false, {&data, &indices}, {&picked});
   CHECK(picked == expected);
+}
+
+/*! \brief Time steps of a part of sequences of some lengths, in which neighbouring lines go
+ * together: which are kept, which is the last, and both gradients. */
+void TestSequences(uint64_t seed) {
+  Tensor t(seed);
+  const int64_t extent = t.arguments.extent;
+  const int64_t first = t.random.Draw(0, 5);
+  const int64_t together = t.arguments.inner % 2 == 0 ? 2 : 1;
+  const int64_t count = t.lines() / together;
+  t.arguments.positions = {first, extent, first + extent + 3, count, kLength, 1, together};
+  t.arguments.off_value = -7;
+  Array lengths(count), cleared = t.Draw(count);
+  for (double& length : lengths) {
+    length = static_cast<double>(t.random.Draw(0, first + extent + 3)) + 0.5;
+  }
+  Array data = t.Draw(t.size()), masked = t.Draw(t.size()), d_data = t.Draw(t.size());
+  Array d_out = t.Draw(t.lines()), last = t.Draw(t.lines());
+  const auto end_of = [&](int64_t line) {
+    return static_cast<int64_t>(lengths[line / together]) - first;
+  };
+  t.Run<OnLine, SequenceMask<double>>(false, {&data, &lengths}, {&masked, &cleared});
+  CHECK(cleared == Array(count));
+  t.Run<OnLine, PickBackward<double>>(false, {&d_out, &lengths}, {&d_data, &cleared});
+  for (int64_t line = 0; line < t.lines(); ++line) {
+    for (int64_t p = 0; p < extent; ++p) {
+      const int64_t i = t.cell(line, p);
+      CHECK(masked[i] == (p < end_of(line) ? data[i] : -7));
+      CHECK(d_data[i] == (p + 1 == end_of(line) ? d_out[line] : 0));
+    }
+  }
+  t.arguments.extent = 1;
+  t.Run<AtPosition, Pick<double>>(false, {&data, &lengths}, {&last});
+  t.arguments.extent = extent;
+  for (int64_t line = 0; line < t.lines(); ++line) {
+    const int64_t p = end_of(line) - 1;
+    CHECK(last[line] == (p >= 0 && p < extent ? data[t.cell(line, p)] : 0));
+  }
+}
+
+/*! \brief A part of the depth; indices in it, in other parts, and nowhere. */
+void TestOneHot(uint64_t seed) {
+  Tensor t(seed);
+  t.arguments.inner = 1;
+  const int64_t first = t.random.Draw(0, 5);
+  t.arguments.positions = {first, t.arguments.extent, 0, t.lines(), kExact, 1, 1};
+  t.arguments.on_value = 3;
+  t.arguments.off_value = -7;
+  Array indices(t.lines()), marked = t.Draw(t.size());
+  for (double& index : indices) index = static_cast<double>(t.random.Draw(-2, 12));
+  t.Run<OnLine, OneHot<double>>(false, {&indices}, {&marked});
+  for (int64_t line = 0; line < t.lines(); ++line) {
+    for (int64_t p = 0; p < t.arguments.extent; ++p) {
+      const bool is_meant = first + p == static_cast<int64_t>(indices[line]);
+      CHECK(marked[t.cell(line, p)] == (is_meant ? 3 : -7));
+    }
+  }
 }
 
 /*! \brief Positions and lines of tensors of up to 2^45 cells, without the memory. */
@@ -481,6 +541,8 @@ int main() {
     TestSoftmaxOutput(seed);
     TestTake(seed);
     TestPick(seed);
+    TestSequences(seed);
+    TestOneHot(seed);
     TestDivideByWindow(seed);
   }
   for (uint64_t seed = 1; seed <= 500; ++seed) {

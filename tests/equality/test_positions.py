@@ -1,6 +1,7 @@
 """Operators for which numbers are positions along a dimension, split along it: those of one device."""
 
 import mxnet as mx
+import numpy as np
 import pytest
 from comparison import compare
 from models import Model
@@ -75,3 +76,29 @@ def test_classes_picked_by_labels(attributes):
     model = Model(loss, {"data": (5, 3, 4), "softmax_label": (5, 3)}, 7)
     axes = {"log": "k", "log_backward": "k", "pick": "v", "pick_backward": "v"}
     compare_split(model, 3, axes, {"_tofu_pick", "_tofu_pick_backward", "_tofu_log_softmax_apply"})
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("workers", [2, 3])
+def test_sequences_split_by_time(axis, workers):
+    cells = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, flatten=False, name="cells")
+    lengths = np.array([1, 7, 3.5, 4, 6])  # a fraction does not count
+    known = {"use_sequence_length": True, "axis": axis, "sequence_length": mx.sym.Variable("lengths")}
+    masked = mx.sym.SequenceMask(cells, value=-0.3, name="masked", **known)
+    last = mx.sym.SequenceLast(masked, name="last", **known)
+    loss = mx.sym.Group([mx.sym.MakeLoss(mx.sym.square(masked)), mx.sym.MakeLoss(mx.sym.square(last))])
+    shape = (5, 7, 4) if axis else (7, 5, 4)
+    model = Model(loss, {"data": shape, "lengths": (5,)}, 3, given={"lengths": lengths})
+    time = f"i{axis}"
+    axes = {"masked": time, "masked_backward": time, "last": "v", "last_backward": "v"}
+    parts = {"_tofu_sequence_mask", "_tofu_sequence_mask_backward", "_tofu_pick", "_tofu_sequence_last_backward"}
+    compare_split(model, workers, axes, parts)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_one_hot_of_classes_that_are_split(workers):
+    scores = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=7, name="scores")
+    labels = 4 * mx.sym.Variable("softmax_label") - 3  # some are no class
+    wanted = mx.sym.one_hot(labels, depth=7, on_value=0.9, off_value=-0.1, dtype="float64", name="wanted")
+    model = Model(mx.sym.MakeLoss(mx.sym.square(scores - wanted)), {"data": (5, 4), "softmax_label": (5,)}, 7)
+    compare_split(model, workers, {"wanted": "k", "scores": "h"}, {"_tofu_one_hot"})

@@ -2,8 +2,10 @@
 
 from tofu.lowering import batch_norm as batch_norm
 from tofu.lowering import layer_norm as layer_norm
+from tofu.lowering import one_hot as one_hot
 from tofu.lowering import pick as pick
 from tofu.lowering import pooling as pooling
+from tofu.lowering import sequence as sequence
 from tofu.lowering import softmax as softmax
 from tofu.lowering import softmax_output as softmax_output
 from tofu.lowering import take as take

@@ -1,4 +1,4 @@
-"""The operators that Embedding, take and pick run as where the dimension that indices choose from is split."""
+"""The operators that Embedding, take, pick and SequenceLast run as where the dimension that indices choose from is split."""
 
 from __future__ import annotations
 
@@ -29,6 +29,16 @@ CASES = [
         for case in (
             Case("_tofu_pick", attributes, [(5, 7, 3), whole(-9, 18, *indices)], ()),
             Case("_tofu_pick_backward", attributes | {"extent": 7}, [picked, whole(-9, 18, *indices)], ()),
+        )
+    ),
+    *(
+        case
+        for axis, data, picked in ((0, (7, 5, 3), (5, 3)), (1, (5, 7, 3, 2), (5, 3, 2)))
+        for names in (" ".join(["b", "i0", "i1"][: len(picked)]),)
+        for attributes in ({"axis": axis, "rows": 7, "mode": "length", "names": names},)
+        for case in (
+            Case("_tofu_pick", attributes, [data, whole(-1, 10, 5)], ()),
+            Case("_tofu_sequence_last_backward", attributes | {"extent": 7}, [picked, whole(-1, 10, 5)], ()),
         )
     ),
 ]

@@ -1,0 +1,53 @@
+/*!
+ * \file by_position.cuh
+ * \brief The rules of one_hot and SequenceMask in parts: what nnvm/by_position.cc does on a CPU. A
+ * group is a line along the dimension whose positions are compared.
+ */
+#ifndef TOFU_CUDA_BY_POSITION_CUH_
+#define TOFU_CUDA_BY_POSITION_CUH_
+
+#include "group_loops.cuh"
+
+namespace tofu {
+namespace cuda {
+
+/*! \brief indices -> on_value at each, off_value elsewhere */
+template <typename T>
+struct OneHot {
+  typedef typename RealType<T>::type Real;
+  typedef Index Group;  // the position that the line's index means
+  TOFU_DEVICE explicit OneHot(const PartArguments& arguments) : a(arguments) {}
+
+  TOFU_DEVICE Group Prepare(Index line) const { return a.positions.Locate(a.tensors[0], line); }
+  TOFU_DEVICE void Write(const Group& meant, Index position, Index i) const {
+    StoreElement<T>(a, 0, i, static_cast<Real>(position == meant ? a.on_value : a.off_value));
+  }
+  TOFU_DEVICE void Finish(const Group&, Index) const {}
+  const PartArguments& a;
+};
+
+/*! \brief data, lengths -> data, off_value from each sequence's end on; and zeros for the lengths
+ * where they have a gradient */
+template <typename T>
+struct SequenceMask {
+  typedef typename RealType<T>::type Real;
+  typedef Index Group;  // how many positions of the line are kept
+  TOFU_DEVICE explicit SequenceMask(const PartArguments& arguments) : a(arguments) {}
+
+  TOFU_DEVICE Group Prepare(Index line) const {
+    return a.positions.CountBefore(a.tensors[1], line / a.positions.lines);
+  }
+  TOFU_DEVICE void Write(const Group& kept, Index position, Index i) const {
+    const Real off = static_cast<Real>(a.off_value);
+    StoreElement<T>(a, 0, i, position < kept ? static_cast<Real>(a.Input<T>(0)[i]) : off);
+  }
+  TOFU_DEVICE void Finish(const Group&, Index line) const {
+    if (line < a.positions.count) ClearIndex(a, line);
+  }
+  const PartArguments& a;
+};
+
+}  // namespace cuda
+}  // namespace tofu
+
+#endif  // TOFU_CUDA_BY_POSITION_CUH_
