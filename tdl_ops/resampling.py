@@ -16,13 +16,25 @@ def _slices(shape, begin, end, step):
     return [(first, stride) for first, _, stride in ranges]
 
 
-@op("slice", concrete=True)
+def _local_bound(name):
+    """None in place of a split dimension's bound: what a worker has of it begins and ends with cells of the slice."""
+    return lambda local: tuple(None if local.is_split(f"i{d}") else n for d, n in enumerate(local.attributes[name]))
+
+
+SLICE = {
+    "bound": {name: _local_bound(name) for name in ("begin", "end")},
+    "pads": tuple(f"i{d}" for d in range(8)),
+    "concrete": True,
+}
+
+
+@op("slice", **SLICE)
 def cut(data, *, begin, end, step=()):
     slices = _slices(data.shape, begin, end, step)
     return lambda *i: data[tuple(v * s + first for v, (first, s) in zip(i, slices, strict=True))]
 
 
-@op("_backward_slice", concrete=True)
+@op("_backward_slice", **SLICE)
 def backward_cut(d_out, *, output_shapes, begin, end, step=()):
     slices = _slices(output_shapes[0], begin, end, step)
     cell = lambda i: tuple(v * s + first for v, (first, s) in zip(i, slices, strict=True))

@@ -100,6 +100,20 @@ def test_pinned_plans_equal_one_device(reference, workers):
     assert all(set(executor.partition.plan.operators[pinned]) == {axis} for pinned, axis in PINNED[name].items())
 
 
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_slices_with_strides_split_along_them(workers):
+    wide = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=23, name="wide")
+    thin = mx.sym.slice(wide, begin=(None, 2), end=(None, 21), step=(1, 3), name="thin")  # 7 of 23
+    back = mx.sym.slice(wide, begin=(None, 20), end=(None, 1), step=(1, -2), name="back")  # 10 of 23
+    turned = mx.sym.reverse(wide, axis=1, name="turned")
+    nets = [mx.sym.FullyConnected(net, num_hidden=5) for net in (thin, back, turned)]
+    model = Model(mx.sym.SoftmaxOutput(mx.sym.add_n(*nets), name="softmax"), {"data": (6, 9)}, 5)
+    values = random_values(model, "float64")
+    hints = {f"{name}{suffix}": "i1" for name in ("thin", "back", "turned") for suffix in ("", "_backward")}
+    executor = bind_partitioned(model, workers, "float64", hints=hints)
+    compare(executor, values, *run_single(model, values, "float64", STEPS), STEPS)
+
+
 def test_dense_blocks_are_joined_part_by_part():
     """DenseNet split by channels: pinned to the batch, its concatenations would cost more."""
     model = GLUON_MODELS["densenet121"]("float32")

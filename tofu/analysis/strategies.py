@@ -78,7 +78,7 @@ class _Evaluation:
                 continue
             if (reason := next(self._find_hazards(axis), None)) is not None:
                 rejected[axis] = reason
-            elif (reason := next(self._find_copy_hazards(axis, axis in bound), None)) is None:
+            elif (reason := next(self._find_copy_hazards(axis, axis in bound, can_be_fetched), None)) is None:
                 continue
             elif can_be_fetched:
                 fetched.append(axis)
@@ -131,13 +131,16 @@ class _Evaluation:
         if all(axis not in output.moving and axis not in output.summed for output in self.pattern.outputs):
             yield f"no output depends on {axis}"
 
-    def _find_copy_hazards(self, axis: str, is_bound: bool) -> Iterator[str]:
-        """The reasons why a copy of the operator would not compute a part of `axis`, the most telling one first."""
+    def _find_copy_hazards(self, axis: str, is_bound: bool, can_be_fetched: bool) -> Iterator[str]:
+        """The reasons why a copy of the operator would not compute a part of `axis`, the most telling one first. Where a fetch can, no
+        copy is padded.
+        """
         description = self.pattern.trace.description
+        is_padded = axis in description.pads and not can_be_fetched
         extent = self.extents[axis]
         if self.pattern.value_extents and axis not in description.corrects:
             yield from self._value_extents(axis)
-        if axis not in description.pads:
+        if not is_padded:
             yield from self._borders(axis)
         if (
             not is_bound
@@ -146,7 +149,7 @@ class _Evaluation:
         ):
             yield f"the extent of {axis} is fixed by an attribute ({extent}) that no bound= rewrites"
         for part in () if axis in self.pattern.plain_axes else sorted({1, extent - 1}):
-            yield from self._local_copy(axis, part, is_bound)
+            yield from self._local_copy(axis, part, is_bound, is_padded)
 
     def _merged_inside(self, axis: str) -> Iterator[str]:
         for output in self.pattern.trace.outputs:
@@ -185,7 +188,7 @@ class _Evaluation:
             if any(axis == moved for index in indices for moved, _ in index.terms):
                 yield name, d, extent, indices
 
-    def _local_copy(self, axis: str, part: int, is_bound: bool) -> Iterator[str]:
+    def _local_copy(self, axis: str, part: int, is_bound: bool, is_padded: bool) -> Iterator[str]:
         """What would be different in a copy that has `part` of the extent of `axis`."""
         extents = {**self.extents, axis: part}
         sizes = [
@@ -203,7 +206,7 @@ class _Evaluation:
                     f"a copy would take {name} to have {value} instead of {extents[name]} values when {axis} is split: "
                     f"no tensor's dimension follows it"
                 )
-        if axis not in self.pattern.trace.description.pads:
+        if not is_padded:
             yield from self._compare_indices(axis, extents, local)
 
     def _compare_indices(self, axis: str, extents: dict[str, int], local: Numbers) -> Iterator[str]:
