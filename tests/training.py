@@ -160,7 +160,7 @@ def largest_error(found: Step, expected: Step) -> float:
 
 
 def weight_error(found: Arrays, expected: Arrays) -> float:
-    return max(relative_error(found[name], expected[name]) for name in expected)
+    return max((relative_error(found[name], expected[name]) for name in expected), default=0.0)
 
 
 def permute_batch(model: Model, values: Arrays) -> Arrays:
