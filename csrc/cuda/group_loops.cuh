@@ -72,6 +72,7 @@ struct PartArguments {
   Window window;
   Labels labels;
   Positions positions;
+  double valid_thresh;
   double on_value;
   double off_value;
   int fix_gamma;

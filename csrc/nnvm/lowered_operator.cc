@@ -145,6 +145,13 @@ void ParsePositionsPart(NodeAttrs* attrs) {
   positions.meaning = ReadMeaning(*attrs);
 }
 
+void ParseMakeLossPart(NodeAttrs* attrs) {
+  Parse(attrs, 0, 0);
+  LoweredParam& param = nnvm::get<LoweredParam>(attrs->parsed);
+  param.labels.scale = static_cast<float>(ReadNumber(*attrs, "grad_scale", param.labels.scale));
+  param.valid_thresh = static_cast<float>(ReadNumber(*attrs, "valid_thresh", param.valid_thresh));
+}
+
 void ParseSoftmaxOutputPart(NodeAttrs* attrs) {
   Parse(attrs, -1, 0);
   cuda::Labels& labels = nnvm::get<LoweredParam>(attrs->parsed).labels;

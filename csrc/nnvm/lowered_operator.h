@@ -45,6 +45,7 @@ struct LoweredParam {
   cuda::Window window = {1, 1, 0, 0, 1, 0};
   cuda::Labels labels = {1, 0, -1, 0, 1, 0};
   cuda::Positions positions = {0, 1, 1, 0, cuda::kClipped, 0, 1};
+  double valid_thresh = 0;
   double on_value = 1;   // of a cell whose position is the one that is meant
   double off_value = 0;  // of the others
   bool keepdims = false;
@@ -69,6 +70,9 @@ void ParsePoolingPart(nnvm::NodeAttrs* attrs);
 
 /*! \brief Parser of the parts of SoftmaxOutput's gradient. */
 void ParseSoftmaxOutputPart(nnvm::NodeAttrs* attrs);
+
+/*! \brief Parser of the parts of MakeLoss's gradient. */
+void ParseMakeLossPart(nnvm::NodeAttrs* attrs);
 
 /*! \brief Parser of the parts that are given positions as data. */
 void ParsePositionsPart(nnvm::NodeAttrs* attrs);

@@ -43,6 +43,7 @@ cuda::PartArguments PackArguments(const nnvm::NodeAttrs& attrs, const mxnet::OpC
   arguments.window = param.window;
   arguments.labels = param.labels;
   arguments.positions = view.positions;
+  arguments.valid_thresh = param.valid_thresh;
   arguments.on_value = param.on_value;
   arguments.off_value = param.off_value;
   arguments.fix_gamma = param.fix_gamma ? 1 : 0;

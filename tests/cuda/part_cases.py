@@ -37,6 +37,8 @@ PARTS = {
     "_tofu_softmax_backward_apply": "ddL>d",
     "_tofu_log_softmax_backward_apply": "ddL>d",
     "_tofu_valid_labels": "d>N",
+    "_tofu_valid_cells": "d>N",
+    "_tofu_make_loss_gradient": "dN>d",
     "_tofu_softmax_output_apply": "dlLn>d",
     "_tofu_softmax_output_gradient": "dn>dn",
     "_tofu_softmax_output_gradient_by_count": "dnN>dn",
@@ -111,6 +113,7 @@ def main():
                         "keepdims": True,
                     }
                 attributes |= {"ignore_label": 1, "use_ignore": number % 3 == 0, "smooth_alpha": 0.1, "grad_scale": 2}
+                attributes |= {"valid_thresh": 1}
                 cases.append((name, dtype, inputs, attributes, run(name, inputs, attributes)))
     _mxnet.run_gpu_code_on_cpu()
     for name, dtype, inputs, attributes, expected in cases:

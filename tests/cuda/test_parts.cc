@@ -13,6 +13,7 @@
 #include "cuda/by_position.cuh"
 #include "cuda/launch_part.h"
 #include "cuda/layer_norm.cuh"
+#include "cuda/make_loss.cuh"
 #include "cuda/pooling.cuh"
 #include "cuda/softmax.cuh"
 #include "cuda/softmax_output.cuh"
@@ -365,6 +366,22 @@ void TestSoftmaxOutput(uint64_t seed) {
   }
 }
 
+void TestMakeLoss(uint64_t seed) {
+  Tensor t(seed);
+  Array data = t.Draw(t.size()), d_data = t.Draw(t.size()), count(1);
+  t.arguments.valid_thresh = seed % 3 == 0 ? 2 : data[0];  // maybe above all of them
+  t.arguments.labels.scale = 3;
+  const double valid = static_cast<double>(std::count_if(
+      data.begin(), data.end(), [&](double cell) { return cell > t.arguments.valid_thresh; }));
+  Tensor line = t;  // all cells
+  line.arguments.outer = line.arguments.inner = 1;
+  line.arguments.extent = t.size();
+  line.Run<OnLine, ValidCells<double>>(true, {&data}, {&count});
+  CHECK(count[0] == valid);
+  t.Run<AtPosition, MakeLossGradient<double>>(false, {&data, &count}, {&d_data});
+  CHECK(d_data == Array(t.size(), 3 / std::max(1.0, valid)));
+}
+
 /*! \brief Rows of a part of a table, by indices of which some lie outside, and their sums. */
 void TestTake(uint64_t seed) {
   Tensor t(seed);  // what is looked up
@@ -539,6 +556,7 @@ int main() {
     TestSoftmax<true>(seed);
     TestPooling(seed);
     TestSoftmaxOutput(seed);
+    TestMakeLoss(seed);
     TestTake(seed);
     TestPick(seed);
     TestSequences(seed);

@@ -2,6 +2,7 @@
 
 from tofu.lowering import batch_norm as batch_norm
 from tofu.lowering import layer_norm as layer_norm
+from tofu.lowering import make_loss as make_loss
 from tofu.lowering import one_hot as one_hot
 from tofu.lowering import pick as pick
 from tofu.lowering import pooling as pooling
