@@ -15,7 +15,7 @@ GRADIENTS = {
 } | GRADIENTS
 
 
-def _add_up(value, rank, shape):
+def add_up(value, rank, shape):
     """The sum of value(*i) over the dimensions in which `shape` has extent 1, for i over `rank` dimensions."""
     missing = rank - len(shape)
     cell = lambda i: tuple(0 if extent == 1 else i[missing + d] for d, extent in enumerate(shape))
@@ -30,7 +30,7 @@ def _describe_gradients(by_lhs, by_rhs):
     def description(d_out, *operands, output_shapes):
         value = lambda f: lambda *i: f(d_out[i], *(operand.broadcast(*i) for operand in operands))
         for_lhs, for_rhs = output_shapes
-        return _add_up(value(by_lhs), d_out.ndim, for_lhs), _add_up(value(by_rhs), d_out.ndim, for_rhs)
+        return add_up(value(by_lhs), d_out.ndim, for_lhs), add_up(value(by_rhs), d_out.ndim, for_rhs)
 
     return description
 
@@ -62,4 +62,4 @@ def broadcast_like(data, like):
 
 @op("_broadcast_backward", concrete=True)
 def backward_broadcast(d_out, *, output_shapes):
-    return _add_up(lambda *i: d_out[i], d_out.ndim, output_shapes[0])
+    return add_up(lambda *i: d_out[i], d_out.ndim, output_shapes[0])

@@ -39,3 +39,23 @@ def linspace(*, start, stop, num, endpoint=True):
 @op("_eye")
 def eye(*, N, M=0, k=0):
     return lambda i, j: where(position(j) - position(i) == k, 1.0, 0.0)
+
+
+@op("_npi_arange")
+def numpy_arange(*, start, stop=None, step=1.0, dtype="float32"):
+    return arange.function(start=start, stop=stop, step=step, dtype=dtype)
+
+
+@op("_npi_eye")
+def numpy_eye(*, N, M=None, k=0):
+    return eye.function(N=N, M=M, k=k)
+
+
+@op("_npi_identity")
+def identity(*, shape):
+    return lambda i, j: where(position(i) == position(j), 1.0, 0.0)
+
+
+@op("_npi_indices")
+def indices(*, dimensions):
+    return lambda d, *i: sum(where(position(d) == n, position(v), 0.0) for n, v in enumerate(i))

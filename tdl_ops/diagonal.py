@@ -8,13 +8,13 @@ from tdl_ops.factorization import apply
 from tofu.tdl import Any, Sum, log, op, output, position, scatter, where
 
 
-def _on_diagonal(i, k, axes):
+def on_diagonal(i, k, axes):
     """The cell `k` columns right of the diagonal of the matrices over `axes`; the last of `i` runs along it."""
     place, others = dict(zip(axes, (i[-1] + max(0, -k), i[-1] + max(0, k)), strict=True)), iter(i[:-1])
     return tuple(place[d] if d in place else next(others) for d in range(len(i) + 1))
 
 
-def _local_offset(name):
+def local_offset(name):
     """The offset of a worker's copy: none where the diagonal is split, for a part of it is that of a block."""
     return lambda local: 0 if local.is_split("k") else local.attributes[name]
 
@@ -23,31 +23,31 @@ def _others(count):
     return [f"i{d}" for d in range(count)]
 
 
-@op("diag", bound={"k": _local_offset("k")}, pads=("k",))
+@op("diag", bound={"k": local_offset("k")}, pads=("k",))
 def diag(data, *, k=0, axis1=0, axis2=1):
     if data.ndim == 1:
         return lambda y, x: where(position(y) + k == position(x), data[Any(position(y) + min(0, k))], 0.0)
     axes = axis1 % data.ndim, axis2 % data.ndim
-    return output(" ".join([*_others(data.ndim - 2), "k"]), lambda *i: data[_on_diagonal(i, k, axes)])
+    return output(" ".join([*_others(data.ndim - 2), "k"]), lambda *i: data[on_diagonal(i, k, axes)])
 
 
 @op("_backward_diag", concrete=True)
 def backward_diag(d_out, *, output_shapes, k=0, axis1=0, axis2=1):
     rank = len(output_shapes[0])
     if rank == 1:
-        return lambda i: d_out[_on_diagonal((i,), k, (0, 1))]
+        return lambda i: d_out[on_diagonal((i,), k, (0, 1))]
     names = " ".join([*_others(rank - 2), "k"])
-    return scatter(lambda *i: (_on_diagonal(i, k, (axis1 % rank, axis2 % rank)), d_out[i]), names=names)
+    return scatter(lambda *i: (on_diagonal(i, k, (axis1 % rank, axis2 % rank)), d_out[i]), names=names)
 
 
-@op("_linalg_extractdiag", bound={"offset": _local_offset("offset")}, pads=("k",))
+@op("_linalg_extractdiag", bound={"offset": local_offset("offset")}, pads=("k",))
 def extractdiag(a, *, offset=0):
-    return output("*i k", lambda *v: a[_on_diagonal(v, offset, (a.ndim - 2, a.ndim - 1))])
+    return output("*i k", lambda *v: a[on_diagonal(v, offset, (a.ndim - 2, a.ndim - 1))])
 
 
 def _put_diagonal(a, offset):
     names = " ".join([*_others(a.ndim - 1), "k"])
-    return scatter(lambda *v: (_on_diagonal(v, offset, (a.ndim - 1, a.ndim)), a[v]), names=names)
+    return scatter(lambda *v: (on_diagonal(v, offset, (a.ndim - 1, a.ndim)), a[v]), names=names)
 
 
 @op("_linalg_makediag")
@@ -60,7 +60,7 @@ def backward_extractdiag(d_out, *, offset=0):
     return _put_diagonal(d_out, offset)
 
 
-@op("_backward_linalg_makediag", bound={"offset": _local_offset("offset")}, pads=("k",))
+@op("_backward_linalg_makediag", bound={"offset": local_offset("offset")}, pads=("k",))
 def backward_makediag(d_out, *, offset=0):
     return extractdiag.function(d_out, offset=offset)
 

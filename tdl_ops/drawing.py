@@ -53,3 +53,11 @@ def backward_sample_multinomial(d_logarithm, probabilities, drawn):
         return Sum(lambda *s: own((*i[:-1], *s)), names=names)
 
     return lambda *i: value(i)
+
+
+@op(
+    *(f"_npi_{name}" for name in ("uniform", "normal", "bernoulli")),
+    bound={"size": lambda local: local.outputs[0].shape},
+)
+def draw_numpy(*parameters, output_shapes, size=None):
+    return tuple(lambda *i: Random()(*(p.broadcast(*i) for p in parameters)) for _ in output_shapes)

@@ -5,7 +5,20 @@ Comparisons give booleans, argmax integers; binary operators broadcast, and thei
 
 from __future__ import annotations
 
-from tdl_ops import activation, binary, broadcast, constant, layout, linalg, ordering, reduction, reshape, scalar, unary
+from tdl_ops import (
+    activation,
+    binary,
+    broadcast,
+    constant,
+    layout,
+    linalg,
+    ordering,
+    reduction,
+    resampling,
+    reshape,
+    scalar,
+    unary,
+)
 from tofu.errors import UnsupportedError
 from tofu.tdl import lookup, op
 
@@ -18,6 +31,7 @@ FAMILIES = (
     linalg,
     ordering,
     reduction,
+    resampling,
     reshape,
     scalar,
     unary,
@@ -94,6 +108,7 @@ NAMES: dict[str, str] = {
     "_npi_argmin": "argmin",
     "_npi_broadcast_to": "broadcast_to",
     "_npi_cholesky": "_linalg_potrf",
+    "_npi_flip": "reverse",
     "_npi_ones": "_ones",
     "_npi_stack": "stack",
     "_npi_where": "where",
@@ -106,6 +121,7 @@ NAMES: dict[str, str] = {
 GRADIENTS = {
     **{f"_backward_npi_broadcast_{own}": f"_backward_broadcast_{own}" for own in BINARY.values() if own != "hypot"},
     **{f"_backward_np_{own}": f"_backward_{own}" for own in REDUCTIONS},
+    "_backward_npi_flip": "_backward_reverse",
     "_backward_npi_hypot": "_backward_broadcast_hypot",
     "_backward_np_broadcast_to": "_broadcast_backward",
     "_backward_np_where": "_backward_where",

@@ -40,12 +40,14 @@ def _spread(tensor, i, axis, keepdims, exclude):
     return tensor[tuple(v for d, v in enumerate(i) if d not in reduced) or (0,)]
 
 
+def _check_type(dtype):
+    if dtype not in (None, "None", "float16", "float32", "float64"):
+        raise UnsupportedError(f"a reduction to dtype={dtype} is not described: partial ones are rounded one by one")
+
+
 def _describe(reducer, value=lambda x: x):
     def description(data, *, axis=None, keepdims=False, exclude=False, dtype=None):
-        if dtype not in (None, "None", "float16", "float32", "float64"):
-            raise UnsupportedError(
-                f"a reduction to dtype={dtype} is not described: partial ones are rounded one by one"
-            )
+        _check_type(dtype)
         return _reduce(reducer, data, value, axis, keepdims, exclude)
 
     return description
@@ -119,3 +121,29 @@ def backward_moments(d_mean, d_variance, data, mean, variance, *, axes=None, kee
     count = lambda i: prod(position(i[d].extent) for d in _reduced_dimensions(axes, False, len(i)))
     slope = lambda i: at(d_mean, i) + 2 * at(d_variance, i) * (data[i] - at(mean, i)) + 0 * at(variance, i)
     return lambda *i: slope(i) / count(i)
+
+
+def _describe_variance(root):
+    def description(a, *, axis=None, keepdims=False, ddof=0, dtype=None):
+        _check_type(dtype)
+        count = prod(a.shape[d] for d in _reduced_dimensions(axis, False, a.ndim))
+        totals = [_reduce(Sum, a, value, axis, keepdims, False) for value in (lambda x: x, lambda x: x * x)]
+        variance = lambda i: (totals[1](*i) - totals[0](*i) * totals[0](*i) / count) / (count - ddof)
+        return lambda *i: root(variance(i)), lambda *i: totals[0](*i) / count
+
+    return description
+
+
+op("_npi_var")(_describe_variance(lambda x: x))
+op("_npi_std")(_describe_variance(sqrt))
+
+
+@op("_np_all")
+def every(data, *, axis=None, keepdims=False):
+    return _reduce(Min, data, lambda x: where(x != 0, 1.0, 0.0), axis, keepdims, False)
+
+
+@op("_np_any")
+def some(data, *, axis=None, keepdims=False):
+    none = _reduce(Min, data, lambda x: where(x == 0, 1.0, 0.0), axis, keepdims, False)
+    return lambda *i: 1 - none(*i)

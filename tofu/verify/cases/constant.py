@@ -14,4 +14,8 @@ CASES = [
     Case("_linspace", {"start": 1.0, "stop": 2.0, "num": 7, "endpoint": False, "dtype": "float64"}, [], wrt=()),
     Case("_eye", {"N": 4, "M": 6, "k": 1, "dtype": "float64"}, [], wrt=()),
     Case("_eye", {"N": 5, "k": -2, "dtype": "float64"}, [], wrt=()),
+    Case("_npi_arange", {"start": 1.5, "stop": 9.0, "step": 0.5, "dtype": "float64"}, [], wrt=()),
+    Case("_npi_eye", {"N": 4, "M": 6, "k": 1, "dtype": "float64"}, [], wrt=()),
+    Case("_npi_identity", {"shape": (5, 5), "dtype": "float64"}, [], wrt=()),
+    Case("_npi_indices", {"dimensions": (5, 3), "dtype": "float64"}, [], wrt=()),
 ]

@@ -60,6 +60,15 @@ def _list_draws(name: str, given: dict[str, float]) -> list[Case]:
     ]
 
 
+@dataclass(frozen=True)
+class FirstWithin(Within):
+    """The same for the first output, where the second is what it was made from."""
+
+    def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
+        """The relation."""
+        return [*super().__call__(inputs, outputs[:1]), *outputs[1:]]
+
+
 def _take_certain(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
     """The only class that is possible, and the logarithm of its probability."""
     drawn, logarithm = outputs
@@ -74,10 +83,22 @@ def _take_drawn(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[A
 
 CERTAIN = Fixed(((0, 1, 0, 0), (0, 0, 0, 1), (1, 0, 0, 0)), "float32")
 CHANCES = Fixed(((0.2, 0.3, 0.1, 0.4), (0.25, 0.25, 0.3, 0.2), (0.1, 0.2, 0.3, 0.4)), "float32")
+NUMPY = {"uniform": {"low": 3.0, "high": 4.0}, "normal": {"loc": 3.0, "scale": 0.01}}
 INTEGERS = {"low": 3, "high": 5, "shape": (5, 7), "dtype": "int32"}
 
 CASES = [
     *(case for name, (given, _) in DISTRIBUTIONS.items() if name != "randint" for case in _list_draws(name, given)),
+    *(
+        Case(
+            f"_npi_{name}",
+            {**given, "size": (5, 7)},
+            [],
+            (),
+            relations={f"_npi_{name}": FirstWithin(name, tuple(given.values()))},
+        )
+        for name, given in NUMPY.items()
+    ),
+    Case("_npi_bernoulli", {"prob": 1.0, "logit": None, "is_logit": False, "size": (5, 7), "dtype": "float32"}, [], ()),
     Case("_random_randint", INTEGERS, [], (), relations={"_random_randint": Within("randint", (3, 5))}),
     *(
         Case(

@@ -14,12 +14,25 @@ from tofu.verify.cases import (
     factorization,
     layout,
     ordering,
+    resampling,
     reshape,
     scalar,
     unary,
 )
 
-FAMILIES = (activation, binary, broadcast, constant, factorization, layout, ordering, reshape, scalar, unary)
+FAMILIES = (
+    activation,
+    binary,
+    broadcast,
+    constant,
+    factorization,
+    layout,
+    ordering,
+    resampling,
+    reshape,
+    scalar,
+    unary,
+)
 FIRST: dict[object, Case] = {}  # by the function that describes the operator
 for _family in FAMILIES:
     for _case in _family.CASES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.verify.case import Case, uniform
+from tofu.verify.case import Case, rounded, uniform
 
 CASES = [
     *(
@@ -13,4 +13,11 @@ CASES = [
     *(Case("norm", {"ord": order, "axis": 1}, [(5, 3, 7)]) for order in (1, 2)),
     Case("norm", {}, [(5, 7)]),
     *(Case("moments", {"axes": (0, 2), "keepdims": keepdims}, [(5, 3, 7)]) for keepdims in (False, True)),
+    *(Case(op, {"axis": (0, 2), "ddof": 1}, [(5, 3, 7)], wrt=()) for op in ("_npi_var", "_npi_std")),
+    Case("_npi_var", {"keepdims": True}, [(5, 3)], wrt=()),
+    *(
+        Case(op, {"axis": axis, "keepdims": keepdims}, [rounded(5, 3, 7)], wrt=())
+        for op in ("_np_all", "_np_any")
+        for axis, keepdims in (((0,), False), ((1, 2), True))
+    ),
 ]
