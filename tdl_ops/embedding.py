@@ -14,9 +14,11 @@ def row_of(index, rows, mode="clip"):
     none ("exact"); or the last one of as many ("length").
     """
     number = trunc(index)
-    if mode == "clip":
-        return maximum(0.0, minimum(rows - 1, number))
-    return {"wrap": mod(number, rows), "exact": number, "length": number - 1}[mode]
+    if mode == "wrap":
+        return mod(number, rows)
+    if mode in ("exact", "length"):
+        return number - (mode == "length")
+    return maximum(0.0, minimum(rows - 1, number))
 
 
 def find_row(index, extent, mode="clip"):

@@ -15,20 +15,16 @@ from tofu.tdl import Any, Sum, mod, op, position, scatter, where
 
 @op("_np_moveaxis")
 def moveaxis(a, *, source, destination):
-    order = _order(a.ndim, source, destination)
+    order = np.moveaxis(np.empty(range(a.ndim)), source, destination).shape  # the dimensions of the data
     return lambda *i: a[tuple(i[order.index(d)] for d in range(a.ndim))]
-
-
-def _order(rank, source, destination):
-    """The dimension of the data that each dimension of the result is."""
-    return np.moveaxis(np.empty(range(rank)), source, destination).shape
 
 
 @op("_np_roll")
 def roll(data, *, shift, axis=None):
     if axis is None:
         raise UnsupportedError("roll without an axis, which flattens, is not described")
-    distance = dict(zip((d % data.ndim for d in axis), shift * len(axis) if len(shift) == 1 else shift, strict=True))
+    axes, shifts = ((given,) if isinstance(given, int) else given for given in (axis, shift))
+    distance = dict(zip((d % data.ndim for d in axes), shifts * len(axes) if len(shifts) == 1 else shifts, strict=True))
     turned = lambda v, d: Any(mod(position(v) - distance[d], position(data.shape[d]))) if d in distance else v
     return lambda *i: data[tuple(turned(v, d) for d, v in enumerate(i))]
 
