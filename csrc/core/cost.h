@@ -114,10 +114,10 @@ struct Assignment {
   std::vector<std::vector<int>> tensors;
   // By tensor, or empty: a region of it that was fetched stays for all of its readers, whatever
   // their groups and phases. No tensor that is written in place.
-  std::vector<char> kept;
+  std::vector<char> kept = {};
   // By tensor, or empty: each operator fetches its regions anew and lets go of them, also where
   // operators of one group would share.
-  std::vector<char> reread;
+  std::vector<char> reread = {};
 
   bool IsKept(int tensor) const { return !kept.empty() && kept[tensor] != 0; }
 };

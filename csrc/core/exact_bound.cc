@@ -135,7 +135,7 @@ class BoundSearch {
     const double bytes = CountTableBytes(part_.problem) + CountTableBytes(spread);
     const auto pause = [&](double additions, size_t entries) {
       state_.Spend(additions);
-      state_.Hold(bytes + 2 * sizeof(Cost) * static_cast<double>(entries));
+      state_.Hold(bytes + sizeof(Cost) * static_cast<double>(entries));
       state_.Report("mini-buckets");
       if (state_.IsOver(kShare)) throw TimeIsUp();
     };

@@ -9,6 +9,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -20,17 +21,17 @@ namespace tofu {
 
 namespace {
 
-TOFU_VECTORISED void AddBlock(const Cost* block, size_t count, Cost* sum) {
-  for (size_t i = 0; i < count; ++i) sum[i] += block[i];
+TOFU_VECTORISED void AddRow(const Cost* row, size_t count, Cost* sum) {
+  for (size_t i = 0; i < count; ++i) sum[i] += row[i];
 }
 
-/*! \brief least[y] = min over x of [base[x] + block[x * stride + y]] for kTile columns, whose
- * minima stay in registers. */
+/*! \brief least[y] = min over x of [base[x] + block[x * stride + y]], or kMaxCost, for kTile
+ * columns, whose minima stay in registers. */
 template <size_t kTile>
 [[gnu::always_inline]] inline void MinimiseTile(const Cost* base, const Cost* block, size_t rows,
                                                 size_t stride, Cost* least) {
   Cost tile[kTile];
-  for (size_t y = 0; y < kTile; ++y) tile[y] = std::numeric_limits<Cost>::max();
+  for (size_t y = 0; y < kTile; ++y) tile[y] = kMaxCost;
   for (size_t x = 0; x < rows; ++x) {
     const Cost* row = block + x * stride;
     for (size_t y = 0; y < kTile; ++y) tile[y] = std::min(tile[y], base[x] + row[y]);
@@ -38,9 +39,9 @@ template <size_t kTile>
   for (size_t y = 0; y < kTile; ++y) least[y] = tile[y];
 }
 
-/*! \brief least[y] = min over x of [base[x] + block[x][y]]. */
-TOFU_VECTORISED void MinimiseRows(const Cost* base, const Cost* block, size_t rows, size_t columns,
-                                  Cost* least) {
+/*! \brief The same for all columns; the least of all. */
+TOFU_VECTORISED Cost MinimiseRows(const Cost* base, const Cost* block, size_t rows, size_t stride,
+                                  size_t columns, Cost* least) {
   for (size_t begin = 0; begin < columns;) {
     size_t tile = 64;
     while (tile > columns || tile >= 2 * (columns - begin)) tile /= 2;
@@ -50,28 +51,31 @@ TOFU_VECTORISED void MinimiseRows(const Cost* base, const Cost* block, size_t ro
     Cost* to = least + begin;
     switch (tile) {
       case 64:
-        MinimiseTile<64>(base, from, rows, columns, to);
+        MinimiseTile<64>(base, from, rows, stride, to);
         break;
       case 32:
-        MinimiseTile<32>(base, from, rows, columns, to);
+        MinimiseTile<32>(base, from, rows, stride, to);
         break;
       case 16:
-        MinimiseTile<16>(base, from, rows, columns, to);
+        MinimiseTile<16>(base, from, rows, stride, to);
         break;
       case 8:
-        MinimiseTile<8>(base, from, rows, columns, to);
+        MinimiseTile<8>(base, from, rows, stride, to);
         break;
       case 4:
-        MinimiseTile<4>(base, from, rows, columns, to);
+        MinimiseTile<4>(base, from, rows, stride, to);
         break;
       case 2:
-        MinimiseTile<2>(base, from, rows, columns, to);
+        MinimiseTile<2>(base, from, rows, stride, to);
         break;
       default:
-        MinimiseTile<1>(base, from, rows, columns, to);
+        MinimiseTile<1>(base, from, rows, stride, to);
     }
     begin += tile;
   }
+  Cost least_of_all = kMaxCost;
+  for (size_t y = 0; y < columns; ++y) least_of_all = std::min(least_of_all, least[y]);
+  return least_of_all;
 }
 
 bool Holds(const CostTable& table, int variable) {
@@ -79,74 +83,100 @@ bool Holds(const CostTable& table, int variable) {
 }
 
 /*!
- * \brief The tables of a bucket, each turned so that the variable x of the bucket, and after it the
- * variable y of the scope that is chosen as the inner one, come last.
+ * \brief The tables of a bucket, where needed turned so that one variable y of the scope, chosen as
+ * the inner one, is contiguous in those that hold it, and the variable x that goes in the others.
+ *
+ * The tables of x and y are what takes time to read: of the other variables, the outer ones, those
+ * that they lack move fastest, so that blocks of x and y stay in the cache.
  */
 class Blocks {
  public:
   Blocks(const std::vector<const CostTable*>& tables, int variable,
          const std::vector<size_t>& domain_sizes)
-      : sizes_(domain_sizes), rows_(domain_sizes[variable]) {
+      : sizes_(domain_sizes), variable_(variable), rows_(domain_sizes[variable]) {
     std::map<int, int> occurrences;  // of the other variables, in tables
     for (const CostTable* table : tables) {
       for (int v : table->scope) ++occurrences[v];
     }
     occurrences.erase(variable);
-    const int inner = ChooseInner(occurrences);
+    inner_ = ChooseInner(occurrences);
     for (const auto& [v, tables_of_v] : occurrences) {
-      if (v != inner) outer_.push_back(v);
+      if (v != inner_) outer_.push_back(v);
     }
-    scope_ = outer_;
-    if (inner >= 0) {
-      scope_.push_back(inner);
-      columns_ = sizes_[inner];
-    }
-    for (const CostTable* table : tables) Add(*table, variable, inner);
     for (int v : outer_) count_ *= sizes_[v];
+    scope_ = outer_;
+    if (inner_ >= 0) {
+      scope_.push_back(inner_);
+      columns_ = sizes_[inner_];
+    }
+    OrderOuter(tables);
+    for (const CostTable* table : tables) Add(*table);
+    minima_ = Place({scope_, nullptr});
   }
 
   size_t rows() const { return rows_; }
   size_t columns() const { return columns_; }
   size_t count() const { return count_; }  // assignments of the outer variables
-  /*! \brief The outer variables, then the inner one. */
+  /*! \brief The outer variables, ascending, then the inner one. */
   const std::vector<int>& scope() const { return scope_; }
 
-  /*! \brief Room for the sums at one assignment. */
-  struct Sums {
-    std::vector<Cost> base;   // by x
-    std::vector<Cost> block;  // by x and y, where more than one table has both
-    const Cost* moving = nullptr;
-  };
-
-  void Compute(size_t assignment, Sums* sums) const {
-    sums->base.assign(rows_, 0);
-    for (const Turned& table : fixed_)
-      AddBlock(table.At(assignment, *this), rows_, sums->base.data());
-    if (moving_.size() == 1) {
-      sums->moving = moving_.front().At(assignment, *this);
-      return;
+  /*! \brief The minima at some assignments of the outer variables go to their places in a table
+   * over the scope; the least of them. */
+  Cost Minimise(size_t begin, size_t end, Cost* minima) const {
+    Costs base(rows_);
+    Costs sum;  // by x and y, where not one table alone has both
+    std::vector<size_t> digits(outer_.size());
+    Cost least = kMaxCost;
+    for (size_t assignment = begin; assignment < end; ++assignment) {
+      size_t rest = assignment;
+      for (size_t i = digits.size(); i-- > 0; rest /= sizes_[outer_[i]])
+        digits[i] = rest % sizes_[outer_[i]];
+      AddFixed(digits, &base);
+      if (moving_.size() != 1 && (assignment == begin || assignment % num_still_ == 0))
+        AddMoving(digits, &sum);
+      const bool is_one = moving_.size() == 1;
+      const Cost* block = is_one ? moving_[0].At(digits) : sum.data();
+      const size_t stride = is_one ? moving_[0].row_stride : columns_;
+      Cost* to = minima + minima_.Offset(digits);
+      least = std::min(least, MinimiseRows(base.data(), block, rows_, stride, columns_, to));
     }
-    sums->block.assign(rows_ * columns_, 0);
-    for (const Turned& table : moving_)
-      AddBlock(table.At(assignment, *this), rows_ * columns_, sums->block.data());
-    sums->moving = sums->block.data();
+    return least;
   }
 
  private:
-  struct Turned {
+  struct Placed {
     SharedCosts entries;
+    size_t row_stride = 0;
     std::vector<size_t> strides;  // by outer variable; 0 where the table lacks it
 
-    const Cost* At(size_t assignment, const Blocks& blocks) const {
-      size_t index = 0;
-      for (size_t i = strides.size(); i-- > 0;) {
-        const size_t size = blocks.sizes_[blocks.outer_[i]];
-        index += assignment % size * strides[i];
-        assignment /= size;
-      }
-      return entries->data() + index;
+    size_t Offset(const std::vector<size_t>& digits) const {
+      return std::inner_product(digits.begin(), digits.end(), strides.begin(), size_t{0});
+    }
+    const Cost* At(const std::vector<size_t>& digits) const {
+      return entries->data() + Offset(digits);
     }
   };
+
+  void AddFixed(const std::vector<size_t>& digits, Costs* base) const {
+    base->assign(rows_, 0);
+    for (const Placed& table : fixed_) {
+      const Cost* from = table.At(digits);
+      if (table.row_stride == 1) {
+        AddRow(from, rows_, base->data());
+      } else {
+        for (size_t x = 0; x < rows_; ++x) (*base)[x] += from[x * table.row_stride];
+      }
+    }
+  }
+
+  void AddMoving(const std::vector<size_t>& digits, Costs* sum) const {
+    sum->assign(rows_ * columns_, 0);
+    for (const Placed& table : moving_) {
+      const Cost* from = table.At(digits);
+      for (size_t x = 0; x < rows_; ++x)
+        AddRow(from + x * table.row_stride, columns_, sum->data() + x * columns_);
+    }
+  }
 
   /*! \brief The variable in fewest tables, of those the one of most values; -1 for none. */
   int ChooseInner(const std::map<int, int>& occurrences) const {
@@ -159,39 +189,71 @@ class Blocks {
     return best;
   }
 
-  void Add(const CostTable& table, int variable, int inner) {
-    std::vector<int> order;
-    for (int v : outer_) {
-      if (Holds(table, v)) order.push_back(v);
-    }
-    const bool moves = inner < 0 ? moving_.empty() : Holds(table, inner);
-    order.push_back(variable);
-    if (moves && inner >= 0) order.push_back(inner);
-    Turned turned{Turn(table, order), std::vector<size_t>(outer_.size(), 0)};
-    size_t stride = moves ? rows_ * columns_ : rows_;
-    for (size_t i = order.size() - (moves && inner >= 0 ? 2 : 1); i-- > 0;) {
-      turned.strides[std::find(outer_.begin(), outer_.end(), order[i]) - outer_.begin()] = stride;
-      stride *= sizes_[order[i]];
-    }
-    (moves ? moving_ : fixed_).push_back(std::move(turned));
+  bool Moves(const CostTable& table) const { return inner_ >= 0 && Holds(table, inner_); }
+
+  void OrderOuter(const std::vector<const CostTable*>& tables) {
+    const auto moves = [&](int v) {
+      return std::any_of(tables.begin(), tables.end(),
+                         [&](const CostTable* table) { return Moves(*table) && Holds(*table, v); });
+    };
+    const auto still = std::stable_partition(outer_.begin(), outer_.end(), moves);
+    for (auto v = still; v != outer_.end(); ++v) num_still_ *= sizes_[*v];
   }
 
-  /*! \brief The entries with the variables in another order. */
-  SharedCosts Turn(const CostTable& table, const std::vector<int>& order) const {
-    if (order == table.scope) return table.entries;
-    auto turned = std::make_shared<std::vector<Cost>>(table.entries->size());
-    AddRearranged(table, order, sizes_, turned->data());
-    return turned;
+  void Add(const CostTable& table) {
+    std::vector<int> last = {variable_};
+    if (Moves(table)) last.push_back(inner_);
+    (Moves(table) ? moving_ : fixed_)
+        .push_back(Place(IsWorthTurning(table, last) ? TurnToEnd(table, last) : table));
+  }
+
+  Placed Place(const CostTable& table) const {
+    Placed placed{table.entries, 0, std::vector<size_t>(outer_.size(), 0)};
+    size_t stride = 1;
+    for (size_t i = table.scope.size(); i-- > 0; stride *= sizes_[table.scope[i]]) {
+      const int v = table.scope[i];
+      if (v == variable_) {
+        placed.row_stride = stride;
+      } else if (v != inner_) {
+        placed.strides[std::find(outer_.begin(), outer_.end(), v) - outer_.begin()] = stride;
+      }
+    }
+    return placed;
+  }
+
+  /*! \brief To turn a table reads it once, in another order than it lies: what is read so once
+   * anyway stays as it is, but for vectors. */
+  bool IsWorthTurning(const CostTable& table, const std::vector<int>& last) const {
+    if (std::equal(last.rbegin(), last.rend(), table.scope.rbegin())) return false;
+    const bool moves = last.size() > 1;
+    const size_t reads = count_ * rows_ * (moves ? columns_ : 1);
+    return table.entries->size() < reads || (moves && table.scope.back() != last.back());
+  }
+
+  /*! \brief The table with the variables in `last` as its fastest ones. */
+  CostTable TurnToEnd(const CostTable& table, const std::vector<int>& last) const {
+    std::vector<int> scope;
+    for (int v : table.scope) {
+      if (std::find(last.begin(), last.end(), v) == last.end()) scope.push_back(v);
+    }
+    scope.insert(scope.end(), last.begin(), last.end());
+    auto turned = std::make_shared<Costs>(table.entries->size());
+    CopyRearranged(table, scope, sizes_, turned->data());
+    return {std::move(scope), std::move(turned)};
   }
 
   const std::vector<size_t>& sizes_;
+  int variable_;
+  int inner_ = -1;
   size_t rows_;
   size_t columns_ = 1;
   size_t count_ = 1;
-  std::vector<int> outer_;
+  size_t num_still_ = 1;    // assignments of the outer variables that `moving_` lack
+  std::vector<int> outer_;  // the fastest last
   std::vector<int> scope_;
-  std::vector<Turned> fixed_;
-  std::vector<Turned> moving_;
+  std::vector<Placed> fixed_;   // tables without y
+  std::vector<Placed> moving_;  // with it
+  Placed minima_;
 };
 
 /*! \brief Assignments that are worth a thread. */
@@ -205,21 +267,11 @@ size_t ChooseGrain(const Blocks& blocks) {
 CostTable MinimiseOut(const std::vector<const CostTable*>& tables, int variable,
                       const std::vector<size_t>& domain_sizes, double* additions, Cost* least) {
   const Blocks blocks(tables, variable, domain_sizes);
-  auto entries = std::make_shared<std::vector<Cost>>(blocks.count() * blocks.columns());
+  auto entries = std::make_shared<Costs>(blocks.count() * blocks.columns());
   *additions += static_cast<double>(entries->size() * blocks.rows());
   std::atomic<Cost> least_of_all{kMaxCost};
   ParallelFor(blocks.count(), ChooseGrain(blocks), [&](size_t begin, size_t end) {
-    Blocks::Sums sums;
-    Cost least_here = kMaxCost;
-    for (size_t i = begin; i < end; ++i) {
-      blocks.Compute(i, &sums);
-      Cost* minima = entries->data() + i * blocks.columns();
-      MinimiseRows(sums.base.data(), sums.moving, blocks.rows(), blocks.columns(), minima);
-      for (size_t y = 0; y < blocks.columns(); ++y) {
-        minima[y] = std::min(minima[y], kMaxCost);
-        least_here = std::min(least_here, minima[y]);
-      }
-    }
+    const Cost least_here = blocks.Minimise(begin, end, entries->data());
     Cost known = least_of_all;
     while (least_here < known && !least_of_all.compare_exchange_weak(known, least_here)) {
     }
@@ -240,8 +292,10 @@ CostTable Sum(const std::vector<const CostTable*>& tables, const std::vector<int
               const std::vector<size_t>& domain_sizes) {
   size_t count = 1;
   for (int v : scope) count *= domain_sizes[v];
-  auto sum = std::make_shared<std::vector<Cost>>(count, 0);
-  for (const CostTable* table : tables) AddRearranged(*table, scope, domain_sizes, sum->data());
+  auto sum = std::make_shared<Costs>(count);
+  CopyRearranged(*tables.front(), scope, domain_sizes, sum->data());
+  for (size_t i = 1; i < tables.size(); ++i)
+    AddRearranged(*tables[i], scope, domain_sizes, sum->data());
   ParallelFor(count, kEntriesOfPass, [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) (*sum)[i] = std::min((*sum)[i], kMaxCost);
   });

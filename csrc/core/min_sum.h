@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace tofu {
@@ -22,7 +23,21 @@ constexpr Cost kMaxCost = Cost{1} << 27;
 /*! \brief Entries of a pass over tables that are worth a thread. */
 constexpr size_t kEntriesOfPass = size_t{1} << 18;
 
-using SharedCosts = std::shared_ptr<const std::vector<Cost>>;
+/*! \brief Leaves entries as they are: whoever makes a table writes all of them. */
+template <typename T>
+struct Unwritten : std::allocator<T> {
+  template <typename U>
+  struct rebind {
+    using other = Unwritten<U>;
+  };
+  template <typename U, typename... Arguments>
+  void construct(U* place, Arguments&&... arguments) {
+    if constexpr (sizeof...(arguments) > 0) ::new (place) U(std::forward<Arguments>(arguments)...);
+  }
+};
+
+using Costs = std::vector<Cost, Unwritten<Cost>>;
+using SharedCosts = std::shared_ptr<const Costs>;
 
 /*! \brief A function of the variables in `scope`; row-major, the last one fastest. Equal functions
  * of other variables share their entries. */

@@ -12,8 +12,9 @@
  * The parts make a tree, each below the one that its minimum went to. Going back from the roots,
  * every part learns what all the others cost at least, and so what each value costs at least.
  *
- * A bucket that holds equal tables in equal places as an earlier one is not computed again. What
- * its parts learn is the least of what the rest costs around any of them, which bounds all.
+ * What repeats is done once. Variables whose buckets hold the same tables share one, whose parts
+ * learn the least of what the rest costs around any of them, which bounds all. Buckets of other
+ * tables that are equal, entry by entry, share what is computed.
  */
 #ifndef TOFU_CORE_MINI_BUCKETS_H_
 #define TOFU_CORE_MINI_BUCKETS_H_

@@ -22,6 +22,10 @@ namespace tofu {
 void AddRearranged(const CostTable& table, const std::vector<int>& scope,
                    const std::vector<size_t>& domain_sizes, Cost* sum);
 
+/*! \brief The same in place of what `copy` held. */
+void CopyRearranged(const CostTable& table, const std::vector<int>& scope,
+                    const std::vector<size_t>& domain_sizes, Cost* copy);
+
 }  // namespace tofu
 
 #endif  // TOFU_CORE_REARRANGE_H_

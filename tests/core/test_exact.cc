@@ -9,6 +9,7 @@
 
 #include "check.h"
 #include "core/bound.h"
+#include "core/bucket_tree.h"
 #include "core/contract.h"
 #include "core/dominance.h"
 #include "core/min_sum.h"
@@ -161,7 +162,7 @@ void TestProjectIsTheLeastSum() {
   const std::vector<size_t> sizes = {3, 4, 5, 2};
   Random random(5);
   const auto draw = [&](const std::vector<int>& scope) {
-    auto entries = std::make_shared<std::vector<Cost>>();
+    auto entries = std::make_shared<Costs>();
     size_t count = 1;
     for (int v : scope) count *= sizes[v];
     for (size_t i = 0; i < count; ++i) entries->push_back(static_cast<Cost>(random.Draw(0, 1000)));
@@ -241,15 +242,48 @@ void TestRepeatedPartsAreAlikeAndBounded() {
   }
 }
 
+/*! \brief Along a row of equal tables the minima become equal: from there on nothing is computed,
+ * neither there nor back, and the costs of all values come out as they are. */
+void TestEqualMinimaAreComputedOnce() {
+  Random random(3);
+  auto bytes = std::make_shared<ByteMatrix>();
+  bytes->rows = bytes->columns = 3;
+  for (int i = 0; i < 9; ++i) bytes->entries.push_back(random.Draw(0, 50));
+  PairwiseProblem problem;
+  for (int v = 0; v < 40; ++v) {
+    problem.unary.emplace_back(3, Weight{0});
+    if (v > 0) problem.pairs.push_back({v - 1, v, bytes});
+  }
+  const auto pause = [](double, size_t) {};
+  int computed = 0;
+  const BucketTree tree = GrowBucketTree(problem, 1, kMaxTableEntries, pause);
+  for (size_t b = 0; b < tree.buckets.size(); ++b)
+    computed += tree.buckets[b].alike == static_cast<int>(b);
+  CHECK(tree.buckets.size() == 40);
+  CHECK(computed < 20);
+  const int64_t least = WeightBytes(Least(problem));
+  const MiniBucketBound found = BoundByMiniBuckets(problem, 1000, kMaxTableEntries, pause);
+  CHECK(found.bytes == least);
+  for (int v = 0; v < problem.size(); ++v) {
+    for (int x = 0; x < 3; ++x) {
+      KeptValues kept(problem.size(), {0, 1, 2});
+      kept[v] = {x};
+      CHECK(least + found.excess[v][x] == WeightBytes(Least(Restrict(problem, kept))));
+    }
+  }
+}
+
 /*! \brief Sizes that blocks do not divide, in every order of the variables. */
 void TestRearrangedTablesAreTheSame() {
   const std::vector<size_t> sizes = {17, 9, 20};
-  auto entries = std::make_shared<std::vector<Cost>>(17 * 9 * 20);
+  auto entries = std::make_shared<Costs>(17 * 9 * 20);
   std::iota(entries->begin(), entries->end(), 0);
   std::vector<int> scope = {0, 1, 2};
   do {
-    std::vector<Cost> sum(entries->size(), 1);
+    Costs sum(entries->size(), 1);
     AddRearranged({{0, 1, 2}, entries}, scope, sizes, sum.data());
+    Costs copy(entries->size(), -1);
+    CopyRearranged({{0, 1, 2}, entries}, scope, sizes, copy.data());
     std::vector<size_t> at(3);
     size_t n = 0;
     for (at[0] = 0; at[0] < sizes[scope[0]]; ++at[0]) {
@@ -257,8 +291,10 @@ void TestRearrangedTablesAreTheSame() {
         for (at[2] = 0; at[2] < sizes[scope[2]]; ++at[2]) {
           std::vector<size_t> of_variable(3);
           for (int i = 0; i < 3; ++i) of_variable[scope[i]] = at[i];
-          CHECK(sum[n++] ==
-                1 + (*entries)[(of_variable[0] * 9 + of_variable[1]) * 20 + of_variable[2]]);
+          const Cost entry =
+              (*entries)[(of_variable[0] * 9 + of_variable[1]) * 20 + of_variable[2]];
+          CHECK(sum[n] == 1 + entry);
+          CHECK(copy[n++] == entry);
         }
       }
     }
@@ -284,6 +320,7 @@ int main() {
   TestMiniBucketsBoundEveryValue();
   TestProjectIsTheLeastSum();
   TestRepeatedPartsAreAlikeAndBounded();
+  TestEqualMinimaAreComputedOnce();
   TestRearrangedTablesAreTheSame();
   TestEstimateIsWhatEliminationDoes();
   return tofu_test::Finish("exact");
