@@ -6,7 +6,7 @@ import pickle
 import mxnet as mx
 import numpy as np
 import pytest
-from models import mlp, residual_cnn
+from models import Model, mlp, residual_cnn
 
 import tofu
 from tofu.runtime.executor import Executor
@@ -40,6 +40,33 @@ def test_an_unmodified_module_trains_alike(build):
     for name in expected:
         np.testing.assert_allclose(found[name], expected[name], rtol=2e-4, atol=2e-5)
     assert partitioned.score(iterator, "acc") == single.score(iterator, "acc")
+
+
+def with_a_fixed_gamma():
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=16, name="fc0")
+    net = mx.sym.FullyConnected(mx.sym.BatchNorm(net, fix_gamma=True, name="bn"), num_hidden=10, name="fc1")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (12, 20)}, 10)
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_fixed_gamma_is_one_after_training(workers):
+    """On one device the operator overwrites the argument, and a checkpoint has what it wrote."""
+    module = mx.mod.Module(tofu.partition(with_a_fixed_gamma().symbol, workers), context=mx.cpu())
+    module.bind([("data", (12, 20))], [("softmax_label", (12,))])
+    module.init_params(mx.init.Xavier(), arg_params={"bn_gamma": mx.nd.full(16, 3)}, allow_missing=True)
+    module.init_optimizer()
+    module.forward_backward(mx.io.DataBatch([mx.nd.random.uniform(shape=(12, 20))], [mx.nd.ones(12)]))
+    module.update()
+    assert module.get_params()[0]["bn_gamma"].asnumpy().tolist() == [1] * 16
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_fixed_gamma_is_one_after_a_training_forward(workers):
+    executor = tofu.partition(with_a_fixed_gamma().symbol, workers).simple_bind(mx.cpu(), data=(12, 20))
+    for _ in range(2):
+        executor.arg_dict["bn_gamma"][:] = 3
+        executor.forward(is_train=True)[0].wait_to_read()
+        assert executor.arg_dict["bn_gamma"].asnumpy().tolist() == [1] * 16
 
 
 def test_train_score_train_again():

@@ -121,6 +121,9 @@ class Executor:
         self._scatter_changed()
         self._outputs = None
         self.sharded.forward(bool(is_train))
+        if is_train:
+            for name in self.sharded.changed_arguments:
+                self._gather_changed(name, self.arg_dict[name])
         return self.outputs
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
@@ -139,8 +142,12 @@ class Executor:
             else:
                 gradient.gather(whole)
         for name, state in self.aux_dict.items():
-            self.sharded.variables[name].gather(state)
-            self._versions[name] = _version(state)
+            self._gather_changed(name, state)
+
+    def _gather_changed(self, name: str, whole: Any) -> None:
+        """Make the whole array what operators have made of the shards, which need not be scattered for that."""
+        self.sharded.variables[name].gather(whole)
+        self._versions[name] = _version(whole)
 
     def _scatter_changed(self) -> None:
         for name, whole in (*self.arg_dict.items(), *self.aux_dict.items()):

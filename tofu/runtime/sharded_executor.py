@@ -99,6 +99,10 @@ class ShardedExecutor:
         if is_train:
             _mxnet.partial_forward(self._training.handle.value, True, 0, self._boundary)
             self._current = self._training
+            if self.changed_arguments:
+                changed = [a.handle.value for name in self.changed_arguments for a in self.variables[name].arrays]
+                outputs = self._training.outputs[: len(self.partition.graph.outputs) * len(self.contexts)]
+                _mxnet.order_after(changed, [output.handle.value for output in outputs])
         else:
             self._inference.forward(is_train=False)
             self._current = self._inference
@@ -122,6 +126,13 @@ class ShardedExecutor:
         for result in self._training.outputs:
             devices[result.context][1].append(result.handle.value)
         return [(written, results) for written, results in devices.values() if written]
+
+    @cached_property
+    def changed_arguments(self) -> tuple[str, ...]:
+        """Names of the arguments that operators change in place when they train: the gamma of a BatchNorm that fixes it."""
+        graph = self.partition.problem.graph
+        changed = [graph.tensors[position] for position in sorted(graph.written_in_place)]
+        return tuple(t.name for t in changed if t.kind in (TensorKind.PARAMETER, TensorKind.INPUT))
 
     @property
     def has_run(self) -> bool:
