@@ -31,11 +31,13 @@ def _has_other_heads(case: Case) -> bool:
 
 
 _HEADS = "widths that are no multiple of the heads, and attention of other heads, are read as if they fitted"
+_IN_HALF_PRECISION = (
+    lambda case: case.attributes.get("dtype") == "float16",
+    "in half precision all numbers are 1",
+)
 DEFECTS: dict[str, tuple[Callable[[Case], bool], str]] = {
-    "_arange": (
-        lambda case: case.attributes.get("dtype") == "float16",
-        "in half precision all numbers are 1",
-    ),
+    "_arange": _IN_HALF_PRECISION,
+    "_npi_arange": _IN_HALF_PRECISION,
     "LRN": (
         lambda case: _has_parts_of_one_cell(case.numbers[0].shape),
         "the gradient of a tensor of one cell is memory that nobody has written",

@@ -40,9 +40,9 @@ for _family in FAMILIES:
             FIRST.setdefault(_known.function, _case)
 
 SHARED = {
-    name: FIRST[description.function]
+    name: case
     for name, description in registered().items()
-    if name.startswith(("_np_", "_npi_", "_npx_")) and description.function in FIRST
+    if name.startswith(("_np_", "_npi_", "_npx_")) and (case := FIRST.get(description.function)) and case.op != name
 }
 REDUCTIONS = ("_np_sum", "_np_prod", "_np_max", "_np_min", "_npi_mean")
 
