@@ -105,12 +105,10 @@ void DeviceFetch::Launch(const FetchCall& call) {
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     arguments.inputs[i] = static_cast<const char*>(Stage(i, call));
   }
-  const bool skips_filled = call.adds && call.fill == 0;
-  arguments.num_pieces =
-      skips_filled ? records.table.num_sourced : static_cast<int>(records.table.pieces.size());
+  arguments.num_pieces = static_cast<int>(records.table.pieces.size());
   KernelLaunch launch;
   launch.function = kernel_;
-  launch.blocks = skips_filled ? records.table.sourced_tiles : records.table.tiles;
+  launch.blocks = records.table.tiles;
   launch.threads = kFetchThreads;
   launch.stream = call.stream;
   cuda::Launch(device_, launch, &arguments);

@@ -45,7 +45,8 @@ struct SourceRecord {
   Index input;
 };
 
-/*! \brief A box of the output and the records of what it is made of; without any, it is filled. */
+/*! \brief A box of the output and the records of what it is made of; without any, it is filled. It
+ * has one dimension or more. */
 struct PieceRecord {
   Index offset;
   Index strides[kMaxDims];
@@ -70,32 +71,38 @@ struct FetchArguments {
   const char* inputs[kMaxInputs];
 };
 
-/*! \brief Coordinates of an item in its piece. */
-struct ItemPosition {
-  TOFU_DEVICE ItemPosition(const PieceRecord& piece, unsigned item) {
+/*!
+ * \brief Where items of a piece lie in the output or in a source, whose `first` offset and strides
+ * are given: bytes from its beginning.
+ *
+ * The items of a thread are located together, so that what the record says of a dimension is read
+ * once for all of them, and a piece of few dimensions costs few instructions.
+ */
+template <int kCount>
+TOFU_DEVICE void LocateItems(const PieceRecord& piece, Index first, const Index* strides,
+                             const unsigned* items, Index* offsets) {
+  unsigned rest[kCount];
+  TOFU_UNROLL
+  for (int i = 0; i < kCount; ++i) {
+    rest[i] = items[i];
+    offsets[i] = first;
+  }
+  const int outermost = piece.rank - 1;
+  TOFU_ROLLED
+  for (int d = 0; d < outermost; ++d) {
+    const Divider extent = piece.extents[d];
+    const Index stride = strides[d];
     TOFU_UNROLL
-    for (int d = 0; d < kMaxDims; ++d) {
-      if (d + 1 < piece.rank) {
-        const unsigned rest = piece.extents[d].Divide(item);
-        at[d] = item - rest * piece.extents[d].divisor;
-        item = rest;
-      } else {
-        at[d] = item;
-        item = 0;
-      }
+    for (int i = 0; i < kCount; ++i) {
+      const unsigned above = extent.Divide(rest[i]);
+      offsets[i] += (rest[i] - above * extent.divisor) * stride;
+      rest[i] = above;
     }
   }
-
-  TOFU_DEVICE Index Offset(Index first, const Index* strides, int rank) const {
-    TOFU_UNROLL
-    for (int d = 0; d < kMaxDims; ++d) {
-      if (d < rank) first += at[d] * strides[d];
-    }
-    return first;
-  }
-
-  unsigned at[kMaxDims];
-};
+  const Index stride = strides[outermost];
+  TOFU_UNROLL
+  for (int i = 0; i < kCount; ++i) offsets[i] += rest[i] * stride;
+}
 
 /*! \brief The piece that a tile belongs to: the last one that does not begin after it. */
 TOFU_DEVICE int FindPiece(const PieceRecord* pieces, int num_pieces, unsigned tile) {

@@ -15,8 +15,6 @@
 namespace tofu {
 namespace cuda {
 
-constexpr int kSourcesAtOnce = 4;  // loads of a thread that are under way together
-
 struct TakeSum {
   template <typename T>
   TOFU_DEVICE T operator()(T a, T b) const {
@@ -71,85 +69,104 @@ struct Elements {
   Sum values[kCount];
 };
 
-/*! \brief A tile of a piece as its thread sees it. */
+/*! \brief A tile of a piece as its thread sees it: kItemsPerThread items, whose loads are under way
+ * together. */
 template <typename Item>
 struct Tile {
   TOFU_DEVICE Tile(const FetchArguments& arguments, const PieceRecord& piece)
       : arguments(arguments),
         piece(piece),
-        first((BlockIndex(0) - piece.first_tile) * kTileItems + ThreadIndex()) {}
+        first((BlockIndex(0) - piece.first_tile) * kTileItems + ThreadIndex()) {
+    // Items after the last one are read as the last one, and not written.
+    TOFU_UNROLL
+    for (int i = 0; i < kItemsPerThread; ++i) at[i] = has(i) ? item(i) : piece.num_items - 1;
+  }
 
-  /*! \brief Number `i` of the items of this thread; not all of them have to be there. */
   TOFU_DEVICE unsigned item(int i) const { return first + i * kFetchThreads; }
   TOFU_DEVICE bool has(int i) const { return item(i) < piece.num_items; }
 
-  TOFU_DEVICE Item Read(const SourceRecord& source, const ItemPosition& position) const {
-    const char* input = arguments.inputs[source.input];
-    return *reinterpret_cast<const Item*>(
-        input + position.Offset(source.offset, source.strides, piece.rank));
+  TOFU_DEVICE void Read(const char* tensor, Index begin, const Index* strides, Item* items) const {
+    Index offsets[kItemsPerThread];
+    LocateItems<kItemsPerThread>(piece, begin, strides, at, offsets);
+    TOFU_UNROLL
+    for (int i = 0; i < kItemsPerThread; ++i) {
+      items[i] = *reinterpret_cast<const Item*>(tensor + offsets[i]);
+    }
+  }
+  TOFU_DEVICE void ReadSource(int s, Item* items) const {
+    const SourceRecord& source = arguments.sources[piece.first_source + s];
+    Read(arguments.inputs[source.input], source.offset, source.strides, items);
+  }
+  TOFU_DEVICE void ReadOutput(Item* items) const {
+    Read(arguments.output, piece.offset, piece.strides, items);
   }
 
-  TOFU_DEVICE Item& Target(const ItemPosition& position) const {
-    return *reinterpret_cast<Item*>(arguments.output +
-                                    position.Offset(piece.offset, piece.strides, piece.rank));
+  TOFU_DEVICE void Write(const Item* items) const {
+    Index offsets[kItemsPerThread];
+    LocateItems<kItemsPerThread>(piece, piece.offset, piece.strides, at, offsets);
+    TOFU_UNROLL
+    for (int i = 0; i < kItemsPerThread; ++i) {
+      if (has(i)) *reinterpret_cast<Item*>(arguments.output + offsets[i]) = items[i];
+    }
   }
 
   const FetchArguments& arguments;
   const PieceRecord& piece;
   unsigned first;
+  unsigned at[kItemsPerThread];
 };
 
-/*! \brief One source, written as it is: all loads of a thread are under way before a store. */
+/*! \brief One source, written as it is. */
 template <typename Item>
 TOFU_DEVICE void CopyTile(const Tile<Item>& tile) {
-  const SourceRecord& source = tile.arguments.sources[tile.piece.first_source];
   Item items[kItemsPerThread];
-  TOFU_UNROLL
-  for (int i = 0; i < kItemsPerThread; ++i) {
-    if (tile.has(i)) items[i] = tile.Read(source, ItemPosition(tile.piece, tile.item(i)));
-  }
-  TOFU_UNROLL
-  for (int i = 0; i < kItemsPerThread; ++i) {
-    if (tile.has(i)) tile.Target(ItemPosition(tile.piece, tile.item(i))) = items[i];
-  }
+  tile.ReadSource(0, items);
+  tile.Write(items);
 }
 
-/*! \brief The sources of one item, put together in the order in which they stand. */
 template <typename T, typename Item, typename Combine>
-TOFU_DEVICE void CombineSources(const Tile<Item>& tile, const ItemPosition& position,
-                                Combine combine, Elements<T, Item>* result) {
-  const SourceRecord* sources = tile.arguments.sources + tile.piece.first_source;
-  result->Load(tile.Read(sources[0], position));
-  int s = 1;
-  for (; s + kSourcesAtOnce <= tile.piece.num_sources; s += kSourcesAtOnce) {
-    Item items[kSourcesAtOnce];
-    TOFU_UNROLL
-    for (int i = 0; i < kSourcesAtOnce; ++i) items[i] = tile.Read(sources[s + i], position);
-    TOFU_UNROLL
-    for (int i = 0; i < kSourcesAtOnce; ++i) result->Merge(items[i], combine);
+TOFU_DEVICE void MergeItems(const Item* items, Combine combine, Elements<T, Item>* results) {
+  TOFU_UNROLL
+  for (int i = 0; i < kItemsPerThread; ++i) results[i].Merge(items[i], combine);
+}
+
+/*! \brief The sources, put together in the order in which they stand. */
+template <typename T, typename Item, typename Combine>
+TOFU_DEVICE void CombineSources(const Tile<Item>& tile, Combine combine,
+                                Elements<T, Item>* results) {
+  Item items[kItemsPerThread];
+  tile.ReadSource(0, items);
+  TOFU_UNROLL
+  for (int i = 0; i < kItemsPerThread; ++i) results[i].Load(items[i]);
+  TOFU_ROLLED
+  for (int s = 1; s < tile.piece.num_sources; ++s) {
+    tile.ReadSource(s, items);
+    MergeItems(items, combine, results);
   }
-  for (; s < tile.piece.num_sources; ++s) result->Merge(tile.Read(sources[s], position), combine);
 }
 
 /*! \brief Any number of sources, or none, written or added. */
 template <typename T, typename Item>
 TOFU_DEVICE void CombineTile(const Tile<Item>& tile) {
   const FetchArguments& arguments = tile.arguments;
-  for (int i = 0; i < kItemsPerThread; ++i) {
-    if (!tile.has(i)) return;
-    const ItemPosition position(tile.piece, tile.item(i));
-    Elements<T, Item> result;
-    if (tile.piece.num_sources == 0) {
-      result.Fill(arguments.fill);
-    } else if (arguments.takes_maximum) {
-      CombineSources(tile, position, TakeMaximum(), &result);
-    } else {
-      CombineSources(tile, position, TakeSum(), &result);
-    }
-    Item& target = tile.Target(position);
-    if (arguments.adds) result.Merge(target, TakeSum());
-    target = result.Store();
+  Elements<T, Item> results[kItemsPerThread];
+  if (tile.piece.num_sources == 0) {
+    if (arguments.adds && arguments.fill == 0) return;
+    TOFU_UNROLL
+    for (int i = 0; i < kItemsPerThread; ++i) results[i].Fill(arguments.fill);
+  } else if (arguments.takes_maximum) {
+    CombineSources(tile, TakeMaximum(), results);
+  } else {
+    CombineSources(tile, TakeSum(), results);
   }
+  Item items[kItemsPerThread];
+  if (arguments.adds) {
+    tile.ReadOutput(items);
+    MergeItems(items, TakeSum(), results);
+  }
+  TOFU_UNROLL
+  for (int i = 0; i < kItemsPerThread; ++i) items[i] = results[i].Store();
+  tile.Write(items);
 }
 
 /*! \brief Items that are larger than an element, or as large. */

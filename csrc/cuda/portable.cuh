@@ -22,6 +22,7 @@ typedef long long Index;  // NOLINT(runtime/int)
 #define TOFU_DEVICE __device__ __forceinline__
 #define TOFU_SHARED __shared__
 #define TOFU_UNROLL _Pragma("unroll")
+#define TOFU_ROLLED _Pragma("unroll 1")
 /*! \brief An entry point for blocks of at most `threads` threads. */
 #define TOFU_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
 
@@ -51,6 +52,7 @@ TOFU_DEVICE void CopyBytes(void* to, const void* from, unsigned bytes) { memcpy(
 #define TOFU_DEVICE inline
 #define TOFU_SHARED static
 #define TOFU_UNROLL
+#define TOFU_ROLLED
 #define TOFU_KERNEL(threads) extern "C" void
 
 namespace tofu {

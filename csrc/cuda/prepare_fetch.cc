@@ -15,6 +15,10 @@ namespace {
 
 using Extents = std::vector<int64_t>;
 
+constexpr int64_t kWideRow = 4096;       // bytes; narrower rows of several pieces share lines
+constexpr int64_t kBandBytes = 2 << 20;  // of the output: half the cache of a small GPU
+constexpr int64_t kMostBands = 1024;     // of an output; beyond, bands are larger
+
 /*! \brief One dimension of a piece: its extent, and the distance in bytes of neighbours in the
  * output and in each source. */
 struct Dimension {
@@ -33,6 +37,18 @@ struct StridedPiece {
     int64_t items = 1;
     for (const Dimension& dimension : dimensions) items *= dimension.extent;
     return items;
+  }
+
+  /*! \brief Bytes of the output from the first to behind the last one. */
+  int64_t span() const {
+    return dimensions.empty() ? item_bytes
+                              : dimensions.back().extent * dimensions.back().strides[0];
+  }
+
+  /*! \brief Bytes of the output that the innermost dimension writes without a gap. */
+  int64_t row_bytes() const {
+    if (dimensions.empty() || dimensions.front().strides[0] != item_bytes) return item_bytes;
+    return dimensions.front().extent * item_bytes;
   }
 };
 
@@ -119,11 +135,12 @@ void AppendRecord(const StridedPiece& piece, FetchTable* table) {
   record.offset = piece.offsets[0];
   record.num_items = static_cast<unsigned>(piece.num_items());
   record.first_tile = table->tiles;
-  record.rank = static_cast<int>(piece.dimensions.size());
+  const int rank = static_cast<int>(piece.dimensions.size());
+  record.rank = std::max(1, rank);
   record.item_bytes = static_cast<int>(piece.item_bytes);
   record.first_source = static_cast<int>(table->sources.size());
   record.num_sources = static_cast<int>(piece.inputs.size());
-  for (int d = 0; d < record.rank; ++d) {
+  for (int d = 0; d < rank; ++d) {
     record.extents[d] = MakeDivider(static_cast<uint32_t>(piece.dimensions[d].extent));
     record.strides[d] = piece.dimensions[d].strides[0];
   }
@@ -131,7 +148,7 @@ void AppendRecord(const StridedPiece& piece, FetchTable* table) {
     SourceRecord source = {};
     source.offset = piece.offsets[s + 1];
     source.input = piece.inputs[s];
-    for (int d = 0; d < record.rank; ++d) source.strides[d] = piece.dimensions[d].strides[s + 1];
+    for (int d = 0; d < rank; ++d) source.strides[d] = piece.dimensions[d].strides[s + 1];
     table->sources.push_back(source);
   }
   const int64_t tiles = (static_cast<int64_t>(record.num_items) + kTileItems - 1) / kTileItems;
@@ -142,11 +159,22 @@ void AppendRecord(const StridedPiece& piece, FetchTable* table) {
   table->pieces.push_back(record);
 }
 
-/*! \brief Halves the outermost dimension until a piece is small enough for its record. */
-void Append(StridedPiece piece, int64_t max_items, FetchTable* table) {
+/*! \brief What a part of a piece may be. */
+struct PartLimits {
+  int64_t items;
+  int64_t band_bytes;  // of the output, where rows are narrow
+
+  bool Allow(const StridedPiece& piece) const {
+    return piece.num_items() <= items && piece.dimensions.size() <= kMaxDims &&
+           (piece.span() <= band_bytes || piece.row_bytes() >= kWideRow);
+  }
+};
+
+/*! \brief Halves the outermost dimension until each part is within the limits. */
+void Cut(StridedPiece piece, const PartLimits& limits, std::vector<StridedPiece>* parts) {
   if (piece.num_items() == 0) return;
-  if (piece.num_items() <= max_items && piece.dimensions.size() <= kMaxDims) {
-    AppendRecord(piece, table);
+  if (limits.Allow(piece)) {
+    parts->push_back(std::move(piece));
     return;
   }
   StridedPiece second = piece;
@@ -158,7 +186,7 @@ void Append(StridedPiece piece, int64_t max_items, FetchTable* table) {
   }
   for (StridedPiece* part : {&piece, &second}) {
     if (part->dimensions.back().extent == 1) part->dimensions.pop_back();
-    Append(std::move(*part), max_items, table);
+    Cut(std::move(*part), limits, parts);
   }
 }
 
@@ -230,18 +258,26 @@ FetchTable PrepareFetch(const FetchGeometry& geometry, int alignment, int64_t ma
     throw std::invalid_argument("a fetch reads " + std::to_string(geometry.inputs.size()) +
                                 " arrays; on a GPU it may read " + std::to_string(kMaxInputs));
   }
+  int64_t bytes = geometry.element_bytes;
+  for (int64_t extent : geometry.shape) bytes *= extent;
+  const PartLimits limits = {max_items, std::max(kBandBytes, bytes / kMostBands)};
   FetchTable table;
   table.read.resize(geometry.inputs.size());
+  std::vector<StridedPiece> parts;
   for (const Piece& piece : geometry.pieces) {
     StridedPiece strided = MakeStrided(geometry, piece, alignment);
     if (strided.num_items() > 0) NoteRead(strided, &table.read);
-    Append(std::move(strided), max_items, &table);
+    Cut(std::move(strided), limits, &parts);
   }
-  table.num_sourced = static_cast<int>(table.pieces.size());
-  table.sourced_tiles = table.tiles;
   for (const Piece& piece : FindFilled(geometry)) {
-    Append(MakeStrided(geometry, piece, alignment), max_items, &table);
+    Cut(MakeStrided(geometry, piece, alignment), limits, &parts);
   }
+  // Neighbours in the output are written one after the other, so that the lines of memory that
+  // several pieces share are whole when they leave the cache.
+  std::sort(parts.begin(), parts.end(), [](const StridedPiece& a, const StridedPiece& b) {
+    return a.offsets[0] < b.offsets[0];
+  });
+  for (const StridedPiece& part : parts) AppendRecord(part, &table);
   return table;
 }
 

@@ -31,16 +31,14 @@ struct ByteRange {
 };
 
 /*!
- * \brief The records of a fetch.
+ * \brief The records of a fetch, in the order of their places in the output.
  *
- * Pieces with sources come first; those that are filled, the cells of no piece, come last, so that
- * a launch may leave them out.
+ * Pieces of narrow rows are cut into bands, since several of them may share a line of memory: what
+ * lies together is then written together.
  */
 struct FetchTable {
   std::vector<PieceRecord> pieces;
   std::vector<SourceRecord> sources;
-  int num_sourced = 0;          // pieces that have sources
-  uint32_t sourced_tiles = 0;   // and their tiles
   uint32_t tiles = 0;           // of all pieces
   std::vector<ByteRange> read;  // of each input
 };
@@ -48,7 +46,7 @@ struct FetchTable {
 Divider MakeDivider(uint32_t divisor);
 
 /*!
- * \brief Merge dimensions, choose the size of items and cut pieces that are too large.
+ * \brief Merge dimensions, choose the size of items, cut pieces into bands, and put them in order.
  *
  * \param alignment in bytes, of the addresses of the output and of all inputs: a power of two
  * \param max_items a piece has no more; smaller in tests

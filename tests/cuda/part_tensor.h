@@ -1,0 +1,92 @@
+/*!
+ * \file part_tensor.h
+ * \brief A tensor of random extents, over which the kernels of lowered operators run thread by
+ * thread.
+ */
+#ifndef TOFU_TESTS_CUDA_PART_TENSOR_H_
+#define TOFU_TESTS_CUDA_PART_TENSOR_H_
+
+#include <cmath>
+#include <type_traits>
+#include <vector>
+
+#include "../core/check.h"
+#include "cuda/group_loops.cuh"
+#include "emulation.h"
+
+namespace tofu_test {
+
+using Array = std::vector<double>;
+
+/*! \brief A tensor [outer][extent][inner] and the arguments of kernels over it. */
+struct Tensor {
+  explicit Tensor(uint64_t seed) : random(seed) {
+    arguments.outer = random.Draw(1, 5);
+    arguments.extent = random.Draw(1, random.Draw(0, 1) == 0 ? 6 : 300);
+    arguments.inner = random.Draw(0, 1) == 0 ? 1 : random.Draw(2, 40);
+    arguments.eps = 1e-3;
+    arguments.momentum = 0.75;
+    arguments.temperature = 2;
+  }
+  int64_t size() const { return arguments.outer * arguments.extent * arguments.inner; }
+  int64_t lines() const { return arguments.outer * arguments.inner; }
+  int64_t cell(int64_t line, int64_t position) const {
+    const int64_t outer = line / arguments.inner;
+    return (outer * arguments.extent + position) * arguments.inner + line % arguments.inner;
+  }
+  Array Draw(int64_t size) {
+    Array values(size);
+    for (double& value : values) value = static_cast<double>(random.Draw(-1000, 1000)) / 500;
+    return values;
+  }
+
+  /*! \brief One kernel; requests are to write, or to add. */
+  template <typename Members, typename Rule>
+  void Run(bool reduces, std::vector<Array*> inputs, std::vector<Array*> outputs) {
+    arguments.num_inputs = static_cast<int>(inputs.size());
+    inputs.insert(inputs.end(), outputs.begin(), outputs.end());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      arguments.tensors[i] = inputs[i] != nullptr ? inputs[i]->data() : nullptr;
+    }
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      arguments.requests[i] = outputs[i] == nullptr ? tofu::cuda::kNothingAsked
+                              : adds                ? tofu::cuda::kAdditionAsked
+                                                    : 1;
+    }
+    LaunchShape shape;
+    shape.blocks = static_cast<unsigned>(random.Draw(1, 3));
+    shape.blocks_y = reduces ? 1 : static_cast<unsigned>(random.Draw(1, 2));
+    shape.threads = tofu::cuda::kPartThreads;
+    shape.threads_wait = true;
+    RunThreads(shape, [&] {
+      if constexpr (kIsReduction<Rule>) {
+        tofu::cuda::ReduceGroups<Members>(arguments, Rule(arguments));
+      } else {
+        tofu::cuda::MapGroups<Members>(arguments, Rule(arguments));
+      }
+    });
+  }
+
+  template <typename Rule, typename = void>
+  struct HasResult : std::false_type {};
+  template <typename Rule>
+  struct HasResult<Rule, std::void_t<typename Rule::Result>> : std::true_type {};
+  template <typename Rule>
+  static constexpr bool kIsReduction = HasResult<Rule>::value;
+
+  Random random;
+  tofu::cuda::PartArguments arguments = {};
+  bool adds = false;
+};
+
+inline bool AreClose(const Array& a, const Array& b) {
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!(std::abs(a[i] - b[i]) <= 1e-11 * (1 + std::abs(b[i])))) return false;
+  }
+  return true;
+}
+
+}  // namespace tofu_test
+
+#endif  // TOFU_TESTS_CUDA_PART_TENSOR_H_
