@@ -131,6 +131,38 @@ def test_a_process_without_tofu_goes_on(tmp_path):
     assert largest_error(after, train(module, [ones])) < 1e-12
 
 
+MOMENTUM = Case("sgd", {"learning_rate": 0.01, "momentum": 0.9})
+
+
+@pytest.mark.parametrize(
+    ("saved", "loaded", "message"),
+    [
+        (MOMENTUM, ADAM, r"fc0_weight it keeps \[array, array\], the file has array"),
+        (ADAM, MOMENTUM, r"fc0_weight it keeps array, the file has \[array, array\]"),
+        (Case("sgd"), MOMENTUM, r"SGD with these parameters: .* keeps array, the file has nothing"),
+    ],
+    ids=str,
+)
+def test_mxnets_states_of_another_optimizer_are_refused(saved, loaded, message, tmp_path):
+    file = str(tmp_path / "a.states")
+    single = start(mx.mod.Module(model()), saved)
+    train(single, batches(1))
+    single.save_optimizer_states(file)
+    module = start(split_module(loaded), loaded)
+    with pytest.raises(tofu.TofuError, match=message):
+        module.load_optimizer_states(file)
+
+
+@pytest.mark.parametrize(("saved", "loaded"), [(MOMENTUM, ADAM), (ADAM, MOMENTUM)], ids=str)
+def test_states_of_another_optimizer_are_refused(saved, loaded, tmp_path):
+    file = str(tmp_path / "a.states")
+    start(split_module(saved), saved).save_optimizer_states(file)
+    module = start(split_module(loaded), loaded)
+    message = f"(?i)the states of {saved.optimizer}, .* trains with {loaded.optimizer}.*optimizer='{saved.optimizer}'"
+    with pytest.raises(tofu.TofuError, match=message):
+        module.load_optimizer_states(file)
+
+
 @WITHOUT_COUNT
 def test_fixed_parameters_keep_mxnets_indices(tmp_path):
     fixed, steps = ["fc0_weight", "fc1_bias"], batches(6)
@@ -202,7 +234,7 @@ def test_mistakes_in_files_are_named_and_change_nothing(tmp_path):
     with pytest.raises(tofu.TofuError, match=r"missing[\s\S]*out_bias"):
         module.load_params(str(cut))
     states = (tmp_path / "model-0003.states").read_bytes()
-    for bad in (b"", states[: len(states) // 2], pickle.dumps([1, 2, 3]), pickle.dumps({0: mx.nd.ones((9, 9))})):
+    for bad in (b"", states[: len(states) // 2], pickle.dumps([1, 2, 3]), pickle.dumps({0: (mx.nd.ones((9, 9)),) * 2})):
         cut.write_bytes(bad)
         with pytest.raises(tofu.TofuError, match=r"no file of optimizer states|of another model"):
             module.load_optimizer_states(str(cut))

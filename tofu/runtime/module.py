@@ -166,7 +166,7 @@ class Module(ShardedModule):
 
     def load_optimizer_states(self, fname: str) -> None:
         """Read states written by MXNet or by `save_optimizer_states`. The latter hold the optimizer with its counts of steps,
-        which takes the place of the present one, so that training goes on exactly.
+        which takes the place of the present one, so that training goes on exactly. Raises TofuError for those of another optimizer.
         """
         optimizer = self._require_optimizer()
         with open(fname, "rb") as file:

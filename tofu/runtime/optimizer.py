@@ -113,7 +113,13 @@ class ShardOptimizer:
             raise TofuError(f"This is no file of optimizer states: it holds a {type(states).__name__}.")
         indices = {name: index for index, name in self.trained.items()}
         by_index = {indices.get(key, key): state for key, state in states.items()}  # a kvstore's are by name
-        self._check_shapes(by_index, executor)
+        if type(optimizer) is not type(self.optimizer):
+            file_has, own = type(optimizer).__name__, type(self.optimizer).__name__
+            raise TofuError(
+                f"The file has the states of {file_has}, and the module trains with {own}. Give it the optimizer of the file, "
+                f"init_optimizer(optimizer={file_has.lower()!r}, force_init=True), or train without these states."
+            )
+        self._check_states(by_index, optimizer, executor)
         if optimizer is self.optimizer and optimizer.num_update == 0 and _reads_steps(optimizer):
             kind = type(optimizer).__name__
             warnings.warn(
@@ -127,13 +133,23 @@ class ShardOptimizer:
         self.updater.states_synced = dict.fromkeys(by_index, True)
         self.lay_out_states(executor)
 
-    def _check_shapes(self, states: Mapping[Any, Any], executor: ShardedExecutor) -> None:
+    def _check_states(self, states: Mapping[Any, Any], optimizer: Any, executor: ShardedExecutor) -> None:
+        """Raise TofuError for states in another form than those that the optimizer makes, or of other weights."""
         for index, name in self.trained.items():
+            if index not in states:
+                continue
             weight = executor.variables[name]
-            for array in _arrays(states.get(index)):
-                if len(array.shape) == len(weight.shape) and not weight.is_like(array.shape):
+            with on_shards():
+                own = optimizer.create_state_multi_precision(index, ShardedArray(weight))
+            if _form(states[index]) != _form(own):
+                raise TofuError(
+                    f"The states are of another optimizer than {type(optimizer).__name__} with these parameters: for {name} it keeps "
+                    f"{_form(own)}, the file has {_form(states[index])}. Load them into the optimizer that they were saved from."
+                )
+            for given, made in zip(_arrays(states[index]), _arrays(own), strict=True):
+                if tuple(given.shape) != tuple(made.shape):
                     raise TofuError(
-                        f"The states are of another model: {name} has shape {weight.shape}, its state {tuple(array.shape)}."
+                        f"The states are of another model: {name} has shape {weight.shape}, its state {tuple(given.shape)}."
                     )
 
 
@@ -178,3 +194,12 @@ def _arrays(state: Any) -> list[Any]:
     if isinstance(state, (tuple, list)):
         return [array for part in state for array in _arrays(part)]
     return [state] if isinstance(state, mx.nd.NDArray) else []
+
+
+def _form(state: Any) -> str:
+    """What a state is made of, its shapes and types aside."""
+    if isinstance(state, (tuple, list)):
+        return f"[{', '.join(map(_form, state))}]"
+    if isinstance(state, mx.nd.NDArray):
+        return "array"
+    return "nothing" if state is None else "a value"
