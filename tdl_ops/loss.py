@@ -49,9 +49,14 @@ for _name, _residual in RESIDUALS.items():
     )
 
 
+def _rows(shape):
+    """The index variables of all dimensions but the last, whose extents normalization="batch" divides by; of a vector, none."""
+    return ("b", *SAMPLE)[: len(shape) - 1]
+
+
 def _local_loss_scale(local):
     is_batch = local.attributes["normalization"] == "batch"
-    return local.attributes["grad_scale"] * (shrink(local, ["b"]) if is_batch else 1)
+    return local.attributes["grad_scale"] * (shrink(local, _rows(local.outputs[0].shape)) if is_batch else 1)
 
 
 @op("MakeLoss", bound={"grad_scale": _local_loss_scale})
@@ -59,15 +64,14 @@ def make_loss(data, *, grad_scale=1.0, normalization="null"):
     return lambda b, *s: data[(b, *s)]
 
 
-@op("_backward_MakeLoss", bound={"grad_scale": _local_loss_scale}, corrects=("b",))
+@op("_backward_MakeLoss", bound={"grad_scale": _local_loss_scale}, corrects=("b", *SAMPLE))
 def backward_make_loss(*kept, grad_scale=1.0, normalization="null", valid_thresh=0.0):
-    if (
-        normalization == "valid"
-    ):  # the number of those of the whole data, which the kernel takes for as large as its result
+    if normalization == "valid":  # counts in the whole data, which the kernel takes for as large as its result
         (data,) = kept
         count = lambda: Sum(lambda *j: where(data[j] > valid_thresh, 1.0, 0.0), ndim=data.ndim)
         return lambda b, *s: constant(grad_scale) / maximum(1.0, count()) + unread(data[(b, *s)])
-    return lambda b, *s: constant(grad_scale) / (position(b.extent) if normalization == "batch" else 1)
+    rows = lambda i: prod(position(one.extent) for one in i[:-1]) if normalization == "batch" else 1
+    return lambda b, *s: constant(grad_scale) / rows((b, *s))
 
 
 @op("SVMOutput")

@@ -15,7 +15,10 @@ CASES = [
     ),
     Case("LinearRegressionOutput", {}, [(5, 1), (5,)]),
     Case("MakeLoss", {"grad_scale": 2.0}, [(5, 7)]),
-    Case("MakeLoss", {"normalization": "batch"}, [(5, 7)], None, SINGLE_PRECISION),
+    *(
+        Case("MakeLoss", {"normalization": "batch", "grad_scale": 2.0}, [shape], None, SINGLE_PRECISION)
+        for shape in ((7,), (5, 7), (5, 3, 4))
+    ),
     Case(
         "MakeLoss", {"normalization": "valid", "valid_thresh": 0.1, "grad_scale": 2.0}, [(5, 7)], None, SINGLE_PRECISION
     ),
