@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from math import prod
 
-from tofu.tdl import Sum, constant, exp, maximum, op, position, sign, trunc, unread, unwritten, where
+from tofu.errors import UnsupportedError
+from tofu.tdl import Sum, constant, exp, maximum, op, output, position, sign, trunc, unread, unwritten, where
 
 SAMPLE = tuple(f"s{d}" for d in range(8))
 LINKS = {"Linear": lambda x: x, "Logistic": lambda x: 1 / (1 + exp(-x)), "MAE": lambda x: x}
@@ -28,14 +29,22 @@ def _local_regression_scale(local):
     return local.attributes["grad_scale"] * shrink(local, SAMPLE[: len(local.inputs[1].shape) - 1])
 
 
+def _label_at(label, data, i):
+    """The label of a cell; that of data (n, 1) may be (n,)."""
+    if label.ndim not in (1, data.ndim):
+        raise UnsupportedError(
+            f"a label of {label.ndim} dimensions for data of {data.ndim} is not described; give the label the shape of the data"
+        )
+    return label[i[: label.ndim]]
+
+
 def _describe_regression(link):
-    # The label of data (n, 1) may be (n,).
-    return lambda data, label: lambda b, *s: link(data[(b, *s)]) + unread(label[(b, *s)[: label.ndim]])
+    return lambda data, label: lambda b, *s: link(data[(b, *s)]) + unread(_label_at(label, data, (b, *s)))
 
 
 def _describe_regression_gradient(residual):
     def description(label, out, *, grad_scale=1.0):
-        value = lambda i: residual(out[i], label[i[: label.ndim]]) * grad_scale / prod(label.shape[1:])
+        value = lambda i: residual(out[i], _label_at(label, out, i)) * grad_scale / prod(label.shape[1:])
         return lambda b, *s: value((b, *s)), unwritten("b *s")
 
     return description
@@ -76,16 +85,16 @@ def backward_make_loss(*kept, grad_scale=1.0, normalization="null", valid_thresh
 
 @op("SVMOutput")
 def svm_output(data, label):
-    return lambda b, k: data[b, k] + unread(label[b])
+    return output("*b k", lambda k, *b: data[(*b, k)] + unread(label[b]))
 
 
 @op("_backward_SVMOutput")
 def backward_svm_output(label, out, *, margin=1.0, regularization_coefficient=1.0, use_linear=False):
-    slack = lambda side, b, k: margin - side * out[b, k]
+    slack = lambda side, b, k: margin - side * out[(*b, k)]
     hinge = lambda x: where(x > 0, 1.0, 0.0) if use_linear else 2 * maximum(x, 0.0)
     side = lambda b, k: where(position(k) == trunc(label[b]), 1.0, -1.0)
     value = lambda side, b, k: -side * hinge(slack(side, b, k)) * regularization_coefficient
-    return lambda b, k: value(side(b, k), b, k), unwritten("b")
+    return output("*b k", lambda k, *b: value(side(b, k), b, k)), unwritten("*b")
 
 
 @op("IdentityAttachKLSparseReg")

@@ -1,0 +1,42 @@
+"""Sums of products of tensors whose dimensions are named, as einsum and tensordot and dot are, and their gradients."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tofu.errors import UnsupportedError
+from tofu.tdl import Sum, constant, output
+
+
+def contract(terms, kept):
+    """The product of tensors, each with the names of its dimensions, summed over all names that are not kept."""
+    summed = list(dict.fromkeys(name for _, names in terms for name in names if name not in kept))
+
+    def value(variables):
+        at = dict(zip(kept, variables, strict=True))
+        product = lambda *r: prod(
+            (
+                tensor[tuple((at | dict(zip(summed, r, strict=True)))[name] for name in names)]
+                for tensor, names in terms
+            ),
+            start=constant(1.0),
+        )
+        return Sum(lambda *r: product(*r), names=" ".join(summed)) if summed else product()
+
+    return output(" ".join(kept), lambda *v: value(v))
+
+
+def contract_backward(d_out, terms, kept):
+    """The gradient by each of the tensors; a dimension that is one tensor's alone, and summed, has the same gradient all along."""
+
+    def gradient(n):
+        _, names = terms[n]
+        others = [(d_out, kept), *(term for m, term in enumerate(terms) if m != n)]
+        known = {name for _, given in others for name in given}
+        if not known >= set(names):
+            raise UnsupportedError(
+                f"the gradient of a sum over {set(names) - known} alone is not described: sum that tensor first"
+            )
+        return contract(others, names)
+
+    return tuple(gradient(n) for n in range(len(terms)))
