@@ -106,10 +106,11 @@ def test_slices_with_strides_split_along_them(workers):
     thin = mx.sym.slice(wide, begin=(None, 2), end=(None, 21), step=(1, 3), name="thin")  # 7 of 23
     back = mx.sym.slice(wide, begin=(None, 20), end=(None, 1), step=(1, -2), name="back")  # 10 of 23
     turned = mx.sym.reverse(wide, axis=1, name="turned")
-    nets = [mx.sym.FullyConnected(net, num_hidden=5) for net in (thin, back, turned)]
+    like = mx.sym.slice_like(wide, thin, axes=(1,), name="like")  # the first 7: most parts of its gradient are zeros
+    nets = [mx.sym.FullyConnected(net, num_hidden=5) for net in (thin, back, turned, like)]
     model = Model(mx.sym.SoftmaxOutput(mx.sym.add_n(*nets), name="softmax"), {"data": (6, 9)}, 5)
     values = random_values(model, "float64")
-    hints = {f"{name}{suffix}": "i1" for name in ("thin", "back", "turned") for suffix in ("", "_backward")}
+    hints = {f"{name}{suffix}": "i1" for name in ("thin", "back", "turned", "like") for suffix in ("", "_backward")}
     executor = bind_partitioned(model, workers, "float64", hints=hints)
     compare(executor, values, *run_single(model, values, "float64", STEPS), STEPS)
 
