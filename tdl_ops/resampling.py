@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.errors import UnsupportedError
-from tofu.tdl import Sum, op, output, scatter
+from tofu.tdl import Sum, merge, op, output, scatter
 
 
 def _slices(shape, begin, end, step):
@@ -53,44 +52,51 @@ def backward_reverse(d_out, *, axis):
     return lambda *i: d_out[tuple(d_out.shape[d] - 1 - v if d in axes else v for d, v in enumerate(i))]
 
 
-def _check_axis(axis):
-    if axis is None:
-        raise UnsupportedError("repeat without an axis, which flattens, is not described")
-
-
 @op("repeat")
 def repeat(data, *, repeats, axis=None):
-    _check_axis(axis)
+    listed = [f"i{d}" for d in range(data.ndim)]
+    if axis is None:
+        return output(f"({' '.join(listed)} r)", lambda *v: data[v[:-1]], {"r": repeats})
     axis %= data.ndim
-    names = " ".join(f"(i{d} r)" if d == axis else f"i{d}" for d in range(data.ndim))
-    return output(names, lambda *v: data[(*v[: axis + 1], *v[axis + 2 :])], {"r": repeats})
+    listed[axis] = f"(i{axis} r)"
+    return output(" ".join(listed), lambda *v: data[(*v[: axis + 1], *v[axis + 2 :])], {"r": repeats})
 
 
 @op("_backward_repeat")
 def backward_repeat(d_out, *, repeats, axis=None):
-    _check_axis(axis)
-    at = lambda i, r: d_out[tuple(v * repeats + r if d == axis % len(i) else v for d, v in enumerate(i))]
+    def at(i, r):
+        if axis is None:
+            return d_out[merge(*i, r)]
+        return d_out[tuple(v * repeats + r if d == axis % len(i) else v for d, v in enumerate(i))]
+
     return lambda *i: Sum(lambda r: at(i, r), extents={"r": repeats})
 
 
+def _count(reps, ndim):
+    """How often the data come in each dimension of the result, which may have more than they do: those come first."""
+    return (1,) * (ndim - len(reps)) + tuple(reps)
+
+
 def _repetitions(local):
-    return tuple(local.extent(f"r{d}") for d in range(len(local.inputs[0].shape)))
+    ndim = len(local.inputs[0].shape)
+    return tuple(local.extent(f"r{d}") for d in range(len(_count(local.attributes["reps"], ndim))))
 
 
 @op("tile", bound={"reps": _repetitions})
 def tile(data, *, reps):
-    count = (1,) * (data.ndim - len(reps)) + tuple(reps)
-    if len(count) > data.ndim:
-        raise UnsupportedError("tile to more dimensions than the data has is not described; use expand_dims first")
-    names = " ".join(f"(r{d} i{d})" for d in range(data.ndim))
-    return output(names, lambda *v: data[v[1::2]], {f"r{d}": n for d, n in enumerate(count)})
+    count = _count(reps, data.ndim)
+    new = len(count) - data.ndim
+    names = " ".join(f"r{d}" if d < new else f"(r{d} i{d})" for d in range(len(count)))
+    return output(names, lambda *v: data[v[new + 1 :: 2]], {f"r{d}": n for d, n in enumerate(count)})
 
 
 @op("_backward_tile", bound={"reps": _repetitions})
 def backward_tile(d_out, *, reps):
+    count = _count(reps, d_out.ndim)
+
     def value(i):
-        count = (1,) * (len(i) - len(reps)) + tuple(reps)
-        cell = lambda r: tuple(n * v.extent + v for n, v in zip(r, i, strict=True))
-        return Sum(lambda *r: d_out[cell(r)], ndim=len(i), extents={"r": count})
+        new = d_out.ndim - len(i)
+        cell = lambda r: (*r[:new], *(n * v.extent + v for n, v in zip(r[new:], i, strict=True)))
+        return Sum(lambda *r: d_out[cell(r)], ndim=d_out.ndim, extents={"r": count})
 
     return lambda *i: value(i)

@@ -1,10 +1,13 @@
 """Sparse storage, control flow and Custom operators: one clear error each, or whole on every worker."""
 
+import re
+
 import mxnet as mx
 import numpy as np
 import pytest
 
 import tofu
+from tofu.tdl import describe, registry, tanh
 
 SHAPES = {"data": (4, 6)}
 
@@ -91,11 +94,25 @@ def gradient(symbol):
 
 
 def test_attributes_that_a_description_does_not_cover_name_the_operator():
-    twice = mx.sym.repeat(data(), repeats=2, name="twice")
-    model = classifier(mx.sym.Reshape(twice, shape=(SHAPES["data"][0], -1)))
+    twice = mx.sym.UpSampling(
+        mx.sym.Reshape(data(), shape=(0, 0, 1, 1)), scale=2, sample_type="nearest", num_args=1, name="twice"
+    )
+    both = mx.sym.UpSampling(twice, twice, scale=2, sample_type="nearest", num_args=2, name="both")
+    model = classifier(mx.sym.Flatten(both))
+    with pytest.raises(tofu.UnsupportedError, match=r"UpSampling both of .* is described .*undescribed=\"replicate\""):
+        tofu.partition(model, ngpus=2, cache=False, **SHAPES)
+    partitioned = tofu.partition(model, ngpus=2, cache=False, undescribed="replicate", **SHAPES)
+    assert partitioned.plan.operators["both"] == (None,)
+    assert partitioned.plan.operators["twice"] != (None,)
+
+
+def test_a_description_of_another_rank_names_the_operator(monkeypatch):
+    monkeypatch.setitem(registry._REGISTERED, "tanh", describe(lambda data: lambda b: tanh(data[b]), ("tanh",)))
+    model = classifier(mx.sym.tanh(data(), name="squashed"))
+    shape = re.escape(str(SHAPES["data"]))
     with pytest.raises(
-        tofu.UnsupportedError, match=r"repeat twice: repeat without an axis.* is not .*undescribed=\"replicate\""
+        tofu.DescriptionError, match=rf"tanh squashed of {shape}: .*:\d+: .* 2 dimensions.*undescribed=\"replicate\""
     ):
         tofu.partition(model, ngpus=2, cache=False, **SHAPES)
     partitioned = tofu.partition(model, ngpus=2, cache=False, undescribed="replicate", **SHAPES)
-    assert partitioned.plan.operators["twice"] == (None,)
+    assert partitioned.plan.operators["squashed"] == (None,)

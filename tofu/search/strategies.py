@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tofu.analysis import InputAccess, OperatorAccess, OutputAccess, Row, analyse
-from tofu.errors import ShapeError, UndescribedOperatorError, UnsupportedError, raise_together
+from tofu.errors import DescriptionError, ShapeError, UndescribedOperatorError, UnsupportedError, raise_together
 from tofu.graph import Graph, Operator
 from tofu.tdl import describe, lookup
 
@@ -22,9 +22,9 @@ InferShapes = Callable[[str, dict[str, str], list[Shape]], "Sequence[Shape] | No
 def find_strategies(graph: Graph, infer_shapes: InferShapes, undescribed: str = "error") -> tuple[OperatorAccess, ...]:
     """The analysed description of each operator of `graph`, in its order.
 
-    Raises UndescribedOperatorError, naming all of them, where operators have no description, and UnsupportedError where one does not
-    cover an operator's attributes, unless `undescribed` is "replicate": then such an operator has no strategy and every worker computes
-    the whole of it.
+    Raises UndescribedOperatorError, naming all of them, where operators have no description, UnsupportedError where one does not cover
+    an operator's attributes, and DescriptionError where it contradicts its shapes, unless `undescribed` is "replicate": then such an
+    operator has no strategy and every worker computes the whole of it.
     """
     check_described(graph, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}
@@ -67,11 +67,12 @@ def _analyse_operator(
         return whole_access(inputs, outputs)
     try:
         access = analyse(description, operator.attributes, inputs, outputs)
-    except UnsupportedError as error:
+    except (DescriptionError, UnsupportedError) as error:
         if undescribed == "replicate":
             return whole_access(inputs, outputs)
-        raise UnsupportedError(
-            f'{operator.op} {operator.name}: {error}. With undescribed="replicate" every worker computes it whole.'
+        given = " and ".join(map(str, inputs)) or "nothing"
+        raise type(error)(
+            f'{operator.op} {operator.name} of {given}: {error}. With undescribed="replicate" every worker computes it whole.'
         ) from error
     disagreeing = [
         (axis, reason)

@@ -10,6 +10,11 @@ CASES = [
     Case("slice", {"begin": (4,), "end": (0,), "step": (-2,)}, [(5, 4)]),
     Case("reverse", {"axis": 1}, [(5, 3)]),
     Case("repeat", {"repeats": 3, "axis": 1}, [(5, 3, 2)]),
+    Case("repeat", {"repeats": 2, "axis": -1}, [(5, 3)]),
+    Case("repeat", {"repeats": 3}, [(5, 3, 2)]),
+    Case("repeat", {"repeats": 3}, [(5,)]),
     Case("tile", {"reps": (1, 3)}, [(5, 3)]),
     Case("tile", {"reps": (3,)}, [(5, 3)]),
+    Case("tile", {"reps": (3, 1, 2)}, [(5, 4)]),
+    Case("tile", {"reps": (2, 3)}, [(5,)]),
 ]
