@@ -56,7 +56,7 @@ def backward_sample_multinomial(d_logarithm, probabilities, drawn):
 
 
 @op(
-    *(f"_npi_{name}" for name in ("uniform", "normal", "bernoulli")),
+    *(f"_npi_{name}" for name in ("uniform", "normal", "bernoulli", "exponential", "gamma")),
     bound={"size": lambda local: local.outputs[0].shape},
 )
 def draw_numpy(*parameters, output_shapes, size=None):

@@ -115,3 +115,10 @@ def trace(data, *, offset=0, axis1=0, axis2=1):
     rows, columns = (data.shape[d] for d in axes)
     length = min(rows + min(0, offset), columns - max(0, offset))
     return lambda *i: Sum(lambda k: data[on_diagonal((*i, k), offset, axes)], extents={"k": length})
+
+
+@op("_backward_np_trace", concrete=True)
+def backward_trace(d_out, *, output_shapes, offset=0, axis1=0, axis2=1):
+    y, x = (axis % len(output_shapes[0]) for axis in (axis1, axis2))
+    others = lambda i: tuple(v for d, v in enumerate(i) if d not in (y, x)) or (0,)
+    return lambda *i: where(position(i[y]) + offset == position(i[x]), d_out[others(i)], 0.0)

@@ -83,7 +83,11 @@ def _take_drawn(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[A
 
 CERTAIN = Fixed(((0, 1, 0, 0), (0, 0, 0, 1), (1, 0, 0, 0)), "float32")
 CHANCES = Fixed(((0.2, 0.3, 0.1, 0.4), (0.25, 0.25, 0.3, 0.2), (0.1, 0.2, 0.3, 0.4)), "float32")
-NUMPY = {"uniform": {"low": 3.0, "high": 4.0}, "normal": {"loc": 3.0, "scale": 0.01}}
+NUMPY = {
+    "uniform": {"low": 3.0, "high": 4.0},
+    "normal": {"loc": 3.0, "scale": 0.01},
+    "gamma": {"shape": 1e4, "scale": 3e-4},
+}
 INTEGERS = {"low": 3, "high": 5, "shape": (5, 7), "dtype": "int32"}
 
 CASES = [
@@ -97,6 +101,13 @@ CASES = [
             relations={f"_npi_{name}": FirstWithin(name, tuple(given.values()))},
         )
         for name, given in NUMPY.items()
+    ),
+    Case(
+        "_npi_exponential",
+        {"scale": 0.5, "size": (5, 7)},
+        [],
+        (),
+        relations={"_npi_exponential": FirstWithin("exponential", (2,))},
     ),
     Case("_npi_bernoulli", {"prob": 1.0, "logit": None, "is_logit": False, "size": (5, 7), "dtype": "float32"}, [], ()),
     Case("_random_randint", INTEGERS, [], (), relations={"_random_randint": Within("randint", (3, 5))}),
