@@ -261,6 +261,7 @@ def test_memory_says_what_fits(model, tmp_path):
     assert "are the fewest that fit" in result.output
     result = run("memory", model, *shape, "--workers", "1", "--device-memory", "1KiB")
     assert "No number of workers was found" in result.output
+    assert "or more; up to 64 are tried)" in result.output
 
 
 def test_memory_names_the_operator_that_stays_whole(tmp_path):
@@ -268,7 +269,7 @@ def test_memory_names_the_operator_that_stays_whole(tmp_path):
     mx.gluon.rnn.LSTM(32, input_size=32)(mx.sym.var("data")).save(str(path))
     result = run("memory", str(path), "--shape", "data:5,8,32", "--workers", "2", "--device-memory", "20kB")
     assert result.exit_code == 0, result.output
-    assert "with which 20 kB (20,000 bytes) each are enough" in result.output
+    assert "with which 20 kB (20,000 bytes) each are enough (11 to 22 were tried)" in result.output
     assert "however many there are" in result.output
     assert "Unroll its cells" in result.output
 

@@ -69,7 +69,7 @@ def find_fitting(least: int, limit_bytes: int, make: Callable[[int], T], needed:
 
     Numbers without a plan are passed over. None where none fits of the first `MOST_COUNTS` up to `MOST_WORKERS`.
     """
-    for workers in range(least, min(least + MOST_COUNTS - 1, MOST_WORKERS) + 1):
+    for workers in _counts_tried(least):
         try:
             made = make(workers)
         except InfeasibleError:
@@ -77,6 +77,10 @@ def find_fitting(least: int, limit_bytes: int, make: Callable[[int], T], needed:
         if needed(made) <= limit_bytes:
             return made
     return None
+
+
+def _counts_tried(least: int) -> range:
+    return range(least, min(least + MOST_COUNTS - 1, MOST_WORKERS) + 1)
 
 
 def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
@@ -87,12 +91,15 @@ def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
     whole = [_list_whole(problem, position) for position in range(len(graph.operators))]
     sizes = [sum(graph.tensors[tensor].size_bytes for tensor in tensors) for tensors in whole]
     largest = max(range(len(sizes)), key=sizes.__getitem__)
-    found = f"No number of workers was found with which {format_limit(limit_bytes)} each are enough."
+    tried = _counts_tried(least)
+    which = (
+        f" ({tried[0]} to {tried[-1]} were tried)"
+        if tried
+        else f" (it takes {least} or more; up to {MOST_WORKERS} are tried)"
+    )
+    found = f"No number of workers was found with which {format_limit(limit_bytes)} each are enough{which}."
     if 2 * sizes[largest] < limit_bytes:
-        tried = (
-            f" It takes at least {least}, and no more than {MOST_WORKERS} are tried." if least > MOST_WORKERS else ""
-        )
-        return f"{found}{tried} A smaller batch needs less."
+        return f"{found} A smaller batch needs less."
     operator = graph.operators[largest]
     tensors = sorted((graph.tensors[tensor] for tensor in whole[largest]), key=lambda tensor: -tensor.size_bytes)
     names = ", ".join(f"{tensor.name} ({format_bytes(tensor.size_bytes)})" for tensor in tensors[:MOST_NAMES])

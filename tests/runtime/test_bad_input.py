@@ -50,6 +50,46 @@ def test_more_workers_than_can_be_fed():
         tofu.partition(net, 64, data=(2, 2))
 
 
+def test_the_numbers_of_workers_that_can_be_fed(model):
+    """The limit is on prime factors, one a step; 36 workers are more than the longest axis, and there is a plan."""
+    with refuses(
+        tofu.InfeasibleError,
+        "29 workers",
+        "29 parts",
+        "k0 of fc1_backward, 18",
+        "prime factor above 18, or a larger batch",
+    ):
+        tofu.partition(model.symbol, 29, data=(12, 17))
+    assert tofu.partition(model.symbol, 36, data=(12, 17)).plan.workers == 36
+    assert tofu.partition(model.symbol, 29, data=(29, 17)).plan.workers == 29
+
+
+def test_more_steps_than_the_model_has_axes_for():
+    net = mx.sym.relu(mx.sym.Variable("data"), name="relu")
+    with refuses(
+        tofu.InfeasibleError,
+        "8 workers",
+        "over 4 workers already",
+        "longest is i. of relu, 1",
+        "Use ngpus=4, or a larger batch",
+    ):
+        tofu.partition(net, 8, data=(2, 2), for_training=False)
+    assert tofu.partition(net, 4, data=(2, 2), for_training=False).plan.workers == 4
+
+
+def test_a_larger_batch_is_no_way_out_where_no_axis_is_the_batchs():
+    with refuses(tofu.InfeasibleError, "no operator of the model .box_nms0. has an axis to split. Use ngpus=1.$"):
+        tofu.partition(mx.sym.contrib.box_nms(mx.sym.Variable("data"), name="box_nms0"), 2, data=(2, 30, 6))
+
+
+def test_hints_that_leave_everything_whole():
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="fc")
+    with refuses(
+        tofu.InfeasibleError, "is split into 2 parts, which some could be", "axis k0 of fc is 20 long", "hints"
+    ):
+        tofu.partition(net, 2, data=(12, 20), for_training=False, hints={"fc": None})
+
+
 def test_unknown_input_name(model):
     with refuses(tofu.ShapeError, "no such inputs", "dta", "data"):
         tofu.partition(model.symbol, 2, dta=(4, 17))

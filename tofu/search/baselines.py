@@ -19,6 +19,7 @@ from tofu import _core
 from tofu.analysis.access import Combine
 from tofu.search.algorithms import describe_optimality
 from tofu.search.choices import REPLICATED, Choices
+from tofu.search.feeding import check_fed
 from tofu.search.hand_plans import plan_data_parallel, plan_megatron
 from tofu.search.problem import Fixed, Problem, Progress
 from tofu.search.strategies import restrict_axes
@@ -36,7 +37,7 @@ def find_baseline(
     baseline does not apply to the graph.
     """
     choices, optimality = _PLANNERS[algorithm](problem, hints or {}, progress, seconds)
-    problem.check_fed(choices)
+    check_fed(problem, choices)
     return choices, optimality
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from tofu.graph import Graph, Phase
 from tofu.plan import REPLICATION_LIMIT_BYTES, AxisSteps, Plan, Steps
 from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS, check_algorithm
 from tofu.search.choices import REPLICATED, ChoiceArray, Choices
+from tofu.search.feeding import check_fed
 from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.holding import weigh_tensors
 from tofu.search.native import build_native_graph, find_live_operators
@@ -152,7 +152,7 @@ class Problem:
             ) from error
         found = result.plan if isinstance(result, _core.ExactResult) else result
         choices = Choices(found.operators, found.tensors)
-        self.check_fed(choices)
+        check_fed(self, choices)
         return choices, result
 
     def _search_untied(self, search: Search, fixed: tuple[Fixed, Fixed]) -> Any:
@@ -225,21 +225,6 @@ class Problem:
     def tensor_names(self, tensors: Sequence[int]) -> tuple[str, ...]:
         """The names of tensors."""
         return tuple(self.graph.tensors[tensor].name for tensor in tensors)
-
-    def check_fed(self, choices: Choices) -> None:
-        """Raise InfeasibleError where at some step no operator at all is split: those workers would all do the same."""
-        split = choices.operators[: len(self.graph.operators)]
-        for step, factor in enumerate(self.factors):
-            if len(split) and np.all(split[:, step] == REPLICATED):
-                named = zip(self.accesses, self.graph.operators, strict=True)
-                longest, owner = max((max(access.extents, default=1), operator.name) for access, operator in named)
-                fed = prod(self.factors[:step])
-                where = f"in {fed} parts already, no operator" if fed > 1 else "no operator"
-                remedy = f"ngpus={fed}" if fed > 1 else f"at most {longest} workers"
-                raise InfeasibleError(
-                    f"{prod(self.factors)} workers cannot be fed: {where} has an axis that divides into {factor} parts "
-                    f"(the longest axis of all is {longest}, in {owner}). Use {remedy}, or a larger batch (ngpus= must fit it)."
-                )
 
     def fix_hints(self, hints: Mapping[str, Any]) -> tuple[Fixed, Fixed]:
         """The user's hints as native choices; PlanError lists the rule that one breaks."""

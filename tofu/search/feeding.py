@@ -1,0 +1,74 @@
+"""Whether every step of a plan splits some operator; else those workers would all do the same, and an error says what would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tofu.errors import InfeasibleError
+from tofu.graph import TensorKind
+from tofu.search.choices import REPLICATED, Choices, factorize
+
+if TYPE_CHECKING:
+    from tofu.search.problem import Problem
+
+MOST_NAMES = 3  # in a message
+
+
+def check_fed(problem: Problem, choices: Choices) -> None:
+    """Raise InfeasibleError where at some step no operator at all is split."""
+    split = choices.operators[: len(problem.graph.operators)]
+    for step in range(len(problem.factors)):
+        if len(split) and np.all(split[:, step] == REPLICATED):
+            raise InfeasibleError(f"{prod(problem.factors)} workers cannot be fed: {_explain(problem, choices, step)}")
+
+
+def _explain(problem: Problem, choices: Choices, step: int) -> str:
+    fed, factor = prod(problem.factors[:step]), problem.factors[step]
+    left = list(_axes_left(problem, choices, step))
+    if not left:
+        names = [operator.name for operator in problem.graph.operators]
+        more = f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else ""
+        return f"no operator of the model ({', '.join(names[:MOST_NAMES])}{more}) has an axis to split. Use ngpus=1."
+    longest, owner, axis = max(left)
+    among = f"over {fed} workers already, no operator" if fed > 1 else "no operator"
+    if longest >= factor:
+        return (
+            f"{among} is split into {factor} parts, which some could be (axis {axis} of {owner} is {longest} long), by the hints or "
+            "the algorithm given. Leave operators free that can be split."
+        )
+    if fed > 1:
+        remedy = f"ngpus={fed}"
+    else:
+        is_prime = len(factorize(factor)) == 1
+        remedy = (
+            f"a number of workers without a prime factor above {longest}" if is_prime else f"at most {longest} workers"
+        )
+    larger = ", or a larger batch" if _grows_with_batch(problem) else ""
+    return (
+        f"{among} has an axis left that divides into {factor} parts; the longest is {axis} of {owner}, {longest}. "
+        f"Use {remedy}{larger}."
+    )
+
+
+def _axes_left(problem: Problem, choices: Choices, step: int) -> Iterator[tuple[int, str, str]]:
+    """What the steps before `step` have left of each axis, at its smallest part: its extent, its operator, its name."""
+    for position, (operator, access) in enumerate(zip(problem.graph.operators, problem.accesses, strict=True)):
+        for number, (axis, extent) in enumerate(zip(access.axes, access.extents, strict=True)):
+            taken = [
+                f for f, a in zip(problem.factors[:step], choices.operators[position], strict=False) if a == number
+            ]
+            yield extent // prod(taken), operator.name, axis
+
+
+def _grows_with_batch(problem: Problem) -> bool:
+    """Whether an operator has an axis along the first dimension of one of the model's inputs."""
+    tensors = problem.graph.tensors
+    return any(
+        tensors[tensor].kind is TensorKind.INPUT and read.rows and read.rows[0].terms
+        for operator, access in zip(problem.graph.operators, problem.accesses, strict=True)
+        for tensor, read in zip(operator.inputs, access.inputs, strict=True)
+    )
