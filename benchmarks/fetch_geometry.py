@@ -99,6 +99,13 @@ def summed(name: str, sources: int, cells: int) -> Fetch:
     return Fetch(name, (cells,), ((cells,),) * sources, (piece,))
 
 
+def bordered(name: str, images: int, side: int) -> Fetch:
+    """Images with one more cell on each side, which is filled: rows of no round number of bytes, as for a convolution split in space."""
+    region = (images, side + 2, side + 2)
+    shape = (images, side, side)
+    return Fetch(name, region, (shape,), (Piece((0, 1, 1), shape, ((0, (0, 0, 0)),)),))
+
+
 def random_fetch(seed: int, largest: int = 40) -> Fetch:
     """1 to 6 dimensions, pieces cut at random, up to 8 sources each, a halo here and there."""
     rng = np.random.RandomState(seed)

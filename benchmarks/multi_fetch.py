@@ -1,7 +1,7 @@
 """The fetch kernel on a GPU: correct on random geometries and on those of real plans, and how fast.
 
-    python -m benchmarks.multi_fetch                 needs a GPU, a C++ compiler and
-                                                     pip install cupy-cuda12x nvidia-cuda-nvrtc-cu12 matplotlib; not MXNet
+    python -m benchmarks.multi_fetch                 needs a GPU, CuPy, matplotlib (pip install "cupy-cuda12x[ctk]" matplotlib)
+                                                     and a C++ compiler (g++, or pip install ziglang); not MXNet
     python -m benchmarks.multi_fetch --emulate       the same checks on the CPU, thread by thread, and no timing
 
 What runs is what the MXNet operator runs: csrc/cuda with its kernel's source, its tables and its launcher, over arrays of CuPy. Results
@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import native
-from benchmarks.fetch_geometry import FOLDER, Fetch, Piece, load, random_fetch, side_by_side, stacked, summed
+from benchmarks.fetch_geometry import FOLDER, Fetch, Piece, bordered, load, random_fetch, side_by_side, stacked, summed
 
 MIB = 1 << 20
 AHEAD_BYTES = 512 * MIB
@@ -43,8 +43,6 @@ class Library:
     """csrc/cuda, loaded; its errors are exceptions."""
 
     def __init__(self) -> None:
-        if "TOFU_NVRTC" not in os.environ and (nvrtc := native.find_nvrtc()) is not None:
-            os.environ["TOFU_NVRTC"] = str(nvrtc)
         self.functions = ctypes.CDLL(str(native.build_cuda_library()))
         self.functions.TofuCudaError.restype = ctypes.c_char_p
         self.functions.TofuFetchFree.argtypes = [ctypes.c_void_p]
@@ -120,11 +118,16 @@ class CupyGpus:
             import cupy
         except ImportError as error:
             reason = str(error).strip().splitlines()[-1]
-            sys.exit(f"This benchmark needs CuPy ({reason}): pip install cupy-cuda12x. Without a GPU: --emulate.")
+            install = 'pip install "cupy-cuda12x[ctk]"'
+            sys.exit(f"This benchmark needs CuPy ({reason}): {install}. Without a GPU: --emulate.")
         try:
             self.gpus = cupy.cuda.runtime.getDeviceCount()
         except cupy.cuda.runtime.CUDARuntimeError as error:
             sys.exit(f"CuPy finds no GPU ({error}). This benchmark needs one; without it: --emulate.")
+        try:
+            cupy.cuda.nvrtc.getVersion()  # loads the NVRTC that CuPy uses; csrc/cuda takes the one that is loaded
+        except (ImportError, RuntimeError) as error:
+            sys.exit(f'CuPy finds no NVRTC ({str(error).splitlines()[0]}): pip install "cupy-cuda12x[ctk]".')
         self.cupy = cupy
         cupy.cuda.Device(0).use()
         self.library = Library()
@@ -208,18 +211,21 @@ def check_all(gpu: Any, random: int, plans: Sequence[Fetch]) -> None:
         check(gpu, random_fetch(seed), TYPES[seed % len(TYPES)], seed)
     for fetch in plans:
         check(gpu, fetch, "float32", 0)
-    print(f"{random} random geometries and {len(plans)} of real plans: equal to NumPy, written and added.")
+    print(
+        f"{random} random geometries and {len(plans)} of real plans: equal to NumPy, written and added; inputs on {gpu.gpus} GPU(s)."
+    )
 
 
 def check_large(gpu: Any, columns: int = GIB + 1) -> None:
     """Three rows of single bytes, none of which lies at a multiple of 2: more items than a number of 32 bits with a sign counts."""
     piece = Piece((0, 0), (3, columns), ((0, (0, 1)),))
     fetch = Fetch("single bytes", (3, columns), ((3, columns + 1),), (piece,))
-    cells = 3 * (columns + 1)
-    source = gpu.cupy.tile(gpu.cupy.arange(251, dtype="uint8"), cells // 251 + 1)[:cells].reshape(3, columns + 1)
+    source = gpu.cupy.empty((3, columns + 1), "uint8")
+    for row in range(3):  # one by one: CuPy counts what is less than 2^31 in every version
+        source[row] = gpu.cupy.tile(gpu.cupy.arange(row, 251 - row, dtype="uint8"), columns // 245 + 2)[: columns + 1]
     output = gpu.cupy.zeros((3, columns), "uint8")
     NativeFetch(gpu.library, fetch, "uint8", 1).launch(gpu.address(output), [gpu.address(source)])
-    if not bool((output == source[:, 1:]).all()):
+    if not all(bool((output[row] == source[row, 1:]).all()) for row in range(3)):
         raise AssertionError(f"{output.size:,} single bytes: not all are those of the source")
     print(f"{output.size:,} single bytes: equal to their source.")
 
@@ -248,6 +254,7 @@ def timed_cases(plans: Sequence[Fetch], mib: int) -> list[Case]:
         rows("rows of 64 B", 64, 0.4),
         Case(summed("sum of 8", 8, cells // 4), 0.85),
         Case(side_by_side("gather of columns", 16, cells // 16, 1, padding=3)),
+        Case(bordered("images of 56 x 56 with a border", cells // 56**2, 56)),
         *(Case(fetch) for fetch in plans),
     ]
 

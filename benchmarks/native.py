@@ -1,6 +1,9 @@
 """Builds csrc/cuda as a library for programs without MXNet, with nothing but a C++ compiler.
 
-The same sources are part of `tofu._mxnet`. A library is called by a hash of what it is made of, and built once.
+    python -m benchmarks.native      builds it and says where it is
+
+The same sources are part of `tofu._mxnet`. A library is called by a hash of what it is made of, and built once: for a machine without a
+compiler, it is built on another one and copied along, to the same place.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ FLAGS = [
     "-O2",
     "-fPIC",
     "-shared",
+    "-static-libgcc",  # for machines with an older compiler, or none
+    "-static-libstdc++",
     "-fno-strict-aliasing",
     f"-I{ROOT / 'csrc'}",
     f"-I{ROOT / 'tests' / 'cuda'}",
@@ -42,17 +47,16 @@ def build_emulated_gpu() -> Path:
     )
 
 
-def find_nvrtc() -> Path | None:
-    """NVRTC as a package of PyPI brings it; None where none is installed, or where the loader has to find one."""
-    for package in ("nvidia.cuda_nvrtc", "nvidia.cu13"):
-        try:
-            found = importlib.util.find_spec(package)
-        except ModuleNotFoundError:  # not even `nvidia`
-            return None
-        for folder in (found.submodule_search_locations or []) if found else []:
-            for path in sorted(Path(folder, "lib").glob("libnvrtc.so*")):
-                return path
-    return None
+def _find_compiler() -> list[str]:
+    """CXX, or the first C++ compiler that is installed; ziglang is one that pip installs."""
+    given = os.environ.get("CXX", "").split()
+    for command in [given] if given else [["g++"], ["c++"], ["clang++"]]:
+        if shutil.which(command[0]) is not None:
+            return command
+    if given or importlib.util.find_spec("ziglang") is None:
+        missing = f"{given[0]} is not" if given else "No C++ compiler is"
+        sys.exit(f"{missing} installed: install g++, pip install ziglang, or say CXX=/path/to/g++")
+    return [sys.executable, "-m", "ziglang", "c++"]
 
 
 def _build(name: str, sources: Sequence[Path], *, embeds: bool) -> Path:
@@ -68,9 +72,7 @@ def _build(name: str, sources: Sequence[Path], *, embeds: bool) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if library.exists():
             return library
-        compiler = os.environ.get("CXX", "g++").split()
-        if shutil.which(compiler[0]) is None:
-            sys.exit(f"{compiler[0]}, the C++ compiler, is not installed: install g++, or say CXX=/path/to/g++")
+        compiler = _find_compiler()
         if embeds:
             embedded = FOLDER / "kernel_sources.cc"
             subprocess.run([sys.executable, str(embed), str(embedded), *map(str, kernels)], check=True)
@@ -79,3 +81,7 @@ def _build(name: str, sources: Sequence[Path], *, embeds: bool) -> Path:
         subprocess.run([*compiler, *FLAGS, *map(str, sources), "-ldl", "-o", str(part)], check=True)
         part.rename(library)
     return library
+
+
+if __name__ == "__main__":
+    print(build_cuda_library())

@@ -69,6 +69,7 @@ cuda = SimpleNamespace(
     Device=Device,
     Stream=Stream,
     Event=Event,
+    nvrtc=SimpleNamespace(getVersion=lambda: (0, 1)),
     get_elapsed_time=lambda begin, end: end.milliseconds - begin.milliseconds,
     runtime=SimpleNamespace(
         CUDARuntimeError=CUDARuntimeError,

@@ -52,6 +52,13 @@ def test_files_keep_fetches(tmp_path):
     assert fetch_geometry.load(tmp_path / "fetches.json") == fetches
 
 
+def test_images_have_a_border_that_is_filled():
+    fetch = fetch_geometry.bordered("images", 3, 5)
+    images = np.arange(75.0, dtype="float32").reshape(3, 5, 5)
+    expected = np.pad(images, ((0, 0), (1, 1), (1, 1)))
+    assert np.array_equal(fetch.compute(np, [images], "float32"), expected)
+
+
 def test_bytes_are_those_that_have_to_move():
     assert fetch_geometry.summed("sum", 8, 100).bytes_moved(4) == 9 * 400
     assert fetch_geometry.side_by_side("rows", 4, 10, 16, padding=16).bytes_moved(2) == 2 * 4 * 10 * 16 * 2
@@ -80,13 +87,13 @@ def test_runs_as_it_stands_where_there_is_a_gpu(tmp_path):
     result = run_with_cupy(tmp_path)
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
-    assert lines[0] == "4 random geometries and 1 of real plans: equal to NumPy, written and added."
+    assert lines[0] == "4 random geometries and 1 of real plans: equal to NumPy, written and added; inputs on 1 GPU(s)."
     assert lines[2] == "Emulated GPU (8.0), float32"
     goals = ("0.90", "0.90", "0.85", "0.70", "0.40", "0.85")
     assert [line.split()[-4:] for line in lines[5:11]] == [["1.00", goal, "1.0x", "2.0x"] for goal in goals]
-    assert [line.split()[-3:] for line in lines[11:13]] == [["1.00", "1.0x", "2.0x"]] * 2
-    assert lines[14] == "Goals reached: 6 of 6 shares, 0 of 8 speed-ups."
-    assert lines[16] == f"The picture is in {tmp_path}/picture.png; red bars are the goals."
+    assert [line.split()[-3:] for line in lines[11:14]] == [["1.00", "1.0x", "2.0x"]] * 3
+    assert lines[15] == "Goals reached: 6 of 6 shares, 0 of 9 speed-ups."
+    assert lines[17] == f"The picture is in {tmp_path}/picture.png; red bars are the goals."
     assert (tmp_path / "picture.png").stat().st_size > 10000
 
 

@@ -1,9 +1,11 @@
 """The kernels compile for every generation of GPUs that MXNet knew, and for the one after, without a GPU."""
 
 import ctypes
+import importlib.util
 import locale
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -19,10 +21,23 @@ PARTS = {
 }
 
 
+def find_nvrtc() -> Path | None:
+    """NVRTC as a package of PyPI brings it; None where none is installed."""
+    for package in ("nvidia.cuda_nvrtc", "nvidia.cu13"):
+        try:
+            found = importlib.util.find_spec(package)
+        except ModuleNotFoundError:  # not even `nvidia`
+            return None
+        for folder in (found.submodule_search_locations or []) if found else []:
+            for path in sorted(Path(folder, "lib").glob("libnvrtc.so*")):
+                return path
+    return None
+
+
 @pytest.fixture(scope="module")
 def compile_kernels(tmp_path_factory):
     """A function from (file, type, generation) to machine code or PTX, by the real NVRTC."""
-    nvrtc = native.find_nvrtc()
+    nvrtc = find_nvrtc()
     if nvrtc is None:
         pytest.skip("NVRTC is not installed: pip install nvidia-cuda-nvrtc-cu11")
     # A copy of its own: the library keeps the NVRTC that it found first.
