@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "nnvm/blocked_part.h"
 #include "nnvm/dimension_view.h"
 #include "nnvm/lowered_operator.h"
 
@@ -19,12 +20,10 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-constexpr auto kNothing = [](int64_t, int64_t) { return 0.0; };
-
 /*! \brief data -> sum */
 void ComputeSum(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                const Requests& requests, const Blobs& outputs) {
-  const DimensionView view(inputs[0].shape_, LoweredParamOf(attrs).axis);
+                const Requests& requests, const Blobs& outputs, int64_t block) {
+  const DimensionView view(inputs[0].shape_, LoweredParamOf(attrs).axis, block);
   MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
     const DType* data = inputs[0].dptr<DType>();
     const auto value = [data](int64_t, int64_t i) { return static_cast<double>(data[i]); };
@@ -34,9 +33,9 @@ void ComputeSum(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
 
 /*! \brief data, sum -> sum of (data - mean)^2 */
 void ComputeSquares(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                    const Requests& requests, const Blobs& outputs) {
+                    const Requests& requests, const Blobs& outputs, int64_t block) {
   const LoweredParam& param = LoweredParamOf(attrs);
-  const DimensionView view(inputs[0].shape_, param.axis);
+  const DimensionView view(inputs[0].shape_, param.axis, block);
   std::vector<double> mean(view.extent);
   for (int64_t c = 0; c < view.extent; ++c) mean[c] = inputs[1].dptr<double>()[c] / param.count;
   MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
@@ -52,9 +51,9 @@ void ComputeSquares(const NodeAttrs& attrs, const OpContext&, const Blobs& input
 /*! \brief out, mean and 1 / std from the statistics, as the stock operator has them; a gamma that
  * is fixed becomes 1 in training. */
 void Normalize(const LoweredParam& param, bool is_train, const Blobs& inputs,
-               const Requests& requests, const Blobs& outputs, const std::vector<double>& mean,
-               const std::vector<double>& variance) {
-  const DimensionView view(inputs[0].shape_, param.axis);
+               const Requests& requests, const Blobs& outputs, int64_t block,
+               const std::vector<double>& mean, const std::vector<double>& variance) {
+  const DimensionView view(inputs[0].shape_, param.axis, block);
   MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
     Real* gamma = inputs[1].dptr<Real>();
     const Real* beta = inputs[2].dptr<Real>();
@@ -77,33 +76,33 @@ void Normalize(const LoweredParam& param, bool is_train, const Blobs& inputs,
 
 /*! \brief data, gamma, beta, sum, squares -> out, mean, 1 / std */
 void ComputeApply(const NodeAttrs& attrs, const OpContext& context, const Blobs& inputs,
-                  const Requests& requests, const Blobs& outputs) {
+                  const Requests& requests, const Blobs& outputs, int64_t block) {
   const LoweredParam& param = LoweredParamOf(attrs);
   const auto divided = [&](const TBlob& sums) {
     std::vector<double> result(sums.dptr<double>(), sums.dptr<double>() + sums.Size());
     for (double& value : result) value /= param.count;
     return result;
   };
-  Normalize(param, context.is_train, inputs, requests, outputs, divided(inputs[3]),
+  Normalize(param, context.is_train, inputs, requests, outputs, block, divided(inputs[3]),
             divided(inputs[4]));
 }
 
 /*! \brief data, gamma, beta, moving mean, moving variance -> out, mean, 1 / std */
 void ComputeGlobal(const NodeAttrs& attrs, const OpContext& context, const Blobs& inputs,
-                   const Requests& requests, const Blobs& outputs) {
+                   const Requests& requests, const Blobs& outputs, int64_t block) {
   MSHADOW_REAL_TYPE_SWITCH(inputs[3].type_flag_, Real, {
     const auto numbers = [](const TBlob& blob) {
       return std::vector<double>(blob.dptr<Real>(), blob.dptr<Real>() + blob.Size());
     };
-    Normalize(LoweredParamOf(attrs), context.is_train, inputs, requests, outputs,
+    Normalize(LoweredParamOf(attrs), context.is_train, inputs, requests, outputs, block,
               numbers(inputs[3]), numbers(inputs[4]));
   });
 }
 
 /*! \brief d_out, data, mean, 1 / std -> sums of d_out, and of d_out * normalised data */
 void ComputeBackwardSums(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                         const Requests& requests, const Blobs& outputs) {
-  const DimensionView view(inputs[0].shape_, LoweredParamOf(attrs).axis);
+                         const Requests& requests, const Blobs& outputs, int64_t block) {
+  const DimensionView view(inputs[0].shape_, LoweredParamOf(attrs).axis, block);
   MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
     const DType* d_out = inputs[0].dptr<DType>();
     const DType* data = inputs[1].dptr<DType>();
@@ -136,9 +135,9 @@ void MoveStatistics(const LoweredParam& param, const Real* mean, const Real* inv
 /*! \brief d_out, data, mean, 1 / std, gamma, moving mean, moving variance, sums of d_out, sums of
  * d_out * normalised data -> d_data, d_gamma, d_beta; the moving statistics change in place. */
 void ComputeBackwardApply(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
-                          const Requests& requests, const Blobs& outputs) {
+                          const Requests& requests, const Blobs& outputs, int64_t block) {
   const LoweredParam& param = LoweredParamOf(attrs);
-  const DimensionView view(inputs[0].shape_, param.axis);
+  const DimensionView view(inputs[0].shape_, param.axis, block);
   const double* by_beta = inputs[7].dptr<double>();
   const double* by_gamma = inputs[8].dptr<double>();
   MSHADOW_REAL_TYPE_SWITCH_EX(inputs[0].type_flag_, DType, Real, {
@@ -173,24 +172,26 @@ std::vector<uint32_t> ListFixedGamma(const NodeAttrs& attrs) {
 }
 
 void RegisterParts() {
-  RegisterPart("_tofu_batch_norm_sum", {"d", "V"}, ParseBatchNormPart, ComputeSum,
-               {{"batch_norm.cu", "tofu_batch_norm_sum", PartLoop::kReducePositions}});
-  RegisterPart("_tofu_batch_norm_squares", {"dV", "V"}, ParseBatchNormPart, ComputeSquares,
-               {{"batch_norm.cu", "tofu_batch_norm_squares", PartLoop::kReducePositions}});
-  RegisterPart("_tofu_batch_norm_apply", {"drrVV", "drr"}, ParseBatchNormPart, ComputeApply,
-               {{"batch_norm.cu", "tofu_batch_norm_apply", PartLoop::kMapPositions}})
+  RegisterBlockedPart("_tofu_batch_norm_sum", {"d", "V"}, ParseBatchNormPart, ComputeSum,
+                      {{"batch_norm.cu", "tofu_batch_norm_sum", PartLoop::kReducePositions}});
+  RegisterBlockedPart("_tofu_batch_norm_squares", {"dV", "V"}, ParseBatchNormPart, ComputeSquares,
+                      {{"batch_norm.cu", "tofu_batch_norm_squares", PartLoop::kReducePositions}});
+  RegisterBlockedPart("_tofu_batch_norm_apply", {"drrVV", "drr"}, ParseBatchNormPart, ComputeApply,
+                      {{"batch_norm.cu", "tofu_batch_norm_apply", PartLoop::kMapPositions}})
       .set_attr<nnvm::FMutateInputs>("FMutateInputs", ListFixedGamma)
       .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace);
-  RegisterPart("_tofu_batch_norm_global", {"drrrr", "drr"}, ParseBatchNormPart, ComputeGlobal,
-               {{"batch_norm.cu", "tofu_batch_norm_global", PartLoop::kMapPositions}})
+  RegisterBlockedPart("_tofu_batch_norm_global", {"drrrr", "drr"}, ParseBatchNormPart,
+                      ComputeGlobal,
+                      {{"batch_norm.cu", "tofu_batch_norm_global", PartLoop::kMapPositions}})
       .set_attr<nnvm::FMutateInputs>("FMutateInputs", ListFixedGamma)
       .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace);
-  RegisterPart("_tofu_batch_norm_backward_sums", {"ddrr", "VV"}, ParseBatchNormPart,
-               ComputeBackwardSums,
-               {{"batch_norm.cu", "tofu_batch_norm_backward_sums", PartLoop::kReducePositions}});
-  RegisterPart("_tofu_batch_norm_backward_apply", {"ddrrrrrVV", "drr"}, ParseBatchNormPart,
-               ComputeBackwardApply,
-               {{"batch_norm.cu", "tofu_batch_norm_backward_apply", PartLoop::kMapPositions}})
+  RegisterBlockedPart(
+      "_tofu_batch_norm_backward_sums", {"ddrr", "VV"}, ParseBatchNormPart, ComputeBackwardSums,
+      {{"batch_norm.cu", "tofu_batch_norm_backward_sums", PartLoop::kReducePositions}});
+  RegisterBlockedPart(
+      "_tofu_batch_norm_backward_apply", {"ddrrrrrVV", "drr"}, ParseBatchNormPart,
+      ComputeBackwardApply,
+      {{"batch_norm.cu", "tofu_batch_norm_backward_apply", PartLoop::kMapPositions}})
       .set_attr<nnvm::FMutateInputs>("FMutateInputs",
                                      [](const NodeAttrs&) { return std::vector<uint32_t>{5, 6}; })
       .set_attr<nnvm::FInplaceOption>("FInplaceOption", FirstInPlace);

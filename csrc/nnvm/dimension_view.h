@@ -11,8 +11,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <type_traits>
 #include <vector>
 
+#include "core/vectorised.h"
 #include "nnvm/mxnet_api.h"
 
 namespace tofu {
@@ -26,9 +28,14 @@ inline int PositiveAxis(const mxnet::TShape& shape, int axis) {
   return position;
 }
 
-/*! \brief A tensor as [outer][extent of one dimension][inner]; a line is the cells along it. */
+/*!
+ * \brief A tensor as [outer][extent of one dimension][inner]; a line is the cells along it.
+ *
+ * In memory it is [outer][extent / block][inner][block]: `block` positions of the dimension are
+ * neighbours. It is 1 for arrays in MXNet's plain layout.
+ */
 struct DimensionView {
-  DimensionView(const mxnet::TShape& shape, int axis) {
+  DimensionView(const mxnet::TShape& shape, int axis, int64_t block = 1) : block(block) {
     const int position = PositiveAxis(shape, axis);
     extent = shape[position];
     for (int d = 0; d < shape.ndim(); ++d) {
@@ -38,9 +45,13 @@ struct DimensionView {
 
   int64_t num_lines() const { return outer * inner; }
 
+  /*! \brief How many positions lie next to each other, whatever the layout. */
+  int64_t neighbours() const { return inner == 1 ? extent : block; }
+
   int64_t outer = 1;
   int64_t extent = 1;
   int64_t inner = 1;
+  int64_t block;
 };
 
 /*! \brief Writes or adds a value, as an output is asked for. */
@@ -83,40 +94,81 @@ class RunSums {
   double second_[kParts] = {};
 };
 
+/*! \brief In place of what a second sum would be of. */
+struct Nothing {
+  template <typename... Arguments>
+  double operator()(Arguments...) const {
+    return 0;
+  }
+};
+constexpr Nothing kNothing;
+
+/*! \brief The sums of one position, whose cells are runs of neighbours. */
+template <typename First, typename Second>
+TOFU_VECTORISED void SumPosition(const DimensionView& view, int64_t position, const First& first,
+                                 const Second& second, SumPairs* sums) {
+  constexpr int64_t kParts = 16;  // an addition takes longer than the processor needs to begin one
+  double a[kParts] = {};
+  double b[kParts] = {};
+  for (int64_t o = 0; o < view.outer; ++o) {
+    int64_t cell = (o * view.extent + position) * view.inner;
+    const int64_t end = cell + view.inner;
+    for (; cell + kParts <= end; cell += kParts) {
+      for (int64_t p = 0; p < kParts; ++p) a[p] += first(position, cell + p);
+      if constexpr (!std::is_same<Second, Nothing>::value) {
+        for (int64_t p = 0; p < kParts; ++p) b[p] += second(position, cell + p);
+      }
+    }
+    for (; cell < end; ++cell) {
+      a[0] += first(position, cell);
+      b[0] += second(position, cell);
+    }
+  }
+  sums->first[position] = std::accumulate(a, a + kParts, 0.0);
+  sums->second[position] = std::accumulate(b, b + kParts, 0.0);
+}
+
+/*! \brief The sums of kSize neighbouring positions. */
+template <int64_t kSize, typename First, typename Second>
+TOFU_VECTORISED void SumNeighbours(const DimensionView& view, int64_t position, const First& first,
+                                   const Second& second, SumPairs* sums) {
+  const int64_t stride = view.neighbours();
+  const int64_t at = position / stride * view.inner * stride + position % stride;
+  double a[kSize] = {};
+  double b[kSize] = {};
+  for (int64_t o = 0; o < view.outer; ++o) {
+    int64_t cell = o * view.extent * view.inner + at;
+    for (int64_t i = 0; i < view.inner; ++i, cell += stride) {
+      for (int64_t p = 0; p < kSize; ++p) a[p] += first(position + p, cell + p);
+      if constexpr (!std::is_same<Second, Nothing>::value) {
+        for (int64_t p = 0; p < kSize; ++p) b[p] += second(position + p, cell + p);
+      }
+    }
+  }
+  std::copy(a, a + kSize, sums->first.begin() + position);
+  std::copy(b, b + kSize, sums->second.begin() + position);
+}
+
 /*! \brief For each position: sums of first(position, cell) and of second(position, cell). */
 template <typename First, typename Second>
 SumPairs SumAcross(const DimensionView& view, const First& first, const Second& second) {
-  constexpr int64_t kBlock = 16;  // positions that a thread sums at once where they are neighbours
   SumPairs sums(view.extent);
-  if (view.inner == 1) {
+  if (view.neighbours() == 1) {
 #pragma omp parallel for
-    for (int64_t begin = 0; begin < view.extent; begin += kBlock) {
-      const int64_t size = std::min(kBlock, view.extent - begin);
-      double a[kBlock] = {};
-      double b[kBlock] = {};
-      for (int64_t o = 0; o < view.outer; ++o) {
-        const int64_t row = o * view.extent;
-        for (int64_t p = 0; p < size; ++p) {
-          a[p] += first(begin + p, row + begin + p);
-          b[p] += second(begin + p, row + begin + p);
-        }
-      }
-      std::copy(a, a + size, sums.first.begin() + begin);
-      std::copy(b, b + size, sums.second.begin() + begin);
-    }
+    for (int64_t p = 0; p < view.extent; ++p) SumPosition(view, p, first, second, &sums);
     return sums;
   }
+  const int64_t step = std::min<int64_t>(view.neighbours(), 16);
 #pragma omp parallel for
-  for (int64_t p = 0; p < view.extent; ++p) {
-    RunSums run;
-    for (int64_t o = 0; o < view.outer; ++o) {
-      const int64_t begin = (o * view.extent + p) * view.inner;
-      run.Add(
-          begin, begin + view.inner, [&](int64_t i) { return first(p, i); },
-          [&](int64_t i) { return second(p, i); });
+  for (int64_t begin = 0; begin < view.extent; begin += step) {
+    const int64_t size = std::min(step, view.extent - begin);
+    if (size == 16) {
+      SumNeighbours<16>(view, begin, first, second, &sums);
+    } else if (size == 8) {
+      SumNeighbours<8>(view, begin, first, second, &sums);
+    } else {
+      for (int64_t p = 0; p < size; ++p) SumNeighbours<1>(view, begin + p, first, second, &sums);
     }
-    sums.first[p] = run.first();
-    sums.second[p] = run.second();
   }
   return sums;
 }
@@ -150,26 +202,39 @@ SumPairs SumAlong(const DimensionView& view, const First& first, const Second& s
   return sums;
 }
 
+/*! \brief out = value(line, position, cell), for every cell of one outer index. A cell may be
+ * written over what it is computed from, and nothing else. */
+template <typename DType, typename Value>
+TOFU_VECTORISED void MapOuter(const DimensionView& view, int64_t o, bool add, DType* out,
+                              const Value& value) {
+  const int64_t line = o * view.inner;
+  const int64_t block = view.neighbours();
+  for (int64_t p = 0; p < view.extent; p += block) {
+    const int64_t begin = (o * view.extent + p) * view.inner;
+    if (block == 1) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < view.inner; ++i) {
+        Store(out + begin + i, value(line + i, p, begin + i), add);
+      }
+      continue;
+    }
+    for (int64_t i = 0; i < view.inner; ++i) {
+      const int64_t cell = begin + i * block;
+#pragma GCC ivdep
+      for (int64_t b = 0; b < block; ++b) {
+        Store(out + cell + b, value(line + i, p + b, cell + b), add);
+      }
+    }
+  }
+}
+
 /*! \brief out = value(line, position, cell), for every cell. */
 template <typename DType, typename Value>
 void MapCells(const DimensionView& view, mxnet::OpReqType request, DType* out, const Value& value) {
   if (request == mxnet::kNullOp) return;
   const bool add = request == mxnet::kAddTo;
 #pragma omp parallel for
-  for (int64_t o = 0; o < view.outer; ++o) {
-    if (view.inner == 1) {
-      const int64_t row = o * view.extent;
-      for (int64_t p = 0; p < view.extent; ++p) Store(out + row + p, value(o, p, row + p), add);
-      continue;
-    }
-    const int64_t line = o * view.inner;
-    for (int64_t p = 0; p < view.extent; ++p) {
-      const int64_t begin = (o * view.extent + p) * view.inner;
-      for (int64_t i = 0; i < view.inner; ++i) {
-        Store(out + begin + i, value(line + i, p, begin + i), add);
-      }
-    }
-  }
+  for (int64_t o = 0; o < view.outer; ++o) MapOuter(view, o, add, out, value);
 }
 
 /*! \brief out[n] = value(n), for every element of a small tensor. */

@@ -10,6 +10,7 @@
 
 #include "nnvm/graph_info.h"
 #include "nnvm/inference.h"
+#include "nnvm/layout_flow.h"
 #include "nnvm/multi_fetch.h"
 #include "nnvm/operator_clone.h"
 #include "nnvm/place_device.h"
@@ -103,6 +104,7 @@ class Builder {
 
   SymbolHandle Build() {
     for (const ProgramNode& node : input_.program.nodes) nodes_.push_back(MakeNode(node));
+    LetLayoutsFlow(input_.program, nodes_);
     for (const Entry& entry : input_.program.transit) {
       nodes_.at(entry.node)->attrs.dict[kTransitAttribute] += std::to_string(entry.index) + " ";
     }

@@ -17,8 +17,6 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-constexpr auto kNothing = [](int64_t, int64_t, int64_t) { return 0.0; };
-
 /*! \brief data -> sum */
 void ComputeSum(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
                 const Requests& requests, const Blobs& outputs) {

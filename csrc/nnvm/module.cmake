@@ -45,6 +45,7 @@ target_compile_definitions(_mxnet PRIVATE
   PYBIND11_BUILD_ABI="_tofu_gcc48"  # pybind11 shares its tables between modules of one ABI, and this ABI is nobody else's
 )
 target_compile_options(_mxnet PRIVATE -Wno-deprecated-declarations -Wno-attributes -Wno-unused-parameter
+  -ffp-contract=off  # the same numbers in the vectors of every processor
   -Wno-maybe-uninitialized)  # GCC 12 takes the unused places of a short TShape for values that are read
 # No rpath: `import mxnet` comes first, and the loader finds the loaded library by its SONAME.
 target_link_options(_mxnet PRIVATE -Wl,--no-as-needed -L${MXNET_DIR})

@@ -17,6 +17,7 @@ constexpr char kClonePrefix[] = "_tofu_clone_";
 // Between double underscores: parsers leave such attributes alone.
 constexpr char kShapesAttribute[] = "__tofu_output_shapes__";
 constexpr char kTypesAttribute[] = "__tofu_output_types__";
+constexpr char kFreeLayoutAttribute[] = "__tofu_free_layout__";
 // Higher than the default level 10, so that a value that another library set is replaced.
 constexpr int kAttributeLevel = 11;
 
@@ -41,10 +42,10 @@ mxnet::FComputeEx WritePlain(const mxnet::FComputeEx& kernel) {
                   const std::vector<mxnet::NDArray>& inputs,
                   const std::vector<mxnet::OpReqType>& requests,
                   const std::vector<mxnet::NDArray>& outputs) {
-    std::vector<mxnet::NDArray> views;
-    for (const mxnet::NDArray& output : outputs) {
-      const mxnet::TShape row(1, output.shape().Size());
-      views.push_back(output.Reshape(row).Reshape(output.shape()));
+    std::vector<mxnet::NDArray> views = outputs;
+    for (size_t i = attrs.dict.count(kFreeLayoutAttribute); i < outputs.size(); ++i) {
+      const mxnet::TShape row(1, outputs[i].shape().Size());
+      views[i] = outputs[i].Reshape(row).Reshape(outputs[i].shape());
     }
     kernel(attrs, context, inputs, requests, views);
   };
@@ -127,6 +128,8 @@ bool ChoosesLayout(const Op* op) {
       "Convolution", "_backward_Convolution", "Deconvolution", "_backward_FullyConnected"};
   return kNames.count(op->name) != 0;
 }
+
+void LetChooseLayout(NodeAttrs* attrs) { attrs->dict[kFreeLayoutAttribute] = "1"; }
 
 bool NeedsShapes(const Op* op) {
   return Op::GetAttr<nnvm::TIsBackward>("TIsBackward").get(op, false) ||

@@ -38,9 +38,13 @@ bool NeedsPlainKernel(const nnvm::Op* op);
  * \brief Does oneDNN lay the operator's outputs out as it likes, in blocks of channels?
  *
  * Whoever is no operator of oneDNN's then makes a plain copy of the whole array first, each reader
- * its own. The clone hands out plain arrays.
+ * its own. The clone hands out plain arrays, but for a first output whose layout it may choose
+ * (layout_flow.h).
  */
 bool ChoosesLayout(const nnvm::Op* op);
+
+/*! \brief Leaves the layout of the first output of a clone to oneDNN. */
+void LetChooseLayout(nnvm::NodeAttrs* attrs);
 
 /*! \brief Is the copy of a node of this operator a node of its clone, for one of these reasons? */
 bool NeedsClone(const nnvm::Op* op);

@@ -18,8 +18,6 @@ namespace tofu {
 namespace nnvm_layer {
 namespace {
 
-constexpr auto kNothing = [](int64_t, int64_t, int64_t) { return 0.0; };
-
 template <typename Real, typename DType>
 std::vector<Real> FindLargest(const DimensionView& view, const DType* data) {
   std::vector<Real> largest(view.num_lines(), -std::numeric_limits<Real>::infinity());
