@@ -27,6 +27,7 @@ FLAGS = [
     "-shared",
     "-static-libgcc",  # for machines with an older compiler, or none
     "-static-libstdc++",
+    "-Wl,--exclude-libs,ALL",  # nor are its symbols mixed with those of another one in the process
     "-fno-strict-aliasing",
     f"-I{ROOT / 'csrc'}",
     f"-I{ROOT / 'tests' / 'cuda'}",
