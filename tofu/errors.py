@@ -8,6 +8,7 @@ catch them as usual. `InternalError` is ours and asks for a report.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class TofuError(ValueError):
@@ -59,3 +60,9 @@ def raise_together(error: type[TofuError], headline: str, problems: Iterable[str
     lines = list(problems)
     if lines:
         raise error("\n".join([headline, *(f"  - {line}" for line in lines)]))
+
+
+def suggest(name: str, known: Iterable[str], ending: str = "") -> str:
+    """What to add to a message about an unknown name: the known one that was probably meant, if there is any."""
+    near = get_close_matches(name, list(known), n=1)
+    return f" (did you mean {near[0]}{ending}?)" if near else ""

@@ -177,7 +177,7 @@ def frontier(
         topology=topology,
         cache=False,
     )
-    return trace_frontier(symbol, read_shapes(shapes), settings)
+    return trace_frontier(symbol, read_shapes(symbol, shapes, ("ngpus", *(frontier.__kwdefaults__ or ()))), settings)
 
 
 def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings: Settings) -> Frontier:

@@ -208,6 +208,15 @@ def test_a_shape_of_another_type(model, shape):
 def test_an_option_that_is_misspelt(model):
     with refuses(tofu.ShapeError, "algorithms='exact'", "did you mean algorithm="):
         tofu.partition(model.symbol, 2, algorithms="exact", data=(12, 17))
+    options = r"it has data, softmax_label\), nor are there such options \(ngpus, contexts, plan, "
+    with refuses(tofu.ShapeError, options, "- foo=3$", r"- dat=\(12, 17\) \(did you mean data=\?\)"):
+        tofu.partition(model.symbol, 2, dat=(12, 17), foo=3)
+    with refuses(tofu.ShapeError, r"- optimizr='adam' \(did you mean optimizer=\?\)"):
+        tofu.memory_report(model.symbol, 2, optimizr="adam", data=(12, 17))
+    with refuses(tofu.ShapeError, r"- algorithms='exact' \(did you mean algorithm=\?\)"):
+        tofu.frontier(model.symbol, 2, algorithms="exact", data=(12, 17))
+    with refuses(tofu.ShapeError, r"- fixd='data' \(did you mean fixed=\?\)"):
+        tofu.bind(tofu.partition(model.symbol, 2), fixd="data", data=(12, 17))
 
 
 def test_shapes_may_be_lists_and_of_numpy(model):

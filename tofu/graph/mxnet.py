@@ -16,7 +16,7 @@ import mxnet as mx
 import numpy as np
 
 from tofu import _mxnet
-from tofu.errors import ShapeError, TofuError, raise_together
+from tofu.errors import ShapeError, TofuError, raise_together, suggest
 from tofu.graph.semantic import Graph, Operator, Phase, Tensor, TensorKind
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -103,8 +103,9 @@ def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = (
         "Several variables of the model have the same name, so their values cannot be told apart. Rename all but one of:",
         duplicates,
     )
-    unknown = [name for name in (*shapes, *differentiated) if name not in arguments]
-    raise_together(ShapeError, f"The model has no such inputs (it has {list_inputs(symbol)}):", dict.fromkeys(unknown))
+    unknown = dict.fromkeys(name for name in (*shapes, *differentiated) if name not in arguments)
+    problems = [f"{name}{suggest(name, arguments)}" for name in unknown]
+    raise_together(ShapeError, f"The model has no such inputs (it has {list_inputs(symbol)}):", problems)
 
 
 def list_inputs(symbol: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,9 @@ import mxnet as mx
 import numpy as np
 from mxnet.module.executor_group import DataParallelExecutorGroup
 
-from tofu.errors import DeviceError, PlanError, ShapeError, TofuError, UnsupportedError, raise_together
+from tofu.errors import DeviceError, PlanError, ShapeError, TofuError, UnsupportedError, raise_together, suggest
 from tofu.fitting import read_bytes
+from tofu.graph.mxnet import list_inputs
 from tofu.plan import Plan
 from tofu.planning import Settings
 from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS, check_algorithm
@@ -138,13 +138,16 @@ def check_contexts(contexts: Any) -> tuple[Any, ...] | None:
     return tuple(contexts)
 
 
-def read_shapes(shapes: Mapping[str, Any], options: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
-    """Input name -> shape, as tuples of whole numbers. `options` are the names that the caller knows otherwise."""
-    wrong = []
-    for name, shape in shapes.items():
-        if not _is_shape(shape):
-            near = get_close_matches(name, options, n=1)
-            wrong.append(f"{name}={shape!r}" + (f" (did you mean {near[0]}=?)" if near else ""))
+def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
+    """Input name -> shape, as tuples of whole numbers. `options` are the names that the caller knows otherwise.
+
+    Raises ShapeError for names that are neither, and for what is no shape.
+    """
+    names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
+    unknown = [f"{n}={shape!r}{suggest(n, [*names, *options], '=')}" for n, shape in shapes.items() if n not in names]
+    choice = f", nor are there such options ({', '.join(options)})" if options else ""
+    raise_together(ShapeError, f"The model has no such inputs (it has {list_inputs(symbol)}){choice}:", unknown)
+    wrong = [f"{name}={shape!r}" for name, shape in shapes.items() if not _is_shape(shape)]
     raise_together(
         ShapeError, "A shape is a tuple of positive whole numbers, for example data=(64, 3, 224, 224). Given:", wrong
     )

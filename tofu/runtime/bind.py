@@ -68,7 +68,7 @@ def bind(
         if contexts is None and plan is None:
             raise DeviceError("bind needs contexts=, one for each worker, or a symbol made by tofu.partition(...).")
         partitioned = partition(symbol, contexts=contexts, plan=plan, for_training=for_training)
-    inputs = read_shapes(shapes)
+    inputs = read_shapes(partitioned, shapes, bind.__kwdefaults__ or ())
     held = {*check_names_given("fixed", fixed), *inputs, *find_labels(partitioned)}
     trained = [name for name in partitioned.list_arguments() if name not in held] if for_training else []
     wanted = check_names_given("differentiated_inputs", differentiated_inputs)

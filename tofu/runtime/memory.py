@@ -65,17 +65,16 @@ def memory_report(
     is_partitioned = isinstance(symbol, PartitionedSymbol)
     workers = symbol.settings.workers if ngpus is None and is_partitioned else ngpus
     if is_partitioned and workers == symbol.settings.workers > 1 and not options and not shapes:
-        planned = symbol.planned()
-    elif not shapes:
+        return report_workers(symbol.planned(), states)
+    if not shapes:
         raise TofuError(
             "memory_report needs the shapes of the inputs: memory_report(symbol, 8, data=(64, 3, 224, 224))."
         )
-    elif workers == 1:
-        return report_one_device(getattr(symbol, "whole", symbol), read_shapes(shapes), states)
-    else:
-        contexts = None if workers is None else [mx.cpu(worker) for worker in range(workers)]  # planned for, never used
-        planned = partition(symbol, workers, contexts=contexts, **{**options, **shapes}).planned()
-    return report_workers(planned, states)
+    inputs = read_shapes(symbol, shapes, ("ngpus", *(memory_report.__kwdefaults__ or ())))
+    if workers == 1:
+        return report_one_device(getattr(symbol, "whole", symbol), inputs, states)
+    contexts = None if workers is None else [mx.cpu(worker) for worker in range(workers)]  # planned for, never used
+    return report_workers(partition(symbol, workers, contexts=contexts, **{**options, **inputs}).planned(), states)
 
 
 def report_workers(partition: Partition, states: OptimizerStates) -> MemoryReport:

@@ -112,7 +112,7 @@ def partition(
         )
     if isinstance(symbol, PartitionedSymbol):
         symbol = symbol.whole
-    inputs = read_shapes(shapes, partition.__kwdefaults__ or ())
+    inputs = read_shapes(symbol, shapes, ("ngpus", *(partition.__kwdefaults__ or ())))
     contexts = check_contexts(contexts)
     settings = read_settings(
         ngpus,
