@@ -20,14 +20,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "build" / "cuda"
+# The C++ runtime goes into the library, for machines without a compiler, and mixes with no other one in the process.
+WITH_RUNTIME = ["-static-libgcc", "-static-libstdc++", "-Wl,--exclude-libs,ALL"]
 FLAGS = [
     "-std=c++17",
     "-O2",
     "-fPIC",
     "-shared",
-    "-static-libgcc",  # for machines with an older compiler, or none
-    "-static-libstdc++",
-    "-Wl,--exclude-libs,ALL",  # nor are its symbols mixed with those of another one in the process
     "-fno-strict-aliasing",
     f"-I{ROOT / 'csrc'}",
     f"-I{ROOT / 'tests' / 'cuda'}",
@@ -49,11 +48,11 @@ def build_emulated_gpu() -> Path:
 
 
 def _find_compiler() -> list[str]:
-    """CXX, or the first C++ compiler that is installed; ziglang is one that pip installs."""
+    """CXX, or the first C++ compiler that is installed; ziglang is one that pip installs, which always puts its runtime into a library."""
     given = os.environ.get("CXX", "").split()
     for command in [given] if given else [["g++"], ["c++"], ["clang++"]]:
         if shutil.which(command[0]) is not None:
-            return command
+            return [*command, *WITH_RUNTIME]
     if given or importlib.util.find_spec("ziglang") is None:
         missing = f"{given[0]} is not" if given else "No C++ compiler is"
         sys.exit(f"{missing} installed: install g++, pip install ziglang, or say CXX=/path/to/g++")
@@ -64,7 +63,7 @@ def _build(name: str, sources: Sequence[Path], *, embeds: bool) -> Path:
     embed = ROOT / "csrc/cuda/embed_sources.py"
     kernels = [path for path in sorted((ROOT / "csrc/cuda").iterdir()) if path.suffix in (".cu", ".cuh")]
     headers = [*(ROOT / "csrc/cuda").glob("*.h"), *(ROOT / "tests/cuda").glob("*.h"), ROOT / "csrc/core/program.h"]
-    digest = hashlib.sha256(" ".join(FLAGS[:-2]).encode())
+    digest = hashlib.sha256(" ".join(WITH_RUNTIME + FLAGS[:-2]).encode())
     for path in [*sources, *kernels, *sorted(headers), embed]:
         digest.update(path.read_bytes())
     library = FOLDER / f"{name}-{digest.hexdigest()[:16]}.so"
