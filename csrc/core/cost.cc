@@ -8,6 +8,8 @@
 #include <cmath>
 #include <utility>
 
+#include "coverage.h"
+
 namespace tofu {
 
 namespace {
@@ -118,40 +120,6 @@ bool IsSameRegion(const Interval* a, double fill_a, const Interval* b, double fi
   return !reaches_outside || fill_a == fill_b;
 }
 
-namespace {
-
-/*!
- * \brief How often the regions of the holders of one replica number cover every cell of the tensor,
- * where that is the same for every cell and number; else 0.
- *
- * Then the cells that a worker gathers need not be looked up holder by holder.
- */
-int64_t CountTilings(const Boxes& regions, const std::vector<int>& replica,
-                     const std::vector<int64_t>& shape) {
-  const int rank = regions.rank();
-  int64_t cells = 1;
-  for (int64_t extent : shape) cells *= extent;
-  int64_t copies = 0;
-  for (int a = 0; a < regions.count(); ++a) {
-    int64_t equal = 0;
-    int64_t volume = 0;
-    for (int b = 0; b < regions.count(); ++b) {
-      if (replica[a] != replica[b]) continue;
-      volume += Volume(regions[b], rank);
-      if (IsEqualBox(regions[a], regions[b], rank)) {
-        ++equal;
-      } else if (IntersectionVolume(regions[a], regions[b], rank) > 0) {
-        return 0;
-      }
-    }
-    if (a == 0) copies = equal;
-    if (equal != copies || volume != copies * cells) return 0;
-  }
-  return copies;
-}
-
-}  // namespace
-
 Boxes AskedRegions(const Input& input, const std::vector<int64_t>& shape, const Boxes& axis_boxes,
                    const std::vector<int>& choice) {
   Boxes regions = ComputeRegions(input.rows, shape, axis_boxes, choice);
@@ -168,7 +136,7 @@ PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const W
         ClipBoxes(ComputeRegions(incidence.write->rows, shape, axis_boxes, choice), shape));
     placed.replica = ReplicaNumbers(*incidence.write, grid, choice);
     placed.is_partial = IsPartialResult(*incidence.write, choice);
-    placed.copies = CountTilings(placed.regions.front(), placed.replica, shape);
+    placed.copies = CountCoverage(placed.regions.front(), placed.replica, shape);
     return placed;
   }
   std::vector<Boxes> asked;

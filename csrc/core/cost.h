@@ -51,8 +51,8 @@ struct PlacedAccess {
       is_charged;            // reads: [access][worker], false for repeated regions and addends
   std::vector<Boxes> held;   // regions that must equal the shard, unclipped
   std::vector<int> replica;  // writes: workers of equal numbers exchange their parts
-  int64_t copies = 0;  // writes: where the regions of each replica number tile the tensor so many
-                       // times, all of it; else 0
+  int64_t copies = 0;  // writes: where the regions of each replica number cover every cell so many
+                       // times (coverage.h); else 0
   bool is_partial =
       false;  // writes: some step reduces, so that every holder has a partial sum of each cell
 };

@@ -33,7 +33,7 @@ class ExactSearch {
   ExactResult Run() {
     FindRecursivePlan();
     try {
-      problem_ = BuildExactProblem(graph_, grid_, variables_, Ceiling(),
+      problem_ = BuildExactProblem(graph_, grid_, variables_, Ceiling(), MostEntries(),
                                    [this] { state_.Report("tables"); });
       CountTables();
       Solve();
@@ -45,6 +45,22 @@ class ExactSearch {
 
  private:
   int64_t Ceiling() const { return assignment_ ? result_.recursive_bytes + 1 : kForbiddenBytes; }
+
+  /*! \brief Of the tables. Where they alone would take longer than the whole search may, the
+   * recursion's plan has to do. */
+  size_t MostEntries() const {
+    constexpr double kLeast = 0.1;  // seconds: what is cheap is made at any time
+    const double affordable =
+        std::max(state_.SecondsLeft(), kLeast) * kAdditionsPerSecond / PerEntry();
+    return assignment_ ? static_cast<size_t>(std::min<double>(affordable, kMaxExactEntries))
+                       : kMaxExactEntries;
+  }
+
+  /*! \brief Additions that an entry of a table takes. */
+  double PerEntry() const {
+    constexpr double kAdditionsPerWorker = 24;  // of its box
+    return kAdditionsPerWorker * static_cast<double>(grid_.num_workers());
+  }
 
   void FindRecursivePlan() {
     try {
@@ -60,9 +76,8 @@ class ExactSearch {
   /*! \brief The tables take the effort and the memory that they take: nothing can be proved without
    * them. */
   void CountTables() {
-    constexpr double kAdditionsPerWorker = 24;  // of its box, for each entry
     const auto entries = static_cast<double>(problem_.num_entries);
-    state_.Spend(kAdditionsPerWorker * static_cast<double>(grid_.num_workers()) * entries);
+    state_.Spend(PerEntry() * entries);
     state_.Hold(sizeof(int64_t) * entries + CountTableBytes(problem_.pairwise));
   }
 

@@ -23,8 +23,13 @@ namespace {
 class Tabulation {
  public:
   Tabulation(const Graph& graph, const WorkerGrid& grid, const SearchVariables& variables,
-             int64_t ceiling)
-      : graph_(graph), grid_(grid), variables_(variables), ceiling_(ceiling), tables_(graph) {
+             int64_t ceiling, size_t max_entries)
+      : graph_(graph),
+        grid_(grid),
+        variables_(variables),
+        ceiling_(ceiling),
+        max_entries_(max_entries),
+        tables_(graph) {
     tables_.SetGrid(grid);
     problem_.sequences = variables.Sequences();
     std::map<const std::vector<std::vector<int>>*, int> known;
@@ -78,10 +83,10 @@ class Tabulation {
     for (size_t i = 0; i < tables_.incidences().size(); ++i)
       requests.push_back({i, &List(OperatorVariable(i)), &List(TensorVariable(i))});
     const size_t entries = tables_.CountMissingEntries(requests);
-    if (entries > kMaxExactEntries) {
+    if (entries > max_entries_) {
       throw std::length_error("the tables of the exact search would have " +
                               std::to_string(entries) + " entries, and " +
-                              std::to_string(kMaxExactEntries) + " are held at most");
+                              std::to_string(max_entries_) + " are made at most");
     }
     problem_.num_entries = entries;
     tables_.Prepare(requests, pause);
@@ -149,6 +154,7 @@ class Tabulation {
   const WorkerGrid& grid_;
   const SearchVariables& variables_;
   int64_t ceiling_;
+  size_t max_entries_;
   CostTables tables_;
   std::vector<ChoiceList> lists_;
   std::vector<int> list_of_;  // by variable
@@ -159,8 +165,8 @@ class Tabulation {
 
 ExactProblem BuildExactProblem(const Graph& graph, const WorkerGrid& grid,
                                const SearchVariables& variables, int64_t ceiling,
-                               const std::function<void()>& pause) {
-  return Tabulation(graph, grid, variables, ceiling).Run(pause);
+                               size_t max_entries, const std::function<void()>& pause) {
+  return Tabulation(graph, grid, variables, ceiling, max_entries).Run(pause);
 }
 
 std::vector<int> FindValues(const ExactProblem& problem, const SearchVariables& variables,

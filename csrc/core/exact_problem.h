@@ -28,18 +28,18 @@ struct ExactProblem {
   size_t num_entries = 0;  // of these tables
 };
 
-/*! \brief The entries of all distinct tables would be too many to hold. */
+/*! \brief More entries than this of all distinct tables would be too many to hold. */
 constexpr size_t kMaxExactEntries = size_t{1} << 26;
 
 /*!
  * \brief Tabulates the problem. Tables hold no more than `ceiling` bytes: what costs more than a
  * known plan is as good as forbidden.
- * \throws std::length_error where the tables pass kMaxExactEntries, std::invalid_argument for hints
+ * \throws std::length_error where the tables pass `max_entries`, std::invalid_argument for hints
  * that cannot be met.
  */
 ExactProblem BuildExactProblem(const Graph& graph, const WorkerGrid& grid,
                                const SearchVariables& variables, int64_t ceiling,
-                               const std::function<void()>& pause);
+                               size_t max_entries, const std::function<void()>& pause);
 
 /*! \brief The values of an assignment that keeps to ties and shared choices, -1 for a variable
  * whose choices are none of its sequences. */

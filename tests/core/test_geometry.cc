@@ -2,9 +2,12 @@
  * \file test_geometry.cc
  * \brief Splitting, digits, shards, regions and volumes against cell sets.
  */
+#include <map>
 #include <stdexcept>
+#include <utility>
 
 #include "check.h"
+#include "core/coverage.h"
 #include "core/geometry.h"
 
 namespace {
@@ -153,6 +156,37 @@ void TestScatter() {
   }
 }
 
+/*! \brief Against a count of every cell, for tilings by halves of either dimension and for random
+ * boxes. */
+void TestCoverage() {
+  Random random(11);
+  const std::vector<int64_t> shape = {4, 5};
+  int even = 0;
+  for (int trial = 0; trial < 2000; ++trial) {
+    Boxes boxes(8, 2);
+    std::vector<int> numbers;
+    const int num_numbers = random.Draw(0, 1) == 0 ? 1 : 2;
+    const bool is_tiling = random.Draw(0, 1) == 0;
+    const int64_t middle = random.Draw(1, 4);
+    for (int worker = 0; worker < 8; ++worker) {
+      numbers.push_back(worker % num_numbers);
+      const int64_t begin = random.Draw(0, 5);
+      boxes[worker][0] = {0, 4};
+      boxes[worker][1] = {begin, random.Draw(begin, 5)};
+      if (is_tiling) boxes[worker][1] = worker < 4 ? Interval{0, middle} : Interval{middle, 5};
+    }
+    std::map<std::pair<int, Cell>, int64_t> counts;
+    for (int worker = 0; worker < 8; ++worker) {
+      for (const Cell& cell : CellsOf(boxes[worker], 2)) ++counts[{numbers[worker], cell}];
+    }
+    int64_t expected = counts.size() == num_numbers * 20u ? counts.begin()->second : 0;
+    for (const auto& [cell, count] : counts) expected = count == expected ? expected : 0;
+    CHECK(CountCoverage(boxes, numbers, shape) == expected);
+    even += expected > 0;
+  }
+  CHECK(even > 500);
+}
+
 }  // namespace
 
 int main() {
@@ -162,5 +196,6 @@ int main() {
   TestRegions();
   TestIntersections();
   TestScatter();
+  TestCoverage();
   return tofu_test::Finish("geometry");
 }

@@ -33,6 +33,15 @@ def test_without_time_the_bound_is_stated(model):
     assert re.fullmatch(r"optimal|within [\d.]+ % of a proven lower bound", plan.optimality)
 
 
+def test_tables_that_take_longer_than_the_search_are_left_out():
+    """At so many workers the cost tables alone would take minutes: the recursion's plan, and no word about proofs."""
+    asked = {"ngpus": 256, "data": (64, 512), "loss_label": (64, 512)}
+    exact = tofu.partition(dense_pair(512), **asked).plan
+    recursive = tofu.partition(dense_pair(512), **asked, algorithm="recursive").plan
+    assert exact.optimality == "the best plan found; nothing is proved"
+    assert exact.communication_bytes == recursive.communication_bytes
+
+
 def dense_pair(width):
     data = mx.sym.Variable("data")
     net = mx.sym.FullyConnected(data, num_hidden=width, no_bias=True, name="fc1")
