@@ -108,11 +108,67 @@ def test_mistakes_are_named():
     with pytest.raises(tofu.TofuError, match=r"not among the model's arguments[\s\S]*dta"):
         tofu.mod.Module(model.symbol, data_names=["dta"], ngpus=2)
     module = tofu.mod.Module(model.symbol, ngpus=2)
-    with pytest.raises(tofu.TofuError, match="not bound"):
-        module.forward(mx.io.DataBatch([mx.nd.ones((12, 17))], [mx.nd.ones(12)]))
+    batch = mx.io.DataBatch([mx.nd.ones((12, 17))], [mx.nd.ones(12)])
+    iterator = mx.io.NDArrayIter(np.ones((12, 17)), np.ones(12), 12, label_name="softmax_label")
+    runs = [
+        lambda: module.forward(batch),
+        lambda: module.score(iterator, "acc"),
+        lambda: module.predict(iterator),
+        lambda: list(module.iter_predict(iterator)),
+    ]
+    for run in [*runs, lambda: module.reshape([("data", (6, 17))])]:
+        with pytest.raises(tofu.TofuError, match=r"not bound: call bind\("):
+            run()
     module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+    for run in runs:
+        with pytest.raises(tofu.TofuError, match=r"no parameters yet: call init_params\("):
+            run()
     module.init_params()
+    with pytest.raises(tofu.TofuError, match=r"no outputs yet: call forward\("):
+        module.get_outputs()
     with pytest.raises(tofu.ShapeError, match=r"data: bound with \(12, 17\), the batch has \(12, 16\)"):
         module.forward(mx.io.DataBatch([mx.nd.ones((12, 16))], [mx.nd.ones(12)]))
     with pytest.raises(tofu.TofuError, match="init_optimizer"):
         module.update()
+
+
+def pooled_cnn():
+    """A model whose parameters fit to images of any size."""
+    net = mx.sym.Convolution(mx.sym.Variable("data"), num_filter=8, kernel=(3, 3), pad=(1, 1), name="conv")
+    net = mx.sym.Pooling(
+        mx.sym.BatchNorm(net, fix_gamma=False, name="bn"), global_pool=True, pool_type="avg", kernel=(1, 1)
+    )
+    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=5, name="fc"), name="softmax")
+
+
+def test_reshape_binds_anew_and_training_goes_on_as_on_one_device():
+    rng = np.random.RandomState(0)
+    results = []
+    shapes = [(8, 3, 10, 10), (6, 3, 12, 14), (8, 3, 10, 10)]
+    batches = [
+        mx.io.DataBatch([mx.nd.array(rng.rand(*shape))], [mx.nd.array(rng.randint(0, 5, shape[0]))]) for shape in shapes
+    ]
+    for module in (mx.mod.Module(pooled_cnn()), tofu.mod.Module(pooled_cnn(), ngpus=2)):
+        mx.random.seed(3)
+        module.bind([("data", shapes[0])], [("softmax_label", (8,))])
+        module.init_params(mx.init.Xavier())
+        module.init_optimizer(optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
+        for shape, batch in zip(shapes, batches, strict=True):
+            module.reshape([("data", shape)], [("softmax_label", shape[:1])])
+            assert module.data_shapes[0].shape == shape
+            module.forward_backward(batch)
+            module.update()
+        mx.nd.waitall()  # MXNet's engine does not know that a moving average is being changed
+        results.append({name: value.asnumpy() for group in module.get_params() for name, value in group.items()})
+    for name, expected in results[0].items():
+        np.testing.assert_allclose(results[1][name], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_shapes_that_would_change_the_parameters_are_refused():
+    module = tofu.mod.Module(mlp().symbol, ngpus=2)
+    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+    module.init_params()
+    with pytest.raises(tofu.ShapeError, match=r"another shape:\n  - fc0_weight: \(18, 17\) becomes \(18, 16\)$"):
+        module.reshape([("data", (12, 16))], [("softmax_label", (12,))])
+    module.forward(mx.io.DataBatch([mx.nd.ones((12, 17))], [mx.nd.ones(12)]))
+    assert module.get_outputs()[0].shape == (12, 10)

@@ -40,7 +40,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         check_same_workers(symbol, ngpus, context)
         if symbol.settings.workers == 1:
             raise UnsupportedError("tofu.mod.Module is for two workers or more. With ngpus=1 use mx.mod.Module.")
-        self._symbol = symbol
+        self._symbol: PartitionedSymbol = symbol
         arguments = symbol.list_arguments()
         self._data_names = check_names_given("data_names", data_names)
         self._label_names = [n for n in check_names_given("label_names", label_names) if n in arguments]
@@ -131,10 +131,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
-        self._data_shapes, self._label_shapes = _parse_data_desc(
-            self._data_names, self._label_names, data_shapes, label_shapes or None
-        )
-        self._label_shapes = self._label_shapes or []
+        self._read_shapes(data_shapes, label_shapes)
         self._input_gradients = self._data_names if inputs_need_grad and for_training else []
         trained = self._trained_names if for_training and grad_req != "null" else []
         self._rebind(trained)
@@ -146,6 +143,24 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     def _after_bind(self) -> None:
         """Once the shards are there."""
 
+    def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
+        """Bind for inputs of other shapes, with the same parameters and optimizer, and the same plan where it is feasible.
+
+        Raises TofuError before `bind`, and ShapeError where parameters would have another shape.
+        """
+        graph, before = self.executor.partition.graph, (self._data_shapes, self._label_shapes)
+        self._read_shapes(data_shapes, label_shapes)
+        try:
+            self._rebind([graph.tensors[position].name for position in graph.updated])
+        except TofuError:
+            self._data_shapes, self._label_shapes = before
+            raise
+
+    def _read_shapes(self, data_shapes: Any, label_shapes: Any) -> None:
+        names = self._data_names, self._label_names
+        self._data_shapes, labels = _parse_data_desc(*names, data_shapes, label_shapes or None)
+        self._label_shapes = labels or []
+
     def _rebind(self, trained: Sequence[str]) -> None:
         """Bind for the current shapes: the same plan where it is feasible, the same parameters in any case."""
         described = [*self._data_shapes, *self._label_shapes]
@@ -155,27 +170,34 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
             inferred, _ = infer_arguments(self._symbol, shapes, {})
             shapes.update({name: inferred[name] for name in self._label_names if name not in shapes})
         before = self._executor
-        parameters = {n: v for n, v in before.variables.items() if n not in shapes} if before else {}
+        kept = {*self._param_names, *self._symbol.list_auxiliary_states()}
+        parameters = {n: v for n, v in before.variables.items() if n in kept} if before else {}
+        executor = self._bind_shapes(shapes, dtypes, trained, parameters)
+        moved = [(shards, executor.variables[name]) for name, shards in parameters.items()]
+        changed = [f"{old.name}: {old.shape} becomes {new.shape}" for old, new in moved if old.shape != new.shape]
+        raise_together(ShapeError, f"For the inputs {shapes} these parameters would have another shape:", changed)
+        for old, new in moved:
+            if old is not new:
+                new.scatter(old.gather())
+        self._executor = executor
+        for monitor in self._monitors:
+            monitor.exes.remove(before)
+            monitor.install(self._executor)
+
+    def _bind_shapes(
+        self, shapes: dict[str, tuple[int, ...]], dtypes: Any, trained: Sequence[str], parameters: Any
+    ) -> ShardedExecutor:
         arguments = (shapes, dtypes, trained, self._input_gradients, parameters)
-        settings = self._symbol.settings
-        if before is None:
-            self._executor = self._symbol.bind_shards(*arguments)
-            return
+        if self._executor is None:
+            return self._symbol.bind_shards(*arguments)
+        plan = self._executor.partition.plan
         try:
-            again = replace(settings, plan=before.partition.plan, strict_plan=False)
-            self._executor = self._symbol.bind_shards(*arguments, again)
+            return self._symbol.bind_shards(*arguments, replace(self._symbol.settings, plan=plan, strict_plan=False))
         except PlanError as error:
             self.logger.warning(
                 "The plan does not fit the shapes %s, so the search runs again. %s", shapes, describe_reason(error)
             )
-            self._executor = self._symbol.bind_shards(*arguments)
-        for name, shards in parameters.items():
-            moved = self._executor.variables.get(name)
-            if moved is not None and moved is not shards:
-                moved.scatter(shards.gather())
-        for monitor in self._monitors:
-            monitor.exes.remove(before)
-            monitor.install(self._executor)
+            return self._symbol.bind_shards(*arguments)
 
     def _fit_to(self, data_batch: Any) -> None:
         """Bind for the shapes of a batch where they differ from those bound: a smaller last batch, say."""
@@ -208,7 +230,8 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     # ---- running
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
-        """Scatter a batch and run the forward operators."""
+        """Scatter a batch and run the forward operators. Raises TofuError before there are parameters."""
+        self._check_ready()
         self._fit_to(data_batch)
         variables = self.executor.variables
         for name, array in zip(self._data_names, data_batch.data, strict=True):
@@ -216,6 +239,27 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         for name, array in zip(self._label_names, data_batch.label or (), strict=False):
             variables[name].scatter(array)
         self.executor.forward(self.for_training if is_train is None else is_train)
+
+    def score(self, *args: Any, **kwargs: Any) -> Any:
+        """As MXNet's `score`. Raises TofuError before there are parameters."""
+        self._check_ready()
+        return super().score(*args, **kwargs)
+
+    def predict(self, *args: Any, **kwargs: Any) -> Any:
+        """As MXNet's `predict`. Raises TofuError before there are parameters."""
+        self._check_ready()
+        return super().predict(*args, **kwargs)
+
+    def iter_predict(self, *args: Any, **kwargs: Any) -> Any:
+        """As MXNet's `iter_predict`. Raises TofuError before there are parameters."""
+        self._check_ready()
+        return super().iter_predict(*args, **kwargs)
+
+    def _check_ready(self) -> ShardedExecutor:
+        executor = self.executor
+        if not self.params_initialized:
+            raise TofuError("The module has no parameters yet: call init_params(...) or set_params(...) first.")
+        return executor
 
     def backward(self, out_grads: Sequence[Any] | None = None) -> None:
         """Run the backward operators; `out_grads` are needed for outputs that are no loss."""

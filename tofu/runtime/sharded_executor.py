@@ -140,7 +140,9 @@ class ShardedExecutor:
         return self._current is not None
 
     def output(self, index: int) -> ShardedTensor:
-        """The shards of a model output, of the last forward."""
+        """The shards of a model output, of the last forward. Raises TofuError before the first one."""
+        if self._current is None:
+            raise TofuError("There are no outputs yet: call forward(...) first.")
         execution = self.partition.training if self._current is self._training else self.partition.inference
         return self._result(self._current, execution, index)
 
