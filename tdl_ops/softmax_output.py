@@ -21,7 +21,7 @@ POSITIONS = tuple(f"s{d}" for d in range(8))
 
 @op("SoftmaxOutput")
 def softmax_output(data, label, *, multi_output=False, preserve_shape=False):
-    if label.ndim == data.ndim:
+    if is_distribution(label, data):
         labels = lambda *i: unread(label[i])
     elif multi_output:
         labels = lambda b, k, *s: unread(label_at(label, b, s))
@@ -37,9 +37,22 @@ def softmax_output(data, label, *, multi_output=False, preserve_shape=False):
     return lambda b, *k: exp(data[(b, *k)]) / total(b) + labels(b, *k)
 
 
+def is_distribution(label, data):
+    """Whether each cell has a label of its own; else each line of classes has one, with or without a class dimension of extent 1."""
+    return label.ndim == data.ndim and all(label.is_one(d) == data.is_one(d) for d in range(data.ndim))
+
+
 def label_at(label, b, s):
-    """The label of a position, whose dimensions may be merged into one."""
+    """The label of a position, whose dimensions may be merged into one, or have one of extent 1 before them."""
+    if label.ndim == 2 + len(s):
+        return label[(b, 0, *s)]
     return label[(b, *s)] if label.ndim == 1 + len(s) else label[b, merge(*s)]
+
+
+def label_dimensions(label, b, s):
+    """The pattern of a label's dimensions, as `label_at` has them; `b` and `s` are names."""
+    only = ["only"] if label.ndim == 2 + len(s) else []
+    return " ".join([b, *only, *s]) if only or label.ndim == 1 + len(s) else f"{b} ({' '.join(s)})"
 
 
 def line_label(label, i, axis):
@@ -69,7 +82,7 @@ def _batch(local):
 
 
 def _is_class_label(local):
-    return len(local.inputs[1].shape) < len(local.inputs[0].shape)
+    return local.inputs[1].shape != local.inputs[0].shape
 
 
 def _is_batch_split(local):
@@ -123,7 +136,7 @@ def backward_softmax_output(
     smooth_alpha=0.0,
 ):
     scale = lambda i: grad_scale * out[i] if out_grad else grad_scale  # (MXNet hands out, not d_out)
-    if label.ndim == out.ndim:
+    if is_distribution(label, out):
         return lambda *i: (out[i] - label[i]) * scale(i), unwritten("*i")
     if out.ndim > 2 and not multi_output and not preserve_shape:
         raise UnsupportedError(
@@ -145,6 +158,5 @@ def backward_softmax_output(
     if multi_output:
         size = prod(out.shape[2:])
         value = lambda b, k, s: residual((b, k, *s), k, label_at(label, b, s)) * scale((b, k, *s)) / divisor(size)
-        positions = " ".join(POSITIONS[: out.ndim - 2])
-        return lambda b, k, *s: value(b, k, s), unwritten("b *s" if label.ndim == out.ndim - 1 else f"b ({positions})")
+        return lambda b, k, *s: value(b, k, s), unwritten(label_dimensions(label, "b", POSITIONS[: out.ndim - 2]))
     return output("*b k", lambda k, *b: residual((*b, k), k, label[b]) * scale((*b, k)) / divisor(1)), unwritten("*b")

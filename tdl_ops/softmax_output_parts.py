@@ -1,12 +1,13 @@
 """The parts that take the place of SoftmaxOutput's gradient where it is split by classes, or divided by the number of valid labels.
 
 The classes are `classes` in all, and those of a part begin at `first`. `names` are those of the stock operator's index variables, `k` at
-the dimension `axis`. The labels of all positions of an example may lie in one dimension.
+the dimension `axis`. The labels of all positions of an example may lie in one dimension,
+or have a dimension of extent 1 in place of the classes.
 """
 
 from __future__ import annotations
 
-from tdl_ops.softmax_output import line_label, residual_of
+from tdl_ops.softmax_output import label_dimensions, line_label, residual_of
 from tofu.tdl import Sum, maximum, op, output, trunc, where
 
 
@@ -44,6 +45,5 @@ def softmax_output_gradient(
     residual = residual_of(out, int(ignore_label) if use_ignore else None, smooth_alpha, classes, first)
     share = grad_scale if count is None else grad_scale / maximum(1.0, count[0])
     b, *others = [name for name in names.split() if name != "k"]
-    pattern = " ".join([b, *others]) if label.ndim == out.ndim - 1 else f"{b} ({' '.join(others)})"
     gradient = lambda i: residual(i, i[axis], line_label(label, i, axis)) * share
-    return output(names, lambda *i: gradient(i)), output(pattern, lambda *i: 0.0)
+    return output(names, lambda *i: gradient(i)), output(label_dimensions(label, b, others), lambda *i: 0.0)

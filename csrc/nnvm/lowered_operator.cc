@@ -12,9 +12,18 @@
 
 namespace tofu {
 namespace nnvm_layer {
-namespace {
 
-using nnvm::NodeAttrs;
+bool ReadFlag(const NodeAttrs& attrs, const char* key, bool otherwise) {
+  const auto found = attrs.dict.find(key);
+  if (found == attrs.dict.end()) return otherwise;
+  const std::string& text = found->second;
+  if (text == "True" || text == "true" || text == "1") return true;
+  CHECK(text == "False" || text == "false" || text == "0")
+      << attrs.name << ": attribute " << key << " is \"" << text << "\", neither True nor False";
+  return false;
+}
+
+namespace {
 
 constexpr int kUnknownType = -1;
 
@@ -26,16 +35,6 @@ double ReadNumber(const NodeAttrs& attrs, const char* key, double otherwise) {
   CHECK(!found->second.empty() && *end == '\0')
       << attrs.name << ": attribute " << key << " is \"" << found->second << "\", no number";
   return value;
-}
-
-bool ReadFlag(const NodeAttrs& attrs, const char* key, bool otherwise) {
-  const auto found = attrs.dict.find(key);
-  if (found == attrs.dict.end()) return otherwise;
-  const std::string& text = found->second;
-  if (text == "True" || text == "true" || text == "1") return true;
-  CHECK(text == "False" || text == "false" || text == "0")
-      << attrs.name << ": attribute " << key << " is \"" << text << "\", neither True nor False";
-  return false;
 }
 
 /*! \brief What indices mean, by the attribute `mode`: that of the stock operators, and two more. */

@@ -53,6 +53,9 @@ struct LoweredParam {
   bool use_global_stats = false;
 };
 
+/*! \brief An attribute as MXNet reads a bool, `otherwise` where it is not given. */
+bool ReadFlag(const NodeAttrs& attrs, const char* key, bool otherwise);
+
 /*! \brief The parsed attributes of a node of such an operator. */
 const LoweredParam& LoweredParamOf(const nnvm::NodeAttrs& attrs);
 

@@ -5,6 +5,9 @@
 
 #include <sstream>
 #include <unordered_set>
+#include <utility>
+
+#include "nnvm/lowered_operator.h"
 
 namespace tofu {
 namespace nnvm_layer {
@@ -51,6 +54,15 @@ mxnet::FComputeEx WritePlain(const mxnet::FComputeEx& kernel) {
   };
 }
 
+/*!
+ * \brief Where SoftmaxOutput's gradient may be written: in place of the softmax, but not under
+ * out_grad, since the kernel multiplies what it has written by the softmax, read again.
+ */
+std::vector<std::pair<int, int>> SoftmaxGradientInPlace(const NodeAttrs& attrs) {
+  if (ReadFlag(attrs, "out_grad", false)) return {};
+  return FirstInPlace(attrs);
+}
+
 /*! \brief All that decides how the operator runs. TIsBackward is not copied: it brings MXNet's own
  * inference. */
 void CopyExecution(const Op* from, Op* to) {
@@ -67,7 +79,12 @@ void CopyExecution(const Op* from, Op* to) {
   CopyAttr<mxnet::FResourceRequestEx>(from, to, "FResourceRequestEx");
   CopyAttr<mxnet::FExecType>(from, to, "FExecType");
   CopyAttr<nnvm::FMutateInputs>(from, to, "FMutateInputs");
-  CopyAttr<nnvm::FInplaceOption>(from, to, "FInplaceOption");
+  const char kInPlace[] = "FInplaceOption";
+  if (from->name == "_backward_SoftmaxOutput") {
+    to->set_attr<nnvm::FInplaceOption>(kInPlace, SoftmaxGradientInPlace, kAttributeLevel);
+  } else {
+    CopyAttr<nnvm::FInplaceOption>(from, to, kInPlace);
+  }
   CopyAttr<nnvm::FInplaceIdentity>(from, to, "FInplaceIdentity");
   CopyAttr<nnvm::FIgnoreInputs>(from, to, "FIgnoreInputs");
   CopyAttr<nnvm::FListInputNames>(from, to, "FListInputNames");

@@ -20,9 +20,9 @@ KEPT = ("ignore_label", "use_ignore")
 def _has_classes(operator: Operator, inputs: Inputs) -> bool:
     """A label for each line of classes, and no factor but numbers."""
     attributes = operator.attributes
-    data, label = (len(tensor.shape) for tensor in inputs)
-    has_lines = data == 2 or any(is_true(attributes, name, False) for name in ("multi_output", "preserve_shape"))
-    return has_lines and label < data and not is_true(attributes, "out_grad", False)
+    data, label = (tensor.shape for tensor in inputs)
+    has_lines = len(data) == 2 or any(is_true(attributes, name, False) for name in ("multi_output", "preserve_shape"))
+    return has_lines and label != data and not is_true(attributes, "out_grad", False)
 
 
 def _classes(parts: Parts) -> tuple[int, dict[str, str]]:
@@ -50,13 +50,23 @@ def _expand_backward(parts: Parts) -> None:
     if own.get("normalization") != "valid":
         parts.last_operator("_tofu_softmax_output_gradient", attributes, parts.whole.inputs)
         return
-    names = [name for name in attributes["names"].split() if name != "k"]
-    labels = names if len(parts.shape(1)) == len(names) else [names[0], "m"]
-    counted = {"names": " ".join(labels), "ignore_label": own.get("ignore_label", "-1")}
+    counted = {
+        "names": " ".join(_label_names(parts, attributes["names"])),
+        "ignore_label": own.get("ignore_label", "-1"),
+    }
     count = parts.inner_tensor("count", (1,))
     parts.inner_operator("count", "_tofu_valid_labels", counted, parts.whole.inputs[1:], (count,))
     inputs = *parts.whole.inputs, count
     parts.last_operator("_tofu_softmax_output_gradient_by_count", attributes, inputs)
+
+
+def _label_names(parts: Parts, names: str) -> list[str]:
+    """How the index variables of the label are called: that of all positions, where they are merged, is `m`."""
+    first, *others = (name for name in names.split() if name != "k")
+    rank = len(parts.shape(1))
+    if rank == 2 + len(others):
+        return [first, "only", *others]
+    return [first, *others] if rank == 1 + len(others) else [first, "m"]
 
 
 def _scale(parts: Parts) -> float:
