@@ -91,7 +91,7 @@ def selfatt_valatt(queries_keys_values, weights, *, heads):
     return attention.sums(weights, values)
 
 
-@op("_backward_interleaved_matmul_selfatt_valatt")
+@op("_backward_interleaved_matmul_selfatt_valatt", needs={1: (0,)})
 def backward_selfatt_valatt(d_out, queries_keys_values, weights, *, heads):
     depth, attention, _, _, values = _self_attention(queries_keys_values, heads)
     zero = lambda t, b, h, d: unread(queries_keys_values[t, b, Any])
@@ -110,7 +110,7 @@ def encdec_qk(queries, keys_values, *, heads):
     return attention.scores(Projection(queries, 0, 1), keys)
 
 
-@op("_backward_interleaved_matmul_encdec_qk")
+@op("_backward_interleaved_matmul_encdec_qk", needs={1: (0,)})
 def backward_encdec_qk(d_out, queries, keys_values, *, heads):
     depth, attention, keys, _ = _encoder_decoder(keys_values, heads)
     d_keys = attention.d_keys(d_out, Projection(queries, 0, 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tofu.tdl import Any, Opaque, op, output, unread
+from tofu.tdl import Any, Opaque, op, output, unread, unwritten
 
 targets, detections = Opaque(name="multibox_target"), Opaque(name="multibox_detection")
 proposals = Opaque(name="proposals")
@@ -49,7 +49,7 @@ def multibox_target(anchor, label, cls_pred):
 
 @op("_backward__contrib_MultiBoxTarget")
 def backward_multibox_target():
-    return tuple(output(names, lambda *i: 0.0) for names in ("one n four", "b m w", "b k n"))
+    return unwritten("one n four"), unwritten("b m w"), output("b k n", lambda *i: 0.0)
 
 
 @op("_contrib_MultiBoxDetection")

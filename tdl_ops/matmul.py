@@ -18,7 +18,8 @@ def fully_connected(data, weight, bias=None, *, num_hidden, flatten=True):
     return output("*b h", lambda h, *b: plus_bias(Sum(lambda k: data[(*b, k)] * weight[h, k]), h))
 
 
-@op("_backward_FullyConnected", bound={"num_hidden": "h"})
+# The bias has its gradient where the weight has it: on CPUs oneDNN's kernel leaves the one as it is without the other.
+@op("_backward_FullyConnected", bound={"num_hidden": "h"}, needs={2: (1,)})
 def backward_fully_connected(d_out, data, weight, *, num_hidden, flatten=True, no_bias=False):
     inner = data.ndim - 1
     if flatten:

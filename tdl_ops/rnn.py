@@ -25,7 +25,8 @@ def rnn(data, parameters, state, *more, mode, state_outputs=False):
     return output("t b f", lambda t, b, f: result(b)[0, t, f]), *(states if state_outputs else ())
 
 
-@op("_backward_RNN")
+# MXNet's kernel hands gradients from layer to layer in what it is asked for: without one of them, the others are wrong.
+@op("_backward_RNN", needs=dict.fromkeys(range(4), (0, 1, 2, 3)))
 def backward_rnn(*given, mode):
     result = lambda b: recurrence_gradient(*_samples(given, b))
     d_data = output("t b i", lambda t, b, i: result(b)[0, t, i])

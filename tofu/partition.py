@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,7 @@ from tofu.execution.memory import plan_worker_bytes, variable_shards, worker_var
 from tofu.graph import Graph, TensorKind
 from tofu.graph.mxnet import TrainingGraph, check_names, infer_operator_shapes, read_graph, read_training
 from tofu.graph.refusals import refuse_unpartitionable
-from tofu.lowering import Settled, lower, prepare_inference, settle
+from tofu.lowering import Settled, fill_unwritten, lower, prepare_inference, settle
 from tofu.plan import Plan
 from tofu.planning import Found, Settings, check_limit, find_plan, remember_plan
 from tofu.search import Choices, Problem, find_strategies
@@ -134,6 +134,7 @@ def read_task(
 ) -> Task:
     """The first half of the pipeline, up to the strategies of each operator. Arguments and errors are those of `compile_partition`."""
     source = read_graph(symbol, shapes, dtypes, differentiated if settings.for_training else (), updated)
+    source = replace(source, graph=fill_unwritten(source.graph))
     lowered = lower(source.graph)
     strategies = find_strategies(lowered, infer_operator_shapes, settings.undescribed)
     first, *_ = settings.arrangements

@@ -123,8 +123,9 @@ void AskForOutputs(Graph* graph) {
 
 Graph PackMemory(Graph graph) {
   graph = OriginalBody()(std::move(graph));
-  if (graph.attrs.count("device") == 0 || !HoldsFetch(graph.indexed_graph())) return graph;
+  if (graph.attrs.count("device") == 0) return graph;
   AskForOutputs(&graph);
+  if (!HoldsFetch(graph.indexed_graph())) return graph;
   nnvm::StorageVector storage = graph.GetAttr<nnvm::StorageVector>("storage_id");
   const std::vector<int> is_added = FindAddedInPlace(graph);
   int num_buffers = 0;

@@ -149,12 +149,15 @@ def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, 
     graph = problem.graph
     running = [(position, operator) for position, operator in enumerate(graph.operators) if operator.phase in phases]
     read = {*graph.outputs, *graph.gradients.values()}.union(*(operator.inputs for _, operator in running))
-    asks = Phase.BACKWARD in phases
-    asked = {
-        position: [n for n, tensor in enumerate(operator.outputs) if tensor in read or (asks and n in operator.asked)]
-        for position, operator in running
-        if len(operator.outputs) > 1
-    }
+    asked: dict[int, list[int]] = {}
+    for position, operator in running:
+        if len(operator.outputs) > 1:
+            wanted = {n for n, tensor in enumerate(operator.outputs) if tensor in read}
+            if Phase.BACKWARD in phases:
+                wanted.update(operator.asked)
+            needs = problem.accesses[position].description.needs
+            wanted = wanted.union(*(needs.get(n, ()) for n in wanted))
+            asked[position] = sorted(wanted & {*range(len(operator.outputs))})
     return {position: outputs for position, outputs in asked.items() if outputs}
 
 

@@ -13,5 +13,13 @@ from tofu.lowering import take as take
 from tofu.lowering.expansion import lower
 from tofu.lowering.registry import lowered_operators
 from tofu.lowering.settling import Settled, prepare_inference, settle
+from tofu.lowering.unwritten import fill_unwritten
 
-__all__ = ["Settled", "lower", "lowered_operators", "prepare_inference", "settle"]
+__all__ = [
+    "Settled",
+    "fill_unwritten",
+    "lower",
+    "lowered_operators",
+    "prepare_inference",
+    "settle",
+]

@@ -40,6 +40,7 @@ class Description:
     starts: frozenset[str] = frozenset()
     pads: frozenset[str] = frozenset()
     fill: Mapping[str, Fill] = field(default_factory=dict)
+    needs: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     concrete: bool = False
     takes_output_shapes: bool = False
     cache: dict[Anything, Anything] = field(default_factory=dict, repr=False)
@@ -114,6 +115,7 @@ def op(
     starts: Iterable[str] = ...,
     pads: Iterable[str] = ...,
     fill: Mapping[str, Fill] | None = ...,
+    needs: Mapping[int, tuple[int, ...]] | None = ...,
     concrete: bool = ...,
     override: bool = ...,
 ) -> Callable[[Callable[..., Anything]], Description]: ...
@@ -128,6 +130,7 @@ def op(
     starts: Iterable[str] = (),
     pads: Iterable[str] = (),
     fill: Mapping[str, Fill] | None = None,
+    needs: Mapping[int, tuple[int, ...]] | None = None,
     concrete: bool = False,
     override: bool = False,
 ) -> Description | Callable[[Callable[..., Anything]], Description]:
@@ -141,6 +144,9 @@ def op(
     the tensor
         from Tofu and reads its local tensor from cell 0 on.
     fill: the number in cells outside a tensor, where it is not 0; or a function of the attributes' values.
+    needs: output -> outputs that the kernel has to be asked for with it, whether or not somebody reads them, else it
+    computes it
+        wrongly or not at all.
     concrete: t.shape are integers and belong to the signature, for descriptions that branch on them (Reshape). A
     keyword-only
         parameter `output_shapes` is then given the outputs' shapes, for backward operators whose inputs do not tell
@@ -164,6 +170,7 @@ def op(
             starts=frozenset(starts),
             pads=frozenset(pads),
             fill=dict(fill or {}),
+            needs=dict(needs or {}),
             concrete=concrete,
         )
         for key in description.names:

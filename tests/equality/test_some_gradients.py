@@ -1,0 +1,70 @@
+"""Each gradient of an operator asked for alone, on workers: what one device computes when all of them are asked for.
+
+Kernels of MXNet leave outputs unwritten, or hand numbers on in outputs that nobody asked for. Memory is full of NaN before, so that what
+is not written shows.
+"""
+
+from __future__ import annotations
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+from tofu.tdl import lookup
+from tofu.verify.case import Case
+from tofu.verify.cases import load_cases
+from tofu.verify.kernels import compose
+
+# MXNet's gradient of the slope is wrong where that of the data is computed in its place.
+WRONG_IN_MXNET = {"prelu"}
+# The input that MXNet refuses a gradient for.
+REFUSED = {"take": "input1", "softmax_cross_entropy": "input1", "Embedding": "input0"}
+
+
+def recurrent_cases():
+    """Stacked layers in both directions: MXNet hands gradients from one to the next."""
+    gates = {"lstm": 4, "gru": 3, "rnn_relu": 1, "rnn_tanh": 1}
+    for mode, count in gates.items():
+        for directions in (1, 2):
+            attributes = {"mode": mode, "state_size": 3, "num_layers": 2, "bidirectional": directions == 2}
+            size = sum(directions * count * 3 * (width + 3 + 2) for width in (4, 3 * directions))
+            states = [(2 * directions, 4, 3)] * (2 if mode == "lstm" else 1)
+            yield Case("RNN", attributes, [(5, 4, 4), (size,), *states])
+
+
+CASES = [
+    case
+    for case in (*load_cases(), *recurrent_cases())
+    if lookup(f"_backward_{case.op}") and len(case.numbers) > 1 and case.attributes.get("act_type") not in WRONG_IN_MXNET
+]
+
+
+def fill_free_memory():
+    arrays = [mx.nd.full((size,), np.nan) for size in (8, 64, 512, 4096) for _ in range(8)]
+    mx.nd.waitall()
+    del arrays
+
+
+def run_gradients(symbol, values, asked):
+    requests = {name: "write" if name in asked else "null" for name in symbol.list_arguments()}
+    fill_free_memory()
+    executor = symbol.simple_bind(mx.cpu(), grad_req=requests, **{name: v.shape for name, v in values.items()})
+    for name, value in values.items():
+        (executor.arg_dict if name in requests else executor.aux_dict)[name][:] = value
+    executor.forward(is_train=True)
+    executor.backward()
+    return {name: executor.grad_dict[name].asnumpy() for name in asked}
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_each_gradient_alone(case):
+    values = {f"input{n}": value.astype("float32") for n, value in enumerate(case.draw_inputs())}
+    heads = compose(case.op, {name: str(value) for name, value in case.attributes.items()}, len(values))
+    symbol = mx.sym.Group([mx.sym.MakeLoss(mx.sym.sin(head)) for head in heads])
+    partitioned = tofu.partition(symbol, 2, **{name: values[name].shape for name in symbol.list_arguments()})
+    asked = [name for name in symbol.list_arguments() if REFUSED.get(case.op) != name]
+    expected = run_gradients(symbol, values, asked)
+    for name in asked:
+        found = run_gradients(partitioned, values, [name])[name]
+        assert np.abs(found - expected[name]).max() <= 1e-4 * max(np.abs(expected[name]).max(), 1e-2)
