@@ -36,7 +36,9 @@ def recurrent_cases():
 CASES = [
     case
     for case in (*load_cases(), *recurrent_cases())
-    if lookup(f"_backward_{case.op}") and len(case.numbers) > 1 and case.attributes.get("act_type") not in WRONG_IN_MXNET
+    if lookup(f"_backward_{case.op}")
+    and len(case.numbers) > 1
+    and case.attributes.get("act_type") not in WRONG_IN_MXNET
 ]
 
 
