@@ -197,6 +197,12 @@ def test_verify_finds_the_operator_whose_gradient_it_is():
     assert json.loads(result.stdout)["cases"] == 3
 
 
+def test_verify_keeps_mxnet_from_announcing_every_graph(capfd, monkeypatch):
+    monkeypatch.delenv("MXNET_SUBGRAPH_VERBOSE", raising=False)
+    assert run("verify", "MakeLoss", "--examples", "0", "--no-missing").exit_code == 0
+    assert "Subgraph backend" not in capfd.readouterr().err
+
+
 def test_verify_takes_descriptions_of_ones_own(tmp_path):
     (tmp_path / "my_descriptions.py").write_text(MY_DESCRIPTIONS)
     command = [sys.executable, "-m", "tofu", "verify", "erfinv", "--module", "my_descriptions", "--examples", "3"]
