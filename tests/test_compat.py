@@ -3,10 +3,14 @@
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tofu import _compat
+
+TOFU = Path(_compat.__file__).parent
 
 
 def import_error(preparation):
@@ -41,6 +45,30 @@ def test_another_mxnet_is_one_line():
 def test_native_code_that_does_not_load_is_one_line():
     message = import_error("import sys; sys.modules['tofu._mxnet'] = None")
     assert message.startswith("Tofu's native code does not fit this Python or MXNet (")
+    assert len(message.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "missing", ["tofu._core.search_exact", "tofu._mxnet.built_for_cuda", "tofu._mxnet.array_version"]
+)
+def test_native_code_of_older_sources_is_one_line(missing):
+    """As after a pull without a build."""
+    module, name = missing.rsplit(".", 1)
+    message = import_error(f"""
+        import sys, types
+        import numpy as np
+        np.bool = bool
+        import mxnet
+        parent = types.ModuleType("tofu")
+        parent.__path__ = ["{TOFU}"]
+        sys.modules["tofu"] = parent
+        import {module}
+        del {module}.{name}
+        del sys.modules["tofu"]
+    """)
+    assert message.startswith(
+        f"Tofu's native code was built from other sources than its Python code ({module} has no {name}): make build"
+    )
     assert len(message.splitlines()) == 1
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import ctypes
 import importlib.metadata
 import importlib.util
+import re
 import warnings
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 
@@ -89,21 +91,35 @@ def import_mxnet() -> None:
 
 
 def import_native_layer() -> None:
-    """Import `tofu._mxnet`, which plugs into the libmxnet.so that is loaded by now and has to be built for its flavour."""
+    """Import `tofu._core` and `tofu._mxnet`; the latter plugs into the libmxnet.so loaded by now, and has to be built for its flavour."""
     import mxnet
 
     try:
+        from . import _core as _core
         from . import _mxnet as _mxnet
     except ImportError as error:
         raise ImportError(
             f"Tofu's native code does not fit this Python or MXNet ({error}): pip install tofu again, or make build"
         ) from error
+    for module in (_core, _mxnet):
+        _check_complete(module)
     flavours = {False: "CPUs", True: "CUDA"}
     found = mxnet.runtime.Features().is_enabled("CUDA")
     if _mxnet.built_for_cuda != found:
         raise ImportError(
             f"Tofu was built against MXNet for {flavours[_mxnet.built_for_cuda]}, and MXNet for {flavours[found]} is installed: "
             "build Tofu again (README.md, MXNet for CUDA)"
+        )
+
+
+def _check_complete(module: ModuleType) -> None:
+    """Raise ImportError where a module was built from older sources: it lacks a function that its stub has."""
+    stub = Path(__file__).with_name(f"{module.__name__.rpartition('.')[2]}.pyi").read_text()
+    missing = [name for name in re.findall(r"^(?:def )?([a-z]\w*)(?:\(|: )", stub, re.M) if not hasattr(module, name)]
+    if missing:
+        raise ImportError(
+            f"Tofu's native code was built from other sources than its Python code ({module.__name__} has no {missing[0]}): make build, or "
+            "pip install tofu again"
         )
 
 

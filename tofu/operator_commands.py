@@ -127,7 +127,7 @@ def verify(
         python -m tofu verify Convolution --shape 4,6,9,9 --attribute "kernel=(3,3)" --attribute num_filter=8
         python -m tofu verify my_operator --module my_descriptions
     """  # noqa: D301  click reads the escape
-    os.environ.setdefault("MXNET_SUBGRAPH_VERBOSE", "0")  # or MXNet announces its CPU backend for each graph that it binds
+    os.environ.setdefault("MXNET_SUBGRAPH_VERBOSE", "0")  # MXNet announces its backend for each graph that it binds
     if record and modules:
         raise TofuError("--record is of the built-in descriptions; leave --module out.")
     own = [case for module in modules for case in _import_cases(module)]
