@@ -33,9 +33,9 @@ class Elimination {
  public:
   Elimination(const EliminationProblem& problem, size_t max_entries)
       : problem_(problem), max_entries_(max_entries) {
-    const size_t num_variables = problem.unary.size();
-    of_variable_.resize(num_variables);
-    for (const PairFactor& pair : problem.pairs) AddTable(FromPair(pair));
+    of_variable_.resize(problem.unary.size());
+    for (const PairFactor& pair : problem.pairs)
+      AddTable({{std::min(pair.first, pair.second), std::max(pair.first, pair.second)}, {}});
   }
 
   EliminationResult Run() {
@@ -89,11 +89,14 @@ class Elimination {
     return neighbours;
   }
 
-  /*! \brief The tables that still hold v, taken out of play. */
+  /*! \brief The tables that still hold v, taken out of play. Those of pairs are filled in only
+   * now, when they are used: all together they would not fit into a cache. */
   std::vector<Table> TakeTables(int v) {
     std::vector<Table> taken;
     for (int id : of_variable_[v]) {
-      if (!tables_[id].scope.empty()) taken.push_back(std::move(tables_[id]));
+      if (tables_[id].scope.empty()) continue;
+      const bool is_pair = id < static_cast<int>(problem_.pairs.size());
+      taken.push_back(is_pair ? FromPair(problem_.pairs[id]) : std::move(tables_[id]));
       tables_[id] = Table();
     }
     return taken;
