@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "nnvm/deconvolution.h"
 #include "nnvm/lowered_operator.h"
 
 namespace tofu {
@@ -91,6 +92,11 @@ void CopyExecution(const Op* from, Op* to) {
   CopyAttr<nnvm::FListOutputNames>(from, to, "FListOutputNames");
   CopyAttr<nnvm::FNumVisibleOutputs>(from, to, "FNumVisibleOutputs");
   CopyAttr<bool>(from, to, "TIsLayerOpBackward");  // the link to the state of the forward node
+  const char kPlainKernel[] = "FCompute<cpu>";
+  if (from->name == "_backward_Deconvolution") {
+    const mxnet::FCompute& kernel = Op::GetAttr<mxnet::FCompute>(kPlainKernel)[from];
+    to->set_attr<mxnet::FCompute>(kPlainKernel, DeconvolutionGradient(kernel), kAttributeLevel + 1);
+  }
   const char kKernel[] = "FComputeEx<cpu>";
   if (ChoosesLayout(from)) {
     const mxnet::FComputeEx& kernel = Op::GetAttr<mxnet::FComputeEx>(kKernel)[from];

@@ -30,7 +30,7 @@ bool NeedsShapes(const nnvm::Op* op);
  * Pooling's gradient reads a workspace of one byte per cell, packed into the first quarter of an
  * int32 tensor, which cannot be cut into regions; the plain kernel reads data and output instead.
  * Deconvolution's gradient refuses to run ("could not execute a primitive") outside the node that
- * MXNet made for it.
+ * MXNet made for it; of three dimensions there is no plain kernel, but see deconvolution.h.
  */
 bool NeedsPlainKernel(const nnvm::Op* op);
 

@@ -84,3 +84,20 @@ def test_averages_whose_divisor_depends_on_the_position(space, window, workers):
     parts = {operator.name for operator in executor.partition.problem.graph.operators if operator.is_inner}
     assert {"pool/sum", "pool_backward/average2"} <= parts
     compare(executor, values, step, weights, steps=1)
+
+
+@pytest.mark.parametrize("axis", ["b", "ci", "co"])
+def test_deconvolutions_of_volumes(axis):
+    """MXNet's kernels of three dimensions are oneDNN's, in single precision; workers have the gradients from those of Convolution."""
+    window = {"kernel": (3, 2, 1), "stride": (2, 2, 1), "pad": (1, 0, 0), "adj": (1, 0, 0), "no_bias": False}
+    data = 1.5 * mx.sym.Variable("data")
+    # So many gradients of one tensor are added up in place.
+    layers = [mx.sym.Deconvolution(data, num_filter=3, **window, name=f"up{i}") for i in range(9)]
+    net = mx.sym.Group([mx.sym.MakeLoss(mx.sym.tanh(layer)) for layer in layers])
+    model = Model(net, {"data": (4, 4, 5, 3, 3)}, 4)
+    values = random_values(model, "float32")
+    step, _ = run_single(model, values, "float32")
+    executor = bind_partitioned(model, 3, "float32", hints={f"up{i}_backward": axis for i in range(9)})
+    found, _, moved = run_partitioned(executor, values)
+    assert moved == executor.partition.plan.communication_bytes
+    assert largest_error(found, step) < 1e-5

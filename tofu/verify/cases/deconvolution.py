@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.verify.case import Case
+from tofu.verify.case import Case, single
 
 CASES = [
     Case(
@@ -27,4 +27,23 @@ CASES = [
         {"kernel": (2,), "num_group": 3, "num_filter": 6, "no_bias": False},
         [(3, 6, 5), (6, 2, 2), (6,)],
     ),
+    # In three dimensions MXNet has kernels of single precision alone.
+    Case(
+        "Deconvolution",
+        {
+            "kernel": (2, 2, 3),
+            "stride": (2, 1, 2),
+            "pad": (0, 1, 1),
+            "adj": (1, 0, 1),
+            "num_filter": 4,
+            "no_bias": False,
+        },
+        [single(3, 5, 3, 3, 4), single(5, 4, 2, 2, 3), single(4)],
+    ),
+    Case(
+        "Deconvolution",
+        {"kernel": (2, 3, 2), "num_group": 3, "num_filter": 6},
+        [single(3, 6, 3, 4, 3), single(6, 2, 2, 3, 2)],
+    ),
+    Case("Deconvolution", {"kernel": (1, 1, 1), "num_filter": 4}, [single(3, 5, 3, 2, 4), single(5, 4, 1, 1, 1)]),
 ]
