@@ -270,6 +270,13 @@ def test_memory_says_what_fits(model, tmp_path):
     assert "or more; up to 64 are tried)" in result.output
 
 
+@pytest.mark.parametrize("command", ["memory", "frontier"])
+def test_a_picture_of_no_known_kind_is_refused_first(model, tmp_path, command):
+    result = run(command, model, "--shape", "data:64,5,13,13", "--workers", "2", "--plot", str(tmp_path / "a.xyz"))
+    refuses(result, "a.xyz: the ending of a picture says its format", ".png", ".svg")
+    assert "worker" not in result.output
+
+
 def test_memory_names_the_operator_that_stays_whole(tmp_path):
     path = tmp_path / "fused-symbol.json"
     mx.gluon.rnn.LSTM(32, input_size=32)(mx.sym.var("data")).save(str(path))

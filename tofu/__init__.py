@@ -4,7 +4,7 @@
 >>> sym = tofu.partition(sym, ngpus=8)  # doctest: +SKIP
 
 `partition` splits every tensor and every operator of the training graph over the devices, so that each holds about 1/k of the
-memory, and chooses the split that moves the fewest bytes.
+memory, and chooses the split that moves the fewest bytes. Tensors below 64 KiB may stay whole on all of them.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from tofu.report.memory import MemoryReport
 from tofu.report.memory_plot import plot_memory
 from tofu.report.memory_table import describe_fewest, describe_fit, print_report
 from tofu.report.optimizer_states import OptimizerStates
+from tofu.report.picture import check_picture
 from tofu.report.plan_table import make_console, print_partition
 from tofu.runtime.files import write_atomically
 from tofu.runtime.interconnect import Interconnect, measure_interconnect, measure_with_cupy
@@ -91,6 +92,12 @@ def _check_folder(option: str, path: Path | None) -> None:
         raise TofuError(f"{option} {path}: there is no folder {path.absolute().parent}. Make it first.")
 
 
+def _check_plot(path: Path | None) -> None:
+    _check_folder("--plot", path)
+    if path is not None:
+        check_picture(path)
+
+
 @main.command()
 @takes_request
 @click.option(
@@ -118,7 +125,7 @@ def memory(request: Request, device_memory: str | None, optimizer: str, plot: Pa
         python -m tofu memory resnet-symbol.json --shape data:64,3,224,224 --workers 4 --device-memory 12GB
         python -m tofu memory lm-symbol.json --shape data:32,512 --optimizer adam --plot memory.png
     """  # noqa: D301  click reads the escape
-    _check_folder("--plot", plot)
+    _check_plot(plot)
     states = OptimizerStates(*read_optimizer(optimizer))
     device_bytes = None if device_memory is None else read_bytes(device_memory, "--device-memory")
     report = _report_memory(request, states)
@@ -158,7 +165,8 @@ def _advise(request: Request, report: MemoryReport, device_bytes: int, states: O
 @click.option("--plot", type=OUTPUT, help="Draw it into this file (.png, .svg).")
 @click.option("--csv", "csv_path", type=OUTPUT, help="Write it to this file.")
 def frontier(request: Request, plot: Path | None, csv_path: Path | None) -> None:
-    """What MODEL moves per training step against what each worker holds: from everything split to data parallelism.
+    """What MODEL moves per training step against what each worker holds: from everything but small tensors split
+    to data parallelism.
 
     \b
     Examples
@@ -168,8 +176,8 @@ def frontier(request: Request, plot: Path | None, csv_path: Path | None) -> None
     tofu.partition(..., memory_limit="12GB") takes the plan that fits; --memory-limit says which row that is. --plan adds a plan to
     compare with.
     """  # noqa: D301  click reads the escape
-    for option, path in (("--plot", plot), ("--csv", csv_path)):
-        _check_folder(option, path)
+    _check_plot(plot)
+    _check_folder("--csv", csv_path)
     settings = request.settings
     free = replace(settings, plan=None, memory_limit=None, cache=False)
     found = trace_frontier(request.symbol, request.shapes, free)

@@ -1,4 +1,4 @@
-"""Bytes moved against memory per worker: all that a model offers between splitting everything and data parallelism.
+"""Bytes moved against memory per worker: all that a model offers between splitting all but small tensors and data parallelism.
 
     tofu.frontier(symbol, 8, data=(32, 3, 224, 224))        python -m tofu frontier model-symbol.json --shape ... --workers 8
 
@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tofu.errors import InfeasibleError, PlanError, TofuError
+from tofu.errors import InfeasibleError, PlanError
 from tofu.fitting import format_limit
 from tofu.memory_limit import Point, Tradeoff
 from tofu.partition import Task, read_trained
 from tofu.plan import Plan, align, format_bytes, format_seconds
 from tofu.planning import Found, Settings, make_tradeoffs
+from tofu.report.picture import choose_unit, new_figure
 from tofu.runtime.arguments import read_settings, read_shapes
 from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS, SEARCHES
 from tofu.search.baselines import find_baseline
@@ -36,7 +37,7 @@ class Frontier:
     points
         Plans of which none needs less memory and moves fewer bytes than another, by memory: the first is the smallest.
     split_all
-        The plan that splits whatever can be split, as without a memory limit.
+        The plan that splits whatever can be split, as without a memory limit; tensors below 64 KiB may stay whole.
     data_parallel
         The plan of data parallelism, or None where it does not apply.
     """
@@ -84,7 +85,7 @@ class Frontier:
             *align(rows),
             "replicated: tensors that several workers hold whole or in part; kept: fetched regions that stay",
         ]
-        for name, end in (("everything split", self.split_all), ("data parallelism", self.data_parallel)):
+        for name, end in self._ends():
             if end is not None:
                 lines.append(f"{name}: {describe_point(end)}")
         return "\n".join(lines)
@@ -93,25 +94,27 @@ class Frontier:
         """Write a picture of the frontier; the ending says which kind (.png, .svg). Raises TofuError without matplotlib, or for
         another ending.
         """
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise TofuError("A picture of the frontier needs matplotlib: pip install matplotlib.") from error
-        figure = Figure(figsize=(7, 4.5), layout="constrained")
+        figure = new_figure(path, 7, 4.5)
         axes = figure.add_subplot()
-        memory = [most_bytes(plan) / 2**30 for plan in self.points]
-        axes.step(memory, [p.communication_bytes / 2**30 for p in self.points], "o-", where="post", label="frontier")
-        for name, end in (("everything split", self.split_all), ("data parallelism", self.data_parallel)):
-            if end is not None:
-                axes.plot(most_bytes(end) / 2**30, end.communication_bytes / 2**30, "x", markersize=10, label=name)
-        axes.set_xlabel("memory per worker, GiB")
-        axes.set_ylabel("moved per training step, GiB")
+        ends = {name: end for name, end in self._ends() if end is not None}
+        plans = [*self.points, *ends.values()]
+        unit, unit_bytes = choose_unit(map(most_bytes, plans))
+        moved_unit, moved_bytes = choose_unit(plan.communication_bytes for plan in plans)
+
+        def place(plan: Plan) -> tuple[float, float]:
+            return most_bytes(plan) / unit_bytes, plan.communication_bytes / moved_bytes
+
+        axes.step(*zip(*map(place, self.points), strict=True), "o-", where="post", label="frontier")
+        for name, end in ends.items():
+            axes.plot(*place(end), "x", markersize=10, label=name)
+        axes.set_xlabel(f"memory per worker, {unit}")
+        axes.set_ylabel(f"moved per training step, {moved_unit}")
         axes.set_ylim(bottom=0)
-        axes.legend()
-        try:
-            figure.savefig(path)
-        except ValueError as error:  # an ending that matplotlib does not know
-            raise TofuError(f"{path}: {error}") from error
+        figure.legend(loc="outside upper center", ncols=3)
+        figure.savefig(path)
+
+    def _ends(self) -> tuple[tuple[str, Plan | None], ...]:
+        return ("all but small tensors split", self.split_all), ("data parallelism", self.data_parallel)
 
 
 def most_bytes(plan: Plan) -> int:

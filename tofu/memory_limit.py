@@ -69,7 +69,7 @@ class Tradeoff:
     points: list[Point] = field(default_factory=list)
 
     def split_all(self) -> Point:
-        """The plan that splits whatever can be split."""
+        """The plan that splits whatever can be split, but for small tensors that cost less whole."""
         return self._make(self.problem)
 
     def at_price(self, price: float, split: frozenset[int] = frozenset()) -> Point:

@@ -11,6 +11,7 @@ from tofu import _mxnet
 from tofu.execution.emit import worker_group
 from tofu.execution.memory import worker_variables
 from tofu.fitting import MOST_COUNTS, find_fitting, format_limit, read_bytes
+from tofu.plan import format_bytes
 from tofu.report.memory import DeviceMemory
 from tofu.report.memory_plot import plot_memory
 from tofu.report.memory_table import describe_fewest, describe_fit
@@ -128,8 +129,31 @@ def test_prints_a_table_and_a_picture(tmp_path):
         assert part in text
     plot_memory(report, tmp_path / "memory.png")
     assert (tmp_path / "memory.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(tofu.TofuError, match="not supported"):
+    with pytest.raises(tofu.TofuError, match=r"memory.xyz: the ending .* one of .*\.png, .*\.svg"):
         plot_memory(report, tmp_path / "memory.xyz")
+
+
+def test_pictures_show_bytes_as_tables_do_and_hide_nothing(tmp_path, monkeypatch):
+    model, drawn = MODELS["cnn"], []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *_, **__: drawn.append(figure))
+    report = tofu.memory_report(model.symbol, 2, **model.shapes)
+    frontier = tofu.frontier(model.symbol, 2, **model.shapes)
+    plot_memory(report, tmp_path / "memory.png")
+    frontier.draw(tmp_path / "frontier.png")
+    memory, trade = drawn
+    titles = [axes.get_title() for axes in memory.get_axes()]
+    devices = [report.one_device, report.largest]
+    assert titles == [f"{d.name}: {format_bytes(d.planned_bytes)}, peak at {d.peak_node}" for d in devices]
+    unit = format_bytes(report.one_device.planned_bytes).split()[1]
+    assert memory.get_axes()[0].get_ylabel() == unit != "GiB"
+    points = trade.get_axes()[0].get_lines()[0].get_xydata()
+    texts = trade.get_axes()[0].get_xlabel(), trade.get_axes()[0].get_ylabel()
+    for plan, point in zip(frontier.points, points, strict=True):
+        for count, value, text in zip((max(plan.worker_bytes), plan.communication_bytes), point, texts, strict=True):
+            assert read_bytes(f"{value}{text.rpartition(' ')[2]}") == pytest.approx(count, abs=1)
+    for figure in drawn:
+        assert len(figure.legends) == 1
+        assert all(axes.get_legend() is None for axes in figure.get_axes())
 
 
 def test_refusals():

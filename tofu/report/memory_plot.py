@@ -5,39 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tofu.errors import TofuError
+from tofu.plan import format_bytes
 from tofu.report.memory import USES, DeviceMemory, MemoryReport
+from tofu.report.picture import choose_unit, new_figure
 
-GIB = 2**30
 HELD = ("parameters", "optimizer states", "inputs and states")
 COLOURS = ("#4e5d6c", "#7c8ea0", "#b5c0cb", "#d1495b", "#2e7d8c", "#e9a23b")
 
 
 def plot_memory(report: MemoryReport, path: str | Path) -> None:
     """Write the picture; the ending of `path` says in which format. Raises TofuError without matplotlib, or for another ending."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise TofuError("The plot needs matplotlib: pip install matplotlib.") from error
     devices = [report.one_device, *([report.largest] if report.workers else [])]
-    figure = Figure(figsize=(5.5 * len(devices), 4), layout="constrained")
-    for axes, device in zip(figure.subplots(1, len(devices), squeeze=False)[0], devices, strict=True):
-        _draw(axes, device)
-    figure.get_axes()[0].set_ylabel("GiB")
-    figure.get_axes()[-1].legend(loc="lower right", fontsize="small")
-    try:
-        figure.savefig(path, dpi=120)
-    except ValueError as error:
-        raise TofuError(f"{path}: {error}") from error
+    figure = new_figure(path, 5.5 * len(devices) + 1.5, 4)
+    unit, unit_bytes = choose_unit(device.planned_bytes for device in devices)
+    all_axes = figure.subplots(1, len(devices), squeeze=False)[0]
+    for axes, device in zip(all_axes, devices, strict=True):
+        _draw(axes, device, unit_bytes)
+    all_axes[0].set_ylabel(unit)
+    figure.legend(*all_axes[0].get_legend_handles_labels(), loc="outside right upper", fontsize="small", reverse=True)
+    figure.savefig(path, dpi=120)
 
 
-def _draw(axes: Any, device: DeviceMemory) -> None:
-    parts = device.at_peak
-    layers = [[parts[name] / GIB] * len(device.nodes) for name in HELD]
-    layers += [(use / GIB).tolist() for use in device.uses]
+def _draw(axes: Any, device: DeviceMemory, unit_bytes: int) -> None:
+    parts, planned = device.at_peak, device.planned_bytes / unit_bytes
+    layers = [[parts[name] / unit_bytes] * len(device.nodes) for name in HELD]
+    layers += [(use / unit_bytes).tolist() for use in device.uses]
     axes.stackplot(range(len(device.nodes)), layers, labels=[*HELD, *USES], colors=COLOURS, step="post")
-    axes.axhline(device.planned_bytes / GIB, color="black", linestyle="--", linewidth=1, label="planned")
-    axes.plot([device.peak] * 2, [0, device.planned_bytes / GIB], color="black", linestyle=":", linewidth=1)
-    axes.set_title(f"{device.name}: {device.planned_bytes / GIB:.2f} GiB, peak at {device.peak_node}", fontsize="small")
+    axes.axhline(planned, color="black", linestyle="--", linewidth=1, label="planned")
+    axes.plot([device.peak] * 2, [0, planned], color="black", linestyle=":", linewidth=1)
+    axes.set_title(f"{device.name}: {format_bytes(device.planned_bytes)}, peak at {device.peak_node}", fontsize="small")
     axes.set_xlabel("operators and fetches, in order")
     axes.margins(x=0)

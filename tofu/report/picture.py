@@ -1,0 +1,42 @@
+"""Figures of byte counts: what all pictures share. matplotlib, which draws them, is looked for when there is one to draw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tofu.errors import TofuError
+from tofu.plan import format_bytes
+
+UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+
+
+def new_figure(path: str | Path, width: float, height: float) -> Any:
+    """An empty matplotlib Figure for a picture in `path`, in inches. Raises TofuError without matplotlib, or for an ending that it does
+    not know.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise TofuError("A picture needs matplotlib: pip install matplotlib.") from error
+    figure = Figure(figsize=(width, height), layout="constrained")
+    endings = [f".{name}" for name in sorted(figure.canvas.get_supported_filetypes())]
+    if Path(path).suffix.lower() not in endings:
+        raise TofuError(f"{path}: the ending of a picture says its format, one of {', '.join(endings)}.")
+    return figure
+
+
+def check_picture(path: str | Path) -> None:
+    """Raise the TofuError that drawing into `path` would raise, before anything is worked out for it."""
+    new_figure(path, 1, 1)
+
+
+def choose_unit(counts: Iterable[float]) -> tuple[str, int]:
+    """The unit in which the largest of some byte counts is shown in tables, and its bytes: for the scale of an axis.
+
+    >>> choose_unit([3, 5000])
+    ('KiB', 1024)
+    """
+    unit = format_bytes(max(counts, default=0)).split()[-1]
+    return unit, UNITS[unit]
