@@ -71,8 +71,12 @@ class TwiceProperties(mx.operator.CustomOpProp):
 
 
 def test_custom_operators_are_named():
-    custom = mx.sym.Custom(data(), op_type="test_refusals_twice", name="twice")
-    with pytest.raises(tofu.UndescribedOperatorError, match=r"(?s)undescribed=\"replicate\".*- Custom, used by twice"):
+    hidden = mx.sym.FullyConnected(data(), num_hidden=8, name="hidden")
+    custom = mx.sym.Custom(hidden, op_type="test_refusals_twice", name="twice")
+    with pytest.raises(
+        tofu.UndescribedOperatorError,
+        match=r"(?s)undescribed=\"replicate\".*- Custom, used by twice.*used by twice_backward",
+    ):
         tofu.partition(classifier(custom), ngpus=2, cache=False, **SHAPES)
 
 

@@ -255,13 +255,14 @@ class _Reader:
         return tuple(positions)
 
     def _add_operator(self, node: Mapping[str, Any], is_forward: bool) -> None:
-        name = self._unique(node["name"])
-        n_outputs = node["num_outputs"]
-        names = [f"{name}_output"] if n_outputs == 1 else [f"{name}_output{i}" for i in range(n_outputs)]
-        outputs = self._add_tensors(node, names, TensorKind.INTERMEDIATE)
         forward = (
             self.operator_of.get(node["control_deps"][0]) if node["is_backward"] and node["control_deps"] else None
         )
+        shares_name = forward is not None and node["name"] == self.operators[forward].name  # as Custom's gradient does
+        name = self._unique(f"{node['name']}_backward" if shares_name else node["name"])
+        n_outputs = node["num_outputs"]
+        names = [f"{name}_output"] if n_outputs == 1 else [f"{name}_output{i}" for i in range(n_outputs)]
+        outputs = self._add_tensors(node, names, TensorKind.INTERMEDIATE)
         self.operator_of[node["id"]] = len(self.operators)
         self.operators.append(
             Operator(
