@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from math import prod
+from functools import reduce
+from operator import mul
 
 from tofu.errors import UnsupportedError
-from tofu.tdl import Sum, constant, output
+from tofu.tdl import Sum, output
 
 
 def contract(terms, kept):
@@ -14,13 +15,8 @@ def contract(terms, kept):
 
     def value(variables):
         at = dict(zip(kept, variables, strict=True))
-        product = lambda *r: prod(
-            (
-                tensor[tuple((at | dict(zip(summed, r, strict=True)))[name] for name in names)]
-                for tensor, names in terms
-            ),
-            start=constant(1.0),
-        )
+        cell = lambda names, r: tuple((at | dict(zip(summed, r, strict=True)))[name] for name in names)
+        product = lambda *r: reduce(mul, (tensor[cell(names, r)] for tensor, names in terms))
         return Sum(lambda *r: product(*r), names=" ".join(summed)) if summed else product()
 
     return output(" ".join(kept), lambda *v: value(v))
