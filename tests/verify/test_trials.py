@@ -98,4 +98,5 @@ def test_sandbox_raises_what_its_function_raises():
 def test_every_case_can_be_sent_to_the_sandbox():
     import pickle
 
-    assert pickle.loads(pickle.dumps(load_cases())) == load_cases()
+    sent = pickle.loads(pickle.dumps(load_cases()))
+    assert list(map(repr, sent)) == list(map(repr, load_cases()))  # numbers that are NaN equal nothing
