@@ -21,9 +21,6 @@ class DistinctCosts {
   /*! \brief Of all distinct lists. */
   size_t num_entries() const { return num_entries_; }
 
-  /*! \brief Holds them no longer. */
-  void Forget() { known_.clear(); }
-
  private:
   struct Known {
     SharedCosts costs;

@@ -5,16 +5,11 @@ from __future__ import annotations
 import random
 
 import mxnet as mx
-import numpy as np
 import pytest
 from models import Model
-from training import bind_partitioned, random_plan, random_values, run_partitioned, run_single
+from training import bind_partitioned, largest_error, random_plan, random_values, run_partitioned, run_single
 
-from tofu.check import count_traffic
-
-TOLERANCE = 2e-3
-ZERO = 1e-2
-"""Below this share of a model's largest gradient, another one is held against that share: rounding is all that is left of it."""
+TOLERANCE = 5e-4
 
 
 def convolve(data, channels, name, kernel=3):
@@ -58,16 +53,6 @@ def random_network(seed) -> Model:
     return Model(mx.sym.SoftmaxOutput(data, name="softmax"), {"data": (r.choice([4, 8]), 3, size, size)}, 5)
 
 
-def check(executor, values, expected):
-    found, _, moved = run_partitioned(executor, values)
-    assert moved == executor.partition.plan.communication_bytes
-    assert moved == count_traffic(executor.partition.training.symbol).remote_bytes
-    least = ZERO * max(np.abs(gradient).max() for gradient in expected.gradients.values())
-    for name, gradient in expected.gradients.items():
-        error = np.abs(found.gradients[name] - gradient).max() / max(np.abs(gradient).max(), least)
-        assert error < TOLERANCE, name
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_random_network(seed):
     model = random_network(seed)
@@ -77,7 +62,9 @@ def test_random_network(seed):
     workers = (2, 4, 8)[seed % 3]
     default = bind_partitioned(model, workers, "float32")
     for executor in (default, bind_partitioned(model, workers, "float32", random_plan(default.partition, seed))):
-        check(executor, values, expected)
+        found, _, moved = run_partitioned(executor, values)
+        assert largest_error(found, expected) < TOLERANCE
+        assert moved == executor.partition.plan.communication_bytes
 
 
 def test_networks_have_blocks():

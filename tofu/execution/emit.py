@@ -151,14 +151,16 @@ def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, 
     read = {*graph.outputs, *graph.gradients.values()}.union(*(operator.inputs for _, operator in running))
     asked: dict[int, list[int]] = {}
     for position, operator in running:
-        if len(operator.outputs) > 1:
-            wanted = {n for n, tensor in enumerate(operator.outputs) if tensor in read}
-            if Phase.BACKWARD in phases:
-                wanted.update(operator.asked)
-            needs = problem.accesses[position].description.needs
-            wanted = wanted.union(*(needs.get(n, ()) for n in wanted))
-            asked[position] = sorted(wanted & {*range(len(operator.outputs))})
-    return {position: outputs for position, outputs in asked.items() if outputs}
+        if len(operator.outputs) == 1:
+            continue
+        wanted = {n for n, tensor in enumerate(operator.outputs) if tensor in read}
+        if Phase.BACKWARD in phases:
+            wanted.update(operator.asked)
+        needs = problem.accesses[position].description.needs
+        wanted = wanted.union(*(needs.get(n, ()) for n in wanted))
+        if wanted:
+            asked[position] = [n for n in range(len(operator.outputs)) if n in wanted]
+    return asked
 
 
 def worker_attributes(

@@ -141,16 +141,13 @@ def op(
     corrects: index variables for which bound attributes make up for the copy's smaller extents (a mean's divisor, say).
     starts: index variables whose positions are used as numbers, and for which bound attributes tell a copy where its part starts.
     pads: index variables for which bound attributes make up for offsets and borders: the copy gets the cells outside
-    the tensor
-        from Tofu and reads its local tensor from cell 0 on.
+        the tensor from Tofu and reads its local tensor from cell 0 on.
     fill: the number in cells outside a tensor, where it is not 0; or a function of the attributes' values.
-    needs: output -> outputs that the kernel has to be asked for with it, whether or not somebody reads them, else it
-    computes it
-        wrongly or not at all.
+    needs: output -> the outputs without which the kernel computes it wrongly or not at all: a copy that is asked for
+        the one is asked for the others, whether or not somebody reads them.
     concrete: t.shape are integers and belong to the signature, for descriptions that branch on them (Reshape). A
-    keyword-only
-        parameter `output_shapes` is then given the outputs' shapes, for backward operators whose inputs do not tell
-        them.
+        keyword-only parameter `output_shapes` is then given the outputs' shapes, for backward operators whose inputs
+        do not tell them.
     override: replace an earlier description of the same name.
 
     >>> @op("my_operator")

@@ -12,9 +12,9 @@ def positions(low: int, high: int, *shape: int) -> Numbers:
     return replace(labels(high, *shape), low=low, dtype="float32")
 
 
-# Steps, batch and classes; labels of at most four classes.
-FIRST, LABELS = single(7, 3, 5), positions(1, 5, 3, 4)
-LENGTHS = [replace(lengths(extent, 3), dtype="float32", low=low) for low, extent in ((4, 7), (1, 4))]
+# Steps, batch and classes; labels of at most four classes. Every sample's labels, with a blank between equal ones, fit its steps.
+FIRST, LABELS = single(11, 3, 5), positions(1, 5, 3, 4)
+LENGTHS = [replace(lengths(extent, 3), dtype="float32", low=low) for low, extent in ((7, 11), (1, 4))]
 
 CASES = [
     Case("CTCLoss", {}, [FIRST, LABELS]),

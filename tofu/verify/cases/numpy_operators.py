@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 
 from tofu.tdl import lookup, registered
 from tofu.verify.case import Case, uniform
-from tofu.verify.cases import (
-    activation,
-    binary,
-    broadcast,
-    constant,
-    factorization,
-    layout,
-    ordering,
-    resampling,
-    reshape,
-    scalar,
-    unary,
-)
 
-FAMILIES = (
-    activation,
-    binary,
-    broadcast,
-    constant,
-    factorization,
-    layout,
-    ordering,
-    resampling,
-    reshape,
-    scalar,
-    unary,
-)
+FAMILIES = "activation binary broadcast constant factorization layout ordering resampling reshape scalar unary"
 FIRST: dict[object, Case] = {}  # by the function that describes the operator
-for _family in FAMILIES:
-    for _case in _family.CASES:
+for _family in FAMILIES.split():
+    for _case in import_module(f"tofu.verify.cases.{_family}").CASES:
         if (_known := lookup(_case.op)) is not None:
             FIRST.setdefault(_known.function, _case)
 
