@@ -1,6 +1,6 @@
 """Operators that index by data: the indexed dimension is read as a whole, for nobody knows beforehand where.
 
-An index out of range is clipped to the table. Gradients by indices are not written. Tables split along the indexed dimension:
+An index out of range is clipped to the table. Gradients by indices are not written, or zeros. Tables split along the indexed dimension:
 `take_parts.py`.
 """
 
@@ -55,7 +55,7 @@ def backward_take(d_out, indices, *, output_shapes, axis=0, mode="clip"):
     names = [*(f"a{d}" for d in range(axis)), *(f"i{d}" for d in range(n)), *after]
     row = lambda i: find_row(indices[i], shape[axis], mode)
     d_a = scatter(lambda *v: ((*v[:axis], row(v[axis : axis + n]), *v[axis + n :]), d_out[v]), names=" ".join(names))
-    return d_a, output(" ".join(f"i{d}" for d in range(n)), lambda *i: 0 * indices[i])
+    return d_a, unwritten(" ".join(f"i{d}" for d in range(n)))
 
 
 @op("pick")

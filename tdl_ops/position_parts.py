@@ -14,16 +14,11 @@ def one_hot(indices, *, extent, on_value=1.0, off_value=0.0, first=0):
     return output("*i k", lambda k, *i: where(is_meant(k, i), on_value, off_value))
 
 
-MASK = {"bound": {"first": lambda local: local.start(f"i{local.attributes['axis']}")}, "starts": ("i0", "i1")}
-
-
-@op("_tofu_sequence_mask", **MASK)
+@op(
+    "_tofu_sequence_mask",
+    bound={"first": lambda local: local.start(f"i{local.attributes['axis']}")},
+    starts=("i0", "i1"),
+)
 def sequence_mask(data, lengths, *, axis=0, off_value=0.0, first=0):
     is_inside = lambda i: position(i[axis]) + first < trunc(lengths[i[1 - axis]])
     return lambda *i: where(is_inside(i), data[i], off_value)
-
-
-@op("_tofu_sequence_mask_backward", **MASK)
-def sequence_mask_backward(d_out, lengths, *, axis=0, off_value=0.0, first=0):
-    d_data = sequence_mask.function(d_out, lengths, axis=axis, first=first)
-    return output("*i", d_data), output(f"i{1 - axis}", lambda *b: 0 * lengths[b])

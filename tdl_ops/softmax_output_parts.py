@@ -7,7 +7,7 @@ or have a dimension of extent 1 in place of the classes.
 
 from __future__ import annotations
 
-from tdl_ops.softmax_output import label_dimensions, line_label, residual_of
+from tdl_ops.softmax_output import line_label, residual_of
 from tofu.tdl import Sum, maximum, op, output, trunc, where
 
 
@@ -44,6 +44,5 @@ def softmax_output_gradient(
     axis %= out.ndim
     residual = residual_of(out, int(ignore_label) if use_ignore else None, smooth_alpha, classes, first)
     share = grad_scale if count is None else grad_scale / maximum(1.0, count[0])
-    b, *others = [name for name in names.split() if name != "k"]
     gradient = lambda i: residual(i, i[axis], line_label(label, i, axis)) * share
-    return output(names, lambda *i: gradient(i)), output(label_dimensions(label, b, others), lambda *i: 0.0)
+    return output(names, lambda *i: gradient(i))

@@ -38,8 +38,7 @@ def take_backward(d_out, indices, *, names, rows, extent, axis=0, mode="clip", f
         each = lambda *i: where(is_found(c[axis], i), d_out[(*c[:axis], *i, *c[axis + 1 :])], 0.0)
         return Sum(each, names=inside)
 
-    d_table = output(" ".join([*variables[:axis], "v", *variables[end:]]), lambda *c: total(c))
-    return d_table, output(inside, lambda *i: 0 * indices[i])
+    return output(" ".join([*variables[:axis], "v", *variables[end:]]), lambda *c: total(c))
 
 
 def _index_of(index, i, axis, rank):
@@ -56,10 +55,7 @@ def pick(data, index, *, axis, rows, mode="clip", keepdims=False, names="*i", fi
     return output(names, lambda *i: cell(line(i)))
 
 
-PICK_BACKWARD = {"bound": {"first": _local_first, "extent": "v"}, "starts": ("v",)}
-
-
-@op("_tofu_pick_backward", **PICK_BACKWARD)
+@op("_tofu_pick_backward", bound={"first": _local_first, "extent": "v"}, starts=("v",))
 def pick_backward(d_out, index, *, axis, rows, extent, mode="clip", keepdims=False, names="", first=0):
     rank = d_out.ndim + (not keepdims)
     is_found = _is_found(index, rows, mode, first)
@@ -68,11 +64,3 @@ def pick_backward(d_out, index, *, axis, rows, extent, mode="clip", keepdims=Fal
     others = names.split() or [f"i{d}" for d in range(rank) if d != axis]
     value = lambda i: where(is_found(i[axis], at(index, i)), d_out[at(d_out, i)], 0.0)
     return output(" ".join([*others[:axis], "v", *others[axis:]]), lambda *i: value(i))
-
-
-@op("_tofu_sequence_last_backward", **PICK_BACKWARD)
-def sequence_last_backward(d_out, lengths, *, axis, rows, extent, names, mode="length", first=0):
-    d_data = pick_backward.function(
-        d_out, lengths, axis=axis, rows=rows, extent=extent, mode=mode, names=names, first=first
-    )
-    return d_data, output("b", lambda b: 0 * lengths[b])

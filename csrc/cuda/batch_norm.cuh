@@ -14,12 +14,12 @@ namespace cuda {
 /*! \brief data, gamma, beta, sum, squares (or moving mean, moving variance where `kIsGlobal`)
  * -> out, mean, 1 / std; a gamma that is fixed becomes 1 in training. */
 template <typename T, bool kIsGlobal>
-struct BatchNormApply {
+struct BatchNormApply : CellRule {
   typedef typename RealType<T>::type Real;
   struct Group {
     Real center, inverse_std, scale, beta;
   };
-  TOFU_DEVICE explicit BatchNormApply(const PartArguments& arguments) : a(arguments) {}
+  using CellRule::CellRule;
 
   TOFU_DEVICE double Statistic(int input, Index c) const {
     return kIsGlobal ? static_cast<double>(a.Input<Real>(input)[c])
@@ -40,7 +40,6 @@ struct BatchNormApply {
     StoreElement<Real>(a, 2, c, group.inverse_std);
     if (a.fix_gamma && a.is_train) static_cast<Real*>(a.tensors[1])[c] = Real(1);
   }
-  const PartArguments& a;
 };
 
 /*! \brief d_out, data, mean, 1 / std -> sums of d_out, and of d_out * normalised data */
@@ -59,12 +58,12 @@ struct BatchNormBackwardSums : SumRule {
 /*! \brief d_out, data, mean, 1 / std, gamma, moving mean, moving variance, sums of d_out, sums of
  * d_out * normalised data -> d_data, d_gamma, d_beta; the moving statistics change in place. */
 template <typename T>
-struct BatchNormBackwardApply {
+struct BatchNormBackwardApply : CellRule {
   typedef typename RealType<T>::type Real;
   struct Group {
     Real center, offset, slope, scale;
   };
-  TOFU_DEVICE explicit BatchNormBackwardApply(const PartArguments& arguments) : a(arguments) {}
+  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index c) const {
     const Real inverse_std = a.Input<Real>(3)[c];
@@ -89,7 +88,6 @@ struct BatchNormBackwardApply {
     const Real kept = static_cast<Real>(a.momentum);
     *moving = *moving * kept + value * (1 - kept);
   }
-  const PartArguments& a;
 };
 
 }  // namespace cuda

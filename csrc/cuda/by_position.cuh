@@ -13,26 +13,23 @@ namespace cuda {
 
 /*! \brief indices -> on_value at each, off_value elsewhere */
 template <typename T>
-struct OneHot {
+struct OneHot : CellRule {
   typedef typename RealType<T>::type Real;
   typedef Index Group;  // the position that the line's index means
-  TOFU_DEVICE explicit OneHot(const PartArguments& arguments) : a(arguments) {}
+  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const { return a.positions.Locate(a.tensors[0], line); }
   TOFU_DEVICE void Write(const Group& meant, Index position, Index i) const {
     StoreElement<T>(a, 0, i, static_cast<Real>(position == meant ? a.on_value : a.off_value));
   }
-  TOFU_DEVICE void Finish(const Group&, Index) const {}
-  const PartArguments& a;
 };
 
-/*! \brief data, lengths -> data, off_value from each sequence's end on; and zeros for the lengths
- * where they have a gradient */
+/*! \brief data, lengths -> data, off_value from each sequence's end on */
 template <typename T>
-struct SequenceMask {
+struct SequenceMask : CellRule {
   typedef typename RealType<T>::type Real;
   typedef Index Group;  // how many positions of the line are kept
-  TOFU_DEVICE explicit SequenceMask(const PartArguments& arguments) : a(arguments) {}
+  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     return a.positions.CountBefore(a.tensors[1], line / a.positions.lines);
@@ -41,10 +38,6 @@ struct SequenceMask {
     const Real off = static_cast<Real>(a.off_value);
     StoreElement<T>(a, 0, i, position < kept ? static_cast<Real>(a.Input<T>(0)[i]) : off);
   }
-  TOFU_DEVICE void Finish(const Group&, Index line) const {
-    if (line < a.positions.count) ClearIndex(a, line);
-  }
-  const PartArguments& a;
 };
 
 }  // namespace cuda

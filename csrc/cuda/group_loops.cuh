@@ -103,12 +103,6 @@ TOFU_DEVICE void StoreElement(const PartArguments& arguments, int output, Index 
   target = static_cast<T>(value);
 }
 
-/*! \brief The gradient of index `n`, the second output if there is one. */
-TOFU_DEVICE void ClearIndex(const PartArguments& a, Index n) {
-  if (a.requests[1] == kNothingAsked || a.requests[1] == kAdditionAsked) return;
-  a.positions.Clear(a.tensors[a.num_inputs + 1], n);
-}
-
 /*! \brief The cells at one position of the dimension; `other` is the line of a cell. */
 struct AtPosition {
   static TOFU_DEVICE Index NumGroups(const PartArguments& a) { return a.extent; }
@@ -197,6 +191,14 @@ TOFU_DEVICE void ReduceGroups(const PartArguments& arguments, const Rule& rule) 
     SyncThreads();  // before the next groups' results take their places
   }
 }
+
+/*! \brief What rules have in common that write each cell. */
+struct CellRule {
+  TOFU_DEVICE explicit CellRule(const PartArguments& arguments) : a(arguments) {}
+  template <typename Group>
+  TOFU_DEVICE void Finish(const Group&, Index) const {}
+  const PartArguments& a;
+};
 
 /*!
  * \brief rule.Prepare(group) is done once for each thread of a group, then rule.Write for each

@@ -12,12 +12,12 @@ namespace cuda {
 
 /*! \brief data, gamma, beta, sum, squares -> out, mean, std */
 template <typename T>
-struct LayerNormApply {
+struct LayerNormApply : CellRule {
   typedef typename RealType<T>::type Real;
   struct Group {
     Real mean, std;
   };
-  TOFU_DEVICE explicit LayerNormApply(const PartArguments& arguments) : a(arguments) {}
+  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     const double variance = a.Input<double>(4)[line] / a.count;
@@ -33,7 +33,6 @@ struct LayerNormApply {
     StoreElement<T>(a, 1, line, group.mean);
     StoreElement<T>(a, 2, line, group.std);
   }
-  const PartArguments& a;
 };
 
 /*! \brief The normalised data of a cell, in double precision. Inputs are d_out, data, gamma, mean,
@@ -76,12 +75,12 @@ struct LayerNormBackwardParameters : SumRule {
 
 /*! \brief d_out, data, gamma, mean, std, both sums -> d_data */
 template <typename T>
-struct LayerNormBackwardApply {
+struct LayerNormBackwardApply : CellRule {
   typedef typename RealType<T>::type Real;
   struct Group {
     Real mean, std, common, projected;
   };
-  TOFU_DEVICE explicit LayerNormBackwardApply(const PartArguments& arguments) : a(arguments) {}
+  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     const double share = 1.0 / a.count;
@@ -94,8 +93,6 @@ struct LayerNormBackwardApply {
     const Real own = static_cast<Real>(a.Input<T>(0)[i]) * static_cast<Real>(a.Input<T>(2)[p]);
     StoreElement<T>(a, 0, i, (own - group.common - normal * group.projected) / group.std);
   }
-  TOFU_DEVICE void Finish(const Group&, Index) const {}
-  const PartArguments& a;
 };
 
 }  // namespace cuda

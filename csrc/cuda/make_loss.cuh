@@ -25,10 +25,10 @@ struct ValidCells : SumRule {
 
 /*! \brief data, that number -> d_data, the same for every cell */
 template <typename T>
-struct MakeLossGradient {
+struct MakeLossGradient : CellRule {
   typedef typename RealType<T>::type Real;
   typedef Real Group;  // of every cell
-  TOFU_DEVICE explicit MakeLossGradient(const PartArguments& arguments) : a(arguments) {}
+  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index) const {
     const double count = *a.Input<double>(1);
@@ -37,8 +37,6 @@ struct MakeLossGradient {
   TOFU_DEVICE void Write(const Group& share, Index, Index i) const {
     StoreElement<T>(a, 0, i, share);
   }
-  TOFU_DEVICE void Finish(const Group&, Index) const {}
-  const PartArguments& a;
 };
 
 }  // namespace cuda

@@ -13,10 +13,10 @@ namespace cuda {
 
 /*! \brief data -> data / cells of the window */
 template <typename T>
-struct DivideByWindow {
+struct DivideByWindow : CellRule {
   typedef typename RealType<T>::type Real;
   typedef Real Group;  // how many cells the window has
-  TOFU_DEVICE explicit DivideByWindow(const PartArguments& arguments) : a(arguments) {}
+  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index position) const {
     return static_cast<Real>(a.window.CountCells(position));
@@ -24,8 +24,6 @@ struct DivideByWindow {
   TOFU_DEVICE void Write(const Group& cells, Index, Index i) const {
     StoreElement<T>(a, 0, i, static_cast<Real>(a.Input<T>(0)[i]) / cells);
   }
-  TOFU_DEVICE void Finish(const Group&, Index) const {}
-  const PartArguments& a;
 };
 
 }  // namespace cuda

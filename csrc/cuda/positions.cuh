@@ -70,12 +70,6 @@ struct Positions {
   TOFU_DEVICE Index CountBefore(const void* indices, Index i) const {
     return Read(indices, i) - first;
   }
-
-  /*! \brief Makes index `i` zero. */
-  TOFU_DEVICE void Clear(void* indices, Index i) const {
-    const Index bytes = type == 1 || type == 6 ? 8 : type == 0 || type == 4 ? 4 : type == 2 ? 2 : 1;
-    for (Index b = 0; b < bytes; ++b) static_cast<char*>(indices)[i * bytes + b] = 0;
-  }
 };
 
 }  // namespace cuda

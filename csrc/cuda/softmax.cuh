@@ -58,13 +58,13 @@ struct SoftmaxSum : SumRule {
 
 /*! \brief data, largest, sum -> softmax, or log_softmax where `kIsLog` */
 template <typename T, bool kIsLog>
-struct SoftmaxApply {
+struct SoftmaxApply : CellRule {
   typedef typename RealType<T>::type Real;
   struct Group {
     Index line;
     Real sum;  // or its logarithm
   };
-  TOFU_DEVICE explicit SoftmaxApply(const PartArguments& arguments) : a(arguments) {}
+  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     const double sum = a.Input<double>(2)[line];
@@ -74,8 +74,6 @@ struct SoftmaxApply {
     const Real scaled = ScaledCell<T>(a, group.line, i);
     StoreElement<T>(a, 0, i, kIsLog ? scaled - group.sum : exp(scaled) / group.sum);
   }
-  TOFU_DEVICE void Finish(const Group&, Index) const {}
-  const PartArguments& a;
 };
 
 /*! \brief d_out, out -> sum of d_out * out; of d_out alone, the only input, where `kIsLog` */
@@ -91,10 +89,10 @@ struct SoftmaxBackwardSum : SumRule {
 
 /*! \brief d_out, out, sum -> d_data */
 template <typename T, bool kIsLog>
-struct SoftmaxBackwardApply {
+struct SoftmaxBackwardApply : CellRule {
   typedef typename RealType<T>::type Real;
   typedef Real Group;  // the sum
-  TOFU_DEVICE explicit SoftmaxBackwardApply(const PartArguments& arguments) : a(arguments) {}
+  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     return static_cast<Real>(a.Input<double>(2)[line]);
@@ -105,8 +103,6 @@ struct SoftmaxBackwardApply {
     const Real result = kIsLog ? own - exp(value) * sum : value * (own - sum);
     StoreElement<T>(a, 0, i, result / static_cast<Real>(a.temperature));
   }
-  TOFU_DEVICE void Finish(const Group&, Index) const {}
-  const PartArguments& a;
 };
 
 }  // namespace cuda

@@ -27,16 +27,16 @@ struct ValidLabels : SumRule {
   TOFU_DEVICE void Store(Index, const SumPair& sums) const { StoreFirst(0, sums); }
 };
 
-/*! \brief out, label -> d_data, and nothing for the label; divided by the number of valid labels
- * where that is a third input */
+/*! \brief out, label -> d_data; divided by the number of valid labels where that is a third input
+ */
 template <typename T>
-struct SoftmaxOutputGradient {
+struct SoftmaxOutputGradient : CellRule {
   typedef typename RealType<T>::type Real;
   struct Group {
     Index wanted;  // the class of the line's label, counted from the first one here
     Real scale;
   };
-  TOFU_DEVICE explicit SoftmaxOutputGradient(const PartArguments& arguments) : a(arguments) {}
+  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     const int wanted = ClassOf(a.Input<T>(1)[line]);
@@ -52,10 +52,6 @@ struct SoftmaxOutputGradient {
     const Real expected = position == group.wanted ? right : wrong;
     StoreElement<T>(a, 0, i, (static_cast<Real>(a.Input<T>(0)[i]) - expected) * group.scale);
   }
-  TOFU_DEVICE void Finish(const Group&, Index line) const {
-    StoreElement<T>(a, 1, line, static_cast<Real>(0));
-  }
-  const PartArguments& a;
 };
 
 }  // namespace cuda

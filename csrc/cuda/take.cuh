@@ -24,29 +24,27 @@ TOFU_DEVICE void StoreRow(const PartArguments& a, Index row, Index line, Index i
 
 /*! \brief table, indices -> the rows that they mean, zeros for those of other parts */
 template <typename T>
-struct Take {
+struct Take : CellRule {
   typedef Index Group;  // the row
-  TOFU_DEVICE explicit Take(const PartArguments& arguments) : a(arguments) {}
+  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index index) const { return a.positions.Locate(a.tensors[1], index); }
   TOFU_DEVICE void Write(const Group& row, Index line, Index i) const {
     StoreRow<T>(a, row, line, i);
   }
-  TOFU_DEVICE void Finish(const Group&, Index) const {}
-  const PartArguments& a;
 };
 
-/*! \brief d_out, indices -> d_table, and zeros for the indices. The same order of additions always,
- * and no thread waits for another: each one finds the indices that mean its row. */
+/*! \brief d_out, indices -> d_table. The same order of additions always, and no thread waits for
+ * another: each one finds the indices that mean its row. */
 template <typename T>
-struct TakeBackward {
+struct TakeBackward : CellRule {
   typedef typename RealType<T>::type Real;
   struct Group {
     Index row;
     Index begin;  // of the indices that may mean it
     Index end;
   };
-  TOFU_DEVICE explicit TakeBackward(const PartArguments& arguments) : a(arguments) {}
+  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index row) const {
     Group group = {row, a.positions.count, 0};
@@ -68,37 +66,30 @@ struct TakeBackward {
     }
     StoreElement<T>(a, 0, i, sum);
   }
-  TOFU_DEVICE void Finish(const Group&, Index row) const {
-    for (Index n = row; n < a.positions.count; n += a.extent) ClearIndex(a, n);
-  }
-  const PartArguments& a;
 };
 
 /*! \brief data, an index for lines -> the cells that they mean, zeros for those of other parts.
  * The view is of what is picked, [outer][1][inner]. */
 template <typename T>
-struct Pick {
+struct Pick : CellRule {
   typedef Index Group;  // there is one alone
-  TOFU_DEVICE explicit Pick(const PartArguments& arguments) : a(arguments) {}
+  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index group) const { return group; }
   TOFU_DEVICE void Write(const Group&, Index line, Index i) const {
     StoreRow<T>(a, a.positions.LocateOnLine(a.tensors[1], line), line, i);
   }
-  TOFU_DEVICE void Finish(const Group&, Index) const {}
-  const PartArguments& a;
 };
 
-/*! \brief d_out, an index for lines -> d_data, and zeros for the indices where they have a gradient
- */
+/*! \brief d_out, an index for lines -> d_data */
 template <typename T>
-struct PickBackward {
+struct PickBackward : CellRule {
   typedef typename RealType<T>::type Real;
   struct Group {
     Index row;
     Real d_out;
   };
-  TOFU_DEVICE explicit PickBackward(const PartArguments& arguments) : a(arguments) {}
+  using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     return Group{a.positions.LocateOnLine(a.tensors[1], line),
@@ -107,10 +98,6 @@ struct PickBackward {
   TOFU_DEVICE void Write(const Group& group, Index position, Index i) const {
     StoreElement<T>(a, 0, i, position == group.row ? group.d_out : static_cast<Real>(0));
   }
-  TOFU_DEVICE void Finish(const Group&, Index line) const {
-    if (line < a.positions.count) ClearIndex(a, line);
-  }
-  const PartArguments& a;
 };
 
 }  // namespace cuda

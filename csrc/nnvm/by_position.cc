@@ -47,8 +47,7 @@ void ComputeOneHot(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs
   });
 }
 
-/*! \brief data, lengths -> data, off_value from each sequence's end on; and zeros for the lengths
- * where they have a gradient */
+/*! \brief data, lengths -> data, off_value from each sequence's end on */
 void ComputeSequenceMask(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
                          const Requests& requests, const Blobs& outputs) {
   const LoweredParam& param = LoweredParamOf(attrs);
@@ -65,17 +64,13 @@ void ComputeSequenceMask(const NodeAttrs& attrs, const OpContext&, const Blobs& 
                return p < kept[line / at.positions.lines] ? data[i] : off;
              });
   });
-  if (outputs.size() == 2) ClearWritten(requests[1], outputs[1]);
 }
 
 void RegisterParts() {
   RegisterPart("_tofu_one_hot", {"d", "t", ShapeOfOneHot}, ParsePositionsPart, ComputeOneHot,
                {{"by_position.cu", "tofu_one_hot", PartLoop::kMapLines}}, ViewOneHot);
-  const cuda::PartKernel mask = {"by_position.cu", "tofu_sequence_mask", PartLoop::kMapLines};
-  RegisterPart("_tofu_sequence_mask", {"di", "d"}, ParsePositionsPart, ComputeSequenceMask, {mask},
-               ViewSequences);
-  RegisterPart("_tofu_sequence_mask_backward", {"di", "di"}, ParsePositionsPart,
-               ComputeSequenceMask, {mask}, ViewSequences);
+  RegisterPart("_tofu_sequence_mask", {"di", "d"}, ParsePositionsPart, ComputeSequenceMask,
+               {{"by_position.cu", "tofu_sequence_mask", PartLoop::kMapLines}}, ViewSequences);
 }
 
 [[maybe_unused]] const bool kRegistered = (RegisterParts(), true);

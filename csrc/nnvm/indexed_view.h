@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "nnvm/dimension_view.h"
@@ -33,12 +32,6 @@ inline std::vector<int64_t> FindRows(const cuda::Positions& positions, const TBl
   std::vector<int64_t> rows(positions.count);
   for (int64_t n = 0; n < positions.count; ++n) rows[n] = positions.Locate(indices.dptr_, n);
   return rows;
-}
-
-/*! \brief Zeros where an output is to be written. */
-inline void ClearWritten(mxnet::OpReqType request, const TBlob& out) {
-  if (request == mxnet::kNullOp || request == mxnet::kAddTo) return;
-  std::memset(out.dptr_, 0, out.Size() * mshadow::mshadow_sizeof(out.type_flag_));
 }
 
 }  // namespace nnvm_layer

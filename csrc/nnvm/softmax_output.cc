@@ -28,8 +28,8 @@ void CountValidLabels(const NodeAttrs& attrs, const OpContext&, const Blobs& inp
   });
 }
 
-/*! \brief out, label -> d_data, and nothing for the label; divided by the number of valid labels
- * where that is a third input */
+/*! \brief out, label -> d_data; divided by the number of valid labels where that is a third input
+ */
 void ComputeGradient(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
                      const Requests& requests, const Blobs& outputs) {
   const cuda::Labels& labels = LoweredParamOf(attrs).labels;
@@ -48,7 +48,6 @@ void ComputeGradient(const NodeAttrs& attrs, const OpContext&, const Blobs& inpu
       if (labels.are_ignored && wanted == labels.ignored) return Real(0);
       return (static_cast<Real>(out[i]) - (labels.first + p == wanted ? right : wrong)) * scale;
     });
-    MapElements<DType>(requests[1], outputs[1], [](size_t) { return Real(0); });
   });
 }
 
@@ -57,9 +56,9 @@ void RegisterParts() {
                {{"softmax_output.cu", "tofu_valid_labels", PartLoop::kReduceAll}});
   const cuda::PartKernel kernel = {"softmax_output.cu", "tofu_softmax_output_gradient",
                                    PartLoop::kMapLines};
-  RegisterPart("_tofu_softmax_output_gradient", {"dn", "dn"}, ParseSoftmaxOutputPart,
+  RegisterPart("_tofu_softmax_output_gradient", {"dn", "d"}, ParseSoftmaxOutputPart,
                ComputeGradient, {kernel});
-  RegisterPart("_tofu_softmax_output_gradient_by_count", {"dnN", "dn"}, ParseSoftmaxOutputPart,
+  RegisterPart("_tofu_softmax_output_gradient_by_count", {"dnN", "d"}, ParseSoftmaxOutputPart,
                ComputeGradient, {kernel});
 }
 

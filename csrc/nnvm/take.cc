@@ -126,15 +126,17 @@ void ComputeTake(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
   });
 }
 
-/*! \brief d_out, indices -> d_table, and zeros for the indices */
+/*! \brief d_out, indices -> d_table */
 void ComputeTakeBackward(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
                          const Requests& requests, const Blobs& outputs) {
-  for (int output : {0, 1}) ClearWritten(requests[output], outputs[output]);
   if (requests[0] == mxnet::kNullOp) return;
   const PartView at = ViewRows(LoweredParamOf(attrs), inputs, outputs);
   const std::vector<int64_t> rows = FindRows(at.positions, inputs[1]);
   const int64_t inner = at.loop.inner;
   MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
+    if (requests[0] != mxnet::kAddTo) {
+      std::fill_n(outputs[0].dptr<DType>(), outputs[0].Size(), DType(0));
+    }
     const DType* d_out = inputs[0].dptr<DType>();
     for (int64_t o = 0; o < at.loop.outer; ++o) {
       DType* table = outputs[0].dptr<DType>() + o * at.loop.extent * inner;
@@ -162,8 +164,7 @@ void ComputePick(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
   });
 }
 
-/*! \brief d_out, an index for lines -> d_data, and zeros for the indices where they have a gradient
- */
+/*! \brief d_out, an index for lines -> d_data */
 void ComputePickBackward(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
                          const Requests& requests, const Blobs& outputs) {
   const PartView at = ViewRows(LoweredParamOf(attrs), inputs, outputs);
@@ -174,22 +175,19 @@ void ComputePickBackward(const NodeAttrs& attrs, const OpContext&, const Blobs& 
       return p == rows[line / at.positions.lines] ? d_out[line] : DType(0);
     });
   });
-  if (outputs.size() == 2) ClearWritten(requests[1], outputs[1]);
 }
 
 void RegisterParts() {
   RegisterPart("_tofu_take", {"di", "t", ShapeOfTaken}, ParsePositionsPart, ComputeTake,
                {{"take.cu", "tofu_take", PartLoop::kMapPositions}}, ViewTaken);
-  RegisterPart("_tofu_take_backward", {"di", "ti", ShapeOfTable}, ParsePositionsPart,
+  RegisterPart("_tofu_take_backward", {"di", "t", ShapeOfTable}, ParsePositionsPart,
                ComputeTakeBackward, {{"take.cu", "tofu_take_backward", PartLoop::kMapPositions}},
                ViewRows);
   RegisterPart("_tofu_pick", {"di", "t", ShapeOfPicked}, ParsePositionsPart, ComputePick,
                {{"take.cu", "tofu_pick", PartLoop::kMapPositions}}, ViewPicked);
-  const cuda::PartKernel backward = {"take.cu", "tofu_pick_backward", PartLoop::kMapLines};
   RegisterPart("_tofu_pick_backward", {"di", "t", ShapeOfLines}, ParsePositionsPart,
-               ComputePickBackward, {backward}, ViewRows);
-  RegisterPart("_tofu_sequence_last_backward", {"di", "ti", ShapeOfLines}, ParsePositionsPart,
-               ComputePickBackward, {backward}, ViewRows);
+               ComputePickBackward, {{"take.cu", "tofu_pick_backward", PartLoop::kMapLines}},
+               ViewRows);
 }
 
 [[maybe_unused]] const bool kRegistered = (RegisterParts(), true);

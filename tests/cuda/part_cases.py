@@ -40,16 +40,14 @@ PARTS = {
     "_tofu_valid_cells": "d>N",
     "_tofu_make_loss_gradient": "dN>d",
     "_tofu_softmax_output_apply": "dlLn>d",
-    "_tofu_softmax_output_gradient": "dn>dn",
-    "_tofu_softmax_output_gradient_by_count": "dnN>dn",
+    "_tofu_softmax_output_gradient": "dn>d",
+    "_tofu_softmax_output_gradient_by_count": "dnN>d",
     "_tofu_take": "di>t",
-    "_tofu_take_backward": "di>ti",
+    "_tofu_take_backward": "di>t",
     "_tofu_pick": "dI>t",
     "_tofu_pick_backward": "lI>t",
-    "_tofu_sequence_last_backward": "lI>tI",
     "_tofu_one_hot": "x>t",
     "_tofu_sequence_mask": "dI>d",
-    "_tofu_sequence_mask_backward": "dI>dI",
 }
 # Shape and axis: lines of neighbours, positions of neighbours, neither; longer and shorter than a block.
 VIEWS = [

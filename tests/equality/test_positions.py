@@ -91,7 +91,7 @@ def test_sequences_split_by_time(axis, workers):
     model = Model(loss, {"data": shape, "lengths": (5,)}, 3, given={"lengths": lengths})
     time = f"i{axis}"
     axes = {"masked": time, "masked_backward": time, "last": "v", "last_backward": "v"}
-    parts = {"_tofu_sequence_mask", "_tofu_sequence_mask_backward", "_tofu_pick", "_tofu_sequence_last_backward"}
+    parts = {"_tofu_sequence_mask", "_tofu_pick", "_tofu_pick_backward"}
     compare_split(model, workers, axes, parts)
 
 

@@ -2,7 +2,8 @@
 
 It stands between the framework (which builds it, `tofu.graph.mxnet`) and everything that reasons about it (strategies, search,
 plan), so that a second framework can come in beside the first. Operators stand in an executable order; tensors are referred to
-by position. A tensor has at most one producer; a variable (argument, auxiliary state, head gradient) has none.
+by position. A tensor has at most one producer; a variable (argument, auxiliary state, head gradient) has none, and neither has what nobody
+reads and no part of an operator writes (`tofu.lowering`).
 """
 
 from __future__ import annotations

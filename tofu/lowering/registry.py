@@ -54,7 +54,9 @@ class Parts:
         mutates: tuple[int, ...] = (),
         outputs: tuple[int, ...] | None = None,
     ) -> None:
-        """The part that has the operator's name and outputs, these in the part's own order where `outputs` are given."""
+        """The part that has the operator's name and outputs, or those `outputs` alone that its kernel writes: nobody reads the others
+        (`unwritten.py`).
+        """
         outputs = self.whole.outputs if outputs is None else outputs
         self._add(self.whole.name, op, attributes, inputs, outputs, mutates, is_inner=False)
 

@@ -24,7 +24,7 @@ def _expand_mask(parts: Parts) -> None:
 
 
 def _expand_mask_backward(parts: Parts) -> None:
-    parts.last_operator("_tofu_sequence_mask_backward", _time(parts), parts.whole.inputs)
+    parts.last_operator("_tofu_sequence_mask", _time(parts), parts.whole.inputs, outputs=parts.whole.outputs[:1])
 
 
 def _expand_last(parts: Parts) -> None:
@@ -34,7 +34,8 @@ def _expand_last(parts: Parts) -> None:
 def _expand_last_backward(parts: Parts) -> None:
     attributes = _lengths(parts, parts.graph_tensors[parts.whole.outputs[0]].shape)
     extent = {"extent": attributes["rows"]}
-    parts.last_operator("_tofu_sequence_last_backward", attributes | extent, parts.whole.inputs)
+    gradient = parts.whole.outputs[:1]
+    parts.last_operator("_tofu_pick_backward", attributes | extent, parts.whole.inputs, outputs=gradient)
 
 
 def _time(parts: Parts) -> dict[str, str]:

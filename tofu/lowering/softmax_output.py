@@ -47,8 +47,9 @@ def _expand_backward(parts: Parts) -> None:
     attributes["grad_scale"] = str(_scale(parts))
     if not is_true(own, "multi_output", False):  # MXNet does not smooth there
         attributes["smooth_alpha"] = own.get("smooth_alpha", "0")
+    gradient = parts.whole.outputs[:1]
     if own.get("normalization") != "valid":
-        parts.last_operator("_tofu_softmax_output_gradient", attributes, parts.whole.inputs)
+        parts.last_operator("_tofu_softmax_output_gradient", attributes, parts.whole.inputs, outputs=gradient)
         return
     counted = {
         "names": " ".join(_label_names(parts, attributes["names"])),
@@ -57,7 +58,7 @@ def _expand_backward(parts: Parts) -> None:
     count = parts.inner_tensor("count", (1,))
     parts.inner_operator("count", "_tofu_valid_labels", counted, parts.whole.inputs[1:], (count,))
     inputs = *parts.whole.inputs, count
-    parts.last_operator("_tofu_softmax_output_gradient_by_count", attributes, inputs)
+    parts.last_operator("_tofu_softmax_output_gradient_by_count", attributes, inputs, outputs=gradient)
 
 
 def _label_names(parts: Parts, names: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Outputs that a kernel never writes, as the gradient of a label: where somebody reads one, it becomes zeros.
+"""Outputs that a kernel never writes, or only zeros to, as the gradient of a label: where somebody reads one, it becomes zeros.
 
 On one device such a gradient is what its array was made with, zeros. A shard of it would be whatever a step left in its memory.
 """

@@ -116,7 +116,7 @@ def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Ind
 
 
 def unwritten(pattern: str, extents: Mapping[str, Index | int] | None = None) -> Form:
-    """An output that the kernel never writes, as the gradient of a label: `unwritten("b *s")`."""
+    """An output that the kernel never writes, or only zeros to, as the gradient of a label: `unwritten("b *s")`."""
     return _Dimensions(_parse(pattern), None, extents, find_place())
 
 

@@ -14,8 +14,4 @@ CASES = [
         Case("_tofu_sequence_mask", {"axis": axis, "off_value": -1.5}, [data, uniform(0, 9, *lengths)], ())
         for axis, data, lengths in SEQUENCES
     ),
-    *(
-        Case("_tofu_sequence_mask_backward", {"axis": axis}, [data, uniform(0, 9, *lengths)], ())
-        for axis, data, lengths in SEQUENCES
-    ),
 ]

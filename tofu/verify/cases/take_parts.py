@@ -38,7 +38,7 @@ CASES = [
         for attributes in ({"axis": axis, "rows": 7, "mode": "length", "names": names},)
         for case in (
             Case("_tofu_pick", attributes, [data, whole(-1, 10, 5)], ()),
-            Case("_tofu_sequence_last_backward", attributes | {"extent": 7}, [picked, whole(-1, 10, 5)], ()),
+            Case("_tofu_pick_backward", attributes | {"extent": 7}, [picked, whole(-1, 10, 5)], ()),
         )
     ),
 ]
