@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from math import pi
+
 from tofu.errors import UnsupportedError
-from tofu.tdl import constant, floor, op, position, where
+from tofu.tdl import constant, cos, floor, op, position, power, where
 
 SHAPE = {"shape": lambda local: local.outputs[0].shape}
 
@@ -35,6 +37,30 @@ def arange(*, start=0.0, stop=None, step=1.0, repeat=1, infer_range=False, dtype
 def linspace(*, start, stop, num, endpoint=True):
     step = (stop - start) / max(num - 1 if endpoint else num, 1)
     return lambda i: start + step * position(i)
+
+
+@op("_npi_logspace")
+def logspace(*, start, stop, num, endpoint=True, base=10.0):
+    exponent = linspace.function(start=start, stop=stop, num=num, endpoint=endpoint)
+    return lambda i: power(base, exponent(i))
+
+
+# The factors of the cosines of 0, 1, .. periods, by turns subtracted and added.
+WINDOWS = {"hanning": (0.5, 0.5), "hamming": (0.54, 0.46), "blackman": (0.42, 0.5, 0.08)}
+
+
+def _describe_window(factors):
+    def description(*, M, dtype="float32"):
+        if "int" in dtype:
+            raise UnsupportedError(f"a window of dtype={dtype} is not described: its numbers are cut")
+        wave = lambda i, n: cos(position(i) * (2 * pi * n / max(M - 1, 1)))
+        return lambda i: sum((-1) ** n * factor * wave(i, n) for n, factor in enumerate(factors))
+
+    return description
+
+
+for _name, _factors in WINDOWS.items():
+    op(f"_npi_{_name}")(_describe_window(_factors))
 
 
 @op("_eye")

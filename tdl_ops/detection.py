@@ -72,3 +72,8 @@ def proposal(cls_prob, bbox_pred, im_info, *, output_shapes):
     result = lambda: proposals(*map(_everything, (cls_prob, bbox_pred, im_info)))
     score = output("n one", lambda n, one: result()[1, n, one])
     return (lambda n, w: result()[0, n, w], score)[: len(output_shapes)]
+
+
+@op("_backward__contrib_Proposal", "_backward__contrib_MultiProposal")
+def backward_proposal():
+    return unwritten("b k y x"), unwritten("b q y x"), unwritten("b three")

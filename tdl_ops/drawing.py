@@ -5,6 +5,7 @@ Those that would draw once for all parts (_shuffle's permutation, _sample_unique
 
 from __future__ import annotations
 
+from tdl_ops.broadcast import add_up
 from tdl_ops.constant import SHAPE
 from tofu.tdl import Any, Random, Sum, op, position, unread, where
 
@@ -55,9 +56,42 @@ def backward_sample_multinomial(d_logarithm, probabilities, drawn):
     return lambda *i: value(i)
 
 
+OF_PLACE_AND_SCALE = ("normal", "gumbel", "logistic")
+OF_ONE_PARAMETER = ("exponential", "rayleigh", "weibull", "pareto")
+
+
 @op(
-    *(f"_npi_{name}" for name in ("uniform", "normal", "bernoulli", "exponential", "gamma")),
+    *(f"_npi_{name}" for name in ("uniform", "bernoulli", "gamma", "powerd", *OF_PLACE_AND_SCALE, *OF_ONE_PARAMETER)),
     bound={"size": lambda local: local.outputs[0].shape},
 )
 def draw_numpy(*parameters, output_shapes, size=None):
     return tuple(lambda *i: Random()(*(p.broadcast(*i) for p in parameters)) for _ in output_shapes)
+
+
+def _local_batch(local):
+    """How often a worker draws for each cell of the parameters: the first dimensions of the output."""
+    return local.outputs[0].shape[: len(local.outputs[0].shape) - max(len(one.shape) for one in local.inputs)]
+
+
+@op("_npi_normal_n", "_npi_uniform_n", bound={"size": _local_batch})
+def draw_batch(*parameters, output_shapes, size=None):
+    return draw_numpy.function(*parameters, output_shapes=output_shapes)
+
+
+def _add_up_slopes(d_out, given, output_shapes, slopes):
+    """The gradients by the parameters that are tensors; the kernel is given more than it reads."""
+    others = lambda i: sum(unread(one.broadcast(*i)) for one in given)
+    value = lambda slope: lambda *i: slope(i) + others(i)
+    return tuple(add_up(value(slope), d_out.ndim, shape) for slope, shape in zip(slopes, output_shapes, strict=True))
+
+
+@op(*(f"_backward_broadcast_{name}" for name in OF_PLACE_AND_SCALE), concrete=True)
+def backward_place_and_scale(d_out, d_noise, *rest, output_shapes, loc=None, scale=None):
+    *given, noise = d_noise, *rest
+    slopes = [lambda i: d_out[i] + unread(noise[i])] * (loc is None) + [lambda i: d_out[i] * noise[i]] * (scale is None)
+    return _add_up_slopes(d_out, given, output_shapes, slopes)
+
+
+@op(*(f"_backward_broadcast_{name}" for name in OF_ONE_PARAMETER), concrete=True)
+def backward_one_parameter(d_out, d_noise, parameter, out, noise, *, output_shapes):
+    return _add_up_slopes(d_out, (d_noise, parameter, out), output_shapes, [lambda i: d_out[i] * noise[i]])

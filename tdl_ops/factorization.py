@@ -90,16 +90,15 @@ def backward_gelqf(d_q, d_l, q, lower):
     return apply(_gelqf_gradient, d_q, d_l, q, lower)
 
 
-def _find_eigenvectors(matrix):
-    """One in each row, whose number of the largest magnitude is positive."""
-    vectors = np.linalg.eigh(matrix)[1].T
-    largest = np.take_along_axis(vectors, np.abs(vectors).argmax(1)[:, None], 1)
-    return vectors * np.sign(largest)
+def make_largest_positive(vectors):
+    """Vectors in rows, turned round where their number of the largest magnitude is negative."""
+    return vectors * np.sign(np.take_along_axis(vectors, np.abs(vectors).argmax(1)[:, None], 1))
 
 
 @op("_linalg_syevd")
 def syevd(a):
-    return apply(_find_eigenvectors, a), apply(np.linalg.eigvalsh, a, names="i")
+    vectors = lambda matrix: make_largest_positive(np.linalg.eigh(matrix)[1].T)
+    return apply(vectors, a), apply(np.linalg.eigvalsh, a, names="i")
 
 
 def _syevd_gradient(d_vectors, d_values, vectors, values):

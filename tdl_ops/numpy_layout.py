@@ -29,6 +29,22 @@ def roll(data, *, shift, axis=None):
     return lambda *i: data[tuple(turned(v, d) for d, v in enumerate(i))]
 
 
+@op("_npi_rot90")
+def rot90(data, *, k=1, axes=()):
+    a, b = (d % data.ndim for d in axes)
+    from_end = lambda v, d: data.shape[d] - 1 - v
+
+    def turned(i):
+        place = list(i)
+        if k % 2:
+            place[a], place[b] = i[b], i[a]
+        for d in {0: (), 1: (b,), 2: (a, b), 3: (a,)}[k % 4]:
+            place[d] = from_end(place[d], d)
+        return tuple(place)
+
+    return lambda *i: data[turned(i)]
+
+
 def _flat(pad_width):
     return tuple(width for both in pad_width for width in both)
 

@@ -11,7 +11,7 @@ from tdl_ops import layout, linalg, reshape
 from tofu.errors import UnsupportedError
 from tofu.tdl import lookup, op
 
-FAMILIES = "activation binary broadcast constant ordering reduction resampling scalar unary"
+FAMILIES = "activation binary broadcast constant diagonal ordering reduction resampling scalar unary"
 for _family in FAMILIES.split():  # described first, as those above
     import_module(f"tdl_ops.{_family}")
 
@@ -81,6 +81,7 @@ NAMES: dict[str, str] = {
     },
     **{name: own for own, name in REDUCTIONS.items()},
     "_np_copy": "_copy",
+    "_np_diag": "diag",
     "_np_transpose": "transpose",
     "_npi_argmax": "argmax",
     "_npi_argmin": "argmin",

@@ -192,6 +192,29 @@ def ssd(dtype: str, batch: int = 8) -> Model:
     return Model(mx.sym.Group(heads), shapes, classes, given=given, is_single_precision=True)
 
 
+def faster_rcnn(batch: int = 2) -> Model:
+    """Regions proposed by scores and offsets of anchors, pooled and classified; the proposals have no gradient."""
+    image, kept = 64, 12
+    net = mx.sym.Variable("data")
+    for i, filters in enumerate((6, 8, 8)):
+        net = relu(convolution(net, filters, 3, 2, f"conv{i}"), f"relu{i}")
+    side, anchors = image // 8, 2
+    found = relu(convolution(net, 10, 3, 1, "found"), "found_relu")
+    scores = mx.sym.Convolution(found, kernel=(1, 1), num_filter=2 * anchors, name="scores")
+    offsets = mx.sym.Convolution(found, kernel=(1, 1), num_filter=4 * anchors, name="offsets")
+    shares = mx.sym.softmax(mx.sym.Reshape(scores, shape=(0, 2, -1, side)), axis=1)
+    shares = mx.sym.Reshape(shares, shape=(0, 2 * anchors, -1, side), name="shares")
+    anchored = {"feature_stride": 8, "scales": (2, 4), "ratios": (1,), "rpn_min_size": 4, "rpn_post_nms_top_n": kept}
+    regions = mx.sym.contrib.MultiProposal(shares, offsets, mx.sym.Variable("image_label"), name="regions", **anchored)
+    pooled = mx.sym.ROIPooling(net, regions, pooled_size=(3, 3), spatial_scale=1 / 8, name="pooled")
+    hidden = relu(mx.sym.FullyConnected(pooled, num_hidden=20, name="hidden"), "hidden_relu")
+    classes = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(hidden, num_hidden=5, name="classes"), name="softmax")
+    losses = [mx.sym.MakeLoss(mx.sym.square(tensor), name=f"{tensor.name}_loss") for tensor in (scores, offsets)]
+    shapes = {"data": (batch, 3, image, image), "image_label": (batch, 3), "softmax_label": (batch * kept,)}
+    given = {"image_label": np.array([[image, image, 1]] * batch)}
+    return Model(mx.sym.Group([classes, *losses]), shapes, 5, given=given, is_single_precision=True)
+
+
 def draw_boxes(batch: int, objects: int, classes: int) -> np.ndarray:
     """A class and the corners of a box for each object of each image: (batch, objects, 5)."""
     rng = np.random.RandomState(3)
@@ -279,6 +302,7 @@ APPLICATIONS: dict[str, Callable[[str], Model]] = {
     "text_classifier": text_classifier,
     "recommender": recommender,
     "ssd": ssd,
+    "faster_rcnn": lambda _: faster_rcnn(),
     "dcgan_generator": lambda _: generator(),
     "dcgan_discriminator": lambda _: discriminator(),
     "unet": lambda _: unet(),

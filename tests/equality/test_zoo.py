@@ -59,9 +59,10 @@ def test_a_segmentation_model_splits_its_loss_by_batch():
     assert plan.operators["softmax_backward"] == plan.operators["softmax"] == ("b", "b")
 
 
-def test_a_detector_in_single_precision():
-    """Losses that are divided by what is counted in the data: MakeLoss and SoftmaxOutput with normalization="valid"."""
-    model = NETWORKS["ssd"]("float32")
+@pytest.mark.parametrize("name", ["ssd", "faster_rcnn"])
+def test_detectors_in_single_precision(name):
+    """Losses that are divided by what is counted in the data, MakeLoss and SoftmaxOutput with normalization="valid"; proposed regions."""
+    model = NETWORKS[name]("float32")
     values = random_values(model, "float32")
     step, _ = run_single(model, values, "float32")
     executor = bind_partitioned(model, 4, "float32")

@@ -1,11 +1,17 @@
 """Every described operator against MXNet: its numbers, and each of its strategies at 2, 3 and 4 uneven parts."""
 
+from contextlib import suppress
+from dataclasses import replace
+
 import pytest
 
 import tofu.tdl
 from tofu.verify.case import verify_case
 from tofu.verify.cases import load_cases
 from tofu.verify.nodes import execute_training_graph, list_operators
+
+# They give the cells that were not chosen.
+MXNET_IS_WRONG = {"_backward_np_where_lscalar", "_backward_np_where_rscalar"}
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -25,6 +31,17 @@ def test_operators_are_known_without_running_them():
         texts = {name: str(value) for name, value in case.attributes.items()}
         run = execute_training_graph(case.op, texts, case.draw_inputs(), case.wrt, seed=0)
         assert operators_of(case) == {node.op for node in run}, case
+
+
+def test_gradients_are_described():
+    """By all inputs together and by each alone, wherever MXNet has a gradient: also those that no case takes."""
+    operators = set()
+    for case in load_cases():
+        for wrt in (None, *((n,) for n in range(len(case.inputs)))):
+            with suppress(RuntimeError):  # states, and operators without a gradient
+                operators |= operators_of(replace(case, wrt=wrt))
+    assert len(operators) > 400
+    assert operators - set(tofu.tdl.registered()) == MXNET_IS_WRONG
 
 
 def operators_of(case):

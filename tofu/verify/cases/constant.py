@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tofu.verify.case import Case
+from tofu.verify.case import SINGLE_PRECISION, Case
 
 CASES = [
     Case("_zeros", {"shape": (5, 7), "dtype": "float64"}, [], wrt=()),
@@ -15,6 +15,11 @@ CASES = [
     Case("_eye", {"N": 4, "M": 6, "k": 1, "dtype": "float64"}, [], wrt=()),
     Case("_eye", {"N": 5, "k": -2, "dtype": "float64"}, [], wrt=()),
     Case("_npi_arange", {"start": 1.5, "stop": 9.0, "step": 0.5, "dtype": "float64"}, [], wrt=()),
+    Case("_npi_logspace", {"start": 0.5, "stop": 2.0, "num": 7, "base": 3.0, "dtype": "float64"}, [], wrt=()),
+    *(
+        Case(f"_npi_{name}", {"M": 7, "dtype": "float64"}, [], (), SINGLE_PRECISION)
+        for name in ("hanning", "hamming", "blackman")
+    ),
     Case("_npi_eye", {"N": 4, "M": 6, "k": 1, "dtype": "float64"}, [], wrt=()),
     Case("_npi_identity", {"shape": (5, 5), "dtype": "float64"}, [], wrt=()),
     Case("_npi_indices", {"dimensions": (5, 3), "dtype": "float64"}, [], wrt=()),

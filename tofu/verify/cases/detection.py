@@ -24,11 +24,10 @@ CASES = [
     Case("_contrib_MultiBoxPrior", {"sizes": (0.75,), "clip": True, "offsets": (0.25, 0.5)}, [single(2, 3, 2, 3)]),
     Case("_contrib_MultiBoxTarget", {}, [ANCHORS, LABELS, single(3, 4, 3)]),
     Case("_contrib_MultiBoxDetection", {}, [single(3, 4, 3), single(3, 12), ANCHORS]),
-    Case("_contrib_Proposal", PROPOSAL, [single(1, 2, 4, 4), single(1, 4, 4, 4), IMAGE], wrt=()),
+    Case("_contrib_Proposal", PROPOSAL, [single(1, 2, 4, 4), single(1, 4, 4, 4), IMAGE]),
     Case(
         "_contrib_MultiProposal",
         PROPOSAL,
         [single(2, 2, 4, 4), single(2, 4, 4, 4), replace(IMAGE, values=IMAGE.values * 2)],
-        wrt=(),
     ),
 ]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tofu.verify.case import Case, Fixed
+from tofu.verify.case import Case, Fixed, Numbers
 from tofu.verify.kernels import Array
 
 # For each distribution its parameters, and mean and deviation as a function of them. Where parameters vary, the ranges are apart.
@@ -28,6 +28,21 @@ DISTRIBUTIONS: dict[str, tuple[dict[str, float], Moments]] = {
     ),
 }
 
+# The same of the NumPy interface.
+NUMPY: dict[str, tuple[dict[str, float], Moments]] = {
+    "uniform": ({"low": 3.0, "high": 4.0}, DISTRIBUTIONS["uniform"][1]),
+    "normal": ({"loc": 3.0, "scale": 0.01}, DISTRIBUTIONS["normal"][1]),
+    "gamma": ({"shape": 1e4, "scale": 3e-4}, DISTRIBUTIONS["gamma"][1]),
+    "gumbel": ({"loc": 3.0, "scale": 0.01}, lambda loc, scale: (loc + 0.577 * scale, 1.28 * scale)),
+    "logistic": ({"loc": 3.0, "scale": 0.01}, lambda loc, scale: (loc, 1.81 * scale)),
+    "exponential": ({"scale": 0.5}, lambda scale: (5 * scale, 0.5 * scale)),
+    "rayleigh": ({"scale": 0.5}, lambda scale: (1.25 * scale, 0.13 * scale)),
+    "weibull": ({"a": 20.0}, lambda a: (1.0, 3 / a)),
+    "pareto": ({"a": 100.0}, lambda a: (10 / a, 1 / a)),
+    "powerd": ({"a": 100.0}, lambda a: (1 - 10 / a, 1 / a)),
+}
+SPREADS = DISTRIBUTIONS | {f"_npi_{name}": spread for name, spread in NUMPY.items()}
+
 
 @dataclass(frozen=True)
 class Within:
@@ -39,7 +54,7 @@ class Within:
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
         """The relation. The dimensions of parameters come first."""
         (drawn,) = outputs
-        _, moments = DISTRIBUTIONS[self.distribution]
+        _, moments = SPREADS[self.distribution]
         mean, deviation = (np.asarray(moment, float) for moment in moments(*(self.attributes or inputs)))
         low, high = (
             bound.reshape(bound.shape + (1,) * (drawn.ndim - bound.ndim))
@@ -77,17 +92,14 @@ def _take_certain(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence
 
 
 def _take_drawn(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-    """Whatever was drawn: the gradient is what is verified."""
+    """Whatever was drawn: the gradient, which follows from it, is what is verified."""
     return outputs
 
 
 CERTAIN = Fixed(((0, 1, 0, 0), (0, 0, 0, 1), (1, 0, 0, 0)), "float32")
 CHANCES = Fixed(((0.2, 0.3, 0.1, 0.4), (0.25, 0.25, 0.3, 0.2), (0.1, 0.2, 0.3, 0.4)), "float32")
-NUMPY = {
-    "uniform": {"low": 3.0, "high": 4.0},
-    "normal": {"loc": 3.0, "scale": 0.01},
-    "gamma": {"shape": 1e4, "scale": 3e-4},
-}
+PARAMETERS = (Numbers(0.5, 1.5, (3, 1), "float32"), Numbers(0.5, 1.5, (5, 1, 7), "float32"))
+BATCHED = (Numbers(0.5, 1.5, (3, 1), "float32"), Numbers(1.5, 2.5, (1, 7), "float32"))
 INTEGERS = {"low": 3, "high": 5, "shape": (5, 7), "dtype": "int32"}
 
 CASES = [
@@ -98,16 +110,31 @@ CASES = [
             {**given, "size": (5, 7)},
             [],
             (),
-            relations={f"_npi_{name}": FirstWithin(name, tuple(given.values()))},
+            relations={f"_npi_{name}": FirstWithin(f"_npi_{name}", tuple(given.values()))},
         )
-        for name, given in NUMPY.items()
+        for name, (given, _) in NUMPY.items()
+    ),
+    *(
+        Case(
+            f"_npi_{name}",
+            {**dict.fromkeys(NUMPY[name][0]), "size": (5, 3, 7)},
+            PARAMETERS[: len(NUMPY[name][0])],
+            relations={f"_npi_{name}": _take_drawn},
+        )
+        for name in NUMPY
+        if name not in ("uniform", "gamma")  # without gradients
     ),
     Case(
-        "_npi_exponential",
-        {"scale": 0.5, "size": (5, 7)},
-        [],
-        (),
-        relations={"_npi_exponential": FirstWithin("exponential", (2,))},
+        "_npi_normal", {"loc": 3.0, "scale": None, "size": None}, PARAMETERS[1:], relations={"_npi_normal": _take_drawn}
+    ),
+    *(
+        Case(
+            f"_npi_{name}_n",
+            {**dict.fromkeys(NUMPY[name][0]), "size": (5,)},
+            BATCHED,
+            relations={f"_npi_{name}_n": _take_drawn},
+        )
+        for name in ("normal", "uniform")
     ),
     Case("_npi_bernoulli", {"prob": 1.0, "logit": None, "is_logit": False, "size": (5, 7), "dtype": "float32"}, [], ()),
     Case("_random_randint", INTEGERS, [], (), relations={"_random_randint": Within("randint", (3, 5))}),

@@ -8,7 +8,7 @@ from importlib import import_module
 from tofu.tdl import lookup, registered
 from tofu.verify.case import Case, uniform
 
-FAMILIES = "activation binary broadcast constant factorization layout ordering resampling reshape scalar unary"
+FAMILIES = "activation binary broadcast constant diagonal factorization layout ordering resampling reshape scalar unary"
 FIRST: dict[object, Case] = {}  # by the function that describes the operator
 for _family in FAMILIES.split():
     for _case in import_module(f"tofu.verify.cases.{_family}").CASES:
