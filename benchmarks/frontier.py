@@ -47,7 +47,7 @@ def main(models: str, workers: int, algorithm: str, search_seconds: float, folde
         "model",
         "smallest memory",
         *(f"x {multiple:g}" for multiple in MULTIPLES),
-        "everything split",
+        "all but small tensors split",
         "data parallel",
         "s",
     ):
@@ -72,7 +72,7 @@ def main(models: str, workers: int, algorithm: str, search_seconds: float, folde
                 "model",
                 "smallest bytes per worker",
                 *(f"bytes moved at x {m:g}" for m in MULTIPLES),
-                "all split",
+                "all but small tensors split",
                 "data parallel",
             ]
         )

@@ -6,6 +6,7 @@
 #ifndef TOFU_CORE_MIN_SUM_H_
 #define TOFU_CORE_MIN_SUM_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -44,6 +45,10 @@ using SharedCosts = std::shared_ptr<const Costs>;
 struct CostTable {
   std::vector<int> scope;
   SharedCosts entries;
+
+  bool Holds(int variable) const {
+    return std::find(scope.begin(), scope.end(), variable) != scope.end();
+  }
 };
 
 /*!

@@ -110,9 +110,7 @@ class WayBack {
   const CostTable& Narrow(const std::vector<const CostTable*>& all, const std::vector<int>& scope,
                           std::vector<CostTable>* sums) {
     const auto holds_all = [&](const CostTable& sum) {
-      return std::all_of(scope.begin(), scope.end(), [&](int v) {
-        return std::find(sum.scope.begin(), sum.scope.end(), v) != sum.scope.end();
-      });
+      return std::all_of(scope.begin(), scope.end(), [&](int v) { return sum.Holds(v); });
     };
     const auto wider = std::find_if(sums->rbegin(), sums->rend(), holds_all);
     if (wider != sums->rend() && wider->scope == scope) return *wider;
