@@ -8,6 +8,7 @@ from training import (
     check_graph,
     largest_error,
     permute_batch,
+    random_plan,
     random_values,
     run_partitioned,
     run_single,
@@ -43,6 +44,27 @@ def compare(executor, values, step, weights, steps: int = STEPS) -> None:
     assert moved == executor.partition.plan.communication_bytes
     assert largest_error(found, step) < STEP_TOLERANCE
     assert weight_error(found_weights, weights) < WEIGHT_TOLERANCE
+
+
+def compare_random_plans(reference: References, name: str, workers: int, plans: int, steps: int = STEPS) -> None:
+    """The same for plans drawn at random, of seeds from 0 on."""
+    model, values, step, weights = reference(name, "float64", steps)
+    default = bind_partitioned(model, workers, "float64")
+    for seed in range(plans):
+        plan = random_plan(default.partition, seed)
+        compare(bind_partitioned(model, workers, "float64", plan), values, step, weights, steps)
+
+
+def compare_random_plans_in_float32(model: Model, workers: int, plans: int) -> None:
+    """One step in float32, under plans drawn at random: its kernels are others than those of float64."""
+    values = random_values(model, "float32")
+    step, _ = run_single(model, values, "float32")
+    default = bind_partitioned(model, workers, "float32")
+    for seed in range(plans):
+        executor = bind_partitioned(model, workers, "float32", random_plan(default.partition, seed))
+        found, _, moved = run_partitioned(executor, values)
+        assert moved == executor.partition.plan.communication_bytes, seed
+        assert largest_error(found, step) < 1e-5, seed
 
 
 def compare_in_float32(reference: References, name: str, workers: int) -> None:

@@ -10,6 +10,7 @@ from comparison import (
     References,
     compare,
     compare_in_float32,
+    compare_random_plans,
 )
 from models import Model
 from normalized_models import NORMALIZED, resnet_v2
@@ -18,7 +19,6 @@ from training import (
     bind_partitioned,
     input_names,
     largest_error,
-    random_plan,
     random_values,
     relative_error,
     run_partitioned,
@@ -52,12 +52,7 @@ def test_default_plan_equals_one_device(reference, name, workers):
 
 @pytest.mark.parametrize(("name", "workers"), CASES)
 def test_random_plans_equal_one_device(reference, name, workers):
-    model, values, step, weights = reference(name, "float64")
-    default = bind_partitioned(model, workers, "float64")
-    for seed in range(RANDOM_PLANS):
-        compare(
-            bind_partitioned(model, workers, "float64", random_plan(default.partition, seed)), values, step, weights
-        )
+    compare_random_plans(reference, name, workers, RANDOM_PLANS)
 
 
 @pytest.mark.parametrize(("name", "workers"), CASES)

@@ -4,9 +4,17 @@ import os
 
 import mxnet as mx
 import pytest
-from comparison import STEPS, WORKERS, References, compare, compare_in_float32
+from comparison import (
+    STEPS,
+    WORKERS,
+    References,
+    compare,
+    compare_in_float32,
+    compare_random_plans,
+    compare_random_plans_in_float32,
+)
 from models import MODELS, Model, residual_cnn, upsampling_cnn
-from training import bind_partitioned, largest_error, random_plan, random_values, run_partitioned, run_single
+from training import bind_partitioned, random_values, run_single
 
 from tofu.analysis import Combine
 from tofu.graph import Phase
@@ -29,11 +37,7 @@ def test_default_plan_equals_one_device(reference, name, workers):
 
 @pytest.mark.parametrize(("name", "workers"), CASES)
 def test_random_plans_equal_one_device(reference, name, workers):
-    model, values, step, weights = reference(name, "float64")
-    default = bind_partitioned(model, workers, "float64")
-    for seed in range(RANDOM_PLANS):
-        plan = random_plan(default.partition, seed)
-        compare(bind_partitioned(model, workers, "float64", plan), values, step, weights)
+    compare_random_plans(reference, name, workers, RANDOM_PLANS)
 
 
 @pytest.mark.parametrize(("name", "workers"), CASES)
@@ -93,12 +97,4 @@ def test_copies_whose_first_output_nobody_reads():
 @pytest.mark.parametrize("build", [*MODELS.values(), upsampling_cnn])
 def test_random_plans_in_float32(build, workers):
     """In float32 oneDNN's kernels run, which read and write what MXNet's own do not."""
-    model = build()
-    values = random_values(model, "float32")
-    step, _ = run_single(model, values, "float32")
-    default = bind_partitioned(model, workers, "float32")
-    for seed in range(10):
-        executor = bind_partitioned(model, workers, "float32", random_plan(default.partition, seed))
-        found, _, moved = run_partitioned(executor, values)
-        assert moved == executor.partition.plan.communication_bytes, seed
-        assert largest_error(found, step) < 1e-5, seed
+    compare_random_plans_in_float32(build(), workers, plans=10)

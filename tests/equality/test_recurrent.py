@@ -2,10 +2,17 @@
 
 import numpy as np
 import pytest
-from comparison import WORKERS, References, compare, compare_in_float32
+from comparison import (
+    WORKERS,
+    References,
+    compare,
+    compare_in_float32,
+    compare_random_plans,
+    compare_random_plans_in_float32,
+)
 from recurrent_models import RECURRENT_MODELS
 from recurrent_models import STEPS as TIME_STEPS
-from training import bind_partitioned, largest_error, random_plan, random_values, run_partitioned, run_single
+from training import bind_partitioned
 
 from tofu.search import Choices
 
@@ -30,11 +37,7 @@ def test_default_plan_equals_one_device(reference, name, workers):
 
 @pytest.mark.parametrize(("name", "workers"), RANDOM_CASES)
 def test_random_plans_equal_one_device(reference, name, workers):
-    model, values, step, weights = reference(name, "float64", RANDOM_STEPS)
-    default = bind_partitioned(model, workers, "float64")
-    for seed in range(RANDOM_PLANS):
-        plan = random_plan(default.partition, seed)
-        compare(bind_partitioned(model, workers, "float64", plan), values, step, weights, RANDOM_STEPS)
+    compare_random_plans(reference, name, workers, RANDOM_PLANS, RANDOM_STEPS)
 
 
 @pytest.mark.parametrize(("name", "workers"), RANDOM_CASES)
@@ -45,15 +48,7 @@ def test_float32_is_as_close_as_a_permuted_batch(reference, name, workers):
 @pytest.mark.parametrize("workers", [2, 8])
 def test_the_fused_operator_in_float32(workers):
     """MXNet's own kernel runs: oneDNN's would go back to what the forward operator read, and find something else there."""
-    model = RECURRENT_MODELS["fused_lstm"]("float32")
-    values = random_values(model, "float32")
-    step, _ = run_single(model, values, "float32")
-    default = bind_partitioned(model, workers, "float32")
-    for seed in range(3):
-        executor = bind_partitioned(model, workers, "float32", random_plan(default.partition, seed))
-        found, _, moved = run_partitioned(executor, values)
-        assert moved == executor.partition.plan.communication_bytes
-        assert largest_error(found, step) < 1e-5
+    compare_random_plans_in_float32(RECURRENT_MODELS["fused_lstm"]("float32"), workers, plans=3)
 
 
 @pytest.mark.parametrize("name", RANDOM_MODELS)

@@ -2,10 +2,10 @@
 
 import mxnet as mx
 import pytest
-from comparison import WORKERS, References, compare
+from comparison import WORKERS, References, compare, compare_random_plans, compare_random_plans_in_float32
 from models import Model
 from spatial_models import SPATIAL
-from training import bind_partitioned, largest_error, random_plan, random_values, run_partitioned, run_single
+from training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
 
 RANDOM_PLANS = 3  # benchmarks/equality.py runs more of them
 RANDOM_STEPS = 2
@@ -28,25 +28,13 @@ def test_default_plan_equals_one_device(reference, name, workers):
 
 @pytest.mark.parametrize(("name", "workers"), CASES)
 def test_random_plans_equal_one_device(reference, name, workers):
-    model, values, step, weights = reference(name, "float64", RANDOM_STEPS)
-    default = bind_partitioned(model, workers, "float64")
-    for seed in range(RANDOM_PLANS):
-        plan = random_plan(default.partition, seed)
-        compare(bind_partitioned(model, workers, "float64", plan), values, step, weights, RANDOM_STEPS)
+    compare_random_plans(reference, name, workers, RANDOM_PLANS, RANDOM_STEPS)
 
 
 @pytest.mark.parametrize("name", SPATIAL)
 def test_random_plans_in_float32(name):
     """In float32 oneDNN's kernels run."""
-    model = SPATIAL[name]()
-    values = random_values(model, "float32")
-    step, _ = run_single(model, values, "float32")
-    default = bind_partitioned(model, 4, "float32")
-    for seed in range(RANDOM_PLANS):
-        executor = bind_partitioned(model, 4, "float32", random_plan(default.partition, seed))
-        found, _, moved = run_partitioned(executor, values)
-        assert moved == executor.partition.plan.communication_bytes, seed
-        assert largest_error(found, step) < 1e-5, seed
+    compare_random_plans_in_float32(SPATIAL[name](), 4, RANDOM_PLANS)
 
 
 @pytest.mark.parametrize(("workers", "tolerance"), [(3, 1e-12), (2, 2**-23)])
