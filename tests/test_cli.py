@@ -17,6 +17,7 @@ from tofu.cli import main
 from tofu.cli_arguments import read_hints, read_optimizer, read_shapes
 from tofu.cli_options import spell_as_options
 from tofu.plan import format_bytes
+from tofu.report.alternatives import find_alternatives
 from tofu.tdl import registered
 from tofu.verify import Case, verify_case
 
@@ -53,6 +54,33 @@ def test_plan_explains_its_axes(model):
     (line,) = (line for line in result.output.splitlines() if line.startswith("Axes, of an operator's result: "))
     assert "co: dimension 1" in line or ", co: dimension 1" in line or "co, " in line
     assert "k0: summed over" in line
+
+
+def test_plan_says_why(model):
+    shape = ("--shape", "data:64,5,13,13", "--workers", "4")
+    result = run("plan", model, *shape, "--why", "fc", "--why", "conv2")
+    assert result.exit_code == 0, result.output
+    symbol = tofu.partition(plain_cnn().symbol, 4, data=(64, 5, 13, 13))
+    for layer in ("fc", "conv2"):
+        after = result.output.split(f"{layer}, split along")[1]
+        for one in find_alternatives(symbol.planned(), layer):
+            (row,) = re.findall(rf"^{one.axis} +{one.meaning} +(.*)$", after.split("\n\n")[0], re.MULTILINE)
+            assert row.startswith(format_bytes(one.communication_bytes) if one.communication_bytes else "-")
+    refuses(run("plan", model, *shape, "--why", "conv"), "no operator 'conv'; did you mean", "conv2")
+
+
+def test_plan_writes_a_page(model, tmp_path):
+    path = tmp_path / "plan.html"
+    shape = ("--shape", "data:64,5,13,13", "--workers", "4")
+    result = run("plan", model, *shape, "--report", str(path))
+    assert result.exit_code == 0, result.output
+    assert f"The page is in {path}." in result.output.replace("\n", "")
+    symbol = tofu.partition(plain_cnn().symbol, 4, data=(64, 5, 13, 13))
+    symbol.save_report(tmp_path / "same.html", Path(model).name)
+    timed = re.compile(r"<dt>found in</dt><dd>.*?</dd>")
+    texts = [timed.sub("", file.read_text()) for file in (path, tmp_path / "same.html")]
+    assert texts[0] == texts[1]
+    refuses(run("plan", model, *shape, "--report", str(tmp_path / "no" / "plan.html")), "there is no folder")
 
 
 def test_plan_writes_json_that_partition_applies(model, tmp_path):

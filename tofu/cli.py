@@ -6,6 +6,7 @@ exit code 1.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -25,10 +26,12 @@ from tofu.report.memory_plot import plot_memory
 from tofu.report.memory_table import describe_fewest, describe_fit, print_report
 from tofu.report.optimizer_states import OptimizerStates
 from tofu.report.picture import check_picture
-from tofu.report.plan_table import make_console, print_partition
+from tofu.report.plan_page import render_page
+from tofu.report.plan_table import alternatives_table, make_console, print_partition
 from tofu.runtime.files import write_atomically
 from tofu.runtime.interconnect import Interconnect, measure_interconnect, measure_with_cupy
 from tofu.runtime.memory import report_one_device, report_workers
+from tofu.runtime.progress import track_searches
 
 OUTPUT = click.Path(dir_okay=False, writable=True, path_type=Path)
 
@@ -61,8 +64,22 @@ def main() -> None:
 @click.option(
     "--rows", type=click.IntRange(0), default=60, show_default=True, help="Longest table of layers; 0 shows all."
 )
+@click.option(
+    "--why",
+    multiple=True,
+    metavar="LAYER",
+    help="Say what the plan would move if LAYER were split along each of its axes; may be given several times.",
+)
+@click.option(
+    "--report",
+    "page",
+    type=OUTPUT,
+    help="Write a page for a browser: what is cut how, what moves, and why not otherwise: plan.html.",
+)
 @click.option("--json", "json_path", type=OUTPUT, help="Write the plan to this file.")
-def plan(request: Request, inference: bool, rows: int, json_path: Path | None) -> None:
+def plan(
+    request: Request, inference: bool, rows: int, why: Sequence[str], page: Path | None, json_path: Path | None
+) -> None:
     """Plan MODEL, a symbol saved by MXNet: how each layer is split, what moves, what each worker holds.
 
     No parameters are needed and no memory of the model is allocated: shapes are enough.
@@ -72,16 +89,24 @@ def plan(request: Request, inference: bool, rows: int, json_path: Path | None) -
         python -m tofu plan resnet-symbol.json --shape data:64,3,224,224
         python -m tofu plan lenet-symbol.json --shape data:64,1,28,28 --workers 4 --hint fc1_weight=0 --hint conv2=co
         python -m tofu plan lenet-symbol.json --shape data:64,1,28,28 --workers 6 --hint conv1=b,co --json plan.json
+        python -m tofu plan lenet-symbol.json --shape data:64,1,28,28 --workers 4 --why conv2 --report plan.html
 
     The file written by --json is what tofu.partition(symbol, plan="plan.json") applies, and --plan of these commands.
     """  # noqa: D301  click reads the escape
     _check_folder("--json", json_path)
+    _check_folder("--report", page)
     settings = replace(request.settings, for_training=not inference)
     partition = replace(request, settings=settings).compile()
     if json_path is not None:
         write_atomically(str(json_path), partition.plan.to_json() + "\n")
     console = make_console()
     print_partition(console, partition, rows or None)
+    for layer in why:
+        console.print()
+        console.print(alternatives_table(partition, layer))
+    if page is not None:
+        write_atomically(str(page), render_page(partition, request.name, track_searches))
+        console.print(f"\nThe page is in {page}.")
     if json_path is not None:
         console.print(f"\nThe plan is in {json_path}.")
 

@@ -65,6 +65,7 @@ SHARED = (
 class Request:
     """A model in a file, and how its user wants it planned."""
 
+    name: str
     symbol: Any
     shapes: Mapping[str, tuple[int, ...]]
     settings: Settings
@@ -117,7 +118,8 @@ def takes_request(command: Callable[..., None]) -> Callable[..., None]:
             memory_limit=memory_limit,
             undescribed=undescribed,
         )
-        command(Request(getattr(symbol, "whole", symbol), read_shapes(shapes), settings), **own)
+        whole = getattr(symbol, "whole", symbol)
+        command(Request(model.name, whole, read_shapes(shapes), settings), **own)
 
     for option in reversed(SHARED):
         call = option(call)

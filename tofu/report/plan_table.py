@@ -7,18 +7,17 @@ parameters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from rich.console import Console
 from rich.table import Table
 
 from tofu import _mxnet
-from tofu.analysis import OperatorAccess
 from tofu.execution.memory import source_variables
-from tofu.graph import Phase, TensorKind
 from tofu.partition import Partition
 from tofu.plan import format_bytes, format_seconds
+from tofu.report.alternatives import find_alternatives
+from tofu.report.layers import Layer, explain_axes, list_layers
 
 WIDTH_WITHOUT_TERMINAL = 140
 WHOLE = "-"
@@ -26,95 +25,6 @@ LEGEND = """
 A step is a factor of the number of workers. Operators: the axis split at each step. Parameters: the dimension.
 "-": whole on every worker. Moved: forward, backward and update, all workers together.\
 """
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A forward operator with everything that belongs to it.
-
-    Attributes
-    ----------
-    name, shape
-        Of the operator, and of its first output as a whole.
-    forward, backward
-        The axis split at each step; `backward` is that of its first backward operator.
-    parameters
-        Name, shape and the dimension split at each step, of each parameter that it is the first to read.
-    moved_bytes
-        What its operators and the updates of its parameters read from other workers in one training step.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    forward: tuple[str | None, ...]
-    backward: tuple[str | None, ...] | None
-    parameters: tuple[tuple[str, tuple[int, ...], tuple[int | None, ...]], ...]
-    moved_bytes: int
-
-
-def list_layers(partition: Partition) -> list[Layer]:
-    """The layers of a partition in the model's order; their `moved_bytes` sum to the plan's communication_bytes.
-
-    Backward operators of no forward operator (sums of several gradients) are listed where they move something.
-    """
-    graph, plan = partition.graph, partition.plan
-    owners = _find_owners(partition)
-    moved = [0] * len(graph.operators)
-    for group, _, _, count, _ in partition.problem.evaluate(partition.choices).items:
-        moved[owners[group]] += count
-    backward: dict[int, tuple[str | None, ...]] = {}
-    for operator in graph.operators:
-        if operator.forward is not None:
-            backward.setdefault(operator.forward, plan.operators[operator.name])
-    parameters = _first_readers(partition)
-    layers = []
-    for position, operator in enumerate(graph.operators):
-        if operator.phase is Phase.FORWARD or moved[position]:
-            layers.append(
-                Layer(
-                    operator.name,
-                    graph.tensors[operator.outputs[0]].shape,
-                    plan.operators[operator.name],
-                    backward.get(position),
-                    tuple(
-                        (graph.tensors[t].name, graph.tensors[t].shape, plan.tensors[graph.tensors[t].name])
-                        for t in parameters.get(position, ())
-                    ),
-                    moved[position],
-                )
-            )
-    return layers
-
-
-def _first_readers(partition: Partition) -> dict[int, list[int]]:
-    """Operator -> the parameters that it is the first to read."""
-    graph = partition.graph
-    seen: set[int] = set()
-    readers: dict[int, list[int]] = {}
-    for position, operator in enumerate(graph.operators):
-        for tensor in operator.inputs:
-            if graph.tensors[tensor].kind is TensorKind.PARAMETER and tensor not in seen:
-                seen.add(tensor)
-                readers.setdefault(position, []).append(tensor)
-    return readers
-
-
-def _find_owners(partition: Partition) -> dict[int, int]:
-    """Cost group, of the graph that is emitted -> the model's operator whose layer it is counted with."""
-    graph, emitted = partition.graph, partition.problem.graph
-    # Of the parts that take an operator's place, the last has its name.
-    names = {o.leader: o.name for o in emitted.operators if o.leader is not None and not o.is_inner}
-    owners = {}
-    for position, operator in enumerate(emitted.operators):
-        leader = position if operator.leader is None else operator.leader
-        owner = graph.operator_index[names.get(leader, operator.name)]
-        forward = graph.operators[owner].forward
-        owners[position] = owner if forward is None else forward
-    for owner, parameters in _first_readers(partition).items():
-        for parameter in parameters:
-            tensor = emitted.tensor_index[graph.tensors[parameter].name]
-            owners[len(emitted.operators) + tensor] = owner
-    return owners
 
 
 def layer_table(partition: Partition, max_rows: int | None = None) -> Table:
@@ -146,9 +56,9 @@ def layer_table(partition: Partition, max_rows: int | None = None) -> Table:
 def _cells(layer: Layer) -> list[str]:
     return [
         layer.name,
-        _shape(layer.shape),
-        _steps(layer.forward),
-        "" if layer.backward is None else _steps(layer.backward),
+        format_shape(layer.result.shape),
+        format_steps(layer.forward),
+        "" if layer.backward is None else format_steps(layer.backward),
         _describe_parameters(layer),
         format_bytes(layer.moved_bytes) if layer.moved_bytes else WHOLE,
     ]
@@ -158,39 +68,41 @@ def _describe_parameters(layer: Layer) -> str:
     """The largest parameter, and how many smaller ones there are."""
     if not layer.parameters:
         return ""
-    name, shape, steps = max(layer.parameters, key=lambda parameter: prod(parameter[1]))
+    name, shape, steps = max(layer.parameters, key=lambda parameter: prod(parameter.shape))
     more = len(layer.parameters) - 1
-    return f"{name} {_shape(shape)}: {_steps(steps)}" + (f" [dim](+{more})[/dim]" if more else "")
+    return f"{name} {format_shape(shape)}: {format_steps(steps)}" + (f" [dim](+{more})[/dim]" if more else "")
 
 
-def _shape(shape: Sequence[int]) -> str:
+def format_shape(shape: Sequence[int]) -> str:
+    """64 x 3 x 7 x 7."""
     return " x ".join(map(str, shape))
 
 
-def _steps(steps: Sequence[object]) -> str:
+def format_steps(steps: Sequence[object]) -> str:
+    """The choice at each step, "-" where it leaves whole: b, -, co."""
     return ", ".join(WHOLE if step is None else str(step) for step in steps)
 
 
-def explain_axes(partition: Partition) -> str:
-    """What the axes that operators are split by are of their results: `b: dimension 0; co, h: dimension 1; k0: summed over`."""
-    meanings: dict[str, dict[str, None]] = {}
-    operators = partition.problem.graph.operators
-    # Forward operators first: of a backward operator's several results each may say another thing.
-    for position in sorted(range(len(operators)), key=lambda p: operators[p].forward is not None):
-        access = partition.problem.accesses[position]
-        for axis in partition.plan.operators.get(operators[position].name, ()):
-            if axis in access.axes and (operators[position].forward is None or axis not in meanings):
-                meanings.setdefault(axis, {})[_explain_axis(access, access.axes.index(axis))] = None
-    names: dict[str, list[str]] = {}
-    for axis, of in sorted(meanings.items()):
-        names.setdefault(" or ".join(sorted(of)), []).append(axis)
-    return "; ".join(f"{', '.join(axes)}: {meaning}" for meaning, axes in sorted(names.items()))
+def alternatives_table(partition: Partition, layer: str) -> Table:
+    """What the whole plan moves with one layer split otherwise; searched now, a moment for each axis."""
+    alternatives, plan = find_alternatives(partition, layer), partition.plan
+    table = Table(header_style="bold", box=None, pad_edge=False, title=f"{layer}, split along", title_justify="left")
+    table.add_column("axis")
+    table.add_column("of its result", style="dim")
+    table.add_column("the plan moves", justify="right")
+    table.add_column("more" if plan.communication_seconds is None else "more time", justify="right")
+    table.add_column("known of it", style="dim")
+    planned = f"{format_steps(plan.operators[layer])} [dim](as planned)[/dim]"
+    table.add_row(planned, "", format_bytes(plan.communication_bytes), "", plan.optimality)
+    for one in alternatives:
+        moved = WHOLE if one.communication_bytes is None else format_bytes(one.communication_bytes)
+        table.add_row(one.axis, one.meaning, moved, "" if one.change is None else format_change(one.change), one.remark)
+    return table
 
 
-def _explain_axis(access: OperatorAccess, axis: int) -> str:
-    rows = access.outputs[0].rows
-    dimensions = [d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)]
-    return f"dimension {dimensions[0]}" if dimensions else "summed over"
+def format_change(change: float) -> str:
+    """A share more or less, as a person reads it: +12 %, +0.3 %, 0 %."""
+    return "0 %" if change == 0 else f"{100 * change:+.2g} %" if abs(change) < 0.1 else f"{100 * change:+.0f} %"
 
 
 def single_device_bytes(partition: Partition) -> int:

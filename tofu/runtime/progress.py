@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
+from rich.progress import track
 
 from tofu.plan import format_bytes
 
@@ -33,3 +35,14 @@ def search_progress(workers: int) -> Iterator[Callable[[str, int, int], None]]:
         )
 
     yield report
+
+
+def track_searches(layers: Sequence[Any]) -> Iterable[Any]:
+    """The same layers, with a bar on a terminal while they are gone through."""
+    return track(
+        layers,
+        "tofu: searching alternatives",
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )

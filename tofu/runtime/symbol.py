@@ -22,6 +22,7 @@ from tofu.graph.refusals import refuse_unpartitionable
 from tofu.partition import Partition, compile_partition
 from tofu.plan import Plan
 from tofu.planning import Settings
+from tofu.report.plan_page import render_page
 from tofu.runtime.arguments import (
     arrays_by_name,
     check_contexts,
@@ -34,7 +35,8 @@ from tofu.runtime.arguments import (
 )
 from tofu.runtime.devices import resolve_contexts
 from tofu.runtime.executor import Executor, as_ndarray, reuse_plan
-from tofu.runtime.progress import search_progress
+from tofu.runtime.files import write_atomically
+from tofu.runtime.progress import search_progress, track_searches
 from tofu.runtime.sharded_executor import ShardedExecutor
 from tofu.runtime.shards import ShardedTensor
 from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS
@@ -164,6 +166,13 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
     def execution_symbol(self) -> Any:
         """The partitioned symbol itself: k copies of each operator, and the fetches between them."""
         return self.planned().training.symbol
+
+    def save_report(self, path: str | Path, title: str = "") -> None:
+        """Write a page for a browser: how every tensor is cut, what moves for each layer, and what other splits would move.
+
+        Raises PlanError before there is a plan. Takes a moment for each axis of the layers that move most.
+        """
+        write_atomically(str(path), render_page(self.planned(), title or self.name or "model", track_searches))
 
     def planned(self) -> Partition:
         """Everything that was made for the shapes given to `partition`, or for the last bind. Raises PlanError before."""

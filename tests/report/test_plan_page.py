@@ -1,0 +1,101 @@
+"""The page of a plan, and the alternatives on it: what they say is what the search and the cost say."""
+
+import re
+from html.parser import HTMLParser
+
+import mxnet as mx
+import numpy as np
+import pytest
+from normalized_models import resnet_v1
+
+import tofu
+from tofu.report.alternatives import choose_layers, find_alternatives
+from tofu.report.layers import list_layers
+from tofu.report.plan_page import _Drawings, render_page
+from tofu.search.topology import Arrangement
+
+MODEL = resnet_v1(12)
+
+
+@pytest.fixture(scope="module")
+def partition():
+    return tofu.partition(MODEL.symbol, 4, **MODEL.shapes).planned()
+
+
+class Page(HTMLParser):
+    """The attributes of every element, by its tag; pictures by their names."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.unclosed = {}, [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.setdefault(tag, []).append(dict(attrs))
+        if tag not in ("meta", "input", "path"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.elements.setdefault(tag, []).append(dict(attrs))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_page_holds_every_layer_and_asks_for_nothing(partition):
+    text = render_page(partition, "a <model>")
+    page = Page(text)
+    assert not page.open
+    layers = page.elements["details"]
+    assert sum(int(layer["data-bytes"]) for layer in layers) == partition.plan.communication_bytes
+    assert [layer["data-names"].split()[0] for layer in layers] == [layer.name for layer in list_layers(partition)]
+    assert "a &lt;model&gt;" in text
+    assert "a <model>" not in text
+    assert not re.search(r'(src|href)="(?!#)', text)
+    pictures = {picture["id"] for picture in page.elements["symbol"]}
+    assert {use["href"] for use in page.elements["use"]} == {f"#{name}" for name in pictures}
+
+
+@pytest.mark.parametrize("steps", [(0, 1, 0), (1, None, 0), (None, None), (2, 1, 1), (0,)])
+def test_pictures_are_of_the_shards(steps):
+    """Workers share a part of a picture exactly where they hold the same box of a tensor."""
+    factors = (3, 2, 2)[: len(steps)]
+    symbol = tofu.partition(mx.sym.MakeLoss(mx.sym.Variable("data")), 12, data=(12, 12, 12))
+    problem = symbol.planned().problem.arrange(Arrangement(factors))
+    tensor = problem.graph.tensor_index["data"]
+    drawings = _Drawings(factors)
+    assert drawings.draw(steps) == drawings.draw(steps)
+    cells = drawings.made[0]["cells"]
+    assert len(drawings.made) == 1
+    assert len(cells) == np.prod(factors)
+    boxes = [box.tobytes() for box in problem.tensor_shards(tensor, [-1 if d is None else d for d in steps])]
+    digits = list(np.ndindex(*factors))
+    parts = [drawings._find_part(worker, steps) for worker in digits]
+    for one in range(len(digits)):
+        for other in range(len(digits)):
+            assert (boxes[one] == boxes[other]) == (parts[one] == parts[other])
+
+
+def test_alternatives_are_what_hints_give(partition):
+    layers = choose_layers(list_layers(partition), 2)
+    assert len(layers) == 2
+    for layer in layers:
+        found = find_alternatives(partition, layer.name, seconds=10)
+        assert sorted(one.axis for one in found) == sorted(
+            partition.problem.accesses[partition.problem.graph.operator_index[layer.name]].axes
+        )
+        for one in found:
+            if one.communication_bytes is None:
+                with pytest.raises(tofu.TofuError, match=re.escape(one.remark)):
+                    tofu.partition(MODEL.symbol, 4, hints={layer.name: one.axis}, **MODEL.shapes)
+                continue
+            plan = tofu.partition(MODEL.symbol, 4, hints={layer.name: one.axis}, **MODEL.shapes).plan
+            assert one.communication_bytes == plan.communication_bytes
+            before = partition.plan.communication_bytes
+            assert one.change == (plan.communication_bytes - before) / before >= 0
+            assert one.remark == plan.optimality
+
+
+def test_alternatives_of_what_is_not_there(partition):
+    with pytest.raises(tofu.TofuError, match="no operator 'conv00'; did you mean"):
+        find_alternatives(partition, "conv00")

@@ -1,0 +1,239 @@
+"""A partition as a page for a browser: how each tensor is cut, what moves for each layer, and what other splits would cost.
+
+The page is one file that asks for nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby, product
+from math import prod
+from typing import Any
+
+from jinja2 import Environment, PackageLoader
+
+from tofu.errors import TofuError
+from tofu.graph import Phase
+from tofu.partition import Partition
+from tofu.plan import Plan, Steps, format_bytes, format_seconds
+from tofu.report.alternatives import choose_layers, find_alternatives
+from tofu.report.layers import LaidTensor, Layer, explain_axes, list_layers
+from tofu.report.plan_table import WHOLE, format_change, format_shape, format_steps, single_device_bytes
+from tofu.search import Choices, Problem
+from tofu.search.baselines import find_baseline
+
+EXPLAINED_LAYERS = 8
+SHOWN_INPUTS = 4
+MOST_COLOURS = 64  # of workers; beyond, a cut tensor is no longer told by its colours
+WIDTH, HEIGHT, GAP = 64.0, 32.0, 1.5
+MOVES = {False: "is read", True: "is put together"}
+
+Track = Callable[[Sequence[Any]], Iterable[Any]]
+"""Shows the progress over a sequence."""
+
+
+def render_page(partition: Partition, title: str, track: Track = iter) -> str:
+    """The page as HTML, with the alternatives of the `EXPLAINED_LAYERS` that move most, each a search of a moment for each axis."""
+    environment = Environment(
+        loader=PackageLoader("tofu", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("plan_page.html").render(_describe(partition, title, track))
+
+
+def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
+    plan, layers = partition.plan, list_layers(partition)
+    drawings = _Drawings(plan.factors)
+    explained = {layer.name for layer in choose_layers(layers, EXPLAINED_LAYERS)}
+    most = max((layer.moved_bytes for layer in layers), default=0)
+    shown = [_describe_layer(layer, most, drawings) for layer in layers]
+    for layer in track([layer for layer in shown if layer["name"] in explained]):
+        layer["alternatives"] = [
+            {
+                "axis": one.axis,
+                "meaning": one.meaning,
+                "moved": WHOLE if one.communication_bytes is None else format_bytes(one.communication_bytes),
+                "change": "" if one.change is None else format_change(one.change),
+                "remark": one.remark,
+            }
+            for one in find_alternatives(partition, layer["name"])
+        ]
+    axes = explain_axes(partition)
+    return {
+        "title": title,
+        "plan": plan,
+        "inputs": _describe_inputs(plan),
+        "factors": " x ".join(map(str, plan.factors)),
+        "run": "training step" if partition.graph.gradients else "run forward",
+        "moved": format_bytes(plan.communication_bytes),
+        "change": "more" if plan.communication_seconds is None else "more time",
+        "facts": _list_facts(partition),
+        "compared": _compare(partition),
+        "steps": _bars(
+            [(f"step {n + 1}, {plan.factors[n]} parts", count, "") for n, count in enumerate(plan.step_bytes)]
+        ),
+        "memory": _describe_memory(partition),
+        "axes": f"Axes, of an operator's result: {axes}." if axes else "",
+        "explained": explained,
+        "layers": shown,
+        "drawings": drawings.made,
+    }
+
+
+def _describe_inputs(plan: Plan) -> str:
+    inputs = [f"{name} {format_shape(shape)}" for name, shape in plan.inputs.items()]
+    more = len(inputs) - SHOWN_INPUTS
+    return ", ".join(inputs[:SHOWN_INPUTS]) + (f" and {more} more" if more > 0 else "")
+
+
+def _list_facts(partition: Partition) -> list[tuple[str, str]]:
+    plan = partition.plan
+    facts = [
+        ("moves", format_bytes(plan.communication_bytes)),
+        ("memory per worker, at most", format_bytes(max(plan.worker_bytes))),
+        (f"{plan.algorithm} search", plan.optimality),
+        ("found in", format_seconds(plan.search_seconds)),
+        ("operators", str(len(partition.graph.operators))),
+    ]
+    if plan.communication_seconds is not None:
+        facts.insert(1, ("on this interconnect", format_seconds(plan.communication_seconds)))
+    return facts
+
+
+def _compare(partition: Partition) -> list[dict[str, Any]]:
+    """The plan beside those that take a moment to find: the paper's recursion and data parallelism, where they apply.
+
+    Data parallelism is left out where weights are shared between time steps: it would add up the gradients of every step apart.
+    """
+    moved = partition.plan.communication_bytes
+    rows = [("this plan", moved, "")]
+    has_time_steps = bool(partition.searched.equal.operators)
+    for name, find, remark in COMPARED:
+        if has_time_steps and find is _plan_data_parallel:
+            continue
+        try:
+            count = int(partition.searched.evaluate(find(partition.searched)).total_bytes)
+        except TofuError:
+            continue  # it does not apply to this model
+        share = format_change((count - moved) / moved) if moved else ""
+        rows.append((name, count, ", ".join(filter(None, (share, remark)))))
+    return _bars(rows)
+
+
+def _plan_recursively(problem: Problem) -> Choices:
+    return problem.search(algorithm="recursive")[0]
+
+
+def _plan_data_parallel(problem: Problem) -> Choices:
+    return find_baseline(problem, "data-parallel")[0]
+
+
+COMPARED = (
+    ("the recursion alone", _plan_recursively, ""),
+    ("data parallelism", _plan_data_parallel, "parameters whole on every worker"),
+)
+
+
+def _describe_memory(partition: Partition) -> list[dict[str, Any]]:
+    """One device, then runs of workers that need the same."""
+    single, workers = single_device_bytes(partition), partition.plan.worker_bytes
+    rows, first = [("one device", single, "")], 0
+    for count, run in groupby(workers):
+        last = first + len(list(run)) - 1
+        name = f"worker {first}" if first == last else f"workers {first} to {last}"
+        rows.append((name, count, f"{count * len(workers) / single:.0%} of an even share"))
+        first = last + 1
+    return _bars(rows)
+
+
+def _bars(rows: Sequence[tuple[str, int, str]]) -> list[dict[str, Any]]:
+    most = max((count for _, count, _ in rows), default=0)
+    return [
+        {"name": name, "value": format_bytes(count), "share": count / most if most else 0, "remark": remark}
+        for name, count, remark in rows
+    ]
+
+
+def _describe_layer(layer: Layer, most: int, drawings: _Drawings) -> dict[str, Any]:
+    """A layer in words; `most` bytes are a whole bar."""
+    largest = max(layer.parameters, key=lambda parameter: prod(parameter.shape), default=None)
+    by_phase = {phase: sum(t.num_bytes for t in layer.transfers if t.phase is phase) for phase in Phase}
+    return {
+        "name": layer.name,
+        "names": " ".join([layer.name, *(parameter.name for parameter in layer.parameters)]),
+        "result": _describe_tensor(layer.result, drawings),
+        "parameter": None if largest is None else _describe_tensor(largest, drawings),
+        "parameters": [_describe_tensor(parameter, drawings) for parameter in layer.parameters],
+        "forward": format_steps(layer.forward),
+        "backward": "" if layer.backward is None else format_steps(layer.backward),
+        "moved_bytes": layer.moved_bytes,
+        "moved": format_bytes(layer.moved_bytes) if layer.moved_bytes else WHOLE,
+        "shares": [(phase.name.lower(), count / most) for phase, count in by_phase.items() if count],
+        "transfers": [
+            {
+                "phase": transfer.phase.name.lower(),
+                "what": MOVES[transfer.is_result],
+                "tensor": transfer.tensor,
+                "moved": format_bytes(transfer.num_bytes),
+            }
+            for transfer in layer.transfers
+        ],
+    }
+
+
+def _describe_tensor(tensor: LaidTensor, drawings: _Drawings) -> dict[str, str]:
+    return {
+        "name": tensor.name,
+        "shape": format_shape(tensor.shape),
+        "steps": format_steps(tensor.steps),
+        "drawing": drawings.draw(tensor.steps),
+    }
+
+
+class _Drawings:
+    """Pictures of cut tensors, each way of cutting drawn once: dimension 0 from top to bottom, all others from left to right."""
+
+    def __init__(self, factors: Sequence[int]) -> None:
+        self.factors = factors
+        self.made: list[dict[str, Any]] = []
+        self._names: dict[Steps, str] = {}
+
+    def draw(self, steps: Steps) -> str:
+        """The name of the picture of a tensor with these dimensions cut; empty where there are too many workers to tell apart."""
+        if prod(self.factors) > MOST_COLOURS:
+            return ""
+        if steps not in self._names:
+            self._names[steps] = f"cut{len(self._names)}"
+            self.made.append({"name": self._names[steps], "cells": self._draw_cells(steps)})
+        return self._names[steps]
+
+    def _draw_cells(self, steps: Steps) -> list[dict[str, Any]]:
+        """Rectangles: the parts of the tensor, each striped by the workers that hold it."""
+        down = prod(factor for factor, dimension in zip(self.factors, steps, strict=True) if dimension == 0)
+        across = prod(
+            factor for factor, dimension in zip(self.factors, steps, strict=True) if dimension not in (0, None)
+        )
+        holders: dict[tuple[int, int], list[int]] = {}
+        for worker, digits in enumerate(product(*map(range, self.factors))):
+            holders.setdefault(self._find_part(digits, steps), []).append(worker)
+        height, width = HEIGHT / down, WIDTH / across
+        return [
+            {
+                "x": f"{column * width + stripe * (width - GAP) / len(workers):.2f}",
+                "y": f"{row * height:.2f}",
+                "width": f"{(width - GAP) / len(workers):.2f}",
+                "height": f"{height - GAP if down > 1 else height:.2f}",
+                "colour": f"hsl({360 * worker / prod(self.factors):.0f} 55% 58%)",
+            }
+            for (row, column), workers in holders.items()
+            for stripe, worker in enumerate(workers)
+        ]
+
+    def _find_part(self, digits: Sequence[int], steps: Steps) -> tuple[int, int]:
+        """Row and column of the part of the worker with these digits: earlier steps cut into the larger pieces."""
+        part, dimensions = [0, 0], sorted({dimension for dimension in steps if dimension is not None})
+        for dimension in dimensions:
+            side = 0 if dimension == 0 else 1
+            for factor, digit, cut in zip(self.factors, digits, steps, strict=True):
+                if cut == dimension:
+                    part[side] = part[side] * factor + digit
+        return part[0], part[1]
