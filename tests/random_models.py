@@ -41,7 +41,7 @@ class Growth:
     def labels(self, classes: int, *shape: int) -> mx.sym.Symbol:
         name = self.name("label")
         self.shapes[name] = shape
-        self.given[name] = np.random.RandomState(self.count).randint(0, classes, shape)
+        self.given[name] = np.random.RandomState(self.count).randint(0, classes, shape).astype("float64")
         return mx.sym.Variable(name, dtype="float64")
 
     def latest(self) -> tuple[mx.sym.Symbol, Shape]:

@@ -109,14 +109,18 @@ def _add_update(native: Any, graph: Graph, parameter: int) -> None:
 
 
 def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
-    """Operators whose results reach an output or a gradient; others feed only inputs that their kernels never read."""
+    """Operators whose results reach an output or a gradient, or whose state a backward operator shares that does; others feed only
+    inputs that their kernels never read.
+    """
     wanted = {*graph.outputs, *graph.gradients.values()}
-    live = set()
+    live: set[int] = set()
     for position in reversed(range(len(graph.operators))):
         operator, access = graph.operators[position], accesses[position]
-        if operator.mutates or wanted.intersection(operator.outputs):
+        if operator.mutates or position in live or wanted.intersection(operator.outputs):
             live.add(position)
             wanted.update(t for t, read in zip(operator.inputs, access.inputs, strict=True) if read.is_read)
+            if operator.stateful and operator.forward is not None:
+                live.add(operator.forward)
     return frozenset(live)
 
 
