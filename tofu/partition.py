@@ -1,7 +1,8 @@
-"""The pipeline: from a symbol and its shapes to a plan and the execution graphs (design section 1).
+"""The pipeline: from a symbol and its shapes to a plan and the execution graphs.
 
 symbol + shapes -> training graph -> semantic graph     tofu.graph.mxnet
--> operators in parts where that offers more            tofu.lowering
+-> zeros for what no kernel writes, and operators in
+   parts where that offers more                         tofu.lowering
 -> strategies of each operator                          tofu.search.strategies
 -> a plan given, remembered or searched -> choices      tofu.planning, tofu.search.problem
 -> whole operators again where their kernel will do     tofu.lowering
@@ -183,7 +184,7 @@ def plan_task(task: Task, progress: Progress | None = None) -> Partition:
 
 
 def check_emitted(problem: Problem, choices: Choices, execution: ExecutionGraph) -> None:
-    """Check an execution graph against the rules of design section 7. Raises InternalError."""
+    """Check an execution graph against the rules of `tofu.check`. Raises InternalError."""
     present = {*execution.arguments, *execution.states}
     variables = {
         shard_name(tensor.name, worker): shape

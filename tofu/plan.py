@@ -26,7 +26,7 @@ OPTIONAL_FIELDS = {
     "inputs",
 }  # that a saved plan need not have
 
-# A tensor below this size may be held by every worker (design: "tiny" is by the whole tensor's size).
+# A tensor that is smaller as a whole may be held by every worker.
 REPLICATION_LIMIT_BYTES = 64 * 1024
 
 Steps = tuple[int | None, ...]
@@ -152,33 +152,34 @@ class Plan:
         fields = set(cls.__dataclass_fields__) - OPTIONAL_FIELDS
         raise_together(PlanError, "The plan is incomplete. It lacks:", sorted(fields - value.keys()))
         try:
-            plan = cls(
-                workers=int(value["workers"]),
-                factors=_integers(value["factors"]),
-                tensors={
-                    str(name): tuple(None if d is None else int(d) for d in s) for name, s in value["tensors"].items()
-                },
-                operators={
-                    str(name): tuple(None if a is None else str(a) for a in s) for name, s in value["operators"].items()
-                },
-                communication_bytes=int(value["communication_bytes"]),
-                step_bytes=_integers(value["step_bytes"]),
-                worker_bytes=_integers(value["worker_bytes"]),
-                algorithm=str(value["algorithm"]),
-                optimality=str(value["optimality"]),
-                fingerprint=str(value["fingerprint"]),
-                level_bytes=_integers(value.get("level_bytes", ())),
-                bandwidths=tuple(float(bandwidth) for bandwidth in value.get("bandwidths", ())),
-                kept=tuple(str(name) for name in value.get("kept", ())),
-                reread=tuple(str(name) for name in value.get("reread", ())),
-                inputs={str(name): _integers(shape) for name, shape in value.get("inputs", {}).items()},
-            )
+            plan = cls._of_fields(value)
         except (TypeError, ValueError, AttributeError) as error:
             raise PlanError(
                 f"The plan holds a value of the wrong kind: {error}. Plans are written by plan.to_json()."
             ) from error
         plan._check()
         return plan
+
+    @classmethod
+    def _of_fields(cls, value: Mapping[str, Any]) -> Plan:
+        """The plan of the fields as JSON has them. Raises TypeError, ValueError or AttributeError for values of another kind."""
+        return cls(
+            workers=int(value["workers"]),
+            factors=_integers(value["factors"]),
+            tensors={n: tuple(None if d is None else int(d) for d in s) for n, s in value["tensors"].items()},
+            operators={n: tuple(None if a is None else str(a) for a in s) for n, s in value["operators"].items()},
+            communication_bytes=int(value["communication_bytes"]),
+            step_bytes=_integers(value["step_bytes"]),
+            worker_bytes=_integers(value["worker_bytes"]),
+            algorithm=str(value["algorithm"]),
+            optimality=str(value["optimality"]),
+            fingerprint=str(value["fingerprint"]),
+            level_bytes=_integers(value.get("level_bytes", ())),
+            bandwidths=tuple(float(bandwidth) for bandwidth in value.get("bandwidths", ())),
+            kept=tuple(str(name) for name in value.get("kept", ())),
+            reread=tuple(str(name) for name in value.get("reread", ())),
+            inputs={name: _integers(shape) for name, shape in value.get("inputs", {}).items()},
+        )
 
     def _check(self) -> None:
         if prod(self.factors) != self.workers:
@@ -210,12 +211,12 @@ class Plan:
             lines[0] += f"; memory per worker {format_bytes(low)}" + (
                 f" to {format_bytes(high)}" if high != low else ""
             )
-        rows = [("operator", *(f"step {i + 1}" for i in range(len(self.factors))))]
-        rows += [(name, *("-" if axis is None else axis for axis in choice)) for name, choice in self.operators.items()]
-        lines += ["", *align(rows)]
-        rows = [("tensor", *(f"step {i + 1}" for i in range(len(self.factors))))]
-        rows += [(name, *("-" if dim is None else str(dim) for dim in choice)) for name, choice in self.tensors.items()]
-        lines += ["", *align(rows)]
+        for kind, choices in (("operator", self.operators), ("tensor", self.tensors)):
+            rows = [(kind, *(f"step {i + 1}" for i in range(len(self.factors))))]
+            rows += [
+                (name, *("-" if step is None else str(step) for step in choice)) for name, choice in choices.items()
+            ]
+            lines += ["", *align(rows)]
         if self.kept:
             lines += ["", f"kept once fetched: {', '.join(self.kept)}"]
         if self.reread:

@@ -1,4 +1,4 @@
-"""The cost of a plan, counted cell by cell from the words of the design: an oracle that shares no code with csrc/core.
+"""The cost of a plan, counted cell by cell from the definition: an oracle that shares no code with csrc/core.
 
 An interval is a list of indices, a region a set of cells. Slow, and meant to be read.
 """

@@ -118,7 +118,7 @@ def test_evaluate_counts_any_plan(factors):
 
 
 def test_alignment_of_layouts_matters():
-    """Laid out (0, 0) and read as (0, 1) half of a tensor moves, read as (1, 0) three quarters (design, section 5)."""
+    """Laid out (0, 0) and read as (0, 1) half of a tensor moves, read as (1, 0) three quarters."""
     spec = GraphSpec()
     x = spec.tensor((8, 8))
     elementwise(spec, [x])

@@ -66,7 +66,6 @@ class OutputPattern:
     dimensions: tuple[Dimension, ...]
     summed: frozenset[str]
     moving: frozenset[str]
-    is_scatter: bool
     is_written: bool
     reducer: str
 
@@ -170,9 +169,7 @@ def _output_pattern(
             else:
                 summed.add(axis)
                 _find_addends(trace, output, axis, kind, rejected, addends)
-    return OutputPattern(
-        dimensions, frozenset(summed), frozenset(moving), output.groups is None, output.value is not None, reducer
-    )
+    return OutputPattern(dimensions, frozenset(summed), frozenset(moving), output.value is not None, reducer)
 
 
 def _find_addends(

@@ -1,4 +1,4 @@
-"""The checker of emitted graphs (design section 7): run on every graph in the tests, and under TOFU_CHECK=1.
+"""The checker of emitted graphs: run on every graph in the tests, and under TOFU_CHECK=1.
 
 Rules: regions lie inside their sources; each output cell is written once (cells of no piece are filled); every edge between
 workers enters a fetch; every read is ordered after its write by a data dependency; there is no cycle; outputs have the sizes of

@@ -1,4 +1,4 @@
-"""Lowerings: stock operators in parts, where their own kernel cannot be split along an axis that matters (design section 3)."""
+"""Lowerings: stock operators in parts, where their own kernel cannot be split along an axis that matters; see decision 17."""
 
 from tofu.lowering import batch_norm as batch_norm
 from tofu.lowering import layer_norm as layer_norm

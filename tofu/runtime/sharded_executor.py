@@ -160,11 +160,6 @@ class ShardedExecutor:
         arrays = bound.outputs[index * workers : (index + 1) * workers]
         return ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self.contexts, arrays)
 
-    def wait(self) -> None:
-        """Block until all outputs are computed; raises what an operator threw."""
-        for array in self._current.outputs if self._current is not None else ():
-            array.wait_to_read()
-
     # What `mx.mon.Monitor` asks an executor for.
 
     @property

@@ -151,19 +151,8 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     named_tensors = [t for t in range(len(graph.tensors)) if t not in set(left_out)]
     named_operators = [o for o, operator in enumerate(graph.operators) if not operator.is_inner]
     names = [*(graph.tensors[t].name for t in named_tensors), *(graph.operators[o].name for o in named_operators)]
-    missing = [
-        f"{name} is not in the plan" for name in names if name not in plan.tensors and name not in plan.operators
-    ]
-    extra = [f"{name} is not in the graph" for name in plan.tensors if name not in graph.tensor_index]
-    extra += [f"{name} is kept, and not in the graph" for name in plan.kept if name not in graph.tensor_index]
-    extra += [f"{name} is read again, and not in the graph" for name in plan.reread if name not in graph.tensor_index]
-    extra += [f"{name} is not in the graph" for name in plan.operators if name not in graph.operator_index]
-    raise_together(PlanError, "The plan is of another graph:", [*missing[:8], *extra[:8]])
+    _check_names(graph, plan, names)
     kept, reread = (tuple(graph.tensor_index[name] for name in names) for names in (plan.kept, plan.reread))
-    written = [graph.tensors[t].name for t in kept if t in graph.written_in_place]
-    raise_together(PlanError, "What operators write in place cannot be kept once it is fetched:", written)
-    both = sorted({*plan.kept} & {*plan.reread})
-    raise_together(PlanError, "What is fetched of a tensor is kept or read again, not both:", both)
     problems: list[str] = []
     operators = _resolve_all(problem, "operator", named_operators, plan.operators, problems)
     tensors = _resolve_all(problem, "tensor", named_tensors, plan.tensors, problems)
@@ -176,6 +165,22 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     shape = (-1, len(problem.factors))
     updates = problem.update_choices(all_tensors.reshape(shape))
     return Choices(np.concatenate([all_operators.reshape(shape), updates]), all_tensors.reshape(shape), kept, reread)
+
+
+def _check_names(graph: Graph, plan: Plan, named: Sequence[str]) -> None:
+    """Raise PlanError where the plan lacks one of the names that the graph needs, has others, or contradicts itself."""
+    missing = [
+        f"{name} is not in the plan" for name in named if name not in plan.tensors and name not in plan.operators
+    ]
+    extra = [f"{name} is not in the graph" for name in plan.tensors if name not in graph.tensor_index]
+    extra += [f"{name} is kept, and not in the graph" for name in plan.kept if name not in graph.tensor_index]
+    extra += [f"{name} is read again, and not in the graph" for name in plan.reread if name not in graph.tensor_index]
+    extra += [f"{name} is not in the graph" for name in plan.operators if name not in graph.operator_index]
+    raise_together(PlanError, "The plan is of another graph:", [*missing[:8], *extra[:8]])
+    written = [name for name in plan.kept if graph.tensor_index[name] in graph.written_in_place]
+    raise_together(PlanError, "What operators write in place cannot be kept once it is fetched:", written)
+    both = sorted({*plan.kept} & {*plan.reread})
+    raise_together(PlanError, "What is fetched of a tensor is kept or read again, not both:", both)
 
 
 def _share_choices(graph: Graph, operators: dict[int, list[int]]) -> None:

@@ -1,7 +1,7 @@
 """The search problem of one graph: the native graph with its access rows, and the choices that solve it.
 
 Operators keep their positions in the semantic graph; a weight update follows for each updated parameter, as an element-wise
-operator that takes its weight's layout and reads the gradient there (design: the update belongs to the optimised graph).
+operator that takes its weight's layout and reads the gradient there (decision 7).
 """
 
 from __future__ import annotations

@@ -72,9 +72,7 @@ class _Spread:
         self.ids: dict[Key, int] = {}
         self.key_of: list[Key | None] = [None] * len(wiring.graph.operators)
         self.step_of: dict[int, tuple[int, int]] = {}  # operator -> its chain and its step
-        self.found_chain = False
         for number, (chain, classes) in enumerate(find_time_steps(wiring)):
-            self.found_chain = True
             for operator, step in chain.steps.items():
                 self.key_of[operator] = ("step", number, step, operator)
                 self.step_of[operator] = number, step

@@ -174,16 +174,8 @@ def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess
     """
     position = {access.axes.index(axis): new for new, axis in enumerate(axes)}
 
-    def restrict_row(row: Row) -> Row:
-        terms, lower, upper = row
-        kept = []
-        for axis, coefficient in terms:
-            if axis in position:
-                kept.append((position[axis], coefficient))
-            else:
-                reach = coefficient * (access.extents[axis] - 1)
-                lower, upper = lower + min(reach, 0), upper + max(reach, 0)
-        return Row(tuple(kept), lower, upper)
+    def restrict(rows: Sequence[Row]) -> tuple[Row, ...]:
+        return tuple(_restrict_row(row, position, access.extents) for row in rows)
 
     return replace(
         access,
@@ -194,7 +186,7 @@ def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess
         inputs=tuple(
             replace(
                 read,
-                rows=tuple(map(restrict_row, read.rows)),
+                rows=restrict(read.rows),
                 addend_axes=tuple(position[axis] for axis in read.addend_axes if axis in position),
             )
             for read in access.inputs
@@ -202,12 +194,25 @@ def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess
         outputs=tuple(
             replace(
                 written,
-                rows=tuple(map(restrict_row, written.rows)),
+                rows=restrict(written.rows),
                 combine=tuple(written.combine[access.axes.index(axis)] for axis in axes),
             )
             for written in access.outputs
         ),
     )
+
+
+def _restrict_row(row: Row, position: Mapping[int, int], extents: Sequence[int]) -> Row:
+    """The row over the axes that stay, at their new positions; it reaches as far as the full range of the others takes it."""
+    terms, lower, upper = row
+    kept = []
+    for axis, coefficient in terms:
+        if axis in position:
+            kept.append((position[axis], coefficient))
+        else:
+            reach = coefficient * (extents[axis] - 1)
+            lower, upper = lower + min(reach, 0), upper + max(reach, 0)
+    return Row(tuple(kept), lower, upper)
 
 
 class _Restrictions:
@@ -256,8 +261,3 @@ def _align_parts(graph: Graph, accesses: tuple[OperatorAccess, ...]) -> tuple[Op
         for part in parts:
             aligned[part] = restrict(accesses[part], common)
     return tuple(aligned)
-
-
-def rejected_axes(access: OperatorAccess) -> Mapping[str, str]:
-    """Axis -> the reason why it is no strategy."""
-    return dict(access.rejected)

@@ -82,16 +82,9 @@ def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Tr
             raise _DisagreementError
         (refused if report.refusals else verified).add(str(variant))
 
-    settings = hypothesis.settings(
-        max_examples=examples,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(hypothesis.HealthCheck),
-        report_multiple_bugs=False,
-        verbosity=hypothesis.Verbosity.quiet,
-    )
+    run = hypothesis.given(variants(case))(check)
     try:
-        hypothesis.seed(seed)(settings(hypothesis.given(variants(case))(check)))()
+        hypothesis.seed(seed)(_quiet_settings(hypothesis, examples)(run))()
     except _DisagreementError:  # the last one that was run is the smallest
         return Trials(len(verified), len(refused), failing[-1])
     except hypothesis.errors.Flaky:
@@ -100,6 +93,18 @@ def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Tr
     except hypothesis.errors.Unsatisfiable:
         pass  # MXNet takes no other signature than the case's own
     return Trials(len(verified), len(refused), None)
+
+
+def _quiet_settings(hypothesis: Any, examples: int) -> Any:
+    """One failure at most is wanted, of `examples` draws however slow; it is printed elsewhere, and nothing is remembered."""
+    return hypothesis.settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        report_multiple_bugs=False,
+        verbosity=hypothesis.Verbosity.quiet,
+    )
 
 
 class _DisagreementError(Exception):
