@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <sstream>
+#include <unordered_set>
 #include <utility>
 
 #include "nnvm/graph_info.h"
@@ -186,6 +187,9 @@ class Builder {
     made->attrs.name = training_.name(id) + "@" + std::to_string(node.worker);
     made->inputs = ToEntries(node.inputs);
     CHECK_EQ(made->inputs.size(), whole.inputs.size()) << made->attrs.name << ": wrong inputs";
+    if (IsSumInPlace(whole) && !AddsToOutputs(*made->inputs[1].node)) {
+      made->attrs.op = nnvm::Op::Get("elemwise_add");
+    }
     ChangeAttributes(node, source, &made->attrs);
     if (NeedsShapes(whole.op())) {
       SetCloneOutputs(node.shapes, training_.OutputTypes(id), &made->attrs);
@@ -246,6 +250,21 @@ class Builder {
 
   static bool IsLayerBackward(const Node& node) {
     return nnvm::Op::GetAttr<bool>("TIsLayerOpBackward").get(node.op(), false);
+  }
+
+  /*! \brief A sum of gradients, the second of which MXNet has its kernel add to the first. */
+  static bool IsSumInPlace(const Node& node) { return node.op()->name == "_grad_add"; }
+
+  /*!
+   * \brief Does the node's kernel add to what is there, where it is asked to? Some overwrite it,
+   * those of clip and cumsum, say, or divide it, that of mean. These are tested; and where large
+   * gradients come from.
+   */
+  static bool AddsToOutputs(const Node& node) {
+    static const std::unordered_set<std::string> kNames = {
+        "_backward_Convolution", "_backward_Embedding", "_backward_FullyConnected",
+        "_backward_batch_dot",   "_backward_dot",       kMultiFetchName};
+    return !node.is_variable() && kNames.count(OriginalOperator(node.op())->name) != 0;
   }
 
   /*! \brief The node that made the state which a backward node of the same worker uses. */

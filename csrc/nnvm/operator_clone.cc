@@ -64,6 +64,28 @@ std::vector<std::pair<int, int>> SoftmaxGradientInPlace(const NodeAttrs& attrs) 
   return FirstInPlace(attrs);
 }
 
+/*!
+ * \brief Where a rectifier's gradient may be written: in place of its output's, but not with a
+ * learned slope, whose gradient the kernel works out of its output's afterwards.
+ */
+std::vector<std::pair<int, int>> RectifierGradientInPlace(const NodeAttrs& attrs) {
+  const auto type = attrs.dict.find("act_type");
+  if (type != attrs.dict.end() && type->second == "prelu") return {};
+  return FirstInPlace(attrs);
+}
+
+/*! \brief Where MXNet's rules let a kernel overwrite what it still reads, others. */
+void SetInPlace(const Op* from, Op* to) {
+  const char kInPlace[] = "FInplaceOption";
+  if (from->name == "_backward_SoftmaxOutput") {
+    to->set_attr<nnvm::FInplaceOption>(kInPlace, SoftmaxGradientInPlace, kAttributeLevel);
+  } else if (from->name == "_backward_LeakyReLU") {
+    to->set_attr<nnvm::FInplaceOption>(kInPlace, RectifierGradientInPlace, kAttributeLevel);
+  } else {
+    CopyAttr<nnvm::FInplaceOption>(from, to, kInPlace);
+  }
+}
+
 /*! \brief All that decides how the operator runs. TIsBackward is not copied: it brings MXNet's own
  * inference. */
 void CopyExecution(const Op* from, Op* to) {
@@ -80,12 +102,7 @@ void CopyExecution(const Op* from, Op* to) {
   CopyAttr<mxnet::FResourceRequestEx>(from, to, "FResourceRequestEx");
   CopyAttr<mxnet::FExecType>(from, to, "FExecType");
   CopyAttr<nnvm::FMutateInputs>(from, to, "FMutateInputs");
-  const char kInPlace[] = "FInplaceOption";
-  if (from->name == "_backward_SoftmaxOutput") {
-    to->set_attr<nnvm::FInplaceOption>(kInPlace, SoftmaxGradientInPlace, kAttributeLevel);
-  } else {
-    CopyAttr<nnvm::FInplaceOption>(from, to, kInPlace);
-  }
+  SetInPlace(from, to);
   CopyAttr<nnvm::FInplaceIdentity>(from, to, "FInplaceIdentity");
   CopyAttr<nnvm::FIgnoreInputs>(from, to, "FIgnoreInputs");
   CopyAttr<nnvm::FListInputNames>(from, to, "FListInputNames");

@@ -1,0 +1,94 @@
+"""Gradients where MXNet has kernels write in place: over what they still read, and added to the sum of others.
+
+Some of MXNet's kernels are wrong there, so that one device is no oracle for all of them: each gradient is compared with that of a graph in
+which nothing can be done in place, a single reader whose result is scaled by the sum of all scales.
+"""
+
+from __future__ import annotations
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+
+S = mx.sym
+SCALES = [0.5 + 0.1 * n for n in range(11)]  # 8 and more gradients are added up by a chain of sums
+READERS = {
+    "batch_dot": lambda y, w: S.batch_dot(S.expand_dims(y, 0), S.expand_dims(w, 0), transpose_b=True),
+    "clip": lambda y, w: S.clip(y, -0.1, 0.1),
+    "cumsum": lambda y, w: S.cumsum(y, axis=0),
+    "dot": lambda y, w: S.dot(y, w, transpose_b=True),
+    "dot_of_transposed": lambda y, w: S.dot(y, w, transpose_a=True),
+    "flip": lambda y, w: S.flip(y, axis=1),
+    "fully_connected": lambda y, w: S.FullyConnected(y, w, no_bias=True, num_hidden=9),
+    "mean": lambda y, w: S.mean(y, axis=1),
+    "norm": lambda y, w: S.norm(y, axis=1),
+    "product": lambda y, w: y * w,
+    "relu6": lambda y, w: S.clip(y * 3, 0, 1),
+    "sequence_mask": lambda y, w: S.SequenceMask(y, use_sequence_length=False),
+    "slice": lambda y, w: S.slice(y, begin=(1, 0), end=(6, 3)),
+    "softmax": lambda y, w: S.softmax(y + w),
+    "split": lambda y, w: S.split(y, num_outputs=2, axis=1)[0],
+    "sum": lambda y, w: S.sum(y, axis=0),
+    "tile": lambda y, w: S.tile(y, (2, 2)),
+    "transpose": lambda y, w: S.transpose(y),
+    "convolution": lambda y, w: S.Convolution(
+        S.reshape(y, (9, 2, 4)), S.reshape(w, (9, 2, 4)), no_bias=True, kernel=(4,), num_filter=9
+    ),
+    "embedding": lambda y, w: S.Embedding(S.BlockGrad(S.floor(w)), y, input_dim=9, output_dim=8, dtype="float64"),
+}
+
+
+def find_gradients(symbol, values, dtype):
+    executor = symbol.simple_bind(
+        mx.cpu(),
+        type_dict=dict.fromkeys(values, dtype),
+        **{name: v.shape for name, v in values.items()},
+    )
+    for name, value in values.items():
+        executor.arg_dict[name][:] = value
+    executor.forward(is_train=True)
+    executor.backward()
+    return {name: executor.grad_dict[name].asnumpy() for name in values}
+
+
+@pytest.mark.parametrize(
+    ("reader", "dtype"),
+    [
+        *((reader, "float64") for reader in READERS),
+        ("convolution", "float32"),
+        ("dot", "float32"),
+        ("fully_connected", "float32"),
+    ],
+)
+def test_sums_of_many_gradients(reader, dtype):
+    """A tensor, and a parameter, with many readers."""
+    r = np.random.RandomState(0)
+    values = {"data": r.uniform(-1, 1, (9, 8)), "weight": r.uniform(0.5, 1.5, (9, 8))}
+
+    def build(scales):
+        y, w = S.tanh(S.var("data")), S.var("weight")
+        return S.Group([S.MakeLoss(S.sin(READERS[reader](y, w)) * scale) for scale in scales])
+
+    whole = build([sum(SCALES)])
+    values = {name: values[name] for name in whole.list_arguments()}
+    expected = find_gradients(whole, values, dtype)
+    for workers in (2, 3):
+        found = find_gradients(tofu.partition(build(SCALES), workers), values, dtype)
+        for name, gradient in expected.items():
+            error = np.abs(found[name] - gradient).max() / max(np.abs(gradient).max(), 1e-3)
+            assert error < (1e-13 if dtype == "float64" else 1e-5), (name, workers)
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_learned_slope(workers):
+    """The kernel of PReLU reads the gradient of its output for the slope's once the data's is written."""
+    values = {"data": np.random.RandomState(1).uniform(-1, 1, (8, 4, 6)), "slope": np.array([0.1, 0.2, 0.3, 0.4])}
+    data, slope = S.tanh(S.var("data")), S.var("slope")
+    symbol = S.MakeLoss(S.sin(S.LeakyReLU(data, slope, act_type="prelu")))
+    found = find_gradients(tofu.partition(symbol, workers), values, "float64")
+    y, at = np.tanh(values["data"]), values["slope"][:, None]
+    out_gradient = np.cos(np.where(y > 0, y, at * y))
+    np.testing.assert_allclose(found["slope"], (out_gradient * np.minimum(y, 0)).sum(axis=(0, 2)), rtol=1e-6)
+    np.testing.assert_allclose(found["data"], out_gradient * np.where(y > 0, 1, at) * (1 - y**2), rtol=1e-6)
