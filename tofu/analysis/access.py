@@ -66,8 +66,7 @@ class OutputAccess:
 
 @dataclass(frozen=True)
 class OperatorAccess:
-    """An operator's strategies at concrete shapes: `axes` with their `extents`, and what each input and output sees of
-    them.
+    """An operator's strategies at concrete shapes: `axes` with their `extents`, and what each input and output sees of them.
 
     `fetched_axes` are those of `axes` along which the operator's own kernel cannot compute a part. The operator only moves cells there: a
     part of an output is the sum of the inputs that are read, each at the distance between its rows' lower ends and the output's, with

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sympy
 
@@ -114,10 +114,15 @@ def _compile(
         [_print(d, names) for d in definitions],
         [_print(e, names) for e in expressions],
     ]
-    lines.append(f"    return {', '.join(f'({chr(44).join(r)}{chr(44) if r else str()})' for r in results)}")
-    scope: dict[str, Callable[..., _Evaluated]] = {"divide": _divide}  # type: ignore[dict-item]
+    lines.append(f"    return {', '.join(map(_print_tuple, results))}")
+    scope: dict[str, Any] = {"divide": _divide}
     exec(compile("\n".join(lines), f"<extents of {trace.description.name}>", "exec"), scope)
-    return scope["evaluate"]
+    evaluate: Callable[[Sequence[int], Mapping[str, int]], _Evaluated] = scope["evaluate"]
+    return evaluate
+
+
+def _print_tuple(items: Sequence[str]) -> str:
+    return f"({''.join(f'{item}, ' for item in items)})"
 
 
 def _in_order(pattern: Pattern) -> list[str]:

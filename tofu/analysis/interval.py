@@ -1,5 +1,4 @@
-"""Symbolic intervals: the range of an index expression while its variables run over theirs (paper section 4.2, Figure
-4).
+"""Symbolic intervals: the range of an index expression while its variables run over theirs (paper section 4.2, Figure 4).
 
 An interval [lower, upper] has both ends inclusive. Each end is affine in the symbolic extents of the index variables,
 
@@ -41,9 +40,7 @@ class Interval:
 
     @classmethod
     def part(cls, variable: str, begin: sympy.Expr | int, end: sympy.Expr | int) -> Interval:
-        """The part of an index variable's range from the fraction `begin` to the fraction `end` of its extent,
-        exclusive.
-        """
+        """The part of an index variable's range from the fraction `begin` to the fraction `end` of its extent, exclusive."""
         extent = extent_symbol(f"{variable}.extent")
         return cls(sympy.sympify(begin) * extent, sympy.sympify(end) * extent - 1)
 

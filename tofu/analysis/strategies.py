@@ -8,7 +8,7 @@ else can depend on them. Where the operator only moves cells (`movement`), no ke
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tofu.analysis.access import Combine, InputAccess, OperatorAccess, OutputAccess, Row
@@ -28,9 +28,7 @@ class Signature:
     evaluator: Evaluator
 
     def evaluate(self, input_shapes: Shapes, output_shapes: Shapes) -> OperatorAccess:
-        """The strategies and regions at these shapes. Raises DescriptionError where the shapes contradict the
-        description.
-        """
+        """The strategies and regions at these shapes. Raises DescriptionError where the shapes contradict the description."""
         return _Evaluation(self, input_shapes, output_shapes).result()
 
 
@@ -95,10 +93,8 @@ class _Evaluation:
             seen[name] = number + 1
             if value != self.extents[name]:
                 raise DescriptionError(
-                    f"{stated[name][number].place}: {name} of {description.name} has the extent "
-                    f"{self.extents[name]} by "
-                    f"{stated[name][0].extent} and {value} by {stated[name][number].extent}; declare it with "
-                    "extents=, or give "
+                    f"{stated[name][number].place}: {name} of {description.name} has the extent {self.extents[name]} by "
+                    f"{stated[name][0].extent} and {value} by {stated[name][number].extent}; declare it with extents=, or give "
                     f"different index variables different names (inputs {list(self.input_shapes)}, outputs "
                     f"{list(self.output_shapes)})"
                 )
@@ -215,10 +211,8 @@ class _Evaluation:
                 for (name, stride), (_, local_stride) in zip(before.terms, after.terms, strict=True):
                     if stride != local_stride and extents[name] > 1:
                         yield (
-                            f"the stride of {name} is {stride}, but {local_stride} in a part of {axis}; where "
-                            f"{axis} is not the "
-                            "outermost variable of a merged dimension its parts are no boxes, else write strides "
-                            "with merge()"
+                            f"the stride of {name} is {stride}, but {local_stride} in a part of {axis}; where {axis} is not the "
+                            "outermost variable of a merged dimension its parts are no boxes, else write strides with merge()"
                         )
                 moved = _span(after, extents)[0] - _span(before, self.extents)[0]
                 if moved or after.upper - after.lower != before.upper - before.lower:
@@ -276,14 +270,12 @@ class _Evaluation:
         return self.pattern.is_elementwise and len(shapes) == 1 and strategies == list(axes)
 
 
-def _span(index: IndexNumbers, extents: dict[str, int] | object, left_out: object = ()) -> tuple[int, int]:
-    """The first and last value of an index, both inclusive, while the variables run over their extents but `left_out`
-    are zero.
-    """
+def _span(index: IndexNumbers, extents: Mapping[str, int], left_out: Container[str] = ()) -> tuple[int, int]:
+    """The first and last value of an index, both inclusive, while the variables run over their extents but `left_out` are zero."""
     low, high = index.lower, index.upper
     for name, coefficient in index.terms:
-        if name not in left_out:  # type: ignore[operator]
-            reach = coefficient * (extents[name] - 1)  # type: ignore[index]
+        if name not in left_out:
+            reach = coefficient * (extents[name] - 1)
             low, high = (low + reach, high) if reach < 0 else (low, high + reach)
     return low, high
 

@@ -1,5 +1,4 @@
-"""The symbolic half of the analysis, done once per signature: where each tensor is indexed, by what, and what rules
-axes out.
+"""The symbolic half of the analysis, done once per signature: where each tensor is indexed, by what, and what rules axes out.
 
 An index variable is ruled out here for what the description says, whatever the extents are: its position is used as a
 number, it indexes into an opaque result, the sum over it is not linear, or a tensor's dimension is indexed by it in two
@@ -41,9 +40,7 @@ from tofu.tdl.walk import accesses, walk
 
 @dataclass(frozen=True)
 class Dimension:
-    """How one dimension of a tensor is indexed, by all accesses together. `is_whole`: one of them takes the whole
-    dimension.
-    """
+    """How one dimension of a tensor is indexed, by all accesses together. `is_whole`: one of them takes the whole dimension."""
 
     indices: tuple[AffineIndex, ...]
     is_whole: bool

@@ -1,12 +1,12 @@
 """The whole grammar of a description's right-hand side (paper section 4.1).
 
-    Index  ::= an integer expression over index variables and extents, affine in the index variables (SymPy does the
-    algebra) Value  ::= Constant | Position(Index) | Element(tensor, indices) | Call(function, values)
+    Index  ::= an integer expression over index variables and extents, affine in the index variables
+    Value  ::= Constant | Position(Index) | Element(tensor, indices) | Call(function, values)
              | Reduction(reducer, variables, value) | OpaqueElement(function, arguments, indices)
              | RandomElement(values) | Unread(element)
     indices are Index or WholeDimension; arguments are Value or Slice.
 
-Values are side-effect free trees that compare by identity; Python's operators on them build `Call`s.
+SymPy does the algebra of indices. Values are side-effect free trees that compare by identity; Python's operators on them build `Call`s.
 """
 
 from __future__ import annotations
@@ -237,9 +237,7 @@ class Position(Value):
 
 @dataclass(frozen=True, eq=False)
 class WholeDimension:
-    """`Any`: the index depends on data, so the whole dimension is read. `Any(value)` gives the index too, for the
-    interpreter.
-    """
+    """`Any`: the index depends on data, so the whole dimension is read. `Any(value)` gives the index too, for the interpreter."""
 
     position: Value | None = None
 

@@ -91,9 +91,7 @@ def merge(*variables: Index) -> Index:
 
 
 def unread(element: Element) -> Value:
-    """A cell that the kernel is given but never reads: the tensor's shape has to follow the split, its numbers do not
-    matter.
-    """
+    """A cell that the kernel is given but never reads: the tensor's shape has to follow the split, its numbers do not matter."""
     return Unread(element)
 
 

@@ -51,9 +51,7 @@ class Description:
         return self.names[0]
 
     def parse_attributes(self, attributes: Mapping[str, object]) -> dict[str, Anything]:
-        """The attributes that the description lists, as values; the others are ignored. Missing ones take their
-        default.
-        """
+        """The attributes that the description lists, as values; the others are ignored. Missing ones take their default."""
         parsed: dict[str, Anything] = {}
         for name, default in self.defaults.items():
             if name not in attributes:

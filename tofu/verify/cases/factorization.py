@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from tofu.verify.case import Case, Fixed
 
-# A symmetric, positive definite matrix in each of three samples; its lower triangle; two rows of it.
+# A symmetric, positive definite matrix in each of three samples.
 MATRICES = tuple(
     tuple(tuple(d + (4.0 + d if i == j else 1 / (1 + i + j + d)) for j in range(4)) for i in range(4))
     for d in (0.25, 0.5, 1.0)
 )
 POSITIVE = Fixed(MATRICES)
-TRIANGLES = tuple(
-    tuple(tuple(v if j <= i else 0.0 for j, v in enumerate(row)) for i, row in enumerate(matrix)) for matrix in MATRICES
-)
 
 CASES = [
     *(Case(f"_linalg_{name}", {"lower": lower}, [POSITIVE]) for name in ("potrf", "potri") for lower in (True, False)),
