@@ -177,25 +177,22 @@ class Problem:
         Raises PlanError for choices that no execution graph can follow.
         """
         try:
-            arrays = choices.operators, choices.tensors
-            return _core.evaluate(self.native, list(self.factors), *arrays, kept=choices.kept, reread=choices.reread)
+            return self._count(_core.evaluate, choices)
         except ValueError as error:
             raise PlanError(f"The plan cannot be carried out: {self._with_names(str(error))}") from error
 
     def price(self, choices: Choices) -> int:
         """What the search minimises: bytes, or nanoseconds where the levels of the interconnect have bandwidths."""
-        arrays = choices.operators, choices.tensors
-        cost = _core.evaluate(
-            self.native, list(self.factors), *arrays, prices=self.prices, kept=choices.kept, reread=choices.reread
-        )
-        return int(cost.total_bytes)
+        return int(self._count(_core.evaluate, choices, prices=self.prices).total_bytes)
 
     def level_bytes(self, choices: Choices) -> tuple[int, ...]:
         """The bytes that cross each level of the interconnect, the top first; they sum to those of `evaluate`."""
+        return tuple(self._count(_core.level_bytes, choices))
+
+    def _count(self, count: Callable[..., Any], choices: Choices, **more: Any) -> Any:
+        """What a native function counts for a whole plan."""
         arrays = choices.operators, choices.tensors
-        return tuple(
-            _core.level_bytes(self.native, list(self.factors), *arrays, kept=choices.kept, reread=choices.reread)
-        )
+        return count(self.native, list(self.factors), *arrays, kept=choices.kept, reread=choices.reread, **more)
 
     def worth_keeping(self, choices: Choices) -> list[int]:
         """The tensors whose fetched regions would save bytes if they were kept, those first that save most for each byte that stays."""
