@@ -54,7 +54,7 @@ def backward_svd(d_left, d_values, d_right, left, values, right):
     return apply(gradient, d_left, d_values, d_right, left, values, right, own=(2, 1, 2, 2, 1, 2))
 
 
-@op("_npi_eigh")
+@op("_npi_eigh", needs={1: (0,)})
 def eigh(a, *, UPLO="L"):
     vectors = lambda matrix: make_largest_positive(np.linalg.eigh(matrix, UPLO)[1].T).T
     return apply(lambda matrix: np.linalg.eigvalsh(matrix, UPLO), a, names="i"), apply(vectors, a)

@@ -107,7 +107,7 @@ def backward_norm(d_out, data, out, *, ord=2, axis=None, keepdims=False):
     return lambda *i: at(d_out, i) * (sign(data[i]) + 0 * at(out, i) if ord == 1 else data[i] / at(out, i))
 
 
-@op("moments")
+@op("moments", needs={1: (0,)})
 def moments(data, *, axes=None, keepdims=False):
     count = prod(data.shape[d] for d in _reduced_dimensions(axes, False, data.ndim))
     totals = [_reduce(Sum, data, value, axes, keepdims, False) for value in (lambda x: x, lambda x: x * x)]

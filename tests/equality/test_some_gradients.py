@@ -9,6 +9,7 @@ from __future__ import annotations
 import mxnet as mx
 import numpy as np
 import pytest
+from training import fill_free_memory
 
 import tofu
 from tofu.verify.case import Case
@@ -42,12 +43,6 @@ CASES = [
     and len(case.numbers) > 1
     and case.attributes.get("act_type") not in WRONG_IN_MXNET
 ]
-
-
-def fill_free_memory():
-    arrays = [mx.nd.full((size,), np.nan) for size in (8, 64, 512, 4096) for _ in range(8)]
-    mx.nd.waitall()
-    del arrays
 
 
 def run_gradients(symbol, values, asked):
