@@ -121,6 +121,28 @@ def own_cell(dtype: str, batch: int = 9) -> Model:
     return language_model(CoupledCell("own_"), batch, dtype, [mx.sym.Variable("begin_state")])
 
 
+def attention_decoder(dtype: str, batch: int = 9, steps: int = 9) -> Model:
+    """A state that looks back at an embedded source at every step (additive attention), and a loss at every step.
+
+    MXNet adds the gradients of more than eight readers of the source up in a chain.
+    """
+    memory, state = embed(dtype), mx.sym.Variable("begin_state")
+    shared = {name: mx.sym.Variable(f"{name}_weight") for name in ("query", "key", "score")}
+    keys = mx.sym.FullyConnected(memory, shared["key"], num_hidden=HIDDEN, no_bias=True, flatten=False, name="key")
+    outputs = []
+    for step in range(steps):
+        query = mx.sym.FullyConnected(state, shared["query"], num_hidden=HIDDEN, no_bias=True, name=f"query{step}")
+        mixed = mx.sym.tanh(mx.sym.broadcast_add(keys, mx.sym.expand_dims(query, axis=1)))
+        scores = mx.sym.FullyConnected(mixed, shared["score"], num_hidden=1, no_bias=True, flatten=False)
+        weights = mx.sym.softmax(scores, axis=1)
+        context = mx.sym.sum(mx.sym.broadcast_mul(memory, weights), axis=1)
+        state = mx.sym.tanh(mx.sym.concat(context, mx.sym.slice_axis(state, axis=1, begin=EMBEDDED, end=None), dim=1))
+        outputs.append(state)
+    stacked_outputs = mx.sym.concat(*(mx.sym.expand_dims(output, axis=1) for output in outputs), dim=1)
+    shapes = {"tokens": (batch, STEPS), "softmax_label": (batch, steps), "begin_state": (batch, HIDDEN)}
+    return Model(predict_words(stacked_outputs, HIDDEN), shapes, VOCABULARY)
+
+
 RECURRENT_MODELS: dict[str, Callable[[str], Model]] = {
     "lstm": lambda dtype: stacked("lstm", dtype),
     "gru": lambda dtype: stacked("gru", dtype),
@@ -131,4 +153,5 @@ RECURRENT_MODELS: dict[str, Callable[[str], Model]] = {
     "gluon_gru": lambda dtype: gluon("gru", dtype),
     "own_cell": own_cell,
     "fused_lstm": fused,
+    "attention_decoder": attention_decoder,
 }

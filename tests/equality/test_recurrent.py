@@ -16,7 +16,7 @@ from training import bind_partitioned
 
 from tofu.search import Choices
 
-RANDOM_MODELS = ("lstm", "gru", "bidirectional_gru", "fused_lstm")
+RANDOM_MODELS = ("lstm", "gru", "bidirectional_gru", "fused_lstm", "attention_decoder")
 RANDOM_PLANS = 1  # a random plan fetches almost everything; benchmarks/equality.py runs 50 of them for all steps
 RANDOM_STEPS = 2
 

@@ -77,7 +77,9 @@ def _settle(graph: Graph, searched: Problem, choices: Choices, infer_shapes: Inf
         )
     }
     final = lower(graph, lambda operator: operator.name not in whole)
-    problem = Problem(final, find_strategies(final, infer_shapes, undescribed), searched.factors)
+    # Who shares a fetch was priced in the search: operators in parts and whole ones need not look equally repeated.
+    equal = searched.equal.carry_over(searched.graph, final)
+    problem = Problem(final, find_strategies(final, infer_shapes, undescribed), searched.factors, equal=equal)
     return Settled(problem, replace(_number(problem, axes, layouts), kept=choices.kept, reread=choices.reread))
 
 

@@ -28,7 +28,7 @@ from tofu.search.feeding import check_fed
 from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.holding import weigh_tensors
 from tofu.search.native import build_native_graph, find_live_operators
-from tofu.search.recurrence import find_equal_parts
+from tofu.search.recurrence import EqualParts, find_equal_parts
 from tofu.search.topology import Arrangement
 
 Progress = Callable[[str, int, int], None]
@@ -50,6 +50,8 @@ class Problem:
         Of the number of workers, one for each step.
     replication_limit_bytes
         Tensors below this size may be replicated, and of any size those that operators write in place.
+    equal
+        The equal time steps, whose operators share their fetches; found where nothing is given.
     """
 
     def __init__(
@@ -58,13 +60,15 @@ class Problem:
         accesses: Sequence[OperatorAccess],
         factors: Sequence[int],
         replication_limit_bytes: int = REPLICATION_LIMIT_BYTES,
+        equal: EqualParts | None = None,
     ) -> None:
         self.graph = graph
         self.accesses = tuple(accesses)
         self.arrangement = Arrangement(tuple(factors))
         self.live = find_live_operators(graph, self.accesses)
         self._replication_limit_bytes = replication_limit_bytes
-        self.equal = find_equal_parts(graph).refine([(access.axes, access.extents) for access in self.accesses])
+        kinds = [(access.axes, access.extents) for access in self.accesses]
+        self.equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)
         self.native = self._build(is_coarse=False)
 
     def _build(self, is_coarse: bool) -> Any:

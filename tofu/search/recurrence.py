@@ -14,10 +14,10 @@ depend on names or on the order of the nodes.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tofu.graph import Graph, Phase, TensorKind
+from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind
 from tofu.search.time_steps import find_time_steps
 from tofu.search.wiring import Wiring, trace_wiring
 
@@ -46,6 +46,22 @@ class EqualParts:
             for position in family:
                 parts[number, kinds[position]].append(position)
         return EqualParts(tuple(tuple(part) for part in parts.values() if len(part) > 1), self.tensors)
+
+
+    def carry_over(self, graph: Graph, other: Graph) -> EqualParts:
+        """The equal parts of `graph`, as those of another graph of the same model: by name, without what that has not."""
+
+        def carry(
+            families: tuple[tuple[int, ...], ...], named: Sequence[Operator | Tensor], index: Mapping[str, int]
+        ) -> tuple[tuple[int, ...], ...]:
+            names = ([named[position].name for position in family] for family in families)
+            found = (tuple(sorted(index[name] for name in family if name in index)) for family in names)
+            return tuple(family for family in found if len(family) > 1)
+
+        return EqualParts(
+            carry(self.operators, graph.operators, other.operator_index),
+            carry(self.tensors, graph.tensors, other.tensor_index),
+        )
 
 
 def find_equal_parts(graph: Graph) -> EqualParts:
