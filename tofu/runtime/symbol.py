@@ -35,7 +35,7 @@ from tofu.runtime.arguments import (
 )
 from tofu.runtime.devices import resolve_contexts
 from tofu.runtime.executor import Executor, as_ndarray, reuse_plan
-from tofu.runtime.files import write_atomically
+from tofu.runtime.files import add_partition, read_partition, write_atomically
 from tofu.runtime.progress import search_progress, track_searches
 from tofu.runtime.sharded_executor import ShardedExecutor
 from tofu.runtime.shards import ShardedTensor
@@ -359,14 +359,10 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
         """The original model as MXNet's JSON, with the settings and the plan in its attributes; plain MXNet reads it as the model."""
-        from tofu.runtime.files import add_partition
-
         return add_partition(self.whole.tojson(remove_amp_cast), self)
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
         """Write `tojson()` to a file, atomically."""
-        from tofu.runtime.files import write_atomically
-
         write_atomically(fname, self.tojson(remove_amp_cast))
 
     def _is_absent_label(self, name: str) -> bool:
@@ -379,8 +375,6 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
 
 def load_json(text: str) -> Any:
     """The symbol in `text`: partitioned if it was saved so, with the same plan."""
-    from tofu.runtime.files import read_partition
-
     return read_partition(text)
 
 
