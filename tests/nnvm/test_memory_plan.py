@@ -1,30 +1,11 @@
 """What the planner says is what MXNet allocates, byte for byte."""
 
-import mxnet as mx
 import pytest
+from allocation import allocated_bytes
 from batch_split import BatchSplit
 from graphs import arguments_of, bind, mlp
 
 from tofu import _mxnet
-
-
-def allocated_bytes(executor, k):
-    """Bytes of the distinct pieces of memory behind all arrays of an executor, by device."""
-    storages = {}
-
-    def note(handle):
-        info = _mxnet.storage_info(handle)
-        storages[info["device_id"], info["address"]] = info["bytes"]
-
-    executor.set_monitor_callback(lambda _, array: note(getattr(array, "value", array)))
-    executor.forward(is_train=True)
-    mx.nd.waitall()
-    for array in [*executor.arg_arrays, *executor.aux_arrays, *executor.outputs]:
-        note(array.handle.value)
-    totals = [0] * k
-    for (device, _), size in storages.items():
-        totals[device] += size
-    return totals
 
 
 def needed(plan):

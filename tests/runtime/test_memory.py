@@ -2,6 +2,7 @@
 
 import mxnet as mx
 import pytest
+from allocation import allocated_bytes
 
 import tofu
 from benchmarks import digits
@@ -10,26 +11,6 @@ from tofu import _mxnet
 from tofu.graph.mxnet import find_labels, read_graph
 
 BATCH = 32
-
-
-def allocated_bytes(bound, extra, workers):
-    """Bytes of the distinct pieces of memory behind all arrays of a bound graph, by device number."""
-    storages = {}
-
-    def note(handle):
-        info = _mxnet.storage_info(handle)
-        storages[info["device_id"], info["address"]] = info["bytes"]
-
-    bound.set_monitor_callback(lambda _, array: note(getattr(array, "value", array)))
-    bound.forward(is_train=True)
-    mx.nd.waitall()
-    for array in [*bound.arg_arrays, *bound.aux_arrays, *bound.outputs, *extra]:
-        note(array.handle.value)
-    totals = [0] * workers
-    for (device, _), size in storages.items():
-        totals[device] += size
-    return tuple(totals)
-
 
 MODELS = {
     "digits": Model("digits", digits.residual_network(filters=16), digits.input_shapes(BATCH)),
@@ -46,7 +27,7 @@ def test_planned_is_allocated(name, workers):
     executor = tofu.bind(model.symbol, [mx.cpu(i) for i in range(workers)], **model.shapes)
     shards = [array for variable in executor.variables.values() for array in variable.arrays]
     planned = executor.partition.plan.worker_bytes
-    assert allocated_bytes(executor._training, shards, workers) == planned
+    assert allocated_bytes(executor._training, workers, shards) == list(planned)
     report = tofu.memory_report(model.symbol, workers, optimizer=None, **model.shapes)
     assert tuple(worker.planned_bytes for worker in report.workers) == planned
 
@@ -81,4 +62,4 @@ def test_planned_is_allocated_on_one_device(monkeypatch):
     training = read_graph(symbol, shapes, {}, [n for n in symbol.list_arguments() if n not in held]).symbol
     planned = _mxnet.plan_memory(training.handle.value, shapes, dict.fromkeys(training.list_arguments(), 0))[""]
     bound = training.simple_bind(mx.cpu(0), grad_req="null", **shapes)
-    assert allocated_bytes(bound, [], 1) == (planned["arguments"] + planned["auxiliary"] + planned["pool"],)
+    assert allocated_bytes(bound, 1) == [planned["arguments"] + planned["auxiliary"] + planned["pool"]]

@@ -26,7 +26,7 @@ def _expand_forward(parts: Parts) -> None:
 
 
 def _expand_backward(parts: Parts) -> None:
-    attributes = _attributes(parts, parts.graph_tensors[parts.whole.outputs[0]].shape)
+    attributes = _attributes(parts, parts.output_shape(0))
     extent = {"extent": attributes["rows"]}
     parts.last_operator("_tofu_pick_backward", attributes | extent, parts.whole.inputs)
 

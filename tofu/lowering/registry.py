@@ -34,6 +34,10 @@ class Parts:
         """The shape of the operator's input `slot`."""
         return self.graph_tensors[self.whole.inputs[slot]].shape
 
+    def output_shape(self, slot: int) -> tuple[int, ...]:
+        """The shape of the operator's output `slot`."""
+        return self.graph_tensors[self.whole.outputs[slot]].shape
+
     def inner_tensor(self, name: str, shape: tuple[int, ...], dtype: str = "float64") -> int:
         """A new tensor between the parts; its position."""
         full_name = f"{self.whole.name}/{name}"

@@ -32,7 +32,7 @@ def _expand_last(parts: Parts) -> None:
 
 
 def _expand_last_backward(parts: Parts) -> None:
-    attributes = _lengths(parts, parts.graph_tensors[parts.whole.outputs[0]].shape)
+    attributes = _lengths(parts, parts.output_shape(0))
     extent = {"extent": attributes["rows"]}
     gradient = parts.whole.outputs[:1]
     parts.last_operator("_tofu_pick_backward", attributes | extent, parts.whole.inputs, outputs=gradient)

@@ -24,10 +24,10 @@ def _register(op: str, table: int, indices: int) -> None:
         parts.last_operator("_tofu_take", attributes, inputs)
 
     def expand_backward(parts: Parts) -> None:
-        gradient = parts.whole.outputs[table]
-        attributes = _attributes(parts, parts.graph_tensors[gradient].shape, len(parts.shape(1)))
+        attributes = _attributes(parts, parts.output_shape(table), len(parts.shape(1)))
         extent = {"extent": attributes["rows"]}
-        parts.last_operator("_tofu_take_backward", attributes | extent, parts.whole.inputs, outputs=(gradient,))
+        gradient = (parts.whole.outputs[table],)
+        parts.last_operator("_tofu_take_backward", attributes | extent, parts.whole.inputs, outputs=gradient)
 
     register(op, Lowering(expand_forward, is_possible=is_possible))
     register(f"_backward_{op}", Lowering(expand_backward, is_possible=is_possible))
