@@ -47,7 +47,6 @@ class EqualParts:
                 parts[number, kinds[position]].append(position)
         return EqualParts(tuple(tuple(part) for part in parts.values() if len(part) > 1), self.tensors)
 
-
     def carry_over(self, graph: Graph, other: Graph) -> EqualParts:
         """The equal parts of `graph`, as those of another graph of the same model: by name, without what that has not."""
 
