@@ -30,8 +30,7 @@ DOUBLE = "float64"
 EXACT = {DOUBLE, "int32", "int64", "bool"}
 REQUESTS = ("write", "write", "write", "write", "add", "null")
 LABEL = "label"  # on one device, the gradient by an input of this name is whatever its array held
-# Attributes with which MXNet's own gradients are wrong where one is computed in another tensor's place.
-WRONG_IN_MXNET = {"out_grad": True, "act_type": "prelu"}
+IN_PLACE = "prelu"  # on one device, its gradients are wrong where one is computed in the place of another tensor
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def cases_by_operator() -> dict[str, list[Case]]:
     for case in load_cases():
         is_drawn = _mxnet.operator_info(case.op)["is_random"] or "random" in case.op
         is_inner = case.op.startswith(("_backward", "_tofu"))
-        is_wrong = find_defect(case) or not WRONG_IN_MXNET.items().isdisjoint(case.attributes.items())
+        is_wrong = find_defect(case) or case.attributes.get("act_type") == IN_PLACE
         if not (is_drawn or is_inner or is_wrong or "update" in case.op) and is_exact(case):
             cases.setdefault(case.op, []).append(case)
     return cases
@@ -146,10 +145,14 @@ def bind(graph: RandomGraph, symbol: mx.sym.Symbol, requests: Mapping[str, str])
 
 
 def run_alone(graph: RandomGraph) -> Results:
-    """The results of `run` on one device, where all gradients are asked for, and none is added to anything: kernels of MXNet compute some
-    wrongly without others, and do not add to others as they are asked to.
+    """The results of `run` on one device that computes and keeps every tensor, asks for all gradients, and adds none to anything.
+
+    Kernels of MXNet compute some results wrongly without others, or in the place of others, and do not all add to gradients as they are
+    asked to.
     """
-    results, _ = run(graph, bind(graph, graph.symbol, dict.fromkeys(graph.requests, "write")))
+    symbol, variables = graph.symbol, {*graph.symbol.list_arguments(), *graph.symbol.list_auxiliary_states()}
+    kept = [mx.sym.BlockGrad(tensor) for tensor in symbol.get_internals() if tensor.name not in variables]
+    results, _ = run(graph, bind(graph, mx.sym.Group([symbol, *kept]), dict.fromkeys(graph.requests, "write")))
     for name, request in graph.requests.items():
         for step in range(STEPS):
             gradient = results.pop(f"gradient of {name}, step {step}")
@@ -167,6 +170,7 @@ def run(graph: RandomGraph, executor) -> tuple[Results, list[int]]:
     moved = []
     gradients = {name: gradient for name, gradient in executor.grad_dict.items() if gradient is not None}
     arrays = executor.arg_dict | executor.aux_dict
+    count = len(graph.head_gradients)
     for name, value in graph.values.items():
         arrays[name][:] = value
     for step in range(STEPS):
@@ -177,11 +181,13 @@ def run(graph: RandomGraph, executor) -> tuple[Results, list[int]]:
         mx.nd.waitall()
         _mxnet.reset_counters()
         executor.forward(is_train=True)
-        executor.backward([mx.nd.array(gradient, dtype=DOUBLE) for gradient in graph.head_gradients])
+        heads = [mx.nd.array(gradient, dtype=DOUBLE) for gradient in graph.head_gradients]
+        executor.backward([*heads, *executor.outputs[count:]])
         mx.nd.waitall()
         moved.append(_mxnet.counters()["bytes_read_remote"])
-        results |= {f"output {n}, step {step}": output.asnumpy() for n, output in enumerate(executor.outputs)}
+        outputs = executor.outputs[:count]
+        results |= {f"output {n}, step {step}": output.asnumpy() for n, output in enumerate(outputs)}
         results |= {f"gradient of {name}, step {step}": gradient.asnumpy() for name, gradient in gradients.items()}
     results |= {name: state.asnumpy() for name, state in executor.aux_dict.items()}
-    executor.forward(is_train=False)
-    return results | {f"output {n}, scored": output.asnumpy() for n, output in enumerate(executor.outputs)}, moved
+    outputs = executor.forward(is_train=False)[:count]
+    return results | {f"output {n}, scored": output.asnumpy() for n, output in enumerate(outputs)}, moved
