@@ -123,6 +123,13 @@ class Graph:
         return {operator.name: position for position, operator in enumerate(self.operators)}
 
     @cached_property
+    def named_parts(self) -> tuple[int, ...]:
+        """By operator: the position of the part that has the name of the model's operator; its own where that is whole."""
+        parts = enumerate(self.operators)
+        named = {o.leader: position for position, o in parts if o.leader is not None and not o.is_inner}
+        return tuple(named.get(n if o.leader is None else o.leader, n) for n, o in enumerate(self.operators))
+
+    @cached_property
     def written_in_place(self) -> frozenset[int]:
         """Positions of the tensors that operators change: every worker must hold what its copies write."""
         return frozenset(o.inputs[slot] for o in self.operators for slot in o.mutates)

@@ -100,11 +100,10 @@ def _written_layout(access: OperatorAccess, slot: int, axes: AxisSteps) -> Steps
 def _number(problem: Problem, axes: dict[str, AxisSteps], layouts: dict[str, Steps]) -> Choices:
     """The choices by name as those of `problem`."""
     graph, shape = problem.graph, (-1, len(problem.factors))
-    named = {o.leader: o.name for o in graph.operators if o.leader is not None and not o.is_inner}
     operators = []
-    for position, (operator, access) in enumerate(zip(graph.operators, problem.accesses, strict=True)):
-        name = named[position if operator.leader is None else operator.leader] if operator.is_inner else operator.name
-        operators.append([REPLICATED if axis is None else access.axes.index(axis) for axis in axes[name]])
+    for named, access in zip(graph.named_parts, problem.accesses, strict=True):
+        steps = axes[graph.operators[named].name]
+        operators.append([REPLICATED if axis is None else access.axes.index(axis) for axis in steps])
     tensors = [[REPLICATED if d is None else d for d in layouts[tensor.name]] for tensor in graph.tensors]
     numbered = np.array(tensors, np.int32).reshape(shape)
     updates = problem.update_choices(numbered)

@@ -124,12 +124,9 @@ def _first_readers(partition: Partition) -> dict[int, list[int]]:
 def _find_owners(partition: Partition) -> dict[int, int]:
     """Cost group, of the graph that is emitted -> the model's operator whose layer it is counted with."""
     graph, emitted = partition.graph, partition.problem.graph
-    # Of the parts that take an operator's place, the last has its name.
-    names = {o.leader: o.name for o in emitted.operators if o.leader is not None and not o.is_inner}
     owners = {}
-    for position, operator in enumerate(emitted.operators):
-        leader = position if operator.leader is None else operator.leader
-        owner = graph.operator_index[names.get(leader, operator.name)]
+    for position, named in enumerate(emitted.named_parts):
+        owner = graph.operator_index[emitted.operators[named].name]
         forward = graph.operators[owner].forward
         owners[position] = owner if forward is None else forward
     for owner, parameters in _first_readers(partition).items():

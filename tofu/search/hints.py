@@ -159,8 +159,7 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     raise_together(PlanError, "The plan cannot be applied to this graph:", problems[:12])
     if left_out:
         return replace(problem.complete(operators, tensors, exactly=True), kept=kept, reread=reread)
-    _share_choices(graph, operators)
-    all_operators = np.array([operators[o] for o in range(len(graph.operators))], np.int32)
+    all_operators = np.array([operators[o] for o in graph.named_parts], np.int32)
     all_tensors = np.array([tensors[t] for t in range(len(graph.tensors))], np.int32)
     shape = (-1, len(problem.factors))
     updates = problem.update_choices(all_tensors.reshape(shape))
@@ -181,16 +180,6 @@ def _check_names(graph: Graph, plan: Plan, named: Sequence[str]) -> None:
     raise_together(PlanError, "What operators write in place cannot be kept once it is fetched:", written)
     both = sorted({*plan.kept} & {*plan.reread})
     raise_together(PlanError, "What is fetched of a tensor is kept or read again, not both:", both)
-
-
-def _share_choices(graph: Graph, operators: dict[int, list[int]]) -> None:
-    """Give the inner parts of each operator the choice of the part that has its name."""
-    of_leader = {
-        o.leader: operators[n] for n, o in enumerate(graph.operators) if o.leader is not None and n in operators
-    }
-    for position, operator in enumerate(graph.operators):
-        if operator.is_inner:
-            operators[position] = of_leader[position if operator.leader is None else operator.leader]
 
 
 def _resolve_all(
