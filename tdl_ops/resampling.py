@@ -73,8 +73,9 @@ def backward_repeat(d_out, *, repeats, axis=None):
 
 
 def _count(reps, ndim):
-    """How often the data come in each dimension of the result, which may have more than they do: those come first."""
-    return (1,) * (ndim - len(reps)) + tuple(reps)
+    """How often the data come in each dimension of the result; one number is the last's. It may have more than they do: those come first."""
+    count = reps if isinstance(reps, tuple) else (reps,)
+    return (1,) * (ndim - len(count)) + count
 
 
 def _repetitions(local):

@@ -91,6 +91,24 @@ def test_plan_writes_json_that_partition_applies(model, tmp_path):
     assert symbol.plan == tofu.Plan.from_json(path.read_text())
 
 
+def test_an_input_that_was_forgotten_is_named(tmp_path):
+    """Its type is unknown as well, and MXNet would say that of the operator that reads it."""
+    path = tmp_path / "model-symbol.json"
+    tables = [mx.sym.Embedding(mx.sym.Variable(name), input_dim=9, output_dim=8) for name in ("user", "item")]
+    mx.sym.MakeLoss(mx.sym.sum(tables[0] * tables[1], axis=1)).save(str(path))
+    refuses(run("plan", str(path), "--shape", "user:64"), "Give a shape for", "item: nothing is known")
+
+
+def test_long_names_leave_room_for_the_plan(tmp_path):
+    path = tmp_path / "model-symbol.json"
+    name = "a_network_of_layers_" * 4
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=12, name=f"{name}dense")
+    mx.sym.MakeLoss(net).save(str(path))
+    result = run("plan", str(path), "--shape", "data:64,20", "--workers", "2")
+    assert f"{name}dense_weight 12 x 20: " in result.output
+    assert "…" not in result.output
+
+
 def test_hints_are_honoured(model, tmp_path):
     path = tmp_path / "plan.json"
     shape = ("--shape", "data:64,5,13,13", "--workers", "4", "--json", str(path))

@@ -35,6 +35,7 @@ LOWEST_PRICE = 2.0**-9
 BISECTIONS = 8
 REFINEMENTS = 5
 SEARCHES_OF_A_TRADEOFF = 3 + BISECTIONS + REFINEMENTS  # at most
+NEARLY = 1.1  # a limit that is missed by no more: all plans of the frontier are tried
 KEEPING_PLANS = 3  # the cheapest that fit, which then keep what they fetch
 
 
@@ -104,12 +105,17 @@ class Tradeoff:
         if free.most_bytes > limit:
             self.split_all()
             self._bisect(limit, free)
+            if limit < self._smallest() <= NEARLY * limit:
+                self.sweep()  # at other prices less may be held at the same time
         fitting = [point for point in self.points if point.most_bytes <= limit]
         for point in sorted(fitting, key=lambda point: (point.cost, point.most_bytes))[:KEEPING_PLANS]:
             fitting += self._keep_fitting(point, limit)
         if not fitting:
             fitting = self._reread_fitting(min(self.points, key=lambda point: point.most_bytes), limit)
         return min(fitting, key=lambda point: (point.cost, point.most_bytes), default=None)
+
+    def _smallest(self) -> int:
+        return min(point.most_bytes for point in self.points)
 
     def _keep_fitting(self, point: Point, limit: int) -> list[Point]:
         """The same plan with as much kept as fits, by bisection on the number of tensors; and those tried before that fit."""

@@ -110,6 +110,15 @@ def test_plans_fit_and_move_less_the_more_there_is(frontiers, name):
     assert moved[-1] < moved[0]
 
 
+def test_the_smallest_plan_of_a_frontier_is_found():
+    """It is at none of the prices that a limit bisects."""
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=100, name="fc0")
+    net = mx.sym.FullyConnected(mx.sym.Activation(net, act_type="relu"), num_hidden=10, name="fc1")
+    smallest = tofu.frontier(net, 4, data=(64, 20)).smallest_bytes
+    plan = tofu.partition(net, 4, memory_limit=smallest, data=(64, 20)).plan
+    assert max(plan.worker_bytes) <= smallest < max(tofu.partition(net, 4, data=(64, 20)).plan.worker_bytes)
+
+
 def test_shared_regions_are_read_again_where_nothing_else_fits():
     """The time steps of a recurrence share the fetched weights, which stay through all of them and set the peak."""
     model = rnn(1, 256, 128, time_steps=4, features=256, classes=64)

@@ -128,7 +128,10 @@ def infer_arguments(
     try:
         inferred_shapes, inferred_types = _infer(symbol, shapes, codes or unstated)
     except ShapeError:  # some operators, RNN among them, refuse inputs of a type that is not known yet
-        inferred_shapes, inferred_types = _infer(symbol, shapes, unstated | codes)
+        try:
+            inferred_shapes, inferred_types = _infer(symbol, shapes, unstated | codes)
+        except ShapeError:  # nor is that of an input whose shape was forgotten, which is named below
+            inferred_shapes, inferred_types = _infer(symbol, shapes, dict.fromkeys(names, 0) | codes)
     if any(inferred_types.get(name, -1) < 0 for name in names):
         codes = {name: max(inferred_types.get(name, -1), 0) for name in names}
         inferred_shapes, inferred_types = _infer(symbol, shapes, codes)

@@ -19,7 +19,7 @@ from tofu.plan import format_bytes, format_seconds
 from tofu.report.alternatives import find_alternatives
 from tofu.report.layers import Layer, explain_axes, list_layers
 
-WIDTH_WITHOUT_TERMINAL = 140
+WIDTH_WITHOUT_TERMINAL = 240
 WHOLE = "-"
 LEGEND = """
 A step is a factor of the number of workers. Operators: the axis split at each step. Parameters: the dimension.
@@ -38,11 +38,11 @@ def layer_table(partition: Partition, max_rows: int | None = None) -> Table:
         head, tail = shown[: max_rows // 2], shown[-(max_rows - max_rows // 2) :]
     factors = " x ".join(map(str, partition.plan.factors))
     table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column("layer", no_wrap=True)
+    table.add_column("layer", overflow="fold")  # this and the parameters make way first
     table.add_column("result", style="dim", no_wrap=True)
     table.add_column(f"forward\n{factors}", no_wrap=True)
     table.add_column("backward", no_wrap=True)
-    table.add_column("parameters: dimension split", no_wrap=True)
+    table.add_column("parameters: dimension split", overflow="fold")
     table.add_column("moved", justify="right", no_wrap=True)
     for layer in head:
         table.add_row(*_cells(layer))

@@ -281,8 +281,10 @@ def reuse_plan(compile_with: Callable[[Mapping[str, tuple[int, ...]], Any], Part
 
 
 def describe_reason(error: Exception) -> str:
-    """An error's lines as one."""
-    return " ".join(line.strip().removeprefix("- ") for line in str(error).splitlines())
+    """An error in one line: of the problems that it lists the first, and how many there are."""
+    headline, *problems = (line.strip().removeprefix("- ") for line in str(error).splitlines())
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return " ".join([headline, *problems[:1]]) + more
 
 
 def as_ndarray(value: Any, context: Any, dtype: Any) -> Any:

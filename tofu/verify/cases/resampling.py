@@ -15,6 +15,7 @@ CASES = [
     Case("repeat", {"repeats": 3}, [(5,)]),
     Case("tile", {"reps": (1, 3)}, [(5, 3)]),
     Case("tile", {"reps": (3,)}, [(5, 3)]),
+    Case("tile", {"reps": 3}, [(5, 3)]),
     Case("tile", {"reps": (3, 1, 2)}, [(5, 4)]),
     Case("tile", {"reps": (2, 3)}, [(5,)]),
 ]
