@@ -73,7 +73,7 @@ def backward_repeat(d_out, *, repeats, axis=None):
 
 
 def _count(reps, ndim):
-    """How often the data come in each dimension of the result; one number is the last's. It may have more than they do: those come first."""
+    """How often the data come in each dimension of the result; of the last ones, where fewer are listed, or one number is given."""
     count = reps if isinstance(reps, tuple) else (reps,)
     return (1,) * (ndim - len(count)) + count
 
