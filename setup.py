@@ -21,6 +21,7 @@ class BuildWithCMake(build_ext):
     """Hand all the extension modules to one CMake project."""
 
     def run(self) -> None:
+        """Build into the working tree, or, for a wheel, into a folder that is thrown away."""
         require_compiler()
         require_mxnet()
         if self.inplace:  # a working tree: keep the objects, rebuild what changed
@@ -30,6 +31,7 @@ class BuildWithCMake(build_ext):
             self.build_all(Path(scratch), Path(self.build_lib).resolve() / "tofu")
 
     def build_all(self, build_dir: Path, target_dir: Path) -> None:
+        """Configure and build in `build_dir`; the modules go to `target_dir`."""
         import cmake  # not at the top: `setup.py --version` and source distributions do without
         import ninja
 

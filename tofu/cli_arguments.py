@@ -74,6 +74,7 @@ def read_optimizer(text: str) -> tuple[str | None, dict[str, Any]]:
 
 
 def read_attribute(text: str) -> tuple[str, str]:
+    """`num_filter=8` -> ("num_filter", "8"); TofuError for another form."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise TofuError(f"--attribute {text!r} is not NAME=VALUE, for example num_filter=8.")

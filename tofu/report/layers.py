@@ -153,6 +153,7 @@ def explain_axes(partition: Partition) -> str:
 
 
 def explain_axis(access: OperatorAccess, axis: int) -> str:
+    """What an axis is of the operator's first result: "dimension 1", or "summed over"."""
     rows = access.outputs[0].rows
     dimensions = [d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)]
     return f"dimension {dimensions[0]}" if dimensions else "summed over"

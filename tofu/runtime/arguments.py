@@ -208,6 +208,7 @@ def arrays_by_name(arrays: Any, names: Sequence[str], what: str, optional: bool 
 
 
 def refuse_sparse(stypes: Mapping[str, str] | None) -> None:
+    """Raise UnsupportedError for storage types that are not dense."""
     sparse = [f"{name}: {stype}" for name, stype in (stypes or {}).items() if stype != "default"]
     raise_together(
         UnsupportedError,
@@ -228,6 +229,7 @@ def refuse_data_parallel_group(frame: Any) -> None:
 
 
 def refuse_groups(group2ctx: Any) -> None:
+    """Raise UnsupportedError where operators are placed by hand."""
     if group2ctx:
         raise UnsupportedError(
             "group2ctx places operators by hand, which a partitioned symbol does itself. Leave it out."

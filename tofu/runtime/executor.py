@@ -13,12 +13,11 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from tofu import _mxnet
 from tofu.errors import PlanError, ShapeError, TofuError, raise_together
 from tofu.graph.mxnet import HEAD_GRADIENT_PREFIX, infer_arguments
 from tofu.partition import Partition
 from tofu.runtime.sharded_executor import ShardedExecutor
-from tofu.runtime.shards import ShardedTensor
+from tofu.runtime.shards import ShardedTensor, count_writes
 
 logger = logging.getLogger("tofu")
 
@@ -147,11 +146,11 @@ class Executor:
     def _gather_changed(self, name: str, whole: Any) -> None:
         """Make the whole array what operators have made of the shards, which need not be scattered for that."""
         self.sharded.variables[name].gather(whole)
-        self._versions[name] = _version(whole)
+        self._versions[name] = count_writes(whole)
 
     def _scatter_changed(self) -> None:
         for name, whole in (*self.arg_dict.items(), *self.aux_dict.items()):
-            version = _version(whole)
+            version = count_writes(whole)
             if self._versions.get(name) != version:
                 self.sharded.variables[name].scatter(whole)
                 self._versions[name] = version
@@ -245,12 +244,6 @@ class Executor:
     def debug_str(self) -> str:
         """MXNet's description of the execution graph."""
         return self.sharded.debug_str()
-
-
-def _version(array: Any) -> int:
-    """The engine's count of writes to an array, once those that are under way are done."""
-    array.wait_to_read()
-    return int(_mxnet.array_version(array.handle.value))
 
 
 def _resize(arrays: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import mxnet as mx
 import numpy as np
 import numpy.typing as npt
 
+from tofu import _mxnet
 from tofu.errors import ShapeError
 
 Region = tuple[tuple[int, int], ...]
@@ -146,3 +147,9 @@ def paste(part: Any, whole: Any, region: Region) -> None:
         return
     local = part.as_in_context(whole.context)
     mx.nd._internal._slice_assign(whole, local, begin=[b for b, _ in region], end=[e for _, e in region], out=whole)
+
+
+def count_writes(array: Any) -> int:
+    """The engine's count of writes to an NDArray, once those that are under way are done."""
+    array.wait_to_read()
+    return int(_mxnet.array_version(array.handle.value))

@@ -18,11 +18,10 @@ import mxnet as mx
 import numpy as np
 from mxnet.ndarray import register
 
-from tofu import _mxnet
 from tofu.analysis import analyse
 from tofu.errors import TofuError
 from tofu.runtime.sharded_array import ShardedArray, ShardedContext
-from tofu.runtime.shards import Region, ShardedTensor, cut, paste
+from tofu.runtime.shards import Region, ShardedTensor, count_writes, cut, paste
 from tofu.tdl import lookup
 from tofu.tdl.attributes import parse_attribute
 from tofu.tdl.expression import RandomElement
@@ -233,7 +232,7 @@ def _run_whole(run: Invocation, inputs: list[Any], out: Any, outputs: list[Any])
     for array in inputs:
         if isinstance(array, ShardedArray):
             wholes[id(array)] = (array, array.tensor.gather())
-    versions = {key: _version(whole) for key, (_, whole) in wholes.items()}
+    versions = {key: count_writes(whole) for key, (_, whole) in wholes.items()}
     for array in outputs:
         if isinstance(array, ShardedArray) and id(array) not in wholes:
             wholes[id(array)] = (array, array.tensor.gather())
@@ -244,11 +243,6 @@ def _run_whole(run: Invocation, inputs: list[Any], out: Any, outputs: list[Any])
 
     result = run(instead(inputs), instead(outputs) or None)
     for key, (array, whole) in wholes.items():
-        if _version(whole) != versions[key]:
+        if count_writes(whole) != versions[key]:
             array.tensor.scatter(whole)
     return result if out is None else out
-
-
-def _version(array: Any) -> int:
-    array.wait_to_read()
-    return int(_mxnet.array_version(array.handle.value))
