@@ -38,9 +38,51 @@ def attention_model() -> Model:
     return Model(mx.sym.MakeLoss(loss.as_nd_ndarray(), name="loss"), shapes, 5)
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4])
-def test_plans_equal_one_device(workers):
-    model = attention_model()
+class Reader(mx.gluon.HybridBlock):
+    """Tokens, read by a convolution and by attention over themselves; two guesses for each text."""
+
+    def __init__(self):
+        super().__init__(prefix="reader_")
+        nn = mx.gluon.nn
+        with self.name_scope():
+            self.embed = nn.Embedding(30, 12)
+            self.convolve = nn.Conv1D(12, 3, padding=1)
+            self.normalize = nn.BatchNorm(axis=1)
+            self.scale = nn.LayerNorm()
+            self.wide = nn.Dense(24, flatten=False, activation="relu")
+            self.guess = nn.Dense(5, flatten=False)
+
+    def hybrid_forward(self, F, tokens):
+        net = self.embed(tokens)
+        net = F.np.swapaxes(F.np.concatenate([net, F.np.sin(net)], axis=-1), 1, 2)
+        net = F.np.swapaxes(self.normalize(self.convolve(net)), 1, 2)
+        net = self.scale(F.npx.relu(net))
+        shares = F.npx.softmax(F.np.matmul(net, F.np.swapaxes(net, 1, 2)), axis=-1)
+        net = F.np.matmul(shares, net)
+        net = F.npx.leaky_relu(net, act_type="gelu") + net * F.np.exp(-F.np.square(net))
+        one, other = F.np.split(self.wide(net), 2, axis=-1)
+        net = F.np.maximum(one, 0.1 * other)
+        net = F.np.mean(F.np.where(net > 0.2, net, net * 0.5), axis=1)
+        net = net / F.np.sqrt(F.np.sum(F.np.square(net), axis=-1, keepdims=True) + 1e-3)
+        net = F.npx.reshape(F.np.tile(F.np.expand_dims(net, 1), (1, 2, 1)), (-2, -1))
+        return F.npx.log_softmax(self.guess(F.np.clip(net, -1, 1)), axis=-1)
+
+
+def gluon_model() -> Model:
+    """A hybrid block of the NumPy interface, called with a symbol."""
+    with mx.util.np_shape(True), mx.util.np_array(True):
+        block = Reader()
+        block.hybridize()
+        block.cast("float64")
+        loss = -extension.pick(block(variable("data")), variable("softmax_label"), axis=-1)
+    return Model(mx.sym.MakeLoss(loss.as_nd_ndarray(), name="loss"), {"data": (8, 10), "softmax_label": (8,)}, 5)
+
+
+@pytest.mark.parametrize(
+    ("build", "workers"), [*((attention_model, k) for k in (2, 3, 4)), *((gluon_model, k) for k in (2, 4, 8))]
+)
+def test_plans_equal_one_device(build, workers):
+    model = build()
     values = random_values(model, "float64")
     step, weights = run_single(model, values, "float64", STEPS)
     default, taken = bind_partitioned(model, workers, "float64"), Taken()
