@@ -35,6 +35,15 @@ def arange_like(data, *, start=0.0, step=1.0, repeat=1, axis=None):
     return lambda k: value(k) + unread(data[tuple(k if d == axis % data.ndim else Any for d in range(data.ndim))])
 
 
+@op("_contrib_index_array")
+def index_array(data, *, axes=None):
+    def value(*v):
+        own = [v[d] for d in (range(data.ndim) if axes is None else axes)]
+        return sum(where(position(v[-1]) == n, position(i), 0.0) for n, i in enumerate(own)) + unread(data[v[:-1]])
+
+    return lambda *v: value(*v)
+
+
 @op("_contrib_index_copy")
 def index_copy(old, index, new):
     """A row that is listed twice is not described: which one stays is not said."""

@@ -69,3 +69,48 @@ def backward_roi_align(d_out, rois, *, position_sensitive=False):
     gradient = Opaque(name="roi_align_gradient")
     d_data = lambda n, c, y, x: Sum(lambda r: gradient(d_out[r, c, :, :], rois[r, :])[n, y, x])
     return d_data, output("r five", lambda *i: 0.0, {"five": 5})
+
+
+def _average(planes, region, bins, spatial_scale):
+    """The mean of each bin of a plane of the region's sample; 0 for an empty one."""
+    plane, corners = planes[int(region[0])], np.floor(region[1:] + 0.5)
+    begin = corners[:2] * spatial_scale
+    size = np.maximum((corners[2:] + 1) * spatial_scale - begin, 0.1) / bins
+    edges = begin + size * np.arange(bins + 1)[:, None]
+    low, high = (np.clip(f, 0, plane.shape[::-1]).astype(int) for f in (np.floor(edges[:-1]), np.ceil(edges[1:])))
+    means = np.zeros((bins, bins))
+    for y, x in np.ndindex(bins, bins):
+        block = plane[low[y, 1] : high[y, 1], low[x, 0] : high[x, 0]]
+        means[y, x] = block.mean() if block.size else 0.0
+    return means
+
+
+def _check_bins(pooled_size, group_size):
+    if group_size not in (0, pooled_size):
+        raise UnsupportedError(
+            f"PSROIPooling(pooled_size={pooled_size}, group_size={group_size}) is not described: a channel for each bin is, "
+            "group_size=0"
+        )
+
+
+@op("_contrib_PSROIPooling", bound={"output_dim": "c"})
+def psroi_pooling(data, rois, *, spatial_scale, output_dim, pooled_size, group_size=0):
+    _check_bins(pooled_size, group_size)
+    pool = Opaque(lambda planes, region: _average(planes, region, pooled_size, spatial_scale), "psroi_pooling")
+    extents = {"y": pooled_size, "x": pooled_size}
+    return output("r c y x", lambda r, c, y, x: pool(data[:, merge(c, y, x), :, :], rois[r, :])[y, x], extents)
+
+
+@op("_backward__contrib_PSROIPooling", bound={"output_dim": "c"})
+def backward_psroi_pooling(d_out, rois, *, output_dim, pooled_size, group_size=0):
+    _check_bins(pooled_size, group_size)
+    spread = Opaque(name="psroi_pooling_gradient")
+    d_data = lambda n, c, y, x, h, w: Sum(lambda r: spread(d_out[r, c, :, :], rois[r, :])[y, x, n, h, w])
+    extents = {"y": pooled_size, "x": pooled_size}
+    return output("n (c y x) h w", d_data, extents), output("r five", lambda *i: 0.0, {"five": 5})
+
+
+@op("_contrib_RROIAlign")
+def rotated_roi_align(data, rois):
+    align = Opaque(name="rotated_roi_align")
+    return lambda r, c, y, x: align(data[:, c, :, :], rois[r, :])[y, x]

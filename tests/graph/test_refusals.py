@@ -53,6 +53,25 @@ def test_control_flow_is_refused_with_the_way_out(undescribed):
         tofu.partition(classifier(total), ngpus=2, cache=False, undescribed=undescribed, **SHAPES, state=(6,))
 
 
+@pytest.mark.parametrize("undescribed", ["error", "replicate"])
+@pytest.mark.parametrize(
+    ("build", "way_out"),
+    [
+        (
+            lambda net: mx.sym.contrib.boolean_mask(net, mx.sym.Variable("mask")),
+            r"Multiply by the mask, or use where\.",
+        ),
+        (
+            lambda net: mx.sym.contrib.SyncBatchNorm(net, key="norm", name="norm"),
+            r"norm\. Use BatchNorm: its statistics",
+        ),
+    ],
+)
+def test_what_a_plan_cannot_know_is_refused_with_the_way_out(build, way_out, undescribed):
+    with pytest.raises(tofu.UnsupportedError, match=way_out):
+        tofu.partition(classifier(build(data())), ngpus=2, cache=False, undescribed=undescribed, **SHAPES)
+
+
 class Twice(mx.operator.CustomOp):
     def forward(self, is_train, req, in_data, out_data, aux):
         self.assign(out_data[0], req[0], 2 * in_data[0])

@@ -1,4 +1,7 @@
-"""What no plan can be made of: sparse storage and control flow. Found before anything is inferred, all of it named at once."""
+"""What no plan can be made of: sparse storage, control flow, shapes that depend on numbers, operators that talk to other devices.
+
+Found before anything is inferred, all of one kind named at once.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +19,18 @@ SPARSE_OPERATORS = {
     "_sparse_retain": "Multiply by a mask of the rows.",
     "_square_sum": "Use sum(square(x)).",
 }
+DATA_DEPENDENT = {
+    "_contrib_boolean_mask": "Multiply by the mask, or use where.",
+    "_npi_unique": "Leave it to the host.",
+    "_npx_nonzero": "Use a mask, or where.",
+}
+SYNCHRONIZED = {
+    "_contrib_SyncBatchNorm": "Use BatchNorm: its statistics are those of the whole batch, on all workers.",
+}
 
 
 def refuse_unpartitionable(symbol: Any) -> None:
-    """Raise UnsupportedError for a forward symbol with sparse tensors or control flow, with the way out for each."""
+    """Raise UnsupportedError for a forward symbol with any of them, with the way out for each."""
     nodes = _mxnet.nodes(symbol.handle.value)
     raise_together(
         UnsupportedError,
@@ -35,6 +46,15 @@ def refuse_unpartitionable(symbol: Any) -> None:
             if node["op"] in CONTROL_FLOW
         ],
     )
+    for reason, ways_out in (
+        (
+            "How much these operators give depends on the numbers that they read, which no plan can know:",
+            DATA_DEPENDENT,
+        ),
+        ("These operators exchange numbers with those of other devices by themselves:", SYNCHRONIZED),
+    ):
+        found = [f"{_name(node)}. {ways_out[node['op']]}" for node in nodes if node["op"] in ways_out]
+        raise_together(UnsupportedError, reason, found)
 
 
 def _name(node: Mapping[str, Any]) -> str:

@@ -30,6 +30,12 @@ def _has_other_heads(case: Case) -> bool:
     return attention.shape[0] != projections.shape[1] * int(case.attributes["heads"])
 
 
+def _is_cut_outside(case: Case) -> bool:
+    """Whether a split begins beyond the tensor's end."""
+    extent = case.numbers[0].shape[int(case.attributes["axis"])]
+    return any(begin > extent for begin in case.attributes["indices"])
+
+
 _HEADS = "widths that are no multiple of the heads, and attention of other heads, are read as if they fitted"
 _IN_HALF_PRECISION = (
     lambda case: case.attributes.get("dtype") == "float16",
@@ -52,6 +58,7 @@ DEFECTS: dict[str, tuple[Callable[[Case], bool], str]] = {
         lambda case: _is_cut_by_heads(2)(case) or _has_other_heads(case),
         _HEADS,
     ),
+    "_npi_dsplit": (_is_cut_outside, "parts beyond the end are written all the same"),
     "_contrib_BilinearResize2D": (
         lambda case: len({given.shape[2:] for given in case.numbers}) < len(case.numbers),
         "between planes of one size the gradient of `like` is not written",
