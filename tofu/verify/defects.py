@@ -31,9 +31,8 @@ def _has_other_heads(case: Case) -> bool:
 
 
 def _is_cut_outside(case: Case) -> bool:
-    """Whether a split begins beyond the tensor's end."""
-    extent = case.numbers[0].shape[int(case.attributes["axis"])]
-    return any(begin > extent for begin in case.attributes["indices"])
+    """Whether a part along the third dimension begins beyond its end."""
+    return any(begin > case.numbers[0].shape[2] for begin in case.attributes["indices"])
 
 
 _HEADS = "widths that are no multiple of the heads, and attention of other heads, are read as if they fitted"
