@@ -16,7 +16,7 @@ import mxnet as mx
 import numpy as np
 
 from tofu import _mxnet
-from tofu.errors import ShapeError, TofuError, raise_together, suggest
+from tofu.errors import ShapeError, TofuError, UnsupportedError, raise_together, suggest
 from tofu.graph.semantic import Graph, Operator, Phase, Tensor, TensorKind
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -250,6 +250,11 @@ class _Reader:
             if shape is None or any(extent < 0 for extent in shape) or code < 0:
                 raise ShapeError(
                     f"MXNet cannot infer the shape or type of {name} (operator {node['op']}); it found {shape}."
+                )
+            if 0 in shape:
+                raise UnsupportedError(
+                    f"{name} (operator {node['op']}) has the shape {tuple(shape)}, and a tensor without cells cannot be split or replicated. "
+                    "Use other operators, or shapes, in its place."
                 )
             dtype = DTYPE_NAMES[code]
             self.tensor_of[node["id"], index] = len(self.tensors)
