@@ -115,10 +115,14 @@ class _Spread:
         """A short number for a key, so that keys do not grow."""
         return self.ids.setdefault(key, len(self.ids))
 
+    def _key(self, producer: int) -> Key | None:
+        """The key of the operator that made a tensor, if one did."""
+        return self.key_of[producer] if producer >= 0 else None
+
     def _source(self, tensor: int) -> tuple[int, int] | None:
         """The family that a tensor comes from and the output's number, or None."""
         producer, output = self.wiring.producers[tensor]
-        key = self.key_of[producer] if producer >= 0 else None
+        key = self._key(producer)
         return None if key is None else (self._identify(key), output)
 
     def _forward_key(self, position: int) -> Key | None:
@@ -181,7 +185,7 @@ class _Spread:
 
     def _is_beside(self, producer: int, operator: int) -> bool:
         """Whether two operators are of the same step, and the first corresponds to operators of equal steps."""
-        key = self.key_of[producer] if producer >= 0 else None
+        key = self._key(producer)
         beside = self.step_of.get(producer) == self.step_of.get(operator)
         return key is not None and key[0] != "step" and beside and producer in self.step_of
 
@@ -190,7 +194,7 @@ class _Spread:
         terms: set[object] = set()
         for tensor in self.wiring.graph.operators[position].inputs:
             producer, output = self.wiring.producers[tensor]
-            key = self.key_of[producer] if producer >= 0 else None
+            key = self._key(producer)
             if key is not None and key[0] == "sum":
                 terms.update(key[2])  # type: ignore[arg-type]
             elif key is not None:
