@@ -253,8 +253,8 @@ class _Reader:
                 )
             if 0 in shape:
                 raise UnsupportedError(
-                    f"{name} (operator {node['op']}) has the shape {tuple(shape)}, and a tensor without cells cannot be split or replicated. "
-                    "Use other operators, or shapes, in its place."
+                    f"{name} (operator {node['op']}) has the shape {tuple(shape)}, and a tensor without cells cannot be split or "
+                    "replicated. Use other operators, or shapes, in its place."
                 )
             dtype = DTYPE_NAMES[code]
             self.tensor_of[node["id"], index] = len(self.tensors)
