@@ -183,9 +183,10 @@ def test_ops_lists_what_is_described():
 def test_ops_has_one_line_for_each_operator():
     lines = run("ops").output.splitlines()
     rows, totals = lines[1 : lines.index("")], lines[lines.index("") + 1 :]
-    assert [row.split()[0] for row in rows] == sorted({*registered(), "Custom"}, key=str.lower)
+    assert [row.split()[0] for row in rows] == sorted({*registered(), "Custom", "fill_element_0index"}, key=str.lower)
     assert all(re.search(r" tdl_ops/\w+\.py:\d+$|not described: ", row) for row in rows)
     assert totals[0].startswith(f"{len(rows)} operators listed. A description has 2 lines (the median), the longest, ")
+    assert "      size_array: one number, known from the shape" in totals
     assert totals[-1].startswith("The paper, MXNet 0.11: 134 of 139 described")
 
 

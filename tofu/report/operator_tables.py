@@ -11,7 +11,7 @@ from tofu.lowering import lowered_operators
 from tofu.plan import align
 from tofu.tdl import Description, lookup
 from tofu.verify.campaign import CaseResult
-from tofu.verify.coverage import NOT_DESCRIBED, PAPER, Coverage, count_lines
+from tofu.verify.coverage import NOT_DESCRIBED, NOTHING_TO_SPLIT, PAPER, Coverage, count_lines
 from tofu.verify.record import Entry
 
 
@@ -64,11 +64,17 @@ def coverage_lines(listed: Sequence[str], coverage: Mapping[str, Coverage]) -> I
             f"{counts.elementwise} element-wise, {counts.opaque} opaque, {counts.reduced} that reduce."
         )
         if counts.without_strategy:
-            yield f"    without a verified strategy: {', '.join(counts.without_strategy)}"
+            yield "\n".join(["    without a verified strategy:", *map(_say_why, counts.without_strategy)])
     yield (
         f"The paper, MXNet 0.11: {PAPER['described']} of {PAPER['total']} described; {PAPER['elementwise']} element-wise, "
         f"{PAPER['opaque']} opaque, {PAPER['reduced']} that reduce; most under three lines."
     )
+
+
+def _say_why(operator: str) -> str:
+    """The operator, and why it has no strategy, where that is how it should be."""
+    reason = (NOT_DESCRIBED | NOTHING_TO_SPLIT).get(operator)
+    return f"      {operator}: {reason}" if reason else f"      {operator}"
 
 
 def results_table(results: Sequence[CaseResult]) -> Table:

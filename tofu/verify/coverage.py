@@ -21,6 +21,11 @@ PAPER = {"described": 134, "total": 139, "elementwise": 77, "opaque": 2, "reduce
 
 NOT_DESCRIBED = {
     "Custom": 'runs Python of the user\'s; describe your own, or let every worker compute it whole: undescribed="replicate"',
+    "fill_element_0index": "MXNet 1.9.1 refuses it in symbols, whatever its inputs",
+}
+NOTHING_TO_SPLIT = {
+    "shape_array": "one number for each dimension, known from the shape",
+    "size_array": "one number, known from the shape",
 }
 
 
