@@ -62,7 +62,7 @@ def test_plan_says_why(model):
     assert result.exit_code == 0, result.output
     symbol = tofu.partition(plain_cnn().symbol, 4, data=(64, 5, 13, 13))
     for layer in ("fc", "conv2"):
-        after = result.output.split(f"{layer}, split along")[1]
+        after = result.output.split(f"{layer}, split at every step along")[1]
         for one in find_alternatives(symbol.planned(), layer):
             (row,) = re.findall(rf"^{one.axis} +{one.meaning} +(.*)$", after.split("\n\n")[0], re.MULTILINE)
             assert row.startswith(format_bytes(one.communication_bytes) if one.communication_bytes else "-")

@@ -72,7 +72,7 @@ def choose_layers(layers: Sequence[Layer], most: int) -> list[Layer]:
     """The layers that move most, of those that are alike in shapes and split one, in the model's order."""
     kinds: dict[tuple[object, ...], Layer] = {}
     for layer in sorted(layers, key=lambda layer: -layer.moved_bytes):
-        if layer.backward is not None and layer.moved_bytes:
+        if layer.moved_bytes:
             kinds.setdefault(_kind(layer), layer)
     chosen = {layer.name for layer in list(kinds.values())[:most]}
     return [layer for layer in layers if layer.name in chosen]

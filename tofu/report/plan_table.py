@@ -26,6 +26,8 @@ A step is a factor of the number of workers. Operators: the axis split at each s
 "-": whole on every worker. Moved: forward, backward and update, all workers together.\
 """
 
+CAPTION = "Everything else is split as is best then; hints and a memory limit do not hold for these plans."
+
 
 def layer_table(partition: Partition, max_rows: int | None = None) -> Table:
     """One row per layer. Beyond `max_rows`, layers that neither move bytes nor have parameters go, then the middle."""
@@ -86,7 +88,8 @@ def format_steps(steps: Sequence[object]) -> str:
 def alternatives_table(partition: Partition, layer: str) -> Table:
     """What the whole plan moves with one layer split otherwise; searched now, a moment for each axis."""
     alternatives, plan = find_alternatives(partition, layer), partition.plan
-    table = Table(header_style="bold", box=None, pad_edge=False, title=f"{layer}, split along", title_justify="left")
+    title = f"{layer}, split at every step along"
+    table = Table(header_style="bold", box=None, pad_edge=False, title=title, title_justify="left", caption=CAPTION)
     table.add_column("axis")
     table.add_column("of its result", style="dim")
     table.add_column("the plan moves", justify="right")
