@@ -89,7 +89,8 @@ def alternatives_table(partition: Partition, layer: str) -> Table:
     """What the whole plan moves with one layer split otherwise; searched now, a moment for each axis."""
     alternatives, plan = find_alternatives(partition, layer), partition.plan
     title = f"{layer}, split at every step along"
-    table = Table(header_style="bold", box=None, pad_edge=False, title=title, title_justify="left", caption=CAPTION)
+    table = Table(header_style="bold", box=None, pad_edge=False, title=title, title_justify="left")
+    table.caption, table.caption_justify = CAPTION, "left"
     table.add_column("axis")
     table.add_column("of its result", style="dim")
     table.add_column("the plan moves", justify="right")
