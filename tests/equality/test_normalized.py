@@ -170,6 +170,17 @@ def test_a_state_that_does_not_lie_where_it_is_written_is_refused_by_name():
         bind_partitioned(model, 2, "float64", Plan(**{**fields, "tensors": tensors}))
 
 
+def test_what_nobody_reads_is_not_computed():
+    """Nor does its own kernel run instead of the parts that are left out."""
+    data = mx.sym.Variable("data")
+    normalized = mx.sym.BatchNorm(mx.sym.sin(data, name="sin"), fix_gamma=False, use_global_stats=True, name="norm")
+    symbol = mx.sym.Group([mx.sym.zeros_like(normalized), mx.sym.cos(data)])
+    hints = {"data": 0, "sin": "i0", "sin_output": 0, "norm": "c", "norm_moving_mean": 0, "norm_moving_var": 0}
+    partitioned = tofu.partition(symbol, 2, hints=hints, for_training=False, data=(4, 6, 5))
+    assert partitioned.plan.communication_bytes == 0
+    assert "BatchNorm" not in partitioned.execution_symbol.tojson()
+
+
 def test_the_lowering_is_found_to_be_cheaper_where_it_is():
     """A large batch of few channels: splitting by channel would move the data, by batch a few numbers."""
     net = mx.sym.Variable("data")

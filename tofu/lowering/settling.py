@@ -66,10 +66,13 @@ def _settle(graph: Graph, searched: Problem, choices: Choices, infer_shapes: Inf
     axes, layouts = searched.operator_steps(choices), searched.tensor_steps(choices)
     stock = find_strategies(graph, infer_shapes, undescribed)
     names = [tensor.name for tensor in graph.tensors]
+    # An operator that nobody reads stays in parts, which are left out: its own kernel would run for the states that it may change.
+    live = {searched.graph.operators[position].name for position in searched.live}
     whole = {
         operator.name
         for operator, access in zip(graph.operators, stock, strict=True)
-        if _follows(
+        if operator.name in live
+        and _follows(
             state_writes(operator, graph.tensors),
             access,
             axes[operator.name],
