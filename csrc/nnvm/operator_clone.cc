@@ -84,6 +84,10 @@ void SetInPlace(const Op* from, Op* to) {
   } else {
     CopyAttr<nnvm::FInplaceOption>(from, to, kInPlace);
   }
+  // Called an identity by MXNet, it would be written over a gradient that others read as well.
+  if (from->name != "_backward_hard_sigmoid") {
+    CopyAttr<nnvm::FInplaceIdentity>(from, to, "FInplaceIdentity");
+  }
 }
 
 /*! \brief All that decides how the operator runs. TIsBackward is not copied: it brings MXNet's own
@@ -103,7 +107,6 @@ void CopyExecution(const Op* from, Op* to) {
   CopyAttr<mxnet::FExecType>(from, to, "FExecType");
   CopyAttr<nnvm::FMutateInputs>(from, to, "FMutateInputs");
   SetInPlace(from, to);
-  CopyAttr<nnvm::FInplaceIdentity>(from, to, "FInplaceIdentity");
   CopyAttr<nnvm::FIgnoreInputs>(from, to, "FIgnoreInputs");
   CopyAttr<nnvm::FListInputNames>(from, to, "FListInputNames");
   CopyAttr<nnvm::FListOutputNames>(from, to, "FListOutputNames");

@@ -92,3 +92,17 @@ def test_learned_slope(workers):
     out_gradient = np.cos(np.where(y > 0, y, at * y))
     np.testing.assert_allclose(found["slope"], (out_gradient * np.minimum(y, 0)).sum(axis=(0, 2)), rtol=1e-6)
     np.testing.assert_allclose(found["data"], out_gradient * np.where(y > 0, 1, at) * (1 - y**2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_hard_sigmoid_beside_others(workers):
+    """MXNet calls its gradient an identity, which may share memory with a gradient that others read."""
+    values = {"data": np.random.RandomState(2).uniform(-1, 1, (6, 4)), "weight": np.eye(4)}
+    data = S.var("data")
+    dense = S.FullyConnected(data, S.var("weight"), no_bias=True, num_hidden=4)
+    symbol = S.MakeLoss(S.sin(dense + S.hard_sigmoid(data)))
+    found = find_gradients(tofu.partition(symbol, workers), values, "float64")
+    x = values["data"]
+    out_gradient = np.cos(x + 0.2 * x + 0.5)
+    np.testing.assert_allclose(found["weight"], out_gradient.T @ x, rtol=1e-6)
+    np.testing.assert_allclose(found["data"], 1.2 * out_gradient, rtol=1e-6)
