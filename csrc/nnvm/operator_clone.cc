@@ -39,7 +39,8 @@ void CopyAttrOfDevices(const Op* from, Op* to, const std::string& key) {
 
 /*!
  * \brief The kernel, into views of its outputs: MXNet keeps no other than the plain layout in a
- * view, and lets oneDNN write its blocks into the workspace first.
+ * view, and lets oneDNN write its blocks into the workspace first. It is told to train, since else
+ * it would change the layout of its weight for good: a shard, which is written and fetched later.
  */
 mxnet::FComputeEx WritePlain(const mxnet::FComputeEx& kernel) {
   return [kernel](const NodeAttrs& attrs, const mxnet::OpContext& context,
@@ -51,7 +52,9 @@ mxnet::FComputeEx WritePlain(const mxnet::FComputeEx& kernel) {
       const mxnet::TShape row(1, outputs[i].shape().Size());
       views[i] = outputs[i].Reshape(row).Reshape(outputs[i].shape());
     }
-    kernel(attrs, context, inputs, requests, views);
+    mxnet::OpContext training = context;
+    training.is_train = true;
+    kernel(attrs, training, inputs, requests, views);
   };
 }
 

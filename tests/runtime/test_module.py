@@ -79,6 +79,32 @@ def test_train_score_train_again():
     assert any(np.abs(module.get_params()[0][name].asnumpy() - before[name]).max() > 0 for name in before)
 
 
+@pytest.mark.parametrize("build", [lambda net: mx.mod.Module(tofu.partition(net, 2)), lambda net: split_module(net, 2)])
+def test_scoring_leaves_weights_as_they_lie(build):
+    """In inference oneDNN would keep a weight in its own blocks; those of one dimension MXNet cannot write to again."""
+    net = mx.sym.Embedding(mx.sym.Variable("data"), input_dim=40, output_dim=16, name="embed")
+    net = mx.sym.Convolution(mx.sym.transpose(net, (0, 2, 1)), kernel=(3,), pad=(1,), num_filter=24, name="conv")
+    net = mx.sym.FullyConnected(mx.sym.max(net, axis=2), num_hidden=10, name="fc")
+    net = mx.sym.SoftmaxOutput(net, name="softmax")
+    r = np.random.RandomState(0)
+    words, labels = r.randint(0, 40, (24, 12)), r.randint(0, 10, 24)
+    found = []
+    for module in (mx.mod.Module(net), build(net)):
+        mx.random.seed(3)
+        module.fit(mx.io.NDArrayIter(words, labels, batch_size=8), num_epoch=1)
+        found.append([module.predict(mx.io.NDArrayIter(words, labels, batch_size=n)).asnumpy() for n in (8, 4, 12, 8)])
+        for batch in mx.io.NDArrayIter(words, labels, batch_size=8):
+            module.forward_backward(batch)
+            module.update()
+        found[-1].append(module.get_params()[0]["conv_weight"].asnumpy())
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
+
+
+def split_module(net, workers):
+    return tofu.mod.Module(net, context=[mx.cpu(i) for i in range(workers)])
+
+
 def test_fixed_parameters_do_not_move():
     model = mlp()
     rng = np.random.RandomState(1)
