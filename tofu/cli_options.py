@@ -28,7 +28,9 @@ SHARED = (
         "--shape", "shapes", multiple=True, required=True, metavar="NAME:D0,D1,...", help="Shape of an input."
     ),
     click.option(
-        "--workers", type=int, help=f"Number of devices; that of --plan where it is given, or {DEFAULT_WORKERS}."
+        "--workers",
+        type=click.IntRange(1),
+        help=f"Number of devices; that of --plan where it is given, or {DEFAULT_WORKERS}.",
     ),
     click.option(
         "--hint",

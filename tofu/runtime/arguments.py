@@ -33,7 +33,7 @@ def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None)
     if ngpus is not None and not _is_whole_number(ngpus):
         raise DeviceError(f"ngpus must be a whole number of devices, not {ngpus!r}.")
     if ngpus is not None and ngpus < 1:
-        raise DeviceError(f"ngpus is {ngpus}; a model needs at least 1 worker, and 2 to be split.")
+        raise DeviceError(f"ngpus is {ngpus}; a model needs at least 1 worker. Use ngpus=1 for the model as it is.")
     if ngpus is not None and ngpus > MOST_WORKERS:
         raise DeviceError(f"ngpus is {ngpus}; at most {MOST_WORKERS} workers can be planned for.")
     counts = {
