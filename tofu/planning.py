@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tofu import _core
@@ -159,7 +159,10 @@ def _search_within(
 def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Found:
     """A plan from outside, where it fits the graph and the hints."""
     if settings.strict_plan and plan.fingerprint != graph.fingerprint:
-        raise PlanError(_describe_difference(plan, graph))
+        forward = _take_forward_part(plan, graph)
+        if forward is None:
+            raise PlanError(_describe_difference(plan, graph))
+        plan = forward
     choices = problem.choices_of(plan)
     fixed_operators, fixed_tensors = problem.fix_hints(settings.hints or {})
     wrong = [
@@ -214,6 +217,22 @@ def check_limit(plan: Plan, settings: Settings) -> None:
             f"The plan needs {format_bytes(needed)} on worker {plan.worker_bytes.index(needed)}, and the memory limit is "
             f"{format_limit(limit)}. Leave plan= out, and a plan that fits is searched."
         )
+
+
+def _take_forward_part(plan: Plan, graph: Graph) -> Plan | None:
+    """What the plan of a training step says of the forward graph of its model, for the same inputs; None where `graph` is none of it."""
+    inputs = {tensor.name: tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT}
+    has_all = plan.tensors.keys() >= graph.tensor_index.keys() and plan.operators.keys() >= graph.operator_index.keys()
+    if graph.gradients or not has_all or inputs != plan.inputs:
+        return None
+    return replace(
+        plan,
+        tensors={name: steps for name, steps in plan.tensors.items() if name in graph.tensor_index},
+        operators={name: plan.operators[name] for name in graph.operator_index},
+        kept=(),
+        reread=(),
+        optimality="the forward part of a plan for training; nothing is proved of it alone",
+    )
 
 
 def _agrees(choice: Any, fixed: list[int]) -> bool:

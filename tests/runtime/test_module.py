@@ -263,3 +263,25 @@ def test_bind_and_eval_are_partitioned():
 def test_optimize_for_is_refused():
     with pytest.raises(tofu.UnsupportedError, match="one device"):
         tofu.partition(mlp().symbol, 2).optimize_for("MKLDNN")
+
+
+@pytest.mark.parametrize("build", [mlp, residual_cnn])
+def test_a_plan_for_training_scores(build):
+    """Of a saved plan, an executor without gradients takes what it says of the forward graph."""
+    model = build()
+    plan = tofu.Plan.from_json(tofu.partition(model.symbol, 4, **model.shapes).plan.to_json())
+    found = []
+    for symbol in (model.symbol, tofu.partition(model.symbol, plan=plan)):
+        executor = symbol.simple_bind(mx.cpu(), grad_req="null", **model.shapes)
+        r = np.random.RandomState(0)
+        for arrays in (executor.arg_dict, executor.aux_dict):
+            for array in arrays.values():
+                array[:] = r.uniform(0.5, 1, array.shape)
+        found.append(executor.forward()[0].asnumpy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-6)
+    forward = symbol.plan
+    assert forward.operators == {name: plan.operators[name] for name in forward.operators}
+    assert forward.communication_bytes < plan.communication_bytes
+    smaller = {name: (2, *shape[1:]) for name, shape in model.shapes.items()}
+    with pytest.raises(tofu.PlanError, match="made for other shapes"):
+        tofu.partition(model.symbol, plan=plan, for_training=False, **smaller)
