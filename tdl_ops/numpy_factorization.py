@@ -48,10 +48,23 @@ def svd(a):
     return tuple(apply(_decompose, a, names=names, result=n) for n, names in enumerate(("i n", "n", "n j")))
 
 
+def _gap(values):
+    """1 / (s_j^2 - s_i^2) for each pair of singular values, 0 on the diagonal."""
+    squares = values[None, :] ** 2 - values[:, None] ** 2 + np.eye(len(values))
+    return 1 / squares - np.eye(len(values))
+
+
+def _svd_gradient(d_left, d_values, d_right, left, values, right):
+    """Of a matrix with no more rows than columns, as MXNet takes them: its left vectors are whole."""
+    turn = lambda vectors, slope: _gap(values) * (vectors @ slope - slope.T @ vectors.T)
+    inner = turn(left.T, d_left) * values + np.diag(d_values) + values[:, None] * turn(right, d_right.T)
+    outside = (d_right - d_right @ right.T @ right) / values[:, None]
+    return left @ (inner @ right + outside)
+
+
 @op("_backward_npi_svd")
 def backward_svd(d_left, d_values, d_right, left, values, right):
-    gradient = Opaque(name="svd_gradient")
-    return apply(gradient, d_left, d_values, d_right, left, values, right, own=(2, 1, 2, 2, 1, 2))
+    return apply(_svd_gradient, d_left, d_values, d_right, left, values, right, own=(2, 1, 2, 2, 1, 2))
 
 
 @op("_npi_eigh", needs={1: (0,)})
