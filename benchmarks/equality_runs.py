@@ -220,7 +220,8 @@ def describe_operator(operator: Operator, tensors: Sequence[Tensor]) -> str | No
     attributes = operator.attributes
     if lookup_lowering(operator, tensors) is not None:
         return operator.op
-    if not operator.op.endswith(WINDOWED) or attributes.get("global_pool") in ("True", "1"):
+    has_window = operator.op.endswith(WINDOWED) and "kernel" in attributes  # a pooled region has none
+    if not has_window or attributes.get("global_pool") in ("True", "1"):
         return None
     dimensions = attributes["kernel"].count(",") + (not attributes["kernel"].rstrip(" )").endswith(","))
     details = [attributes[name] for name in ("pool_type", "pooling_convention") if name in attributes]

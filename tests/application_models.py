@@ -208,9 +208,10 @@ def faster_rcnn(batch: int = 2) -> Model:
     regions = mx.sym.contrib.MultiProposal(shares, offsets, mx.sym.Variable("image_label"), name="regions", **anchored)
     pooled = mx.sym.ROIPooling(net, regions, pooled_size=(3, 3), spatial_scale=1 / 8, name="pooled")
     hidden = relu(mx.sym.FullyConnected(pooled, num_hidden=20, name="hidden"), "hidden_relu")
-    classes = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(hidden, num_hidden=5, name="classes"), name="softmax")
+    label = mx.sym.Reshape(mx.sym.Variable("softmax_label"), shape=(-1,))
+    classes = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(hidden, num_hidden=5, name="classes"), label, name="softmax")
     losses = [mx.sym.MakeLoss(mx.sym.square(tensor), name=f"{tensor.name}_loss") for tensor in (scores, offsets)]
-    shapes = {"data": (batch, 3, image, image), "image_label": (batch, 3), "softmax_label": (batch * kept,)}
+    shapes = {"data": (batch, 3, image, image), "image_label": (batch, 3), "softmax_label": (batch, kept)}
     given = {"image_label": np.array([[image, image, 1]] * batch)}
     return Model(mx.sym.Group([classes, *losses]), shapes, 5, given=given, is_single_precision=True)
 
