@@ -257,13 +257,13 @@ class Builder {
 
   /*!
    * \brief Does the node's kernel add to what is there, where it is asked to? Some overwrite it,
-   * those of clip and cumsum, say, or divide it, that of mean. These are tested; and where large
-   * gradients come from.
+   * those of clip, cumsum and a convolution of one cell, say, or divide it, that of mean. These are
+   * tested in all of their forms; and where large gradients of many readers come from.
    */
   static bool AddsToOutputs(const Node& node) {
     static const std::unordered_set<std::string> kNames = {
-        "_backward_Convolution", "_backward_Embedding", "_backward_FullyConnected",
-        "_backward_batch_dot",   "_backward_dot",       kMultiFetchName};
+        "_backward_Embedding", "_backward_FullyConnected", "_backward_batch_dot", "_backward_dot",
+        kMultiFetchName};
     return !node.is_variable() && kNames.count(OriginalOperator(node.op())->name) != 0;
   }
 
