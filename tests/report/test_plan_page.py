@@ -7,6 +7,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from normalized_models import resnet_v1
+from recurrent_models import RECURRENT_MODELS
 
 import tofu
 from tofu.report.alternatives import choose_layers, find_alternatives
@@ -94,6 +95,16 @@ def test_alternatives_are_what_hints_give(partition):
             before = partition.plan.communication_bytes
             assert one.change == (plan.communication_bytes - before) / before >= 0
             assert one.remark == plan.optimality
+
+
+def test_alternatives_of_a_recurrence_say_among_which_plans():
+    model = RECURRENT_MODELS["rnn"]("float32")
+    symbol = tofu.partition(model.symbol, 2, **model.shapes)
+    found = find_alternatives(symbol.planned(), "rnn0_t0_h2h", seconds=10)
+    plans = [tofu.partition(model.symbol, 2, hints={"rnn0_t0_h2h": one.axis}, **model.shapes).plan for one in found]
+    assert [one.remark for one in found] == [plan.optimality for plan in plans]
+    assert "time steps" in symbol.plan.optimality
+    assert "data parallelism" not in render_page(symbol.planned(), "recurrent")
 
 
 def test_alternatives_of_what_is_not_there(partition):

@@ -42,8 +42,8 @@ class Alternative:
 def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_SECONDS) -> list[Alternative]:
     """One for each axis of the operator `layer`, the best first, each by a search with that axis pinned, whose effort is `seconds`.
 
-    Neither the hints nor the memory limit under which the plan was made hold for them. Raises PlanError where the model has no such
-    operator.
+    They have the plan's own order of steps; neither the hints nor the memory limit under which it was made hold for them. Raises
+    PlanError where the model has no such operator.
     """
     operators = partition.graph.operator_index
     if layer not in operators:
@@ -53,6 +53,7 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
         )
     access = partition.searched.accesses[partition.searched.graph.operator_index[layer]]
     price = partition.searched.price(partition.searched_choices)
+    has_time_steps = bool(partition.searched.equal.operators)
     found = []
     for number, axis in enumerate(access.axes):
         meaning = explain_axis(access, number)
@@ -64,7 +65,7 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
             continue
         change = (partition.searched.price(choices) - price) / price if price else 0.0
         moved = partition.searched.evaluate(choices).total_bytes
-        found.append(Alternative(axis, meaning, moved, change, describe_optimality(result)))
+        found.append(Alternative(axis, meaning, moved, change, describe_optimality(result, has_time_steps)))
     return sorted(found, key=lambda one: (one.change is None, one.change or 0.0, one.axis))
 
 

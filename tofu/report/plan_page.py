@@ -12,7 +12,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader
 
-from tofu.errors import TofuError
+from tofu.errors import InfeasibleError, TofuError
 from tofu.graph import Phase
 from tofu.partition import Partition
 from tofu.plan import Plan, Steps, format_bytes, format_seconds
@@ -100,16 +100,10 @@ def _list_facts(partition: Partition) -> list[tuple[str, str]]:
 
 
 def _compare(partition: Partition) -> list[dict[str, Any]]:
-    """The plan beside those that take a moment to find: the paper's recursion and data parallelism, where they apply.
-
-    Data parallelism is left out where weights are shared between time steps: it would add up the gradients of every step apart.
-    """
+    """The plan beside those that take a moment to find: the paper's recursion and data parallelism, where they apply."""
     moved = partition.plan.communication_bytes
     rows = [("this plan", moved, "")]
-    has_time_steps = bool(partition.searched.equal.operators)
     for name, find, remark in COMPARED:
-        if has_time_steps and find is _plan_data_parallel:
-            continue
         try:
             count = int(partition.searched.evaluate(find(partition.searched)).total_bytes)
         except TofuError:
@@ -124,6 +118,8 @@ def _plan_recursively(problem: Problem) -> Choices:
 
 
 def _plan_data_parallel(problem: Problem) -> Choices:
+    if problem.equal.operators:
+        raise InfeasibleError("Data parallelism would add up the gradients of every time step apart.")
     return find_baseline(problem, "data-parallel")[0]
 
 
