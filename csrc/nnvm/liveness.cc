@@ -8,8 +8,12 @@
 namespace tofu {
 namespace nnvm_layer {
 
-std::vector<uint32_t> FindLastReaders(const nnvm::IndexedGraph& index) {
+std::vector<uint32_t> ListIgnoredInputs(const nnvm::NodeAttrs& attrs) {
   static const auto& ignored = nnvm::Op::GetAttr<nnvm::FIgnoreInputs>("FIgnoreInputs");
+  return ignored.contains(attrs.op) ? ignored[attrs.op](attrs) : std::vector<uint32_t>();
+}
+
+std::vector<uint32_t> FindLastReaders(const nnvm::IndexedGraph& index) {
   std::vector<uint32_t> last(index.num_node_entries(), 0);
   for (uint32_t id = 0; id < index.num_nodes(); ++id) {
     const nnvm::Node& node = *index[id].source;
@@ -17,8 +21,7 @@ std::vector<uint32_t> FindLastReaders(const nnvm::IndexedGraph& index) {
       last[index.entry_id(id, output)] = node.is_variable() ? index.num_nodes() : id;
     }
     if (node.is_variable()) continue;
-    std::vector<uint32_t> unread;
-    if (ignored.contains(node.op())) unread = ignored[node.op()](node.attrs);
+    const std::vector<uint32_t> unread = ListIgnoredInputs(node.attrs);
     for (uint32_t input = 0; input < index[id].inputs.size(); ++input) {
       if (std::find(unread.begin(), unread.end(), input) != unread.end()) continue;
       uint32_t& reader = last[index.entry_id(index[id].inputs[input])];

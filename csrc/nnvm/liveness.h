@@ -13,6 +13,9 @@
 namespace tofu {
 namespace nnvm_layer {
 
+/*! \brief The inputs of which a kernel reads the shape alone. */
+std::vector<uint32_t> ListIgnoredInputs(const nnvm::NodeAttrs& attrs);
+
 /*!
  * \brief By entry: the last node that reads it for more than its shape, or its own where nobody
  * does. The number of nodes for what outlives a step: variables and outputs of the graph.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,10 @@ namespace {
 
 using nnvm::Graph;
 using nnvm::IndexedGraph;
+
+// What MXNet's planner writes in the place of the input over which an output is computed.
+constexpr int kUnread = -2;
+constexpr int kOwnBuffer = -1;
 
 /*! \brief Entries of which each is computed in place of the one before: they need one buffer. */
 struct Chain {
@@ -34,9 +39,72 @@ nnvm::PassFunction& OriginalBody() {
   return body;
 }
 
+/*! \brief The operator that MXNet sums gradients with in place. */
+const nnvm::Op* SumOp() {
+  static const nnvm::Op* op = nnvm::Op::Get("_grad_add");
+  return op;
+}
+
 /*! \brief Entries that MXNet will have added right into a sum, and so need no memory. */
 std::vector<int> FindAddedInPlace(const Graph& graph) {
   return mxnet::exec::DetectInplaceAddTo(graph).GetAttr<std::vector<int>>("addto_entry");
+}
+
+/*! \brief Give all entries that are computed in place of each other one buffer, and no other.
+ * MXNet's planner also puts one chain after the other into a buffer. */
+void SeparateChains(Graph* graph) {
+  const IndexedGraph& index = graph->indexed_graph();
+  const auto& in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
+  auto storage = graph->GetAttr<nnvm::StorageVector>("storage_id");
+  int num_buffers = 0;
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    for (uint32_t output = 0; output < index[id].source->num_outputs(); ++output) {
+      const uint32_t entry = index.entry_id(id, output);
+      if (storage[entry] < 0) continue;
+      storage[entry] = in_place[entry] < 0
+                           ? num_buffers++
+                           : storage[index.entry_id(index[id].inputs[in_place[entry]])];
+    }
+  }
+  graph->attrs["storage_id"] = std::make_shared<nnvm::any>(std::move(storage));
+}
+
+/*! \brief Two gradients that MXNet sums in place of the first. */
+struct SumInPlace {
+  uint32_t sum = 0;
+  uint32_t second = 0;  // the node whose kernel adds to the first
+  bool is_read_late = false;
+};
+
+/*!
+ * \brief Have sums whose first gradient others read late computed in a buffer of their own.
+ *
+ * The kernel of the second gradient adds to the first where it stands, before the sum: whoever
+ * reads the first from there on, as a fetch of another worker may, would find both.
+ */
+void KeepFirstGradients(Graph* graph) {
+  const IndexedGraph& index = graph->indexed_graph();
+  const std::vector<int> is_added = FindAddedInPlace(*graph);
+  std::unordered_map<uint32_t, SumInPlace> sums;  // by the entry of the first
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    const auto& inputs = index[id].inputs;
+    if (index[id].source->op() != SumOp() || !is_added[index.entry_id(inputs[1])]) continue;
+    sums[index.entry_id(inputs[0])] = SumInPlace{id, inputs[1].node_id};
+  }
+  for (uint32_t id = 0; id < index.num_nodes() && !sums.empty(); ++id) {
+    if (index[id].source->is_variable()) continue;
+    const std::vector<uint32_t> ignored = ListIgnoredInputs(index[id].source->attrs);
+    for (uint32_t input = 0; input < index[id].inputs.size(); ++input) {
+      const auto found = sums.find(index.entry_id(index[id].inputs[input]));
+      if (found == sums.end() || id == found->second.sum || id < found->second.second) continue;
+      if (std::count(ignored.begin(), ignored.end(), input) == 0) found->second.is_read_late = true;
+    }
+  }
+  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
+  for (const auto& sum : sums) {
+    if (sum.second.is_read_late) in_place[index.entry_id(sum.second.sum, 0)] = kOwnBuffer;
+  }
+  graph->attrs["storage_inplace_index"] = std::make_shared<nnvm::any>(std::move(in_place));
 }
 
 /*! \brief The chains of every device, in order of their first nodes. */
@@ -108,8 +176,6 @@ void PackChains(std::vector<Chain> chains, int* num_buffers, nnvm::StorageVector
 /*! \brief Have kernels compute the outputs that they are asked for. Where nobody reads an output,
  * the executor asks for nothing; the planner has given it a buffer for the time of its node. */
 void AskForOutputs(Graph* graph) {
-  constexpr int kUnread = -2;  // MXNet's numbers, else the input in whose place an output is
-  constexpr int kOwnBuffer = -1;
   const IndexedGraph& index = graph->indexed_graph();
   auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
   for (uint32_t id = 0; id < index.num_nodes(); ++id) {
@@ -126,6 +192,9 @@ Graph PackMemory(Graph graph) {
   if (graph.attrs.count("device") == 0) return graph;
   AskForOutputs(&graph);
   if (!HoldsFetch(graph.indexed_graph())) return graph;
+  SeparateChains(&graph);
+  KeepFirstGradients(&graph);
+  SeparateChains(&graph);
   nnvm::StorageVector storage = graph.GetAttr<nnvm::StorageVector>("storage_id");
   const std::vector<int> is_added = FindAddedInPlace(graph);
   int num_buffers = 0;

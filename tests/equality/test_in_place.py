@@ -9,6 +9,9 @@ from __future__ import annotations
 import mxnet as mx
 import numpy as np
 import pytest
+from comparison import compare
+from models import Model
+from training import bind_partitioned, random_plan, random_values, run_single
 
 import tofu
 from tofu.verify.cases import load_cases
@@ -104,6 +107,41 @@ def test_sums_of_heavy_gradients(case, dtype):
     for name, gradient in expected.items():
         error = np.abs(found[name] - gradient).max() / max(np.abs(gradient).max(), 1e-3)
         assert error < (1e-12 if dtype == "float64" else 1e-4), name
+
+
+def build_chain(length, data="data"):
+    """Products that share one weight, whose gradients MXNet sums by having each product's kernel add to what is there."""
+    y, weight = S.var(data), S.var(f"{data}_weight")
+    for n in range(length):
+        y = S.FullyConnected(y, weight, num_hidden=2, no_bias=True, name=f"{data}_fc{n}")
+    return S.MakeLoss(S.sin(y))
+
+
+def test_sum_read_by_others_before_it_is_finished():
+    """Another worker fetches a sum of gradients after the kernel of the next one could have added to it."""
+    r = np.random.RandomState(0)
+    values = {"data": r.uniform(0.5, 1.5, (8, 2)), "data_weight": r.uniform(0.1, 0.9, (2, 2))}
+    hints = {
+        "sum_grad_4_output": [None, 0, 1],
+        "data_fc2_backward_output1": [1, 0, None],
+        "sum_grad_7_output": [None, None, 0],
+    }
+    expected = find_gradients(build_chain(8), values, "float64")
+    found = find_gradients(tofu.partition(build_chain(8), 8, hints=hints), values, "float64")
+    for name, gradient in expected.items():
+        np.testing.assert_allclose(found[name], gradient, rtol=1e-12)
+
+
+@pytest.mark.parametrize("workers", [8, 12])
+def test_random_plans_of_long_sums(workers):
+    """Of plans drawn at random, about every fifth has such a reader at 8 workers."""
+    model = Model(S.Group([build_chain(8), build_chain(11, "other")]), {"data": (16, 2), "other": (16, 2)}, 1)
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64")
+    partition = bind_partitioned(model, workers, "float64").partition
+    for seed in range(10):
+        executor = bind_partitioned(model, workers, "float64", random_plan(partition, seed))
+        compare(executor, values, step, weights, 1)
 
 
 @pytest.mark.parametrize("workers", [2, 4])
