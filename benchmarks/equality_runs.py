@@ -31,7 +31,6 @@ from recurrent_models import RECURRENT_MODELS
 from spatial_models import SPATIAL
 from training import (
     Arrays,
-    Step,
     bind_partitioned,
     check_graph,
     largest_error,
@@ -43,6 +42,7 @@ from training import (
     weight_error,
 )
 
+from tofu.compare import Numbers
 from tofu.graph import Operator, Tensor
 from tofu.lowering.registry import lookup_lowering
 from tofu.partition import Partition
@@ -114,7 +114,7 @@ class Reference:
 
     model: Model
     values: Arrays
-    step: Step
+    step: Numbers
     weights: Arrays
     step_limit: float
     weight_limit: float
@@ -138,8 +138,8 @@ def run_reference(name: str, dtype: str, steps: int) -> Reference:
     return Reference(model, values, step, weights, *limits, own_error)
 
 
-def _gradient_error(found: Step, expected: Step) -> float:
-    return largest_error(Step([], found.gradients), Step([], expected.gradients))
+def _gradient_error(found: Numbers, expected: Numbers) -> float:
+    return largest_error(Numbers({}, found.gradients), Numbers({}, expected.gradients))
 
 
 def run_case(case: Case) -> tuple[Case, Result]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import mxnet as mx
@@ -15,6 +14,7 @@ from models import Model
 import tofu
 from tofu import _core, _mxnet
 from tofu.check import count_traffic
+from tofu.compare import Numbers, compare_numbers, relative_error
 from tofu.graph import TensorKind
 from tofu.partition import Partition, check_emitted
 from tofu.plan import Plan
@@ -24,17 +24,6 @@ from tofu.search.choices import REPLICATED
 
 Arrays = dict[str, np.ndarray]
 LEARNING_RATE = 0.01
-TINIEST = 1e-300
-CANCELLED = 1e-12
-"""Below this share of a model's largest gradient, another one in float64 is what rounding left of terms that cancel."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """The numbers of one training step: whole outputs and gradients."""
-
-    outputs: list[np.ndarray]
-    gradients: Arrays
 
 
 def all_shapes(model: Model) -> dict[str, tuple[int, ...]]:
@@ -71,7 +60,7 @@ def random_values(model: Model, dtype: str, seed: int = 0) -> Arrays:
     return values
 
 
-def run_single(model: Model, values: Mapping[str, np.ndarray], dtype: str, steps: int = 1) -> tuple[Step, Arrays]:
+def run_single(model: Model, values: Mapping[str, np.ndarray], dtype: str, steps: int = 1) -> tuple[Numbers, Arrays]:
     """The first step on one device, and all weights and states after `steps` steps of gradient descent."""
     inputs = input_names(model)
     shapes = all_shapes(model)
@@ -87,7 +76,8 @@ def run_single(model: Model, values: Mapping[str, np.ndarray], dtype: str, steps
         executor.backward()
         gradients = {name: executor.grad_dict[name] for name in shapes if name not in inputs}
         if first is None:
-            first = Step([o.asnumpy() for o in executor.outputs], {n: g.asnumpy() for n, g in gradients.items()})
+            outputs = {name: output.asnumpy() for name, output in executor.output_dict.items()}
+            first = Numbers(outputs, {name: gradient.asnumpy() for name, gradient in gradients.items()})
         for name, gradient in gradients.items():
             mx.nd.sgd_update(executor.arg_dict[name], gradient, lr=LEARNING_RATE, out=executor.arg_dict[name])
     assert first is not None
@@ -113,7 +103,7 @@ def bind_partitioned(
 
 def run_partitioned(
     executor: ShardedExecutor, values: Mapping[str, np.ndarray], steps: int = 1
-) -> tuple[Step, Arrays, int]:
+) -> tuple[Numbers, Arrays, int]:
     """The same as `run_single`, and the bytes that the kernels read from other workers in the first step."""
     for name, value in values.items():
         executor.variables[name].scatter(value)
@@ -129,8 +119,9 @@ def run_partitioned(
         if first is None:
             mx.nd.waitall()
             moved = _mxnet.counters()["bytes_read_remote"]
-            outputs = [executor.output(i).gather().asnumpy() for i in range(len(graph.outputs))]
-            first = Step(outputs, {name: executor.gradient(name).gather().asnumpy() for name in names})
+            heads = executor.partition.source.symbol.list_outputs()[: len(graph.outputs)]
+            outputs = {name: executor.output(i).gather().asnumpy() for i, name in enumerate(heads)}
+            first = Numbers(outputs, {name: executor.gradient(name).gather().asnumpy() for name in names})
         for name in names:
             for weight, gradient in zip(executor.variables[name].arrays, executor.gradient(name).arrays, strict=True):
                 mx.nd.sgd_update(weight, gradient, lr=LEARNING_RATE, out=weight)
@@ -145,25 +136,9 @@ def fill_free_memory() -> None:
     del arrays
 
 
-def relative_error(found: np.ndarray, expected: np.ndarray, least: float = TINIEST) -> float:
-    """The largest difference, relative to the tensor's largest magnitude or `least`; infinite where a number is missing."""
-    if not np.isfinite(found).all():
-        return float("inf")
-    return float(np.abs(found - expected).max() / max(np.abs(expected).max(), least))
-
-
-def largest_error(found: Step, expected: Step) -> float:
-    """The largest of all outputs and gradients.
-
-    A gradient may be zero but for rounding, as that of a bias before a BatchNorm is; its difference is held against the model's largest.
-    """
-    gradients = expected.gradients
-    largest = max((np.abs(gradient).max() for gradient in gradients.values()), default=0.0)
-    errors = [relative_error(*pair) for pair in zip(found.outputs, expected.outputs, strict=True)]
-    for name, gradient in gradients.items():
-        cancels = np.abs(gradient).max() < CANCELLED * largest
-        errors.append(relative_error(found.gradients[name], gradient, largest if cancels else TINIEST))
-    return max(errors)
+def largest_error(found: Numbers, expected: Numbers) -> float:
+    """The largest of all outputs and gradients."""
+    return max(difference.error for difference in compare_numbers(found, expected))
 
 
 def weight_error(found: Arrays, expected: Arrays) -> float:

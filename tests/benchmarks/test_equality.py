@@ -26,7 +26,7 @@ def test_another_number_is_a_problem(monkeypatch):
 
     def wrong(executor, values, steps):
         step, weights, moved = real(executor, values, steps)
-        return replace(step, outputs=[output + 1e-3 for output in step.outputs]), weights, moved + 1
+        return replace(step, outputs={name: output + 1e-3 for name, output in step.outputs.items()}), weights, moved + 1
 
     monkeypatch.setattr(equality_runs, "run_partitioned", wrong)
     _, result = run_case(replace(CASE, seeds=()))

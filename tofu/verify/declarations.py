@@ -20,7 +20,7 @@ def list_choices(op: str) -> dict[str, tuple[str, ...]]:
     >>> list_choices("SwapAxis"), list_choices("take")
     ({}, {'mode': ('clip', 'raise', 'wrap')})
     """
-    choices = {name: _read_choices(declared) for name, declared in _list_declarations(op)}
+    choices = {name: _read_choices(declared) for name, declared in list_declarations(op)}
     return {name: values for name, values in choices.items() if values}
 
 
@@ -35,7 +35,7 @@ def _read_choices(declared: str) -> tuple[str, ...]:
     return tuple(value for value in values if value != "bfloat16" and (value in DTYPES or "float32" not in values))
 
 
-def _list_declarations(op: str) -> list[tuple[str, str]]:
+def list_declarations(op: str) -> list[tuple[str, str]]:
     """Names and declared types, those of the inputs too."""
     texts, pointer = [ctypes.c_char_p() for _ in range(4)], ctypes.POINTER(ctypes.c_char_p)
     count, names, types, explanations = ctypes.c_uint(), pointer(), pointer(), pointer()

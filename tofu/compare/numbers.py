@@ -1,0 +1,76 @@
+"""How far two runs' numbers differ: each tensor's largest difference, relative to its largest magnitude."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf, log10
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.generic]
+Arrays = Mapping[str, Array]
+TINIEST = 1e-300
+CANCELLED = 1e-12
+"""Below this share of a model's largest gradient, another one in float64 is what rounding left of terms that cancel."""
+CANCELLED_IN_FLOAT32 = 1e-5
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """The whole tensors of one run, by name: outputs, gradients, auxiliary states after it."""
+
+    outputs: Arrays
+    gradients: Arrays = field(default_factory=dict)
+    states: Arrays = field(default_factory=dict)
+
+    @property
+    def by_kind(self) -> dict[str, Arrays]:
+        """What a tensor is -> name -> its numbers."""
+        return {"output": self.outputs, "gradient": self.gradients, "state": self.states}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One tensor of two runs: what it is, and the largest difference, relative to its largest magnitude; infinite where a number is
+    missing.
+    """
+
+    kind: str
+    name: str
+    error: float
+
+    @property
+    def digits(self) -> float:
+        """To how many decimal digits both agree; 16 at most."""
+        if self.error == 0:
+            return 16.0
+        return 0.0 if self.error == inf else min(max(-log10(self.error), 0.0), 16.0)
+
+
+def relative_error(found: Array, expected: Array, least: float = TINIEST) -> float:
+    """The largest difference, relative to the tensor's largest magnitude or `least`; infinite where a number is missing."""
+    if found.shape != expected.shape:
+        return inf
+    wide, wanted = found.astype(np.float64), expected.astype(np.float64)
+    if not np.isfinite(wide).all():
+        return inf
+    return float(np.abs(wide - wanted).max() / max(np.abs(wanted).max(), least))
+
+
+def compare_numbers(found: Numbers, expected: Numbers, cancelled: float = CANCELLED) -> tuple[Difference, ...]:
+    """The difference of every tensor that `expected` has.
+
+    A gradient may be zero but for rounding, as that of a bias before a BatchNorm is: one below the share `cancelled` of the model's
+    largest is held against that one.
+    """
+    magnitudes = {name: float(np.abs(gradient).max()) for name, gradient in expected.gradients.items()}
+    largest = max(magnitudes.values(), default=0.0)
+    differences = []
+    for kind, tensors in expected.by_kind.items():
+        for name, tensor in tensors.items():
+            is_cancelled = kind == "gradient" and magnitudes[name] < cancelled * largest
+            error = relative_error(found.by_kind[kind][name], tensor, largest if is_cancelled else TINIEST)
+            differences.append(Difference(kind, name, error))
+    return tuple(differences)
