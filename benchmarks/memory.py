@@ -4,7 +4,7 @@
 
 Planned bytes of the worker that needs most, times the number of workers, over those of one device: parameters, gradients, one momentum,
 activations. Fetch buffers are fetched regions, padded copies and partial results. Without order: as if the execution graph had no control
-dependencies. Workspace is apart.
+dependencies. Workspace is apart. It ends with an error where a figure is above its bar, or another one than README.md states.
 """
 
 from __future__ import annotations
@@ -30,7 +30,13 @@ MODELS: dict[str, Callable[[], Model]] = {
     "Transformer-24": lambda: transformer(24),
 }
 FOLDER = Path("demo-output")
-MOST_WITHOUT_FETCHES, MOST_WITH_FETCHES = 1.10, 1.30
+WORKERS = 8
+MOST_WITHOUT_FETCHES, MOST_WITH_FETCHES = 1.1, 1.3
+# The table of README.md: GiB of one device, the ratios with and without fetch buffers.
+STATED_WRESNET = (72.3, 1.0, 1.0)
+STATED_RNN = (70.7, 0.94, 0.94)
+STATED_TRANSFORMER = (23.0, 1.02, 1.0)
+STATED = {"WResNet-152-10": STATED_WRESNET, "RNN-10-8K": STATED_RNN, "Transformer-24": STATED_TRANSFORMER}
 GIB = 2**30
 
 
@@ -52,6 +58,11 @@ class Row:
     def is_reached(self) -> bool:
         """Whether both targets are."""
         return self.without_fetches <= MOST_WITHOUT_FETCHES and self.ratio <= MOST_WITH_FETCHES
+
+    @property
+    def rounded(self) -> tuple[float, float, float]:
+        """As README.md prints them."""
+        return round(self.one_device_bytes / GIB, 1), round(self.ratio, 2), round(self.without_fetches, 2)
 
 
 def measure(name: str, model: Model, workers: int, algorithm: str) -> Row:
@@ -107,18 +118,24 @@ def write_csv(rows: list[Row], path: Path) -> None:
 
 @click.command(help=__doc__)
 @click.option("--models", default=",".join(MODELS), show_default=True)
-@click.option("--workers", default=8, show_default=True)
+@click.option("--workers", default=WORKERS, show_default=True)
 @click.option("--algorithm", default=DEFAULT_ALGORITHM, show_default=True)
 @click.option("--folder", default=FOLDER, show_default=True, type=click.Path(path_type=Path))
 def main(models: str, workers: int, algorithm: str, folder: Path) -> None:
     rows = [measure(name, MODELS[name](), workers, algorithm) for name in models.split(",")]
     print_rows(rows, workers)
     write_csv(rows, folder / "memory.csv")
-    missed = [row.model for row in rows if not row.is_reached]
+    missed = find_missed(rows, is_stated=workers == WORKERS and algorithm == DEFAULT_ALGORITHM)
     if missed:
-        raise click.ClickException(
-            f"more than {MOST_WITHOUT_FETCHES} without or {MOST_WITH_FETCHES} with fetch buffers: {', '.join(missed)}"
-        )
+        raise click.ClickException("\n".join(missed))
+
+
+def find_missed(rows: list[Row], is_stated: bool) -> list[str]:
+    """What is above its bar, and, for the workers and the search that README.md speaks of, what it states otherwise."""
+    bars = f"more than {MOST_WITHOUT_FETCHES} without or {MOST_WITH_FETCHES} with fetch buffers"
+    missed = [f"{row.model}: {bars}" for row in rows if not row.is_reached]
+    differ = [row for row in rows if is_stated and row.rounded != STATED[row.model]]
+    return missed + [f"{row.model}: {row.rounded}, and README.md states {STATED[row.model]}" for row in differ]
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 
 Everything is from shapes alone. Seconds are medians of several runs, with the spread (largest minus smallest) beside them. "whole" is
 from the symbol to the emitted execution symbol, before binding, with the exact search, of which the recursive one is a part.
+It ends with an error where the exact search of WResNet-152-10 holds more memory than docs/search.md states.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ MODELS: dict[str, Callable[[], Model]] = {
 STAGES = ("read graph", "strategies", "problem", "recursive", "exact", "emission")
 WHOLE = tuple(stage for stage in STAGES if stage != "recursive")
 FOLDER = Path("demo-output")
+MOST_SEARCH_GIB = 0.5  # docs/search.md states it of WResNet-152-10 at 8 workers, to one decimal
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class Run:
     recursive_bytes: int
     exact_bytes: int
     bound_bytes: int
+    held_bytes: int
     optimality: str
 
     @property
@@ -97,6 +100,7 @@ def run_once(build: Callable[[], Model], workers: int, search_seconds: float) ->
         recursive_bytes=sum(recursive.step_bytes),
         exact_bytes=sum(exact.plan.step_bytes),
         bound_bytes=exact.lower_bound,
+        held_bytes=exact.held_bytes,
         optimality=describe_optimality(exact),
     )
 
@@ -112,7 +116,7 @@ def summarise(runs: list[Run]) -> dict[str, str | int | float]:
     wholes = [sum(run.seconds[stage] for stage in WHOLE) for run in runs]
     row["whole (s)"] = round(median(wholes), 2)
     row["recursive bytes"], row["exact bytes"] = last.recursive_bytes, last.exact_bytes
-    row["proven bound"] = last.bound_bytes
+    row["proven bound"], row["held bytes"] = last.bound_bytes, last.held_bytes
     row["recursive above exact (%)"] = round(100 * last.excess, 2)
     row["exact is"] = last.optimality
     return row
@@ -175,6 +179,11 @@ def main(models: str, workers: int, runs: int, search_seconds: float, folder: Pa
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(rows, folder / "search.csv")
     draw(rows, folder / "search.png")
+    held = rows.get("WResNet-152-10", {}).get("held bytes", 0)
+    if workers == 8 and round(float(held) / 2**30, 1) > MOST_SEARCH_GIB:
+        raise click.ClickException(
+            f"the search of WResNet-152-10 holds {held:,} bytes, {MOST_SEARCH_GIB} GiB is stated"
+        )
 
 
 if __name__ == "__main__":

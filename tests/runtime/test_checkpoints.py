@@ -60,6 +60,19 @@ def test_training_goes_on_at_any_number_of_workers_and_in_mxnet(case, tmp_path):
 ADAM = Case("adam", {"learning_rate": 0.01})
 
 
+def test_four_workers_save_and_eight_go_on(tmp_path):
+    """README's line: `tofu.mod.Module.load("digits", 2, load_optimizer_states=True, ngpus=8)`."""
+    steps = batches(6)
+    straight, first = start(split_module(ADAM), ADAM), start(split_module(ADAM), ADAM)
+    expected = train(straight, steps)
+    train(first, steps[:3])
+    first.save_checkpoint(str(tmp_path / "digits"), 2, save_optimizer_states=True)
+    resumed = tofu.mod.Module.load(str(tmp_path / "digits"), 2, load_optimizer_states=True, ngpus=8)
+    found = train(with_optimizer(bind(resumed), ADAM), steps[3:])
+    assert resumed.plan.workers == 8
+    assert largest_error(found, expected) < 1e-12
+
+
 WITHOUT_COUNT = pytest.mark.filterwarnings("ignore:The file of optimizer states holds no count of steps:UserWarning")
 
 

@@ -1,0 +1,177 @@
+"""What README.md and docs/ state and no other test looks at: versions, constants, commands, what stays whole."""
+
+import importlib
+import re
+import shlex
+from inspect import signature
+from pathlib import Path
+
+import click
+import mxnet as mx
+import pytest
+import tomllib
+from claimed import CODE, plain_text
+
+import tofu
+from tofu.cli import main
+from tofu.plan import REPLICATION_LIMIT_BYTES
+from tofu.runtime.devices import resolve_contexts
+from tofu.search.algorithms import DEFAULT_SEARCH_SECONDS
+from tofu.verify.operators import verify_operator
+
+ROOT = Path(__file__).parent.parent
+TEXTS = {path.name: plain_text(path.read_text()) for path in [ROOT / "README.md", *ROOT.glob("docs/*.md")]}
+README = TEXTS["README.md"]
+
+
+def test_versions_are_those_of_the_package():
+    package = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    stated = re.search(
+        r"\| Python \| ([\d.]+) is what `make` uses and the tests run on; ([\d.]+) and ([\d.]+) are accepted", README
+    )
+    used, first, last = (int(version.removeprefix("3.")) for version in stated.groups())
+    assert package["project"]["requires-python"] == f">=3.{first},<3.{last + 1}"
+    assert first < used < last
+    assert f"python3.{used}" in (ROOT / "Makefile").read_text()
+    assert f"Both need Python 3.{used}," in README
+    numpy = re.search(r"MXNet ([\d.]+) from PyPI; NumPy 1\.(\d+) to 1\.(\d+) ", README)
+    dependencies = package["project"]["dependencies"]
+    assert f"mxnet=={numpy[1]}" in dependencies
+    assert f"numpy>=1.{numpy[2]},<1.{int(numpy[3]) + 1}" in dependencies
+    assert f"mxnet-cu112=={numpy[1]}" in package["project"]["optional-dependencies"]["cu112"]
+    assert f"Apache MXNet {numpy[1]} as published" in README
+
+
+def constant(path, name):
+    """The exponent of `name = size_t{1} << exponent`."""
+    return int(re.search(name + r" = size_t\{1\} << (\d+);", (ROOT / path).read_text())[1])
+
+
+def test_numbers_that_constants_decide():
+    for name in ("README.md", "search.md"):
+        stated = re.findall(r"tensors below (\d+) KiB", TEXTS[name], re.IGNORECASE)
+        assert {int(number) * 1024 for number in stated} == {REPLICATION_LIMIT_BYTES}
+    search = TEXTS["search.md"]
+    assert float(re.search(r"`search_seconds=` \((\d+) by default\)", search)[1]) == DEFAULT_SEARCH_SECONDS
+    entries = re.search(r"costs hold 2\^(\d+) entries at most .* those of a bound 2\^(\d+) \(", search)
+    assert int(entries[1]) == constant("csrc/core/exact_problem.h", "kMaxExactEntries")
+    assert int(entries[2]) == constant("csrc/core/mini_buckets.h", "kMaxMiniBucketEntries")
+    parts = re.search(r"in (\d), (\d) and (\d) uneven parts", TEXTS["tdl.md"])
+    assert signature(verify_operator).parameters["parts"].default == tuple(map(int, parts.groups()))
+    standard = re.search(r"g\+\+ with C\+\+(\d+) and", README)[1]
+    assert f"set(CMAKE_CXX_STANDARD {standard})" in (ROOT / "CMakeLists.txt").read_text()
+
+
+def test_make_has_its_targets():
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for name, text in TEXTS.items():
+        stated = set(re.findall(r"`make ([\w-]+)[^`]*`", text))
+        assert stated <= targets, f"{name} names {stated - targets}, which the Makefile does not have"
+
+
+def click_command(words):
+    """The click command that a line calls, and the words after it; None where it is none of ours."""
+    if words[:2] == ["python", "-m"]:
+        words = words[2:]
+    if words[0] == "tofu":
+        return main.commands[words[1]], words[2:]
+    if words[0].startswith("benchmarks."):
+        return importlib.import_module(words[0]).main, words[1:]
+    return None
+
+
+COMMANDS = {
+    f"{name}: {code}": code.removeprefix(".venv/bin/")
+    for name, text in TEXTS.items()
+    for code in (found.strip("`") for found in CODE.findall(text))
+    if code.removeprefix(".venv/bin/").startswith("python -m ")
+}
+
+
+@pytest.mark.parametrize("line", COMMANDS.values(), ids=COMMANDS)
+def test_commands_are_understood(line):
+    """Click reads each command: its options are there and take these values. `...` stands for what is left out."""
+    if line == "python -m tofu":
+        return
+    command, words = click_command(shlex.split(line))
+    if isinstance(command, click.Command):
+        words = [word for word in words if word != "..."]
+        options = {name for option in command.params for name in option.opts}
+        assert {word for word in words if word.startswith("--")} <= options
+        if "..." not in line and words:
+            command.make_context(command.name, words, resilient_parsing="model-symbol.json" in line)
+
+
+def test_options_of_the_text_are_there():
+    """`--name` and `name=` in the text are options of a command, or of a function that users call."""
+    benchmarks = [
+        importlib.import_module(f"benchmarks.{path.stem}")
+        for path in (ROOT / "benchmarks").glob("*.py")
+        if path.stem in README
+    ]
+    commands = [
+        *main.commands.values(),
+        *(module.main for module in benchmarks if isinstance(getattr(module, "main", None), click.Command)),
+    ]
+    options = {name for command in commands for option in command.params for name in option.opts}
+    for text in TEXTS.values():
+        assert set(re.findall(r"`(--[\w-]+)[^`]*`", text)) <= options
+    arguments = {
+        name
+        for function in (tofu.partition, tofu.mod.Module.load, tofu.tdl.op, tofu.tdl.scatter, tofu.tdl.output)
+        for name in signature(function).parameters
+    }
+    for text in TEXTS.values():
+        assert set(re.findall(r"`([a-z_]+)=", text)) - {"squeeze_axis", "normalization"} <= arguments
+
+
+@pytest.mark.parametrize(("gpus", "kind"), [(0, "cpu"), (4, "gpu"), (8, "gpu")])
+def test_workers_are_gpus_where_there_are_enough(gpus, kind, monkeypatch):
+    monkeypatch.setattr(mx.context, "num_gpus", lambda: gpus)
+    assert resolve_contexts(4) == tuple(mx.Context(kind, i) for i in range(4))
+
+
+def test_too_few_gpus_are_said():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mx.context, "num_gpus", lambda: 3)
+        with pytest.raises(tofu.DeviceError, match=r"4 workers were asked for, but MXNet sees 3 GPUs\. Use ngpus=3"):
+            resolve_contexts(4)
+
+
+DATA = mx.sym.Variable("data")
+LENGTHS = mx.sym.Variable("lengths", shape=(4,))
+AXES = {
+    "fused recurrence": (mx.rnn.FusedRNNCell(8, mode="lstm").unroll(6, DATA, layout="TNC")[0], "RNN", {("b",)}),
+    "stack": (mx.sym.stack(DATA, 2 * DATA, axis=1), "stack", {("i0", "i2", "i3")}),
+    "squeeze_axis": (
+        mx.sym.Group(list(mx.sym.SliceChannel(DATA, num_outputs=4, axis=1, squeeze_axis=True))),
+        "SliceChannel",
+        {("i0", "i2")},
+    ),
+    "reversal by lengths": (
+        mx.sym.SequenceReverse(DATA, LENGTHS, use_sequence_length=True),
+        "SequenceReverse",
+        {("b", "i0")},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", AXES)
+def test_dimensions_that_stay_whole(case):
+    """README.md says which. All others are strategies: data is (6, 4, 8)."""
+    symbol, op, expected = AXES[case]
+    problem = tofu.partition(symbol, 2, data=(6, 4, 8)).planned().problem
+    operators = problem.graph.operators
+    assert {problem.accesses[i].axes for i, operator in enumerate(operators) if operator.op == op} == expected
+
+
+@pytest.mark.parametrize("mode", ["clip", "wrap", "raise"])
+def test_the_table_that_is_looked_up_with_an_error_stays_whole(mode):
+    taken = mx.sym.take(mx.sym.Variable("table_weight", shape=(8, 6)), mx.sym.round(DATA), mode=mode, name="taken")
+    loss = mx.sym.MakeLoss(taken)
+    if mode != "raise":
+        plan = tofu.partition(loss, 2, hints={"taken": "v"}, data=(4, 6)).plan
+        assert plan.operators["taken"] == ("v",)
+        return
+    with pytest.raises(tofu.PlanError, match="taken"):
+        tofu.partition(loss, 2, hints={"taken": "v"}, data=(4, 6))
