@@ -1,4 +1,4 @@
-"""MXNet's `.params` files, written and read one array at a time, so that the host never holds a whole model.
+"""MXNet's `.params` files, written and read in pieces, so that the host never holds a whole model, nor a whole tensor.
 
 The format, little-endian: two 64-bit words (0x112, 0), the number of arrays and the arrays, the number of names and the names,
 each with its length. An array is its magic number, its storage type, its shape, where it was, its type, and its cells; MXNet
@@ -23,19 +23,31 @@ from tofu.runtime.shards import ShardedTensor
 LIST_MAGIC = 0x112
 ARRAY_MAGIC = 0xF993FAC9
 DENSE = 0
+CPU = 1  # the kind of device that MXNet notes beside an array
 TYPES = [np.dtype(n) for n in ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")]
 
 
 def save_shards(path: str, tensors: Mapping[str, ShardedTensor]) -> None:
-    """Write the whole tensors under their names, as `mx.nd.save` does, gathering one after the other."""
+    """Write the whole tensors under their names, as `mx.nd.save` does, gathered piece by piece."""
     with replace_atomically(path) as file:
         file.write(struct.pack("<QQQ", LIST_MAGIC, 0, len(tensors)))
         for tensor in tensors.values():
-            file.write(tensor.gather().__getstate__()["handle"])
+            _write_tensor(file, tensor)
         file.write(struct.pack("<Q", len(tensors)))
         for name in tensors:
             encoded = name.encode()
             file.write(struct.pack("<Q", len(encoded)) + encoded)
+
+
+def _write_tensor(file: IO[bytes], tensor: ShardedTensor) -> None:
+    if not tensor.shape or 0 in tensor.shape or np.dtype(tensor.dtype) not in TYPES:
+        file.write(tensor.gather().__getstate__()["handle"])  # MXNet has other forms for these
+        return
+    rank, code = len(tensor.shape), TYPES.index(np.dtype(tensor.dtype))
+    file.write(struct.pack(f"<Iii{rank}q", ARRAY_MAGIC, DENSE, rank, *tensor.shape))
+    file.write(struct.pack("<iii", CPU, 0, code))
+    for piece in tensor.gather_pieces():
+        file.write(piece.data)
 
 
 class ParameterFile(Mapping[str, Any]):
@@ -48,6 +60,7 @@ class ParameterFile(Mapping[str, Any]):
         self.path = os.fspath(path)
         self.shapes: dict[str, tuple[int, ...]] = {}
         self._readers: dict[str, Callable[[], Any]] = {}
+        """Name -> reads the cells, an NDArray or a part of the file that is mapped into memory."""
         with open(self.path, "rb") as file:
             try:
                 entries = _read_entries(file)
@@ -63,10 +76,13 @@ class ParameterFile(Mapping[str, Any]):
             self._readers[name] = partial(self._read, shape, dtype, offset)
 
     def _read(self, shape: tuple[int, ...], dtype: Any, offset: int) -> Any:
-        cells = (
-            np.memmap(self.path, dtype, "r", offset, shape) if shape else np.fromfile(self.path, dtype, 1, "", offset)
-        )
-        return mx.nd.array(cells, dtype=dtype)
+        if shape:
+            return np.memmap(self.path, dtype, "r", offset, shape)
+        return np.fromfile(self.path, dtype, 1, "", offset)
+
+    def cells(self, name: str) -> Any:
+        """What `ShardedTensor.scatter` reads shard by shard: an NDArray, or the cells where they lie in the file."""
+        return self._readers[name]()
 
     def select(self, kind: str) -> ParameterFile:
         """Those whose names begin with `kind:`, without it: "arg" or "aux"."""
@@ -77,7 +93,11 @@ class ParameterFile(Mapping[str, Any]):
         return made
 
     def __getitem__(self, name: str) -> Any:
-        return self._readers[name]()
+        cells = self.cells(name)
+        return cells if isinstance(cells, mx.nd.NDArray) else mx.nd.array(cells, dtype=cells.dtype)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._readers  # a Mapping would read the array to know
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._readers)

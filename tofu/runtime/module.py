@@ -1,7 +1,7 @@
 """`tofu.mod.Module`: fit, score and predict over shards.
 
-Parameters are initialised one by one on the host and scattered, updated on the workers that own them, and gathered one by one
-where a caller asks for them; no device ever holds a whole one.
+Parameters are initialised one by one on the host and scattered, updated on the workers that own them, read from files and written
+to them in pieces, and gathered one by one where a caller asks for them; no device ever holds a whole one.
 """
 
 from __future__ import annotations
@@ -145,13 +145,13 @@ class Module(ShardedModule):
         self.logger.info('Saved checkpoint to "%s-%04d.params"', prefix, epoch)
 
     def save_params(self, fname: str) -> None:
-        """Write the parameters as MXNet does, one whole tensor at a time."""
+        """Write the parameters as MXNet does, gathered in pieces."""
         variables, states = self.executor.variables, self._symbol.list_auxiliary_states()
         named = {f"arg:{name}": variables[name] for name in self._param_names}
         save_shards(fname, {**named, **{f"aux:{name}": variables[name] for name in states}})
 
     def load_params(self, fname: str) -> None:
-        """Read the parameters from a file of MXNet's or of `save_params`, one whole tensor at a time."""
+        """Read the parameters from a file of MXNet's or of `save_params`, in pieces."""
         self._fill_from(ParameterFile(fname))
 
     def _fill_from(self, file: ParameterFile) -> None:

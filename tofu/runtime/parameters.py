@@ -1,4 +1,8 @@
-"""The parameters of a sharded model: filled, shard by shard, from an initializer, from arrays or from a file."""
+"""The parameters of a sharded model, filled from an initializer, from arrays or from a file.
+
+Files are read shard by shard. An initializer of MXNet fills a whole array, and its random numbers depend on that, so the host holds
+one whole tensor at a time.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from tofu.errors import ShapeError, TofuError, raise_together
 from tofu.graph import Tensor, TensorKind
 from tofu.runtime.checkpoint import ParameterFile
 from tofu.runtime.sharded_executor import ShardedExecutor
+from tofu.runtime.shards import ShardedTensor
 
 
 class LiveParameters(Mapping[str, Any]):
@@ -24,6 +29,9 @@ class LiveParameters(Mapping[str, Any]):
         if name not in self._names:
             raise KeyError(name)
         return self.executor.variables[name].gather()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names  # a Mapping would gather the parameter to know
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -53,14 +61,21 @@ def fill_parameters(
     _check(groups, allow_missing)
     for given, own in groups:
         for tensor in own:
-            if given is not None and tensor.name in given:
-                whole = given[tensor.name]
-            elif initializer is not None:
-                whole = mx.nd.zeros(tensor.shape, dtype=tensor.dtype)
-                initializer(mx.init.InitDesc(tensor.name, attributes.get(tensor.name)), whole)
-            else:
-                continue
-            executor.variables[tensor.name].scatter(whole)
+            _fill(executor.variables[tensor.name], given, initializer, attributes.get(tensor.name))
+
+
+def _fill(
+    shards: ShardedTensor, given: Mapping[str, Any] | None, initializer: Any, attributes: Mapping[str, str] | None
+) -> None:
+    """Fill one tensor; what the host needed for it is free again when this returns."""
+    if given is not None and shards.name in given:
+        shards.scatter(given.cells(shards.name) if isinstance(given, ParameterFile) else given[shards.name])
+    elif initializer is not None:
+        whole = mx.nd.zeros(shards.shape, dtype=shards.dtype)
+        initializer(mx.init.InitDesc(shards.name, attributes), whole)
+        shards.scatter(whole)
+    for array in shards.arrays:
+        array.wait_to_read()
 
 
 def refuse_extra(

@@ -5,8 +5,9 @@ Whole tensors are only made where a caller asks for them: `scatter` and `gather`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import mxnet as mx
@@ -17,6 +18,8 @@ from tofu import _mxnet
 from tofu.errors import ShapeError
 
 Region = tuple[tuple[int, int], ...]
+PIECE_BYTES = 1 << 22
+"""What the host holds of a tensor at once where it can be read or written in pieces."""
 
 
 class ShardedTensor:
@@ -105,21 +108,37 @@ class ShardedTensor:
     def scatter(self, whole: Any) -> None:
         """Copy a whole tensor (an NDArray, or anything NumPy reads) into the shards, cast to the tensor's type.
 
-        Raises ShapeError where its shape is another.
+        Of what is no NDArray, a file mapped into memory say, a piece is read at a time. Raises ShapeError where the shape is another.
         """
-        if not isinstance(whole, mx.nd.NDArray):
-            whole = mx.nd.array(np.asarray(whole), dtype=self.dtype)
+        whole = whole if isinstance(whole, mx.nd.NDArray) else np.asanyarray(whole)
         if tuple(whole.shape) != self.shape:
             raise ShapeError(
                 f"{self.name}: the array given has shape {tuple(whole.shape)}, the model was bound with {self.shape}."
             )
-        if np.dtype(whole.dtype) != np.dtype(self.dtype):
+        if isinstance(whole, mx.nd.NDArray) and np.dtype(whole.dtype) != np.dtype(self.dtype):
             whole = whole.astype(self.dtype)
-        parts: dict[Region, Any] = {}
-        for region, array in zip(self.regions, self.arrays, strict=True):
-            if region not in parts:
-                parts[region] = cut(whole, region)
-            parts[region].copyto(array)
+        for worker in self.owners:
+            region = self.regions[worker]
+            targets = [array for array, own in zip(self.arrays, self.regions, strict=True) if own == region]
+            self._scatter_region(whole, region, targets)
+
+    def _scatter_region(self, whole: Any, region: Region, targets: Sequence[Any]) -> None:
+        extents = tuple(end - begin for begin, end in region)
+        pieces = list(list_pieces(extents, np.dtype(self.dtype).itemsize))
+        for place in pieces:
+            part = self._read(
+                whole, tuple((b + begin, b + end) for (begin, end), (b, _) in zip(place, region, strict=True))
+            )
+            for array in targets:
+                paste(part, array, place) if len(pieces) > 1 else part.copyto(array)
+            if len(pieces) > 1:  # pieces under way would add up to another whole tensor
+                for array in targets:
+                    array.wait_to_read()
+
+    def _read(self, whole: Any, region: Region) -> Any:
+        if isinstance(whole, mx.nd.NDArray):
+            return cut(whole, region)
+        return mx.nd.array(whole[tuple(slice(*span) for span in region)], dtype=self.dtype)
 
     def gather(self, out: Any | None = None) -> Any:
         """The whole tensor: written into the NDArray `out`, or into a new one on the first worker's kind of host memory."""
@@ -129,8 +148,41 @@ class ShardedTensor:
             paste(self.arrays[worker], out, self.regions[worker])
         return out
 
+    def gather_region(self, region: Region) -> npt.NDArray[Any]:
+        """The cells of a region, in the host's memory."""
+        found = np.empty([end - begin for begin, end in region], self.dtype)
+        for worker in self.owners:
+            own = self.regions[worker]
+            shared = [(max(a, b), min(c, d)) for (a, c), (b, d) in zip(region, own, strict=True)]
+            if any(begin >= end for begin, end in shared):
+                continue
+            local = tuple((begin - b, end - b) for (begin, end), (b, _) in zip(shared, own, strict=True))
+            place = tuple(slice(begin - b, end - b) for (begin, end), (b, _) in zip(shared, region, strict=True))
+            found[place] = cut(self.arrays[worker], local).asnumpy()
+        return found
+
+    def gather_pieces(self) -> Iterator[npt.NDArray[Any]]:
+        """The whole tensor as runs of cells in the order of memory, each gathered when it is asked for."""
+        for region in list_pieces(self.shape, np.dtype(self.dtype).itemsize):
+            yield self.gather_region(region)
+
     def __repr__(self) -> str:
         return f"<ShardedTensor {self.name} {self.dtype}{self.shape} over {len(self.contexts)} workers>"
+
+
+def list_pieces(shape: tuple[int, ...], cell_bytes: int, most_bytes: int = PIECE_BYTES) -> Iterator[Region]:
+    """Regions that follow each other in memory and together are the whole, each of `most_bytes` or of one run of the last dimension."""
+    if not shape:
+        yield ()
+        return
+    inner = [cell_bytes * prod(shape[dimension + 1 :]) for dimension in range(len(shape))]
+    split = next((d for d, run_bytes in enumerate(inner) if run_bytes <= most_bytes), len(shape) - 1)
+    rows = max(1, most_bytes // max(1, inner[split]))
+    rest = tuple((0, extent) for extent in shape[split + 1 :])
+    for outer in np.ndindex(shape[:split]):
+        for begin in range(0, shape[split], rows):
+            end = min(begin + rows, shape[split])
+            yield (*((index, index + 1) for index in outer), (begin, end), *rest)
 
 
 def cut(whole: Any, region: Region) -> Any:
