@@ -28,6 +28,7 @@ from optimizer_cases import CASES, resume_everywhere
 
 import tofu
 from tofu.runtime.checkpoint import ParameterFile
+from tofu.runtime.shards import ShardedTensor
 
 # MXNet's Module leaves the file of states to the garbage collector.
 pytestmark = [
@@ -211,14 +212,19 @@ def test_an_interrupted_save_leaves_the_old_file(tmp_path, monkeypatch):
     train(module, batches(1))
     calls = []
 
-    def gather(tensor, out=None):
-        calls.append(tensor)
-        if len(calls) == 3:
-            raise OSError("No space left on device")
-        return original(tensor, out)
+    def failing(name):
+        original = getattr(ShardedTensor, name)
 
-    original = tofu.runtime.shards.ShardedTensor.gather
-    monkeypatch.setattr(tofu.runtime.shards.ShardedTensor, "gather", gather)
+        def gather(*arguments):
+            calls.append(name)
+            if len(calls) == 3:
+                raise OSError("No space left on device")
+            return original(*arguments)
+
+        monkeypatch.setattr(ShardedTensor, name, gather)
+
+    failing("gather")
+    failing("gather_region")
     for write, target in ((module.save_params, path), (module.save_optimizer_states, states)):
         calls.clear()
         with pytest.raises(OSError, match="No space left"):
