@@ -1,8 +1,9 @@
 """The pipeline: from a symbol and its shapes to a plan and the execution graphs.
 
 symbol + shapes -> training graph -> semantic graph     tofu.graph.mxnet
--> zeros for what no kernel writes, and operators in
-   parts where that offers more                         tofu.lowering
+-> zeros for what no kernel writes, lengths for what
+   reads scratch memory, and operators in parts where
+   that offers more                                     tofu.lowering
 -> strategies of each operator                          tofu.search.strategies
 -> a plan given, remembered or searched -> choices      tofu.planning, tofu.search.problem
 -> whole operators again where their kernel will do     tofu.lowering
@@ -27,7 +28,7 @@ from tofu.execution.memory import plan_worker_bytes, variable_shards, worker_var
 from tofu.graph import Graph, TensorKind
 from tofu.graph.mxnet import TrainingGraph, check_names, infer_operator_shapes, read_graph, read_training
 from tofu.graph.refusals import refuse_unpartitionable
-from tofu.lowering import Settled, fill_unwritten, lower, prepare_inference, settle
+from tofu.lowering import Settled, fill_unwritten, lower, mend_scratch, prepare_inference, settle
 from tofu.plan import Plan
 from tofu.planning import Found, Settings, check_limit, find_plan, remember_plan
 from tofu.search import Choices, Problem, find_strategies
@@ -135,7 +136,7 @@ def read_task(
 ) -> Task:
     """The first half of the pipeline, up to the strategies of each operator. Arguments and errors are those of `compile_partition`."""
     source = read_graph(symbol, shapes, dtypes, differentiated if settings.for_training else (), updated)
-    source = replace(source, graph=fill_unwritten(source.graph))
+    source = replace(source, graph=mend_scratch(fill_unwritten(source.graph)))
     lowered = lower(source.graph)
     strategies = find_strategies(lowered, infer_operator_shapes, settings.undescribed)
     first, *_ = settings.arrangements

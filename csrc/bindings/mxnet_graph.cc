@@ -31,6 +31,7 @@ py::dict NodeToPython(uint32_t id, const NodeInfo& node) {
   result["is_aux"] = node.is_aux;
   result["has_infer_shape"] = node.has_infer_shape;
   result["mutable_inputs"] = node.mutable_inputs;
+  result["ignored_inputs"] = node.ignored_inputs;
   return result;
 }
 

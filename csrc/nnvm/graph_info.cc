@@ -5,6 +5,8 @@
 
 #include <exception>
 
+#include "nnvm/liveness.h"
+
 namespace tofu {
 namespace nnvm_layer {
 namespace {
@@ -77,6 +79,7 @@ void DescribeNodeOperator(const nnvm::Node& node, NodeInfo* info) {
   info->is_layer_backward = GetOpAttr<bool>(op, "TIsLayerOpBackward");
   info->has_infer_shape = HasOpAttr<mxnet::FInferShape>(op, "FInferShape");
   info->mutable_inputs = ListMutableInputs(node.attrs);
+  info->ignored_inputs = ListIgnoredInputs(node.attrs);
 }
 
 }  // namespace

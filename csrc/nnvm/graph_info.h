@@ -33,6 +33,7 @@ struct NodeInfo {
   bool is_aux = false;
   bool has_infer_shape = false;
   std::vector<uint32_t> mutable_inputs;
+  std::vector<uint32_t> ignored_inputs;  // taken for their shapes: what they hold is not read
 };
 
 /*! \brief What is registered about an operator. */

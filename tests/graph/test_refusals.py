@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tofu
+from tofu.compare import draw_values, run_step
 from tofu.tdl import describe, registry, tanh
 
 SHAPES = {"data": (4, 6)}
@@ -145,3 +146,35 @@ def test_tensors_without_cells_are_named():
     empty = mx.sym.slice(data(), begin=(2, 0), end=(2, 4), name="cut")
     with pytest.raises(tofu.UnsupportedError, match=r"cut_output \(operator slice\) has the shape \(0, 4\)"):
         tofu.partition(mx.sym.MakeLoss(empty), ngpus=2, **SHAPES)
+
+
+@pytest.mark.parametrize(
+    ("window", "dtype", "is_refused"),
+    [
+        ({"stride": (2, 1), "dilate": (1, 2)}, "float64", True),
+        ({"stride": (2, 2), "dilate": (2, 2)}, "float32", False),
+        ({"stride": (2, 2)}, "float64", False),
+        ({"dilate": (2, 2)}, "float64", False),
+    ],
+)
+def test_a_kernel_that_is_wrong_on_one_device_is_refused(window, dtype, is_refused):
+    net = mx.sym.Deconvolution(data(), kernel=(3, 3), num_filter=4, name="up", **window)
+    split = tofu.partition(net, ngpus=2, cache=False)
+    if is_refused:
+        with pytest.raises(
+            tofu.UnsupportedError, match=r"- up \(Deconvolution\), stride \(2, 1\), dilate \(1, 2\), float64"
+        ):
+            split.simple_bind(mx.cpu(), type_dict={"data": dtype}, data=(4, 3, 5, 5))
+    else:
+        split.simple_bind(mx.cpu(), type_dict={"data": dtype}, data=(4, 3, 5, 5))
+
+
+def test_what_an_undescribed_kernel_takes_for_its_shape_is_not_fetched():
+    """A reshape_like of some dimensions reads nothing of its second input, and MXNet does not fetch it either."""
+    like = mx.sym.Variable("like") * 3
+    net = mx.sym.reshape_like(data() * 2, like, lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2, name="reshaped")
+    shapes = {"data": (64, 130), "like": (8, 8, 5)}
+    split = tofu.partition(net, ngpus=2, cache=False, undescribed="replicate", **shapes)
+    values = draw_values(net, shapes)
+    run = run_step(split, shapes, values, {"data": "write", "like": "null"})
+    assert run.training_bytes == split.plan.communication_bytes > 0

@@ -17,6 +17,7 @@ import numpy as np
 
 from tofu import _mxnet
 from tofu.errors import ShapeError, TofuError, UnsupportedError, raise_together, suggest
+from tofu.graph.refusals import refuse_wrong_kernels
 from tofu.graph.semantic import Graph, Operator, Phase, Tensor, TensorKind
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -88,10 +89,10 @@ def read_graph(
     known_shapes, known_dtypes = infer_arguments(symbol, shapes, dtypes or {})
     wanted = [name for name in symbol.list_arguments() if name in set(differentiated)]
     training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, wanted)) if wanted else symbol
-    return TrainingGraph(
-        _Reader(symbol, training, known_shapes, known_dtypes, {*shapes, *find_labels(symbol)}, wanted, updated).read(),
-        training,
-    )
+    given = {*shapes, *find_labels(symbol)}
+    graph = _Reader(symbol, training, known_shapes, known_dtypes, given, wanted, updated).read()
+    refuse_wrong_kernels(graph)
+    return TrainingGraph(graph, training)
 
 
 def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = ()) -> None:
@@ -284,6 +285,7 @@ class _Reader:
                 forward=forward,
                 stateful=node["is_layer_backward"] and forward is not None,
                 mutates=tuple(node["mutable_inputs"]),
+                ignored=tuple(node["ignored_inputs"]),
             )
         )
 

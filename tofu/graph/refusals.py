@@ -1,15 +1,17 @@
 """What no plan can be made of: sparse storage, control flow, shapes that depend on numbers, operators that talk to other devices.
 
-Found before anything is inferred, all of one kind named at once.
+Found before anything is inferred, all of one kind named at once. What MXNet's kernels get wrong in some types is found in the graph.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from tofu import _mxnet
 from tofu.errors import UnsupportedError, raise_together
+from tofu.graph.semantic import Graph
 
 # MXNet's storage types in attributes: names of operators' ones, numbers of variables'.
 SPARSE = {"row_sparse", "csr", "1", "2"}
@@ -55,6 +57,28 @@ def refuse_unpartitionable(symbol: Any) -> None:
     ):
         found = [f"{_name(node)}. {ways_out[node['op']]}" for node in nodes if node["op"] in ways_out]
         raise_together(UnsupportedError, reason, found)
+
+
+def refuse_wrong_kernels(graph: Graph) -> None:
+    """Raise UnsupportedError for operators whose own kernel gives wrong numbers on one device, and others wherever it is split."""
+    found = [
+        f"{operator}, stride {operator.attributes['stride']}, dilate {operator.attributes['dilate']}, {dtype}"
+        for operator in graph.operators
+        if operator.op == "Deconvolution"
+        and (dtype := graph.tensors[operator.outputs[0]].dtype) != "float32"
+        and min(_largest(operator.attributes, "stride"), _largest(operator.attributes, "dilate")) > 1
+    ]
+    raise_together(
+        UnsupportedError,
+        "MXNet's own Deconvolution is wrong on CPUs where both stride and dilate are above 1, in all types but float32. Use float32, or "
+        "one of the two for:",
+        found,
+    )
+
+
+def _largest(attributes: Mapping[str, str], name: str) -> int:
+    """The largest number in an attribute such as "(2, 1)"; 1 where it is not given."""
+    return max(map(int, re.findall(r"\d+", attributes.get(name, ""))), default=1)
 
 
 def _name(node: Mapping[str, Any]) -> str:

@@ -65,7 +65,8 @@ class Operator:
     `node` is its position in the framework's training graph. `forward` is the position (in `Graph.operators`) of the forward
     operator that a backward operator belongs to. A `stateful` backward operator shares hidden state with its forward operator
     and must therefore be split in the same way, on the same workers. `mutates` are the positions of the inputs that the operator
-    changes in place. `asked` are the outputs that a worker's copy has to be asked for, whether or not somebody reads them.
+    changes in place, `ignored` those of the inputs that it takes for their shapes alone. `asked` are the outputs that a
+    worker's copy has to be asked for, whether or not somebody reads them.
 
     Parts that take the place of one operator of the model share its choice and their fetches: `leader` is the position of the first
     of them. The last one has the operator's name; the others are `is_inner`, and no plan names them. `node` is -1 for parts that are
@@ -86,6 +87,7 @@ class Operator:
     leader: int | None = None
     is_inner: bool = False
     rewritten: Mapping[str, str] = field(default_factory=dict)
+    ignored: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name} ({self.op})"

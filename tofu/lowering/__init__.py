@@ -12,6 +12,7 @@ from tofu.lowering import softmax_output as softmax_output
 from tofu.lowering import take as take
 from tofu.lowering.expansion import lower
 from tofu.lowering.registry import lowered_operators
+from tofu.lowering.scratch import mend_scratch
 from tofu.lowering.settling import Settled, prepare_inference, settle
 from tofu.lowering.unwritten import fill_unwritten
 
@@ -20,6 +21,7 @@ __all__ = [
     "fill_unwritten",
     "lower",
     "lowered_operators",
+    "mend_scratch",
     "prepare_inference",
     "settle",
 ]

@@ -88,6 +88,7 @@ class Parts:
             inputs=inputs,
             outputs=outputs,
             mutates=mutates,
+            ignored=(),
             node=-1,
             leader=self.position if self.operators else None,
             is_inner=is_inner,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tofu.graph import Operator
-from tofu.lowering.registry import ITEM_BYTES, Inputs, Lowering, Parts, positive_axis, register
+from tofu.lowering.registry import ITEM_BYTES, Attributes, Inputs, Lowering, Parts, positive_axis, register
 
 
 def _has_lengths(operator: Operator, inputs: Inputs) -> bool:
@@ -20,31 +20,35 @@ def _has_lengths(operator: Operator, inputs: Inputs) -> bool:
 def _expand_mask(parts: Parts) -> None:
     own = parts.whole.attributes
     value = float(np.float32(own.get("value", "0")))  # as MXNet holds it
-    parts.last_operator("_tofu_sequence_mask", {**_time(parts), "off_value": str(value)}, parts.whole.inputs)
+    parts.last_operator(
+        "_tofu_sequence_mask", {**_time(parts.whole.attributes), "off_value": str(value)}, parts.whole.inputs
+    )
 
 
 def _expand_mask_backward(parts: Parts) -> None:
-    parts.last_operator("_tofu_sequence_mask", _time(parts), parts.whole.inputs, outputs=parts.whole.outputs[:1])
+    parts.last_operator(
+        "_tofu_sequence_mask", _time(parts.whole.attributes), parts.whole.inputs, outputs=parts.whole.outputs[:1]
+    )
 
 
 def _expand_last(parts: Parts) -> None:
-    parts.last_operator("_tofu_pick", _lengths(parts, parts.shape(0)), parts.whole.inputs)
+    parts.last_operator("_tofu_pick", pick_by_lengths(parts.whole.attributes, parts.shape(0)), parts.whole.inputs)
 
 
 def _expand_last_backward(parts: Parts) -> None:
-    attributes = _lengths(parts, parts.output_shape(0))
+    attributes = pick_by_lengths(parts.whole.attributes, parts.output_shape(0))
     extent = {"extent": attributes["rows"]}
     gradient = parts.whole.outputs[:1]
     parts.last_operator("_tofu_pick_backward", attributes | extent, parts.whole.inputs, outputs=gradient)
 
 
-def _time(parts: Parts) -> dict[str, str]:
-    return {"axis": str(positive_axis(parts.whole.attributes, 2, 0)), "mode": "length"}
+def _time(attributes: Attributes) -> dict[str, str]:
+    return {"axis": str(positive_axis(attributes, 2, 0)), "mode": "length"}
 
 
-def _lengths(parts: Parts, data: tuple[int, ...]) -> dict[str, str]:
+def pick_by_lengths(attributes: Attributes, data: tuple[int, ...]) -> dict[str, str]:
     """The attributes of a pick by lengths; its index variables are called as those of the stock operator."""
-    time = _time(parts)
+    time = _time(attributes)
     names = ["b", *(f"i{d}" for d in range(len(data) - 2))]
     return {**time, "rows": str(data[int(time["axis"])]), "names": " ".join(names)}
 

@@ -32,9 +32,10 @@ def find_strategies(graph: Graph, infer_shapes: InferShapes, undescribed: str = 
     for operator in graph.operators:
         inputs = [graph.tensors[position].shape for position in operator.inputs]
         outputs = [graph.tensors[position].shape for position in operator.outputs]
-        key = (operator.op, tuple(sorted(operator.attributes.items())), tuple(inputs), tuple(outputs))
+        key = (operator.op, tuple(sorted(operator.attributes.items())), tuple(inputs), tuple(outputs), operator.ignored)
         if key not in cache:
-            cache[key] = _analyse_operator(operator, inputs, outputs, infer_shapes, undescribed)
+            found = _analyse_operator(operator, inputs, outputs, infer_shapes, undescribed)
+            cache[key] = _without_ignored(found, operator.ignored)
         accesses.append(cache[key])
     return _align_parts(graph, _align_stateful(graph, accesses))
 
@@ -85,6 +86,14 @@ def _analyse_operator(
     dropped = {axis for axis, _ in disagreeing}
     kept = restrict_axes(access, [axis for axis in access.axes if axis not in dropped])
     return replace(kept, rejected=kept.rejected + tuple(disagreeing))
+
+
+def _without_ignored(access: OperatorAccess, ignored: Sequence[int]) -> OperatorAccess:
+    """The same access without the inputs that the kernel takes for their shapes alone: MXNet does not fetch them."""
+    if not any(access.inputs[slot].is_read for slot in ignored):
+        return access
+    inputs = (replace(read, is_read=read.is_read and n not in ignored) for n, read in enumerate(access.inputs))
+    return replace(access, inputs=tuple(inputs))
 
 
 # Stands for the description of operators that have none: nothing to split, no attribute to rewrite.

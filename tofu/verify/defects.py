@@ -35,6 +35,11 @@ def _is_cut_outside(case: Case) -> bool:
     return any(begin > case.numbers[0].shape[2] for begin in case.attributes["indices"])
 
 
+def _spreads_twice(case: Case) -> bool:
+    """Whether a window is both moved and spread by more than one cell."""
+    return all(max(case.attributes.get(name) or (1,)) > 1 for name in ("stride", "dilate"))
+
+
 _HEADS = "widths that are no multiple of the heads, and attention of other heads, are read as if they fitted"
 _IN_HALF_PRECISION = (
     lambda case: case.attributes.get("dtype") == "float16",
@@ -43,6 +48,10 @@ _IN_HALF_PRECISION = (
 DEFECTS: dict[str, tuple[Callable[[Case], bool], str]] = {
     "_arange": _IN_HALF_PRECISION,
     "_npi_arange": _IN_HALF_PRECISION,
+    "Deconvolution": (
+        _spreads_twice,
+        "with stride and dilate above 1 the output is wrong in all types but float32 (refused: tofu/graph/refusals.py)",
+    ),
     "LRN": (
         lambda case: _has_parts_of_one_cell(case.numbers[0].shape),
         "the gradient of a tensor of one cell is memory that nobody has written",
