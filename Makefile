@@ -1,4 +1,4 @@
-# make build | demo | test | lint | bench | bench-search | clean. Everything happens inside .venv and build; nothing is rebuilt without a reason.
+# make build | demo | test | fuzz | lint | bench | bench-search | clean. Everything happens inside .venv and build; nothing is rebuilt without a reason.
 IS_3_11 := -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null
 PYTHON ?= $(shell for p in python3.11 python3 python; do $$p $(IS_3_11) && command -v $$p && break; done)
 CXX ?= g++
@@ -15,7 +15,7 @@ NEED_COMPILER := There is no C++ compiler $(CXX): install g++, or say make CXX=/
 # A test that hangs is a failure: C++ tests get this many seconds each.
 CORE_TEST_TIMEOUT := 120
 
-.PHONY: build demo test lint bench bench-search clean
+.PHONY: build demo test fuzz lint bench bench-search clean
 
 build: $(BUILT)
 
@@ -24,6 +24,10 @@ demo: $(BUILT)
 
 test: $(BUILT) $(CORE_TESTED)
 	$(VENV)/python -m pytest -n 2 --dist worksteal
+
+SECONDS ?= 600
+fuzz: $(BUILT)
+	$(VENV)/python -m benchmarks.fuzz --seconds $(SECONDS) --jobs 2 --shrink
 
 lint: $(INSTALLED)
 	$(VENV)/ruff check .

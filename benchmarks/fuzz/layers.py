@@ -1,61 +1,16 @@
-"""Models made of random layers: what nobody would think of writing down as a test."""
+"""Layers in sizes and with attributes that nobody would think of writing down as a test."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from math import prod
 
 import mxnet as mx
-import numpy as np
-from models import Model
 
-Shape = tuple[int, ...]
-Layer = Callable[["Growth", mx.sym.Symbol, Shape], mx.sym.Symbol | None]
-LARGEST = 20_000  # cells of a tensor
+from benchmarks.fuzz.sample import Growth, Shape
+
+Layer = Callable[[Growth, mx.sym.Symbol, Shape], mx.sym.Symbol | None]
 LAYERS: list[Layer] = []
-
-
-class Growth:
-    """A model while it grows: its tensors so far, the latest last, and what its inputs are. All of it is in double precision."""
-
-    def __init__(self, seed: int) -> None:
-        self.rng = random.Random(seed)
-        self.tensors: list[tuple[mx.sym.Symbol, Shape]] = []
-        self.shapes: dict[str, Shape] = {}
-        self.given: dict[str, np.ndarray] = {}
-        self.count = 0
-
-    def name(self, kind: str) -> str:
-        self.count += 1
-        return f"{kind}{self.count}"
-
-    def parameter(self, *shape: int, kind: str = "weight") -> mx.sym.Symbol:
-        return mx.sym.Variable(f"{self.name('v')}_{kind}", shape=shape, dtype="float64")
-
-    def data(self, *shape: int) -> mx.sym.Symbol:
-        name = self.name("data")
-        self.shapes[name] = shape
-        return mx.sym.Variable(name, dtype="float64")
-
-    def labels(self, classes: int, *shape: int) -> mx.sym.Symbol:
-        name = self.name("label")
-        self.shapes[name] = shape
-        self.given[name] = np.random.RandomState(self.count).randint(0, classes, shape).astype("float64")
-        return mx.sym.Variable(name, dtype="float64")
-
-    def latest(self) -> tuple[mx.sym.Symbol, Shape]:
-        """One of the last three tensors, most of the time."""
-        return self.rng.choice(self.tensors[-3:] if self.rng.random() < 0.8 else self.tensors)
-
-    def add(self, made: mx.sym.Symbol) -> None:
-        """What a layer has made, unless it became too large."""
-        names = made.list_arguments()
-        _, shapes, _ = made.infer_shape(**{name: shape for name, shape in self.shapes.items() if name in names})
-        self.tensors += [(o, shape) for o, shape in zip(made, shapes, strict=True) if 0 < prod(shape) <= LARGEST]
-
-    def others(self, fits: Callable[[Shape], bool]) -> list[mx.sym.Symbol]:
-        return [symbol for symbol, shape in self.tensors if fits(shape)]
 
 
 def layer(weight: int = 1, ranks: tuple[int, ...] = (1, 2, 3, 4, 5)) -> Callable[[Layer], Layer]:
@@ -356,7 +311,7 @@ def along(grow, x, shape):
 
 
 @layer(1, (2,))
-def recurrence(grow, x, shape):
+def short_recurrence(grow, x, shape):
     width = grow.rng.choice((3, 4, 6))
     state = mx.sym.slice_axis(mx.sym.tile(0 * x, reps=(1, width)), axis=1, begin=0, end=width)
     weights = [grow.parameter(width, n) for n in (shape[1], width)]
@@ -379,18 +334,19 @@ def head(grow: Growth, x: mx.sym.Symbol, shape: Shape) -> mx.sym.Symbol:
     return mx.sym.MakeLoss(mx.sym.sin(x))
 
 
-def random_model(seed: int) -> Model:
-    """A model of 5 to 26 layers, one to three inputs, and one to three losses; the same for the same seed."""
-    grow = Growth(seed)
+def add_layer(grow: Growth) -> None:
+    """One random layer over a tensor of the model, where it fits that one."""
+    made = grow.rng.choice(LAYERS)(grow, *grow.latest())
+    if made is not None:
+        grow.add(made)
+
+
+def grow_layers(grow: Growth) -> mx.sym.Symbol:
+    """A model of 5 to 26 layers, one to three inputs, and one to three losses."""
     batch = grow.rng.choice((2, 3, 4, 5, 6, 8, 9))
     for _ in range(grow.rng.randint(1, 3)):
         shape = (batch, *(grow.rng.randint(2, 12) for _ in range(grow.rng.choice((1, 2, 3, 3)))))
         grow.tensors.append((mx.sym.broadcast_mul(grow.data(*shape), grow.parameter(*((1,) * len(shape)))), shape))
     for _ in range(grow.rng.randint(5, 26)):
-        made = grow.rng.choice(LAYERS)(grow, *grow.latest())
-        if made is not None:
-            grow.add(made)
-    losses = mx.sym.Group([head(grow, *tensor) for tensor in grow.tensors[-grow.rng.randint(1, 3) :]])
-    used = losses.list_arguments()
-    shapes = {name: shape for name, shape in grow.shapes.items() if name in used}
-    return Model(losses, shapes, 2, given={name: value for name, value in grow.given.items() if name in used})
+        add_layer(grow)
+    return mx.sym.Group([head(grow, *tensor) for tensor in grow.tensors[-grow.rng.randint(1, 3) :]])

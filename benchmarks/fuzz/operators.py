@@ -1,0 +1,161 @@
+"""All described operators, at signatures near those that they are verified with, over the tensors of a model.
+
+What an operator reads are tensors of the model, brought to the shape and the range that the signature asks for, or variables; indices,
+lengths and matrices of a certain kind are given. What cannot stand in the middle of a model becomes an output of its own: what weights
+are updated to, what is drawn (times zero), and what MXNet computes in single precision alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from functools import cache
+from math import ceil, prod
+
+import hypothesis
+import mxnet as mx
+import numpy as np
+from hypothesis import Phase
+
+from benchmarks.fuzz.sample import DOUBLE, LABEL, LARGEST, Growth, Shape, round_to
+from tofu import _mxnet
+from tofu.errors import TofuError
+from tofu.tdl import lookup
+from tofu.verify.case import Case, Numbers
+from tofu.verify.cases import load_cases
+from tofu.verify.defects import find_defect
+from tofu.verify.kernels import KERNEL_ERRORS, compose
+from tofu.verify.nodes import execute_training_graph
+from tofu.verify.operators import analyse_node
+from tofu.verify.variants import variants
+
+EXACT = {DOUBLE, "int32", "int64", "bool"}
+DRAWS = 6  # of other sizes and attributes, for each case
+IN_SINGLE_PRECISION = 2e-5
+
+
+@cache
+def cases_by_operator() -> Mapping[str, tuple[Case, ...]]:
+    """Operator -> the cases that it is verified with, where a model can have it and MXNet is right."""
+    cases: dict[str, tuple[Case, ...]] = {}
+    for case in load_cases():
+        if not case.op.startswith(("_backward", "_tofu")) and not find_defect(case):
+            cases[case.op] = (*cases.get(case.op, ()), case)
+    return cases
+
+
+@cache
+def is_drawn(op: str) -> bool:
+    """Whether an operator draws numbers, so that no two devices give the same."""
+    return bool(_mxnet.operator_info(op)["is_random"]) or any(case.relations for case in cases_by_operator()[op])
+
+
+@cache
+def is_leaf(op: str) -> bool:
+    """Whether an operator stands at the end of a model: it draws numbers, or updates weights."""
+    return is_drawn(op) or "update" in op
+
+
+@cache
+def is_exact(op: str) -> bool:
+    """Whether all inputs and outputs of all cases of an operator are in double precision or integers."""
+    for case in cases_by_operator()[op]:
+        types = {f"input{n}": given.dtype for n, given in enumerate(case.numbers)}
+        _, outputs, _ = compose_case(case).infer_type(**types)
+        if not EXACT.issuperset({*types.values(), *(np.dtype(output).name for output in outputs)}):
+            return False
+    return True
+
+
+def compose_case(case: Case) -> mx.sym.Symbol:
+    return compose(case.op, {name: str(value) for name, value in case.attributes.items()}, len(case.inputs))
+
+
+@cache
+def draw_variant(op: str, number: int, seed: int) -> Case:
+    """A case of an operator in other sizes and with other attributes; the case itself where MXNet or its description takes none."""
+    case = cases_by_operator()[op][number]
+    if seed == 0:
+        return case
+    found: list[Case] = []
+    settings = hypothesis.settings(
+        max_examples=4,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+        verbosity=hypothesis.Verbosity.quiet,
+    )
+    with contextlib.suppress(hypothesis.errors.Unsatisfiable):
+        hypothesis.seed(seed)(settings(hypothesis.given(variants(case))(lambda drawn: found.append(drawn))))()
+    return next((one for one in reversed(found) if _is_taken(one)), case)
+
+
+def _is_taken(case: Case) -> bool:
+    """Whether the operator and its gradient run on one device, right as far as is known, and are described at this signature."""
+    if find_defect(case) or any(prod(given.shape) > LARGEST for given in case.numbers):
+        return False
+    texts = {name: str(value) for name, value in case.attributes.items()}
+    try:
+        nodes = execute_training_graph(case.op, texts, case.draw_inputs(), case.wrt, seed=1)
+        for node in nodes:
+            description = lookup(node.op)
+            if description is None or any(prod(output.shape) > LARGEST for output in node.outputs):
+                return False
+            analyse_node(description, node)
+    except (TofuError, *KERNEL_ERRORS):
+        return False
+    return case.op == "Dropout" or all(
+        np.isfinite(output).all() for output in nodes[0].outputs if output.dtype.kind == "f"
+    )
+
+
+def random_case(grow: Growth, op: str) -> Case:
+    """An operator at one of its signatures, or near one."""
+    number = grow.rng.randrange(len(cases_by_operator()[op]))
+    return draw_variant(op, number, grow.rng.randrange(DRAWS))
+
+
+def bring(grow: Growth, shape: Shape, low: float, high: float) -> mx.sym.Symbol:
+    """A tensor of the graph as numbers between low and high in another shape, with something added so that few of them are equal."""
+    x, given = grow.latest()
+    if given != shape or grow.rng.random() < 0.5:
+        x = mx.sym.tile(mx.sym.Reshape(x, shape=(-1,)), reps=(ceil(prod(shape) / prod(given)),))
+        x = mx.sym.Reshape(mx.sym.slice_axis(x, axis=0, begin=0, end=prod(shape)), shape=shape)
+        x = x + grow.parameter(*shape)
+    return mx.sym.softsign(x) * ((high - low) / 2) + (high + low) / 2
+
+
+def add_operator(grow: Growth, op: str) -> None:
+    """One operator over tensors of the model; its outputs are new tensors of it, or heads."""
+    case = random_case(grow, op)
+    is_inner = not is_leaf(op) and is_exact(op)
+    outputs = apply_case(grow, case, reads_model=is_inner)
+    if is_inner:
+        grow.add(mx.sym.Group([mx.sym.Cast(output, dtype=DOUBLE) for output in outputs]))
+    elif is_drawn(op):
+        grow.leaves += [0 * mx.sym.Cast(mx.sym.BlockGrad(output), dtype=DOUBLE) for output in outputs]
+    else:
+        grow.leaves += outputs
+        if not is_exact(op):
+            grow.tolerance = IN_SINGLE_PRECISION
+
+
+def apply_case(grow: Growth, case: Case, reads_model: bool) -> list[mx.sym.Symbol]:
+    """The outputs of one operator at a signature."""
+    plain = compose_case(case)
+    states = plain.list_auxiliary_states()
+    names = _mxnet.operator_info(case.op)["input_names"]
+    inputs = {}
+    for n, (numbers, value) in enumerate(zip(case.numbers, case.draw_inputs(seed=grow.count), strict=True)):
+        is_free = isinstance(numbers, Numbers) and not numbers.is_whole and numbers.dtype == DOUBLE
+        has_gradient = is_free and (case.wrt is None or n in case.wrt) and names[n : n + 1] != [LABEL]
+        if reads_model and is_free and f"input{n}" not in states and prod(numbers.shape) and grow.rng.random() < 0.6:
+            made = bring(grow, numbers.shape, numbers.low, numbers.high)
+            inputs[f"input{n}"] = made if has_gradient else mx.sym.BlockGrad(made)
+        else:
+            name = grow.name("drawn" if has_gradient and reads_model else "given")
+            grow.given[name] = round_to(value, grow.bits) if is_free and grow.bits > 15 else value
+            inputs[f"input{n}"] = mx.sym.Variable(name, shape=value.shape, dtype=value.dtype)
+    made = mx.sym.load_json(plain.tojson().replace('"operator"', f'"{grow.name(case.op.strip("_"))}"'))(**inputs)
+    return [mx.sym.BlockGrad(output) if case.wrt == () or not reads_model else output for output in made]

@@ -1,0 +1,145 @@
+"""What one device computes: as users have it but for what MXNet gets wrong in place, and once more with nothing computed in place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import mxnet as mx
+import numpy as np
+
+from benchmarks.fuzz.sample import Sample
+from tofu import _mxnet
+from tofu.graph.mxnet import find_labels, wrap_symbol
+
+Results = dict[str, np.ndarray]
+"""Outputs and gradients of a step ("output 0, step 1", "gradient of w, step 1"), outputs without training ("output 0, scored"), states."""
+STEPS = 2
+
+
+def find_differentiated(sample: Sample) -> list[str]:
+    """The arguments whose gradients are asked for."""
+    labels = find_labels(sample.symbol)
+    return [name for name, request in sample.requests.items() if request != "null" and name not in labels]
+
+
+def bind(sample: Sample, symbol: mx.sym.Symbol, requests: Mapping[str, str]):
+    """An executor of the symbol on one device or, where it is partitioned, on several."""
+    types = {name: value.dtype for name, value in sample.values.items()}
+    return symbol.simple_bind(mx.cpu(), grad_req=dict(requests), type_dict=types, **sample.shapes)
+
+
+def run(sample: Sample, executor, steps: int = STEPS, is_scored: bool = True) -> tuple[Results, list[int]]:
+    """Training steps over different numbers, the states after them, and the outputs without training.
+
+    Gradients are added to ones where they are to be added. With them come the bytes that kernels read from other workers in each step.
+    """
+    results: Results = {}
+    moved = []
+    gradients = {name: gradient for name, gradient in executor.grad_dict.items() if gradient is not None}
+    arrays = executor.arg_dict | executor.aux_dict
+    count = len(sample.head_gradients)
+    for name, value in sample.values.items():
+        arrays[name][:] = value
+    for step in range(steps):
+        for name in sample.requests:
+            arrays[name][:] = _values_of(sample, name, step)
+        for gradient in gradients.values():
+            gradient[:] = 1
+        mx.nd.waitall()
+        _mxnet.reset_counters()
+        executor.forward(is_train=True)
+        kept = executor.outputs[count:]
+        executor.backward([*(mx.nd.array(head, dtype=head.dtype) for head in sample.head_gradients), *kept])
+        mx.nd.waitall()
+        moved.append(_mxnet.counters()["bytes_read_remote"])
+        results |= {f"output {n}, step {step}": output.asnumpy() for n, output in enumerate(executor.outputs[:count])}
+        results |= {f"gradient of {name}, step {step}": gradient.asnumpy() for name, gradient in gradients.items()}
+        results |= {f"{name}, step {step}": state.asnumpy() for name, state in executor.aux_dict.items()}
+    if is_scored:
+        outputs = executor.forward(is_train=False)[:count]
+        results |= {f"output {n}, scored": output.asnumpy() for n, output in enumerate(outputs)}
+    return results, moved
+
+
+def run_alone(sample: Sample) -> Results:
+    """The results of `run` on one device that computes and keeps every tensor, asks for all gradients, and adds none to anything.
+
+    Kernels of MXNet compute some results wrongly without others, or in the place of others, and do not all add to gradients as they are
+    asked to.
+    """
+    symbol, variables = sample.symbol, {*sample.symbol.list_arguments(), *sample.symbol.list_auxiliary_states()}
+    kept = [mx.sym.BlockGrad(tensor) for tensor in symbol.get_internals() if tensor.name not in variables]
+    whole = mx.sym.Group([symbol, *kept])
+    results, _ = run(sample, bind(sample, whole, dict.fromkeys(sample.requests, "write")))
+    for name, request in sample.requests.items():
+        for step in range(STEPS):
+            gradient = results.pop(f"gradient of {name}, step {step}")
+            if request != "null":
+                results[f"gradient of {name}, step {step}"] = gradient + (request == "add")
+    return results
+
+
+def run_apart(sample: Sample) -> Results:
+    """The first step on one device that keeps every tensor of the backward pass too, so that nothing is computed in another's place.
+
+    Head gradients are factors of the outputs: the training graph of a model with plain ones cannot be taken apart.
+    """
+    wanted = find_differentiated(sample)
+    heads = [
+        mx.sym.MakeLoss(mx.sym.Cast(output, dtype="float64") * mx.sym.Variable(_head_name(n)))
+        for n, output in enumerate(sample.symbol)
+    ]
+    losses = mx.sym.Group(heads)
+    training = wrap_symbol(_mxnet.training_graph(losses.handle.value, wanted)) if wanted else sample.symbol
+    gradients = [training[n] for n in range(len(heads), len(training.list_outputs()))] if wanted else []
+    whole = mx.sym.Group([sample.symbol, *gradients, *_list_read(training)])
+    values = {**sample.values, **{_head_name(n): head for n, head in enumerate(sample.head_gradients)}}
+    arguments, states = (
+        {name: mx.nd.array(values[name], dtype=values[name].dtype) for name in names}
+        for names in (whole.list_arguments(), whole.list_auxiliary_states())
+    )
+    with _without_fusion():
+        bound = whole.bind(mx.cpu(), arguments, aux_states=states, grad_req="null")
+    outputs = [output.asnumpy() for output in bound.forward(is_train=True)]
+    results = {f"output {n}, step 0": output for n, output in enumerate(outputs[: len(heads)])}
+    for name, gradient in zip(wanted, outputs[len(heads) :], strict=False):
+        results[f"gradient of {name}, step 0"] = gradient + (sample.requests[name] == "add")
+    return results | {f"{name}, step 0": state.asnumpy() for name, state in states.items()}
+
+
+def _values_of(sample: Sample, name: str, step: int) -> np.ndarray:
+    return sample.values[name] * 0.5**step
+
+
+def _head_name(output: int) -> str:
+    return f"_factor_of_output_{output}"
+
+
+def _list_read(training: mx.sym.Symbol) -> list[mx.sym.Symbol]:
+    """All tensors of a training graph but those of the backward pass that nobody reads, which some kernels refuse to compute."""
+    inner = training.get_internals()
+    nodes = _mxnet.nodes(inner.handle.value)
+    read = {(source, output) for node in nodes for source, output in node["inputs"]}
+    entries = enumerate(_mxnet.outputs(inner.handle.value))
+    return [
+        inner[n]
+        for n, (node, output) in entries
+        if nodes[node]["op"] != "null" and ((node, output) in read or not nodes[node]["is_backward"])
+    ]
+
+
+@contextmanager
+def _without_fusion() -> Iterator[None]:
+    """MXNet fuses the operators of a graph without gradients for inference, and this one holds its own."""
+    name = "MXNET_SUBGRAPH_BACKEND"
+    before = os.environ.get(name)
+    os.environ[name] = "NONE"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

@@ -1,0 +1,30 @@
+"""A few random models of each kind under random plans; `make fuzz` runs thousands."""
+
+from __future__ import annotations
+
+import mxnet as mx
+import pytest
+
+import benchmarks.fuzz  # noqa: F401
+from benchmarks.fuzz.models import choose_workers, make_sample
+from benchmarks.fuzz.sample import Growth
+from benchmarks.fuzz.trial import Trial, try_sample
+
+SEEDS = {"operators": range(30), "layers": range(10), "chains": range(8), "recurrences": range(6)}
+
+
+@pytest.mark.parametrize(("kind", "seed"), [(kind, seed) for kind, seeds in SEEDS.items() for seed in seeds])
+def test_random_model(kind, seed):
+    outcome = try_sample(make_sample(seed, kind), choose_workers(seed, kind), seed, randoms=2)
+    assert not outcome.failures
+    assert sum(outcome.plans.values()) > 1
+
+
+def test_a_state_is_made_where_nobody_reads_the_output():
+    """Nobody reads more of it than its shape, but the gradient by what it was computed of is asked for."""
+    grow = Growth(0)
+    data = grow.parameter(6, 4)
+    turned = mx.sym.SwapAxis(data, dim1=0, dim2=1)
+    trial = Trial(grow.finish(mx.sym.Group([mx.sym.zeros_like(turned), mx.sym.sin(data)])), 4)
+    assert trial.check("default", {}, thorough=True) is not None
+    assert not trial.outcome.failures
