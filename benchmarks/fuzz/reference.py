@@ -27,7 +27,8 @@ def find_differentiated(sample: Sample) -> list[str]:
 def bind(sample: Sample, symbol: mx.sym.Symbol, requests: Mapping[str, str]):
     """An executor of the symbol on one device or, where it is partitioned, on several."""
     types = {name: value.dtype for name, value in sample.values.items()}
-    return symbol.simple_bind(mx.cpu(), grad_req=dict(requests), type_dict=types, **sample.shapes)
+    dense = dict.fromkeys(sample.values, "default")  # MXNet does not work that out for all updates of weights
+    return symbol.simple_bind(mx.cpu(), grad_req=dict(requests), type_dict=types, stype_dict=dense, **sample.shapes)
 
 
 def run(sample: Sample, executor, steps: int = STEPS, is_scored: bool = True) -> tuple[Results, list[int]]:

@@ -26,7 +26,8 @@ head_gradients = {heads}
 
 def run(symbol):
     types = {{name: value.dtype for name, value in values.items()}}
-    executor = symbol.simple_bind(mx.cpu(), grad_req=requests, type_dict=types, **shapes)
+    dense = dict.fromkeys(values, "default")
+    executor = symbol.simple_bind(mx.cpu(), grad_req=requests, type_dict=types, stype_dict=dense, **shapes)
     for name, value in values.items():
         (executor.arg_dict | executor.aux_dict)[name][:] = value
     gradients = {{name: gradient for name, gradient in executor.grad_dict.items() if gradient is not None}}

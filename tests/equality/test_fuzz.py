@@ -10,7 +10,7 @@ from benchmarks.fuzz.models import choose_workers, make_sample
 from benchmarks.fuzz.sample import Growth
 from benchmarks.fuzz.trial import Trial, try_sample
 
-SEEDS = {"operators": range(30), "layers": range(10), "chains": range(8), "recurrences": range(6)}
+SEEDS = {"operators": range(24), "layers": range(8), "chains": range(5), "recurrences": range(4)}
 
 
 @pytest.mark.parametrize(("kind", "seed"), [(kind, seed) for kind, seeds in SEEDS.items() for seed in seeds])
