@@ -65,6 +65,14 @@ def shift_two(a):
     return lambda i: a[i + 2]
 
 
+def differences(a):
+    return lambda i: a[i + 3] - a[i] + a[i + 1]
+
+
+def join_filled(a, b):
+    return lambda i, j: a[i, j] + b[i, j - a.shape[1]]
+
+
 def join(*parts):
     begins = [sum(part.shape[1] for part in parts[:n]) for n in range(len(parts))]
     return lambda i, j: sum(part[i, j - begin] for part, begin in zip(parts, begins, strict=True))
@@ -208,6 +216,8 @@ CASES = [
     Case("conv1d", describe(conv1d), [(4, 3, 9), (3, 5, 3)], [(4, 5, 7)], ("b", "co", "x", "ci", "dx")),
     Case("batch_cholesky", describe(batch_cholesky), [(5, 3, 3)], [(5, 3, 3)], ("b",)),
     Case("shift_two", describe(shift_two), [(9,)], [(6,)], ("i",)),
+    Case("differences", describe(differences), [(12,)], [(9,)], ("i",)),
+    Case("join_filled", describe(join_filled, fill={"a": 2.0}), [(4, 3), (4, 5)], [(4, 8)], ("i",)),
     Case("join", describe(join), [(4, 3), (4, 1), (4, 5)], [(4, 9)], ("i", "j")),
     Case("cut", describe(cut), [(4, 9), (4, 3)], [(4, 3), (4, 6)], ("i", "j")),
     Case("frame", describe(frame, fill={"data": 3.0}), [(4, 5)], [(8, 7)], ("i", "j")),

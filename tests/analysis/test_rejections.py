@@ -45,6 +45,15 @@ def test_two_accesses_that_move_differently():
     }
 
 
+@pytest.mark.parametrize(("shift", "span"), [(1, "0 to 7"), (-1, "-1 to 6")])
+def test_reading_over_either_border(shift, span):
+    reasons = rejected(lambda x: lambda i: x[i] + 2 * x[i + shift], [(6,)], [(6,)])
+    assert reasons == {
+        "i": f"padding: dimension 0 of x is accessed from {span} of 6, and no bound attribute is declared (pads=) that takes the border "
+        "off the copies"
+    }
+
+
 def test_absolute_positions():
     one_hot = lambda label: lambda b, c: where(label[b] == c, 1.0, 0.0)  # noqa: E731
     assert rejected(one_hot, [(4,)], [(4, 6)]) == {

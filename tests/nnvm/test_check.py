@@ -1,9 +1,13 @@
 """The checker of execution graphs names every rule that a graph breaks."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from graphs import JsonGraph
 
-from tofu.check import check_execution
+from tofu.check import check_execution, execution
+from tofu.check.tables import read_tables
 from tofu.errors import InternalError
 
 HALVES = [((0, 0), (2, 3), [(0, (0, 0))]), ((2, 0), (2, 3), [(1, (0, 0))])]
@@ -37,6 +41,31 @@ def test_cells_written_twice():
 def test_sources_outside_of_their_shard():
     with pytest.raises(RuntimeError, match="reads outside of input 0"):  # MXNet's inference asks the fetch itself
         check_execution(assemble([((0, 2), (3, 1), [(0, (0, 0))])]), [(4, 3)], {})
+
+
+def problems_of_tables(monkeypatch, **changed):
+    """What the rules say of the tables of a right graph, with some columns changed: no graph of MXNet's can be so wrong."""
+    symbol, shapes = assemble(), {"x@0": (2, 3), "x@1": (2, 3)}
+    tables = replace(read_tables(symbol, shapes), **{name: np.array(rows) for name, rows in changed.items()})
+    monkeypatch.setattr(execution, "read_tables", lambda *_: tables)
+    return problems_of(symbol)
+
+
+def test_sources_are_compared_with_the_shapes_that_are_there(monkeypatch):
+    found = problems_of_tables(monkeypatch, source_begin=[(-1, 0), (0, 1)])
+    assert found == [
+        "x@0#2: it reads ((-1, 1), (0, 3)) of x@0, whose shape is (2, 3)",
+        "x@0#2: it reads ((0, 2), (1, 4)) of x@1, whose shape is (2, 3)",
+    ]
+
+
+def test_nodes_that_run_too_early(monkeypatch):
+    """Nodes are x@0, x@1, the fetch and its reader, which waits for itself here."""
+    found = problems_of_tables(monkeypatch, edges=[(0, 2), (2, 1), (3, 2)], control_deps=[(3, 3)])
+    assert found == [
+        "x@0 reads x@0#2, which runs after it",
+        "relu waits for relu, which runs after it",
+    ]
 
 
 def test_empty_piece():

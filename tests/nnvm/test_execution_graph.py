@@ -1,13 +1,16 @@
 """Programs become graphs that compute what one device computes."""
 
+from itertools import pairwise
+
 import mxnet as mx
 import numpy as np
 import pytest
 from batch_split import BatchSplit, reference
 from graphs import arguments_of, bind, cnn, count_copies, mlp, random_arguments, training_graph, wrap
-from program_writer import ProgramWriter
+from program_writer import VARIABLE, ProgramWriter
 
 from tofu import _mxnet
+from tofu.check.tables import read_tables
 
 
 def plain_cnn(dropout=0.0):
@@ -58,6 +61,21 @@ def test_nodes_are_named_by_worker_and_stay_on_theirs():
         assert array.context == mx.cpu(int(name.split("@")[1]))
     for i, array in enumerate(executor.outputs):
         assert array.context == mx.cpu(i % 2)
+
+
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize("case", CASES)
+def test_one_chain_orders_all_nodes(case, k):
+    """Each node reads the one before it or waits for it: whoever walks the graph meets the program's order, and plans buffers by it."""
+    build, data = CASES[case]
+    symbol = build()
+    _, shapes, trained = arguments_of(symbol, data=data)
+    split = BatchSplit(symbol, shapes, trained, k)
+    tables = read_tables(split.symbol)
+    after = {tuple(pair) for pairs in (tables.edges, tables.control_deps) for pair in pairs.tolist()}
+    nodes = [node["id"] for node in _mxnet.nodes(split.symbol.handle.value) if node["op"] != "null"]
+    assert len(nodes) == sum(node[0] != VARIABLE for node in split.writer.nodes)
+    assert [pair for pair in pairwise(nodes) if pair[::-1] not in after] == []
 
 
 def test_gradient_sums_of_one_name_are_told_apart():

@@ -10,6 +10,7 @@ from models import Model, mlp, residual_cnn
 
 import tofu
 from tofu.runtime.executor import Executor
+from tofu.runtime.shards import count_writes
 
 
 def train(symbol, model, steps=6, **bind):
@@ -46,6 +47,46 @@ def with_a_fixed_gamma():
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=16, name="fc0")
     net = mx.sym.FullyConnected(mx.sym.BatchNorm(net, fix_gamma=True, name="bn"), num_hidden=10, name="fc1")
     return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (12, 20)}, 10)
+
+
+def test_states_are_those_of_one_device():
+    """What a Module reads, saves and scores with: moving statistics after training, and those that it is given."""
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=16, name="fc0")
+    net = mx.sym.BatchNorm(net, fix_gamma=False, momentum=0.5, name="bn")
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=10, name="fc1"), name="softmax")
+    model = Model(net, {"data": (12, 20)}, 10)
+    found = []
+    for symbol in (net, tofu.partition(net, 4), tofu.partition(net, 4, hints={"bn": "b", "bn_backward": "b"})):
+        module, _, iterator = train(symbol, model)
+        trained = {name: state.asnumpy() for name, state in module.get_params()[1].items()}
+        arguments = module.get_params()[0]
+        module.set_params(arguments, {name: mx.nd.array(2 + state) for name, state in trained.items()})
+        found.append((trained, module.predict(iterator).asnumpy()))
+    (expected, scores), *others = found
+    assert np.abs(expected["bn_moving_mean"]).max() > 1e-3
+    for states, own_scores in others:
+        assert states.keys() == expected.keys()
+        for name in expected:
+            np.testing.assert_allclose(states[name], expected[name], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(own_scores, scores, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch_norm", [{}, {"bn": "b", "bn_backward": "b"}], ids=["whole", "parts"])
+def test_the_engine_knows_what_operators_change(batch_norm):
+    """Whoever reads a state, or a gamma that is fixed, is put behind the step that changes it: on every worker, at every step."""
+    symbol = tofu.partition(with_a_fixed_gamma().symbol, 4, hints=batch_norm)
+    executor = tofu.bind(symbol, data=(12, 20))
+
+    def count(*names):
+        return [count_writes(array) for name in names for array in executor.variables[name].arrays]
+
+    states = ("bn_moving_mean", "bn_moving_var")
+    for _ in range(2):
+        gamma, before = count("bn_gamma"), count(*states)
+        executor.forward(is_train=True)
+        assert all(now > then for now, then in zip(count("bn_gamma"), gamma, strict=True))
+        executor.backward()
+        assert all(now > then for now, then in zip(count(*states), before, strict=True))
 
 
 @pytest.mark.parametrize("workers", [1, 4])

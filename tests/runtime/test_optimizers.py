@@ -14,6 +14,7 @@ from module_runs import (
     split_module,
     start,
     train,
+    with_optimizer,
 )
 from optimizer_cases import CASES
 
@@ -135,6 +136,45 @@ def test_history_follows_the_weights_to_another_plan():
     module = start(tofu.mod.Module(symbol), case)
     symbol.settings = tofu.partition(model(), 4).settings
     assert largest_error(train(module, run), expected) < 1e-12
+
+
+def lie_with_their_weights(module):
+    """Whether every state that has its weight's shape is shards in the very places of the weight's, without asking for it."""
+    updater, executor = module._optimizer.updater, module.executor
+    states = [
+        (array, executor.variables[name])
+        for index, name in module._optimizer.trained.items()
+        for array in arrays_in(updater.states[index])
+    ]
+    return bool(states) and all(
+        isinstance(array, ShardedArray)
+        and array.tensor.matches(weight.like(weight.shape, array.dtype))
+        and [shard.shape for shard in array.tensor.arrays] == [shard.shape for shard in weight.arrays]
+        for array, weight in states
+        if array.shape == weight.shape
+    )
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop"])
+def test_states_follow_their_weights_wherever_these_go(optimizer, tmp_path):
+    """To the plan of a batch that the old one does not fit, and back; from a file to any number of workers, before the first step there."""
+    case, steps = Case(optimizer, {"momentum": 0.9} if optimizer == "sgd" else {}), batches(2, dtype="float32")
+    symbol = tofu.partition(model(), 4, hints={"data": 0})
+    module = start(tofu.mod.Module(symbol), case, "float32")
+    symbol.settings = tofu.partition(model(), 4).settings
+    small = mx.io.DataBatch([steps[0].data[0][:2]], [steps[0].label[0][:2]])
+    layouts = []
+    for batch in (steps[0], small, steps[1]):
+        train(module, [batch])
+        assert lie_with_their_weights(module)
+        layouts.append([variable.regions for variable in module.executor.variables.values()])
+    assert layouts[0] != layouts[1]
+    prefix = str(tmp_path / "model")
+    module.save_checkpoint(prefix, 1, save_optimizer_states=True)
+    for workers in (2, 3, 6):
+        other = tofu.mod.Module.load(prefix, 1, load_optimizer_states=True, ngpus=workers)
+        with_optimizer(bind(other, "float32"), case)
+        assert lie_with_their_weights(other)
 
 
 __all__ = ["double_history"]

@@ -1,11 +1,12 @@
 """The exact search finds the best plan of all, and its bound is a bound."""
 
 import random
+from itertools import product
 
 import numpy as np
 import pytest
 from cell_model import CellModel
-from random_graphs import random_graph
+from random_graphs import GraphSpec, elementwise, matmul, random_graph
 from test_cost import choice_roots, rows_of
 from test_determinism import shuffle
 
@@ -83,6 +84,40 @@ def test_no_plan_of_all_is_better(block):
         if checked == 63:
             return
     pytest.fail(f"only {checked} graphs are small enough")
+
+
+def twins(seed):
+    """Two or three products of one matrix, whose fetches of it are shared by those of equal choice; nothing makes their choices equal."""
+    rng = random.Random(seed)
+    spec = GraphSpec()
+    batch, inner, outer = (rng.randint(2, 5) for _ in range(3))
+    x = spec.tensor((batch, inner))
+    if rng.random() < 0.5:
+        x = elementwise(spec, [x])
+    group = len(spec.operators)
+    for _ in range(rng.randint(2, 3)):
+        spec.outputs.append(matmul(spec, x, spec.tensor((outer, inner)), group=group))
+    return spec
+
+
+def test_what_operators_share_by_chance_is_no_part_of_a_claim():
+    """The bound is one, and "optimal" is true, of all plans as they are counted when they are carried out."""
+    cheaper = 0
+    for seed in range(30):
+        spec = twins(seed)
+        native, roots, found = spec.native(), choice_roots(spec), []
+        _, deciders, domains = list_decisions(CellModel(spec, (2,)), spec)
+        for plan in product(*domains):
+            choice = dict(zip(deciders, plan, strict=True))
+            operators = np.array([choice[root] for root in roots])
+            tensors = np.array([choice["tensor", t] for t in range(len(spec.tensors))])
+            found.append(_core.evaluate(native, [2], operators, tensors).total_bytes)
+        result = _core.search_exact(native, [2])
+        bytes_of_result = sum(result.plan.step_bytes)
+        assert result.lower_bound <= min(found) <= bytes_of_result, f"seed {seed}"
+        assert not result.is_optimal or bytes_of_result == min(found), f"seed {seed}"
+        cheaper += min(found) < bytes_of_result
+    assert cheaper >= 5  # else nothing was at stake
 
 
 @pytest.mark.parametrize("factors", [(2,), (3,), (5,)])

@@ -1,0 +1,79 @@
+"""Parts of lowered operators add to what is there, or take its place, as MXNet's executor asks them to: kernels for CPUs and for GPUs."""
+
+import ctypes
+
+import mxnet as mx
+import numpy as np
+import part_cases
+import pytest
+from mxnet._ctypes.ndarray import _imperative_invoke
+from mxnet.base import _LIB, check_call
+from test_plugin import run_tests
+
+from tofu.verify.kernels import compose
+
+SHAPE, AXIS = (3, 7, 5), 1
+ATTRIBUTES = {"axis": AXIS, "count": 60, "fix_gamma": False, "temperature": 1.5, "eps": 1e-3, "valid_thresh": 1}
+ATTRIBUTES |= {"kernel": 3, "stride": 2, "pad": 1, "end": 2 * SHAPE[AXIS] - 1, "classes": SHAPE[AXIS] + 9}
+PART = {"first": 2, "rows": 2 * SHAPE[AXIS], "extent": SHAPE[AXIS] + 1, "mode": "wrap", "keepdims": True}
+
+
+def draw_part(name):
+    """Inputs of a part, and its attributes."""
+    letters = part_cases.PARTS[name].split(">")[0]
+    rng = np.random.RandomState(3)
+    inputs = [part_cases.draw(letter, rng, SHAPE, AXIS, "float64") for letter in letters]
+    return inputs, {**ATTRIBUTES, **(PART if set("iIx") & set(letters) else {})}
+
+
+def invoke(name, inputs, attributes, out=None):
+    handle = ctypes.c_void_p()
+    check_call(_LIB.NNGetOpHandle(name.encode(), ctypes.byref(handle)))
+    values = list(map(str, attributes.values()))
+    with mx.autograd.train_mode():
+        found = _imperative_invoke(handle.value, inputs, list(attributes), values, out, False, False)
+    return found if isinstance(found, list) else [found]
+
+
+def add_in_place(name, inputs, attributes, base):
+    """base + the part's first output, which MXNet has the part's kernel add to what is there. Also what ran."""
+    texts = {key: str(value) for key, value in attributes.items()}
+    copy = mx.sym.identity(mx.sym.Variable("base"), name="copy")
+    total = mx.sym._internal._grad_add(copy, compose(name, texts, len(inputs))[0], name="sum")
+    result = mx.sym.identity(total, name="result")
+    worker = mx.cpu(1)  # MXNet rewrites graphs without gradients on its default device
+    given = {"base": base, **{f"input{n}": array for n, array in enumerate(inputs)}}
+    listed = result.list_arguments(), result.list_auxiliary_states()
+    arguments, states = ({name: given[name].copyto(worker) for name in names} for names in listed)
+    executor = result.bind(worker, args=arguments, aux_states=states, grad_req="null")
+    ran = []
+    executor.set_monitor_callback(lambda node, _: ran.append(node.decode()))
+    found = executor.forward(is_train=True)[0]
+    mx.nd.waitall()
+    return found.asnumpy(), ran
+
+
+@pytest.mark.parametrize("name", part_cases.PARTS)
+def test_parts_add_where_they_are_asked_to(name):
+    inputs, attributes = draw_part(name)
+    written = invoke(name, [array.copy() for array in inputs], attributes)[0].asnumpy()
+    base = mx.nd.array(np.random.RandomState(4).uniform(1, 2, written.shape), dtype="float64")
+    found, ran = add_in_place(name, inputs, attributes, base)
+    assert "sum_output" not in ran  # else nobody asked
+    np.testing.assert_allclose(found, base.asnumpy() + written, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name, letters in part_cases.PARTS.items() if ">d" in letters])
+def test_parts_may_take_the_place_of_their_data(name):
+    inputs, attributes = draw_part(name)
+    expected = [array.asnumpy() for array in invoke(name, [array.copy() for array in inputs], attributes)]
+    others = [mx.nd.zeros(array.shape, dtype=array.dtype) for array in expected[1:]]
+    found = invoke(name, inputs, attributes, [inputs[0], *others])
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one.asnumpy(), other, rtol=1e-12)
+
+
+def test_parts_on_gpus_do_the_same(run_emulated):
+    out = run_tests(run_emulated, "tests/cuda/test_part_requests.py", "-k", "not gpus")
+    assert "passed" in out
+    assert "failed" not in out
