@@ -47,6 +47,14 @@ class UnsupportedError(TofuError):
     """A use of MXNet's interface that cannot be partitioned; the message shows the way out."""
 
 
+class ExecutionError(TofuError):
+    """An operator failed while the model ran; the message says what is lost."""
+
+
+class OutOfMemoryError(TofuError):
+    """There is not enough memory for what was asked."""
+
+
 class InternalError(RuntimeError):
     """A check of Tofu's own work failed. The numbers of the step must not be trusted."""
 

@@ -132,6 +132,7 @@ class Executor:
         """
         self._scatter_head_gradients(out_grads)
         self.sharded.backward()
+        self.sharded.wait()  # what failed is known before any whole array is written
         graph = self.sharded.partition.graph
         for position in graph.gradients:
             name = graph.tensors[position].name

@@ -16,7 +16,7 @@ from tofu.runtime.checkpoint import ParameterFile, save_shards
 from tofu.runtime.files import check_checkpoint, read_symbol, replace_atomically
 from tofu.runtime.module_binding import ShardedModule
 from tofu.runtime.optimizer import ShardOptimizer
-from tofu.runtime.parameters import LiveParameters, fill_parameters, refuse_extra
+from tofu.runtime.parameters import LiveParameters, fill_parameters, group_parameters, refuse_extra
 from tofu.runtime.symbol import PartitionedSymbol
 
 DEFAULT_INITIALIZER = mx.init.Uniform(0.01)
@@ -57,8 +57,12 @@ class Module(ShardedModule):
 
     def _after_bind(self) -> None:
         if self._parameter_file is not None:
-            self._fill_from(self._parameter_file)
-            self._parameter_file = None
+            file, self._parameter_file = self._parameter_file, None
+            try:
+                self._fill_from(file)
+            except BaseException:
+                self._parameter_file = file
+                raise
 
     def fit(self, *args: Any, **kwargs: Any) -> None:
         """As MXNet's `fit`; parameters are gathered only where a callback asks for them."""
@@ -83,10 +87,14 @@ class Module(ShardedModule):
         give equal values. Missing parameters are initialized with allow_missing=True, or else are an error; arrays that are not the
         model's are passed over, as in MXNet.
         """
+        if self._parameter_file is not None and arg_params is None and aux_params is None:
+            self._after_bind()  # an interrupt kept bind from it
         if self.params_initialized and not force_init:
             return
         attributes = self._symbol.attr_dict()
-        fill_parameters(self.executor, attributes, initializer, arg_params, aux_params, allow_missing)
+        groups = group_parameters(self.executor, arg_params, aux_params, allow_missing)
+        self.params_initialized = False  # until all are filled: a half is worth nothing
+        fill_parameters(self.executor, attributes, initializer, groups)
         self.params_initialized = True
 
     def set_params(

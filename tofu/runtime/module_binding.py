@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, rais
 from tofu.graph.mxnet import HEAD_GRADIENT_PREFIX, infer_arguments, list_inputs
 from tofu.runtime.arguments import check_names_given, check_same_workers
 from tofu.runtime.executor import describe_reason
+from tofu.runtime.interrupts import uninterrupted
 from tofu.runtime.sharded_executor import ShardedExecutor
 from tofu.runtime.symbol import PartitionedSymbol, partition
 
@@ -130,11 +132,13 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
             )
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
+            self._after_bind()
             return
-        self._read_shapes(data_shapes, label_shapes)
-        self._input_gradients = self._data_names if inputs_need_grad and for_training else []
         trained = self._trained_names if for_training and grad_req != "null" else []
-        self._rebind(trained)
+        with self._keeping_what_was_bound():
+            self._read_shapes(data_shapes, label_shapes)
+            self._input_gradients = self._data_names if inputs_need_grad and for_training else []
+            self._rebind(trained)
         self.binded = True
         self.for_training = for_training
         self.inputs_need_grad = inputs_need_grad
@@ -144,16 +148,24 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         """Once the shards are there."""
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind for inputs of other shapes, with the same parameters and optimizer, and the same plan where it is feasible.
+        """Bind for inputs of other shapes, with the same parameters, gradients and optimizer, and the same plan where it is feasible.
 
         Raises TofuError before `bind`, and ShapeError where parameters would have another shape.
         """
-        graph, before = self.executor.partition.graph, (self._data_shapes, self._label_shapes)
-        self._read_shapes(data_shapes, label_shapes)
+        before = self.executor
+        with self._keeping_what_was_bound():
+            self._read_shapes(data_shapes, label_shapes)
+            self._rebind(_updated_names(before))
+            self.executor.keep_gradients(before)
+
+    @contextmanager
+    def _keeping_what_was_bound(self) -> Iterator[None]:
+        """After an error or an interrupt inside, the module is bound as it was before."""
+        before = self._data_shapes, self._label_shapes, self._input_gradients, self._executor
         try:
-            self._rebind([graph.tensors[position].name for position in graph.updated])
-        except TofuError:
-            self._data_shapes, self._label_shapes = before
+            yield
+        except BaseException:
+            self._data_shapes, self._label_shapes, self._input_gradients, self._executor = before
             raise
 
     def _read_shapes(self, data_shapes: Any, label_shapes: Any) -> None:
@@ -179,10 +191,11 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         for old, new in moved:
             if old is not new:
                 new.scatter(old.gather())
-        self._executor = executor
-        for monitor in self._monitors:
-            monitor.exes.remove(before)
-            monitor.install(self._executor)
+        with uninterrupted():
+            self._executor = executor
+            for monitor in self._monitors:
+                monitor.exes.remove(before)
+                monitor.install(self._executor)
 
     def _bind_shapes(
         self, shapes: dict[str, tuple[int, ...]], dtypes: Any, trained: Sequence[str], parameters: Any
@@ -201,18 +214,21 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     def _fit_to(self, data_batch: Any) -> None:
         """Bind for the shapes of a batch where they differ from those bound: a smaller last batch, say."""
-        graph = self.executor.partition.graph
         labels = data_batch.label or []
         shapes = [tuple(array.shape) for array in [*data_batch.data, *labels]]
         bound = [tuple(desc.shape) for desc in [*self._data_shapes, *self._label_shapes]][: len(shapes)]
         if shapes == bound:
             return
         self._check_inputs(data_batch)
-        self._data_shapes = [_with_shape(d, a.shape) for d, a in zip(self._data_shapes, data_batch.data, strict=True)]
-        inferred, _ = infer_arguments(self._symbol, {d.name: tuple(d.shape) for d in self._data_shapes}, {})
-        given = [tuple(label.shape) for label in labels] or [inferred[desc.name] for desc in self._label_shapes]
-        self._label_shapes = [_with_shape(d, shape) for d, shape in zip(self._label_shapes, given, strict=False)]
-        self._rebind([graph.tensors[position].name for position in graph.updated])
+        with self._keeping_what_was_bound():
+            pairs = zip(self._data_shapes, data_batch.data, strict=True)
+            self._data_shapes = [_with_shape(d, a.shape) for d, a in pairs]
+            inferred, _ = infer_arguments(self._symbol, {d.name: tuple(d.shape) for d in self._data_shapes}, {})
+            given = [tuple(label.shape) for label in labels] or [inferred[desc.name] for desc in self._label_shapes]
+            self._label_shapes = [_with_shape(d, shape) for d, shape in zip(self._label_shapes, given, strict=False)]
+            before = self.executor
+            self._rebind(_updated_names(before))
+            self.executor.forget_gradients(before)
 
     def _check_inputs(self, data_batch: Any) -> None:
         problems = []
@@ -258,7 +274,9 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     def _check_ready(self) -> ShardedExecutor:
         executor = self.executor
         if not self.params_initialized:
-            raise TofuError("The module has no parameters yet: call init_params(...) or set_params(...) first.")
+            raise TofuError(
+                "The module has no parameters yet: call init_params(...) or set_params(...) first, again if it was cut short."
+            )
         return executor
 
     def backward(self, out_grads: Sequence[Any] | None = None) -> None:
@@ -296,6 +314,11 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         """Let an `mx.mon.Monitor` see the outputs of the workers' nodes, and the shards."""
         mon.install(self.executor)
         self._monitors.append(mon)
+
+
+def _updated_names(executor: ShardedExecutor) -> list[str]:
+    graph = executor.partition.graph
+    return [graph.tensors[position].name for position in graph.updated]
 
 
 def _with_shape(desc: Any, shape: Sequence[int]) -> Any:

@@ -15,6 +15,8 @@ from typing import IO, Any
 import mxnet as mx
 
 from tofu.errors import TofuError
+from tofu.runtime.failures import OperatorFailureError, summarise
+from tofu.runtime.interrupts import uninterrupted
 from tofu.runtime.sharded_array import ShardedArray
 from tofu.runtime.sharded_executor import ShardedExecutor
 from tofu.runtime.shards import ShardedTensor
@@ -72,19 +74,36 @@ class ShardOptimizer:
         return self.updater.optimizer
 
     def update(self, executor: ShardedExecutor) -> None:
-        """One update of every trained parameter, from the gradients of the last backward."""
-        if not self.trained:
+        """One update of every trained parameter that has a gradient, from the gradients of the last backward.
+
+        Raises ExecutionError before anything is changed where an operator of the step failed, and where the optimizer itself fails says
+        which parameters are updated.
+        """
+        trained = {index: name for index, name in self.trained.items() if name in executor.differentiated}
+        if not trained:
             return
-        self.lay_out_states(executor)
-        gradients = [ShardedArray(executor.gradient(name)) for name in self.trained.values()]
-        weights = [ShardedArray(executor.variables[name]) for name in self.trained.values()]
-        with on_shards():
-            self.updater(tuple(self.trained), tuple(gradients), tuple(weights))
+        gradients = [ShardedArray(executor.gradient(name)) for name in trained.values()]
+        weights = [ShardedArray(executor.variables[name]) for name in trained.values()]
+        counts = dict(self.optimizer._index_update_count)
+        with uninterrupted():
+            self.lay_out_states(executor)
+            try:
+                with on_shards():
+                    self.updater(tuple(trained), tuple(gradients), tuple(weights))
+            except Exception as error:
+                now = self.optimizer._index_update_count
+                begun = [name for index, name in trained.items() if now.get(index) != counts.get(index)]
+                if not begun:
+                    raise
+                raise OperatorFailureError(
+                    f"The optimizer failed in the middle of an update: {summarise(error)} These parameters are or may be updated: "
+                    f"{', '.join(begun)}; of {len(trained)} the others are as they were. Load the last checkpoint."
+                ) from error
 
     def lay_out_states(self, executor: ShardedExecutor) -> None:
         """Make the states that are missing, and move those to their weights' shards that lie elsewhere."""
         states, synced = self.updater.states, self.updater.states_synced
-        with on_shards():
+        with uninterrupted(), on_shards():
             for index, name in self.trained.items():
                 weight = executor.variables[name]
                 if index not in states:
@@ -128,10 +147,11 @@ class ShardOptimizer:
                 "optimizer_params={'begin_num_update': ...}.",
                 stacklevel=4,
             )
-        self.updater.optimizer = optimizer
-        self.updater.states = by_index
-        self.updater.states_synced = dict.fromkeys(by_index, True)
-        self.lay_out_states(executor)
+        with uninterrupted():
+            self.updater.optimizer = optimizer
+            self.updater.states = by_index
+            self.updater.states_synced = dict.fromkeys(by_index, True)
+            self.lay_out_states(executor)
 
     def _check_states(self, states: Mapping[Any, Any], optimizer: Any, executor: ShardedExecutor) -> None:
         """Raise TofuError for states in another form than those that the optimizer makes, or of other weights."""
@@ -139,7 +159,7 @@ class ShardOptimizer:
             if index not in states:
                 continue
             weight = executor.variables[name]
-            with on_shards():
+            with uninterrupted(), on_shards():
                 own = optimizer.create_state_multi_precision(index, ShardedArray(weight))
             if _form(states[index]) != _form(own):
                 raise TofuError(

@@ -44,21 +44,32 @@ class LiveParameters(Mapping[str, Any]):
         return dict(self)
 
 
-def fill_parameters(
+Group = tuple[Mapping[str, Any] | None, list[Tensor]]
+
+
+def group_parameters(
     executor: ShardedExecutor,
-    attributes: Mapping[str, Mapping[str, str]],
-    initializer: Any,
     arguments: Mapping[str, Any] | None,
     states: Mapping[str, Any] | None,
     allow_missing: bool,
-) -> None:
-    """Fill the shards of all parameters and auxiliary states: from the arrays given, else by the initializer.
+) -> list[Group]:
+    """The arrays given beside the tensors that they are for: of the parameters, and of the auxiliary states.
 
-    Initial values are drawn in MXNet's order, so that equal seeds give equal values. All names and shapes are checked before
-    anything is written. `attributes` are the model's, which say where an argument has an initializer of its own.
+    Raises TofuError for those that are missing, ShapeError for those of another shape.
     """
     groups = _group(executor, arguments, states)
     _check(groups, allow_missing)
+    return groups
+
+
+def fill_parameters(
+    executor: ShardedExecutor, attributes: Mapping[str, Mapping[str, str]], initializer: Any, groups: Sequence[Group]
+) -> None:
+    """Fill the shards of all parameters and auxiliary states: from the arrays given, else by the initializer.
+
+    Initial values are drawn in MXNet's order, so that equal seeds give equal values. `attributes` are the model's, which say where an
+    argument has an initializer of its own.
+    """
     for given, own in groups:
         for tensor in own:
             _fill(executor.variables[tensor.name], given, initializer, attributes.get(tensor.name))
@@ -89,7 +100,7 @@ def refuse_extra(
 
 def _group(
     executor: ShardedExecutor, arguments: Mapping[str, Any] | None, states: Mapping[str, Any] | None
-) -> list[tuple[Mapping[str, Any] | None, list[Tensor]]]:
+) -> list[Group]:
     tensors = executor.partition.graph.tensors
     return [
         (arguments, sorted((t for t in tensors if t.kind is TensorKind.PARAMETER), key=_name)),
@@ -101,7 +112,7 @@ def _name(tensor: Tensor) -> str:
     return tensor.name
 
 
-def _check(groups: Sequence[tuple[Mapping[str, Any] | None, list[Tensor]]], allow_missing: bool) -> None:
+def _check(groups: Sequence[Group], allow_missing: bool) -> None:
     missing, wrong = [], []
     for given, own in groups:
         if given is None:

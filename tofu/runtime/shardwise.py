@@ -1,6 +1,7 @@
 """MXNet's imperative operators on sharded arrays, so that any optimizer runs on shards as it is written.
 
-While an optimizer runs, `on_shards()` stands before the one function through which MXNet's imperative operators are called.
+While an optimizer runs, `on_shards()` stands before the one function through which MXNet's imperative operators are called; the
+operators that other threads call meanwhile go to MXNet as they are.
 Operators that work cell by cell run on each worker's shards; sums and norms run on every distinct region once and are added up;
 any other operator gets the whole arrays, on the host.
 """
@@ -8,6 +9,7 @@ any other operator gets the whole arrays, on the host.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -48,15 +50,39 @@ _invoke, _write_item = register._imperative_invoke, mx.nd.NDArray.__setitem__
 Invocation = Callable[[list[Any], Any], Any]  # (inputs, outputs or None) -> MXNet's result
 
 
+class _Depth(threading.local):
+    """How many contexts of `on_shards` the thread is inside."""
+
+    here = 0
+
+
+_depth = _Depth()
+_installing = threading.Lock()
+_installed = 0  # contexts of all threads
+
+
 @contextmanager
 def on_shards() -> Iterator[None]:
-    """MXNet's imperative operators take sharded arrays inside this context."""
-    before = register._imperative_invoke, mx.nd.NDArray.__setitem__
-    register._imperative_invoke, mx.nd.NDArray.__setitem__ = _invoke_on_shards, _set_item
+    """MXNet's imperative operators take sharded arrays inside this context, in this thread.
+
+    MXNet has one function for all threads: ours stands in its place while any thread is inside, and hands on what others call.
+    """
+    _count(1)
     try:
         yield
     finally:
-        register._imperative_invoke, mx.nd.NDArray.__setitem__ = before
+        _count(-1)
+
+
+def _count(change: int) -> None:
+    global _installed
+    with _installing:
+        if _installed == 0:
+            register._imperative_invoke, mx.nd.NDArray.__setitem__ = _invoke_on_shards, _set_item
+        _depth.here += change
+        _installed += change
+        if _installed == 0:
+            register._imperative_invoke, mx.nd.NDArray.__setitem__ = _invoke, _write_item
 
 
 def _set_item(array: Any, key: Any, value: Any) -> None:
@@ -67,6 +93,8 @@ def _set_item(array: Any, key: Any, value: Any) -> None:
 def _invoke_on_shards(
     handle: int, inputs: list[Any], keys: list[str], values: list[Any], out: Any, is_numpy: bool, as_list: bool
 ) -> Any:
+    if not _depth.here:
+        return _invoke(handle, inputs, keys, values, out, is_numpy, as_list)
     outputs = [] if out is None else [out] if isinstance(out, mx.nd.NDArray) else list(out)
 
     def run(parts: list[Any], targets: Any) -> Any:
