@@ -64,7 +64,9 @@ def test_examples_run_and_print_what_the_document_says(document, tmp_path):
     examples = find_examples(document.read_text())
     if not examples:
         return
-    for example, printed in zip(examples, run(examples, tmp_path), strict=False):
+    *outputs, after_the_last = run(examples, tmp_path)
+    assert after_the_last == ""
+    for example, printed in zip(examples, outputs, strict=True):
         if example.printed is not None:
             assert printed.rstrip() == example.printed.rstrip(), f"the example on line {example.line}"
 

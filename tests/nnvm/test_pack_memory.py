@@ -47,6 +47,7 @@ def test_packed_to_the_peak(k):
     split = split_mlp(k, layers=12)
     table = _mxnet.memory_entries(split.symbol.handle.value, {}, {})
     plan = _mxnet.plan_memory(split.symbol.handle.value, {}, {})
+    assert len(table["groups"]) == k
     for number, group in enumerate(table["groups"]):
         rows = (table["group"] == number) & (table["buffer"] >= 0)
         alive = []

@@ -135,8 +135,11 @@ def test_a_step_that_reads_an_older_state_stays_apart(special):
 def test_a_first_or_last_step_that_differs_stays_apart(different, special):
     graph, names = unroll(different, special=special)
     odd = {name for (_, t), name in names.items() if t == special}
-    for family in families(graph):
+    found = families(graph)
+    for family in found:
         assert not (family & odd) or family <= odd
+    others = {names["state", t] for t in range(STEPS) if t != special}
+    assert any(len(family & others) >= 3 for family in found)
 
 
 def test_every_step_different_leaves_nothing():

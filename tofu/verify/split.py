@@ -128,11 +128,15 @@ def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ..
 
 
 def relative_error(value: Array, reference: Array) -> float:
-    """The largest difference, relative to the largest magnitude of `reference` or to 1."""
+    """The largest difference, relative to the largest magnitude of `reference` or to 1.
+
+    It is infinite, and never no number, where one of both is no number and the other is: `max` of several errors passes over NaN.
+    """
     if value.shape != reference.shape:
         return float("inf")
     with np.errstate(invalid="ignore"):
         same = (value == reference) | (np.isnan(value) & np.isnan(reference))
         difference = np.where(same, 0.0, np.abs(np.asarray(value, float) - np.asarray(reference, float)))
+    difference = np.where(np.isnan(difference), np.inf, difference)
     magnitude = np.abs(reference[np.isfinite(reference)])
     return float(difference.max(initial=0.0) / max(1.0, magnitude.max(initial=0.0)))
