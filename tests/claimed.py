@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 FENCED = re.compile(r"^ *```\w*\n.*?^ *```$", re.MULTILINE | re.DOTALL)  # tests/test_docs.py runs these
@@ -85,6 +86,12 @@ def unclaimed(text: str, claims: list[Claim]) -> list[str]:
     ]
 
 
+@cache
+def parse(path: Path) -> ast.Module:
+    """A file of Python, parsed once."""
+    return ast.parse(path.read_text())
+
+
 def what_is_wrong(name: str, bar: str, root: Path) -> str | None:
     """Why a test or a benchmark that a claim names shows nothing."""
     if name.startswith("tests/"):
@@ -96,7 +103,7 @@ def what_is_wrong(name: str, bar: str, root: Path) -> str | None:
     bars = BAR.findall(bar)
     if not bars:
         return "a benchmark needs a bar: `NAME = value`, a constant that the benchmark holds its figures against"
-    tree = ast.parse(path.read_text())
+    tree = parse(path)
     wrong = [f"{key} = {value}" for key, value in bars if not is_bar(tree, key, value)]
     if wrong:
         return f"the benchmark compares nothing with {', '.join(wrong)}"
@@ -107,7 +114,7 @@ def has_test(path: Path, function: str) -> bool:
     """Whether the file has this test, and does not skip it always."""
     if not path.exists():
         return False
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.FunctionDef) and node.name == function and function.startswith("test_"):
             marks = {ast.unparse(mark).partition("(")[0] for mark in node.decorator_list}
             return not marks & {"pytest.mark.skip", "pytest.mark.xfail"}

@@ -32,6 +32,6 @@ def test_each_axis(case):
     step, weights = run_single(model, values, "float64", 1)
     partition = bind_partitioned(model, 3, "float64").partition
     all_hints = list(list_hints(partition))
-    assert len(all_hints) > 1
+    assert all_hints
     for hints in all_hints:
         compare(bind_partitioned(model, 3, "float64", hints=hints), values, step, weights, 1)
