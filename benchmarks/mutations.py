@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from itertools import count, islice
 from pathlib import Path
 from queue import Queue
 from threading import Lock
@@ -94,7 +95,8 @@ def list_open(mutants: Sequence[Mutant], results: Results, commit: str, *, is_le
 
 def run_campaign(campaign: Campaign, mutants: Sequence[Mutant], results: Results, jobs: int, console: Console) -> None:
     """Try the bugs, `jobs` at a time, each in a tree of its own, and write down what became of them."""
-    trees = [Tree(ROOT / f"build/mutations/tree-{job}") for job in range(min(jobs, len(mutants)))]
+    candidates = (Tree(ROOT / f"build/mutations/tree-{number}") for number in count())  # other campaigns may be running
+    trees = list(islice((tree for tree in candidates if tree.take()), min(jobs, len(mutants))))
     free: Queue[Tree] = Queue()
     for tree in trees:
         tree.check_out(campaign.commit)

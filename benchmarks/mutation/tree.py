@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shlex
@@ -55,10 +56,20 @@ class Tree:
         if wrappers.is_dir():
             self._environment["PATH"] = f"{wrappers}{os.pathsep}{os.environ['PATH']}"
 
+    def take(self) -> bool:
+        """Whether nobody else uses this tree; it is taken until the program ends."""
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = self.folder.with_suffix(".lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            return False
+        return True
+
     def check_out(self, commit: str) -> None:
         """The files of a commit of the user's repository, whatever was planted here before."""
         if not (self.folder / ".git").exists():
-            self.folder.parent.mkdir(parents=True, exist_ok=True)
             _git(ROOT, "clone", "-q", "--shared", "--no-checkout", str(ROOT), str(self.folder))
         _git(self.folder, "fetch", "-q", str(ROOT), commit)
         _git(self.folder, "checkout", "-q", "--force", "--detach", commit)

@@ -1,4 +1,6 @@
-"""Parts of lowered operators add to what is there, or take its place, as MXNet's executor asks them to: kernels for CPUs and for GPUs."""
+"""Parts of lowered operators add to what is there, or take its place, as MXNet's executor asks them to, and at the borders of what they
+are given do what MXNet's own kernels do: on CPUs and on GPUs.
+"""
 
 import ctypes
 
@@ -71,6 +73,28 @@ def test_parts_may_take_the_place_of_their_data(name):
     found = invoke(name, inputs, attributes, [inputs[0], *others])
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one.asnumpy(), other, rtol=1e-12)
+
+
+@pytest.mark.parametrize("place", range(SHAPE[AXIS]))
+def test_the_largest_of_a_line_keeps_what_is_no_number(place):
+    data = np.random.RandomState(0).uniform(-1, 1, SHAPE)
+    data[1, place, 2] = np.nan
+    found = invoke("_tofu_softmax_maximum", [mx.nd.array(data, dtype="float64")], ATTRIBUTES)[0].asnumpy()
+    np.testing.assert_array_equal(found, data.max(axis=AXIS, keepdims=True))
+
+
+@pytest.mark.parametrize("name", ["_tofu_make_loss_gradient", "_tofu_softmax_output_gradient_by_count"])
+def test_where_nothing_is_valid_gradients_are_divided_by_one(name):
+    inputs, attributes = draw_part(name)
+    none, one = (invoke(name, [*inputs[:-1], mx.nd.array([n], dtype="float64")], attributes)[0] for n in (0, 1))
+    assert np.isfinite(none.asnumpy()).all()
+    np.testing.assert_array_equal(none.asnumpy(), one.asnumpy())
+
+
+def test_cells_at_the_threshold_are_not_valid():
+    data = mx.nd.array([0.5, 1, 1, 1.5, 2], dtype="float64")
+    found = invoke("_tofu_valid_cells", [data], {**ATTRIBUTES, "axis": 0})[0].asnumpy()
+    np.testing.assert_array_equal(found, [2])
 
 
 def test_parts_on_gpus_do_the_same(run_emulated):

@@ -18,6 +18,8 @@ from tofu import _core
 from tofu.cli import main
 from tofu.errors import InfeasibleError, PlanError
 from tofu.fitting import read_bytes
+from tofu.graph import Phase, TensorKind
+from tofu.search.holding import weigh_tensors
 
 LARGEST_SPACE = 1500  # plans that are listed
 
@@ -79,6 +81,25 @@ def test_no_plan_is_better_at_the_price_of_memory():
 @pytest.fixture(scope="module")
 def frontiers():
     return {name: tofu.frontier(model.symbol, 8, **model.shapes) for name, model in MODELS.items()}
+
+
+def test_what_is_there_when_the_backward_pass_begins_counts_fully():
+    """Variables, results, and activations that the backward pass reads; what lives shortly within one phase costs little."""
+    partition = tofu.partition(MODELS["mlp"].symbol, 2, **MODELS["mlp"].shapes).planned()
+    graph = partition.source.graph
+    read_by = {phase: {t for o in graph.operators if o.phase is phase for t in o.inputs} for phase in Phase}
+    made_by = {phase: {t for o in graph.operators if o.phase is phase for t in o.outputs} for phase in Phase}
+    waiting = made_by[Phase.FORWARD] & read_by[Phase.BACKWARD]
+    results = {*graph.outputs, *graph.gradients.values()}
+    lasting = {t for t, tensor in enumerate(graph.tensors) if tensor.kind is not TensorKind.INTERMEDIATE}
+    passing = made_by[Phase.BACKWARD] - results
+    assert len(waiting) >= 4
+    assert len(passing) >= 4
+    for tensor, weight in enumerate(weigh_tensors(graph)):
+        if tensor in waiting | results | lasting:
+            assert weight == 1, graph.tensors[tensor].name
+        elif tensor in passing:
+            assert 0 < weight < 0.5, graph.tensors[tensor].name
 
 
 @pytest.mark.parametrize("name", MODELS)
