@@ -20,6 +20,7 @@ from tofu.cli_options import Request, spell_as_options, takes_request
 from tofu.errors import TofuError
 from tofu.fitting import explain_none, find_fitting, format_limit, read_bytes
 from tofu.frontier import describe_point, most_bytes, trace_frontier
+from tofu.model_commands import verify_model
 from tofu.operator_commands import ops, verify
 from tofu.report.memory import MemoryReport
 from tofu.report.memory_plot import plot_memory
@@ -222,6 +223,7 @@ def frontier(request: Request, plot: Path | None, csv_path: Path | None) -> None
 
 main.add_command(ops)
 main.add_command(verify)
+main.add_command(verify_model)
 
 
 @main.command()

@@ -30,16 +30,20 @@ def run_step(
     requests: Mapping[str, str],
     context: Any = None,
     seed: int = 1,
+    *,
+    trains: bool = True,
 ) -> Run:
     """Bind, run for inference, then run a training step on the same values.
 
     `requests` are MXNet's "write", "add" and "null" by argument; the gradients of outputs, and what is added to, are drawn from `seed`.
-    Without any gradient wanted there is a training forward pass alone.
+    Without any gradient wanted there is a training forward pass alone, and where nothing `trains`, inference alone.
     """
     context = context or mx.cpu(0)
     executor = _bind(symbol, shapes, values, requests, context)
     inference, inference_bytes = _count(lambda: executor.forward(is_train=False))
     outputs = _whole(symbol.list_outputs(), inference)
+    if not trains:
+        return Run(Numbers({}), Numbers(outputs), 0, inference_bytes)
     differentiated = [name for name, request in requests.items() if request != "null"]
 
     addends = draw_like({name: values[name] for name in differentiated}, seed + 1)

@@ -15,6 +15,8 @@ from tofu.verify.declarations import list_declarations
 WIDE, WIDE_CODE = "float64", "1"
 NARROW = ("float32", "float16")
 NARROW_CODES = ("0", "2")
+DRAWING = ("_random_", "_sample_")
+"""What operators begin with that draw in float32 where they are told no type."""
 DROPOUT = {"Dropout": 0.5, "RNN": 0.0}
 """Operators that drop cells at random, and with which probability where nothing is said."""
 
@@ -28,8 +30,9 @@ def widen_types(symbol: Any) -> Any:
         if op == "null":
             narrow = attributes.get("__dtype__") in NARROW_CODES
             return attributes | ({"__dtype__": WIDE_CODE} if narrow else {})
-        default = _default_dtype(op)
-        return attributes | ({"dtype": WIDE} if attributes.get("dtype", default) in NARROW else {})
+        dtype = attributes.get("dtype", _default_dtype(op))
+        takes_float32 = dtype in NARROW or (dtype == "None" and op.startswith(DRAWING))
+        return attributes | ({"dtype": WIDE} if takes_float32 else {})
 
     return _rewrite(symbol, widen)[0]
 

@@ -11,6 +11,7 @@ import numpy as np
 from tofu import _mxnet
 from tofu.compare.numbers import Array, Arrays
 from tofu.compare.positions import find_positions
+from tofu.errors import ShapeError, raise_together
 from tofu.graph.mxnet import DTYPE_NAMES, infer_arguments
 
 # Operator -> inputs that are scales, variances, or what logarithms and roots are taken of: around 1.
@@ -38,6 +39,12 @@ def draw_values(
     known, codes = infer_arguments(symbol, shapes, dtypes or {})
     positions = find_positions(symbol, shapes, dtypes or {})
     ones, recurrent = _find_readers(symbol)
+    wrong = {name: np.shape(value) for name, value in (given or {}).items() if np.shape(value) != known[name]}
+    raise_together(
+        ShapeError,
+        "values= has another shape than the model needs. Give shapes that fit, or other numbers:",
+        [f"{name}: {shape} given, {known[name]} needed" for name, shape in wrong.items()],
+    )
     generator = np.random.RandomState(seed)
     values: dict[str, Array] = {}
     for name in symbol.list_arguments() + symbol.list_auxiliary_states():

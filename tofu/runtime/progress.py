@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from rich.console import Console
@@ -35,6 +35,14 @@ def search_progress(workers: int) -> Iterator[Callable[[str, int, int], None]]:
         )
 
     yield report
+
+
+@contextmanager
+def stage_progress() -> Iterator[Callable[[str], None]]:
+    """Yields `report(stage)`, which says on a terminal what is done now, for as long as it is."""
+    console = Console(stderr=True)
+    with console.status("tofu") if sys.stderr.isatty() else nullcontext() as status:
+        yield lambda stage: None if status is None else status.update(f"tofu: {stage}")
 
 
 def track_searches(layers: Sequence[Any]) -> Iterable[Any]:

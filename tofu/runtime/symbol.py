@@ -16,6 +16,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
+from tofu.compare.agreement import Agreement
 from tofu.errors import PlanError, UnsupportedError
 from tofu.graph.mxnet import DTYPE_NAMES, check_names, find_labels, infer_arguments, read_training
 from tofu.graph.refusals import refuse_unpartitionable
@@ -36,7 +37,7 @@ from tofu.runtime.arguments import (
 from tofu.runtime.devices import resolve_contexts
 from tofu.runtime.executor import Executor, as_ndarray, reuse_plan
 from tofu.runtime.files import add_partition, read_partition, write_atomically
-from tofu.runtime.progress import search_progress, track_searches
+from tofu.runtime.progress import search_progress, stage_progress, track_searches
 from tofu.runtime.sharded_executor import ShardedExecutor
 from tofu.runtime.shards import ShardedTensor
 from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS
@@ -223,6 +224,52 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
         differentiated = [*trained, *differentiated_inputs]
         self._partition = self._compile(shapes, dtypes, differentiated, trained, settings)
         return ShardedExecutor(self._partition, self.contexts, shared)
+
+    def compile_for(
+        self, shapes: Shapes, dtypes: Mapping[str, Any], differentiated: Collection[str], updated: Collection[str]
+    ) -> None:
+        """Plan now for inputs, types and gradients such as a later bind will have."""
+        self._partition = self._compile(shapes, dtypes, differentiated, updated)
+
+    def verify(
+        self,
+        *,
+        values: Mapping[str, Any] | None = None,
+        grad_req: Any = "write",
+        dtype: str | None = None,
+        seed: int = 0,
+        **shapes: Sequence[int],
+    ) -> Agreement:
+        """Run the model on one device and on the workers, and compare every number: docs/verify-model.md.
+
+        Parameters
+        ----------
+        values
+            Name -> numbers of inputs, parameters or auxiliary states. All others are drawn by what reads them.
+        grad_req
+            As in `mx.sym.Symbol.simple_bind`; one word is of the learned parameters.
+        dtype
+            "float64" or "float32". Left out: float64, and float32 where MXNet has no kernels for it.
+        seed
+            Of what is drawn.
+        **shapes
+            Shapes of the inputs; left out, those of the plan.
+
+        Examples
+        --------
+        >>> import mxnet as mx, tofu
+        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
+        >>> tofu.partition(net, ngpus=2).verify(data=(4, 6)).agrees
+        True
+        """
+        from tofu.runtime.verification import verify_symbol
+
+        inputs = read_shapes(self, shapes, PartitionedSymbol.verify.__kwdefaults__ or ())
+        if not inputs and self._partition is not None:
+            inputs = dict(self.plan.inputs)
+        with stage_progress() as report:
+            fresh = PartitionedSymbol(self, self.settings, self.contexts)
+            return verify_symbol(fresh, inputs, values=values, grad_req=grad_req, dtype=dtype, seed=seed, report=report)
 
     # ---- the ways of MXNet to run a symbol
 

@@ -1,0 +1,141 @@
+"""What the comparison of a model on several workers with one device showed: a frozen value that prints as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from tofu.compare.numbers import Difference
+from tofu.plan import align, format_bytes
+
+MOST_LISTED = 12
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes between workers in one run: of the plan, where it says them, counted in the emitted graph, and read by the kernels."""
+
+    planned: int | None
+    emitted: int
+    read: int
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all are the same number."""
+        return self.emitted == self.read and self.planned in (None, self.emitted)
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A model on several workers, held against one device.
+
+    Attributes
+    ----------
+    workers, dtype, shapes
+        What was run: the number of workers, the type of its numbers, the shapes of its inputs.
+    training, inference
+        The difference of every tensor that was compared, in a training step and in inference.
+    tolerance
+        The largest difference that rounding explains.
+    traffic
+        "training", "inference" -> bytes.
+    excused
+        Tensor -> why it is not held against the plan: random numbers reach it, or MXNet itself has it wrong.
+    notes
+        What was changed for the comparison: shapes, types, dropout.
+    seconds
+        Stage -> how long it took.
+    """
+
+    workers: int
+    dtype: str
+    shapes: Mapping[str, tuple[int, ...]]
+    training: tuple[Difference, ...]
+    inference: tuple[Difference, ...]
+    tolerance: float
+    traffic: Mapping[str, Traffic]
+    excused: Mapping[str, str]
+    notes: tuple[str, ...]
+    seconds: Mapping[str, float]
+
+    @property
+    def differing(self) -> tuple[Difference, ...]:
+        """The tensors that differ by more than the tolerance, the worst first."""
+        found = [difference for difference in (*self.training, *self.inference) if difference.error > self.tolerance]
+        return tuple(sorted(found, key=lambda difference: -difference.error))
+
+    @property
+    def worst(self) -> Difference | None:
+        """The tensor that differs most."""
+        return max((*self.training, *self.inference), key=lambda difference: difference.error, default=None)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether something was compared, and all of it agrees, bytes as well as numbers."""
+        return self.worst is not None and not self.differing and all(one.agrees for one in self.traffic.values())
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        if self.worst is None:
+            return "Nothing could be compared."
+        wrong = [
+            f"{name}: {t.planned} planned, {t.emitted} emitted, {t.read} read"
+            for name, t in self.traffic.items()
+            if not t.agrees
+        ]
+        if self.differing:
+            first = self.differing[0]
+            more = f", and {len(self.differing) - 1} more" if len(self.differing) > 1 else ""
+            return f"WRONG: {first.kind} {first.name} differs by {_size(first.error)}{more}; {self.tolerance:.0e} would be rounding."
+        if wrong:
+            return f"WRONG: the bytes differ: {'; '.join(wrong)}."
+        count = len(self.training) + len(self.inference)
+        return (
+            f"{self.workers} workers agree with one device: {count} tensors, to {self.worst.digits:.1f} digits and more "
+            f"({self.tolerance:.0e} would be rounding)."
+        )
+
+    def __str__(self) -> str:
+        """The verdict, what was compared, the bytes, and what was not compared."""
+        shapes = ", ".join(f"{name}: {shape}" for name, shape in self.shapes.items())
+        lines = [self.verdict, "", f"{self.workers} workers, {self.dtype}, {shapes}"]
+        lines += [f"  {note}" for note in self.notes]
+        lines += ["", *align([("compared", "tensors", "digits", "least agree"), *self._kinds()]), ""]
+        listed = self.differing[:MOST_LISTED]
+        if listed:
+            lines += [*align([("differing", "", "error"), *((d.name, d.kind, _size(d.error)) for d in listed)]), ""]
+        rows: list[tuple[str, ...]] = [("bytes", "planned", "emitted", "read")]
+        for name, t in self.traffic.items():
+            rows.append((name, *map(_count, (t.planned, t.emitted, t.read))))
+        lines += align(rows)
+        if self.excused:
+            names = list(self.excused.items())
+            lines += [
+                "",
+                f"not compared: {len(names)}",
+                *(f"  {name}: {reason}" for name, reason in names[:MOST_LISTED]),
+            ]
+        times = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in self.seconds.items())
+        return "\n".join([*lines, "", times])
+
+    def _kinds(self) -> list[tuple[str, ...]]:
+        rows: list[tuple[str, ...]] = []
+        for run, found in (("training", self.training), ("inference", self.inference)):
+            kinds = dict.fromkeys(difference.kind for difference in found)
+            rows += [(f"{run}: {kind}s", *_summarise([one for one in found if one.kind == kind])) for kind in kinds]
+        return rows
+
+
+def _summarise(differences: Sequence[Difference]) -> tuple[str, str, str]:
+    worst = max(differences, key=lambda difference: difference.error)
+    return str(len(differences)), f"{worst.digits:.1f}", f"{worst.name} ({_size(worst.error)})"
+
+
+def _count(count: int | None) -> str:
+    return "-" if count is None else f"{count} ({format_bytes(count)})"
+
+
+def _size(error: float) -> str:
+    return "missing numbers" if error == inf else f"{error:.1e}"

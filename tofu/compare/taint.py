@@ -1,0 +1,82 @@
+"""What of a training step cannot be held against one device: what random operators reach, and what one device itself gets wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tofu import _mxnet
+from tofu.analysis import OperatorAccess
+from tofu.compare.symbols import DROPOUT
+from tofu.graph import Graph, Operator
+
+Reasons = dict[int, str]
+"""Position of a tensor -> why it cannot be compared."""
+# Gradients that MXNet works out wrongly when it adds them to a sum in place, as it does in sums of eight and more.
+WRONG_IN_SUMS = ("_backward_clip", "_backward_mean", "_backward_cumsum", "_backward_reverse")
+
+
+def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
+    """The tensors of a graph that depend on numbers which every worker draws for itself. `accesses` are those of its operators."""
+    drawn: Reasons = {}
+    for operator, access in zip(graph.operators, accesses, strict=True):
+        if _draws(operator, access):
+            drawn |= dict.fromkeys(operator.outputs, f"depends on the random numbers of {operator}")
+    return spread(graph, drawn)
+
+
+def _draws(operator: Operator, access: OperatorAccess) -> bool:
+    if operator.op in DROPOUT:
+        return float(operator.attributes.get("p", DROPOUT[operator.op])) > 0
+    if operator.op == "LeakyReLU":
+        return operator.attributes.get("act_type") == "rrelu"
+    is_own = operator.op.startswith("_tofu_")
+    return access.is_random or (not is_own and bool(_mxnet.operator_info(operator.op)["is_random"]))
+
+
+def find_defects(graph: Graph) -> Reasons:
+    """The tensors that one device itself may have wrong, with what MXNet does there (docs/limits.md)."""
+    producer = {tensor: operator for operator in graph.operators for tensor in operator.outputs}
+    readers: dict[int, list[Operator]] = {}
+    for operator in graph.operators:
+        for tensor in operator.inputs:
+            readers.setdefault(tensor, []).append(operator)
+    wrong: Reasons = {}
+    for operator in graph.operators:
+        attributes = operator.attributes
+        if operator.op == "_backward_LeakyReLU" and attributes.get("act_type") == "prelu":
+            wrong[operator.outputs[-1]] = (
+                f"MXNet's gradient of the slope of {operator.name} may read what it has overwritten"
+            )
+        if operator.op == "_backward_hard_sigmoid":
+            others = [reader for reader in readers[operator.inputs[0]] if reader is not operator]
+            for tensor in (tensor for reader in others for tensor in reader.outputs):
+                wrong[tensor] = f"MXNet's {operator.name} may overwrite the gradient that it shares"
+        if operator.op == "_grad_add":
+            for source in (producer.get(tensor) for tensor in operator.inputs):
+                if source is not None and _is_wrong_in_sums(source):
+                    wrong[operator.outputs[0]] = (
+                        f"MXNet may have {source.name} add to a sum in place, which its kernel cannot"
+                    )
+        if operator.op == "_backward_ctc_loss":
+            wrong[operator.outputs[0]] = (
+                f"{operator.name} leaves samples unwritten whose labels do not fit into their length"
+            )
+    return spread(graph, wrong)
+
+
+def _is_wrong_in_sums(operator: Operator) -> bool:
+    if operator.op in ("_backward_Convolution", "_backward_Deconvolution"):
+        return not any(digit in operator.attributes.get("kernel", "") for digit in "23456789")
+    return operator.op in WRONG_IN_SUMS
+
+
+def spread(graph: Graph, first: Mapping[int, str]) -> Reasons:
+    """The same reasons for everything that depends on those tensors."""
+    reasons = dict(first)
+    for operator in graph.operators:
+        reason = next((reasons[tensor] for tensor in operator.inputs if tensor in reasons), None)
+        if reason is not None:
+            written = (*operator.outputs, *(operator.inputs[slot] for slot in operator.mutates))
+            for tensor in written:
+                reasons.setdefault(tensor, reason)
+    return reasons
