@@ -12,6 +12,7 @@ from normalized_models import NORMALIZED
 import tofu
 from tofu.cli import main
 from tofu.runtime import fitting_host, verification
+from tofu.tdl import describe, registry
 
 
 def classifier(width=7):
@@ -108,6 +109,26 @@ def test_a_lowering_that_is_broken_is_seen(monkeypatch, dtype):
     assert not agreement.traffic["training"].agrees
 
 
+@pytest.mark.parametrize("dtype", [None, "float32"])
+def test_a_wrong_description_is_seen(monkeypatch, dtype):
+    """Mirrored cells described as if they stayed where they are."""
+    mirrored = mx.sym.reverse(
+        mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, name="fc"), axis=1, name="flip"
+    )
+    split = tofu.partition(mx.sym.SoftmaxOutput(mirrored, name="softmax"), ngpus=2, hints={"flip": "i1"}, cache=False)
+    assert split.verify(data=(7, 5), dtype=dtype).agrees
+
+    def stays(data, *, axis):
+        return lambda *i: data[i]
+
+    for name in ("reverse", "_backward_reverse"):
+        monkeypatch.setitem(registry._REGISTERED, name, describe(stays, (name,)))
+    agreement = split.verify(data=(7, 5), dtype=dtype)
+    assert not agreement.agrees
+    assert agreement.verdict.startswith("WRONG: ")
+    assert {difference.name for difference in agreement.differing} >= {"softmax_output", "fc_weight"}
+
+
 def test_a_batch_that_does_not_fit_is_halved(monkeypatch):
     monkeypatch.setattr(fitting_host, "measure_available", lambda contexts: 20_000)
     labels = np.arange(64) % 5
@@ -120,6 +141,15 @@ def test_a_batch_that_does_not_fit_is_halved(monkeypatch):
     monkeypatch.setattr(fitting_host, "measure_available", lambda contexts: 1000)
     with pytest.raises(tofu.ShapeError, match=r"Even a batch of 1 needs .* and 1000 B are free. Give smaller shapes"):
         tofu.partition(classifier(), ngpus=2).verify(data=(64, 9))
+
+
+def test_a_variance_alone_is_wrong_on_one_device():
+    data = mx.sym.Variable("data")
+    both = mx.sym.Group([mx.sym.moments(data, axes=(1,), name="moments")[1], data * 2])
+    agreement = tofu.partition(both, ngpus=2, for_training=False).verify(data=(8, 6))
+    assert agreement.agrees
+    (reason,) = agreement.excused.values()
+    assert "MXNet leaves the variance of moments wrong where nobody reads the mean" in reason
 
 
 def test_what_mxnet_itself_gets_wrong_is_no_fault_of_the_plan():

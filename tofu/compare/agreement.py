@@ -95,6 +95,7 @@ class Agreement:
         return (
             f"{self.workers} workers agree with one device: {count} tensors, to {self.worst.digits:.1f} digits and more "
             f"({self.tolerance:.0e} would be rounding)."
+            + (f" {len(self.excused)} could not be compared." if self.excused else "")
         )
 
     def __str__(self) -> str:

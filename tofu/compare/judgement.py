@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -47,10 +47,12 @@ def compare_runs(partition: Partition, found: Run, expected: Run, cancelled: flo
 def excuse_defects(partition: Partition, pair: Pair, tolerance: float) -> Pair:
     """The same without the tensors that differ where MXNet itself is known to be wrong."""
     known = _by_name(partition, find_defects(partition.source.graph))
-    wrong = [one for one in pair.training if one.error > tolerance and one.name in known]
+    wrong = [one for one in (*pair.training, *pair.inference) if one.error > tolerance and one.name in known]
     excused = {one.name: f"differs by {one.error:.1e}; {known[one.name]} (docs/limits.md)" for one in wrong}
-    kept = tuple(one for one in pair.training if one not in wrong)
-    return replace(pair, training=kept, excused={**pair.excused, **excused})
+    missing = [name for name, reason in pair.excused.items() if reason == NOT_FINITE and name in known]
+    excused |= {name: f"one device gives no finite numbers; {known[name]} (docs/limits.md)" for name in missing}
+    training, inference = (tuple(one for one in run if one not in wrong) for run in (pair.training, pair.inference))
+    return Pair(training, inference, {**pair.excused, **excused})
 
 
 def measure_traffic(partition: Partition, found: Run, trains: bool) -> dict[str, Traffic]:

@@ -57,6 +57,10 @@ def find_defects(graph: Graph) -> Reasons:
                     wrong[operator.outputs[0]] = (
                         f"MXNet may have {source.name} add to a sum in place, which its kernel cannot"
                     )
+        if operator.op == "moments" and operator.outputs[0] not in readers and operator.outputs[0] not in graph.outputs:
+            wrong[operator.outputs[1]] = (
+                f"MXNet leaves the variance of {operator.name} wrong where nobody reads the mean"
+            )
         if operator.op == "_backward_ctc_loss":
             wrong[operator.outputs[0]] = (
                 f"{operator.name} leaves samples unwritten whose labels do not fit into their length"

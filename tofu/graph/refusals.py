@@ -5,6 +5,7 @@ Found before anything is inferred, all of one kind named at once. What MXNet's k
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -61,17 +62,18 @@ def refuse_unpartitionable(symbol: Any) -> None:
 
 def refuse_wrong_kernels(graph: Graph) -> None:
     """Raise UnsupportedError for operators whose own kernel gives wrong numbers on one device, and others wherever it is split."""
+    has_onednn = os.environ.get("MXNET_MKLDNN_ENABLED", "1") != "0"
     found = [
         f"{operator}, stride {operator.attributes['stride']}, dilate {operator.attributes['dilate']}, {dtype}"
         for operator in graph.operators
         if operator.op == "Deconvolution"
-        and (dtype := graph.tensors[operator.outputs[0]].dtype) != "float32"
+        and ((dtype := graph.tensors[operator.outputs[0]].dtype) != "float32" or not has_onednn)
         and min(_largest(operator.attributes, "stride"), _largest(operator.attributes, "dilate")) > 1
     ]
     raise_together(
         UnsupportedError,
-        "MXNet's own Deconvolution is wrong on CPUs where both stride and dilate are above 1, in all types but float32. Use float32, or "
-        "one of the two for:",
+        "MXNet's own Deconvolution is wrong on CPUs where both stride and dilate are above 1, in all types but oneDNN's float32. "
+        "Use float32 (and leave MXNET_MKLDNN_ENABLED out), or one of the two for:",
         found,
     )
 
