@@ -40,6 +40,14 @@ def test_positions_are_seen_through_operators_that_move_cells():
     assert find_positions(symbol, {"table": (9, 2), "ids": (3, 4)}, {}) == {"ids": (0, 9)}
 
 
+def test_scales_are_drawn_around_one():
+    symbol = mx.sym.BatchNorm(mx.sym.log(mx.sym.Variable("data")), name="bn")
+    values = draw_values(symbol, {"data": (40, 5)})
+    for name in ("data", "bn_gamma", "bn_moving_var"):
+        assert 0.5 <= values[name].min() < values[name].max() <= 1.5
+    assert -0.5 <= values["bn_beta"].min() < 0 < values["bn_beta"].max() <= 0.5
+
+
 def test_given_values_are_taken_as_they_are():
     symbol = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="fc")
     values = draw_values(symbol, {"data": (2, 5)}, given={"fc_bias": np.arange(3)})

@@ -77,6 +77,12 @@ def test_random_numbers_are_left_out_and_said():
     assert (only.agrees, only.verdict) == (False, "Nothing could be compared.")
 
 
+def test_rounding_is_what_the_page_says():
+    assert verification.ROUNDING == {"float64": 1e-10, "float32": 1e-5}
+    assert verification.MOST_ROUNDING == {"float64": 1e-6, "float32": 1e-2}
+    assert verification.OWN_ERRORS == 4.0
+
+
 def test_in_single_precision_one_device_is_the_scale():
     symbol = NORMALIZED["resnet_v1"]()
     agreement = tofu.partition(symbol.symbol, ngpus=4).verify(dtype="float32", **symbol.shapes)
