@@ -32,7 +32,7 @@ from benchmarks.models import Model, bidirectional, rnn, transformer, wresnet
 from benchmarks.stages import Stages
 from tofu import _mxnet
 from tofu.execution import emit
-from tofu.execution.memory import plan_worker_bytes
+from tofu.execution.memory import plan_buffers, plan_worker_bytes
 from tofu.graph.mxnet import find_labels, infer_operator_shapes, read_graph
 from tofu.lowering import lower, settle
 from tofu.partition import check_emitted
@@ -70,8 +70,9 @@ def run_once(model: Model, workers: int, seed: int | None) -> tuple[Stages, Coun
     settled = stages.run("settle", lambda: settle(source.graph, searched, found, infer_operator_shapes))
     problem, choices = settled.problem, settled.choices
     execution = stages.run("emit", lambda: emit(source, problem, choices))
-    stages.run("memory plan", lambda: plan_worker_bytes(problem, choices, execution))
-    stages.run("check", lambda: check_emitted(problem, choices, execution))
+    planned = stages.run("memory plan", lambda: plan_buffers(problem, choices, execution))
+    stages.run("worker bytes", lambda: plan_worker_bytes(problem, choices, execution, planned))
+    stages.run("check", lambda: check_emitted(problem, choices, execution, planned))
     contexts = [mx.cpu(worker) for worker in range(workers)]
     partition = SimpleNamespace(graph=source.graph, problem=problem, choices=choices, training=execution)
     executor = stages.run("bind", lambda: ShardedExecutor(partition, contexts))

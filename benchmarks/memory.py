@@ -73,7 +73,7 @@ def measure(name: str, model: Model, workers: int, algorithm: str) -> Row:
     variables = worker_variables(partition.problem, partition.choices, partition.training)
 
     def ratio(**options: bool) -> float:
-        planned = _mxnet.plan_memory(partition.training.symbol.handle.value, *variables, **options)
+        planned = _mxnet.PlannedGraph(partition.training.symbol.handle.value, *variables, **options).memory()
         pools = [planned[f"tofu_worker_{number}"]["pool"] for number in range(workers)]
         needed = [w.planned_bytes - w.pool_bytes + pool for w, pool in zip(report.workers, pools, strict=True)]
         return max(needed) * workers / report.one_device.planned_bytes

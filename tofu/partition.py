@@ -20,11 +20,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from tofu.check import check_execution, find_shared_buffers
-from tofu.errors import InternalError
+from tofu import _mxnet
+from tofu.check import check_execution, check_traffic
 from tofu.execution import ExecutionGraph, emit
-from tofu.execution.emit import shard_name
-from tofu.execution.memory import plan_worker_bytes, variable_shards, worker_variables
+from tofu.execution.memory import plan_buffers, plan_worker_bytes
 from tofu.graph import Graph, TensorKind
 from tofu.graph.mxnet import TrainingGraph, check_names, infer_operator_shapes, read_graph, read_training
 from tofu.graph.refusals import refuse_unpartitionable
@@ -60,7 +59,8 @@ class Partition:
             self.graph, self.searched, self.searched_choices, infer_operator_shapes, self.undescribed
         )
         execution = emit(self.source, settled.problem, settled.choices, inference=True)
-        _check(settled.problem, settled.choices, execution)
+        if _is_checked():
+            check_emitted(settled.problem, settled.choices, execution)
         return execution
 
 
@@ -84,15 +84,19 @@ class Task:
     def measure(self, problem: Problem, choices: Choices) -> tuple[int, ...]:
         """The bytes that each worker needs for a plan."""
         settled, training = self.emit(problem, choices)
-        return plan_worker_bytes(settled.problem, settled.choices, training)
+        planned = plan_buffers(settled.problem, settled.choices, training)
+        return plan_worker_bytes(settled.problem, settled.choices, training, planned)
 
     def finish(self, found: Found, seconds: float = 0.0) -> Partition:
         """Everything for a plan that was found in `seconds`."""
         graph = self.source.graph
         settled, training = self.emit(found.problem, found.choices)
         problem, choices = settled.problem, settled.choices
-        _check(problem, choices, training)
+        planned = plan_buffers(problem, choices, training)
         cost = problem.evaluate(choices)
+        if _is_checked():
+            check_emitted(problem, choices, training, planned)
+            check_traffic(planned, cost.total_bytes)
         plan = Plan(
             workers=self.settings.workers,
             factors=problem.factors,
@@ -100,7 +104,7 @@ class Task:
             operators=problem.operator_steps(choices),
             communication_bytes=cost.total_bytes,
             step_bytes=tuple(cost.step_bytes),
-            worker_bytes=plan_worker_bytes(problem, choices, training),
+            worker_bytes=plan_worker_bytes(problem, choices, training, planned),
             level_bytes=problem.level_bytes(choices),
             bandwidths=found.problem.arrangement.bandwidths,
             kept=problem.tensor_names(choices.kept),
@@ -184,25 +188,17 @@ def plan_task(task: Task, progress: Progress | None = None) -> Partition:
     return partition
 
 
-def check_emitted(problem: Problem, choices: Choices, execution: ExecutionGraph) -> None:
-    """Check an execution graph against the rules of `tofu.check`. Raises InternalError."""
-    present = {*execution.arguments, *execution.states}
-    variables = {
-        shard_name(tensor.name, worker): shape
-        for tensor, worker, shape in variable_shards(problem, choices)
-        if shard_name(tensor.name, worker) in present
-    }
+def check_emitted(
+    problem: Problem, choices: Choices, execution: ExecutionGraph, planned: _mxnet.PlannedGraph | None = None
+) -> None:
+    """Check an execution graph, whose buffers may be planned already, against the rules of `tofu.check`. Raises InternalError."""
     shapes = []
     for output in execution.outputs:
         boxes = problem.tensor_shards(output.tensor, output.layout)
         shapes += [tuple(int(end - begin) for begin, end in box) for box in boxes]
-    check_execution(execution.symbol, shapes, variables)
-    shared = find_shared_buffers(execution.symbol, *worker_variables(problem, choices, execution))
-    if shared:
-        raise InternalError("\n".join(["The plan of buffers is wrong:", *(f"  - {text}" for text in shared[:20])]))
+    check_execution(planned or plan_buffers(problem, choices, execution), shapes)
 
 
-def _check(problem: Problem, choices: Choices, execution: ExecutionGraph) -> None:
-    """The same, where TOFU_CHECK=1 asks for it."""
-    if os.environ.get("TOFU_CHECK", "0") not in ("", "0"):
-        check_emitted(problem, choices, execution)
+def _is_checked() -> bool:
+    """Whether execution graphs are checked before they are bound; TOFU_CHECK=0 says no."""
+    return os.environ.get("TOFU_CHECK", "1") not in ("", "0")

@@ -9,6 +9,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "nnvm/execution_tables.h"
 #include "nnvm/inference.h"
 
 namespace tofu {
@@ -19,11 +20,22 @@ namespace bindings {
 void RegisterErrors();
 void RegisterGraph(pybind11::module_* module);
 void RegisterExecution(pybind11::module_* module);
+void RegisterPlannedGraph(pybind11::module_* module);
 void RegisterGpu(pybind11::module_* module);
 
 inline pybind11::object ToPython(const nnvm_layer::MaybeShape& shape) {
   if (!shape.has_rank) return pybind11::none();
   return pybind11::tuple(pybind11::cast(shape.extents));
+}
+
+inline pybind11::array_t<int64_t> ToArray(const nnvm_layer::Column& column) {
+  return pybind11::array_t<int64_t>(column.size(), column.data());
+}
+
+/*! \brief [rows, columns]. */
+inline pybind11::array_t<int64_t> ToArray(const nnvm_layer::Table& table) {
+  const int64_t rows = table.cells.size() / table.columns;
+  return pybind11::array_t<int64_t>({rows, table.columns}, table.cells.data());
 }
 
 }  // namespace bindings

@@ -1,7 +1,6 @@
 /*!
  * \file mxnet_execution.cc
- * \brief Binding of execution_graph, execution_tables, memory_plan, executor and the kernel's
- * counters.
+ * \brief Binding of execution_graph, execution_tables, executor and the kernel's counters.
  */
 #include <tuple>
 
@@ -9,7 +8,6 @@
 #include "nnvm/execution_graph.h"
 #include "nnvm/execution_tables.h"
 #include "nnvm/executor.h"
-#include "nnvm/memory_plan.h"
 #include "nnvm/multi_fetch_kernel.h"
 
 namespace tofu {
@@ -51,16 +49,6 @@ SymbolHandle BuildFromPython(SymbolHandle training, const Array<int64_t>& progra
   return BuildExecutionGraph(input);
 }
 
-py::array_t<int64_t> ToArray(const Column& column) {
-  return py::array_t<int64_t>(column.size(), column.data());
-}
-
-/*! \brief [rows, columns]. */
-py::array_t<int64_t> ToArray(const Table& table) {
-  const int64_t rows = table.cells.size() / table.columns;
-  return py::array_t<int64_t>({rows, table.columns}, table.cells.data());
-}
-
 py::dict TablesToPython(SymbolHandle symbol, const ShapesByName& shapes) {
   const ExecutionTables tables = ReadExecutionTables(symbol, shapes);
   py::dict result;
@@ -83,47 +71,6 @@ py::dict TablesToPython(SymbolHandle symbol, const ShapesByName& shapes) {
   py::list output_shapes;
   for (const MaybeShape& shape : tables.output_shapes) output_shapes.append(ToPython(shape));
   result["output_shapes"] = output_shapes;
-  return result;
-}
-
-py::dict MemoryToPython(SymbolHandle symbol, const ShapesByName& shapes, const TypesByName& types,
-                        bool keeps_order, bool holds_transit) {
-  const MemoryPlanOptions options{keeps_order, holds_transit};
-  py::dict result;
-  for (const auto& device : SumMemory(PlanMemory(symbol, shapes, types, options))) {
-    py::dict bytes;
-    bytes["arguments"] = device.second.arguments;
-    bytes["auxiliary"] = device.second.auxiliary;
-    bytes["pool"] = device.second.pool;
-    bytes["unshared"] = device.second.unshared;
-    bytes["transit"] = device.second.transit;
-    result[py::str(device.first)] = bytes;
-  }
-  return result;
-}
-
-/*! \brief One number of every entry. */
-template <typename Field>
-py::array_t<int64_t> Column(const MemoryPlan& plan, Field field) {
-  py::array_t<int64_t> column(plan.entries.size());
-  int64_t* values = column.mutable_data();
-  for (const PlannedEntry& entry : plan.entries) *values++ = static_cast<int64_t>(field(entry));
-  return column;
-}
-
-py::dict EntriesToPython(SymbolHandle symbol, const ShapesByName& shapes,
-                         const TypesByName& types) {
-  const MemoryPlan plan = PlanMemory(symbol, shapes, types);
-  py::dict result;
-  result["groups"] = plan.groups;
-  result["nodes"] = plan.nodes;
-  result["node"] = Column(plan, [](const PlannedEntry& entry) { return entry.node; });
-  result["output"] = Column(plan, [](const PlannedEntry& entry) { return entry.output; });
-  result["kind"] = Column(plan, [](const PlannedEntry& entry) { return entry.kind; });
-  result["group"] = Column(plan, [](const PlannedEntry& entry) { return entry.group; });
-  result["bytes"] = Column(plan, [](const PlannedEntry& entry) { return entry.bytes; });
-  result["buffer"] = Column(plan, [](const PlannedEntry& entry) { return entry.buffer; });
-  result["last"] = Column(plan, [](const PlannedEntry& entry) { return entry.last; });
   return result;
 }
 
@@ -160,10 +107,6 @@ void RegisterExecution(py::module_* module) {
               py::arg("maximum_tensors") = std::vector<int64_t>(),
               py::arg("asked_outputs") = AskedOutputs());
   module->def("execution_tables", TablesToPython, py::arg("symbol"), py::arg("shapes"));
-  module->def("plan_memory", MemoryToPython, py::arg("symbol"), py::arg("shapes"),
-              py::arg("dtypes"), py::arg("keeps_order") = true, py::arg("holds_transit") = true);
-  module->def("memory_entries", EntriesToPython, py::arg("symbol"), py::arg("shapes"),
-              py::arg("dtypes"));
   module->def("partial_forward", PartialForward, py::arg("executor"), py::arg("is_train"),
               py::arg("begin"), py::arg("end"), py::call_guard<py::gil_scoped_release>());
   module->def("bulk_nodes", BulkNodes, py::arg("executor"), py::arg("symbol"));

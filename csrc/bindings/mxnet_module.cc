@@ -16,5 +16,6 @@ PYBIND11_MODULE(_mxnet, module) {
   tofu::bindings::RegisterErrors();
   tofu::bindings::RegisterGraph(&module);
   tofu::bindings::RegisterExecution(&module);
+  tofu::bindings::RegisterPlannedGraph(&module);
   tofu::bindings::RegisterGpu(&module);
 }

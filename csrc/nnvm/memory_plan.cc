@@ -23,24 +23,16 @@ constexpr int64_t kPoolAlignment = 4;
 constexpr int kToBePlaced = -1;
 constexpr int kElsewhere = -2;
 
-/*! \brief The group of every node, as a number, and the groups' names. */
-struct Groups {
-  std::vector<std::string> names;
-  nnvm::DeviceVector of_node;
-};
-
-Groups ListGroups(const IndexedGraph& index) {
-  Groups groups;
+void ListGroups(const IndexedGraph& index, PlannedGraph* planned) {
   std::map<std::string, int> numbers;
   for (uint32_t id = 0; id < index.num_nodes(); ++id) {
     const auto& dict = index[id].source->attrs.dict;
     const auto attribute = dict.find(kGroupAttribute);
     const std::string name = attribute == dict.end() ? "" : attribute->second;
-    const auto added = numbers.emplace(name, static_cast<int>(groups.names.size()));
-    if (added.second) groups.names.push_back(name);
-    groups.of_node.push_back(added.first->second);
+    const auto added = numbers.emplace(name, static_cast<int>(planned->groups.size()));
+    if (added.second) planned->groups.push_back(name);
+    planned->group_of_node.push_back(added.first->second);
   }
-  return groups;
 }
 
 /*! \brief A copy of the graph without control dependencies. Clones carry their shapes, so inference
@@ -75,37 +67,42 @@ nnvm::StorageVector PlaceInAdvance(const IndexedGraph& index, bool holds_transit
 
 }  // namespace
 
-MemoryPlan PlanMemory(SymbolHandle symbol, const ShapesByName& shapes, const TypesByName& types,
-                      const MemoryPlanOptions& options) {
-  nnvm::Symbol unordered;
-  Graph graph = options.keeps_order ? GraphOf(symbol) : ForgetOrder(symbol, &unordered);
+PlannedGraph PlanGraph(SymbolHandle symbol, const ShapesByName& shapes, const TypesByName& types,
+                       const MemoryPlanOptions& options) {
+  PlannedGraph planned;
+  Graph graph = options.keeps_order ? GraphOf(symbol) : ForgetOrder(symbol, &planned.unordered);
   graph = InferGraphTypes(InferGraph(std::move(graph), shapes, {}), types);
-  Groups groups = ListGroups(graph.indexed_graph());
-  graph.attrs["device"] = std::make_shared<nnvm::any>(groups.of_node);
+  ListGroups(graph.indexed_graph(), &planned);
+  graph.attrs["device"] = std::make_shared<nnvm::any>(planned.group_of_node);
   graph.attrs["storage"] =
       std::make_shared<nnvm::any>(PlaceInAdvance(graph.indexed_graph(), options.holds_transit));
-  graph = mxnet::exec::DetectInplaceAddTo(nnvm::ApplyPass(std::move(graph), "MXPlanMemory"));
+  planned.graph =
+      mxnet::exec::DetectInplaceAddTo(nnvm::ApplyPass(std::move(graph), "MXPlanMemory"));
+  return planned;
+}
 
+MemoryPlan ListEntries(const PlannedGraph& planned) {
+  const Graph& graph = planned.graph;
   const IndexedGraph& index = graph.indexed_graph();
   const auto& storage = graph.GetAttr<nnvm::StorageVector>("storage_id");
   const std::vector<uint32_t> last = FindLastReaders(index);
   MemoryPlan plan;
-  plan.groups = std::move(groups.names);
+  plan.groups = planned.groups;
   for (uint32_t id = 0; id < index.num_nodes(); ++id) {
     const nnvm::Node& node = *index[id].source;
     plan.nodes.push_back(node.attrs.name);
     const std::vector<uint32_t> transit = ListTransitOutputs(node.attrs);
     for (uint32_t output = 0; output < node.num_outputs(); ++output) {
       const uint32_t entry = index.entry_id(id, output);
-      PlannedEntry planned;
-      planned.node = id;
-      planned.output = output;
-      planned.kind = KindOf(index, id, transit, output);
-      planned.group = groups.of_node[id];
-      planned.bytes = EntryBytes(graph, entry, node);
-      planned.buffer = node.is_variable() ? kElsewhere : storage[entry];
-      planned.last = last[entry];
-      plan.entries.push_back(planned);
+      PlannedEntry row;
+      row.node = id;
+      row.output = output;
+      row.kind = KindOf(index, id, transit, output);
+      row.group = planned.group_of_node[id];
+      row.bytes = EntryBytes(graph, entry, node);
+      row.buffer = node.is_variable() ? kElsewhere : storage[entry];
+      row.last = last[entry];
+      plan.entries.push_back(row);
     }
   }
   return plan;

@@ -36,8 +36,8 @@ struct PlannedEntry {
 
 /*! \brief What is alive when, on every device (group of nodes by attribute __ctx_group__). */
 struct MemoryPlan {
-  std::vector<std::string> groups;  // nodes without the attribute are in group ""
-  std::vector<std::string> nodes;   // names, in execution order
+  std::vector<std::string> groups;
+  std::vector<std::string> nodes;  // names, in execution order
   std::vector<PlannedEntry> entries;
 };
 
@@ -46,12 +46,24 @@ struct MemoryPlanOptions {
   bool holds_transit = true;  // false: as if entries in transit took no memory
 };
 
+/*! \brief A graph as binding will have it: shapes, types and buffers of all entries. */
+struct PlannedGraph {
+  nnvm::Symbol unordered;  // owns the nodes of a graph whose control dependencies were left out
+  nnvm::Graph graph;
+  std::vector<std::string> groups;  // by number; nodes without the attribute are in group ""
+  nnvm::DeviceVector group_of_node;
+};
+
 /*!
- * \brief Plan a whole graph.
+ * \brief Plan the buffers of a whole graph.
  * \throw dmlc::Error where a shape or type cannot be inferred
  */
-MemoryPlan PlanMemory(SymbolHandle symbol, const ShapesByName& shapes, const TypesByName& types,
-                      const MemoryPlanOptions& options = {});
+PlannedGraph PlanGraph(SymbolHandle symbol, const ShapesByName& shapes, const TypesByName& types,
+                       const MemoryPlanOptions& options = {});
+
+/*! \brief The entries of a planned graph. \throw dmlc::Error where one has no known shape or type
+ */
+MemoryPlan ListEntries(const PlannedGraph& planned);
 
 /*! \brief Bytes on one device. A device needs arguments + auxiliary + pool; workspace is not
  * counted. */

@@ -187,11 +187,28 @@ void AskForOutputs(Graph* graph) {
   graph->attrs["storage_inplace_index"] = std::make_shared<nnvm::any>(std::move(in_place));
 }
 
+/*! \brief Nothing is computed in place of what is on another device, not even in a graph that is
+ * wrong: no fetch is between the two. */
+void SeparateDevices(Graph* graph) {
+  const IndexedGraph& index = graph->indexed_graph();
+  const auto& devices = graph->GetAttr<nnvm::DeviceVector>("device");
+  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    for (uint32_t output = 0; output < index[id].source->num_outputs(); ++output) {
+      int& place = in_place[index.entry_id(id, output)];
+      if (place < 0 || devices[index[id].inputs[place].node_id] == devices[id]) continue;
+      place = kOwnBuffer;
+    }
+  }
+  graph->attrs["storage_inplace_index"] = std::make_shared<nnvm::any>(std::move(in_place));
+}
+
 Graph PackMemory(Graph graph) {
   graph = OriginalBody()(std::move(graph));
   if (graph.attrs.count("device") == 0) return graph;
   AskForOutputs(&graph);
   if (!HoldsFetch(graph.indexed_graph())) return graph;
+  SeparateDevices(&graph);
   SeparateChains(&graph);
   KeepFirstGradients(&graph);
   SeparateChains(&graph);

@@ -1,13 +1,12 @@
 """The checker of execution graphs names every rule that a graph breaks."""
 
-from dataclasses import replace
-
-import numpy as np
+import mxnet as mx
 import pytest
 from graphs import JsonGraph
 
-from tofu.check import check_execution, execution
-from tofu.check.tables import read_tables
+import tofu
+from tofu import _mxnet
+from tofu.check import check_execution, check_traffic
 from tofu.errors import InternalError
 
 HALVES = [((0, 0), (2, 3), [(0, (0, 0))]), ((2, 0), (2, 3), [(1, (0, 0))])]
@@ -21,14 +20,24 @@ def assemble(pieces=HALVES, region=(4, 3), reader="w0"):
     return graph.symbol(graph.add("relu", "relu", [fetch], group=reader))
 
 
+def plan(symbol):
+    return _mxnet.PlannedGraph(symbol.handle.value, {}, {})
+
+
 def problems_of(symbol, output=(4, 3)):
     with pytest.raises(InternalError) as error:
-        check_execution(symbol, [output], {"x@0": (2, 3), "x@1": (2, 3)})
+        check_execution(plan(symbol), [output])
     return [line.removeprefix("  - ") for line in str(error.value).split("\n") if line.startswith("  - ")]
 
 
 def test_accepts_a_graph_that_keeps_the_rules():
-    check_execution(assemble(), [(4, 3)], {"x@0": (2, 3), "x@1": (2, 3)})
+    check_execution(plan(assemble()), [(4, 3)])
+
+
+def test_bytes_that_the_plan_does_not_count():
+    check_traffic(plan(assemble()), 24)  # the second worker's six cells
+    with pytest.raises(InternalError, match="reads 24 bytes from other workers, its plan counts 48"):
+        check_traffic(plan(assemble()), 48)
 
 
 def test_cells_written_twice():
@@ -39,33 +48,8 @@ def test_cells_written_twice():
 
 
 def test_sources_outside_of_their_shard():
-    with pytest.raises(RuntimeError, match="reads outside of input 0"):  # MXNet's inference asks the fetch itself
-        check_execution(assemble([((0, 2), (3, 1), [(0, (0, 0))])]), [(4, 3)], {})
-
-
-def problems_of_tables(monkeypatch, **changed):
-    """What the rules say of the tables of a right graph, with some columns changed: no graph of MXNet's can be so wrong."""
-    symbol, shapes = assemble(), {"x@0": (2, 3), "x@1": (2, 3)}
-    tables = replace(read_tables(symbol, shapes), **{name: np.array(rows) for name, rows in changed.items()})
-    monkeypatch.setattr(execution, "read_tables", lambda *_: tables)
-    return problems_of(symbol)
-
-
-def test_sources_are_compared_with_the_shapes_that_are_there(monkeypatch):
-    found = problems_of_tables(monkeypatch, source_begin=[(-1, 0), (0, 1)])
-    assert found == [
-        "x@0#2: it reads ((-1, 1), (0, 3)) of x@0, whose shape is (2, 3)",
-        "x@0#2: it reads ((0, 2), (1, 4)) of x@1, whose shape is (2, 3)",
-    ]
-
-
-def test_nodes_that_run_too_early(monkeypatch):
-    """Nodes are x@0, x@1, the fetch and its reader, which waits for itself here."""
-    found = problems_of_tables(monkeypatch, edges=[(0, 2), (2, 1), (3, 2)], control_deps=[(3, 3)])
-    assert found == [
-        "x@0 reads x@0#2, which runs after it",
-        "relu waits for relu, which runs after it",
-    ]
+    with pytest.raises(RuntimeError, match="reads outside of input 0"):  # by the fetch itself, when shapes are inferred
+        plan(assemble([((0, 2), (3, 1), [(0, (0, 0))])]))
 
 
 def test_empty_piece():
@@ -87,3 +71,20 @@ def test_nodes_on_other_workers(reader, expected):
 
 def test_outputs_of_another_size():
     assert problems_of(assemble(), (3, 4)) == ["relu: an output has shape (4, 3), the plan says (3, 4) (12 elements)"]
+
+
+def test_runs_before_every_bind(monkeypatch):
+    """For training and for scoring, unless it is turned off."""
+    broken = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, name="fc")
+    monkeypatch.setattr(
+        "tofu.check.execution._compare_outputs", lambda found, expected: ["fc is broken"] if expected else []
+    )
+    with pytest.raises(InternalError, match="fc is broken"):
+        tofu.partition(broken, 2, data=(4, 6), cache=False)
+    monkeypatch.setenv("TOFU_CHECK", "0")
+    symbol = tofu.partition(broken, 2, data=(4, 6), cache=False)
+    executor = symbol.simple_bind(mx.cpu(), data=(4, 6))
+    executor.forward(is_train=True)
+    monkeypatch.delenv("TOFU_CHECK")
+    with pytest.raises(InternalError, match="fc is broken"):
+        executor.forward(is_train=False)

@@ -18,7 +18,7 @@ def test_planned_is_allocated(k, bias):
     symbol = mlp(hidden=64, layers=4, bias=bias)
     _, shapes, trained = arguments_of(symbol, data=(32, 48))
     split = BatchSplit(symbol, shapes, trained, k)
-    plan = _mxnet.plan_memory(split.symbol.handle.value, {}, {})
+    plan = _mxnet.PlannedGraph(split.symbol.handle.value, {}, {}).memory()
     assert list(plan) == [f"tofu_worker_{w}" for w in range(k)]
     executor = split.bind()
     assert allocated_bytes(executor, k) == [needed(plan[f"tofu_worker_{w}"]) for w in range(k)]
@@ -29,10 +29,10 @@ def test_planned_is_allocated(k, bias):
 def test_plans_any_graph():
     symbol = mlp()
     names, shapes, _ = arguments_of(symbol, data=(16, 12))
-    plan = _mxnet.plan_memory(symbol.handle.value, shapes, dict.fromkeys(names, 1))
+    plan = _mxnet.PlannedGraph(symbol.handle.value, shapes, dict.fromkeys(names, 1)).memory()
     assert list(plan) == [""]
     executor = bind(symbol, types=dict.fromkeys(names, "float64"), **shapes)
     expected = sum(array.size * 8 for array in executor.arg_arrays)
     assert plan[""]["arguments"] == expected
     with pytest.raises(RuntimeError, match="the memory of data cannot be planned: its shape is None"):
-        _mxnet.plan_memory(symbol.handle.value, {}, {})
+        _mxnet.PlannedGraph(symbol.handle.value, {}, {}).memory()

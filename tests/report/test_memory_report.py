@@ -41,7 +41,7 @@ def test_uses_are_what_is_alive(name):
     symbol = tofu.partition(model.symbol, WORKERS, **model.shapes)
     partition = symbol.planned()
     variables = worker_variables(partition.problem, partition.choices, partition.training)
-    table = _mxnet.memory_entries(partition.training.symbol.handle.value, *variables)
+    table = _mxnet.PlannedGraph(partition.training.symbol.handle.value, *variables).entries()
     report = tofu.memory_report(symbol)
     for worker, device in enumerate(report.workers):
         group = table["groups"].index(worker_group(worker))

@@ -41,7 +41,7 @@ def test_the_order_of_nodes_saves_memory(name):
     handle = partition.training.symbol.handle.value
     variables = worker_variables(partition.problem, partition.choices, partition.training)
     ordered, unordered = (
-        sum(worker["pool"] for worker in _mxnet.plan_memory(handle, *variables, keeps_order=keeps).values())
+        sum(worker["pool"] for worker in _mxnet.PlannedGraph(handle, *variables, keeps_order=keeps).memory().values())
         for keeps in (True, False)
     )
     assert ordered < unordered
@@ -75,6 +75,8 @@ def test_planned_is_allocated_on_one_device(monkeypatch):
     shapes = digits.input_shapes(BATCH)
     held = set(shapes) | find_labels(symbol)
     training = read_graph(symbol, shapes, {}, [n for n in symbol.list_arguments() if n not in held]).symbol
-    planned = _mxnet.plan_memory(training.handle.value, shapes, dict.fromkeys(training.list_arguments(), 0))[""]
+    planned = _mxnet.PlannedGraph(training.handle.value, shapes, dict.fromkeys(training.list_arguments(), 0)).memory()[
+        ""
+    ]
     bound = training.simple_bind(mx.cpu(0), grad_req="null", **shapes)
     assert allocated_bytes(bound, 1) == [planned["arguments"] + planned["auxiliary"] + planned["pool"]]

@@ -40,10 +40,17 @@ def worker_variables(problem: Problem, choices: Choices, execution: ExecutionGra
     return shapes, codes
 
 
-def plan_worker_bytes(problem: Problem, choices: Choices, execution: ExecutionGraph) -> tuple[int, ...]:
-    """Bytes that each worker needs, from the planner without allocating: its shards of all variables, and all buffers."""
+def plan_buffers(problem: Problem, choices: Choices, execution: ExecutionGraph) -> _mxnet.PlannedGraph:
+    """The execution graph with the buffers that binding will give it; nothing is allocated."""
+    return _mxnet.PlannedGraph(execution.symbol.handle.value, *worker_variables(problem, choices, execution))
+
+
+def plan_worker_bytes(
+    problem: Problem, choices: Choices, execution: ExecutionGraph, planned: _mxnet.PlannedGraph
+) -> tuple[int, ...]:
+    """Bytes that each worker needs: its shards of all variables, and all buffers."""
     held = [0] * execution.workers
     for tensor, worker, shape in variable_shards(problem, choices):
         held[worker] += prod(shape) * tensor.item_bytes
-    planned = _mxnet.plan_memory(execution.symbol.handle.value, *worker_variables(problem, choices, execution))
-    return tuple(held[worker] + planned[worker_group(worker)]["pool"] for worker in range(execution.workers))
+    memory = planned.memory()
+    return tuple(held[worker] + memory[worker_group(worker)]["pool"] for worker in range(execution.workers))

@@ -26,7 +26,7 @@ from tofu.report.workspace import estimate_workspace
 
 GRADIENTS, ACTIVATIONS, FETCH_BUFFERS = range(3)
 USES = ("gradients", "activations", "fetch buffers")
-TRANSIT = 3  # the kind of an entry in transit between workers, in tofu._mxnet.memory_entries
+TRANSIT = 3  # the kind of an entry in transit between workers, in tofu._mxnet.PlannedGraph.entries
 FIRST_POOLED = 2  # kinds below are variables
 
 
@@ -160,9 +160,9 @@ def _account(
     states: OptimizerStates,
 ) -> list[DeviceMemory]:
     """The devices of a graph. `shards`: variable -> its shape on each of them; `names`: group -> name, in the same order."""
-    handle = symbol.handle.value
-    planned = _mxnet.plan_memory(handle, *variables)
-    entries = _Entries(_mxnet.memory_entries(handle, *variables), gradients)
+    buffers = _mxnet.PlannedGraph(symbol.handle.value, *variables)
+    planned = buffers.memory()
+    entries = _Entries(buffers.entries(), gradients)
     workspace = estimate_workspace(symbol, variables)
     devices = []
     for position, (group, name) in enumerate(names.items()):

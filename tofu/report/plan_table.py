@@ -111,8 +111,8 @@ def format_change(change: float) -> str:
 
 def single_device_bytes(partition: Partition) -> int:
     """What MXNet's planner asks for to run the same training graph on one device; nothing is allocated."""
-    planned = _mxnet.plan_memory(partition.source.symbol.handle.value, *source_variables(partition.graph))
-    return sum(device["arguments"] + device["auxiliary"] + device["pool"] for device in planned.values())
+    planned = _mxnet.PlannedGraph(partition.source.symbol.handle.value, *source_variables(partition.graph))
+    return sum(device["arguments"] + device["auxiliary"] + device["pool"] for device in planned.memory().values())
 
 
 def memory_table(partition: Partition) -> Table:

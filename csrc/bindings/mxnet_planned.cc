@@ -1,0 +1,143 @@
+/*!
+ * \file mxnet_planned.cc
+ * \brief Binding of memory_plan, engine_view and the checks of a planned graph.
+ */
+#include "bindings/mxnet_conversions.h"
+#include "nnvm/check_fetches.h"
+#include "nnvm/check_lifetimes.h"
+#include "nnvm/engine_view.h"
+#include "nnvm/memory_plan.h"
+
+namespace tofu {
+namespace bindings {
+namespace {
+
+namespace py = pybind11;
+using namespace nnvm_layer;  // NOLINT(build/namespaces)
+
+constexpr int64_t kPairColumns = 4;
+
+using Array = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
+
+py::dict MemoryToPython(const PlannedGraph& planned) {
+  py::dict result;
+  for (const auto& device : SumMemory(ListEntries(planned))) {
+    py::dict bytes;
+    bytes["arguments"] = device.second.arguments;
+    bytes["auxiliary"] = device.second.auxiliary;
+    bytes["pool"] = device.second.pool;
+    bytes["unshared"] = device.second.unshared;
+    bytes["transit"] = device.second.transit;
+    result[py::str(device.first)] = bytes;
+  }
+  return result;
+}
+
+/*! \brief One number of every entry. */
+template <typename Field>
+py::array_t<int64_t> EachEntry(const MemoryPlan& plan, Field field) {
+  py::array_t<int64_t> column(plan.entries.size());
+  int64_t* values = column.mutable_data();
+  for (const PlannedEntry& entry : plan.entries) *values++ = static_cast<int64_t>(field(entry));
+  return column;
+}
+
+py::dict EntriesToPython(const PlannedGraph& planned) {
+  const MemoryPlan plan = ListEntries(planned);
+  py::dict result;
+  result["groups"] = plan.groups;
+  result["nodes"] = plan.nodes;
+  result["node"] = EachEntry(plan, [](const PlannedEntry& entry) { return entry.node; });
+  result["output"] = EachEntry(plan, [](const PlannedEntry& entry) { return entry.output; });
+  result["kind"] = EachEntry(plan, [](const PlannedEntry& entry) { return entry.kind; });
+  result["group"] = EachEntry(plan, [](const PlannedEntry& entry) { return entry.group; });
+  result["bytes"] = EachEntry(plan, [](const PlannedEntry& entry) { return entry.bytes; });
+  result["buffer"] = EachEntry(plan, [](const PlannedEntry& entry) { return entry.buffer; });
+  result["last"] = EachEntry(plan, [](const PlannedEntry& entry) { return entry.last; });
+  return result;
+}
+
+py::list OutputsToPython(const PlannedGraph& planned) {
+  const nnvm::IndexedGraph& index = planned.graph.indexed_graph();
+  const auto& shapes = planned.graph.GetAttr<mxnet::ShapeVector>("shape");
+  py::list result;
+  for (const auto& entry : index.outputs()) {
+    const MaybeShape shape = FromShape(shapes[index.entry_id(entry)]);
+    result.append(py::make_tuple(index[entry.node_id].source->attrs.name, ToPython(shape)));
+  }
+  return result;
+}
+
+/*! \brief The columns of an EngineView, under the names of its members. */
+template <typename View, typename Visit>
+void ForEachColumn(View* view, Visit visit) {
+  visit("group", &view->group);
+  visit("is_variable", &view->is_variable);
+  visit("is_skipped", &view->is_skipped);
+  visit("first_entry", &view->first_entry);
+  visit("first_read", &view->first_read);
+  visit("read", &view->read);
+  visit("access", &view->access);
+  visit("buffer", &view->buffer);
+  visit("is_added", &view->is_added);
+  visit("outputs", &view->outputs);
+}
+
+py::dict ViewToPython(const PlannedGraph& planned) {
+  const EngineView view = ViewAsEngine(planned);
+  py::dict result;
+  result["names"] = view.names;
+  ForEachColumn(&view,
+                [&](const char* name, const Column* column) { result[name] = ToArray(*column); });
+  Table pairs;
+  pairs.columns = kPairColumns;
+  for (const InPlacePair& pair : view.in_place) {
+    pairs.Append({pair.node, pair.input, pair.output, pair.is_identity});
+  }
+  result["in_place"] = ToArray(pairs);
+  return result;
+}
+
+std::vector<std::string> CheckView(const py::dict& columns) {
+  EngineView view;
+  view.names = columns["names"].cast<std::vector<std::string>>();
+  ForEachColumn(&view, [&](const char* name, Column* column) {
+    const auto array = columns[name].cast<Array>();
+    column->assign(array.data(), array.data() + array.size());
+  });
+  const auto pairs = columns["in_place"].cast<Array>();
+  for (const int64_t* row = pairs.data(); row != pairs.data() + pairs.size(); row += kPairColumns) {
+    view.in_place.push_back({row[0], row[1], row[2], row[3] != 0});
+  }
+  return FindLifetimeProblems(view);
+}
+
+std::vector<std::string> FindProblems(const PlannedGraph& planned) {
+  std::vector<std::string> problems = FindFetchProblems(planned);
+  for (std::string& text : FindLifetimeProblems(ViewAsEngine(planned))) {
+    problems.push_back(std::move(text));
+  }
+  return problems;
+}
+
+}  // namespace
+
+void RegisterPlannedGraph(py::module_* module) {
+  py::class_<PlannedGraph>(*module, "PlannedGraph")
+      .def(py::init([](SymbolHandle symbol, const ShapesByName& shapes, const TypesByName& types,
+                       bool keeps_order, bool holds_transit) {
+             return PlanGraph(symbol, shapes, types, {keeps_order, holds_transit});
+           }),
+           py::arg("symbol"), py::arg("shapes"), py::arg("dtypes"), py::arg("keeps_order") = true,
+           py::arg("holds_transit") = true)
+      .def("memory", MemoryToPython)
+      .def("entries", EntriesToPython)
+      .def("outputs", OutputsToPython)
+      .def("engine_view", ViewToPython)
+      .def("remote_bytes", CountRemoteBytes)
+      .def("problems", FindProblems);
+  module->def("check_engine_view", CheckView, py::arg("view"));
+}
+
+}  // namespace bindings
+}  // namespace tofu

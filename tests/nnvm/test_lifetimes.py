@@ -1,0 +1,186 @@
+"""The rules of lifetimes accept a graph just where every order that the engine may choose is right."""
+
+import random
+import re
+
+import numpy as np
+import pytest
+from batch_split import BatchSplit
+from graphs import JsonGraph, arguments_of, mlp
+from interleaver import CHANGE, READ, SHAPE, is_always_right
+
+from tofu import _mxnet
+
+
+def random_view(seed):
+    """A few nodes of two workers over a few buffers: some entries get a buffer that is free, others any."""
+    rng = random.Random(seed)
+    variables, operators = rng.randint(1, 3), rng.randint(3, 6)
+    columns = {
+        name: []
+        for name in ("names", "group", "is_variable", "is_skipped", "first_entry", "first_read", "read", "access")
+    }
+    columns |= {"buffer": [], "is_added": [], "in_place": []}
+    owner = []  # by entry
+    for node in range(variables + operators):
+        is_variable = node < variables
+        worker = rng.randrange(2)
+        columns["names"].append(f"n{node}")
+        columns["group"].append(worker)
+        columns["is_variable"].append(int(is_variable))
+        columns["is_skipped"].append(0)
+        columns["first_entry"].append(len(columns["buffer"]))
+        columns["first_read"].append(len(columns["read"]))
+        inputs = [] if is_variable else rng.sample(range(len(owner)), min(len(owner), rng.randint(1, 3)))
+        for entry in inputs:
+            changes = entry < variables and rng.random() < 0.25
+            columns["read"].append(entry)
+            columns["access"].append(CHANGE if changes else rng.choice((READ, READ, READ, SHAPE)))
+        for output in range(1 if is_variable or rng.random() < 0.8 else 2):
+            own = [columns["buffer"][e] for e in range(variables, len(owner)) if owner[e] == worker]
+            is_shared = not is_variable and own and rng.random() < 0.5
+            columns["buffer"].append(rng.choice(own) if is_shared else 100 + len(owner))
+            columns["is_added"].append(0)
+            for position in range(len(inputs)):
+                if rng.random() < 0.5:
+                    columns["in_place"].append((node, position, output, int(rng.random() < 0.2)))
+            owner.append(worker)
+    columns["first_entry"].append(len(owner))
+    columns["first_read"].append(len(columns["read"]))
+    columns["outputs"] = [len(owner) - 1]
+    if rng.random() < 0.4:
+        add_in_place(columns, rng)
+    return {
+        name: values
+        if name == "names"
+        else np.array(values, np.int64).reshape(-1, 4)
+        if name == "in_place"
+        else np.array(values, np.int64)
+        for name, values in columns.items()
+    }
+
+
+def add_in_place(columns, rng):
+    """One more node, a sum that the kernel of its second input has made; its inputs may be unfit for that."""
+    first, second = sorted(rng.sample(range(len(columns["buffer"])), 2))
+    node = len(columns["names"])
+    for name, value in {"names": f"n{node}", "group": columns["group"][-1], "is_variable": 0, "is_skipped": 1}.items():
+        columns[name].append(value)
+    columns["read"] += [first, second]
+    columns["access"] += [READ, READ]
+    columns["buffer"].append(columns["buffer"][first])
+    columns["is_added"].append(0)
+    columns["first_entry"].append(len(columns["buffer"]))
+    columns["first_read"].append(len(columns["read"]))
+    columns["outputs"].append(len(columns["buffer"]) - 1)
+    if rng.random() < 0.9:
+        columns["is_added"][second] = 1
+        columns["buffer"][second] = columns["buffer"][first]
+
+
+def test_accepts_what_is_right_in_every_order():
+    right, wrong = [], []
+    for seed in range(4000):
+        view = random_view(seed)
+        problems = _mxnet.check_engine_view(view)
+        assert is_always_right(view) == (not problems), (seed, problems)
+        (wrong if problems else right).append(seed)
+    assert min(len(right), len(wrong)) > 300
+
+
+@pytest.fixture(scope="module")
+def small():
+    """Two layers over two workers, as MXNet will bind them."""
+    symbol = mlp(hidden=5, layers=1, bias=False)
+    _, shapes, trained = arguments_of(symbol, data=(4, 6))
+    split = BatchSplit(symbol, shapes, trained, 2)
+    return _mxnet.PlannedGraph(split.symbol.handle.value, {}, {}).engine_view()
+
+
+def test_buffers_of_a_graph_that_is_bound(small):
+    """Each pair of buffers put into one: accepted just where every order stays right."""
+    assert is_always_right(small)
+    assert _mxnet.check_engine_view(small) == []
+    buffers = np.unique(small["buffer"])
+    found = set()
+    for seed in range(60):
+        one, other = random.Random(seed).sample(list(buffers), 2)
+        view = {**small, "buffer": np.where(small["buffer"] == other, one, small["buffer"])}
+        problems = _mxnet.check_engine_view(view)
+        assert is_always_right(view) == (not problems), (one, other, problems)
+        found |= {re.sub(r"\S*\d\S*", "X", text) for text in problems}
+    assert any("shares a buffer with an entry of another worker" in text for text in found)
+    assert any("in whose buffer X is by then" in text for text in found)
+
+
+def view_of(nodes, outputs, in_place=()):
+    """A view written by hand: (name, worker, reads as (entry, access), buffers of its outputs)."""
+    return {
+        "names": [name for name, *_ in nodes],
+        "group": np.array([worker for _, worker, _, _ in nodes]),
+        "is_variable": np.array([int(reads is None) for _, _, reads, _ in nodes]),
+        "is_skipped": np.zeros(len(nodes), np.int64),
+        "first_entry": np.cumsum([0, *(len(buffers) for *_, buffers in nodes)]),
+        "first_read": np.cumsum([0, *(len(reads or ()) for _, _, reads, _ in nodes)]),
+        "read": np.array([entry for _, _, reads, _ in nodes for entry, _ in reads or ()]),
+        "access": np.array([access for _, _, reads, _ in nodes for _, access in reads or ()]),
+        "buffer": np.array([buffer for *_, buffers in nodes for buffer in buffers]),
+        "is_added": np.zeros(sum(len(buffers) for *_, buffers in nodes), np.int64),
+        "outputs": np.array(outputs),
+        "in_place": np.array(in_place, np.int64).reshape(-1, 4),
+    }
+
+
+def test_variable_changed_while_another_worker_reads_it():
+    state, batch_norm = ("state", 0, None, [0]), ("batch_norm", 0, [(0, CHANGE)], [1])
+    apart = view_of([state, batch_norm, ("fetch", 1, [(0, READ), (1, READ)], [2])], [2])
+    assert _mxnet.check_engine_view(apart) == []
+    together = view_of([state, batch_norm, ("fetch", 1, [(0, READ)], [2])], [1, 2])
+    assert _mxnet.check_engine_view(together) == [
+        "batch_norm and fetch use state, which one of them changes, at the same time"
+    ]
+
+
+def test_more_conflicts_than_bits():
+    """Readers of 100 variables that others change, each ordered but one."""
+    nodes, outputs = [], []
+    for n in range(100):
+        nodes += [(f"state{n}", 0, None, [3 * n])]
+    for n in range(100):
+        reads = [(n, READ)]
+        nodes += [(f"fetch{n}", 1, reads, [3 * n + 1])]
+    for n in range(100):
+        nodes += [(f"change{n}", 0, [(n, CHANGE), *([(100 + n, READ)] if n != 70 else [])], [3 * n + 2])]
+        outputs.append(200 + n)
+    assert _mxnet.check_engine_view(view_of(nodes, outputs)) == [
+        "fetch70 and change70 use state70, which one of them changes, at the same time"
+    ]
+
+
+def test_sentences():
+    variable = ("x", 0, None, [0])
+    over = view_of([variable, ("one", 0, [(0, READ)], [1]), ("two", 0, [(1, READ)], [1])], [2])
+    assert _mxnet.check_engine_view(over) == ["two writes over one, which it reads"]
+    assert _mxnet.check_engine_view({**over, "in_place": np.array([[2, 0, 0, 0]])}) == []
+    late = view_of([variable, ("a", 0, [(0, READ)], [1]), ("b", 0, [(0, READ)], [1]), ("c", 0, [(1, READ)], [2])], [3])
+    assert _mxnet.check_engine_view(late) == ["c reads a, in whose buffer b is by then"]
+    twice = view_of([variable, ("split", 0, [(0, READ)], [1, 1])], [2])
+    assert _mxnet.check_engine_view(twice) == ["split writes two outputs into one buffer"]
+    lost = view_of([variable, ("a", 0, [(0, READ)], [0])], [1])
+    assert _mxnet.check_engine_view(lost) == [
+        "a writes over x, which it reads",
+        "x is to outlive the step, in whose buffer a is by then",
+    ]
+
+
+def test_fixed_gamma_is_changed():
+    """MXNet's BatchNorm writes ones over a gamma that is fixed; another worker that fetches it there races with that."""
+    graph = JsonGraph()
+    names = ("data", "gamma", "beta", "mean", "var")
+    inputs = [graph.add("null", name, group="w0", __shape__=(2, 3) if name == "data" else (3,)) for name in names]
+    norm = graph.add("BatchNorm", "norm", inputs, group="w0", fix_gamma=True)
+    fetch = graph.fetch("read", [inputs[1]], (3,), [((0,), (3,), [(0, (0,))])], "w1", dtype=0)
+    symbol = graph.symbol(norm, fetch)
+    assert _mxnet.PlannedGraph(symbol.handle.value, {}, dict.fromkeys(names, 0)).problems() == [
+        "norm and read use gamma, which one of them changes, at the same time"
+    ]
