@@ -149,6 +149,18 @@ def test_a_batch_that_does_not_fit_is_halved(monkeypatch):
         tofu.partition(classifier(), ngpus=2).verify(data=(64, 9))
 
 
+def test_sums_that_one_device_gets_wrong_are_held_against_one_that_does_not():
+    hidden = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, name="fc")
+    cut = [mx.sym.clip(hidden, -0.3 + 0.01 * i, 0.3, name=f"cut{i}") * (i + 1) for i in range(9)]
+    split = tofu.partition(mx.sym.SoftmaxOutput(mx.sym.add_n(*cut), name="softmax"), ngpus=2)
+    agreement = split.verify(data=(8, 5))
+    assert agreement.agrees
+    assert not agreement.excused
+    assert agreement.notes[0].startswith(
+        "one device has wrong gradients of fc_weight, fc_bias: MXNet adds to sums in place"
+    )
+
+
 def test_a_variance_alone_is_wrong_on_one_device():
     data = mx.sym.Variable("data")
     both = mx.sym.Group([mx.sym.moments(data, axes=(1,), name="moments")[1], data * 2])

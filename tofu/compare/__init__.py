@@ -11,6 +11,7 @@ from tofu.compare.numbers import relative_error as relative_error
 from tofu.compare.positions import find_positions as find_positions
 from tofu.compare.runs import Run as Run
 from tofu.compare.runs import run_step as run_step
+from tofu.compare.symbols import split_readers as split_readers
 from tofu.compare.symbols import widen_types as widen_types
 from tofu.compare.symbols import without_dropout as without_dropout
 from tofu.compare.values import draw_values as draw_values

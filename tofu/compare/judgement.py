@@ -44,6 +44,12 @@ def compare_runs(partition: Partition, found: Run, expected: Run, cancelled: flo
     return Pair(training, inference, excused)
 
 
+def find_mended(pair: Pair, mended: Pair, tolerance: float) -> list[str]:
+    """The tensors that differ in `pair` and agree in `mended`."""
+    right = {(one.kind, one.name) for one in (*mended.training, *mended.inference) if one.error <= tolerance}
+    return [one.name for one in pair.training if one.error > tolerance and (one.kind, one.name) in right]
+
+
 def excuse_defects(partition: Partition, pair: Pair, tolerance: float) -> Pair:
     """The same without the tensors that differ where MXNet itself is known to be wrong."""
     known = _by_name(partition, find_defects(partition.source.graph))

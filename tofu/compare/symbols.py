@@ -15,6 +15,7 @@ from tofu.verify.declarations import list_declarations
 WIDE, WIDE_CODE = "float64", "1"
 NARROW = ("float32", "float16")
 NARROW_CODES = ("0", "2")
+MOST_READERS = 7
 DRAWING = ("_random_", "_sample_")
 """What operators begin with that draw in float32 where they are told no type."""
 DROPOUT = {"Dropout": 0.5, "RNN": 0.0}
@@ -45,6 +46,30 @@ def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
         return attributes | ({"p": "0"} if is_dropping else {})
 
     return _rewrite(symbol, keep)
+
+
+def split_readers(symbol: Any) -> Any:
+    """The symbol in which nothing has eight readers or more: they read copies, seven of them each.
+
+    MXNet adds the gradients of eight and more readers in place, which some of its kernels get wrong. The copies
+    differ in an attribute, else MXNet would find them equal and make them one.
+    """
+    model = json.loads(symbol.tojson())
+    nodes, states = model["nodes"], set(symbol.list_auxiliary_states())
+    readers: dict[tuple[int, int], list[list[int]]] = {}
+    for node in nodes:
+        for entry in node["inputs"]:
+            if nodes[entry[0]]["name"] not in states:
+                readers.setdefault((entry[0], entry[1]), []).append(entry)
+    for (source, index), entries in readers.items():
+        for first in range(0, len(entries), MOST_READERS) if len(entries) > MOST_READERS else ():
+            name = f"{nodes[source]['name']}/copy{index}_{first}"
+            nodes.append(
+                {"op": "_copy", "name": name, "attrs": {"__reader__": str(first)}, "inputs": [[source, index, 0]]}
+            )
+            for entry in entries[first : first + MOST_READERS]:
+                entry[:2] = len(nodes) - 1, 0
+    return mx.sym.load_json(json.dumps(model))
 
 
 def _rewrite(symbol: Any, change: Change) -> tuple[Any, tuple[str, ...]]:

@@ -11,8 +11,6 @@ from tofu.graph import Graph, Operator
 
 Reasons = dict[int, str]
 """Position of a tensor -> why it cannot be compared."""
-# Gradients that MXNet works out wrongly when it adds them to a sum in place, as it does in sums of eight and more.
-WRONG_IN_SUMS = ("_backward_clip", "_backward_mean", "_backward_cumsum", "_backward_reverse")
 
 
 def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
@@ -35,7 +33,6 @@ def _draws(operator: Operator, access: OperatorAccess) -> bool:
 
 def find_defects(graph: Graph) -> Reasons:
     """The tensors that one device itself may have wrong, with what MXNet does there (docs/limits.md)."""
-    producer = {tensor: operator for operator in graph.operators for tensor in operator.outputs}
     readers: dict[int, list[Operator]] = {}
     for operator in graph.operators:
         for tensor in operator.inputs:
@@ -51,12 +48,6 @@ def find_defects(graph: Graph) -> Reasons:
             others = [reader for reader in readers[operator.inputs[0]] if reader is not operator]
             for tensor in (tensor for reader in others for tensor in reader.outputs):
                 wrong[tensor] = f"MXNet's {operator.name} may overwrite the gradient that it shares"
-        if operator.op == "_grad_add":
-            for source in (producer.get(tensor) for tensor in operator.inputs):
-                if source is not None and _is_wrong_in_sums(source):
-                    wrong[operator.outputs[0]] = (
-                        f"MXNet may have {source.name} add to a sum in place, which its kernel cannot"
-                    )
         if operator.op == "moments" and operator.outputs[0] not in readers and operator.outputs[0] not in graph.outputs:
             wrong[operator.outputs[1]] = (
                 f"MXNet leaves the variance of {operator.name} wrong where nobody reads the mean"
@@ -66,12 +57,6 @@ def find_defects(graph: Graph) -> Reasons:
                 f"{operator.name} leaves samples unwritten whose labels do not fit into their length"
             )
     return spread(graph, wrong)
-
-
-def _is_wrong_in_sums(operator: Operator) -> bool:
-    if operator.op in ("_backward_Convolution", "_backward_Deconvolution"):
-        return not any(digit in operator.attributes.get("kernel", "") for digit in "23456789")
-    return operator.op in WRONG_IN_SUMS
 
 
 def spread(graph: Graph, first: Mapping[int, str]) -> Reasons:
