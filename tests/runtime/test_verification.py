@@ -161,6 +161,13 @@ def test_sums_that_one_device_gets_wrong_are_held_against_one_that_does_not():
     )
 
 
+@pytest.mark.parametrize("op", [lambda x: mx.sym.mean(x, axis=1), lambda x: mx.sym.split_v2(x, 2, axis=1)[0] * 1])
+def test_gradients_that_mxnet_cannot_add_are_added_here(op):
+    agreement = tofu.partition(op(mx.sym.Variable("data")), ngpus=2).verify(data=(8, 6), grad_req={"data": "add"})
+    assert agreement.agrees
+    assert [difference.name for difference in agreement.training if difference.kind == "gradient"] == ["data"]
+
+
 def test_a_variance_alone_is_wrong_on_one_device():
     data = mx.sym.Variable("data")
     both = mx.sym.Group([mx.sym.moments(data, axes=(1,), name="moments")[1], data * 2])

@@ -32,14 +32,17 @@ def run_step(
     seed: int = 1,
     *,
     trains: bool = True,
+    adds_apart: bool = False,
 ) -> Run:
     """Bind, run for inference, then run a training step on the same values.
 
     `requests` are MXNet's "write", "add" and "null" by argument; the gradients of outputs, and what is added to, are drawn from `seed`.
     Without any gradient wanted there is a training forward pass alone, and where nothing `trains`, inference alone.
+    With `adds_apart`, "add" is a gradient that is written and added here, since some of MXNet's kernels cannot add.
     """
     context = context or mx.cpu(0)
-    executor = _bind(symbol, shapes, values, requests, context)
+    bound = {name: "write" if adds_apart and request == "add" else request for name, request in requests.items()}
+    executor = _bind(symbol, shapes, values, bound, context)
     inference, inference_bytes = _count(lambda: executor.forward(is_train=False))
     outputs = _whole(symbol.list_outputs(), inference)
     if not trains:
@@ -58,9 +61,12 @@ def run_step(
         return made
 
     made, training_bytes = _count(step)
+    gradients = {name: executor.grad_dict[name].asnumpy() for name in differentiated}
+    for name in (name for name in differentiated if requests[name] != bound[name]):
+        gradients[name] = gradients[name] + addends[name]
     training = Numbers(
         _whole(symbol.list_outputs(), made),
-        {name: executor.grad_dict[name].asnumpy() for name in differentiated},
+        gradients,
         {name: state.asnumpy() for name, state in executor.aux_dict.items()},
     )
     return Run(training, Numbers(outputs), training_bytes, inference_bytes)

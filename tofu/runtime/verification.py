@@ -48,7 +48,8 @@ class _Setting:
 
     def run(self, symbol: Any, context: Any, values: Arrays | None = None) -> Run:
         given = self.values if values is None else values
-        return run_step(symbol, self.shapes, given, self.requests, context, trains=self.trains)
+        is_single = symbol is self.symbol
+        return run_step(symbol, self.shapes, given, self.requests, context, trains=self.trains, adds_apart=is_single)
 
 
 def verify_symbol(
