@@ -110,12 +110,12 @@ class Task:
             kept=problem.tensor_names(choices.kept),
             reread=problem.tensor_names(choices.reread),
             algorithm=found.algorithm,
-            optimality=found.optimality,
+            optimality=found.describe_optimality(cost.total_bytes),
             fingerprint=graph.fingerprint,
             inputs={tensor.name: tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT},
             search_seconds=seconds,
             search_bytes=found.search_bytes,
-        )
+        ).sealed()
         return Partition(
             graph,
             problem,
@@ -183,8 +183,8 @@ def plan_task(task: Task, progress: Progress | None = None) -> Partition:
     found = find_plan(task.source.graph, task.problem, settings, progress, task.measure)
     partition = task.finish(found, time.perf_counter() - started)
     check_limit(partition.plan, settings)
-    if settings.cache and settings.plan is None:
-        remember_plan(partition.plan, settings)
+    if settings.cache and found.claimed_bytes is None:
+        remember_plan(partition.plan, task.problem, settings)
     return partition
 
 

@@ -6,16 +6,31 @@ it can be read, edited and applied again; its fingerprint says which graph it is
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from types import MappingProxyType
 from typing import Any
 
 from tofu.errors import PlanError, raise_together
+from tofu.reading import (
+    MOST_DIMENSIONS,
+    MOST_WORKERS,
+    parse_json,
+    read_list,
+    read_mapping,
+    read_positive,
+    read_string,
+    read_whole,
+    show,
+)
 
 FORMAT_VERSION = 1
+CHANGED = "changed after it was found; nothing is proved of it"
 OPTIONAL_FIELDS = {
     "search_seconds",
     "search_bytes",
@@ -24,6 +39,7 @@ OPTIONAL_FIELDS = {
     "kept",
     "reread",
     "inputs",
+    "digest",
 }  # that a saved plan need not have
 
 # A tensor that is smaller as a whole may be held by every worker.
@@ -72,6 +88,9 @@ class Plan:
         Digest of the graph that the plan is of.
     inputs
         Input name -> the shape that the plan was made for. Empty for plans that were saved without it.
+    digest
+        Of everything else that is saved, as it was when the plan was found: it says whether `optimality` is about this plan, or about
+        the one that this was before somebody edited it. Empty for plans that were not found by Tofu, or saved without it.
     """
 
     workers: int
@@ -91,6 +110,7 @@ class Plan:
     kept: tuple[str, ...] = ()
     reread: tuple[str, ...] = ()
     inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    digest: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
@@ -110,9 +130,20 @@ class Plan:
     def __reduce__(self) -> tuple[Any, ...]:
         return Plan.from_json, (self.to_json(),)
 
-    def to_json(self) -> str:
-        """The plan as JSON: keys sorted, the same text for the same plan."""
-        value = {
+    def sealed(self) -> Plan:
+        """The plan as it was found, with the digest that says so."""
+        return replace(self, digest=self._compute_digest())
+
+    @property
+    def is_as_found(self) -> bool:
+        """Whether nothing has changed since the plan was found, so that what it says of itself is about this very plan."""
+        return self.digest == self._compute_digest()
+
+    def _compute_digest(self) -> str:
+        return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()[:32]
+
+    def _content(self) -> dict[str, Any]:
+        return {
             "format": "tofu-plan",
             "version": FORMAT_VERSION,
             "workers": self.workers,
@@ -131,54 +162,81 @@ class Plan:
             "reread": self.reread,
             "inputs": dict(self.inputs),
         }
-        return json.dumps(value, indent=1, sort_keys=True)
+
+    def to_json(self) -> str:
+        """The plan as JSON: keys sorted, the same text for the same plan."""
+        digest = {"digest": self.digest} if self.is_as_found else {}
+        return json.dumps({**self._content(), **digest}, indent=1, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """Read a plan back. Raises PlanError for text that is cut short, of another kind or of another version."""
+        """Read a plan back. Raises PlanError for text that is cut short, of another kind or of another version.
+
+        Warns where the plan was changed after it was saved; whoever changes one on purpose deletes the line of its "digest".
+        """
         try:
-            value = json.loads(text)
-        except json.JSONDecodeError as error:
+            value = parse_json(text)
+        except (TypeError, ValueError) as error:
             raise PlanError(
-                f"The plan cannot be read: line {error.lineno}, column {error.colno}: {error.msg}. "
-                "The file may have been cut short; save the plan again with plan.to_json()."
+                f"The plan cannot be read: {error}. The file may have been cut short; save the plan again with plan.to_json()."
             ) from error
         if not isinstance(value, dict) or value.get("format") != "tofu-plan":
             raise PlanError('This is not a plan: its "format" is not "tofu-plan". Plans are written by plan.to_json().')
         if value.get("version") != FORMAT_VERSION:
             raise PlanError(
-                f"The plan has version {value.get('version')}, this Tofu reads version {FORMAT_VERSION}. Search again with this Tofu."
+                f"The plan has version {show(value.get('version'))}, this Tofu reads version {FORMAT_VERSION}. Search again with this Tofu."
             )
         fields = set(cls.__dataclass_fields__) - OPTIONAL_FIELDS
         raise_together(PlanError, "The plan is incomplete. It lacks:", sorted(fields - value.keys()))
         try:
             plan = cls._of_fields(value)
-        except (TypeError, ValueError, AttributeError) as error:
+            plan._check()
+        except ValueError as error:
+            if isinstance(error, PlanError):
+                raise
             raise PlanError(
-                f"The plan holds a value of the wrong kind: {error}. Plans are written by plan.to_json()."
+                f"The plan holds a value that cannot be meant: {error}. Plans are written by plan.to_json()."
             ) from error
-        plan._check()
-        return plan
+        return plan._noticing_changes()
+
+    def _noticing_changes(self) -> Plan:
+        """The plan; with a warning and without its claim where its digest is that of another one."""
+        if not self.digest or self.is_as_found:
+            return self
+        warnings.warn(
+            "The plan is not as it was saved: its digest is that of another one. Its bytes are counted anew where it is applied, and "
+            'nothing is proved of it. If you edited it, delete the line of its "digest"; else take the plan from where it was saved.',
+            stacklevel=3,
+        )
+        return replace(self, optimality=CHANGED, digest="")
 
     @classmethod
     def _of_fields(cls, value: Mapping[str, Any]) -> Plan:
-        """The plan of the fields as JSON has them. Raises TypeError, ValueError or AttributeError for values of another kind."""
+        """The plan of the fields as JSON has them. Raises ValueError for values of another kind."""
+
+        def read(name: str, kind: Callable[[Any, str], Any], otherwise: Any = None) -> Any:
+            return kind(value.get(name, otherwise), name)
+
+        counts, names = partial(read_list, read=read_whole), partial(read_list, read=read_string)
         return cls(
-            workers=int(value["workers"]),
-            factors=_integers(value["factors"]),
-            tensors={n: tuple(None if d is None else int(d) for d in s) for n, s in value["tensors"].items()},
-            operators={n: tuple(None if a is None else str(a) for a in s) for n, s in value["operators"].items()},
-            communication_bytes=int(value["communication_bytes"]),
-            step_bytes=_integers(value["step_bytes"]),
-            worker_bytes=_integers(value["worker_bytes"]),
-            algorithm=str(value["algorithm"]),
-            optimality=str(value["optimality"]),
-            fingerprint=str(value["fingerprint"]),
-            level_bytes=_integers(value.get("level_bytes", ())),
-            bandwidths=tuple(float(bandwidth) for bandwidth in value.get("bandwidths", ())),
-            kept=tuple(str(name) for name in value.get("kept", ())),
-            reread=tuple(str(name) for name in value.get("reread", ())),
-            inputs={name: _integers(shape) for name, shape in value.get("inputs", {}).items()},
+            workers=read("workers", partial(read_whole, least=2, most=MOST_WORKERS)),
+            factors=read("factors", partial(read_list, read=partial(read_whole, least=2, most=MOST_WORKERS))),
+            tensors=read("tensors", partial(read_mapping, read=partial(read_list, read=_read_dimension))),
+            operators=read("operators", partial(read_mapping, read=partial(read_list, read=_read_axis))),
+            communication_bytes=read("communication_bytes", read_whole),
+            step_bytes=read("step_bytes", counts),
+            worker_bytes=read("worker_bytes", counts),
+            algorithm=read("algorithm", read_string),
+            optimality=read("optimality", read_string),
+            fingerprint=read("fingerprint", read_string),
+            level_bytes=read("level_bytes", counts, ()),
+            bandwidths=read("bandwidths", partial(read_list, read=read_positive), ()),
+            kept=read("kept", names, ()),
+            reread=read("reread", names, ()),
+            inputs=read(
+                "inputs", partial(read_mapping, read=partial(read_list, read=partial(read_whole, least=1))), {}
+            ),
+            digest=read("digest", read_string, ""),
         )
 
     def _check(self) -> None:
@@ -191,9 +249,12 @@ class Plan:
             f"The plan has {steps} steps (factors {self.factors}), but it gives another number of choices for:",
             [f"{name}: {len(choice)} choices" for name, choice in choices if len(choice) != steps],
         )
-        for name, values in (("level_bytes", self.level_bytes), ("bandwidths", self.bandwidths)):
-            if values and len(values) != steps:
-                raise PlanError(f"The plan has {steps} steps, but {len(values)} {name}: one for each is needed.")
+        lengths = (("step_bytes", steps), ("level_bytes", steps), ("bandwidths", steps), ("worker_bytes", self.workers))
+        for name, length in lengths:
+            values = getattr(self, name)
+            if values and len(values) != length:
+                each = "worker" if name == "worker_bytes" else "step"
+                raise PlanError(f"The plan has {length} {each}s, but {len(values)} {name}: one for each is needed.")
         if self.bandwidths and not self.level_bytes:
             raise PlanError("The plan has bandwidths, but no level_bytes, so its seconds are not known. Search again.")
 
@@ -243,8 +304,12 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
-def _integers(values: Sequence[Any]) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)
+def _read_dimension(value: Any, what: str) -> int | None:
+    return None if value is None else read_whole(value, what, most=MOST_DIMENSIONS)
+
+
+def _read_axis(value: Any, what: str) -> str | None:
+    return None if value is None else read_string(value, what)
 
 
 def align(rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from tofu import _core
@@ -24,6 +24,10 @@ from tofu.search.algorithms import (
 from tofu.search.baselines import find_baseline
 from tofu.search.problem import Progress
 from tofu.search.topology import Arrangement, Topology
+from tofu.tdl.registry import lookup
+
+AS_GIVEN = "applied as it was given; nothing is proved of it"
+NO_PART_OF_THE_KEY = ("plan", "strict_plan", "cache", "saved")  # of the settings: what is remembered is a search's result
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class Settings:
         The levels of the interconnect; plans are searched by seconds then, else by bytes.
     memory_limit
         Bytes for each worker. Tensors may stay replicated as far as they fit then; without it everything is split that can be.
+    saved
+        The plan that was saved with these settings: it takes the place of a search for the graph that it is of, as if remembered.
     """
 
     workers: int
@@ -65,6 +71,7 @@ class Settings:
     search_seconds: float = DEFAULT_SEARCH_SECONDS
     topology: Topology | None = None
     memory_limit: int | None = None
+    saved: Plan | None = None
 
     @property
     def arrangements(self) -> tuple[Arrangement, ...]:
@@ -93,13 +100,21 @@ class Settings:
 
 @dataclass(frozen=True)
 class Found:
-    """A plan as choices: the problem that they solve, how they were found, and how good they are known to be."""
+    """A plan as choices: the problem that they solve, how they were found, and how good they are known to be.
+
+    `claimed_bytes` are those that a plan from outside says it moves; where it moves others, what it says of itself is not true here.
+    """
 
     problem: Problem
     choices: Choices
     algorithm: str
     optimality: str
     search_bytes: int = 0
+    claimed_bytes: int | None = None
+
+    def describe_optimality(self, communication_bytes: int) -> str:
+        """How good the plan is known to be, given what it moves."""
+        return self.optimality if self.claimed_bytes in (None, communication_bytes) else AS_GIVEN
 
 
 _plans: dict[tuple[object, ...], Plan] = {}
@@ -113,10 +128,9 @@ def find_plan(graph: Graph, problem: Problem, settings: Settings, progress: Prog
     if settings.plan is not None:
         (arrangement,) = settings.arrangements
         return _apply(graph, problem.arrange(arrangement), settings.plan, settings)
-    remembered = _plans.get(_cache_key(graph.fingerprint, settings)) if settings.cache else None
+    remembered = _recall(graph, problem, settings) if settings.cache else None
     if remembered is not None:
-        arranged = problem.arrange(Arrangement(remembered.factors, remembered.bandwidths))
-        return Found(arranged, arranged.choices_of(remembered), remembered.algorithm, remembered.optimality)
+        return _take(graph, problem.arrange(Arrangement(remembered.factors, remembered.bandwidths)), remembered)
     arrangements = settings.arrangements
     if settings.algorithm in BASELINES:
         if settings.memory_limit is not None:
@@ -163,7 +177,8 @@ def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Fo
         if forward is None:
             raise PlanError(_describe_difference(plan, graph))
         plan = forward
-    choices = problem.choices_of(plan)
+    found = _take(graph, problem, plan)
+    choices = found.choices
     fixed_operators, fixed_tensors = problem.fix_hints(settings.hints or {})
     wrong = [
         problem.graph.operators[o].name
@@ -176,7 +191,14 @@ def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Fo
     raise_together(
         PlanError, "The plan and the hints contradict each other; leave one of them out. They differ for:", wrong
     )
-    return Found(problem, choices, plan.algorithm, plan.optimality)
+    return found
+
+
+def _take(graph: Graph, problem: Problem, plan: Plan) -> Found:
+    """A plan with what is known of it here: what it says of itself, where it is as it was found, and found for this graph."""
+    is_known = plan.is_as_found and plan.fingerprint == graph.fingerprint
+    optimality = plan.optimality if is_known else AS_GIVEN
+    return Found(problem, problem.choices_of(plan), plan.algorithm, optimality, claimed_bytes=plan.communication_bytes)
 
 
 def _find_baseline(problems: Sequence[Problem], settings: Settings, progress: Progress | None) -> Found:
@@ -231,7 +253,6 @@ def _take_forward_part(plan: Plan, graph: Graph) -> Plan | None:
         operators={name: plan.operators[name] for name in graph.operator_index},
         kept=(),
         reread=(),
-        optimality="the forward part of a plan for training; nothing is proved of it alone",
     )
 
 
@@ -239,24 +260,24 @@ def _agrees(choice: Any, fixed: list[int]) -> bool:
     return all(wanted in (-2, int(taken)) for taken, wanted in zip(choice, fixed, strict=True))
 
 
-def remember_plan(plan: Plan, settings: Settings) -> None:
-    """Use `plan` from now on wherever its graph is planned with these settings, instead of a search."""
-    _plans[_cache_key(plan.fingerprint, settings)] = plan
+def remember_plan(plan: Plan, problem: Problem, settings: Settings) -> None:
+    """Use `plan` from now on wherever its graph is planned with these settings, instead of a search. `problem` is the one searched."""
+    _plans[_cache_key(plan.fingerprint, problem, settings)] = plan
 
 
-def _cache_key(fingerprint: str, settings: Settings) -> tuple[object, ...]:
-    return (
-        fingerprint,
-        settings.workers,
-        settings.algorithm,
-        settings.topology,
-        settings.memory_limit,
-        _hints_key(settings),
-    )
+def _recall(graph: Graph, problem: Problem, settings: Settings) -> Plan | None:
+    """The plan that was saved with the settings, where it is of this graph, or the one remembered."""
+    if settings.saved is not None and settings.saved.fingerprint == graph.fingerprint:
+        return settings.saved
+    return _plans.get(_cache_key(graph.fingerprint, problem, settings))
 
 
-def _hints_key(settings: Settings) -> str:
-    return repr(sorted((settings.hints or {}).items(), key=lambda item: item[0]))
+def _cache_key(fingerprint: str, problem: Problem, settings: Settings) -> tuple[object, ...]:
+    """All that a search depends on: every setting but those that are listed, and the descriptions of the operators."""
+    asked = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    asked["hints"] = repr(sorted(map(repr, (settings.hints or {}).items())))
+    described = (lookup(op) for op in sorted({operator.op for operator in problem.graph.operators}))
+    return (fingerprint, *(asked[name] for name in asked if name not in NO_PART_OF_THE_KEY), *described)
 
 
 def _describe_difference(plan: Plan, graph: Graph) -> str:

@@ -18,7 +18,7 @@ import mxnet as mx
 
 from tofu.errors import TofuError, raise_together
 from tofu.plan import Plan
-from tofu.planning import Settings, remember_plan
+from tofu.planning import Settings
 from tofu.runtime.devices import resolve_contexts
 from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS
 from tofu.search.topology import read_topology
@@ -31,7 +31,7 @@ def add_partition(text: str, symbol: Any) -> str:
     """The model's JSON `text` with the settings and the plan of a partitioned symbol in it."""
     model = json.loads(text)
     settings: Settings = symbol.settings
-    plan = symbol.current_plan
+    plan = symbol.current_plan or settings.saved
     value = {
         "workers": settings.workers,
         "contexts": [[context.device_type, context.device_id] for context in symbol.contexts],
@@ -71,9 +71,8 @@ def read_partition(text: str) -> Any:
         search_seconds=value.get("search_seconds", DEFAULT_SEARCH_SECONDS),
         topology=read_topology(value.get("topology")),
         memory_limit=value.get("memory_limit"),
+        saved=None if value["plan"] is None else Plan.from_json(value["plan"]),
     )
-    if value["plan"] is not None:
-        remember_plan(Plan.from_json(value["plan"]), settings)
     contexts = [mx.Context(device, number) for device, number in value["contexts"]]
     return PartitionedSymbol(whole, settings, resolve_contexts(settings.workers, contexts))
 
