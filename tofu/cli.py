@@ -29,10 +29,10 @@ from tofu.report.optimizer_states import OptimizerStates
 from tofu.report.picture import check_picture
 from tofu.report.plan_page import render_page
 from tofu.report.plan_table import alternatives_table, make_console, print_partition
-from tofu.runtime.files import write_atomically
 from tofu.runtime.interconnect import Interconnect, measure_interconnect, measure_with_cupy
 from tofu.runtime.memory import report_one_device, report_workers
 from tofu.runtime.progress import track_searches
+from tofu.runtime.writing import write_atomically
 
 OUTPUT = click.Path(dir_okay=False, writable=True, path_type=Path)
 

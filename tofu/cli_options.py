@@ -15,7 +15,8 @@ from tofu.cli_arguments import read_bandwidths, read_hints, read_shapes
 from tofu.errors import PlanError
 from tofu.partition import Partition, Task, plan_task, read_trained
 from tofu.planning import Settings
-from tofu.runtime.arguments import MOST_WORKERS, UNDESCRIBED, read_plan, read_settings
+from tofu.reading import MOST_WORKERS
+from tofu.runtime.arguments import UNDESCRIBED, read_plan, read_settings
 from tofu.runtime.files import read_symbol
 from tofu.runtime.progress import search_progress
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS

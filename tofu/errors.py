@@ -55,6 +55,14 @@ class OutOfMemoryError(TofuError):
     """There is not enough memory for what was asked."""
 
 
+class FileError(TofuError, OSError):
+    """A file cannot be written; what was there before is as it was. Also an OSError, with its number."""
+
+    def __init__(self, message: str, number: int | None = None) -> None:
+        super().__init__(message)
+        self.errno = number
+
+
 class InternalError(RuntimeError):
     """A check of Tofu's own work failed. The numbers of the step must not be trusted."""
 

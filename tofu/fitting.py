@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from math import isfinite
 from typing import Any, TypeVar
 
 from tofu.errors import InfeasibleError, PlanError
 from tofu.plan import format_bytes
+from tofu.reading import LARGEST_COUNT, show
 from tofu.search import Problem
 
 T = TypeVar("T")
@@ -43,11 +43,11 @@ def read_bytes(value: Any, what: str = "memory_limit") -> int:
     sizes = {unit.lower().removesuffix("b"): size for unit, size in UNITS.items()}
     try:
         number = float(text[1]) * sizes[text[2]] if text else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = 0.0
-    if isinstance(value, bool) or not isfinite(number) or number < 1:
+    if isinstance(value, bool) or not 1 <= number <= LARGEST_COUNT:
         raise PlanError(
-            f"{what} {value!r} is not a size: a number of bytes, for example 12e9, 12GB (12 * 10^9) or 16GiB (16 * 2^30)."
+            f"{what} {show(value)} is not a size: a number of bytes, for example 12e9, 12GB (12 * 10^9) or 16GiB (16 * 2^30)."
         )
     return int(number)
 

@@ -22,12 +22,18 @@ from tofu.search.algorithms import (
     list_factor_orders,
 )
 from tofu.search.baselines import find_baseline
+from tofu.search.choices import has_more_orders
 from tofu.search.problem import Progress
 from tofu.search.topology import Arrangement, Topology
 from tofu.tdl.registry import lookup
 
 AS_GIVEN = "applied as it was given; nothing is proved of it"
-NO_PART_OF_THE_KEY = ("plan", "strict_plan", "cache", "saved")  # of the settings: what is remembered is a search's result
+NO_PART_OF_THE_KEY = (
+    "plan",
+    "strict_plan",
+    "cache",
+    "saved",
+)  # of the settings: what is remembered is a search's result
 
 
 @dataclass(frozen=True)
@@ -227,6 +233,8 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     exact = [result for _, _, result in found if isinstance(result, _core.ExactResult)]
     bound = min((result.lower_bound for result in exact), default=0)
     optimality = describe_optimality(best, bool(problem.equal.operators), bound)
+    if has_more_orders(problem.factors):
+        optimality += f", of the first {len(problems)} orders of the steps"
     held = max((result.held_bytes for result in exact), default=0)
     return Found(problem, choices, settings.algorithm, optimality, held)
 

@@ -94,6 +94,7 @@ py::object PlainKernelToPython(const std::string& name, const std::vector<Extent
 
 void RegisterGraph(py::module_* module) {
   module->def("training_graph", BuildTrainingGraph, py::arg("symbol"), py::arg("wrt"));
+  module->def("check_edges", CheckEdges, py::arg("symbol"));
   module->def("nodes", NodesToPython, py::arg("symbol"));
   module->def("outputs", ListOutputs, py::arg("symbol"));
   module->def("infer", InferToPython, py::arg("symbol"), py::arg("shapes"), py::arg("dtypes"));

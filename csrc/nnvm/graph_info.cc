@@ -4,6 +4,7 @@
 #include "nnvm/graph_info.h"
 
 #include <exception>
+#include <unordered_set>
 
 #include "nnvm/liveness.h"
 
@@ -87,6 +88,32 @@ void DescribeNodeOperator(const nnvm::Node& node, NodeInfo* info) {
 std::vector<uint32_t> ListMutableInputs(const nnvm::NodeAttrs& attrs) {
   const auto mutate = GetOpAttr<nnvm::FMutateInputs>(attrs.op, "FMutateInputs");
   return mutate == nullptr ? std::vector<uint32_t>() : mutate(attrs);
+}
+
+void CheckEdges(SymbolHandle symbol) {
+  std::unordered_set<const nnvm::Node*> seen;
+  const auto check_entry = [](const nnvm::NodeEntry& entry, const std::string& reader) {
+    CHECK_LT(entry.index, entry.node->num_outputs())
+        << reader << " takes output number " << entry.index << " of " << entry.node->attrs.name
+        << ", which has " << entry.node->num_outputs();
+  };
+  nnvm::DFSVisit(SymbolOf(symbol).outputs, [&](const nnvm::ObjectPtr& node) {
+    const std::string& name = node->attrs.name;
+    for (const nnvm::NodeEntry& entry : node->inputs) {
+      CHECK(seen.count(entry.node.get()) != 0) << name << " is an input of itself, over others";
+      check_entry(entry, name);
+    }
+    seen.insert(node.get());
+    const uint32_t wanted = node->is_variable() ? 0 : node->num_inputs();
+    if (wanted != nnvm::kVarg) {
+      CHECK_EQ(node->inputs.size(), wanted) << name << " has other inputs than its operator needs";
+    }
+    if (node->is_variable()) return;
+    for (uint32_t slot : ListMutableInputs(node->attrs)) {
+      CHECK_LT(slot, node->inputs.size()) << name << " lacks an input that its operator changes";
+    }
+  });
+  for (const nnvm::NodeEntry& entry : SymbolOf(symbol).outputs) check_entry(entry, "the model");
 }
 
 std::vector<NodeInfo> ListNodes(SymbolHandle symbol) {

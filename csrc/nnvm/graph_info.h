@@ -36,6 +36,14 @@ struct NodeInfo {
   std::vector<uint32_t> ignored_inputs;  // taken for their shapes: what they hold is not read
 };
 
+/*!
+ * \brief Check what every pass over a graph takes for granted, and what MXNet does not check when
+ * it loads a symbol: that each input exists, that operators have as many as they need, that there
+ * is no cycle.
+ * \throw dmlc::Error that names the node
+ */
+void CheckEdges(SymbolHandle symbol);
+
 /*! \brief What is registered about an operator. */
 struct OperatorInfo {
   bool is_backward = false;

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "core/program.h"
 #include "nnvm/mxnet_api.h"
 
 namespace tofu {
@@ -21,20 +22,10 @@ namespace nnvm_layer {
 
 extern const char kMultiFetchName[];
 
-/*! \brief A box of an input, of the piece's extent, that starts at `begin` in the input's
- * coordinates. */
-struct FetchSource {
-  int input = 0;
-  std::vector<int64_t> begin;
-};
-
-/*! \brief A box of the output; its value is the sum of the sources, or the largest. Boxes are half
- * open. */
-struct FetchPiece {
-  std::vector<int64_t> begin;
-  std::vector<int64_t> extent;
-  std::vector<FetchSource> sources;
-};
+/*! \brief A box of an input of the fetch; a box of its output, whose value is the sum of the
+ * sources, or the largest. Boxes are half open. */
+using FetchSource = Source;
+using FetchPiece = Piece;
 
 class GpuFetch;
 

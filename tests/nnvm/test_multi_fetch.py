@@ -275,14 +275,24 @@ def test_tables_of_an_execution_graph():
 @pytest.mark.parametrize(
     ("pieces", "attributes", "message"),
     [
-        ([((0,), (5,), [(0, (0,))])], {}, "a piece leaves its region [4] in dimension 0"),
-        ([((0, 0), (4, 1), [(0, (0, 0))])], {}, "a piece has not the 1 dimensions of its region [4]"),
-        ([((0,), (4,), [(1, (0,))])], {}, "region has 1 inputs, a piece reads number 1"),
+        ([((0,), (5,), [(0, (0,))])], {}, "a piece from 0 on, of 5, leaves its region of 4 in dimension 0"),
+        ([((0, 0), (4, 1), [(0, (0, 0))])], {}, "a piece has not the 1 dimensions of its region"),
+        ([((0,), (4,), [(1, (0,))])], {}, "there are 1 inputs, a piece reads number 1"),
         ([((0,), (4,), [(0, (-1,))])], {}, "a source begins outside"),
         ([], {"pieces": "0:4"}, '"0:4" is no begin:extent:sources'),
         ([], {"pieces": "0:4:0"}, '"0" is no input@begin'),
         ([], {"pieces": "0:4x:0@0"}, '"4x" is no integer'),
         ([], {"shape": "four"}, '"four" is no shape'),
+        (
+            [],
+            {"pieces": f"{2**63 - 1}:1:0@0"},
+            "leaves its region of 4",
+        ),  # a sum of 64 bits that wraps would lie inside
+        ([], {"pieces": f"0:4:0@{2**63 - 1}"}, "a source begins outside"),
+        ([], {"pieces": "0:4:4294967296@0"}, "a piece reads number 4294967296"),  # not input 0, as the lower half says
+        ([], {"pieces": "0:99999999999999999999:0@0"}, "99999999999999999999 is not a number from"),
+        ([], {"num_args": "4294967297"}, "4294967297 is not a number from 0 to"),
+        ([], {"fill": "much"}, '"much" is no number'),
     ],
 )
 def test_malformed_attributes_are_refused(pieces, attributes, message):

@@ -10,6 +10,7 @@ import ctypes
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import mxnet as mx
@@ -19,6 +20,7 @@ from tofu import _mxnet
 from tofu.errors import ShapeError, TofuError, UnsupportedError, raise_together, suggest
 from tofu.graph.refusals import refuse_wrong_kernels
 from tofu.graph.semantic import Graph, Operator, Phase, Tensor, TensorKind
+from tofu.reading import show
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -27,6 +29,10 @@ DTYPE_NAMES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64
 HEAD_GRADIENT_PREFIX = "_head_grad_"
 PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # of names that MXNet makes
 MOST_NAMES = 8  # in a message
+SEPARATOR = "$"
+MOST_CELLS = (
+    2**47
+)  # of a tensor: no product of a few such numbers with sizes of cells or numbers of workers wraps in 64 bits
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,10 @@ class TrainingGraph:
 
 def dtype_code(dtype: Any) -> int:
     """MXNet's type flag of a NumPy type or name."""
-    name = np.dtype(dtype).name
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = show(dtype)
     if name not in DTYPE_NAMES:
         raise ShapeError(f"MXNet has no type {name}; it has {', '.join(DTYPE_NAMES)}.")
     return DTYPE_NAMES.index(name)
@@ -96,8 +105,15 @@ def read_graph(
 
 
 def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = ()) -> None:
-    """Raise a ShapeError for duplicate argument names and for shapes and gradients of names that the model does not have."""
+    """Raise a ShapeError for duplicate argument names, for those that MXNet cannot take apart, and for shapes and gradients of names
+    that the model does not have.
+    """
     arguments = symbol.list_arguments() + symbol.list_auxiliary_states()
+    raise_together(
+        ShapeError,
+        f"MXNet writes {SEPARATOR!r} between a name and its attributes, so no name may have it. Rename:",
+        [show(name) for name in dict.fromkeys([*arguments, *_list_operators(symbol)]) if SEPARATOR in name],
+    )
     duplicates = [name for name, count in Counter(arguments).items() if count > 1]
     raise_together(
         ShapeError,
@@ -109,6 +125,10 @@ def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = (
     raise_together(ShapeError, f"The model has no such inputs (it has {list_inputs(symbol)}):", problems)
 
 
+def _list_operators(symbol: Any) -> list[str]:
+    return [node["name"] for node in _mxnet.nodes(symbol.handle.value)]
+
+
 def list_inputs(symbol: Any) -> str:
     """What seem to be a model's inputs, for a message: its arguments that are not named as MXNet names parameters."""
     names = symbol.list_arguments()
@@ -116,13 +136,39 @@ def list_inputs(symbol: Any) -> str:
     return (", ".join(inputs[:MOST_NAMES]) or "none") + (", ..." if inputs[MOST_NAMES:] else "")
 
 
+def check_shapes(shapes: Shapes) -> None:
+    """Raise ShapeError for what is no shape, or larger than any tensor can be."""
+    wrong = [f"{name}={show(shape)}" for name, shape in shapes.items() if not is_shape(shape)]
+    raise_together(
+        ShapeError, "A shape is a tuple of positive whole numbers, for example data=(64, 3, 224, 224). Given:", wrong
+    )
+    large = [f"{name}={show(shape)}" for name, shape in shapes.items() if prod(map(int, shape)) > MOST_CELLS]
+    raise_together(ShapeError, f"A tensor may have {MOST_CELLS:,} cells at most. Make these smaller:", large)
+
+
+def is_shape(shape: Any) -> bool:
+    """Whether a value is a shape of an input: positive whole numbers, of Python or of NumPy."""
+    return isinstance(shape, (tuple, list, np.ndarray)) and all(
+        isinstance(extent, (int, np.integer)) and not isinstance(extent, bool) and extent > 0 for extent in shape
+    )
+
+
+def _declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
+    """Name -> the type flag that the model itself gives a variable."""
+    declared = {name: attributes.get("__dtype__", "-1") for name, attributes in symbol.attr_dict().items()}
+    flags = {str(code): code for code in range(-1, len(DTYPE_NAMES))}
+    wrong = [f"{name}: {show(text)}" for name, text in declared.items() if name in names and text not in flags]
+    raise_together(ShapeError, f"A variable's __dtype__ is a number from 0 to {len(DTYPE_NAMES) - 1}. Given:", wrong)
+    return {name: flags[text] for name, text in declared.items() if name in names and text != "-1"}
+
+
 def infer_arguments(
     symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]
 ) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
     """Complete shapes and type flags of all arguments, auxiliary states and head gradients of a forward symbol."""
+    check_shapes(shapes)
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
-    declared = {name: int(attributes.get("__dtype__", -1)) for name, attributes in symbol.attr_dict().items()}
-    codes = {name: code for name, code in declared.items() if code >= 0 and name in names}
+    codes = _declared_types(symbol, set(names))
     codes |= {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
     # MXNet's rule: an input of unstated type is float32 unless inference from the stated ones says otherwise.
     unstated = dict.fromkeys(shapes, 0)
@@ -251,6 +297,11 @@ class _Reader:
             if shape is None or any(extent < 0 for extent in shape) or code < 0:
                 raise ShapeError(
                     f"MXNet cannot infer the shape or type of {name} (operator {node['op']}); it found {shape}."
+                )
+            if prod(shape) > MOST_CELLS:
+                raise ShapeError(
+                    f"{name} (operator {node['op']}) would have {prod(shape):,} cells; a tensor may have {MOST_CELLS:,}. "
+                    "Use smaller shapes."
                 )
             if 0 in shape:
                 raise UnsupportedError(

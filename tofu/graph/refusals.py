@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tofu import _mxnet
-from tofu.errors import UnsupportedError, raise_together
+from tofu.errors import TofuError, UnsupportedError, raise_together
 from tofu.graph.semantic import Graph
 
 # MXNet's storage types in attributes: names of operators' ones, numbers of variables'.
@@ -30,6 +30,14 @@ DATA_DEPENDENT = {
 SYNCHRONIZED = {
     "_contrib_SyncBatchNorm": "Use BatchNorm: its statistics are those of the whole batch, on all workers.",
 }
+
+
+def refuse_broken(symbol: Any) -> None:
+    """Raise TofuError for a symbol with edges to nothing, which MXNet loads from a damaged file and fails on later."""
+    try:
+        _mxnet.check_edges(symbol.handle.value)
+    except RuntimeError as error:
+        raise TofuError(f"The symbol is broken: {error}. Load it anew from a file that is whole.") from error
 
 
 def refuse_unpartitionable(symbol: Any) -> None:

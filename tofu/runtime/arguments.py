@@ -12,14 +12,14 @@ from mxnet.module.executor_group import DataParallelExecutorGroup
 
 from tofu.errors import DeviceError, PlanError, ShapeError, TofuError, UnsupportedError, raise_together, suggest
 from tofu.fitting import read_bytes
-from tofu.graph.mxnet import list_inputs
+from tofu.graph.mxnet import check_shapes, list_inputs
 from tofu.plan import Plan
 from tofu.planning import Settings
+from tofu.reading import MOST_WORKERS, read_text, show
 from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS, check_algorithm
 from tofu.search.topology import read_topology
 
 GRAD_REQS = ("write", "add", "null")
-MOST_WORKERS = 65536
 UNDESCRIBED = ("error", "replicate")
 PLAN_FORMS = "a tofu.Plan, the text that its to_json() gives, or the path of a file with that text"
 
@@ -31,11 +31,13 @@ def _is_whole_number(value: Any) -> bool:
 def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None) -> int:
     """The number of workers, from whichever of the three is given. Raises DeviceError where there is none, or they differ."""
     if ngpus is not None and not _is_whole_number(ngpus):
-        raise DeviceError(f"ngpus must be a whole number of devices, not {ngpus!r}.")
+        raise DeviceError(f"ngpus must be a whole number of devices, not {show(ngpus)}.")
     if ngpus is not None and ngpus < 1:
-        raise DeviceError(f"ngpus is {ngpus}; a model needs at least 1 worker. Use ngpus=1 for the model as it is.")
+        raise DeviceError(
+            f"ngpus is {show(ngpus)}; a model needs at least 1 worker. Use ngpus=1 for the model as it is."
+        )
     if ngpus is not None and ngpus > MOST_WORKERS:
-        raise DeviceError(f"ngpus is {ngpus}; at most {MOST_WORKERS} workers can be planned for.")
+        raise DeviceError(f"ngpus is {show(ngpus)}; at most {MOST_WORKERS} workers can be planned for.")
     counts = {
         "ngpus": None if ngpus is None else int(ngpus),
         "contexts": None if contexts is None else len(contexts),
@@ -69,6 +71,7 @@ def read_settings(
     """The arguments of `tofu.partition`, checked. Raises the TofuError of the first that is wrong or contradicts another."""
     plan = read_plan(plan)
     check_options(hints, undescribed)
+    check_switches(for_training=for_training, cache=cache)
     workers = count_workers(ngpus, contexts, plan)
     check_algorithm(algorithm, search_seconds)
     searching = {
@@ -106,8 +109,8 @@ def read_plan(plan: Any) -> Plan | None:
     if not isinstance(plan, (str, Path)):
         raise PlanError(f"plan= takes {PLAN_FORMS}; it was given {_describe(plan)}.")
     try:
-        text = Path(plan).read_text()
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(plan)
+    except (OSError, ValueError) as error:
         raise PlanError(f"plan= takes {PLAN_FORMS}, and no such file can be read: {error}.") from error
     try:
         return Plan.from_json(text)
@@ -121,8 +124,18 @@ def check_options(hints: Any, undescribed: Any) -> None:
         raise PlanError(
             f"hints= maps names to dimensions or axes, for example hints={{'fc1_weight': 0}}; it was given {_describe(hints)}."
         )
+    unnamed = [show(name) for name in hints or () if not isinstance(name, str)]
+    raise_together(
+        PlanError, "hints= maps the names of tensors and operators, which are texts. These are none:", unnamed
+    )
     if undescribed not in UNDESCRIBED:
-        raise UnsupportedError(f"undescribed= is one of {', '.join(map(repr, UNDESCRIBED))}, not {undescribed!r}.")
+        raise UnsupportedError(f"undescribed= is one of {', '.join(map(repr, UNDESCRIBED))}, not {show(undescribed)}.")
+
+
+def check_switches(**given: Any) -> None:
+    """Raise PlanError for what is neither True nor False."""
+    wrong = [f"{name}={show(value)}" for name, value in given.items() if not isinstance(value, (bool, np.bool_))]
+    raise_together(PlanError, "These are either True or False:", wrong)
 
 
 def check_contexts(contexts: Any) -> tuple[Any, ...] | None:
@@ -144,18 +157,13 @@ def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str]
     Raises ShapeError for names that are neither, and for what is no shape.
     """
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
-    unknown = [f"{n}={shape!r}{suggest(n, [*names, *options], '=')}" for n, shape in shapes.items() if n not in names]
+    unknown = [
+        f"{n}={show(shape)}{suggest(n, [*names, *options], '=')}" for n, shape in shapes.items() if n not in names
+    ]
     choice = f", nor are there such options ({', '.join(options)})" if options else ""
     raise_together(ShapeError, f"The model has no such inputs (it has {list_inputs(symbol)}){choice}:", unknown)
-    wrong = [f"{name}={shape!r}" for name, shape in shapes.items() if not _is_shape(shape)]
-    raise_together(
-        ShapeError, "A shape is a tuple of positive whole numbers, for example data=(64, 3, 224, 224). Given:", wrong
-    )
+    check_shapes(shapes)
     return {name: tuple(int(extent) for extent in shape) for name, shape in shapes.items()}
-
-
-def _is_shape(shape: Any) -> bool:
-    return isinstance(shape, (tuple, list, np.ndarray)) and all(_is_whole_number(e) and e > 0 for e in shape)
 
 
 def check_names_given(what: str, names: Any) -> list[str]:
@@ -178,7 +186,8 @@ def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
 
 
 def _describe(value: Any) -> str:
-    return f"{value!r} (a {type(value).__name__})" if len(repr(value)) < 60 else f"a {type(value).__name__}"
+    shown = show(value)
+    return shown if shown.endswith(f"(a {type(value).__name__})") else f"{shown} (a {type(value).__name__})"
 
 
 def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:

@@ -1,14 +1,15 @@
 """MXNet's `.params` files, written and read in pieces, so that the host never holds a whole model, nor a whole tensor.
 
-The format, little-endian: two 64-bit words (0x112, 0), the number of arrays and the arrays, the number of names and the names,
-each with its length. An array is its magic number, its storage type, its shape, where it was, its type, and its cells; MXNet
-itself writes and reads those.
+Behind the names, where MXNet's reader stops, stands a seal (`tofu.runtime.seal`): a file that was damaged, or that belongs to another
+step than the states beside it, is recognised.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+import warnings
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import IO, Any
@@ -17,34 +18,37 @@ import mxnet as mx
 import numpy as np
 
 from tofu.errors import TofuError
-from tofu.runtime.files import replace_atomically
+from tofu.runtime.array_list import DENSE, LIST_MAGIC, TYPES, V2, Stored, find_arrays
+from tofu.runtime.seal import Facts, SealedWriter, open_regular, read_seal
 from tofu.runtime.shards import ShardedTensor
+from tofu.runtime.writing import replace_atomically
 
-LIST_MAGIC = 0x112
-ARRAY_MAGIC = 0xF993FAC9
-DENSE = 0
 CPU = 1  # the kind of device that MXNet notes beside an array
-TYPES = [np.dtype(n) for n in ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")]
 
 
-def save_shards(path: str, tensors: Mapping[str, ShardedTensor]) -> None:
-    """Write the whole tensors under their names, as `mx.nd.save` does, gathered piece by piece."""
-    with replace_atomically(path) as file:
-        file.write(struct.pack("<QQQ", LIST_MAGIC, 0, len(tensors)))
+def save_shards(path: str, tensors: Mapping[str, ShardedTensor], steps: int | None = None) -> str:
+    """Write the whole tensors under their names, as `mx.nd.save` does, gathered piece by piece; the digest of the file.
+
+    `steps`: how many updates they have had.
+    """
+    with replace_atomically(path) as raw:
+        file = SealedWriter(raw)
+        file.write(struct.pack("<QQQ", LIST_MAGIC, DENSE, len(tensors)))
         for tensor in tensors.values():
             _write_tensor(file, tensor)
         file.write(struct.pack("<Q", len(tensors)))
         for name in tensors:
             encoded = name.encode()
             file.write(struct.pack("<Q", len(encoded)) + encoded)
+        return file.seal(Facts(steps))
 
 
-def _write_tensor(file: IO[bytes], tensor: ShardedTensor) -> None:
+def _write_tensor(file: SealedWriter, tensor: ShardedTensor) -> None:
     if not tensor.shape or 0 in tensor.shape or np.dtype(tensor.dtype) not in TYPES:
         file.write(tensor.gather().__getstate__()["handle"])  # MXNet has other forms for these
         return
     rank, code = len(tensor.shape), TYPES.index(np.dtype(tensor.dtype))
-    file.write(struct.pack(f"<Iii{rank}q", ARRAY_MAGIC, DENSE, rank, *tensor.shape))
+    file.write(struct.pack(f"<Iii{rank}q", V2, DENSE, rank, *tensor.shape))
     file.write(struct.pack("<iii", CPU, 0, code))
     for piece in tensor.gather_pieces():
         file.write(piece.data)
@@ -53,44 +57,60 @@ def _write_tensor(file: IO[bytes], tensor: ShardedTensor) -> None:
 class ParameterFile(Mapping[str, Any]):
     """The arrays of a `.params` file by name, each read when it is asked for; `shapes` are known beforehand.
 
-    Raises TofuError where the file was cut short or is of another kind.
+    All of the file is read once and compared with its seal; `seal` is None, with a warning, where it has none. The file stays open, so
+    that another one under its name is not mistaken for it. Raises TofuError where it was cut short or damaged, or is of another kind.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
-        self.shapes: dict[str, tuple[int, ...]] = {}
+        self._file = open_regular(self.path)
+        weakref.finalize(self, self._file.close)
+        self.seal = read_seal(self._file, self.path)
+        entries = self._find()
+        self.shapes = {name: stored.shape for name, stored in entries.items()}
         self._readers: dict[str, Callable[[], Any]] = {}
         """Name -> reads the cells, an NDArray or a part of the file that is mapped into memory."""
-        with open(self.path, "rb") as file:
-            try:
-                entries = _read_entries(file)
-            except (struct.error, UnicodeDecodeError) as error:
-                raise TofuError(f"{self.path} was cut short, or is no file of parameters: {error}") from error
-        if entries is None:  # sparse arrays, or a format of old: MXNet reads it at once
-            arrays = mx.nd.load(self.path)
-            self.shapes = {name: tuple(array.shape) for name, array in arrays.items()}
-            self._readers = {name: partial(arrays.get, name) for name in arrays}
-            return
-        for name, (shape, dtype, offset) in entries.items():
-            self.shapes[name] = shape
-            self._readers[name] = partial(self._read, shape, dtype, offset)
+        if all(stored.is_plain for stored in entries.values()):
+            self._readers = {name: partial(_read_cells, self._file, stored) for name, stored in entries.items()}
+        else:  # sparse arrays, or a format of old: MXNet reads it at once
+            arrays = self._load_whole()
+            self._readers = {name: partial(arrays.get, name) for name in entries}
+        if self.seal is None:
+            warn_of_no_seal(self.path)
 
-    def _read(self, shape: tuple[int, ...], dtype: Any, offset: int) -> Any:
-        if shape:
-            return np.memmap(self.path, dtype, "r", offset, shape)
-        return np.fromfile(self.path, dtype, 1, "", offset)
+    def _find(self) -> dict[str, Stored]:
+        try:
+            entries, end = find_arrays(self._file)
+        except (struct.error, ValueError) as error:
+            raise TofuError(f"{self.path} was cut short, or is no file of parameters: {error}") from error
+        size = os.fstat(self._file.fileno()).st_size
+        if end != (size if self.seal is None else self.seal.end):
+            raise TofuError(
+                f"{self.path} was cut short or changed: its arrays end at byte {end:,} of {size:,}, and what follows is not what Tofu "
+                "writes. Take a copy of it that is whole, or another epoch."
+            )
+        return entries
 
-    def cells(self, name: str) -> Any:
-        """What `ShardedTensor.scatter` reads shard by shard: an NDArray, or the cells where they lie in the file."""
-        return self._readers[name]()
+    def _load_whole(self) -> dict[str, Any]:
+        try:
+            return dict(mx.nd.load(self.path))
+        except mx.base.MXNetError as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise TofuError(f"{self.path} is no file of parameters that MXNet can read: {reason}") from error
 
     def select(self, kind: str) -> ParameterFile:
         """Those whose names begin with `kind:`, without it: "arg" or "aux"."""
         made = object.__new__(ParameterFile)
-        made.path, start = self.path, kind + ":"
+        made.path, made.seal, start = self.path, self.seal, kind + ":"
+        made._file = self._file
+        made._whole = self  # type: ignore[attr-defined]  # whose end closes the file
         made.shapes = {name[len(start) :]: shape for name, shape in self.shapes.items() if name.startswith(start)}
         made._readers = {name[len(start) :]: r for name, r in self._readers.items() if name.startswith(start)}
         return made
+
+    def cells(self, name: str) -> Any:
+        """What `ShardedTensor.scatter` reads shard by shard: an NDArray, or the cells where they lie in the file."""
+        return self._readers[name]()
 
     def __getitem__(self, name: str) -> Any:
         cells = self.cells(name)
@@ -106,31 +126,16 @@ class ParameterFile(Mapping[str, Any]):
         return len(self._readers)
 
 
-def _read_entries(file: IO[bytes]) -> dict[str, tuple[tuple[int, ...], Any, int]] | None:
-    """Name -> shape, type and offset of the cells; None for a format other than the dense one that MXNet 1.9 writes."""
+def warn_of_no_seal(path: str) -> None:
+    """Say that damage to a file of MXNet's, or of an older Tofu's, cannot be noticed."""
+    warnings.warn(
+        f"{path} has no checksum, as files of MXNet and Tofu 0.1 have none: damage to its numbers would not be noticed. "
+        "Saved anew by Tofu, it has one.",
+        stacklevel=5,
+    )
 
-    def read(form: str) -> tuple[Any, ...]:
-        return struct.unpack("<" + form, file.read(struct.calcsize("<" + form)))
 
-    size = os.fstat(file.fileno()).st_size
-    magic, _, count = read("QQQ")
-    if magic != LIST_MAGIC:
-        return None
-    found = []
-    for _ in range(count):
-        magic, storage, rank = read("Iii")
-        if magic != ARRAY_MAGIC or storage != DENSE or rank < 1:
-            return None
-        shape = read(f"{rank}q")
-        _, _, code = read("iii")
-        if code >= len(TYPES):
-            return None
-        found.append((shape, TYPES[code], file.tell()))
-        file.seek(int(np.prod(shape)) * TYPES[code].itemsize, os.SEEK_CUR)
-        if file.tell() > size:
-            raise struct.error(f"an array of shape {shape} ends after the file")
-    (named,) = read("Q")
-    if named != count:
-        return None
-    names = [read(f"{length}s")[0].decode() for _ in range(named) for length in read("Q")]
-    return dict(zip(names, found, strict=True))
+def _read_cells(file: IO[bytes], stored: Stored) -> Any:
+    if 0 in stored.shape:
+        return np.empty(stored.shape, stored.dtype)
+    return np.memmap(file, stored.dtype, "r", stored.offset, stored.shape)

@@ -6,24 +6,29 @@ so that `Module.load` and checkpoints do not fall back to one device.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import wraps
 from glob import escape, glob
-from typing import IO, Any
+from typing import Any
 
 import mxnet as mx
 
 from tofu.errors import TofuError, raise_together
+from tofu.graph.refusals import refuse_broken
+from tofu.graph.symbol_text import read_model
 from tofu.plan import Plan
 from tofu.planning import Settings
+from tofu.reading import MOST_WORKERS, parse_json, read_list, read_string, read_text, read_whole, show
+from tofu.runtime.arguments import read_settings
 from tofu.runtime.devices import resolve_contexts
-from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS
-from tofu.search.topology import read_topology
 
 ATTRIBUTE = "tofu"
+REMEDY = "Take a copy of the file that is whole, or save the symbol anew with symbol.save(...)."
 _load_whole = mx.symbol.symbol.load_json
 
 
@@ -46,35 +51,81 @@ def add_partition(text: str, symbol: Any) -> str:
         "topology": None if settings.topology is None else settings.topology.to_plain(),
         "memory_limit": settings.memory_limit,
     }
+    value["digest"] = _digest(model, value)
     model.setdefault("attrs", {})[ATTRIBUTE] = ["str", json.dumps(value, sort_keys=True)]
     return json.dumps(model, indent=2)
 
 
 def read_partition(text: str) -> Any:
-    """The symbol in a JSON text: partitioned if it was saved so."""
+    """The symbol in a JSON text: partitioned if it was saved so. Raises TofuError for a partitioned one that is damaged."""
+    try:
+        model = parse_json(text)
+    except ValueError as error:
+        raise TofuError(f"The symbol cannot be read: {error}. {REMEDY}") from error
+    attributes = model.get("attrs", {}) if isinstance(model, dict) else {}
+    if not isinstance(attributes, dict) or ATTRIBUTE not in attributes:
+        return _load_whole(text)
+    try:
+        return _read_partitioned(read_model(text), text)
+    except (ValueError, mx.base.MXNetError) as error:
+        reason = str(error) if isinstance(error, ValueError) else _last_line(error)
+        raise TofuError(f"The partitioned symbol cannot be read: {reason}. {REMEDY}") from error
+
+
+def _read_partitioned(model: dict[str, Any], text: str) -> Any:
     from tofu.runtime.symbol import PartitionedSymbol
 
-    attributes = json.loads(text).get("attrs", {})
+    kept = model["attrs"][ATTRIBUTE]
+    if not isinstance(kept, list) or len(kept) != 2 or not isinstance(kept[1], str):
+        raise ValueError(f"its attribute {ATTRIBUTE} is {show(kept)}, not a text")
+    value = parse_json(kept[1])
+    if not isinstance(value, dict):
+        raise ValueError(f"its attribute {ATTRIBUTE} is {show(value)}, not an object")
+    contexts = [_read_context(context) for context in read_list(value.get("contexts"), "contexts", lambda c, _: c)]
+    settings = _read_settings(value, contexts)
     whole = _load_whole(text)
-    if ATTRIBUTE not in attributes:
-        return whole
-    value = json.loads(attributes[ATTRIBUTE][1])
-    hints = value["hints"]
-    settings = Settings(
-        workers=value["workers"],
-        hints=None if hints is None else {name: _rich_hint(hint) for name, hint in hints.items()},
-        plan=None if value["pinned_plan"] is None else Plan.from_json(value["pinned_plan"]),
-        for_training=value["for_training"],
-        undescribed=value["undescribed"],
-        cache=value["cache"],
-        algorithm=value.get("algorithm", DEFAULT_ALGORITHM),
-        search_seconds=value.get("search_seconds", DEFAULT_SEARCH_SECONDS),
-        topology=read_topology(value.get("topology")),
-        memory_limit=value.get("memory_limit"),
-        saved=None if value["plan"] is None else Plan.from_json(value["plan"]),
-    )
-    contexts = [mx.Context(device, number) for device, number in value["contexts"]]
+    refuse_broken(whole)
+    if value.get("digest", digest := _digest(model, value)) != digest:
+        warnings.warn(
+            "The partitioned symbol is not as it was saved: its digest is that of another one. If you edited it, delete its "
+            '"digest"; else take it from where it was saved.',
+            stacklevel=4,
+        )
     return PartitionedSymbol(whole, settings, resolve_contexts(settings.workers, contexts))
+
+
+def _read_settings(value: Mapping[str, Any], contexts: Sequence[Any]) -> Settings:
+    hints = value.get("hints")
+    if isinstance(hints, dict):
+        hints = {name: _rich_hint(hint) for name, hint in hints.items()}
+    names = ("for_training", "undescribed", "cache", "algorithm", "search_seconds", "topology", "memory_limit")
+    settings = read_settings(
+        value.get("workers"),
+        contexts,
+        plan=_read_plan(value, "pinned_plan"),
+        hints=hints,
+        **{name: value[name] for name in names if name in value},
+    )
+    return replace(settings, saved=_read_plan(value, "plan"))
+
+
+def _read_plan(value: Mapping[str, Any], name: str) -> Plan | None:
+    text = value.get(name)
+    return None if text is None else Plan.from_json(read_string(text, name))
+
+
+def _read_context(value: Any) -> Any:
+    """[device, number] -> a context."""
+    if not isinstance(value, list) or len(value) != 2 or value[0] not in list(mx.Context.devstr2type):
+        raise ValueError(f"a context is {show(value)}, not a device and its number")
+    return mx.Context(value[0], read_whole(value[1], "the number of a device", most=MOST_WORKERS))
+
+
+def _digest(model: Mapping[str, Any], value: Mapping[str, Any]) -> str:
+    """Of the model's nodes and of everything that is saved with them."""
+    parts = [model.get(name) for name in ("nodes", "arg_nodes", "heads")]
+    kept = {name: part for name, part in value.items() if name != "digest"}
+    return hashlib.sha256(json.dumps([parts, kept], sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _plain_hint(hint: Any) -> Any:
@@ -83,26 +134,6 @@ def _plain_hint(hint: Any) -> Any:
 
 def _rich_hint(hint: Any) -> Any:
     return [Ellipsis if step == "..." else step for step in hint] if isinstance(hint, list) else hint
-
-
-@contextmanager
-def replace_atomically(path: str) -> Iterator[IO[bytes]]:
-    """A file to write that takes the place of `path` once it is complete; after an error, `path` is as it was."""
-    temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
-    try:
-        with open(temporary, "wb") as file:
-            yield file
-        os.replace(temporary, path)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise
-
-
-def write_atomically(path: str, text: str) -> None:
-    """Write a text file so that a reader sees the old one or the whole new one."""
-    with replace_atomically(path) as file:
-        file.write(text.encode())
 
 
 def install_loaders() -> None:
@@ -127,18 +158,20 @@ def _with_partition(load_json: Callable[[str], Any]) -> Callable[[str], Any]:
 def read_symbol(path: str) -> Any:
     """The symbol in a file, partitioned if it was saved so. Raises TofuError for a file that MXNet cannot read as one."""
     try:
-        with open(path) as file:
-            nodes = json.load(file)["nodes"]  # MXNet's own errors name neither the file nor what is wrong
-        if not nodes:
-            raise ValueError("it has no nodes")
-        return mx.sym.load(path)
-    except (OSError, ValueError, LookupError, TypeError, mx.base.MXNetError) as error:
-        reason = (
-            "it has no nodes" if isinstance(error, (LookupError, TypeError)) else str(error).strip().splitlines()[-1]
-        )
+        text = read_text(path)
+        read_model(text)  # MXNet's own errors name neither the file nor what is wrong
+        symbol = mx.sym.load_json(text)
+        refuse_broken(symbol)
+    except (OSError, ValueError, mx.base.MXNetError) as error:
+        reason = str(error) if isinstance(error, (OSError, ValueError)) else _last_line(error)
         raise TofuError(
             f"{path} is not a symbol that MXNet can read ({reason}). Save one with symbol.save(...)."
         ) from error
+    return symbol
+
+
+def _last_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]
 
 
 def check_checkpoint(prefix: str, epoch: int, kinds: Sequence[str]) -> None:
@@ -158,9 +191,8 @@ _load_whole_file = mx.symbol.symbol.load
 
 @wraps(_load_whole_file)
 def _load_file(fname: str) -> Any:
-    if isinstance(fname, str) and os.path.exists(fname):
-        with open(fname) as file:
-            text = file.read()
-        if f'"{ATTRIBUTE}"' in text:
-            return read_partition(text)
-    return _load_whole_file(fname)
+    try:
+        text = read_text(fname) if isinstance(fname, str) else ""
+    except (OSError, ValueError):
+        text = ""  # MXNet says what is wrong, or knows what kind of file it is
+    return read_partition(text) if f'"{ATTRIBUTE}"' in text else _load_whole_file(fname)

@@ -13,10 +13,12 @@ import mxnet as mx
 
 from tofu.errors import TofuError, UnsupportedError
 from tofu.runtime.checkpoint import ParameterFile, save_shards
-from tofu.runtime.files import check_checkpoint, read_symbol, replace_atomically
+from tofu.runtime.files import check_checkpoint, read_symbol
 from tofu.runtime.module_binding import ShardedModule
 from tofu.runtime.optimizer import ShardOptimizer
 from tofu.runtime.parameters import LiveParameters, fill_parameters, group_parameters, refuse_extra
+from tofu.runtime.seal import Facts, check_belongs, read_seal, reading
+from tofu.runtime.states import load_states, optimizer_types, save_states
 from tofu.runtime.symbol import PartitionedSymbol
 
 DEFAULT_INITIALIZER = mx.init.Uniform(0.01)
@@ -54,6 +56,8 @@ class Module(ShardedModule):
     _parameter_file: ParameterFile | None = None
     _state_file: str | None = None
     _is_fitting = False
+    # The file that the parameters are from, as long as nothing has changed them.
+    _source: ParameterFile | None = None
 
     def _after_bind(self) -> None:
         if self._parameter_file is not None:
@@ -92,6 +96,7 @@ class Module(ShardedModule):
         if self.params_initialized and not force_init:
             return
         attributes = self._symbol.attr_dict()
+        self._source = None
         groups = group_parameters(self.executor, arg_params, aux_params, allow_missing)
         self.params_initialized = False  # until all are filled: a half is worth nothing
         fill_parameters(self.executor, attributes, initializer, groups)
@@ -131,15 +136,18 @@ class Module(ShardedModule):
 
         `kwargs` are those of the constructor; without `ngpus` and `context`, a partitioned symbol is run as it was saved. The
         parameters are read when the module is bound, the optimizer's states when it gets its optimizer. Raises TofuError for files that
-        are not there.
+        are not there, are damaged, or are of two checkpoints.
         """
         check_checkpoint(prefix, epoch, ["params", *(["states"] if load_optimizer_states else [])])
         symbol = read_symbol(f"{prefix}-symbol.json")
         if isinstance(symbol, PartitionedSymbol) and (kwargs.get("ngpus") or kwargs.get("context")):
             symbol = symbol.whole
         module = Module(symbol, **kwargs)
-        module._parameter_file = ParameterFile(f"{prefix}-{epoch:04d}.params")
-        module._state_file = f"{prefix}-{epoch:04d}.states" if load_optimizer_states else None
+        file = module._parameter_file = ParameterFile(f"{prefix}-{epoch:04d}.params")
+        if load_optimizer_states:
+            module._state_file = f"{prefix}-{epoch:04d}.states"
+            with reading(module._state_file) as states:
+                check_belongs(file.seal, read_seal(states, module._state_file), file.path, module._state_file)
         return module
 
     def save_checkpoint(
@@ -147,16 +155,23 @@ class Module(ShardedModule):
     ) -> None:
         """Write PREFIX-symbol.json, PREFIX-EPOCH.params and, if asked for, PREFIX-EPOCH.states, each atomically."""
         self._symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
-        self.save_params(f"{prefix}-{epoch:04d}.params")
+        digest = self._save_params(f"{prefix}-{epoch:04d}.params")
         if save_optimizer_states:
-            self.save_optimizer_states(f"{prefix}-{epoch:04d}.states")
+            self._save_states(f"{prefix}-{epoch:04d}.states", digest)
         self.logger.info('Saved checkpoint to "%s-%04d.params"', prefix, epoch)
 
     def save_params(self, fname: str) -> None:
-        """Write the parameters as MXNet does, gathered in pieces."""
+        """Write the parameters as MXNet does, gathered in pieces, with a checksum behind, which MXNet does not read."""
+        self._save_params(fname)
+
+    def _save_params(self, fname: str) -> str:
         variables, states = self.executor.variables, self._symbol.list_auxiliary_states()
         named = {f"arg:{name}": variables[name] for name in self._param_names}
-        save_shards(fname, {**named, **{f"aux:{name}": variables[name] for name in states}})
+        return save_shards(fname, {**named, **{f"aux:{name}": variables[name] for name in states}}, self._steps)
+
+    @property
+    def _steps(self) -> int | None:
+        return None if self._optimizer is None else int(self._optimizer.optimizer.num_update)
 
     def load_params(self, fname: str) -> None:
         """Read the parameters from a file of MXNet's or of `save_params`, in pieces."""
@@ -164,21 +179,28 @@ class Module(ShardedModule):
 
     def _fill_from(self, file: ParameterFile) -> None:
         self.set_params(file.select("arg"), file.select("aux"))
+        self._source = file
 
     def save_optimizer_states(self, fname: str) -> None:
-        """Write the optimizer and its states as MXNet's Updater does, one whole state at a time."""
+        """Write the optimizer and its states as MXNet's Updater does, one whole state at a time, with a checksum behind."""
+        self._save_states(fname, None)
+
+    def _save_states(self, fname: str, parameters: str | None) -> None:
+        """The same, beside the file of parameters that has this digest."""
         optimizer = self._require_optimizer()
         optimizer.lay_out_states(self.executor)
-        with replace_atomically(fname) as file:
-            optimizer.save(file)
+        save_states(fname, optimizer.content, Facts(self._steps, parameters))
 
     def load_optimizer_states(self, fname: str) -> None:
         """Read states written by MXNet or by `save_optimizer_states`. The latter hold the optimizer with its counts of steps,
-        which takes the place of the present one, so that training goes on exactly. Raises TofuError for those of another optimizer.
+        which takes the place of the present one, so that training goes on exactly. Raises TofuError for those of another optimizer, and
+        for those of another step than the file that the parameters were loaded from.
         """
         optimizer = self._require_optimizer()
-        with open(fname, "rb") as file:
-            optimizer.load(file, self.executor)
+        content, seal = load_states(fname, optimizer_types(optimizer.optimizer))
+        if self._source is not None:
+            check_belongs(self._source.seal, seal, self._source.path, fname)
+        optimizer.load(content, self.executor)
 
     # ---- optimizer
 
@@ -225,4 +247,5 @@ class Module(ShardedModule):
 
     def update(self) -> None:
         """Update every trained parameter, shard by shard, with the gradients of the last backward."""
+        self._source = None
         self._require_optimizer().update(self.executor)

@@ -6,11 +6,10 @@ lie beside the weight's shards.
 
 from __future__ import annotations
 
-import pickle
 import warnings
 from collections.abc import Mapping, Sequence
 from types import FunctionType
-from typing import IO, Any
+from typing import Any
 
 import mxnet as mx
 
@@ -111,22 +110,17 @@ class ShardOptimizer:
                 states[index] = _lay_out(states[index], weight)
                 synced[index] = True
 
-    def save(self, file: IO[bytes]) -> None:
-        """Write the states and the optimizer, with its counts of steps, as MXNet's Updater does; one whole state at a time."""
-        pickler = pickle.Pickler(file)
-        pickler.fast = True  # else every array written is kept in memory until the end
-        pickler.dump((self.updater.states, self.optimizer))
+    @property
+    def content(self) -> tuple[dict[Any, Any], Any]:
+        """What a file of states holds: the states and the optimizer, with its counts of steps, as MXNet's Updater writes them."""
+        return self.updater.states, self.optimizer
 
-    def load(self, file: IO[bytes], executor: ShardedExecutor) -> None:
-        """Read states written by `save` or by MXNet, and the optimizer where the file has it.
+    def load(self, content: Any, executor: ShardedExecutor) -> None:
+        """Take over states that were saved by Tofu or by MXNet, and the optimizer where it is with them.
 
         MXNet's Module writes the states alone; steps are then counted from the optimizer's begin_num_update, as in MXNet, with a warning
-        where that changes what the optimizer does.
+        where that changes what the optimizer does. Raises TofuError for what are no states, or those of another optimizer or model.
         """
-        try:
-            content = pickle.load(file)
-        except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, IndexError) as error:
-            raise TofuError(f"This is no file of optimizer states, or it was cut short: {error}") from error
         states, optimizer = content if isinstance(content, tuple) and len(content) == 2 else (content, self.optimizer)
         if not isinstance(states, dict):
             raise TofuError(f"This is no file of optimizer states: it holds a {type(states).__name__}.")
@@ -138,7 +132,10 @@ class ShardOptimizer:
                 f"The file has the states of {file_has}, and the module trains with {own}. Give it the optimizer of the file, "
                 f"init_optimizer(optimizer={file_has.lower()!r}, force_init=True), or train without these states."
             )
-        self._check_states(by_index, optimizer, executor)
+        try:
+            self._check_states(by_index, optimizer, executor)
+        except (AttributeError, LookupError, TypeError, mx.base.MXNetError) as error:
+            raise TofuError(f"The file holds no states that {type(optimizer).__name__} can use: {error}") from error
         if optimizer is self.optimizer and optimizer.num_update == 0 and _reads_steps(optimizer):
             kind = type(optimizer).__name__
             warnings.warn(

@@ -19,7 +19,7 @@ import numpy as np
 from tofu.compare.agreement import Agreement
 from tofu.errors import PlanError, UnsupportedError
 from tofu.graph.mxnet import DTYPE_NAMES, check_names, find_labels, infer_arguments, read_training
-from tofu.graph.refusals import refuse_unpartitionable
+from tofu.graph.refusals import refuse_broken, refuse_unpartitionable
 from tofu.partition import Partition, compile_partition
 from tofu.plan import Plan
 from tofu.planning import Settings
@@ -36,10 +36,11 @@ from tofu.runtime.arguments import (
 )
 from tofu.runtime.devices import resolve_contexts
 from tofu.runtime.executor import Executor, as_ndarray, reuse_plan
-from tofu.runtime.files import add_partition, read_partition, write_atomically
+from tofu.runtime.files import add_partition, read_partition
 from tofu.runtime.progress import search_progress, stage_progress, track_searches
 from tofu.runtime.sharded_executor import ShardedExecutor
 from tofu.runtime.shards import ShardedTensor
+from tofu.runtime.writing import write_atomically
 from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -115,6 +116,7 @@ def partition(
         )
     if isinstance(symbol, PartitionedSymbol):
         symbol = symbol.whole
+    refuse_broken(symbol)
     inputs = read_shapes(symbol, shapes, ("ngpus", *(partition.__kwdefaults__ or ())))
     contexts = check_contexts(contexts)
     settings = read_settings(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import permutations
-from math import ceil, inf
+from math import ceil
+from numbers import Real
 from typing import Any
 
 from tofu import _core
 from tofu.errors import PlanError
-from tofu.search.choices import factorize
+from tofu.reading import show
+from tofu.search.choices import factorize, list_orders
 
 SEARCHES = ("recursive", "exact")
 # Of these the first three split everything along one axis or dimension, over all workers at once (section 7.3 of the paper).
@@ -17,17 +18,22 @@ BASELINES = (*ONE_STEP_BASELINES, "icml18", "data-parallel", "megatron")
 ALGORITHMS = (*SEARCHES, *BASELINES)
 DEFAULT_ALGORITHM = "exact"
 DEFAULT_SEARCH_SECONDS = 10.0
+LONGEST_SEARCH_SECONDS = 10**7  # four months
 
 
-def check_algorithm(algorithm: str, seconds: float) -> None:
+def check_algorithm(algorithm: Any, seconds: Any) -> None:
     """Raise PlanError for an algorithm that there is not, or a time that is none."""
     if algorithm not in ALGORITHMS:
         raise PlanError(
-            f"algorithm is {algorithm!r}; the searches are {' and '.join(map(repr, SEARCHES))}, "
+            f"algorithm is {show(algorithm)}; the searches are {' and '.join(map(repr, SEARCHES))}, "
             f"the baselines {', '.join(map(repr, BASELINES))}."
         )
-    if not 0 <= seconds < inf:
-        raise PlanError(f"search_seconds is {seconds}; it is the effort of the exact search, in seconds of work.")
+    is_number = isinstance(seconds, Real) and not isinstance(seconds, bool)
+    if not is_number or not 0 <= seconds <= LONGEST_SEARCH_SECONDS:
+        raise PlanError(
+            f"search_seconds is {show(seconds)}; it is the effort of the exact search, in seconds of work: a number from 0 to "
+            f"{LONGEST_SEARCH_SECONDS:,}."
+        )
 
 
 def choose_factors(algorithm: str, workers: int) -> tuple[int, ...]:
@@ -36,9 +42,11 @@ def choose_factors(algorithm: str, workers: int) -> tuple[int, ...]:
 
 
 def list_factor_orders(algorithm: str, workers: int) -> tuple[tuple[int, ...], ...]:
-    """The orders of the steps that an algorithm looks at: all for a search, 2 x 3 may move less than 3 x 2; the paper's own comes first."""
+    """The orders of the steps that an algorithm looks at: for a search all of them, as far as `list_orders` goes, since 2 x 3 may move
+    less than 3 x 2; the paper's own comes first.
+    """
     factors = choose_factors(algorithm, workers)
-    return tuple(sorted(set(permutations(factors)), reverse=True)) if algorithm in SEARCHES else (factors,)
+    return list_orders(factors) if algorithm in SEARCHES else (factors,)
 
 
 def describe_optimality(result: Any, has_equal_steps: bool = False, lower_bound: int | None = None) -> str:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from math import factorial, prod
 
 import numpy as np
 import numpy.typing as npt
 
 REPLICATED = -1
 FREE = -2  # in a partly fixed choice: left to the search
+MOST_ORDERS = 64  # of the steps that are searched; below 720 workers there are no more
 
 ChoiceArray = npt.NDArray[np.int32]
 
@@ -31,10 +36,31 @@ def factorize(workers: int) -> tuple[int, ...]:
     """The prime factors of the number of workers, largest first: 6 -> (3, 2). One recursion step for each (section 5.2)."""
     factors = []
     divisor, rest = 2, workers
-    while rest > 1:
+    while divisor * divisor <= rest:
         if rest % divisor == 0:
             factors.append(divisor)
             rest //= divisor
         else:
             divisor += 1
-    return tuple(reversed(factors))
+    return tuple(reversed([*factors, rest] if rest > 1 else factors))
+
+
+def list_orders(factors: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """The different orders of the factors, those that begin with the largest first; the first `MOST_ORDERS` of them.
+
+    >>> list_orders((3, 2, 2))
+    ((3, 2, 2), (2, 3, 2), (2, 2, 3))
+    """
+    return tuple(islice(_walk_orders(Counter(factors), len(factors)), MOST_ORDERS))
+
+
+def has_more_orders(factors: Sequence[int]) -> bool:
+    """Whether there are more orders than are listed."""
+    return factorial(len(factors)) // prod(map(factorial, Counter(factors).values())) > MOST_ORDERS
+
+
+def _walk_orders(left: Counter[int], length: int) -> Iterator[tuple[int, ...]]:
+    if length == 0:
+        yield ()
+    for factor in sorted((factor for factor, count in left.items() if count), reverse=True):
+        yield from ((factor, *rest) for rest in _walk_orders(left - Counter([factor]), length - 1))

@@ -8,20 +8,23 @@ seconds, which a search minimises in place of bytes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, permutations, product
-from math import inf, prod
+from itertools import islice, pairwise, product
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from tofu.errors import PlanError, raise_together
-from tofu.search.choices import factorize
+from tofu.reading import MOST_WORKERS, is_whole, parse_json, read_positive, read_text, show
+from tofu.search.choices import MOST_ORDERS, factorize, list_orders
 
 EXAMPLE = (
     'for example topology=[10e9, 50e9], or a file with {"levels": [{"workers": 2, "bytes_per_second": 10e9}, ...]}'
 )
+
+# Bytes per second that can be meant: a search counts the nanoseconds of a byte.
+LEAST_BANDWIDTH, MOST_BANDWIDTH = 1.0, 1e18
 
 
 @dataclass(frozen=True)
@@ -68,13 +71,13 @@ class Topology:
                 raise PlanError(
                     f"The levels of topology= divide into {' x '.join(map(str, sizes))} workers, not into {workers}."
                 )
-            orders = [sorted(set(permutations(factorize(size))), reverse=True) for size in sizes]
+            orders = [list_orders(factorize(size)) for size in sizes]
             return tuple(
                 Arrangement(
                     tuple(factor for part in parts for factor in part),
                     tuple(level.bytes_per_second for level, part in zip(self.levels, parts, strict=True) for _ in part),
                 )
-                for parts in product(*orders)
+                for parts in islice(product(*orders), MOST_ORDERS)
             )
         factors = factorize(workers)
         if len(factors) != len(self.levels):
@@ -84,7 +87,7 @@ class Topology:
                 f"number of workers; {EXAMPLE}."
             )
         bandwidths = tuple(level.bytes_per_second for level in self.levels)
-        return tuple(Arrangement(order, bandwidths) for order in sorted(set(permutations(factors)), reverse=True))
+        return tuple(Arrangement(order, bandwidths) for order in list_orders(factors))
 
 
 def read_topology(given: Any) -> Topology | None:
@@ -102,13 +105,14 @@ def read_topology(given: Any) -> Topology | None:
         given = given.get("levels")
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence) or not given:
         raise PlanError(
-            f"topology= is a list of levels from the top of the interconnect; {EXAMPLE}. It was given {given!r}."
+            f"topology= is a list of levels from the top of the interconnect; {EXAMPLE}. It was given {show(given)}."
         )
     levels = [_read_level(level) for level in given]
-    wrong = [repr(value) for value, level in zip(given, levels, strict=True) if level is None]
+    wrong = [show(value) for value, level in zip(given, levels, strict=True) if level is None]
     raise_together(
         PlanError,
-        f"A level of topology= is a bandwidth in bytes per second, or that and a number of workers of 2 or more; {EXAMPLE}. Given:",
+        f"A level of topology= is a bandwidth in bytes per second from {LEAST_BANDWIDTH:g} to {MOST_BANDWIDTH:g}, or that and a "
+        f"number of workers from 2 to {MOST_WORKERS}; {EXAMPLE}. Given:",
         wrong,
     )
     read = tuple(level for level in levels if level is not None)
@@ -125,19 +129,19 @@ def _read_level(value: Any) -> Level | None:
         if set(value) - {"workers", "bytes_per_second"}:
             return None
         workers, value = value.get("workers"), value.get("bytes_per_second")
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < inf:
+    if workers is not None and (not is_whole(workers) or not 2 <= workers <= MOST_WORKERS):
         return None
-    if workers is not None and (isinstance(workers, bool) or not isinstance(workers, int) or workers < 2):
+    try:
+        bandwidth = read_positive(value, "bytes_per_second")
+    except ValueError:
         return None
-    return Level(float(value), workers)
+    return Level(bandwidth, workers) if LEAST_BANDWIDTH <= bandwidth <= MOST_BANDWIDTH else None
 
 
 def _read_file(path: Path) -> Any:
     try:
-        return json.loads(path.read_text())
+        return parse_json(read_text(path))
     except OSError as error:
         raise PlanError(f"topology= {str(path)!r}: the file cannot be read ({error.strerror}).") from error
-    except json.JSONDecodeError as error:
-        raise PlanError(
-            f"topology= {str(path)!r}: line {error.lineno}, column {error.colno}: {error.msg}. It is a JSON file; {EXAMPLE}."
-        ) from error
+    except ValueError as error:
+        raise PlanError(f"topology= {str(path)!r}: {error}. It is a JSON file; {EXAMPLE}.") from error

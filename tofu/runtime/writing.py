@@ -1,0 +1,96 @@
+"""Files that are written whole or not at all, whatever ends the process; and what processes that were ended have left behind."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO
+
+from tofu.errors import FileError
+
+ENDING = ".tofu-tmp"
+OLDER = re.compile(r"\.(\d+)\.tmp")  # the ending that Tofu 0.1 gave its temporary files, with the number of the process
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextmanager
+def replace_atomically(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file to write that takes the place of `path` once it is complete and on the disk; after an error, `path` is as it was.
+
+    Removes the temporary files of processes that died while they wrote into the same folder. Raises FileError, which names `path`.
+    """
+    target, temporary = os.fspath(path), ""
+    try:
+        remove_left_behind(target)
+        temporary, file = _open_temporary(target)
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(temporary, target)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise FileError(_explain(target, error), error.errno) from error
+        raise
+
+
+def write_atomically(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file so that a reader sees the old one or the whole new one."""
+    with replace_atomically(path) as file:
+        file.write(text.encode())
+
+
+def remove_left_behind(target: str) -> None:
+    """Remove temporary files beside `target` whose writers are dead: a writer holds a lock on its file as long as it lives."""
+    folder, base = os.path.split(target)
+    with suppress(OSError):
+        for name in os.listdir(folder or "."):
+            older = OLDER.fullmatch(name.removeprefix(base)) if name.startswith(base) else None
+            path = os.path.join(folder, name)
+            if (name.endswith(ENDING) and _is_left_behind(path)) or (older and _is_dead(int(older[1]))):
+                os.unlink(path)
+
+
+def _open_temporary(target: str) -> tuple[str, IO[bytes]]:
+    """A new file beside `target`, locked. Another process may take it for one left behind before it is; then there is another one."""
+    while True:
+        temporary = f"{target}.{os.getpid()}-{secrets.token_hex(4)}{ENDING}"
+        file = open(temporary, "xb")  # noqa: SIM115  who asked for it closes it
+        with suppress(OSError):  # there are file systems without locks; nothing is removed from those
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if os.path.exists(temporary):
+            return temporary, file
+        file.close()
+
+
+def _is_left_behind(path: str) -> bool:
+    with suppress(OSError), open(path, "rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
+def _is_dead(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _explain(path: str, error: OSError) -> str:
+    reason = error.strerror or str(error)
+    remedy = "Make room on that disk, or write to another one" if error.errno in FULL else "Write to another place"
+    folder = os.path.dirname(os.path.abspath(path))
+    if isinstance(error, FileNotFoundError) and not os.path.isdir(folder):
+        reason, remedy = f"there is no folder {folder}", "Make it first"
+    return f"{path} could not be written: {reason}. {remedy}; a file that was there before is as it was."
