@@ -117,7 +117,7 @@ def test_an_edited_plan_in_a_symbols_file_stays_with_the_symbol(model, tmp_path)
     value = json.loads(model_json["attrs"]["tofu"][1])
     value["plan"] = worse(value["plan"])
     model_json["attrs"]["tofu"][1] = json.dumps(value)
-    with pytest.warns(UserWarning) as warned:
+    with pytest.warns(UserWarning, match="not as it was saved") as warned:
         loaded = mx.sym.load_json(json.dumps(model_json))
     assert [str(one.message).split(":")[0] for one in warned] == [
         "The plan is not as it was saved",

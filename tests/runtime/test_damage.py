@@ -187,7 +187,7 @@ def test_files_of_two_saves_of_one_step_are_recognised(saved, tmp_path):
     train(other, batches(4))
     other.save_checkpoint(str(tmp_path / "model"), 2, save_optimizer_states=True)
     (tmp_path / "model-0002.states").write_bytes((folder / "model-0002.states").read_bytes())
-    with pytest.raises(tofu.TofuError, match="of step 4, .* of step 4 of another save"):
+    with pytest.raises(tofu.TofuError, match=r"of step 4, .* of step 4 of another save"):
         tofu.mod.Module.load(str(tmp_path / "model"), 2, load_optimizer_states=True)
 
 
@@ -207,7 +207,7 @@ def test_a_full_disk_is_named_and_the_old_file_stays(saved, tmp_path):
 
 
 def test_folders_that_are_not_there_and_paths_that_are_folders(saved, tmp_path):
-    with pytest.raises(tofu.TofuError, match="there is no folder .*gone. Make it first"):
+    with pytest.raises(tofu.TofuError, match=r"there is no folder .*gone. Make it first"):
         saved[0].save_params(str(tmp_path / "gone" / "a.params"))
     with pytest.raises(tofu.TofuError, match="could not be written"):
         saved[0].save_params(str(tmp_path))
