@@ -293,12 +293,20 @@ def test_arrays_of_any_type_are_read_one_by_one(dtype, tmp_path):
     assert list(file.select("aux")) == ["c"]
 
 
-def test_sparse_arrays_are_left_to_mxnet(tmp_path):
+@pytest.mark.parametrize("stype", ["row_sparse", "csr"])
+def test_sparse_arrays_are_read(stype, tmp_path):
     path = str(tmp_path / "a.params")
-    mx.nd.save(path, {"arg:a": mx.nd.ones((3, 2)).tostype("row_sparse"), "arg:b": mx.nd.ones(2)})
+    sparse = np.array([[0, 0, 1], [0, 0, 0], [2, 0, 3], [0, 0, 0]], "float32")
+    mx.nd.save(path, {"arg:a": mx.nd.array(sparse).tostype(stype), "arg:b": mx.nd.ones(2)})
     file = ParameterFile(path)
-    assert file.shapes == {"arg:a": (3, 2), "arg:b": (2,)}
-    assert (file["arg:a"].asnumpy() == 1).all()
+    assert file.shapes == {"arg:a": (4, 3), "arg:b": (2,)}
+    assert (file["arg:a"].asnumpy() == sparse).all()
+    content = bytearray((tmp_path / "a.params").read_bytes())
+    place = content.rindex(np.array([0, 2] if stype == "row_sparse" else [2, 0, 2], "int64").tobytes())
+    content[place : place + 8] = (4).to_bytes(8, "little")
+    (tmp_path / "a.params").write_bytes(content)
+    with pytest.raises(tofu.TofuError, match="cells outside"):
+        ParameterFile(path)
 
 
 def test_saving_gathers_one_tensor_at_a_time(tmp_path):

@@ -2,8 +2,8 @@
 file's size first.
 
 The format, little-endian: two 64-bit words (0x112, 0), the number of arrays and the arrays, the number of names and the names,
-each with its length. An array is its magic number, its storage type, its shape, where it was, its type, and its cells. Sparse arrays
-and those of older versions of MXNet have other fields; they are walked over, and left to MXNet.
+each with its length. An array is its magic number, its storage type, its shape, where it was, its type, and its cells. Those of older
+versions of MXNet have fewer fields; sparse ones also have the shape of what is stored, and the types, shapes and cells of their indices.
 """
 
 from __future__ import annotations
@@ -24,17 +24,44 @@ V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA  # of MXNet 0.11, of 1.x, and of
 DENSE, AUXILIARY_ARRAYS = 0, {0: 0, 1: 1, 2: 2}  # by storage type: dense, row_sparse, csr
 TYPES = [np.dtype(n) for n in ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")]
 
+LARGEST_SPARSE = 2**36  # bytes of a sparse array with all its cells, which its file need not have
+
 Unpack = Callable[[str], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
 class Stored:
-    """An array in a file: its cells from byte `offset` on; `is_plain` where they can be read without MXNet."""
+    """An array in a file: its cells from byte `offset` on. `indices` are those of a sparse one, whose cells are the stored ones alone."""
 
     shape: tuple[int, ...]
     dtype: Any
     offset: int
-    is_plain: bool
+    indices: tuple[Stored, ...] = ()
+
+    def map(self, file: IO[bytes]) -> Any:
+        """The cells, mapped into memory; of a sparse array all of them, in memory. Raises ValueError for indices to nowhere."""
+        if self.indices:
+            return self._fill(file)
+        if 0 in self.shape:
+            return np.empty(self.shape, self.dtype)
+        return np.memmap(file, self.dtype, "r", self.offset, self.shape)
+
+    def _fill(self, file: IO[bytes]) -> Any:
+        *bounds, places = (index.map(file) for index in self.indices)
+        rest = () if bounds else self.shape[1:]
+        cells = Stored((len(places), *rest), self.dtype, self.offset).map(file)
+        whole = np.zeros(self.shape, self.dtype)
+        extent = self.shape[-1 if bounds else 0]
+        if len(places) and not 0 <= places.min() <= places.max() < extent:
+            raise ValueError(f"a sparse array of the shape {self.shape} has cells outside")
+        if not bounds:
+            whole[places] = cells
+            return whole
+        counts = np.diff(bounds[0].astype(np.int64))
+        if (counts < 0).any() or counts.sum() != len(places) or len(counts) != self.shape[0]:
+            raise ValueError(f"a sparse array of the shape {self.shape} has rows that contradict each other")
+        whole[np.repeat(np.arange(len(counts)), counts), places] = cells
+        return whole
 
 
 def find_arrays(file: IO[bytes]) -> tuple[dict[str, Stored], int]:
@@ -78,18 +105,26 @@ def _find_array(file: IO[bytes], read: Unpack, skip: Callable[[int], None]) -> S
     if storage not in AUXILIARY_ARRAYS:
         raise ValueError(f"an array has the storage type {storage}")
     count = AUXILIARY_ARRAYS[storage]
-    stored = _read_shape(read) if count else None
+    if count:
+        _read_shape(read)  # of what is stored; MXNet may write it before it is known
     shape = _read_shape(read, magic)
-    if len(shape) == 0 and magic != V3:  # an array that was never filled: nothing else is written
-        return Stored(shape, TYPES[0], file.tell(), is_plain=False)
+    if len(shape) == 0 and magic != V3:
+        raise ValueError("an array was never filled")
     read("ii")
     dtype = _read_type(read)
-    auxiliary = [(_read_type(read), _read_shape(read)) for _ in range(count)]
+    kinds = [(_read_type(read), _read_shape(read)) for _ in range(count)]
+    if any(len(extents) != 1 or kind.kind != "i" for kind, extents in kinds) or (count == 2 and len(shape) != 2):
+        raise ValueError(f"a sparse array of the shape {shape} has no such indices")
     offset = file.tell()
-    skip(prod(shape if stored is None else stored) * dtype.itemsize)
-    for kind, extents in auxiliary:
+    stored = (*kinds[-1][1], *(shape[1:] if count == 1 else ())) if count else shape
+    skip(prod(stored) * dtype.itemsize)
+    indices = []
+    for kind, extents in kinds:
+        indices.append(Stored(extents, kind, file.tell()))
         skip(prod(extents) * kind.itemsize)
-    return Stored(shape, dtype, offset, is_plain=magic == V2 and storage == DENSE)
+    if count and prod(shape) * dtype.itemsize > LARGEST_SPARSE:
+        raise ValueError(f"a sparse array has the shape {shape}, and would fill {prod(shape) * dtype.itemsize:,} bytes")
+    return Stored(shape, dtype, offset, tuple(indices))
 
 
 def _read_shape(read: Unpack, magic: int = V2) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import IO, Any
+from typing import Any
 
 import mxnet as mx
 import numpy as np
@@ -69,12 +69,9 @@ class ParameterFile(Mapping[str, Any]):
         entries = self._find()
         self.shapes = {name: stored.shape for name, stored in entries.items()}
         self._readers: dict[str, Callable[[], Any]] = {}
-        """Name -> reads the cells, an NDArray or a part of the file that is mapped into memory."""
-        if all(stored.is_plain for stored in entries.values()):
-            self._readers = {name: partial(_read_cells, self._file, stored) for name, stored in entries.items()}
-        else:  # sparse arrays, or a format of old: MXNet reads it at once
-            arrays = self._load_whole()
-            self._readers = {name: partial(arrays.get, name) for name in entries}
+        """Name -> reads the cells, which are mapped into memory."""
+        for name, stored in entries.items():
+            self._readers[name] = partial(stored.map, self._file) if not stored.indices else self._read_sparse(stored)
         if self.seal is None:
             warn_of_no_seal(self.path)
 
@@ -91,12 +88,12 @@ class ParameterFile(Mapping[str, Any]):
             )
         return entries
 
-    def _load_whole(self) -> dict[str, Any]:
+    def _read_sparse(self, stored: Stored) -> Callable[[], Any]:
         try:
-            return dict(mx.nd.load(self.path))
-        except mx.base.MXNetError as error:
-            reason = str(error).strip().splitlines()[-1]
-            raise TofuError(f"{self.path} is no file of parameters that MXNet can read: {reason}") from error
+            whole = stored.map(self._file)
+        except ValueError as error:
+            raise TofuError(f"{self.path} is no file of parameters: {error}") from error
+        return lambda: whole
 
     def select(self, kind: str) -> ParameterFile:
         """Those whose names begin with `kind:`, without it: "arg" or "aux"."""
@@ -109,12 +106,12 @@ class ParameterFile(Mapping[str, Any]):
         return made
 
     def cells(self, name: str) -> Any:
-        """What `ShardedTensor.scatter` reads shard by shard: an NDArray, or the cells where they lie in the file."""
+        """What `ShardedTensor.scatter` reads shard by shard: the cells where they lie in the file."""
         return self._readers[name]()
 
     def __getitem__(self, name: str) -> Any:
         cells = self.cells(name)
-        return cells if isinstance(cells, mx.nd.NDArray) else mx.nd.array(cells, dtype=cells.dtype)
+        return mx.nd.array(cells, dtype=cells.dtype)
 
     def __contains__(self, name: object) -> bool:
         return name in self._readers  # a Mapping would read the array to know
@@ -133,9 +130,3 @@ def warn_of_no_seal(path: str) -> None:
         "Saved anew by Tofu, it has one.",
         stacklevel=5,
     )
-
-
-def _read_cells(file: IO[bytes], stored: Stored) -> Any:
-    if 0 in stored.shape:
-        return np.empty(stored.shape, stored.dtype)
-    return np.memmap(file, stored.dtype, "r", stored.offset, stored.shape)

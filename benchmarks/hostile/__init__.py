@@ -1,0 +1,1 @@
+"""Broken files made from good ones, and what reading them does."""
