@@ -36,6 +36,10 @@ lint: $(INSTALLED)
 	$(VENV)/lint-imports
 	$(VENV)/clang-format --dry-run -Werror $(CPP)
 
+# All tests over modules that count what runs, and over modules that watch memory; in copies below build. Much longer than make test.
+coverage sanitize: $(BUILT)
+	.ci/instrumented $@
+
 bench-search: $(BUILT)
 	$(VENV)/python -m benchmarks.search
 	$(VENV)/python -m benchmarks.scaling

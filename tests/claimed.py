@@ -22,7 +22,7 @@ IS_REFERENCE = re.compile(
     r"\b(?:sections?|decisions?|theorems?|lemma|formula|figure|table|paper) [\d.,]+(?: (?:to|and) \d+)?|§[\d.]+",
     re.IGNORECASE,
 )
-NUMBER = re.compile(r"(?<![\w.^])\d+(?:[.,^]\d+)*")
+NUMBER = re.compile(r"(?<![\w.^])\d+(?:[.,^]\d+)*(?:e[-+]?\d+)?")
 UNIVERSAL = re.compile(r"\b(?:every|never|always|nothing|exactly|to the byte)\b", re.IGNORECASE)
 ROW = re.compile(r"^\| (.+) \| (.+) \| (.+) \|$")
 BAR = re.compile(r"`([A-Z_]+) = ([^`]+)`")
