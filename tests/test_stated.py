@@ -3,7 +3,8 @@
 import importlib
 import re
 import shlex
-from inspect import signature
+import subprocess
+from inspect import getsource, signature
 from pathlib import Path
 
 import click
@@ -13,9 +14,15 @@ import tomllib
 from claimed import CODE, plain_text
 
 import tofu
+from benchmarks.fuzz import chains
+from benchmarks.fuzz.models import choose_workers
+from benchmarks.fuzz.sample import TOLERANCE
 from tofu.cli import main
+from tofu.compare.values import draw_values
 from tofu.plan import REPLICATION_LIMIT_BYTES
 from tofu.runtime.devices import resolve_contexts
+from tofu.runtime.symbol import PartitionedSymbol
+from tofu.runtime.verification import MOST_ROUNDING, OWN_ERRORS, ROUNDING
 from tofu.search.algorithms import DEFAULT_SEARCH_SECONDS
 from tofu.verify.operators import verify_operator
 
@@ -63,21 +70,26 @@ def test_numbers_that_constants_decide():
 
 
 def test_make_has_its_targets():
-    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    rules = re.findall(r"^([\w -]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    targets = {target for rule in rules for target in rule.split()}
     for name, text in TEXTS.items():
         stated = set(re.findall(r"`make ([\w-]+)[^`]*`", text))
         assert stated <= targets, f"{name} names {stated - targets}, which the Makefile does not have"
 
 
 def click_command(words):
-    """The click command that a line calls, and the words after it; None where it is none of ours."""
+    """The click command that a line calls, and the words after it."""
     if words[:2] == ["python", "-m"]:
         words = words[2:]
     if words[0] == "tofu":
         return main.commands[words[1]], words[2:]
-    if words[0].startswith("benchmarks."):
-        return importlib.import_module(words[0]).main, words[1:]
-    return None
+    return load_main(words[0]), words[1:]
+
+
+def load_main(name):
+    """What `python -m name` runs."""
+    module = importlib.import_module(name)
+    return module.main if hasattr(module, "main") else importlib.import_module(f"{name}.__main__").main
 
 
 COMMANDS = {
@@ -104,25 +116,68 @@ def test_commands_are_understood(line):
 
 def test_options_of_the_text_are_there():
     """`--name` and `name=` in the text are options of a command, or of a function that users call."""
-    benchmarks = [
-        importlib.import_module(f"benchmarks.{path.stem}")
-        for path in (ROOT / "benchmarks").glob("*.py")
-        if path.stem in README
-    ]
-    commands = [
-        *main.commands.values(),
-        *(module.main for module in benchmarks if isinstance(getattr(module, "main", None), click.Command)),
-    ]
-    options = {name for command in commands for option in command.params for name in option.opts}
+    benchmarks = {name for text in TEXTS.values() for name in re.findall(r"python -m (benchmarks\.\w+)", text)}
+    mains = [main for main in map(load_main, sorted(benchmarks)) if isinstance(main, click.Command)]
+    options = {
+        name for command in [*main.commands.values(), *mains] for option in command.params for name in option.opts
+    }
     for text in TEXTS.values():
         assert set(re.findall(r"`(--[\w-]+)[^`]*`", text)) <= options
     arguments = {
         name
-        for function in (tofu.partition, tofu.mod.Module.load, tofu.tdl.op, tofu.tdl.scatter, tofu.tdl.output)
+        for function in (
+            tofu.partition,
+            tofu.mod.Module.load,
+            PartitionedSymbol.verify,
+            PartitionedSymbol.simple_bind,
+            tofu.tdl.op,
+            tofu.tdl.scatter,
+            tofu.tdl.output,
+        )
         for name in signature(function).parameters
     }
     for text in TEXTS.values():
         assert set(re.findall(r"`([a-z_]+)=", text)) - {"squeeze_axis", "normalization"} <= arguments
+
+
+def test_how_near_is_near_enough():
+    text = TEXTS["verify-model.md"]
+    number = r"(\d+e-\d+)"
+    double = re.search(rf"rounding stays below {number}\. .* but never more than {number}\. Some operators", text)
+    assert (ROUNDING["float64"], MOST_ROUNDING["float64"]) == tuple(map(float, double.groups()))
+    single = re.search(rf"Differences up to {number}, .* but never more than {number}\. A small", text)
+    assert (ROUNDING["float32"], MOST_ROUNDING["float32"]) == tuple(map(float, single.groups()))
+    assert text.count("up to four times") == 2
+    assert OWN_ERRORS == 4
+
+
+def test_numbers_are_drawn_as_stated():
+    """Scales between 0.5 and 1.5, weights of variance 1 / fan-in, the rest between -0.5 and 0.5."""
+    net = mx.sym.BatchNorm(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=400, name="fc"), name="norm")
+    drawn = draw_values(net, {"data": (200, 100)})
+    ranges = {"data": (-0.5, 0.5), "fc_bias": (-0.5, 0.5), "norm_gamma": (0.5, 1.5), "norm_moving_var": (0.5, 1.5)}
+    for name, (low, high) in ranges.items():
+        assert low <= drawn[name].min() < low + 0.1
+        assert high - 0.1 < drawn[name].max() <= high
+    assert drawn["fc_weight"].var() * 100 == pytest.approx(1, abs=0.05)
+
+
+def test_chains_and_recurrences_run_on_many_workers():
+    text = TEXTS["testing.md"]
+    longest, *many = re.search(
+        r"a tensor that up to (\d+) operators read, .* mostly over (\d+) or (\d+) workers \| \| rec", text
+    ).groups()
+    for kind in ("chains", "recurrences"):
+        workers = [choose_workers(seed, kind) for seed in range(400)]
+        assert sum(k in map(int, many) for k in workers) > 300
+    assert f"grow.rng.choice((2, 7, 8, 8, 9, 10, 12, {longest}))" in getsource(chains)
+    assert float(re.search(r"off by more than (\d+e-\d+) of the largest", text)[1]) == TOLERANCE
+
+
+def test_instrumented_says_how_it_is_called():
+    done = subprocess.run([ROOT / ".ci/instrumented", "other"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert ".ci/instrumented sanitize [PYTEST ARGUMENTS]" in done.stdout
 
 
 @pytest.mark.parametrize(("gpus", "kind"), [(0, "cpu"), (4, "gpu"), (8, "gpu")])
