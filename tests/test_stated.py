@@ -22,7 +22,6 @@ from tofu.compare.values import draw_values
 from tofu.plan import REPLICATION_LIMIT_BYTES
 from tofu.runtime.devices import resolve_contexts
 from tofu.runtime.symbol import PartitionedSymbol
-from tofu.runtime.verification import MOST_ROUNDING, OWN_ERRORS, ROUNDING
 from tofu.search.algorithms import DEFAULT_SEARCH_SECONDS
 from tofu.verify.operators import verify_operator
 
@@ -138,17 +137,6 @@ def test_options_of_the_text_are_there():
     }
     for text in TEXTS.values():
         assert set(re.findall(r"`([a-z_]+)=", text)) - {"squeeze_axis", "normalization"} <= arguments
-
-
-def test_how_near_is_near_enough():
-    text = TEXTS["verify-model.md"]
-    number = r"(\d+e-\d+)"
-    double = re.search(rf"rounding stays below {number}\. .* but never more than {number}\. Some operators", text)
-    assert (ROUNDING["float64"], MOST_ROUNDING["float64"]) == tuple(map(float, double.groups()))
-    single = re.search(rf"Differences up to {number}, .* but never more than {number}\. A small", text)
-    assert (ROUNDING["float32"], MOST_ROUNDING["float32"]) == tuple(map(float, single.groups()))
-    assert text.count("up to four times") == 2
-    assert OWN_ERRORS == 4
 
 
 def test_numbers_are_drawn_as_stated():
