@@ -65,6 +65,14 @@ def test_several_heads_gradients_that_are_added_and_integer_inputs():
     assert any("dropout is off (p=0) in rnn" in note for note in agreement.notes)
 
 
+def test_inference_alone_moves_less_where_statistics_are_not_taken():
+    split = tofu.partition(classifier(), ngpus=2, for_training=False, hints={"bn": "b"}, data=(12, 9))
+    agreement = split.verify()
+    assert agreement.agrees
+    assert agreement.training == ()
+    assert agreement.traffic["inference"].read < 2 * split.plan.communication_bytes
+
+
 def test_random_numbers_are_left_out_and_said():
     noise = mx.sym.random.uniform(shape=(8, 4), name="noise")
     data = mx.sym.Variable("data")

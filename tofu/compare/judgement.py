@@ -62,15 +62,13 @@ def excuse_defects(partition: Partition, pair: Pair, tolerance: float) -> Pair:
 
 
 def measure_traffic(partition: Partition, found: Run, trains: bool) -> dict[str, Traffic]:
-    """The bytes of both graphs. A plan for training says nothing of the inference that it is used for."""
-    planned = partition.plan.communication_bytes
+    """The bytes of both graphs. A plan counts operators as they train, and some of them move less in inference."""
     emitted = count_traffic(partition.inference.symbol).remote_bytes
+    inference = {"inference": Traffic(None, emitted, found.inference_bytes)}
     if not trains:
-        return {"inference": Traffic(planned, emitted, found.inference_bytes)}
-    return {
-        "training": Traffic(planned, count_traffic(partition.training.symbol).remote_bytes, found.training_bytes),
-        "inference": Traffic(None, emitted, found.inference_bytes),
-    }
+        return inference
+    emitted = count_traffic(partition.training.symbol).remote_bytes
+    return {"training": Traffic(partition.plan.communication_bytes, emitted, found.training_bytes)} | inference
 
 
 def _is_finite(tensor: Array) -> bool:
