@@ -10,8 +10,6 @@ import numpy as np
 from tdl_ops.factorization import apply
 from tofu.tdl import Any, Opaque, exp, log, minimum, op, output, position, trunc, unread, where
 
-suppress = Opaque(name="box_nms")
-
 
 def _corners(box, is_center):
     """The least and the greatest x and y."""
@@ -39,21 +37,94 @@ def backward_box_iou(d_out):
     return output("*one", lambda *one: shape()), output("*other", lambda *other: shape())
 
 
-@op("_contrib_box_nms")
-def box_nms(data):
-    result = lambda b: suppress(data[(*b, slice(None), slice(None))])
-    place = lambda b: sum((position(v) for v in b), 0.0)  # counted over all samples
-    return (
-        output("*b n w", lambda *v: result(v[:-2])[0, v[-2], v[-1]]),
-        output("*b n one", lambda *v: result(v[:-2])[1, v[-2], v[-1]] + place(v[:-2])),
+def _convert(boxes, is_center, wants_center):
+    """Boxes by the middle and size, or by their corners."""
+    if is_center == wants_center:
+        return boxes
+    first, second = boxes[:, :2], boxes[:, 2:]
+    return np.concatenate(
+        [(first + second) / 2, second - first] if wants_center else [first - second / 2, first + second / 2], 1
     )
+
+
+def _suppress(samples, settings):
+    """Of each sample the rows that stay, the best first, then rows of -1; beside each its place in the whole array, or -1."""
+    result, (count, width) = np.full((*samples.shape[:2], samples.shape[2] + 1), -1.0), samples.shape[1:]
+    start, of_class, is_center = settings["coord_start"], settings["id_index"], settings["in_format"] == "center"
+    for sample, rows in enumerate(samples):
+        corners = slice(start, start + 4)
+        scores = rows[:, settings["score_index"]]
+        is_good = scores > settings["valid_thresh"]
+        if of_class >= 0:
+            is_good &= rows[:, of_class] != settings["background_id"]
+        order = [n for n in np.argsort(-scores, kind="stable") if is_good[n]]
+        order = order[: settings["topk"]] if settings["topk"] > 0 else order
+        kept = list[int]()
+        for n in order:
+            rivals = [
+                m for m in kept if of_class < 0 or settings["force_suppress"] or rows[m, of_class] == rows[n, of_class]
+            ]
+            overlaps = [_overlap(rows[n, corners], rows[m, corners], is_center) for m in rivals]
+            if max(overlaps, default=0.0) <= settings["overlap_thresh"]:
+                kept.append(n)
+        found = rows[kept].copy()
+        found[:, corners] = _convert(found[:, corners], is_center, settings["out_format"] == "center")
+        result[sample, : len(kept), :width], result[sample, : len(kept), width] = found, np.array(kept) + sample * count
+    return result
+
+
+@op("_contrib_box_nms")
+def box_nms(
+    data,
+    *,
+    overlap_thresh=0.5,
+    valid_thresh=0.0,
+    topk=-1,
+    coord_start=2,
+    score_index=1,
+    id_index=-1,
+    background_id=-1,
+    force_suppress=False,
+    in_format="corner",
+    out_format="corner",
+):
+    settings = {
+        "overlap_thresh": overlap_thresh,
+        "valid_thresh": valid_thresh,
+        "topk": topk,
+        "coord_start": coord_start,
+        "score_index": score_index,
+        "id_index": id_index,
+        "background_id": background_id,
+        "force_suppress": force_suppress,
+        "in_format": in_format,
+        "out_format": out_format,
+    }
+
+    def suppress(whole):
+        found = _suppress(whole.reshape(-1, *whole.shape[-2:]), settings)
+        return found.reshape(*whole.shape[:-1], whole.shape[-1] + 1)
+
+    result = Opaque(suppress, "box_nms")(data[(slice(None),) * data.ndim])  # places count over all samples
+    place = output("*b n one", lambda *v: result[(*v[:-1], v[-1] + data.shape[-1])])
+    return output("*b n w", lambda *v: result[v]), place
+
+
+def _return_to_places(d_out, places):
+    """Each row's gradient in the place that the row comes from."""
+    gradient, rows = np.zeros_like(d_out).reshape(-1, d_out.shape[-1]), d_out.reshape(-1, d_out.shape[-1])
+    for row, place in zip(rows, places.reshape(-1).astype(int), strict=True):
+        if place >= 0:
+            gradient[place] += row
+    return gradient.reshape(d_out.shape)
 
 
 @op("_backward_contrib_box_nms")
 def backward_box_nms(d_out, d_places, out, places):
-    gradient = Opaque(name="box_nms_gradient")
+    gradient = Opaque(_return_to_places, "box_nms_gradient")
     everything = lambda tensor: tensor[(slice(None),) * tensor.ndim]
-    return lambda *v: gradient(*map(everything, (d_out, d_places, out, places)))[v]
+    shape = lambda: sum(unread(tensor[(Any,) * tensor.ndim]) for tensor in (d_places, out))
+    return lambda *v: gradient(everything(d_out), everything(places))[v] + shape()
 
 
 def _match(scores, threshold, is_ascend, topk):

@@ -1,4 +1,4 @@
-"""The layers of detectors: anchors, targets, detections and proposals, opaque in a sample; ROIAlign; gradients are zero but that one's."""
+"""The layers of detectors: anchors, targets and detections, opaque in a sample; gradients are zero."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import numpy as np
 from tofu.tdl import Any, Opaque, op, output, unread, unwritten
 
 targets, detections = Opaque(name="multibox_target"), Opaque(name="multibox_detection")
-proposals = Opaque(name="proposals")
 
 
 def _everything(tensor):
@@ -65,15 +64,3 @@ def backward_multibox_detection(d_out, cls_prob, loc_pred, anchor, out):
         lambda b, m: unread(loc_pred[b, m]),
         output("one n four", lambda one, n, four: unread(anchor[one, n, four])),
     )
-
-
-@op("_contrib_Proposal", "_contrib_MultiProposal")
-def proposal(cls_prob, bbox_pred, im_info, *, output_shapes):
-    result = lambda: proposals(*map(_everything, (cls_prob, bbox_pred, im_info)))
-    score = output("n one", lambda n, one: result()[1, n, one])
-    return (lambda n, w: result()[0, n, w], score)[: len(output_shapes)]
-
-
-@op("_backward__contrib_Proposal", "_backward__contrib_MultiProposal")
-def backward_proposal():
-    return unwritten("b k y x"), unwritten("b q y x"), unwritten("b three")

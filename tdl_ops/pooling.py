@@ -88,8 +88,11 @@ def pooling(
         check_windows(at, pooling_convention)
         count = lambda y: _count(at, y, space, pooling_convention, count_include_pad)
     reduce = lambda r, f, b, c, y: r(lambda *d: f(data[(b, c, *at(y, d))]), ndim=len(space), extents=extents)
+    places = unwritten(
+        "b c *y", is_scratch=True
+    )  # oneDNN's, a byte each; workers run the gradient that looks for them again
     return {
-        "max": (lambda b, c, *y: reduce(Max, lambda x: x, b, c, y), unwritten("b c *y"))[: len(output_shapes)],
+        "max": (lambda b, c, *y: reduce(Max, lambda x: x, b, c, y), places)[: len(output_shapes)],
         "sum": lambda b, c, *y: reduce(Sum, lambda x: x, b, c, y),
         "avg": lambda b, c, *y: reduce(Sum, lambda x: x, b, c, y) / count(y),
         "lp": lambda b, c, *y: _root(reduce(Sum, lambda x: x**p_value, b, c, y), p_value),

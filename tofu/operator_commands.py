@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+import resource
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -18,15 +20,15 @@ from rich.progress import track
 
 from tofu.cli_arguments import read_attribute, read_extents
 from tofu.errors import TofuError
-from tofu.report.operator_tables import coverage_lines, coverage_rows, results_table
+from tofu.report.operator_tables import coverage_lines, coverage_rows, kinds_line, results_table
 from tofu.report.plan_table import make_console
 from tofu.tdl import registered
 from tofu.verify import Case, load_cases, verify_operator
 from tofu.verify.campaign import CaseResult, verify_cases
-from tofu.verify.coverage import NOT_DESCRIBED, count_coverage, count_lines, read_operator_sets
+from tofu.verify.coverage import NOT_DESCRIBED, count_coverage, count_kinds, count_lines, read_operator_sets
 from tofu.verify.kernels import compose, describe_refusal
 from tofu.verify.nodes import list_operators
-from tofu.verify.record import make_entries, read_record, write_record
+from tofu.verify.record import Entry, make_entries, read_record, write_record
 
 
 @click.command()
@@ -37,8 +39,8 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
     pattern such as "conv*", and their inputs.
 
     `verified` is what python -m tofu verify --record compared with MXNet's kernels, for descriptions that have not changed since: the
-    description's numbers and those of its strategies; a relation between what a random operator reads and writes; strategies alone of
-    an opaque one.
+    description's numbers; a relation between what a random operator reads and writes; of one whose numbers are not described, the
+    kernel's parts with its whole; or that it leaves its outputs unwritten. Where nothing was compared it says no.
 
     \b
     Examples
@@ -66,9 +68,12 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
         operators = {name: asdict(entries[name]) if name in entries else None for name in listed}
         totals = {name: asdict(counts) for name, counts in coverage.items()}
         lines = {"median": median, "largest": largest}
-        click.echo(json.dumps({**totals, "description_lines": lines, "operators": operators}, indent=1))
+        kinds = count_kinds(entries.get(name) for name in listed)
+        click.echo(
+            json.dumps({**totals, "compared": kinds, "description_lines": lines, "operators": operators}, indent=1)
+        )
         return
-    click.echo("\n".join([*coverage_rows(listed, entries, bool(names)), *coverage_lines(listed, coverage)]))
+    click.echo("\n".join([*coverage_rows(listed, entries, bool(names)), *coverage_lines(listed, entries, coverage)]))
 
 
 def _matches(name: str, asked: str) -> bool:
@@ -97,6 +102,10 @@ def _matches(name: str, asked: str) -> bool:
     is_flag=True,
     help="Write down what was verified, for python -m tofu ops; without OPERATOR, what changed.",
 )
+@click.option("--all", "everything", is_flag=True, help="With --record: all, changed or not.")
+@click.option(
+    "--jobs", type=click.IntRange(1), default=os.cpu_count(), show_default="one for each core", help="Cases at a time."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
 def verify(
     names: tuple[str, ...],
@@ -108,6 +117,8 @@ def verify(
     parts: str,
     modules: tuple[str, ...],
     record: bool,
+    everything: bool,
+    jobs: int,
     as_json: bool,
 ) -> None:
     """Compare descriptions with MXNet's own kernels, in float64: all of them, or those of each OPERATOR and its gradient.
@@ -126,8 +137,13 @@ def verify(
         python -m tofu verify dot --shape 6,8 --shape 8,5
         python -m tofu verify Convolution --shape 4,6,9,9 --attribute "kernel=(3,3)" --attribute num_filter=8
         python -m tofu verify my_operator --module my_descriptions
+        python -m tofu verify --record --all
     """  # noqa: D301  click reads the escape
     os.environ.setdefault("MXNET_SUBGRAPH_VERBOSE", "0")  # MXNet announces its backend for each graph that it binds
+    os.environ.setdefault(
+        "OMP_NUM_THREADS", "1"
+    )  # of the processes to come: kernels on small inputs, several at a time
+    began = time.monotonic()
     if record and modules:
         raise TofuError("--record is of the built-in descriptions; leave --module out.")
     own = [case for module in modules for case in _import_cases(module)]
@@ -137,28 +153,36 @@ def verify(
         _verify_signature(names, shapes, attributes, parts)
         return
     known = read_record()
-    targets = set(names) or (registered().keys() - known.keys() if record else set())
+    changed = registered().keys() - ({} if everything else known).keys()
+    targets = set(names) or (changed if record else set())
     available = [*load_cases(), *own]
     if record or not targets <= {case.op for case in available}:
         cases = _find_cases(targets, available)
     else:
         cases = [case for case in available if case.op in (targets or {case.op})]
-    results = _run(cases, examples, seed, missing, modules)
+    results = _run(cases, verify_cases(cases, examples, seed, missing, modules, min(jobs, len(cases) // 8 + 1)))
+    entries = make_entries(results)
+    resources = {"seconds": round(time.monotonic() - began, 1), "peak_memory_gib": round(_find_peak_memory_gib(), 2)}
     if as_json:
-        click.echo(json.dumps(_summarise(results), indent=1))
+        click.echo(json.dumps(_summarise(results, entries) | resources, indent=1))
     else:
-        _print_results(make_console(), results)
+        _print_results(make_console(), results, entries)
+        click.echo("{seconds} seconds; the largest process had {peak_memory_gib} GiB.".format(**resources))
     if record:
-        found = {name: entry for name, entry in make_entries(results).items() if name in targets}
+        found = {name: entry for name, entry in entries.items() if name in targets}
         write_record({name: entry for name, entry in known.items() if name not in targets} | found)
     if any(result.problems for result in results):
         raise SystemExit(1)
 
 
-def _run(cases: Sequence[Case], examples: int, seed: int, missing: bool, modules: Sequence[str]) -> list[CaseResult]:
+def _find_peak_memory_gib() -> float:
+    """Of this process and of those that it has waited for, the most that one of them had."""
+    return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 2**20
+
+
+def _run(cases: Sequence[Case], running: Iterator[CaseResult]) -> list[CaseResult]:
     """The results, with a bar meanwhile, and a line for each problem as it is found."""
     console, results = Console(stderr=True, highlight=False), []
-    running = verify_cases(cases, examples, seed, missing, modules)
     for result in track(running, "verifying", total=len(cases), console=console, transient=True):
         results.append(result)
         for problem in result.problems[:1]:
@@ -195,7 +219,7 @@ def _list_operators(case: Case) -> set[str]:
     return list_operators(case.op, attributes, len(case.inputs), case.wrt)
 
 
-def _print_results(console: Console, results: Sequence[CaseResult]) -> None:
+def _print_results(console: Console, results: Sequence[CaseResult], entries: Mapping[str, Entry]) -> None:
     console.print(results_table(results))
     failures = [result.trials.failure for result in results if result.trials.failure is not None]
     for result in results:
@@ -210,6 +234,13 @@ def _print_results(console: Console, results: Sequence[CaseResult]) -> None:
     ):
         if found:
             console.print("\n".join([f"\n{headline}", *(f"- {text}" for text in dict.fromkeys(found))]), markup=False)
+    uncompared = [
+        f"{name}: {entry.reason or 'no output is asked for'}"
+        for name, entry in entries.items()
+        if not entry.is_verified
+    ]
+    if uncompared:
+        console.print("\n".join(["\nNot compared with anything:", *(f"- {text}" for text in uncompared)]), markup=False)
     count = sum(bool(result.problems) for result in results)
     tried = sum(1 + result.trials.verified for result in results)
     refused = sum(result.trials.refused for result in results)
@@ -217,11 +248,13 @@ def _print_results(console: Console, results: Sequence[CaseResult]) -> None:
         f"\n{len(results)} cases at {tried} signatures, {refused} more refused: "
         + (f"{count} cases have problems." if count else "all agree with MXNet.")
     )
+    console.print(kinds_line(count_kinds(entries.values())), soft_wrap=True)
 
 
-def _summarise(results: Sequence[CaseResult]) -> dict[str, Any]:
+def _summarise(results: Sequence[CaseResult], entries: Mapping[str, Entry]) -> dict[str, Any]:
     return {
         "cases": len(results),
+        "compared": count_kinds(entries.values()),
         "signatures": sum(1 + result.trials.verified for result in results),
         "refused": sum(result.trials.refused for result in results),
         "problems": {str(result.case): list(result.problems) for result in results if result.problems},

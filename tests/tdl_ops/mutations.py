@@ -1,4 +1,6 @@
-"""Descriptions broken on purpose, made from real ones: a shifted index, exchanged dimensions, another reducer, a missing term."""
+"""Descriptions broken on purpose, made from real ones: a shifted index, exchanged dimensions, another reducer, a missing term, an output
+that is called unwritten.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +20,13 @@ FUNCTIONS = {
     "exp": "square",
     "sqrt": "exp",
 }
+
+
+def list_broken_values(value: Value) -> Iterator[tuple[str, Value | None]]:
+    """Every way to break an output of this value, by what was done; None is for unwritten."""
+    yield from list_mutants(value)
+    if not isinstance(value, Constant) or value.number:  # zeros may be
+        yield "called unwritten", None
 
 
 def list_mutants(value: Value) -> Iterator[tuple[str, Value]]:
@@ -68,7 +77,7 @@ class _Mutated(Form):
     def trace(self, rank: int) -> Output:
         """The output with mutant `number` of its value."""
         traced = self.form.trace(rank)
-        return replace(traced, value=list(list_mutants(traced.value))[self.number][1])
+        return replace(traced, value=list(list_broken_values(traced.value))[self.number][1])
 
 
 def break_description(description: Description, output: int, number: int) -> Description:

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from mutations import break_description, list_mutants
+from mutations import break_description, list_broken_values
 
-from tofu.tdl import Max, Sum, describe, lookup, registry, trace
+from tofu.tdl import Max, Sum, describe, lookup, registry, trace, unwritten
 from tofu.verify import Case, labels, verify_operator
 from tofu.verify.nodes import execute_training_graph
 
@@ -122,6 +122,13 @@ def test_number_for_an_output_that_is_never_written_is_caught(broken):
     assert problems("LinearRegressionOutput", {}, [(5, 1), (5, 1)])
 
 
+def test_output_that_is_falsely_called_unwritten_is_caught(broken):
+    broken("_backward_mul", lambda d_out, lhs, rhs: (lambda *i: d_out[i] * rhs[i], unwritten("*i")))
+    assert problems("elemwise_mul", {}, [(5, 7), (5, 7)]) == (
+        "_backward_mul: output 1 is called unwritten, but the kernel writes to 35 of its 35 cells",
+    )
+
+
 def test_undescribed_operator_is_a_problem(monkeypatch):
     monkeypatch.delitem(registry._REGISTERED, "tanh")
     assert problems("tanh", {}, [(5, 7)])[0] == "tanh: it has no description"
@@ -149,7 +156,7 @@ def list_broken(case):
         traced = trace(description, node.attributes, inputs, [len(shape) for shape in shapes], shapes)
         for number, output in enumerate(traced.outputs):
             if output.value is not None:
-                for mutant, (change, _) in enumerate(list_mutants(output.value)):
+                for mutant, (change, _) in enumerate(list_broken_values(output.value)):
                     yield node.op, change, break_description(description, number, mutant)
 
 
@@ -169,3 +176,4 @@ def test_there_are_many_mutants_of_each_kind():
     changes = [change for case in MUTATED for _, change, _ in list_broken(case)]
     assert len(changes) >= 150
     assert {"shifted index", "exchanged dimensions", "Sum -> Max", "Max -> Sum", "missing term"} <= set(changes)
+    assert changes.count("called unwritten") >= len(MUTATED)

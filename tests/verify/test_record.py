@@ -2,14 +2,26 @@
 
 import inspect
 import json
+from dataclasses import replace
 
 import pytest
 
+from tofu.errors import InternalError
 from tofu.tdl import lookup, registered
-from tofu.verify import Case
+from tofu.verify import Case, NodeReport, load_cases, verify_case, verify_operator
 from tofu.verify.campaign import verify_cases
-from tofu.verify.coverage import count_coverage, count_lines, read_operator_sets
-from tofu.verify.record import RECORD, digest_of, make_entries, read_record, write_record
+from tofu.verify.comparison import Compared, Comparison
+from tofu.verify.coverage import count_coverage, count_kinds, count_lines, read_operator_sets
+from tofu.verify.record import (
+    NEVER_GIVEN,
+    RECORD,
+    _make_entry,
+    digest_of,
+    digest_of_kernels,
+    make_entries,
+    read_record,
+    write_record,
+)
 
 CASE = Case("FullyConnected", {"num_hidden": 5}, [(3, 7), (5, 7), (5,)])
 
@@ -19,8 +31,50 @@ def results():
     return list(verify_cases([CASE], examples=3))
 
 
-def test_the_record_has_nothing_else():
-    assert set(json.loads(RECORD.read_text())) <= set(registered())
+def test_the_record_is_whole_and_current():
+    """Else: python -m tofu verify --record."""
+    recorded = set(json.loads(RECORD.read_text()))
+    assert recorded - set(registered()) == set()
+    assert set(registered()) - recorded == set()
+    assert recorded - set(read_record()) == set(), "their descriptions or kernels have changed since"
+
+
+def test_all_that_is_recorded_was_compared():
+    assert {name: entry.missed for name, entry in read_record().items() if not entry.is_verified} == {}
+    assert count_kinds(read_record().values())["nothing"] == 0
+
+
+@pytest.mark.parametrize("op", ["Embedding", "softmax_cross_entropy"])
+def test_outputs_that_nobody_may_ask_for_are_refused_by_mxnet(op):
+    """They are called unwritten, and that cannot be compared."""
+    assert f"_backward_{op}" in NEVER_GIVEN
+    case = next(case for case in load_cases() if case.op == op)
+    with pytest.raises(RuntimeError, match=r"calculate data gradient|Cannot take gradient wrt label"):
+        verify_case(replace(case, wrt=None))
+
+
+def test_an_output_that_is_never_compared_is_missed():
+    found = Comparison(0, Compared.NUMBERS, 5)
+    half = NodeReport("tanh", 0.0, "", (), (), outputs=(0, 1), compared=(found,))
+    assert _make_entry("tanh", [(half, 3)]).missed == (1,)
+    assert not _make_entry("tanh", [(half, 3)]).is_verified
+    whole = replace(half, compared=(found, Comparison(1, Compared.RELATION, 5)))
+    entry = _make_entry("tanh", [(half, 3), (whole, 4)])
+    assert (entry.is_verified, entry.compared, entry.signatures) == (True, "a relation", 7)
+    assert entry.cells == {"numbers": 10, "a relation": 5}
+    assert count_kinds([entry, None, _make_entry("tanh", [(half, 3)])]) == {
+        "numbers": 0,
+        "a relation": 1,
+        "parts": 0,
+        "left unwritten": 0,
+        "nothing": 2,
+    }
+
+
+def test_a_strategy_that_was_not_run_in_parts_is_not_recorded():
+    report = verify_operator("tanh", {}, [(5, 7)], parts=(6,), wrt=())
+    assert [(one.axis, one.cells) for one in report.nodes[0].strategies] == [("i0", 0), ("i1", 35)]
+    assert _make_entry("tanh", [(report.nodes[0], 1)]).axes == ("i1",)
 
 
 def test_entries_say_what_was_verified(results):
@@ -29,7 +83,9 @@ def test_entries_say_what_was_verified(results):
     entry = entries["FullyConnected"]
     assert entry.axes == ("b", "h", "k0")
     assert entry.reduced == ("k0",)
-    assert (entry.is_elementwise, entry.is_opaque, entry.checked) == (False, False, "numbers")
+    assert (entry.is_elementwise, entry.is_opaque, entry.compared) == (False, False, "numbers")
+    assert entry.cells == {"numbers": 15}
+    assert entry.missed == ()
     assert entry.signatures == 1 + results[0].trials.verified
 
 
@@ -50,6 +106,40 @@ def test_a_changed_description_is_not_counted(results, tmp_path, monkeypatch):
 def test_a_description_depends_on_what_its_file_imports():
     assert digest_of("Pooling") != digest_of("Pooling_v1")
     assert digest_of("sin") == digest_of("cos")
+
+
+def test_kernels_of_tofu_s_own_are_part_of_what_an_entry_holds_for(tmp_path):
+    assert digest_of_kernels("tanh") == ""
+    assert digest_of_kernels("_tofu_softmax_sum") == digest_of_kernels("_tofu_softmax_maximum")
+    folder = tmp_path / "nnvm"
+    folder.mkdir()
+    (folder / "rise.cc").write_text('#include "nnvm/loops.h"\nRegister("_tofu_rise");')
+    (folder / "loops.h").write_text("// one")
+    (folder / "other.cc").write_text("// nothing of it")
+    before = digest_of_kernels("_tofu_rise", folder)
+    (folder / "other.cc").write_text("// still nothing")
+    assert digest_of_kernels("_tofu_rise", folder) == before
+    for changed in ("loops.h", "loops.cc", "rise.cc"):
+        path = folder / changed
+        path.write_text((path.read_text() if path.exists() else "") + "// another")
+        assert digest_of_kernels("_tofu_rise", folder) != before
+        before = digest_of_kernels("_tofu_rise", folder)
+    assert digest_of_kernels("_tofu_rise", tmp_path / "not_installed") == ""
+    with pytest.raises(InternalError, match="registers _tofu_fall"):
+        digest_of_kernels("_tofu_fall", folder)
+
+
+def test_an_entry_of_other_kernels_is_not_counted(results, tmp_path, monkeypatch):
+    path = tmp_path / "record.json"
+    write_record(make_entries(results), path)
+    monkeypatch.setattr("tofu.verify.record.digest_of_kernels", lambda op: "another")
+    assert read_record(path) == {}
+
+
+def test_an_entry_of_another_version_is_not_counted(tmp_path):
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps({"tanh": {"digest": digest_of("tanh"), "checked": "numbers"}}))
+    assert read_record(path) == {}
 
 
 def test_sets_of_operators():

@@ -2,14 +2,17 @@
 
 import os
 import time
+from dataclasses import replace
 
+import mxnet as mx
 import pytest
 from hypothesis import find, given, settings
 
 from tofu.errors import UnsupportedError
-from tofu.tdl import Sum, describe, registry
-from tofu.verify import Case, Sandbox, labels, load_cases, try_variants, verify_case
+from tofu.tdl import Sum, describe, interpreter, registry
+from tofu.verify import Case, Fixed, Sandbox, labels, load_cases, single, try_variants, verify_case
 from tofu.verify.declarations import list_choices
+from tofu.verify.kernels import is_refusal
 from tofu.verify.sandbox import ProcessEndedError
 from tofu.verify.variants import variants
 
@@ -67,6 +70,68 @@ def test_what_descriptions_refuse_is_counted_apart():
     assert trials.failure is None
     assert trials.refused > 0
     assert trials.verified == 0
+
+
+@pytest.mark.parametrize("error", [ValueError("low >= high"), MemoryError("25.3 GiB"), RuntimeError("vector::at")])
+def test_an_error_that_is_nobodys_refusal_is_a_failure(error):
+    def verify(case):
+        raise error
+
+    failure = try_variants(CASE, 5, verify).failure
+    assert failure is not None
+    assert failure.problems == (f"FullyConnected: {type(error).__name__}: {error}",)
+
+
+@pytest.mark.parametrize("error", [mx.MXNetError("Check failed: a == b (1 vs. 2)"), UnsupportedError("not described")])
+def test_refusals_are_told_by_type_and_text(error):
+    def verify(case):
+        raise error
+
+    trials = try_variants(CASE, 5, verify)
+    assert (trials.verified, trials.failure) == (0, None)
+    assert trials.refused > 0
+    assert is_refusal(error) is isinstance(error, mx.MXNetError)
+    assert not is_refusal(mx.MXNetError("segmentation fault"))
+
+
+def test_mxnet_s_own_refusals_are_known():
+    refused = [
+        Case("elemwise_add", {}, [(4, 5), (4, 6)]),
+        Case("gather_nd", {}, [(2, 2), Fixed(((5.0,), (7.0,)))], ()),
+        Case("Convolution", {"kernel": (3,), "num_filter": 2, "layout": "NWC"}, [(2, 3, 5), (2, 3, 3), (2,)]),
+    ]
+    for case in refused:
+        with pytest.raises((RuntimeError, IndexError)) as caught:
+            verify_case(case)
+        assert is_refusal(caught.value), case
+
+
+def test_signatures_that_are_too_large_are_drawn_again(monkeypatch):
+    monkeypatch.setattr(interpreter, "MOST_POINTS", 50)
+    trials = try_variants(Case("dot", {}, [(5, 7), (7, 4)]), 10, verify_case)
+    assert trials.failure is None
+    assert trials.verified == 10
+    with pytest.raises(
+        interpreter.TooManyPointsError, match=r"has 140 points .* at most 50 are executed. Give smaller"
+    ):
+        verify_case(Case("dot", {}, [(5, 7), (7, 4)]))
+
+
+def test_numbers_stay_in_a_range_when_sizes_are_small():
+    case = Case("CTCLoss", {}, [(11, 3, 5), replace(labels(5, 3, 4), low=1)])
+    variant = find(variants(case), lambda one: one.numbers[0].shape[-1] == 1)
+    assert variant.draw_inputs()[1].max() == 0
+
+
+def test_inputs_that_an_attribute_adds_have_the_type_of_the_others():
+    case = Case("FullyConnected", {"num_hidden": 5, "no_bias": True}, [single(3, 7), single(5, 7)])
+    variant = find(variants(case), lambda one: len(one.inputs) == 3)
+    assert variant.numbers[2].dtype == "float32"
+
+
+def test_a_sandbox_has_an_end_of_memory():
+    with Sandbox() as sandbox, pytest.raises(MemoryError):
+        sandbox.call(bytes, 100 * 2**30)
 
 
 def test_without_hypothesis_the_remedy_is_named(monkeypatch):

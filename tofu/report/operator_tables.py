@@ -11,7 +11,7 @@ from tofu.lowering import lowered_operators
 from tofu.plan import align
 from tofu.tdl import Description, lookup
 from tofu.verify.campaign import CaseResult
-from tofu.verify.coverage import NOT_DESCRIBED, NOTHING_TO_SPLIT, PAPER, Coverage, count_lines
+from tofu.verify.coverage import NOT_DESCRIBED, NOTHING_TO_SPLIT, PAPER, Coverage, count_kinds, count_lines
 from tofu.verify.record import Entry
 
 
@@ -39,13 +39,9 @@ def _list_kinds(entry: Entry | None) -> list[str]:
 
 
 def _say_verified(entry: Entry | None) -> str:
-    if entry is None:
+    if entry is None or not entry.is_verified:
         return "no"
-    if entry.checked.startswith("not executed"):  # opaque: MXNet's kernel in parts against itself as a whole
-        found = "strategies" if entry.axes else "no strategy"
-    else:
-        found = "numbers" if entry.checked == "numbers" else "relation"
-    return f"{found}, {entry.signatures} signatures"
+    return f"{entry.compared}, {entry.signatures} signatures"
 
 
 def _list_tensors(description: Description) -> str:
@@ -54,10 +50,22 @@ def _list_tensors(description: Description) -> str:
     return ", ".join([*names, *([f"*{description.star}"] if description.star else [])])
 
 
-def coverage_lines(listed: Sequence[str], coverage: Mapping[str, Coverage]) -> Iterator[str]:
+def kinds_line(kinds: Mapping[str, int]) -> str:
+    """How many operators were compared in each way, by the words of `Compared`."""
+    numbers, relation, parts, unwritten, nothing = kinds.values()
+    return (
+        f"Compared with MXNet's kernels: {numbers} operators by numbers, {relation} by a relation, {parts} by their parts alone; "
+        f"{unwritten} leave their outputs unwritten; {nothing} not at all."
+    )
+
+
+def coverage_lines(
+    listed: Sequence[str], entries: Mapping[str, Entry], coverage: Mapping[str, Coverage]
+) -> Iterator[str]:
     """The totals, beside the paper's."""
     median, largest, name = count_lines()
     yield f"\n{len(listed)} operators listed. A description has {median:g} lines (the median), the longest, {name}, {largest}."
+    yield kinds_line(count_kinds(entries.get(one) for one in listed))
     for name, counts in coverage.items():
         yield (
             f"{name}: {counts.described} of {counts.total} described, {counts.verified} with verified strategies; "

@@ -21,7 +21,7 @@ class Output:
     """One traced output: value at `coordinates` for every point of `variables`.
 
     `groups` has the variables of each dimension, or is None for a scatter, whose cells are sums over all points that
-    map to them. `value` is None where the kernel never writes the output.
+    map to them. `value` is None where the kernel never writes the output, or writes for itself alone, as scratch.
     """
 
     variables: tuple[str, ...]
@@ -30,6 +30,7 @@ class Output:
     value: Value | None
     extents: dict[str, Index]
     place: Place
+    is_scratch: bool = False
 
 
 class Form:
@@ -48,6 +49,7 @@ class _Dimensions(Form):
     body: Callable[..., Operand] | None
     extents: Mapping[str, Index | int] | None
     place: Place
+    is_scratch: bool = False
 
     def trace(self, rank: int) -> Output:
         groups = self._expand(rank)
@@ -66,7 +68,8 @@ class _Dimensions(Form):
             Index(variable_symbol(group[0])) if len(group) == 1 else merge(*(Index(variable_symbol(n)) for n in group))
             for group in groups
         )
-        return Output(names, groups, coordinates, value, read_extents(self.extents, names, None), self.place)
+        declared = read_extents(self.extents, names, None)
+        return Output(names, groups, coordinates, value, declared, self.place, self.is_scratch)
 
     def _expand(self, rank: int) -> tuple[tuple[str, ...], ...]:
         stars = [n for n, group in enumerate(self.groups) if group[0].startswith("*")]
@@ -115,9 +118,12 @@ def output(pattern: str, body: Callable[..., Operand], extents: Mapping[str, Ind
     return _Dimensions(_parse(pattern), body, extents, find_place())
 
 
-def unwritten(pattern: str, extents: Mapping[str, Index | int] | None = None) -> Form:
-    """An output that the kernel never writes, or only zeros to, as the gradient of a label: `unwritten("b *s")`."""
-    return _Dimensions(_parse(pattern), None, extents, find_place())
+def unwritten(pattern: str, extents: Mapping[str, Index | int] | None = None, is_scratch: bool = False) -> Form:
+    """An output that the kernel never writes, or only zeros to, as the gradient of a label: `unwritten("b *s")`.
+
+    Scratch is a hidden output that a kernel may write as it likes, and that no other reads: its numbers mean nothing.
+    """
+    return _Dimensions(_parse(pattern), None, extents, find_place(), is_scratch)
 
 
 def scatter(

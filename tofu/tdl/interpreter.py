@@ -2,19 +2,20 @@
 
 Every index variable in scope is a dimension of the arrays: a value at nesting depth n is an array of n dimensions that
 broadcast over the variables it does not depend on. Memory is the product of all extents in scope, so inputs have to be
-small.
+small; `MOST_POINTS` says how small.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any as Anything
 from typing import TypeAlias
 
 import numpy as np
 import sympy
 
-from tofu.errors import DescriptionError
+from tofu.errors import DescriptionError, TofuError
 from tofu.tdl.expression import (
     Call,
     Constant,
@@ -38,6 +39,14 @@ from tofu.tdl.registry import Description
 from tofu.tdl.tracing import Trace, trace
 
 Array: TypeAlias = "np.ndarray[Anything, np.dtype[Anything]]"
+MOST_POINTS = 2**24
+"""The largest product of extents that is executed: half a gigabyte, in the few arrays that are alive at a time."""
+
+
+class TooManyPointsError(TofuError):
+    """A description at these shapes has more points than are executed."""
+
+
 _REDUCERS: dict[str, Anything] = {"Sum": np.sum, "Max": np.max, "Min": np.min, "Prod": np.prod}
 
 
@@ -50,7 +59,7 @@ def interpret(
     """The outputs of a described operator for `inputs`, in float64. An output that is never written is full of NaN.
 
     Raises DescriptionError for what cannot be executed: random numbers, opaque functions without a Python function, Any
-    without the index.
+    without the index; and TooManyPointsError for shapes that are too large.
     """
     shapes = [array.shape for array in inputs]
     traced = trace(description, attributes, shapes, [len(shape) for shape in output_shapes], output_shapes)
@@ -78,7 +87,7 @@ class Interpreter:
         if output.value is None:
             return np.full(shape, np.nan)
         scope = output.variables
-        grid = tuple(self._ranges[name] for name in scope)
+        grid = self._find_grid(scope)
         values = np.broadcast_to(self._value(output.value, scope), grid)
         if output.groups is not None:
             return values.reshape(shape).copy()
@@ -89,6 +98,17 @@ class Interpreter:
             inside &= (cell >= 0) & (cell < extent)
         np.add.at(result, tuple(cell[inside] for cell in cells), values[inside])
         return result
+
+    def _find_grid(self, scope: tuple[str, ...]) -> tuple[int, ...]:
+        """The extents of a scope."""
+        grid = tuple(self._ranges[name] for name in scope)
+        if (points := prod(grid)) > MOST_POINTS:
+            description = self._trace.description
+            raise TooManyPointsError(
+                f"{description.place}: {description.name} has {points} points at these shapes, the product of the extents of "
+                f"{', '.join(scope)}; at most {MOST_POINTS} are executed. Give smaller shapes."
+            )
+        return grid
 
     def _find_ranges(self) -> dict[str, int]:
         waiting = dict(self._trace.definitions)
@@ -168,6 +188,7 @@ class Interpreter:
 
     def _reduction(self, reduction: Reduction, scope: tuple[str, ...]) -> Array:
         inner = scope + reduction.variables
+        self._find_grid(inner)
         body = self._value(reduction.body, inner)
         outer = body.shape[: len(scope)]
         full = np.broadcast_to(body, outer + tuple(self._ranges[name] for name in reduction.variables))
@@ -180,7 +201,7 @@ class Interpreter:
                 f"{description.place}: {description.name} cannot be executed, for the description does not show "
                 f"what {element.name} computes; Opaque(function) gives a Python function for it"
             )
-        grid = tuple(self._ranges[name] for name in scope)
+        grid = self._find_grid(scope)
         arguments = [self._argument(argument, scope, grid) for argument in element.arguments]
         cells = [np.broadcast_to(self._index(index, scope), grid) for index in element.indices]
         results: dict[bytes, Array] = {}

@@ -1,15 +1,19 @@
-"""Many cases: each at its own signature and at others, its missing strategies, all in a second process."""
+"""Many cases, some at a time: each at its own signature and at others, its missing strategies, in processes of its own."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from multiprocessing import get_context
 
 from tofu.verify.case import Case
 from tofu.verify.cuts import Cut, Geometry, try_geometry
 from tofu.verify.explained import explain
-from tofu.verify.kernels import KERNEL_ERRORS, describe_refusal
+from tofu.verify.kernels import describe_refusal
 from tofu.verify.missing import Missing, find_missing
 from tofu.verify.nodes import Node
 from tofu.verify.report import Report
@@ -46,15 +50,37 @@ class CaseResult:
 
 
 def verify_cases(
-    cases: Iterable[Case], examples: int = 0, seed: int = 0, search: bool = True, modules: Sequence[str] = ()
+    cases: Iterable[Case],
+    examples: int = 0,
+    seed: int = 0,
+    search: bool = True,
+    modules: Sequence[str] = (),
+    jobs: int = 1,
 ) -> Iterator[CaseResult]:
-    """Verify each case, `examples` variants of it, and where asked search for the strategies that are missing.
+    """Verify each case, `examples` variants of it, and where asked search for the strategies that are missing; `jobs` cases at a time.
 
-    `modules` hold descriptions that are not built in.
+    `modules` hold descriptions that are not built in. Results come in the order of the cases.
     """
-    with Sandbox(modules) as sandbox:
-        for case in cases:
-            yield _verify(sandbox, case, examples, seed, search)
+    if jobs == 1:
+        with Sandbox(modules) as sandbox:
+            for case in cases:
+                yield _verify(sandbox, case, examples, seed, search)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _open_sandbox, (modules,)) as pool:
+        yield from pool.map(partial(_verify_in_worker, examples=examples, seed=seed, search=search), cases)
+
+
+_sandboxes: list[Sandbox] = []  # of a worker: one
+
+
+def _open_sandbox(modules: Sequence[str]) -> None:
+    for module in modules:
+        import_module(module)
+    _sandboxes.append(Sandbox(modules))
+
+
+def _verify_in_worker(case: Case, examples: int, seed: int, search: bool) -> CaseResult:
+    return _verify(_sandboxes[0], case, examples, seed, search)
 
 
 def _verify(sandbox: Sandbox, case: Case, examples: int, seed: int, search: bool) -> CaseResult:
@@ -66,8 +92,8 @@ def _verify(sandbox: Sandbox, case: Case, examples: int, seed: int, search: bool
 
     try:
         report = verify_apart(sandbox, case)
-    except KERNEL_ERRORS as error:
-        problem = f"MXNet refuses the case: {describe_refusal(error)}"
+    except Exception as error:
+        problem = f"the case cannot be run: {type(error).__name__}: {describe_refusal(error)}"
         return CaseResult(case, Report.of_problem(case.op, problem), Trials(0, 0, None), (), ())
     trials = Trials(0, 0, None)
     if examples and report.is_verified:

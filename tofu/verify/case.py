@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tofu.verify.comparison import Relation
 from tofu.verify.kernels import Array, Shape
-from tofu.verify.operators import Relation, verify_operator
+from tofu.verify.operators import verify_operator
 from tofu.verify.report import TOLERANCE, Report
 
 SINGLE_PRECISION = 1e-6

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 from tofu.tdl import Description, lookup, registered
+from tofu.verify.comparison import Compared
 from tofu.verify.record import Entry
 
 OPERATOR_SETS = Path(__file__).parent / "operator_sets.json"
 PAPER = {"described": 134, "total": 139, "elementwise": 77, "opaque": 2, "reduced": 11}
 """Section 4.1 of the paper, of MXNet 0.11."""
+
+_NOTHING = str(Compared.NOTHING)
 
 NOT_DESCRIBED = {
     "Custom": 'runs Python of the user\'s; describe your own, or let every worker compute it whole: undescribed="replicate"',
@@ -54,12 +58,18 @@ def count_coverage(names: list[str], entries: Mapping[str, Entry]) -> Coverage:
     return Coverage(
         total=len(names),
         described=sum(lookup(name) is not None for name in names),
-        verified=sum(bool(entry.axes) for entry in known),
+        verified=sum(bool(entry.axes) and entry.is_verified for entry in known),
         elementwise=sum(entry.is_elementwise for entry in known),
         opaque=sum(entry.is_opaque for entry in known),
         reduced=sum(bool(entry.reduced) for entry in known),
         without_strategy=tuple(name for name in names if name not in entries or not entries[name].axes),
     )
+
+
+def count_kinds(entries: Iterable[Entry | None]) -> dict[str, int]:
+    """How many operators were compared in each way, the last of which is not at all."""
+    kinds = Counter(entry.compared if entry is not None and entry.is_verified else _NOTHING for entry in entries)
+    return {str(kind): kinds[str(kind)] for kind in Compared}
 
 
 def count_lines() -> tuple[float, int, str]:

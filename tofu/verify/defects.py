@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from tofu.verify.case import Case
+from tofu.verify.case import Case, Numbers
 from tofu.verify.kernels import Shape
 
 
@@ -28,6 +28,14 @@ def _has_other_heads(case: Case) -> bool:
     """Whether the attention is of another number of samples and heads than the projections."""
     projections, attention = case.numbers
     return attention.shape[0] != projections.shape[1] * int(case.attributes["heads"])
+
+
+def _has_no_alignment(case: Case) -> bool:
+    """Whether a sample's labels, with a blank between equal ones, may not fit its steps, or are of no class."""
+    data, label, *lengths = case.numbers
+    uses_data_lengths = str(case.attributes.get("use_data_lengths", False)) == "True"
+    steps = lengths[0].low if lengths and uses_data_lengths and isinstance(lengths[0], Numbers) else data.shape[0]
+    return steps < 2 * label.shape[1] - 1 or data.shape[2] < 2
 
 
 def _is_cut_outside(case: Case) -> bool:
@@ -65,6 +73,10 @@ DEFECTS: dict[str, tuple[Callable[[Case], bool], str]] = {
     "_contrib_interleaved_matmul_encdec_valatt": (
         lambda case: _is_cut_by_heads(2)(case) or _has_other_heads(case),
         _HEADS,
+    ),
+    "CTCLoss": (
+        _has_no_alignment,
+        "the loss and the gradient of labels that do not fit are memory that nobody has written",
     ),
     "_npi_dsplit": (_is_cut_outside, "parts beyond the end are written all the same"),
     "_contrib_BilinearResize2D": (

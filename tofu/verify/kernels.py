@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeAlias
@@ -21,9 +22,22 @@ Shape: TypeAlias = tuple[int, ...]
 # What MXNet's errors become in Python; the first is the base of its own.
 KERNEL_ERRORS = (RuntimeError, ValueError, IndexError)
 
+# How MXNet says that it does not take shapes or attributes: the type of the error, and a part of its text. Its C++ is asked through
+# tofu._mxnet too, whose errors are RuntimeErrors that have lost their "Check failed".
+REFUSALS: tuple[tuple[type[Exception], str], ...] = (
+    (mx.MXNetError, r"Check failed|Shape inconsistent|could not create a|Cannot use|[Uu]nsupported|not supported"),
+    (mx.MXNetError, r"Required parameter|Invalid (Parameter|Input)"),
+    (RuntimeError, r"\AError in operator |Check failed"),
+    (IndexError, r"IndexError: index \S+ is out of bounds"),
+)
+
 # MXNet's type flags (mshadow/base.h) in order.
 SEED = 7  # of every kernel, so that a random operator draws the same numbers for the same shapes
 DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
+
+# What memory holds before a kernel runs, by the kind of its type: two patterns, and a cell that keeps both is not written. One is no
+# number, the other stays itself under no addition.
+PATTERNS: dict[str, tuple[float, float]] = {"f": (np.nan, -812.5), "i": (85, 42), "u": (85, 42), "b": (1, 0)}
 
 
 def run_kernel(
@@ -32,20 +46,18 @@ def run_kernel(
     inputs: Sequence[Array],
     output_shapes: Sequence[Shape],
     output_dtypes: Sequence[str],
+    pattern: int = 0,
 ) -> tuple[list[Array], list[Array]]:
     """Run `op` as in training. Returns its outputs, hidden ones too, and its inputs as it left them.
 
-    Outputs are filled with NaN (integers with 1) beforehand, so that cells that the kernel does not write are seen. Raises
+    Outputs are filled with one of the `PATTERNS` beforehand, so that cells that the kernel does not write are seen. Raises
     mxnet.MXNetError where MXNet refuses the shapes or the attributes, and for stateful backward operators.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # what execution graphs run in its place
         op, attributes = plain[0], {**attributes, **plain[1]}
     given = [mx.nd.array(array, dtype=array.dtype) for array in inputs]
-    results = [
-        mx.nd.full(shape, np.nan if dtype.startswith("float") else 1, dtype=dtype)
-        for shape, dtype in zip(output_shapes, output_dtypes, strict=True)
-    ]
+    results = [_fill(shape, dtype, pattern) for shape, dtype in zip(output_shapes, output_dtypes, strict=True)]
     outputs = ctypes.cast(_handles(results), ctypes.POINTER(ctypes.c_void_p))
     if _mxnet.operator_info(op)["is_random"]:
         mx.random.seed(SEED)
@@ -71,15 +83,16 @@ def run_gradient(
     inputs: Sequence[Array],
     head_gradients: Sequence[Array],
     wrt: Sequence[int],
+    pattern: int = 0,
 ) -> list[Array]:
-    """Run `op` and its backward operator together and return the gradients of the inputs `wrt`.
+    """Run `op` and its backward operator together and return the gradients of the inputs `wrt`, filled with a pattern beforehand.
 
     For backward operators that share hidden state with their forward operator, so that they cannot be run alone.
     """
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
     states = {name: arrays.pop(name) for name in symbol.list_auxiliary_states()}
-    gradients = {f"input{n}": mx.nd.zeros(inputs[n].shape, dtype=inputs[n].dtype) for n in wrt}
+    gradients = {f"input{n}": _fill(inputs[n].shape, inputs[n].dtype.name, pattern) for n in wrt}
     requests = {name: "write" if name in gradients else "null" for name in arrays}
     executor = symbol.bind(mx.cpu(), arrays, args_grad=gradients, grad_req=requests, aux_states=states)
     mx.random.seed(SEED)
@@ -87,6 +100,20 @@ def run_gradient(
     heads = [mx.nd.array(gradient, dtype=gradient.dtype) for gradient in head_gradients]
     executor.backward(heads or None)
     return [gradients[f"input{n}"].asnumpy() for n in wrt]
+
+
+def find_left(outputs: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
+    """Which cells a kernel left as they were: `outputs` of a run on the first pattern, `others` of one on the second."""
+    return tuple(_holds(one, 0) & _holds(other, 1) for one, other in zip(outputs, others, strict=True))
+
+
+def _holds(array: Array, pattern: int) -> Array:
+    value = PATTERNS[array.dtype.kind][pattern]
+    return np.isnan(array) if np.isnan(value) else array == value
+
+
+def _fill(shape: Shape, dtype: str, pattern: int) -> Any:
+    return mx.nd.full(shape, PATTERNS[np.dtype(dtype).kind][pattern], dtype=dtype)
 
 
 def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:
@@ -117,6 +144,11 @@ def find_operator(op: str) -> ctypes.c_void_p:
         near = get_close_matches(op, registered(), n=3)
         raise UnsupportedError(f"MXNet has no operator {op}" + (f"; did you mean {', '.join(near)}?" if near else "."))
     return handle
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether an error is MXNet's way to say that it does not take shapes or attributes, and no defect of what asked it."""
+    return any(type(error) is kind and re.search(text, str(error)) for kind, text in REFUSALS)
 
 
 def describe_refusal(error: Exception) -> str:

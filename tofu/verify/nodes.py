@@ -11,7 +11,7 @@ import mxnet as mx
 import numpy as np
 
 from tofu import _mxnet
-from tofu.verify.kernels import DTYPES, Array, Shape, compose, run_gradient, run_kernel
+from tofu.verify.kernels import DTYPES, Array, Shape, compose, find_left, run_gradient, run_kernel
 
 Role: TypeAlias = tuple[Literal["input", "output"], int]
 HEAD_GRADIENT = "_head_grad_"
@@ -38,7 +38,8 @@ class Gradient:
 class Node:
     """One operator of the training graph with whole inputs and outputs.
 
-    `mutated` are the positions of inputs that it changes, `inputs_after` the inputs as it left them. `input_roles` and `output_roles`
+    `left` are the cells of each output that the kernel leaves as they were. `mutated` are the positions of inputs that it changes,
+    `inputs_after` the inputs as it left them. `input_roles` and `output_roles`
     name the input or output of the forward operator that a tensor is shaped like: itself, or the one whose gradient it is.
     """
 
@@ -46,6 +47,7 @@ class Node:
     attributes: Mapping[str, str]
     inputs: tuple[Array, ...]
     outputs: tuple[Array, ...]
+    left: tuple[Array, ...]
     inputs_after: tuple[Array, ...]
     mutated: tuple[int, ...]
     input_roles: tuple[Role | None, ...]
@@ -162,14 +164,18 @@ class _Execution:
         if forward is None or not self._needs_forward(node):
             try:
                 outputs, after = run_kernel(*common, shapes, dtypes)
-                return Node(*common, tuple(outputs), tuple(after), mutated, *roles)
+                left = find_left(outputs, run_kernel(*common, shapes, dtypes, pattern=1)[0])
+                return Node(*common, tuple(outputs), left, tuple(after), mutated, *roles)
             except mx.MXNetError:
                 if forward is None:
                     raise
         # It needs the forward operator, or lacks an attribute that its parser asks for (_backward_gather_nd).
         gradient = self._find_gradient(node, forward)
-        outputs = run_with_forward(gradient, forward.attributes, forward.inputs, inputs, shapes)
-        return Node(*common, tuple(outputs), tuple(inputs), mutated, *roles, gradient)
+        outputs, others = (
+            run_with_forward(gradient, forward.attributes, forward.inputs, inputs, shapes, pattern)
+            for pattern in range(2)
+        )
+        return Node(*common, tuple(outputs), find_left(outputs, others), tuple(inputs), mutated, *roles, gradient)
 
     def _needs_forward(self, node: dict[str, Any]) -> bool:
         wanted = {output for owner, output in self.gradients if owner == node["id"]}
@@ -195,10 +201,11 @@ def run_with_forward(
     forward_inputs: Sequence[Array],
     inputs: Sequence[Array],
     output_shapes: Sequence[Shape],
+    pattern: int = 0,
 ) -> list[Array]:
     """The outputs of a backward operator, run with its forward operator; NaN in those that nobody asked for."""
     heads = [inputs[position] for position in gradient.heads if position is not None]
-    found = run_gradient(gradient.forward.op, attributes, forward_inputs, heads, gradient.wrt)
+    found = run_gradient(gradient.forward.op, attributes, forward_inputs, heads, gradient.wrt, pattern)
     outputs = [np.full(shape, np.nan) for shape in output_shapes]
     for output, value in zip(gradient.outputs, found, strict=True):
         outputs[output] = value

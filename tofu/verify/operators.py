@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from tofu.analysis import OperatorAccess, analyse
 from tofu.errors import TofuError, UnsupportedError
-from tofu.tdl import Description, interpret, lookup, trace
+from tofu.tdl import Description, lookup, trace
 from tofu.tdl.expression import OpaqueElement
+from tofu.tdl.tracing import Trace
 from tofu.tdl.walk import walk
+from tofu.verify.comparison import (
+    Compared,
+    Comparison,
+    Relation,
+    count_numbers,
+    find_mismatches,
+)
 from tofu.verify.kernels import KERNEL_ERRORS, Array, Shape
 from tofu.verify.nodes import Node, execute_training_graph, run_with_forward
 from tofu.verify.report import TOLERANCE, NodeReport, Report, StrategyReport, find_precision
@@ -26,8 +35,7 @@ from tofu.verify.split import (
     relative_error,
     split_range,
 )
-
-Relation = Callable[[Sequence[Array], Sequence[Array]], Sequence[Array]]
+from tofu.verify.whole import compare_whole
 
 
 def verify_operator(
@@ -53,8 +61,9 @@ def verify_operator(
     wrt
         Positions of the inputs whose gradient is taken; by default all that are no states. Empty for no gradient.
     relations
-        For random operators, by name: a function of (inputs, outputs) that gives the outputs as they should be, given what was drawn.
-        It is checked on the whole and on the parts, in place of the description and of the whole's numbers.
+        For random operators, by name: a function of (inputs, outputs) that gives the outputs as they should be, given what was drawn,
+        None for one that the kernel leaves unwritten. It is checked on the whole and on the parts, in place of the description and of
+        the whole's numbers. One that does not notice another number in an output is a problem.
     seed
         Of the random numbers: inputs and head gradients.
     description_tolerance
@@ -83,6 +92,7 @@ class _Verification:
         self.parts = parts
         self.relation = relation
         self.output_shapes = [output.shape for output in node.outputs]
+        self.cells_of_parts: Counter[int] = Counter()
 
     def report(self) -> NodeReport:
         description = lookup(self.node.op)
@@ -94,20 +104,25 @@ class _Verification:
             return NodeReport(self.node.op, None, str(refusal), (), (), refused=str(refusal))
         except TofuError as problem:
             return NodeReport(self.node.op, None, "not analysed", (), (), (str(problem),))
-        error, checked, problems = self._check_description(description, access)
+        traced = _trace(description, self.node)
+        whole = compare_whole(self.node, description, access, traced, self.relation, self.tolerance)
         unshared = self._find_unshared_axes(access)
         strategies = [self._check_strategy(access, n) for n, axis in enumerate(access.axes) if axis not in unshared]
         reason = "the forward operator, whose hidden state this one shares, is not split by it"
         rejected = (*access.rejected, *((axis, reason) for axis in unshared))
+        by_parts = whole.error is None and self.relation is None
+        cells = self.cells_of_parts.items() if by_parts else ()
         return NodeReport(
             self.node.op,
-            error,
-            checked,
+            whole.error,
+            whole.checked,
             tuple(strategies),
             rejected,
-            problems,
+            whole.problems,
             is_elementwise=access.elementwise,
-            is_opaque=_is_opaque(description, self.node),
+            is_opaque=_is_opaque(traced),
+            outputs=tuple(n for n, output in enumerate(traced.outputs) if not output.is_scratch),
+            compared=(*whole.compared, *(Comparison(n, Compared.PARTS, count) for n, count in cells)),
         )
 
     def _find_unshared_axes(self, access: OperatorAccess) -> tuple[str, ...]:
@@ -119,35 +134,10 @@ class _Verification:
         shared = analyse_node(description, gradient.forward).axes
         return tuple(axis for axis in access.axes if axis not in shared)
 
-    def _check_description(
-        self, description: Description, access: OperatorAccess
-    ) -> tuple[float | None, str, tuple[str, ...]]:
-        """The largest error of the description, or what was checked instead; and what is wrong."""
-        try:
-            if self.relation is not None:
-                expected = self.relation(self.node.inputs, self.node.outputs)
-            else:
-                expected = interpret(description, self.node.attributes, self.node.inputs, self.output_shapes)
-        except TofuError as error:
-            return None, f"not executed: {error}", ()
-        errors = [
-            relative_error(_round(value, output), output)
-            for n, (value, output) in enumerate(zip(expected, self.node.outputs, strict=True))
-            if access.outputs[n].is_written and self.node.is_asked_for(n)
-        ]
-        problems = [
-            f"output {n} of the description is off by {error:.1e}"
-            for n, error in enumerate(errors)
-            if not error <= self.tolerance
-        ]
-        if self.relation is not None:
-            return None, "a relation between all that it reads and writes", tuple(problems)
-        return max(errors, default=0.0), "", tuple(problems)
-
     def _check_strategy(self, access: OperatorAccess, axis: int) -> StrategyReport:
         """The kernel on the parts of one axis against the kernel on the whole."""
         tried = [n for n in self.parts if n <= access.extents[axis]]
-        errors, problems = [0.0], []
+        errors, problems, before = [0.0], list[str](), self.cells_of_parts.total()
         for count in tried:
             try:
                 errors += self._run_in_parts(access, axis, split_range(access.extents[axis], count))
@@ -156,7 +146,8 @@ class _Verification:
         if not max(errors) <= self._find_limit(access):
             problems.append(f"the parts are off by {max(errors):.1e}")
         combine = tuple(output.combine[axis].name for output in access.outputs)
-        return StrategyReport(access.axes[axis], combine, tuple(tried), max(errors), tuple(problems))
+        cells = self.cells_of_parts.total() - before
+        return StrategyReport(access.axes[axis], combine, tuple(tried), max(errors), tuple(problems), cells)
 
     def _find_limit(self, access: OperatorAccess) -> float:
         """The largest error of parts put together: MXNet holds a number that is rewritten for each part in single precision."""
@@ -172,7 +163,9 @@ class _Verification:
             if not written.is_written or not self.node.is_asked_for(number) or self.relation is not None:
                 continue
             pieces = [outputs[number] for outputs, _ in done]
-            errors.append(relative_error(combine_outputs(pieces, written, axis, ranges, access, whole.shape), whole))
+            together = combine_outputs(pieces, written, axis, ranges, access, whole.shape)
+            self.cells_of_parts[number] += count_numbers(together, whole)
+            errors.append(relative_error(together, whole))
         for position in self.node.mutated:
             after = self.node.inputs_after[position]
             rows = access.inputs[position].rows
@@ -202,9 +195,9 @@ class _Verification:
 
     def _check_relation(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         assert self.relation is not None
-        for number, (expected, output) in enumerate(zip(self.relation(inputs, outputs), outputs, strict=True)):
-            if not relative_error(expected, output) <= self.precision:
-                raise SplitError(f"output {number} of a part does not fit what was drawn")
+        for number in find_mismatches(self.relation(inputs, outputs), outputs, self.precision):
+            raise SplitError(f"output {number} of a part does not fit what was drawn")
+        self.cells_of_parts.update({n: output.size for n, output in enumerate(outputs)})
 
     def _run_part_with_forward(
         self, axis_name: str, part: Range, inputs: Sequence[Array], shapes: Sequence[Shape]
@@ -242,17 +235,15 @@ def analyse_node(description: Description, node: Node) -> OperatorAccess:
     return analyse(description, node.attributes, inputs, [array.shape for array in node.outputs])
 
 
-def _is_opaque(description: Description, node: Node) -> bool:
+def _trace(description: Description, node: Node) -> Trace:
     shapes = [output.shape for output in node.outputs]
     inputs = [array.shape for array in node.inputs]
-    traced = trace(description, node.attributes, inputs, [len(shape) for shape in shapes], shapes)
+    return trace(description, node.attributes, inputs, [len(shape) for shape in shapes], shapes)
+
+
+def _is_opaque(traced: Trace) -> bool:
     values = [output.value for output in traced.outputs if output.value is not None]
     return any(isinstance(one, OpaqueElement) for value in values for one in walk(value))
-
-
-def _round(value: Array, output: Array) -> Array:
-    """A description's numbers in the type of the kernel's output, where that is no floating-point type."""
-    return value if output.dtype.kind == "f" else np.asarray(value).astype(output.dtype)
 
 
 def _local_attributes(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tofu.verify.comparison import Compared, Comparison, find_kind
+
 TOLERANCE = 1e-10
 """The largest relative error that reassociation of float64 sums may cause."""
 
@@ -21,7 +23,8 @@ def find_precision(dtypes: Iterable[str]) -> float:
 class StrategyReport:
     """One axis of one operator. `combine` says for each output how the parts came together.
 
-    `largest_error` is relative to the largest magnitude of the output; 0 means bitwise equal.
+    `largest_error` is relative to the largest magnitude of the output; 0 means bitwise equal. `cells` of the outputs were compared, in all
+    numbers of parts together.
     """
 
     axis: str
@@ -29,6 +32,7 @@ class StrategyReport:
     parts: tuple[int, ...]
     largest_error: float
     problems: tuple[str, ...] = ()
+    cells: int = 0
 
     def __repr__(self) -> str:
         state = f"error {self.largest_error:.0e}" if self.largest_error else "bitwise equal"
@@ -42,6 +46,7 @@ class NodeReport:
 
     `description_error` is None where the description cannot be executed (random, opaque); `checked` says what was checked instead.
     `refused` is what a description says that does not cover these attributes. `is_elementwise` and `is_opaque` are of the description.
+    `compared` says with what each output was compared; all of `outputs` have to be, at some signature: scratch is not among them.
     """
 
     op: str
@@ -53,6 +58,18 @@ class NodeReport:
     refused: str = ""
     is_elementwise: bool = False
     is_opaque: bool = False
+    outputs: tuple[int, ...] = ()
+    compared: tuple[Comparison, ...] = ()
+
+    @property
+    def kind(self) -> Compared:
+        """With what the operator was compared at this signature."""
+        return find_kind(self.compared)
+
+    @property
+    def compared_outputs(self) -> frozenset[int]:
+        """Those of which any cell was compared."""
+        return frozenset(one.output for one in self.compared if one.cells)
 
     def __repr__(self) -> str:
         numbers = self.checked if self.description_error is None else f"description error {self.description_error:.0e}"

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from resource import RLIMIT_AS, getrlimit, setrlimit
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
 LONGEST_CALL_SECONDS = 120.0
+MOST_BYTES = 8 * 2**30
+"""Of the addresses of a second process: who asks for more than it has left gets an error, and not the machine's last memory."""
 
 
 class ProcessEndedError(RuntimeError):
@@ -69,6 +72,7 @@ class Sandbox:
 
 def _serve(pipe: Connection, modules: Sequence[str]) -> None:
     """Answer calls until the other side is gone."""
+    setrlimit(RLIMIT_AS, (MOST_BYTES, getrlimit(RLIMIT_AS)[1]))
     for module in modules:
         import_module(module)
     while True:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from tofu.errors import UnsupportedError
+from tofu.tdl.interpreter import TooManyPointsError
 from tofu.verify.case import Case, verify_case
 from tofu.verify.defects import find_defect
-from tofu.verify.kernels import KERNEL_ERRORS
+from tofu.verify.kernels import describe_refusal, is_refusal
 from tofu.verify.nodes import execute_training_graph
 from tofu.verify.report import Report
 from tofu.verify.sandbox import ProcessEndedError, Sandbox
@@ -32,7 +33,10 @@ class Failure:
 
 @dataclass(frozen=True)
 class Trials:
-    """How many signatures were verified, how many MXNet or a description refused, and the smallest of those that failed."""
+    """How many signatures were verified, how many MXNet or a description refused, and the smallest of those that failed.
+
+    Signatures at which MXNet is known to be wrong, or ends its process, are among the refused ones.
+    """
 
     verified: int
     refused: int
@@ -68,18 +72,25 @@ def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Tr
     verified, refused = set[str](), set[str]()
     failing: list[Failure] = []
 
+    def fail(variant: Case, problems: tuple[str, ...]) -> NoReturn:
+        failing.append(Failure(variant, problems))
+        raise _DisagreementError
+
     def check(variant: Case) -> None:
         if find_defect(variant):
             refused.add(str(variant))
             return
         try:
             report = verify(variant)
-        except KERNEL_ERRORS:
+        except TooManyPointsError:
+            hypothesis.reject()
+        except Exception as error:
+            if not (isinstance(error, ProcessEndedError | UnsupportedError) or is_refusal(error)):
+                fail(variant, (f"{variant.op}: {type(error).__name__}: {describe_refusal(error)}",))
             refused.add(str(variant))
             return
         if report.problems:
-            failing.append(Failure(variant, report.problems))
-            raise _DisagreementError
+            fail(variant, report.problems)
         (refused if report.refusals else verified).add(str(variant))
 
     run = hypothesis.given(variants(case))(check)

@@ -55,7 +55,8 @@ def _resize_numbers(given: Given, drawn: Mapping[int, int]) -> Given:
     if isinstance(given, Fixed):
         return given
     high = drawn.get(int(given.high), given.high) if given.is_index else given.high
-    return replace(given, shape=_resize(given.shape, drawn), high=high)
+    low = min(given.low, high - 1 + given.is_length) if given.is_index else given.low
+    return replace(given, shape=_resize(given.shape, drawn), low=low, high=high)
 
 
 @st.composite
@@ -95,7 +96,9 @@ def complete_inputs(case: Case, attributes: Mapping[str, Any], inputs: Sequence[
         return None
     given = dict(zip(_find_variables(before), inputs, strict=False))
     entries = _find_variables(symbol)
-    sources = [given.get(name, uniform(-1, 1)) for name in entries]
+    floating = [one.dtype for one in inputs if one.dtype.startswith("float")]
+    added = replace(uniform(-1, 1), dtype=floating[0] if floating else "float64")
+    sources = [given.get(name, added) for name in entries]
     shapes_given = {name: given[name].shape for name in entries if name in given}
     for known in range(len(shapes_given), -1, -1):
         shapes = _infer(symbol, dict(islice(shapes_given.items(), known)))
@@ -131,6 +134,6 @@ def _infer(symbol: Any, known: Mapping[str, Shape]) -> list[Shape] | None:
         shapes, _ = _mxnet.infer(symbol.handle.value, known, {})
     except (TofuError, RuntimeError):
         return None
-    if any(shape is None or 0 in shape for shape in shapes):
+    if any(shape is None or min(shape, default=1) < 1 for shape in shapes):  # what is negative MXNet calls unknown
         return None
     return [tuple(shape or ()) for shape in shapes]

@@ -1,4 +1,6 @@
-"""Random numbers. What is drawn cannot be compared, but it lies within ten deviations of the mean of its own parameters."""
+"""Random numbers. What is drawn cannot be compared, but it lies within ten deviations of the mean of its own parameters, and what it was
+made from, where the kernel hands that out for the gradient, makes the same number again.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +38,11 @@ NUMPY: dict[str, tuple[dict[str, float], Moments]] = {
     "gumbel": ({"loc": 3.0, "scale": 0.01}, lambda loc, scale: (loc + 0.577 * scale, 1.28 * scale)),
     "logistic": ({"loc": 3.0, "scale": 0.01}, lambda loc, scale: (loc, 1.81 * scale)),
     "exponential": ({"scale": 0.5}, lambda scale: (5 * scale, 0.5 * scale)),
-    "rayleigh": ({"scale": 0.5}, lambda scale: (1.25 * scale, 0.13 * scale)),
-    "weibull": ({"a": 20.0}, lambda a: (1.0, 3 / a)),
-    "pareto": ({"a": 100.0}, lambda a: (10 / a, 1 / a)),
+    "rayleigh": ({"scale": 0.5}, lambda scale: (5 * scale, 0.5 * scale)),
+    "weibull": ({"a": 20.0}, lambda a: (30 ** (1 / a) / 2, 30 ** (1 / a) / 16)),
+    "pareto": ({"a": 100.0}, lambda a: (np.expm1(30 / a) / 2, np.expm1(30 / a) / 16)),
     "powerd": ({"a": 100.0}, lambda a: (1 - 10 / a, 1 / a)),
 }
-SPREADS = DISTRIBUTIONS | {f"_npi_{name}": spread for name, spread in NUMPY.items()}
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Within:
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
         """The relation. The dimensions of parameters come first."""
         (drawn,) = outputs
-        _, moments = SPREADS[self.distribution]
+        _, moments = DISTRIBUTIONS[self.distribution]
         mean, deviation = (np.asarray(moment, float) for moment in moments(*(self.attributes or inputs)))
         low, high = (
             bound.reshape(bound.shape + (1,) * (drawn.ndim - bound.ndim))
@@ -75,13 +76,45 @@ def _list_draws(name: str, given: dict[str, float]) -> list[Case]:
     ]
 
 
+# What is drawn, from the noise that the kernel hands out beside it and the parameters.
+FROM_NOISE: dict[str, Callable[..., Array]] = {
+    **dict.fromkeys(("normal", "gumbel", "logistic"), lambda noise, loc, scale: loc + scale * noise),
+    **dict.fromkeys(("exponential", "rayleigh"), lambda noise, scale: scale * noise),
+}
+# The same where the parameter is an attribute: then the noise is as it was drawn, between 0 and 1.
+FROM_CHANCE: dict[str, Callable[..., Array]] = {
+    "exponential": lambda chance, scale: -scale * np.log(chance),
+    "weibull": lambda chance, a: (-np.log(chance)) ** (1 / a),
+    "pareto": lambda chance, a: np.expm1(-np.log(chance) / a),
+}
+# And the other way round, where the second output is the derivative by the parameter.
+DERIVATIVES: dict[str, Callable[..., Array]] = {
+    "weibull": lambda drawn, a: -drawn * np.log(drawn) / a,
+    "pareto": lambda drawn, a: -(drawn + 1) * np.log(drawn + 1) / a,
+}
+
+
 @dataclass(frozen=True)
-class FirstWithin(Within):
-    """The same for the first output, where the second is what it was made from."""
+class Drawn:
+    """The same of MXNet's NumPy interface, whose parameters broadcast; `attributes` are None for those that are inputs."""
+
+    distribution: str
+    attributes: tuple[float | None, ...]
 
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
         """The relation."""
-        return [*super().__call__(inputs, outputs[:1]), *outputs[1:]]
+        drawn, *saved = outputs
+        given = iter(inputs)
+        parameters = [next(given) if one is None else one for one in self.attributes]
+        mean, deviation = NUMPY[self.distribution][1](*parameters)
+        within = np.clip(drawn, mean - 10 * deviation, mean + 10 * deviation)
+        if not saved:
+            return [within]
+        if self.distribution in DERIVATIVES and None in self.attributes:
+            return [within, DERIVATIVES[self.distribution](np.maximum(drawn, 1e-30), *parameters)]
+        made = FROM_CHANCE if self.distribution in FROM_CHANCE and None not in self.attributes else FROM_NOISE
+        noise = np.clip(saved[0], 0, 1) if made is FROM_CHANCE else saved[0]
+        return [np.where(within == drawn, made[self.distribution](noise, *parameters), within), noise]
 
 
 def _take_certain(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
@@ -91,9 +124,20 @@ def _take_certain(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence
     return [np.broadcast_to(certain, drawn.shape), np.zeros_like(logarithm)]
 
 
-def _take_drawn(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
-    """Whatever was drawn: the gradient, which follows from it, is what is verified."""
-    return outputs
+def _take_class(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
+    """One of the classes, and the logarithm of its probability."""
+    drawn, _ = outputs
+    classes = np.clip(drawn, 0, inputs[0].shape[-1] - 1)
+    return [classes, np.log(np.take_along_axis(inputs[0], classes.astype(int), -1))]
+
+
+def _take_truth(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
+    """Zero or one."""
+    return [np.clip(np.rint(outputs[0]), 0, 1)]
+
+
+def _take_one(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
+    return [np.ones_like(outputs[0])]
 
 
 CERTAIN = Fixed(((0, 1, 0, 0), (0, 0, 0, 1), (1, 0, 0, 0)), "float32")
@@ -110,33 +154,45 @@ CASES = [
             {**given, "size": (5, 7)},
             [],
             (),
-            relations={f"_npi_{name}": FirstWithin(f"_npi_{name}", tuple(given.values()))},
+            relations={f"_npi_{name}": Drawn(name, tuple(given.values()))},
         )
         for name, (given, _) in NUMPY.items()
     ),
     *(
         Case(
             f"_npi_{name}",
-            {**dict.fromkeys(NUMPY[name][0]), "size": (5, 3, 7)},
-            PARAMETERS[: len(NUMPY[name][0])],
-            relations={f"_npi_{name}": _take_drawn},
+            {**dict.fromkeys(given), "size": (5, 3, 7)},
+            PARAMETERS[: len(given)],
+            relations={f"_npi_{name}": Drawn(name, (None,) * len(given))},
         )
-        for name in NUMPY
+        for name, (given, _) in NUMPY.items()
         if name not in ("uniform", "gamma")  # without gradients
     ),
     Case(
-        "_npi_normal", {"loc": 3.0, "scale": None, "size": None}, PARAMETERS[1:], relations={"_npi_normal": _take_drawn}
+        "_npi_normal",
+        {"loc": 3.0, "scale": None, "size": None},
+        PARAMETERS[1:],
+        relations={"_npi_normal": Drawn("normal", (3.0, None))},
     ),
     *(
         Case(
             f"_npi_{name}_n",
             {**dict.fromkeys(NUMPY[name][0]), "size": (5,)},
             BATCHED,
-            relations={f"_npi_{name}_n": _take_drawn},
+            relations={f"_npi_{name}_n": Drawn(name, (None, None))},
         )
         for name in ("normal", "uniform")
     ),
-    Case("_npi_bernoulli", {"prob": 1.0, "logit": None, "is_logit": False, "size": (5, 7), "dtype": "float32"}, [], ()),
+    *(
+        Case(
+            "_npi_bernoulli",
+            {"prob": chance, "logit": None, "is_logit": False, "size": (5, 7), "dtype": "float32"},
+            [],
+            (),
+            relations={"_npi_bernoulli": relation},
+        )
+        for chance, relation in ((1.0, _take_one), (0.25, _take_truth))
+    ),
     Case("_random_randint", INTEGERS, [], (), relations={"_random_randint": Within("randint", (3, 5))}),
     *(
         Case(
@@ -152,6 +208,6 @@ CASES = [
         "_sample_multinomial",
         {"shape": (5,), "get_prob": True},
         [CHANCES],
-        relations={"_sample_multinomial": _take_drawn},
+        relations={"_sample_multinomial": _take_class},
     ),
 ]

@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from tofu.verify.case import Case
+from tofu.verify.comparison import Relation
 from tofu.verify.kernels import Array
 
 
-def _forward(inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
-    return [inputs[0] * outputs[1], outputs[1]]
+@dataclass(frozen=True)
+class Kept:
+    """The data times the mask, whose cells are 0 or, for the shares that stay, 1 over their probability."""
+
+    p: float
+
+    def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
+        """The relation of the forward operator."""
+        kept = float(np.float32(1) / np.float32(1 - self.p))  # MXNet divides in single precision
+        mask = np.where(outputs[1] > kept / 2, kept, 0.0)
+        return [inputs[0] * mask, mask]
 
 
 def _backward(inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
     return [inputs[0] * inputs[1]]
 
 
-DRAWN = {"Dropout": _forward, "_backward_Dropout": _backward}
+def _relate(p: float) -> dict[str, Relation]:
+    return {"Dropout": Kept(p), "_backward_Dropout": _backward}
+
 
 CASES = [
-    Case("Dropout", {"p": 0.5}, [(5, 3, 7)], relations=DRAWN),
-    Case("Dropout", {"p": 0.25, "mode": "always"}, [(5, 7)], relations=DRAWN),
-    Case("Dropout", {"p": 0.5, "axes": (1,)}, [(5, 3, 7)], relations=DRAWN),
+    Case("Dropout", {"p": 0.5}, [(5, 3, 7)], relations=_relate(0.5)),
+    Case("Dropout", {"p": 0.25, "mode": "always"}, [(5, 7)], relations=_relate(0.25)),
+    Case("Dropout", {"p": 0.5, "axes": (1,)}, [(5, 3, 7)], relations=_relate(0.5)),
     Case("Dropout", {"p": 0.0}, [(5, 7)]),
 ]
