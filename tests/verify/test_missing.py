@@ -1,9 +1,13 @@
 """Strategies that a description hides from the analysis."""
 
 import numpy as np
+import pytest
 
-from tofu.tdl import Opaque, describe, registry
-from tofu.verify import Case, find_missing
+from tofu.tdl import Opaque, describe, output, registry, unwritten
+from tofu.verify import Case, find_missing, uniform
+from tofu.verify.cuts import list_splits
+from tofu.verify.nodes import execute_training_graph
+from tofu.verify.windows import Windows, list_window_geometries
 
 ADDITION = Case("elemwise_add", {}, [(5, 7), (5, 7)], wrt=())
 PRODUCT = Case("dot", {}, [(3, 5), (5, 7)], wrt=())
@@ -46,3 +50,55 @@ def test_a_gradient_is_cut_as_its_operator(monkeypatch):
     hide(monkeypatch, "_backward_tanh", lambda d_out, out: lambda i, j: hidden(d_out[:, :], out[:, :])[i, j])
     missing = find_missing(Case("tanh", {}, [(5, 7)]))
     assert {(one.op, one.cut.inputs) for one in missing} == {("_backward_tanh", (0, 0)), ("_backward_tanh", (1, 1))}
+
+
+def hide_windows(monkeypatch, name):
+    """Has the operator's first input be read whole for each sample, and the others whole."""
+    hidden = Opaque()
+
+    def description(data, *others, output_shapes):
+        whole = [tensor[(slice(None),) * tensor.ndim] for tensor in others]
+        value = output("b *i", lambda b, *i: hidden(data[(b, *(slice(None),) * (data.ndim - 1))], *whole)[i])
+        return (value, unwritten("b *i", is_scratch=True))[: len(output_shapes)]
+
+    hide(monkeypatch, name, description)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(
+            "Convolution", {"kernel": (3,), "num_filter": 2, "pad": (1,), "no_bias": True}, [(2, 3, 7), (2, 3, 3)], ()
+        ),
+        Case(
+            "Convolution",
+            {"kernel": (3,), "num_filter": 2, "stride": (2,), "no_bias": True},
+            [(2, 3, 9), (2, 3, 3)],
+            (),
+        ),
+        Case("Pooling", {"kernel": (3,), "pad": (1,), "pool_type": "max"}, [uniform(-2, -1, 2, 3, 7)], ()),
+    ],
+    ids=["padded", "of another extent", "of a maximum"],
+)
+def test_windows_that_a_description_hides_are_found(case, monkeypatch):
+    assert find_cuts(case) == []
+    hide_windows(monkeypatch, case.op)
+    whole = ", whole" * (len(case.inputs) - 1)
+    assert any(cut.startswith(f"inputs (dimension 2{whole}) -> CONCAT along 2") for cut in find_cuts(case))
+
+
+def test_windows_are_seen_by_changing_the_inputs():
+    attributes = {"kernel": "(3,)", "stride": "(2,)", "pad": "(1,)", "num_filter": "2", "no_bias": "True"}
+    random = np.random.RandomState(0)
+    inputs = [random.uniform(-1, 1, shape) for shape in ((2, 3, 9), (2, 3, 3))]
+    (forward,) = execute_training_graph("Convolution", attributes, inputs, (), seed=0)
+    geometries = list(list_window_geometries(forward, (0, 1), ()))
+    assert {geometry.windows for geometry in geometries} == {(Windows(begin=-1, size=3, step=2), None)}
+    assert {(geometry.zeroed, geometry.fill) for geometry in geometries} == {(("pad", 0), 0.0), (("pad", 0), -np.inf)}
+    assert geometries[0].find_region(0, 9, split=0, part=0) == (-1, 4)
+
+
+def test_an_even_extent_is_cut_unequally_too():
+    assert list_splits(4) == (((0, 1), (1, 4)), ((0, 3), (3, 4)), ((0, 1), (1, 2), (2, 4)))
+    assert list_splits(2) == (((0, 1), (1, 2)),)
+    assert ((0, 2), (2, 5)) in list_splits(5)

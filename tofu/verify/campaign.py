@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +19,7 @@ from tofu.verify.nodes import Node
 from tofu.verify.report import Report
 from tofu.verify.sandbox import ProcessEndedError, Sandbox
 from tofu.verify.trials import Trials, try_variants, verify_apart
+from tofu.verify.windows import list_window_geometries
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,12 @@ def _verify(sandbox: Sandbox, case: Case, examples: int, seed: int, search: bool
         except ProcessEndedError:
             return None
 
+    def list_windowed(forward: Node, free: Collection[int], indexed: Collection[int], shrinks: bool) -> list[Geometry]:
+        try:
+            return sandbox.call(list_window_geometries, forward, free, indexed, shrinks)
+        except ProcessEndedError:
+            return []
+
     try:
         report = verify_apart(sandbox, case)
     except Exception as error:
@@ -98,7 +105,7 @@ def _verify(sandbox: Sandbox, case: Case, examples: int, seed: int, search: bool
     trials = Trials(0, 0, None)
     if examples and report.is_verified:
         trials = try_variants(case, examples, lambda variant: verify_apart(sandbox, variant), seed)
-    found = find_missing(case, attempt) if search and report.is_verified else ()
+    found = find_missing(case, attempt, list_windowed) if search and report.is_verified else ()
     reasons = [(one, explain(one)) for one in found]
     return CaseResult(
         case,

@@ -71,6 +71,12 @@ class Geometry:
         extents = [shapes[number][d] for shapes in self.pieces[split][: part + 1]]
         return array.take(range(sum(extents[:-1]), sum(extents)), axis=d)
 
+    def put_together(self, pieces: Sequence[Array], number: int, whole: Array, split: int) -> Array:
+        """The gradient of an input from those of its parts: side by side."""
+        d = self.inputs[number]
+        assert d is not None
+        return np.concatenate(pieces, axis=d)
+
     def cut(self, array: Array, role: Role, split: int, part: int) -> Array:
         """A part of an array that is shaped like that tensor of the forward operator."""
         kind, number = role
@@ -78,7 +84,7 @@ class Geometry:
 
     def shrink(self, attributes: Mapping[str, str], split: int, part: int) -> dict[str, str]:
         """The attributes of one part."""
-        return {name: str(self._shrink(_read(text), split, part)) for name, text in attributes.items()}
+        return {name: str(self._shrink(read_attribute(text), split, part)) for name, text in attributes.items()}
 
     def _shrink(self, value: Any, split: int, part: int) -> Any:
         if isinstance(value, tuple):
@@ -90,7 +96,8 @@ class Geometry:
         return range(begin * extent // self.base, end * extent // self.base)
 
 
-def _read(text: str) -> Any:
+def read_attribute(text: str) -> Any:
+    """The value of an attribute; its text where that is none."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -100,7 +107,7 @@ def _read(text: str) -> Any:
 def list_geometries(forward: Node, indexed: Collection[int], shrinks: bool = True) -> Iterator[Geometry]:
     """All ways to cut a forward operator's inputs that its shape inference accepts for every part."""
     shapes = [array.shape for array in forward.inputs]
-    values = [_read(text) for text in forward.attributes.values()]
+    values = [read_attribute(text) for text in forward.attributes.values()]
     items = chain.from_iterable(value if isinstance(value, tuple) else (value,) for value in values)
     numbers = sorted({item for item in items if shrinks and type(item) is int and item > 1} - set(indexed))
     choices = [(None, *(d for d, e in enumerate(shape) if e > 1 and e not in indexed)) for shape in shapes]
@@ -108,7 +115,7 @@ def list_geometries(forward: Node, indexed: Collection[int], shrinks: bool = Tru
         cut = {*shrunk, *(shape[d] for shape, d in zip(shapes, inputs, strict=True) if d is not None)}
         base = min(cut, default=1)
         if base > 1 and all(extent % base == 0 for extent in cut) and _is_alike(shapes, inputs):
-            geometry = _complete(forward, Geometry(inputs, shrunk, base, _list_splits(base)))
+            geometry = _complete(forward, Geometry(inputs, shrunk, base, list_splits(base)))
             if geometry is not None:
                 yield geometry
 
@@ -118,9 +125,9 @@ def _is_alike(shapes: Sequence[Shape], inputs: Dimensions) -> bool:
     return len(set(zip(shapes, inputs, strict=True))) == len(set(shapes))
 
 
-def _list_splits(extent: int) -> tuple[Split, ...]:
+def list_splits(extent: int) -> tuple[Split, ...]:
     """In two parts, of which the first or the last is the larger, and in three: what is exact by chance is so in one of them."""
-    halves = {extent // 2, (extent + 1) // 2}
+    halves = {extent // 2, (extent + 1) // 2} if extent % 2 or extent == 2 else {extent // 2 - 1, extent // 2 + 1}
     return (
         *(((0, half), (half, extent)) for half in sorted(halves)),
         *([tuple(split_range(extent, 3))] if extent > 2 else []),
@@ -136,7 +143,7 @@ def _complete(forward: Node, geometry: Geometry) -> Geometry | None:
     """With the outputs as MXNet infers them; None where it refuses, or where their parts do not make up the whole."""
     pieces = []
     for split, ranges in enumerate(geometry.splits):
-        shapes = [_infer_part(forward, geometry, split, part) for part in range(len(ranges))]
+        shapes = [infer_part(forward, geometry, split, part) for part in range(len(ranges))]
         pieces.append(tuple(shape for shape in shapes if shape is not None))
         if len(pieces[-1]) < len(ranges):
             return None
@@ -150,7 +157,8 @@ def _complete(forward: Node, geometry: Geometry) -> Geometry | None:
     return None if found or -1 in outputs else replace(geometry, outputs=outputs, pieces=tuple(pieces))
 
 
-def _infer_part(forward: Node, geometry: Geometry, split: int, part: int) -> tuple[Shape, ...] | None:
+def infer_part(forward: Node, geometry: Geometry, split: int, part: int) -> tuple[Shape, ...] | None:
+    """The shapes of a part's outputs as MXNet infers them; None where it refuses."""
     inputs = [geometry.cut_input(n, array, split, part).shape for n, array in enumerate(forward.inputs)]
     try:
         inferred = _mxnet.infer_operator(forward.op, geometry.shrink(forward.attributes, split, part), inputs)
@@ -188,8 +196,8 @@ def try_geometry(node: Node, geometry: Geometry, asked: Sequence[bool]) -> Cut |
             pieces = zip(*(_run_part(node, geometry, split, part) for part in range(len(ranges))), strict=True)
         except (SplitError, *KERNEL_ERRORS):
             return None
-        together = zip(node.outputs, pieces, dimensions, strict=True)
-        combined = [_find_combine(whole, ours, dimension) for whole, ours, dimension in together]
+        together = zip(node.outputs, pieces, output_roles, dimensions, strict=True)
+        combined = [_find_combine(geometry, split, *one) for one in together]
         found.add(tuple(one if is_asked else Combine.REPLICATE for one, is_asked in zip(combined, asked, strict=True)))
     combine = tuple(one for one in found.pop() if one is not None)
     if found or len(combine) < len(dimensions) or all(one is Combine.REPLICATE for one in combine):
@@ -232,14 +240,21 @@ def _check_saved(
             raise SplitError(f"input {position} is not what the forward operator saves on a part")
 
 
-def _find_combine(whole: Array, pieces: Sequence[Array], dimension: int | None) -> Combine | None:
+def _find_combine(
+    geometry: Geometry, split: int, whole: Array, pieces: Sequence[Array], role: Role, dimension: int | None
+) -> Combine | None:
     tolerance = find_precision([whole.dtype.name])
 
     def is_whole(value: Array) -> bool:
         return relative_error(value, whole) <= tolerance
 
     if dimension is not None:
-        return Combine.CONCAT if is_whole(np.concatenate(pieces, axis=dimension)) else None
+        kind, number = role
+        side_by_side = kind == "output"
+        together = (
+            np.concatenate(pieces, dimension) if side_by_side else geometry.put_together(pieces, number, whole, split)
+        )
+        return Combine.CONCAT if is_whole(together) else None
     if all(map(is_whole, pieces)):
         return Combine.REPLICATE
     return Combine.REDUCE if is_whole(np.sum(pieces, axis=0)) or is_whole(np.max(pieces, axis=0)) else None

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tofu.analysis import Combine, OperatorAccess, Row
 from tofu.tdl import lookup
-from tofu.verify.case import Case, Fixed
+from tofu.verify.case import Case, Fixed, Numbers
 from tofu.verify.cuts import Cut, Geometry, list_geometries, try_geometry
 from tofu.verify.nodes import Node, execute_training_graph
 from tofu.verify.operators import analyse_node
+from tofu.verify.windows import list_window_geometries
 
 Try = Callable[[Node, Geometry, Sequence[bool]], Cut | None]
+Windowed = Callable[[Node, Collection[int], Collection[int], bool], list[Geometry]]
 
 
 @dataclass(frozen=True)
@@ -25,16 +27,22 @@ class Missing:
     cut: Cut
 
 
-def find_missing(case: Case, run: Try = try_geometry) -> tuple[Missing, ...]:
+def find_missing(
+    case: Case, run: Try = try_geometry, list_windowed: Windowed = list_window_geometries
+) -> tuple[Missing, ...]:
     """What is missing of the strategies of one operator and of those of its gradient.
 
-    Extents that data index into stay whole: cut, they would let a kernel read outside its tensor. `run` is where a cut is tried; MXNet
-    ends its process at some.
+    Extents that data index into stay whole: cut, they would let a kernel read outside its tensor. `run` is where a cut is tried, and
+    `list_windowed` where inputs are changed to see what reads them; MXNet ends its process at some.
     """
     texts = {name: str(value) for name, value in case.attributes.items()}
     nodes = execute_training_graph(case.op, texts, case.draw_inputs(), case.wrt, seed=1)
     shrinks = not any(isinstance(given, Fixed) for given in case.numbers)
-    geometries = list(list_geometries(nodes[0], case.indexed, shrinks))
+    free = [n for n, given in enumerate(case.numbers) if isinstance(given, Numbers) and not given.is_whole]
+    geometries = [
+        *list_geometries(nodes[0], case.indexed, shrinks),
+        *list_windowed(nodes[0], free, case.indexed, shrinks),
+    ]
     return tuple(Missing(node.op, cut) for node in nodes for cut in _find_missing_cuts(node, geometries, run))
 
 
@@ -68,12 +76,16 @@ def _describe_axis(access: OperatorAccess, axis: int, is_written: Sequence[bool]
     def find_dimension(rows: Sequence[Row]) -> int | None:
         return next((d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)), None)
 
-    combine = [
-        written.combine[axis] if counts else Combine.REPLICATE
+    combine = [  # parts that overlap are put side by side too
+        _without_overlap(written.combine[axis]) if counts else Combine.REPLICATE
         for written, counts in zip(access.outputs, is_written, strict=True)
     ]
     outputs = [
-        find_dimension(written.rows) if together in (Combine.CONCAT, Combine.OVERLAP_ADD) else None
+        find_dimension(written.rows) if together is Combine.CONCAT else None
         for written, together in zip(access.outputs, combine, strict=True)
     ]
     return Cut(tuple(find_dimension(read.rows) for read in access.inputs), tuple(outputs), tuple(combine))
+
+
+def _without_overlap(combine: Combine) -> Combine:
+    return Combine.CONCAT if combine is Combine.OVERLAP_ADD else combine
