@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tofu.verify import Case, load_cases, nodes, verify_case
+from tofu.tdl import lookup, registry, unwritten
+from tofu.verify import Case, load_cases, nodes, single, verify_case
 from tofu.verify.comparison import Compared, Comparison, count_numbers, find_kind
 from tofu.verify.kernels import PATTERNS, find_left, run_kernel
 
@@ -90,6 +91,19 @@ def test_a_kernel_that_leaves_a_cell_is_noticed_where_no_number_is_expected(monk
 
     monkeypatch.setattr(nodes, "run_kernel", leave_last_cell)
     assert "log: output 0: the kernel leaves 5 of 35 cells as they were in memory" in verify_case(case).problems
+
+
+def test_scratch_is_neither_compared_nor_missed(monkeypatch):
+    """oneDNN's places of the largest cells: a byte each, in the first quarter of an int32 tensor."""
+    case = Case("Pooling", {"kernel": (2,), "pool_type": "max"}, [single(3, 5, 6)])
+    report = verify_case(case)
+    assert report.problems == ()
+    assert find_node(report, "Pooling").outputs == (0,)
+    right = lookup("Pooling")
+    falsely = lambda *data, **given: (right.function(*data, **given)[0], unwritten("b c *y"))  # noqa: E731
+    silent = replace(right, function=falsely, cache={})
+    monkeypatch.setitem(registry._REGISTERED, "Pooling", silent)
+    assert any("output 1 is called unwritten, but the kernel writes" in one for one in verify_case(case).problems)
 
 
 def test_what_is_left_keeps_both_patterns():

@@ -134,6 +134,8 @@ def _infer(symbol: Any, known: Mapping[str, Shape]) -> list[Shape] | None:
         shapes, _ = _mxnet.infer(symbol.handle.value, known, {})
     except (TofuError, RuntimeError):
         return None
-    if any(shape is None or min(shape, default=1) < 1 for shape in shapes):  # what is negative MXNet calls unknown
+    if any(
+        shape is None or min(shape, default=0) < 1 for shape in shapes
+    ):  # what is negative, or (), MXNet calls unknown
         return None
     return [tuple(shape or ()) for shape in shapes]
