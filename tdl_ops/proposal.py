@@ -74,7 +74,8 @@ def _propose_all(scores, deltas, info, **settings):
     return np.concatenate([np.concatenate(numbered), np.concatenate([scores for _, scores in found])], 1)
 
 
-@op("_contrib_Proposal", "_contrib_MultiProposal", concrete=True)
+# MXNet's kernel refuses to compute the scores alone.
+@op("_contrib_Proposal", "_contrib_MultiProposal", concrete=True, needs={1: (0,)})
 def proposal(
     cls_prob,
     bbox_pred,
