@@ -123,3 +123,14 @@ def test_binding_again_by_force_begins_with_zeros():
     module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 0.1}, force_init=True)
     module.update()
     assert largest_error(parameters_of(bind(module)), before) == 0
+
+
+def test_a_reshape_keeps_the_types_that_were_bound():
+    """As in MXNet: shapes alone, given as pairs, say nothing of types, and a float64 model must not become one of float32."""
+    results = []
+    for module in (mx.mod.Module(model()), tofu.mod.Module(model(), ngpus=2)):
+        start(module, SGD)
+        module.reshape([("data", (6, FEATURES))], [("softmax_label", (6,))])
+        results.append(parameters_of(module))
+    assert results[1]["fc0_weight"].dtype == results[0]["fc0_weight"].dtype == np.float64
+    assert largest_error(results[1], results[0]) == 0

@@ -16,6 +16,7 @@ import numpy as np
 from tofu.errors import PlanError, ShapeError, TofuError, raise_together
 from tofu.graph.mxnet import HEAD_GRADIENT_PREFIX, infer_arguments
 from tofu.partition import Partition
+from tofu.runtime.failures import explaining_memory, raise_failure
 from tofu.runtime.sharded_executor import ShardedExecutor
 from tofu.runtime.shards import ShardedTensor, count_writes
 
@@ -72,6 +73,9 @@ class Executor:
             parameters = {
                 n: v for n, v in shared.sharded.variables.items() if self.arg_dict.get(n) is shared.arg_dict.get(n)
             }
+        with explaining_memory(partition.plan, contexts, "the whole arrays of the model"):
+            whole = [*self.arg_dict.values(), *self.aux_dict.values(), *gradients.values()]
+            raise_failure([array for array in whole if array is not None])
         self.sharded: ShardedExecutor = ShardedExecutor(partition, contexts, parameters)
         self._versions: dict[str, int] = {}
         self._outputs: list[Any] | None = None

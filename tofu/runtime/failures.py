@@ -12,7 +12,7 @@ from typing import Any
 
 import mxnet as mx
 
-from tofu.errors import ExecutionError, OutOfMemoryError, UnsupportedError
+from tofu.errors import ExecutionError, OutOfMemoryError, TofuError, UnsupportedError
 from tofu.plan import Plan, format_bytes
 
 NO_MEMORY = re.compile(r"allocate|out of memory|bad_alloc", re.IGNORECASE)
@@ -41,8 +41,20 @@ def _wait(array: Any) -> Exception | None:
     try:
         array.wait_to_read()
     except mx.base.MXNetError as error:
-        failure = error
+        failure = error.with_traceback(None)  # whose frames would keep the arrays
     return failure
+
+
+def raise_failure(arrays: Sequence[Any]) -> None:
+    """Raise the first error of the operators that wrote the arrays, if there is one."""
+    failure = find_failure(arrays)
+    if failure is not None:
+        try:
+            raise failure
+        finally:
+            del (
+                failure
+            )  # it knows this frame, and would be kept with all that was being bound until garbage is collected
 
 
 def summarise(error: BaseException) -> str:
@@ -58,30 +70,29 @@ def is_lack_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def explaining_memory(plan: Plan, contexts: Sequence[Any], doing: str) -> Iterator[None]:
-    """Raise OutOfMemoryError where what runs inside fails to allocate: what was asked for, what there is, what to do."""
+    """Raise OutOfMemoryError where what runs inside fails to allocate: what was asked for, what there was, what to do."""
+    free = free_memory()
     try:
         yield
-    except MemoryError as error:
-        raise AllocationFailureError(describe_lack(plan, contexts, doing)) from error
-    except mx.base.MXNetError as error:
-        if not is_lack_of_memory(error):
+    except (MemoryError, mx.base.MXNetError) as error:
+        if isinstance(error, TofuError) or not (isinstance(error, MemoryError) or is_lack_of_memory(error)):
             raise
-        raise AllocationFailureError(describe_lack(plan, contexts, doing)) from error
+        raise AllocationFailureError(describe_lack(plan, contexts, doing, free)) from error
 
 
 def refuse_more_than_there_is(plan: Plan, contexts: Sequence[Any]) -> None:
     """Raise OutOfMemoryError for a plan that needs more than all the memory there is: it would be killed, not refused."""
     there = _memory_of_machine()
     if there is not None and _asked_of_host(plan, contexts) > there:
-        raise AllocationFailureError(describe_lack(plan, contexts, "binding the model"))
+        raise AllocationFailureError(describe_lack(plan, contexts, "binding the model", free_memory()))
 
 
-def describe_lack(plan: Plan, contexts: Sequence[Any], doing: str) -> str:
-    """What was asked for, what there is, and what to do."""
-    free, most = _free_memory(), max(plan.worker_bytes, default=0)
+def describe_lack(plan: Plan, contexts: Sequence[Any], doing: str, free: int | None) -> str:
+    """What was asked for, what was free, and what to do."""
+    most = max(plan.worker_bytes, default=0)
     asked = _asked_of_host(plan, contexts)
     on_host = f", {format_bytes(asked)} on this machine's CPU together" if asked else ""
-    there = "" if free is None else f" {format_bytes(free)} of its memory are free."
+    there = "" if free is None else f" {format_bytes(free)} of its memory were free."
     return (
         f"There is not enough memory for {doing}: the plan needs up to {format_bytes(most)} on each of {plan.workers} workers"
         f"{on_host}.{there} What was bound before is as it was. Free what is not needed, take more workers on other devices or a smaller "
@@ -94,7 +105,7 @@ def _asked_of_host(plan: Plan, contexts: Sequence[Any]) -> int:
     return sum(n for n, context in zip(plan.worker_bytes, contexts, strict=False) if context.device_type == "cpu")
 
 
-def _free_memory() -> int | None:
+def free_memory() -> int | None:
     """Bytes that this process can still have, as far as the system says."""
     known = [size for size in (_meminfo("MemAvailable"), _left_of_address_space()) if size is not None]
     return min(known, default=None)

@@ -148,13 +148,16 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         """Once the shards are there."""
 
     def reshape(self, data_shapes: Any, label_shapes: Any = None) -> None:
-        """Bind for inputs of other shapes, with the same parameters, gradients and optimizer, and the same plan where it is feasible.
+        """Bind for inputs of other shapes, with the same types, parameters, gradients and optimizer; the same plan where it is feasible.
 
         Raises TofuError before `bind`, and ShapeError where parameters would have another shape.
         """
         before = self.executor
         with self._keeping_what_was_bound():
+            types = {desc.name: desc.dtype for desc in [*self._data_shapes, *self._label_shapes]}
             self._read_shapes(data_shapes, label_shapes)
+            self._data_shapes = [_with_type(desc, types) for desc in self._data_shapes]
+            self._label_shapes = [_with_type(desc, types) for desc in self._label_shapes]
             self._rebind(_updated_names(before))
             self.executor.keep_gradients(before)
 
@@ -323,3 +326,7 @@ def _updated_names(executor: ShardedExecutor) -> list[str]:
 
 def _with_shape(desc: Any, shape: Sequence[int]) -> Any:
     return mx.io.DataDesc(desc.name, tuple(shape), desc.dtype, desc.layout)
+
+
+def _with_type(desc: Any, types: dict[str, Any]) -> Any:
+    return mx.io.DataDesc(desc.name, desc.shape, types.get(desc.name, desc.dtype), desc.layout)

@@ -25,7 +25,9 @@ from tofu.runtime.failures import (
     describe_lack,
     explaining_memory,
     find_failure,
+    free_memory,
     is_lack_of_memory,
+    raise_failure,
     refuse_more_than_there_is,
     summarise,
 )
@@ -84,9 +86,7 @@ class ShardedExecutor:
         made = shared.get(tensor.name)
         if made is not None and made.matches(fresh):
             return made
-        failure = find_failure(fresh.arrays)  # MXNet allocates when it fills them
-        if failure is not None:
-            raise failure
+        raise_failure(fresh.arrays)  # MXNet allocates when it fills them
         return fresh
 
     def _make_graph(self, execution: ExecutionGraph) -> BoundGraph:
@@ -165,7 +165,9 @@ class ShardedExecutor:
                 "others are updated: they no longer belong together. Load the last checkpoint."
             )
         if is_lack_of_memory(failure):
-            return AllocationFailureError(describe_lack(self.partition.plan, self.contexts, "running the model"))
+            return AllocationFailureError(
+                describe_lack(self.partition.plan, self.contexts, "running the model", free_memory())
+            )
         return OperatorFailureError(
             f"An operator failed while the model ran: {summarise(failure)} Outputs and gradients of this step are lost. The parameters are "
             "as they were before it; auxiliary states, moving averages say, may have changed. Mend its inputs and call forward again."

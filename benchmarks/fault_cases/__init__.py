@@ -1,0 +1,1 @@
+"""Faults by kind, for `python -m benchmarks.faults`."""

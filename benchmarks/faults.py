@@ -1,0 +1,102 @@
+"""Everything that goes wrong while a model trains: what was done, what happened, what was lost.
+
+    python -m benchmarks.faults [GROUP ...]
+
+Faults by groups: interrupts, operators, misuse, limits, processes; all of them if none is named. Each group runs in a process of its
+own. Fails where anything was lost: a weight that differs in one bit from an undisturbed run, a file that is not whole, an error that
+does not say what it is, a hang.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+GROUPS = ("interrupts", "operators", "misuse", "limits", "processes")
+GROUP_SECONDS = 1200
+NOTHING = "nothing"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one fault came to."""
+
+    kind: str
+    place: str
+    happened: str
+    lost: str
+    seconds: float
+
+
+def run_group(group: str, every: int = 1) -> Iterator[Outcome]:
+    """Try the faults of a group, or every so many of them, one after the other, in this process."""
+    for fault in importlib.import_module(f"benchmarks.fault_cases.{group}").FAULTS[::every]:
+        started = time.perf_counter()
+        with TemporaryDirectory() as folder:
+            try:
+                happened, lost = fault.run(Path(folder)), NOTHING
+            except (Exception, KeyboardInterrupt) as error:
+                last = traceback.extract_tb(error.__traceback__)[-1]
+                happened, lost = f"{type(error).__name__} at {Path(last.filename).name}:{last.lineno}", str(error)[:300]
+        yield Outcome(fault.kind, fault.place, happened, lost, time.perf_counter() - started)
+
+
+def collect(group: str) -> list[Outcome]:
+    """Try a group in a process of its own, whose end without a word is an outcome too."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MXNET_SUBGRAPH_VERBOSE": "0"}
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.faults", "--here", group]
+    try:
+        ended = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=GROUP_SECONDS, check=False
+        )
+        text, code = ended.stdout, f"{ended.returncode}: {ended.stderr[-300:]}" if ended.returncode else ""
+    except subprocess.TimeoutExpired as error:
+        text, code = (error.stdout or b"").decode(), f"it hung for {GROUP_SECONDS} s"
+    outcomes = [Outcome(**json.loads(line)) for line in text.splitlines() if line.startswith("{")]
+    if code:
+        outcomes.append(
+            Outcome(group, f"after {len(outcomes)} faults", f"the process ended with {code}", "the process", 0.0)
+        )
+    return outcomes
+
+
+def print_table(outcomes: list[Outcome]) -> None:
+    """A line for each fault, then the counts."""
+    for outcome in outcomes:
+        happened = " ".join(outcome.happened.split())
+        print(f"{outcome.kind:16} {outcome.place:42.42} {happened:100.100} {outcome.lost}")
+    kinds = Counter(outcome.kind for outcome in outcomes)
+    lost = [outcome for outcome in outcomes if outcome.lost != NOTHING]
+    print(f"\n{len(outcomes)} faults: {', '.join(f'{count} {kind}' for kind, count in kinds.items())}")
+    print(f"lost in {len(lost)} of them; {sum(outcome.seconds for outcome in outcomes):.0f} s")
+
+
+def main() -> None:
+    """Try the groups named, print the table, fail where something was lost."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("groups", nargs="*", default=GROUPS, metavar="GROUP")
+    parser.add_argument("--here", choices=GROUPS, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.here:
+        for outcome in run_group(arguments.here):
+            print(json.dumps(asdict(outcome)), flush=True)
+        return
+    outcomes = [outcome for group in arguments.groups for outcome in collect(group)]
+    print_table(outcomes)
+    if any(outcome.lost != NOTHING for outcome in outcomes):
+        raise SystemExit("FAILED")
+
+
+if __name__ == "__main__":
+    main()

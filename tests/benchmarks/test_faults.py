@@ -1,0 +1,39 @@
+"""The campaign of faults: a sample of each group loses nothing, and what is lost is noticed."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import faults
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = """
+import dataclasses, json
+from benchmarks import faults
+for group, every in {"interrupts": 5, "operators": 6, "limits": 5, "processes": 6, "misuse": 9}.items():
+    for outcome in faults.run_group(group, every):
+        print(json.dumps(dataclasses.asdict(outcome)))
+"""
+
+
+def test_a_sample_of_the_faults_loses_nothing():
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "MXNET_SUBGRAPH_VERBOSE": "0"}
+    command = [sys.executable, "-W", "ignore", "-c", SAMPLE]
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    outcomes = [json.loads(line) for line in ended.stdout.splitlines() if line.startswith("{")]
+    assert [(o["place"], o["lost"]) for o in outcomes if o["lost"] != faults.NOTHING] == []
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    assert len({outcome["kind"] for outcome in outcomes}) >= 7
+
+
+def test_what_is_lost_fails_the_campaign(monkeypatch, capsys):
+    lost = [faults.Outcome("kind", "place", "it happened", what, 1.0) for what in (faults.NOTHING, "a weight")]
+    monkeypatch.setattr(faults, "collect", lambda _: lost)
+    monkeypatch.setattr(sys, "argv", ["faults", "limits"])
+    with pytest.raises(SystemExit, match="FAILED"):
+        faults.main()
+    assert "2 faults: 2 kind\nlost in 1 of them" in capsys.readouterr().out
