@@ -175,12 +175,12 @@ FORKED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a new model": (lambda _: parameters(train(begin(), 0, 2)).keys() == undisturbed(2).keys(), "gave True"),
 }
 FAULTS = [
-    *(
-        Fault("kill -9", f"saving, {moments} moments", partial(killed_while_saving, moments=moments))
-        for moments in (2, 3)
-    ),
     *(Fault("fork", name, partial(forked, call=call, expected=expected)) for name, (call, expected) in FORKED.items()),
     *(Fault("fork", f"data loader, {kind}", partial(data_loaders, kind=kind)) for kind in ("gluon", "multiprocessing")),
     *(Fault("threads", f"{count} that train", partial(threads, count=count)) for count in (2, 3)),
     Fault("threads", "an optimizer raises in one", thread_that_fails),
+    *(
+        Fault("kill -9", f"saving, {moments} moments", partial(killed_while_saving, moments=moments))
+        for moments in (2, 3)
+    ),
 ]

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 SAMPLE = """
 import dataclasses, json
 from benchmarks import faults
-for group, every in {"interrupts": 5, "operators": 6, "limits": 5, "processes": 6, "misuse": 9}.items():
+for group, every in {"interrupts": 5, "operators": 6, "limits": 5, "processes": 5, "misuse": 9}.items():
     for outcome in faults.run_group(group, every):
         print(json.dumps(dataclasses.asdict(outcome)))
 """
