@@ -185,6 +185,7 @@ def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Fo
         plan = forward
     found = _take(graph, problem, plan)
     choices = found.choices
+    problem.evaluate(choices)  # says by name what no execution graph can follow
     fixed_operators, fixed_tensors = problem.fix_hints(settings.hints or {})
     wrong = [
         problem.graph.operators[o].name

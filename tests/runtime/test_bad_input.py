@@ -190,6 +190,18 @@ def test_plan_with_a_key_missing(model):
         tofu.Plan.from_json(json.dumps(value))
 
 
+def test_plan_that_splits_a_gradient_unlike_its_operator():
+    """SliceChannel's gradient knows its operator's state, so both have to be split alike."""
+    scale = mx.sym.Variable("scale", shape=(1, 6))
+    parts = mx.sym.SliceChannel(mx.sym.broadcast_mul(mx.sym.Variable("data"), scale), num_outputs=2, name="parts")
+    symbol = parts[0] * parts[1]
+    plan = json.loads(tofu.partition(symbol, 2, data=(4, 6), cache=False).plan.to_json())
+    name = "parts_backward"
+    plan["operators"][name] = [None] if plan["operators"]["parts"] != [None] else ["i0"]
+    with refuses(tofu.PlanError, f"operator {name} shares the choice of operator parts and must equal it"):
+        tofu.partition(symbol, plan=json.dumps(plan), data=(4, 6))
+
+
 @pytest.mark.parametrize("plan", [{"workers": 2}, 7, ["plan"]])
 def test_a_plan_of_another_type(model, plan):
     with refuses(tofu.PlanError, "tofu.Plan", re.escape(repr(plan)), "path of a file"):
