@@ -78,6 +78,8 @@ def pooling(grow, x, shape):
     kernel = r.choice((2, 3))
     if min(shape[2:]) < kernel:
         return None
+    if kind == "max" and r.random() < 0.5:
+        x = x - 2  # below what a missing cell may be taken for
     sizes = {"kernel": (kernel,) * 2, "stride": (r.choice((1, 2)), 1), "pad": (r.randrange(kernel - 1),) * 2}
     return mx.sym.Pooling(
         x,
@@ -350,3 +352,19 @@ def grow_layers(grow: Growth) -> mx.sym.Symbol:
     for _ in range(grow.rng.randint(5, 26)):
         add_layer(grow)
     return mx.sym.Group([head(grow, *tensor) for tensor in grow.tensors[-grow.rng.randint(1, 3) :]])
+
+
+WINDOWS = (convolution, convolution, pooling, pooling, deconvolution, cut_or_repeat, batch_norm, cell_by_cell)
+
+
+def grow_windows(grow: Growth) -> mx.sym.Symbol:
+    """Two to six layers with windows over few and larger images, which are mostly split in space."""
+    shape = (grow.rng.choice((1, 2, 3)), grow.rng.randint(1, 4), grow.rng.randint(6, 16), grow.rng.randint(1, 16))
+    grow.tensors.append((mx.sym.broadcast_mul(grow.data(*shape), grow.parameter(1, shape[1], 1, 1)), shape))
+    for _ in range(grow.rng.randint(2, 6)):
+        x, there = grow.tensors[-1]
+        make = grow.rng.choice(WINDOWS)
+        made = make(grow, x, there) if len(there) == len(shape) else None
+        if made is not None:
+            grow.add(made)
+    return mx.sym.Group([head(grow, *grow.tensors[-1])])

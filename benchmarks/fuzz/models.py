@@ -7,12 +7,12 @@ import random
 import mxnet as mx
 
 from benchmarks.fuzz.chains import grow_chain
-from benchmarks.fuzz.layers import add_layer, grow_layers, head
+from benchmarks.fuzz.layers import add_layer, grow_layers, grow_windows, head
 from benchmarks.fuzz.operators import add_operator, bring, cases_by_operator, is_exact, is_leaf
 from benchmarks.fuzz.recurrences import grow_recurrence
 from benchmarks.fuzz.sample import Growth, Sample, Shape
 
-KINDS = {"operators": 40, "layers": 15, "chains": 25, "recurrences": 20}
+KINDS = {"operators": 40, "layers": 10, "windows": 10, "chains": 22, "recurrences": 18}
 FOCUSES = {"all": tuple(KINDS), "chains": ("chains", "recurrences"), **{kind: (kind,) for kind in KINDS}}
 MANY_WORKERS, SOME_WORKERS = (8, 8, 12), (2, 3, 4, 5, 6, 7, 8, 12)
 
@@ -36,11 +36,13 @@ def make_sample(seed: int, kind: str) -> Sample:
         return _finish(Growth(seed, bits=rng.choice((2, 3, 8))), grow_chain)
     if kind == "recurrences":
         return _finish(Growth(seed, bits=rng.choice((3, 20))), grow_recurrence)
-    return _finish(Growth(seed, bits=rng.choice((10, 20))), grow_layers if kind == "layers" else _grow_operators)
+    makers = {"layers": grow_layers, "windows": grow_windows, "operators": _grow_operators}
+    return _finish(Growth(seed, bits=rng.choice((10, 20))), makers[kind])
 
 
 def _finish(grow: Growth, make) -> Sample:
-    return grow.finish(make(grow))
+    with mx.name.NameManager():  # it names what has no name, from the same number on
+        return grow.finish(make(grow))
 
 
 def _grow_operators(grow: Growth) -> mx.sym.Symbol:

@@ -27,8 +27,8 @@ def reduce_sample(sample: Sample) -> Iterator[Sample]:
         made = _rebuild(sample, *edited)
         if made is not None:
             yield made
-    yield from _shrink_extents(sample)
     yield from _simplify_requests(sample)
+    yield from _shrink_extents(sample)
 
 
 def _drop_heads(sample: Sample) -> Iterator[tuple[dict[str, Any], dict[str, np.ndarray]]]:
@@ -190,6 +190,9 @@ def _with_extent(sample: Sample, old: int, new: int) -> Sample | None:
 
 
 def _simplify_requests(sample: Sample) -> Iterator[Sample]:
+    asked = [name for name, request in sample.requests.items() if request != "null"]
+    for name in asked if len(asked) > 1 else ():
+        yield replace(sample, requests={other: "write" if other == name else "null" for other in sample.requests})
     for simpler, kinds in (("null", ("write", "add")), ("write", ("add",))):
         for name, request in sample.requests.items():
             if request in kinds:

@@ -16,7 +16,7 @@ from benchmarks.fuzz.sample import Sample
 from benchmarks.fuzz.trial import Failure, Trial
 from tofu.partition import Partition, Task
 
-RANDOM_PLANS = 10  # tried of a smaller model, where what was chosen for the larger one does not fail
+RANDOM_PLANS = 5  # tried of a smaller model, where what was chosen for the larger one does not fail
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,19 @@ def shrink(sample: Sample, failure: Failure, seconds: float = 120.0) -> Failing:
     best = probe(sample, failure.workers, failure.kind, failure.asked)
     if best is None:
         return Failing(sample, failure)
-    is_smaller = True
-    while is_smaller and time.process_time() < until:
-        is_smaller = False
-        for smaller in reduce_sample(best.sample):
-            if time.process_time() > until:
-                break
+    failed = 0  # so many of the first steps do not fail any more, as far as was seen
+    while time.process_time() < until:
+        for number, smaller in enumerate(reduce_sample(best.sample)):
+            if number < failed or time.process_time() > until:
+                continue
             found = probe(smaller, best.failure.workers, failure.kind, best.failure.asked)
             if found is not None:
-                best, is_smaller = found, True
+                best, failed = found, number
                 break
+        else:
+            if not failed:
+                break
+            failed = 0
     best = _take_fewer_workers(best, until)
     return _take_fewer_hints(best, until + seconds / 2)
 

@@ -10,7 +10,7 @@ from benchmarks.fuzz.models import choose_workers, make_sample
 from benchmarks.fuzz.sample import Growth
 from benchmarks.fuzz.trial import Trial, try_sample
 
-SEEDS = {"operators": range(24), "layers": range(8), "chains": range(5), "recurrences": range(4)}
+SEEDS = {"operators": range(20), "layers": range(5), "windows": range(5), "chains": range(4), "recurrences": range(3)}
 
 
 @pytest.mark.parametrize(("kind", "seed"), [(kind, seed) for kind, seeds in SEEDS.items() for seed in seeds])

@@ -1,0 +1,66 @@
+"""The fuzzer finds a planted bug, shrinks it, and writes a program that shows it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import benchmarks.fuzz  # noqa: F401
+from benchmarks.fuzz.campaign import read_records, run_seed
+from benchmarks.fuzz.models import KINDS, choose_kind, make_sample
+from benchmarks.fuzz.script import write_script
+from benchmarks.fuzz.shrink import shrink
+from benchmarks.fuzz.trial import try_sample
+from tofu.runtime.executor import Executor
+
+
+def forget_addends(monkeypatch):
+    """What is to be added to gradients is lost."""
+    real = Executor.backward
+
+    def backward(self, out_grads=None, is_train=True):
+        real(self, out_grads, is_train)
+        for name, request in self._grad_req.items():
+            if request == "add":
+                self.grad_dict[name][:] -= 1
+
+    monkeypatch.setattr(Executor, "backward", backward)
+
+
+def test_a_planted_bug_is_found_and_shrunk(monkeypatch, capsys):
+    forget_addends(monkeypatch)
+    sample = make_sample(1, "chains")
+    sample = replace(sample, requests=dict.fromkeys(sample.requests, "add"))
+    outcome = try_sample(sample, 2, seed=1, randoms=0)
+    assert outcome.failures[0].kind == "numbers"
+    found = shrink(sample, outcome.failures[0], seconds=8)
+    asked = [request for request in found.sample.requests.values() if request != "null"]
+    assert asked == ["add"]
+    assert (
+        len(found.sample.symbol.get_internals().list_outputs()) < len(sample.symbol.get_internals().list_outputs()) / 2
+    )
+    assert found.failure.workers == 2
+    exec(write_script(found), {})
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("gradient of")]
+    assert len(lines) == 1
+    assert "off by 1," in lines[0]
+
+
+def test_a_seed_is_the_same_model_each_time():
+    for kind in KINDS:
+        one, other = (make_sample(3, kind) for _ in range(2))
+        assert one.symbol.tojson() == other.symbol.tojson()
+        assert {name: value.tobytes() for name, value in one.values.items()} == {
+            name: value.tobytes() for name, value in other.values.items()
+        }
+
+
+def test_records_are_read_back(tmp_path):
+    seed = next(seed for seed in range(99) if choose_kind(seed, "all") == "windows")
+    record = run_seed("commit", "all", seed)
+    assert not record.failures
+    path = tmp_path / "fuzz.jsonl"
+    path.write_text(json.dumps(vars(record)) + "\n")
+    (again,) = read_records(path)
+    assert (again.seed, again.plans, again.stage) == (seed, record.plans, "done")
+    assert record.plans["default"] == 1
