@@ -105,7 +105,7 @@ class Trial:
         self._check_numbers(partition, found, kind, asked)
         if thorough:
             shards = [array for variable in executor.sharded.variables.values() for array in variable.arrays]
-            allocated = allocated_bytes(executor.sharded._training, plan.workers, shards)
+            allocated = allocated_bytes(executor.sharded._training.bound, plan.workers, shards)
             if allocated != list(plan.worker_bytes):
                 self._fail("memory", kind, asked, f"planned {plan.worker_bytes}, allocated {allocated}")
 

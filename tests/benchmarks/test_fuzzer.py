@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 
+import mxnet as mx
+from click.testing import CliRunner
+
 import benchmarks.fuzz  # noqa: F401
+from benchmarks.fuzz.__main__ import main
 from benchmarks.fuzz.campaign import read_records, run_seed
-from benchmarks.fuzz.models import KINDS, choose_kind, make_sample
+from benchmarks.fuzz.models import KINDS, choose_kind, choose_workers, make_sample
+from benchmarks.fuzz.sample import Growth
 from benchmarks.fuzz.script import write_script
 from benchmarks.fuzz.shrink import shrink
-from benchmarks.fuzz.trial import try_sample
+from benchmarks.fuzz.trial import Trial, try_sample
 from tofu.runtime.executor import Executor
 
 
@@ -64,3 +70,46 @@ def test_records_are_read_back(tmp_path):
     (again,) = read_records(path)
     assert (again.seed, again.plans, again.stage) == (seed, record.plans, "done")
     assert record.plans["default"] == 1
+
+
+def test_options_are_there():
+    said = CliRunner().invoke(main, ["--help"]).output
+    for option in (
+        "--seed",
+        "--count",
+        "--seconds",
+        "--jobs",
+        "--focus",
+        "--results",
+        "--shrink",
+        "--table",
+        "--commits",
+    ):
+        assert option in said
+
+
+def test_kinds_of_models_are_as_they_are_told():
+    """Chains have up to 14 readers of a tensor; they and recurrences run mostly over 8 or 12 workers."""
+    most = 0
+    for seed in range(20):
+        nodes = json.loads(make_sample(seed, "chains").symbol.tojson())["nodes"]
+        readers = Counter(tuple(entry[:2]) for node in nodes for entry in node["inputs"])
+        most = max(most, *readers.values())
+    assert 8 < most <= 2 * 14  # a product may read its own weight twice
+    for kind in ("chains", "recurrences"):
+        assert sum(choose_workers(seed, kind) in (8, 12) for seed in range(100)) > 60
+
+
+def test_where_one_device_is_wrong_the_descriptions_are_asked():
+    """MXNet has the gradient of clip overwrite the sum that it should be added to, where a tensor has eight readers and more."""
+    grow = Growth(0, bits=3)
+    weight = grow.parameter(4, 6)
+    made = [mx.sym.clip(weight * (n + 1), -0.5, 0.5) if n % 2 else mx.sym.cumsum(weight, axis=0) for n in range(9)]
+    sample = grow.finish(mx.sym.Group(made))
+    sample = replace(sample, requests=dict.fromkeys(sample.requests, "write"))
+    trial = Trial(sample, 2)
+    wrong = trial.expected["gradient of v1_weight, step 0"] + 1
+    trial.expected = {**trial.expected, "gradient of v1_weight, step 0": wrong}
+    trial.check("default", {})
+    assert not trial.outcome.failures
+    assert [dispute.kind for dispute in trial.outcome.disputes] == ["one device"]
