@@ -196,6 +196,7 @@ def test_plan_that_splits_a_gradient_unlike_its_operator():
     parts = mx.sym.SliceChannel(mx.sym.broadcast_mul(mx.sym.Variable("data"), scale), num_outputs=2, name="parts")
     symbol = parts[0] * parts[1]
     plan = json.loads(tofu.partition(symbol, 2, data=(4, 6), cache=False).plan.to_json())
+    del plan["digest"]
     name = "parts_backward"
     plan["operators"][name] = [None] if plan["operators"]["parts"] != [None] else ["i0"]
     with refuses(tofu.PlanError, f"operator {name} shares the choice of operator parts and must equal it"):
