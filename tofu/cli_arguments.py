@@ -9,6 +9,8 @@ from typing import Any
 from tofu.errors import TofuError
 from tofu.search.topology import Topology, read_topology
 
+MOST_DIGITS = 9  # of a dimension's number; longer ones are no axes' names either, and are refused as such
+
 
 def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """`data:64,3,224,224` -> {"data": (64, 3, 224, 224)}; TofuError for anything else."""
@@ -55,7 +57,8 @@ def _refuse_twice(option: str, name: str, known: Collection[str]) -> None:
 
 def _read_choice(text: str) -> Any:
     special = {"-": None, "...": Ellipsis}
-    return special[text] if text in special else int(text) if text.isdigit() else text
+    is_dimension = text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS
+    return special[text] if text in special else int(text) if is_dimension else text
 
 
 def read_optimizer(text: str) -> tuple[str | None, dict[str, Any]]:

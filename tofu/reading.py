@@ -46,6 +46,7 @@ def _open_without_waiting(path: str, flags: int) -> int:
 def parse_json(text: str) -> Any:
     """A value of JSON, whose objects have each key once. Raises ValueError, which names line and column where they are known."""
     try:
+        text.encode()
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
         if SURROGATE.search(text):
             json.dumps(value, ensure_ascii=False).encode()

@@ -12,6 +12,7 @@ from typing import Any
 import mxnet as mx
 
 import tofu
+from tofu.runtime.arguments import read_plan
 from tofu.runtime.checkpoint import ParameterFile
 from tofu.runtime.files import read_symbol
 from tofu.runtime.seal import read_seal, reading
@@ -23,9 +24,9 @@ BATCH, FEATURES = 8, 6
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of file: how its content is read, and what the text says where no checksum can tell whether it is the text that was saved.
+    """A kind of file: how its content is read.
 
-    `is_sealed`: every change has to be refused or warned of. Else what is read has to be what the file says.
+    `says`: what the content of a file without a checksum is by what it says; others have to be refused or warned of where they differ.
     """
 
     name: str
@@ -33,7 +34,6 @@ class Kind:
     other: Path
     read: Callable[[Path], Any]
     is_json: bool = False
-    is_sealed: bool = True
     says: Callable[[bytes], Any] | None = None
 
 
@@ -80,8 +80,10 @@ def read_parameters(path: Path) -> Any:
     return arrays_of(dict(ParameterFile(path)))
 
 
-def read_plan(path: Path) -> Any:
-    return json.loads(tofu.Plan.from_json(path.read_text(errors="surrogateescape")).to_json())
+def read_plan_file(path: Path) -> Any:
+    plan = read_plan(path)
+    assert plan is not None
+    return json.loads(plan.to_json())
 
 
 def read_model(path: Path) -> Any:
@@ -101,20 +103,31 @@ def levels_said(content: bytes) -> Any:
 
 
 def model_said(content: bytes) -> Any:
-    """The nodes of a text, as `read_model` has those that MXNet gives back."""
-    return [
-        (node["op"], node["name"], [entry[:2] for entry in node["inputs"]], node.get("attrs", {}))
-        for node in json.loads(content)["nodes"]
-    ]
+    """What a text computes, as trees from its heads: MXNet numbers the nodes anew, and leaves out those that nothing reads."""
+    value = json.loads(content)
+    trees: list[Any] = []
+    for node in value["nodes"]:
+        inputs = [(trees[entry[0]], entry[1]) for entry in node["inputs"]]
+        trees.append((node["op"], node["name"], node.get("attrs", {}), inputs))
+    return [(trees[entry[0]], entry[1]) for entry in value["heads"]]
 
 
 def nodes_read(path: Path) -> Any:
     return model_said(json.dumps(read_model(path)[0]).encode())
 
 
+def partitioned_said(content: bytes) -> Any:
+    """Of a file that was one of a partitioned symbol, and lacks the attribute that says so: a symbol of MXNet's."""
+    value = json.loads(content)
+    if "tofu" in value.get("attrs", {}):
+        return None
+    return json.loads(mx.sym.load_json(content.decode()).tojson()), "None", "None"
+
+
 def plan_said(content: bytes) -> Any:
-    """Of a plan without a digest: all that it says, as it says it."""
-    return json.loads(content)
+    """Of a plan without a digest: all that it says, as it says it; what it need not say, as it is then."""
+    absent: dict[str, Any] = {name: [] for name in ("level_bytes", "bandwidths", "kept", "reread")}
+    return {**absent, "inputs": {}, **json.loads(content)}
 
 
 def make_files(folder: Path) -> None:
@@ -154,11 +167,11 @@ def list_kinds(folder: Path, own: Any) -> list[Kind]:
         kind("parameters by MXNet", "-mxnets.params", read_parameters),
         kind("sparse parameters by MXNet", "-sparse.params", read_parameters),
         kind("optimizer states by MXNet", "-mxnets.states", read_states),
-        kind("partitioned symbol", "-symbol.json", read_model, is_json=True),
-        kind("symbol by MXNet", "-plain.json", nodes_read, is_json=True, is_sealed=False, says=model_said),
-        kind("plan", "-plan.json", read_plan, is_json=True),
-        kind("plan without a digest", "-edited.json", read_plan, is_json=True, is_sealed=False, says=plan_said),
-        kind("topology", "-topology.json", read_levels, is_json=True, is_sealed=False, says=levels_said),
+        kind("partitioned symbol", "-symbol.json", read_model, is_json=True, says=partitioned_said),
+        kind("symbol by MXNet", "-plain.json", nodes_read, is_json=True, says=model_said),
+        kind("plan", "-plan.json", read_plan_file, is_json=True),
+        kind("plan without a digest", "-edited.json", read_plan_file, is_json=True, says=plan_said),
+        kind("topology", "-topology.json", read_levels, is_json=True, says=levels_said),
     ]
 
 

@@ -382,3 +382,81 @@ def test_an_operator_that_throws_on_one_worker(cholesky):
         assert (executor.arg_dict["scale"].asnumpy() == 1).all()
         for found, expected in zip(step(good), before, strict=True):
             assert (found == expected).all()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"search_seconds": "x"},
+        {"search_seconds": None},
+        {"search_seconds": float("nan")},
+        {"search_seconds": True},
+        {"search_seconds": 10**400},
+        {"hints": {5: 1}},
+        {"hints": {("fc0_weight",): 0, "fc0": 0}},
+        {"algorithm": []},
+        {"cache": "x"},
+        {"for_training": None},
+        {"undescribed": []},
+        {"memory_limit": 10**400},
+        {"memory_limit": 2**63},
+        {"topology": [10**400]},
+        {"topology": [1e-320]},
+        {"topology": [{"workers": 2**70, "bytes_per_second": 1}]},
+        {"plan": "\0"},
+        {"plan": "/dev/zero"},
+        {"topology": "/dev/zero"},
+        {"data": (2**63, 17)},
+        {"data": (10**30, 17)},
+        {"data": (2**40, 2**40)},
+        {"data": (12, 2**33, 2**31 + 1)},  # their product wraps in 64 bits
+        {"ngpus": 10**400},
+    ],
+    ids=lambda asked: repr(asked)[:50],
+)
+def test_values_of_any_kind_are_one_error(model, asked):
+    with pytest.raises(tofu.TofuError) as error:
+        tofu.partition(model.symbol, **{"ngpus": 2, "data": (12, 17), **asked})
+    assert len(str(error.value)) < 1000
+    assert tofu.partition(model.symbol, 2, data=(12, 17)).plan.workers == 2
+
+
+@pytest.mark.parametrize("name", ["a$b", "$"])
+def test_names_that_mxnet_cannot_take_apart(name):
+    symbol = mx.sym.FullyConnected(mx.sym.Variable(name), num_hidden=8, name="fc", attr={"__note__": "1"})
+    for call in (lambda: tofu.partition(symbol, 2, **{name: (12, 17)}), lambda: tofu.partition(symbol, 2)):
+        with refuses(tofu.ShapeError, re.escape("'$'"), "Rename"):
+            call()
+
+
+@pytest.mark.parametrize("dtype", ["x", "99", "-7"])
+def test_types_that_there_are_not(dtype):
+    symbol = mx.sym.FullyConnected(mx.sym.Variable("data", attr={"__dtype__": dtype}), num_hidden=8)
+    with refuses(tofu.ShapeError, "__dtype__", f"data: '{dtype}'"):
+        tofu.partition(symbol, 2, data=(12, 17))
+
+
+def broken_symbol(model, change):
+    value = json.loads(model.symbol.tojson())
+    change(value)
+    return mx.sym.load_json(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda value: value["nodes"][-1]["inputs"][0].__setitem__(1, 77), "takes output number 77 of"),
+        (lambda value: value["heads"][0].__setitem__(1, 77), "the model takes output number 77"),
+        (lambda value: value["nodes"][-1].__setitem__("inputs", []), "has other inputs than its operator needs"),
+        (
+            lambda value: value["nodes"][-1]["inputs"][0].__setitem__(0, len(value["nodes"]) - 1),
+            "is an input of itself",
+        ),
+    ],
+    ids=["output", "head", "none", "itself"],
+)
+def test_symbols_with_edges_to_nothing(model, change, message):
+    """MXNet loads them, and reads memory that is not there."""
+    symbol = broken_symbol(model, change)
+    with refuses(tofu.TofuError, "The symbol is broken", message):
+        tofu.partition(symbol, 2, data=(12, 17))

@@ -91,7 +91,7 @@ class ParameterFile(Mapping[str, Any]):
     def _read_sparse(self, stored: Stored) -> Callable[[], Any]:
         try:
             whole = stored.map(self._file)
-        except ValueError as error:
+        except (ValueError, MemoryError) as error:
             raise TofuError(f"{self.path} is no file of parameters: {error}") from error
         return lambda: whole
 

@@ -1,0 +1,37 @@
+"""Has what C++ reads (encoded programs, the texts of fetches) read in broken forms, under AddressSanitizer and UBSan.
+
+    python -m benchmarks.fuzz_native --seconds 60
+
+Builds `tests/core/fuzz_decoders.cc` into build/fuzz; `make test` needs none of it. Exit code 1 for what a sanitizer finds.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).parent.parent
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+
+
+def build(folder: Path, compiler: str = "g++") -> Path:
+    """The program that breaks and reads."""
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "fuzz_decoders"
+    sources = ["-I", str(ROOT / "csrc"), "-I", str(ROOT / "tests/core"), str(ROOT / "tests/core/fuzz_decoders.cc")]
+    subprocess.run([compiler, "-std=c++17", "-O1", "-g", *SANITIZERS, *sources, "-o", str(program)], check=True)
+    return program
+
+
+@click.command()
+@click.option("--seconds", type=click.IntRange(1), default=60, show_default=True)
+def main(seconds: int) -> None:
+    """Read broken programs and texts for so long."""
+    sys.exit(subprocess.run([build(ROOT / "build/fuzz"), str(seconds)]).returncode)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+/*!
+ * \file fuzz_decoders.cc
+ * \brief Broken programs and texts of fetches, under AddressSanitizer: whatever is decoded holds
+ * its invariants, the rest is std::invalid_argument.
+ *
+ * Not one of the tests: `python -m benchmarks.fuzz_native` builds and runs it for a while. With
+ * clang it is a target of libFuzzer as it stands: clang++ -fsanitize=fuzzer,address
+ * -DTOFU_LIBFUZZER.
+ */
+#include <chrono>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "check.h"
+#include "core/fetch_text.h"
+#include "core/program.h"
+
+namespace {
+
+using tofu::Piece;
+using tofu_test::Random;
+
+/*! \brief A program that is decoded is the one that its encoding says. */
+void TryProgram(const std::vector<int64_t>& data) {
+  try {
+    const tofu::Program program = tofu::DecodeProgram(data.data(), data.size());
+    if (tofu::EncodeProgram(program) != data) std::abort();
+  } catch (const std::invalid_argument&) {
+  }
+}
+
+/*! \brief Pieces that are read lie in their region, and are the same when they are written. */
+void TryText(const std::string& text) {
+  const std::vector<int64_t> shape = {6, 4};
+  try {
+    const std::vector<Piece> pieces = tofu::ParsePieces(text, shape, 3);
+    for (const Piece& piece : pieces) {
+      for (size_t d = 0; d < shape.size(); ++d) {
+        for (int64_t i : {piece.begin[d], piece.begin[d] + piece.extent[d]}) {
+          if (i < 0 || i > shape[d]) std::abort();
+        }
+      }
+    }
+    const std::string written = tofu::WritePieces(pieces);
+    if (tofu::WritePieces(tofu::ParsePieces(written, shape, 3)) != written) std::abort();
+  } catch (const std::invalid_argument&) {
+  }
+}
+
+}  // namespace
+
+#ifdef TOFU_LIBFUZZER
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  std::vector<int64_t> words(size / sizeof(int64_t));
+  if (!words.empty()) std::memcpy(words.data(), data, words.size() * sizeof(int64_t));
+  TryProgram(words);
+  TryText(std::string(reinterpret_cast<const char*>(data), size));
+  return 0;
+}
+
+#else
+
+namespace {
+
+std::vector<int64_t> GoodProgram(Random* random) {
+  tofu::Program program;
+  program.num_workers = random->Draw(1, 4);
+  program.nodes.resize(random->Draw(1, 5));
+  for (tofu::ProgramNode& node : program.nodes) {
+    node.kind = static_cast<tofu::NodeKind>(random->Draw(0, 2));
+    node.shapes = {{6, 4}};
+    node.inputs.resize(random->Draw(0, 3));
+    node.pieces.resize(random->Draw(0, 2));
+    for (Piece& piece : node.pieces) piece = {{0, 0}, {6, 4}, {{0, {0, 0}}, {1, {0, 2}}}};
+  }
+  program.outputs.resize(random->Draw(0, 3));
+  return tofu::EncodeProgram(program);
+}
+
+/*! \brief Some cells changed, removed or repeated. */
+template <typename Cells, typename Draw>
+Cells Break(Cells cells, Random* random, Draw draw_value) {
+  for (int64_t changes = random->Draw(1, 4); changes > 0 && !cells.empty(); --changes) {
+    const auto place = cells.begin() + random->Draw(0, static_cast<int64_t>(cells.size()) - 1);
+    switch (random->Draw(0, 3)) {
+      case 0:
+        *place = draw_value();
+        break;
+      case 1:
+        cells.erase(place);
+        break;
+      case 2:
+        cells.insert(place, draw_value());
+        break;
+      default:
+        cells.resize(place - cells.begin());
+    }
+  }
+  return cells;
+}
+
+void Try(Random* random) {
+  const auto draw_word = [random]() -> int64_t {
+    const int64_t bits = random->Draw(0, 62);
+    return random->Draw(-1, 1) * (int64_t{1} << bits) + random->Draw(-2, 2);
+  };
+  TryProgram(Break(GoodProgram(random), random, draw_word));
+  const std::string letters = "0123456789,;:@+-x \n99";
+  const auto draw_letter = [&] { return letters[random->Draw(0, letters.size() - 1)]; };
+  const std::string good =
+      "0,0:3,4:0@0,0+1@3,0;3,0:3,4:2@9223372036854775800,0;5,3:1,1:1@2147483648,4294967296";
+  TryText(Break(good, random, draw_letter));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::chrono::seconds limit(argc > 1 ? std::atoi(argv[1]) : 1);
+  const auto started = std::chrono::steady_clock::now();
+  uint64_t seed = 0;
+  while (std::chrono::steady_clock::now() - started < limit) {
+    for (int i = 0; i < 1000; ++i) {
+      Random random(++seed);
+      Try(&random);
+    }
+  }
+  std::printf("%llu broken programs and texts\n", static_cast<unsigned long long>(seed));
+  return 0;
+}
+
+#endif
