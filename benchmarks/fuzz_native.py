@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 ROOT = Path(__file__).parent.parent
+FEWEST_INPUTS = 1000  # less than that is no run
 SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
@@ -30,7 +31,10 @@ def build(folder: Path, compiler: str = "g++") -> Path:
 @click.option("--seconds", type=click.IntRange(1), default=60, show_default=True)
 def main(seconds: int) -> None:
     """Read broken programs and texts for so long."""
-    sys.exit(subprocess.run([build(ROOT / "build/fuzz"), str(seconds)]).returncode)
+    found = subprocess.run([build(ROOT / "build/fuzz"), str(seconds)], stdout=subprocess.PIPE, text=True)
+    click.echo(found.stdout, nl=False)
+    if found.returncode or int(found.stdout.split()[0]) < FEWEST_INPUTS:
+        sys.exit(1)
 
 
 if __name__ == "__main__":
