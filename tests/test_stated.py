@@ -21,7 +21,6 @@ from tofu.cli import main
 from tofu.compare.values import draw_values
 from tofu.plan import REPLICATION_LIMIT_BYTES
 from tofu.runtime.devices import resolve_contexts
-from tofu.runtime.symbol import PartitionedSymbol
 from tofu.search.algorithms import DEFAULT_SEARCH_SECONDS
 from tofu.verify.operators import verify_operator
 
@@ -114,7 +113,7 @@ def test_commands_are_understood(line):
 
 
 def test_options_of_the_text_are_there():
-    """`--name` and `name=` in the text are options of a command, or of a function that users call."""
+    """`--name` in the text is an option of a command, `name=` an argument of a function or an attribute of an operator."""
     benchmarks = {name for text in TEXTS.values() for name in re.findall(r"python -m (benchmarks\.\w+)", text)}
     mains = [main for main in map(load_main, sorted(benchmarks)) if isinstance(main, click.Command)]
     options = {
@@ -122,21 +121,10 @@ def test_options_of_the_text_are_there():
     }
     for text in TEXTS.values():
         assert set(re.findall(r"`(--[\w-]+)[^`]*`", text)) <= options
-    arguments = {
-        name
-        for function in (
-            tofu.partition,
-            tofu.mod.Module.load,
-            PartitionedSymbol.verify,
-            PartitionedSymbol.simple_bind,
-            tofu.tdl.op,
-            tofu.tdl.scatter,
-            tofu.tdl.output,
-        )
-        for name in signature(function).parameters
-    }
+    sources = "\n".join(path.read_text() for folder in ("tofu", "tdl_ops") for path in (ROOT / folder).rglob("*.py"))
+    arguments = set(re.findall(r"\b([a-z_]+)(?:: |=)", sources))
     for text in TEXTS.values():
-        assert set(re.findall(r"`([a-z_]+)=", text)) - {"squeeze_axis", "normalization"} <= arguments
+        assert set(re.findall(r"`([a-z_]+)=", text)) <= arguments
 
 
 def test_numbers_are_drawn_as_stated():
