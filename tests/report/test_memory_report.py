@@ -12,7 +12,7 @@ from tofu.execution.emit import worker_group
 from tofu.execution.memory import worker_variables
 from tofu.fitting import MOST_COUNTS, find_fitting, format_limit, read_bytes
 from tofu.plan import format_bytes
-from tofu.report.memory import DeviceMemory
+from tofu.report.memory import DeviceMemory, MemoryReport
 from tofu.report.memory_plot import plot_memory
 from tofu.report.memory_table import describe_fewest, describe_fit
 
@@ -86,6 +86,13 @@ def test_workspace_is_the_largest_unfolded_image():
 
 def device(planned):
     return DeviceMemory("worker 0", planned, 0, 0, 0, 0, 0, ("node",), np.zeros((3, 1), np.int64))
+
+
+def test_the_worker_that_needs_most_has_to_fit():
+    report = MemoryReport(device(100), (device(10), device(30), device(20)), 0, "none")
+    assert report.largest.planned_bytes == 30
+    assert report.fits(30)
+    assert not report.fits(29)
 
 
 def test_the_fewest_workers_that_fit():

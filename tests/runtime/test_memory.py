@@ -47,9 +47,11 @@ def test_the_order_of_nodes_saves_memory(name):
     assert ordered < unordered
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "ftml", "rmsprop"])
-def test_optimizer_states_are_those_of_a_module(optimizer):
-    model = MODELS["transformer"]
+@pytest.mark.parametrize(
+    ("name", "optimizer"), [*(("transformer", o) for o in ("sgd", "adam", "ftml", "rmsprop")), ("digits", "adam")]
+)
+def test_optimizer_states_are_those_of_a_module(name, optimizer):
+    model = MODELS[name]
     parameters = {"momentum": 0.9} if optimizer == "sgd" else {}
     module = tofu.mod.Module(model.symbol, context=[mx.cpu(i) for i in range(4)])
     data, label = model.shapes["data"], model.shapes["softmax_label"]

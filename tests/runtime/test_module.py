@@ -110,6 +110,19 @@ def test_a_fixed_gamma_is_one_after_a_training_forward(workers):
         assert executor.arg_dict["bn_gamma"].asnumpy().tolist() == [1] * 16
 
 
+@pytest.mark.parametrize("axis", ["c", "b"])
+def test_a_fixed_gamma_is_one_where_nobody_asks_for_its_gradient(axis):
+    """Under every plan: MXNet's kernel sets it if it is asked for the mean, which no backward operator reads here, and parts always do."""
+    model = with_a_fixed_gamma()
+    symbol = tofu.partition(model.symbol, 4, hints={"bn": axis})
+    asked = {name: "write" if name == "fc1_weight" else "null" for name in symbol.list_arguments()}
+    executor = symbol.simple_bind(mx.cpu(), grad_req=asked, **model.shapes)
+    executor.arg_dict["bn_gamma"][:] = 3
+    executor.forward(is_train=True)
+    executor.backward()
+    assert executor.arg_dict["bn_gamma"].asnumpy().tolist() == [1] * 16
+
+
 def test_train_score_train_again():
     model = mlp()
     module, before, iterator = train(tofu.partition(model.symbol, 3), model)

@@ -129,6 +129,26 @@ def test_output_that_is_falsely_called_unwritten_is_caught(broken):
     )
 
 
+def test_zeros_for_an_output_that_is_never_written_are_caught(broken):
+    broken("_backward_linear_reg_out", lambda label, out: (lambda *i: out[i] - label[i], lambda *i: 0 * label[i]))
+    assert problems("LinearRegressionOutput", {}, [(5, 1), (5, 1)])
+
+
+def test_state_of_another_part_is_caught(broken):
+    """Without momentum what the kernel makes of its state depends on the gradient alone: right numbers, in the wrong place."""
+
+    def update(turned):
+        return lambda weight, grad, mom, *, lr: (
+            lambda i: weight[i] - lr * grad[i] + 0 * mom[weight.shape[0] - 1 - i if turned else i]
+        )
+
+    arguments = "sgd_mom_update", {"lr": 0.125, "momentum": 0.0}, [(7,), (7,), (7,)]
+    broken("sgd_mom_update", update(turned=False))
+    assert problems(*arguments, wrt=()) == ()
+    broken("sgd_mom_update", update(turned=True))
+    assert any("split i: the parts are off" in problem for problem in problems(*arguments, wrt=()))
+
+
 def test_undescribed_operator_is_a_problem(monkeypatch):
     monkeypatch.delitem(registry._REGISTERED, "tanh")
     assert problems("tanh", {}, [(5, 7)])[0] == "tanh: it has no description"

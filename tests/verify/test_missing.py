@@ -13,8 +13,8 @@ ADDITION = Case("elemwise_add", {}, [(5, 7), (5, 7)], wrt=())
 PRODUCT = Case("dot", {}, [(3, 5), (5, 7)], wrt=())
 
 
-def hide(monkeypatch, name, function):
-    monkeypatch.setitem(registry._REGISTERED, name, describe(function, (name,)))
+def hide(monkeypatch, name, function, **options):
+    monkeypatch.setitem(registry._REGISTERED, name, describe(function, (name,), **options))
 
 
 def find_cuts(case):
@@ -43,6 +43,18 @@ def test_attributes_shrink_with_the_parts(monkeypatch):
     hide(monkeypatch, "broadcast_to", lambda data, *, shape: lambda i, j: repeat(data[:, :])[i, j])
     case = Case("broadcast_to", {"shape": (5, 7)}, [(5, 1)], wrt=())
     assert find_cuts(case) == ["inputs (dimension 0) -> CONCAT along 0", "inputs (whole) -> CONCAT along 1"]
+
+
+def test_a_strategy_covers_cuts_of_the_same_outputs_alone(monkeypatch):
+    repeat = Opaque(lambda row: np.broadcast_to(row, 7))
+    hide(
+        monkeypatch,
+        "broadcast_to",
+        lambda data, *, shape: lambda i, j: repeat(data[i, :])[j],
+        bound={"shape": lambda local: local.outputs[0].shape},
+    )
+    case = Case("broadcast_to", {"shape": (5, 7)}, [(5, 1)], wrt=())
+    assert find_cuts(case) == ["inputs (whole) -> CONCAT along 1"]
 
 
 def test_a_gradient_is_cut_as_its_operator(monkeypatch):
