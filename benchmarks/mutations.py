@@ -42,9 +42,10 @@ class Campaign:
     Every test runs once without a bug, before the first bug that it should notice, and has to pass.
     """
 
-    def __init__(self, commit: str, results: Results) -> None:
+    def __init__(self, commit: str, results: Results, *, is_lenient: bool) -> None:
         self.commit = commit
         self._results = results
+        self._is_lenient = is_lenient
         self._lock = Lock()
 
     def try_mutant(self, tree: Tree, mutant: Mutant) -> Result:
@@ -63,6 +64,9 @@ class Campaign:
     def _run_without_bug(self, tree: Tree, test: str) -> float:
         """How long it takes. Raises BrokenError where it fails."""
         known = self._results.find_clean(self.commit, test)
+        if known is None and self._is_lenient:
+            earlier = self._results.list_clean(test)
+            known = next((r for r in earlier if not has_changed(r.commit, self.commit, [file_of(test)])), None)
         if known is None:
             verdict = tree.run([test], LONGEST_SECONDS)
             known = Result(self.commit, "", verdict.outcome, test, round(verdict.seconds, 1), "")
@@ -70,6 +74,11 @@ class Campaign:
         if known.outcome != "passed":
             raise BrokenError(f"without any bug {test} {known.outcome}")
         return known.seconds
+
+
+def file_of(test: str) -> str:
+    """The file of a test as a bug names it."""
+    return test.split("::")[0].split(" ")[0]
 
 
 def list_open(mutants: Sequence[Mutant], results: Results, commit: str, *, is_lenient: bool) -> list[Mutant]:
@@ -83,9 +92,7 @@ def list_open(mutants: Sequence[Mutant], results: Results, commit: str, *, is_le
         if (
             is_lenient
             and old is not None
-            and not has_changed(
-                old.commit, commit, [mutant.file, *(test.split("::")[0].split(" ")[0] for test in mutant.tests)]
-            )
+            and not has_changed(old.commit, commit, [mutant.file, *map(file_of, mutant.tests)])
         ):
             results.add(replace(old, commit=commit, detail=f"at {old.commit[:12]}"))
         else:
@@ -159,7 +166,7 @@ def main(
     if not summary:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the tests that are running, as Ctrl-C does
         waiting = mutants if again else list_open(mutants, results, commit, is_lenient=keep_unchanged)
-        run_campaign(Campaign(commit, results), waiting, results, jobs, console)
+        run_campaign(Campaign(commit, results, is_lenient=keep_unchanged), waiting, results, jobs, console)
     table, words, is_clean = draw_results(mutants, results, commit)
     console.print(table)
     console.print(words)

@@ -74,6 +74,11 @@ class Results:
         result = self._known.get((commit, mutant.name))
         return result if result is not None and result.digest == mutant.digest else None
 
+    def list_clean(self, test: str) -> list[Result]:
+        """What it said without a bug at all commits where it passed, the latest first."""
+        found = [r for (_, name), r in self._clean.items() if name == test and r.outcome == "passed"]
+        return found[::-1]
+
     def history(self, mutant: Mutant) -> list[Result]:
         """What is known of it at all commits, the latest first."""
         found = [r for (_, name), r in self._known.items() if name == mutant.name and r.digest == mutant.digest]
