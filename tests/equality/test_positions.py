@@ -8,6 +8,8 @@ from models import Model
 from recurrent_models import stacked
 from training import bind_partitioned, random_values, run_single
 
+import tofu
+
 STEPS = 3
 
 
@@ -102,3 +104,12 @@ def test_one_hot_of_classes_that_are_split(workers):
     wanted = mx.sym.one_hot(labels, depth=7, on_value=0.9, off_value=-0.1, dtype="float64", name="wanted")
     model = Model(mx.sym.MakeLoss(mx.sym.square(scores - wanted)), {"data": (5, 4), "softmax_label": (5,)}, 7)
     compare_split(model, workers, {"wanted": "k", "scores": "h"}, {"_tofu_one_hot"})
+
+
+def test_lookups_that_raise_have_no_rows_to_split():
+    """A worker that has a part of the rows cannot tell which indices are out of range of all."""
+    for mode, has_rows in (("clip", True), ("wrap", True), ("raise", False)):
+        net = mx.sym.take(mx.sym.Variable("table"), mx.sym.Variable("index"), mode=mode, name="rows")
+        partition = tofu.partition(net, 2, for_training=False, table=(6, 4), index=(5,)).planned()
+        access = partition.searched.accesses[partition.searched.graph.operator_index["rows"]]
+        assert ("v" in access.axes) == has_rows, mode

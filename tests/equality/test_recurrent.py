@@ -1,5 +1,6 @@
 """Recurrent nets, unrolled and fused, give the numbers of one device; time steps that are equal fetch their weights once."""
 
+import mxnet as mx
 import numpy as np
 import pytest
 from comparison import (
@@ -10,9 +11,10 @@ from comparison import (
     compare_random_plans,
     compare_random_plans_in_float32,
 )
+from models import Model
 from recurrent_models import RECURRENT_MODELS
 from recurrent_models import STEPS as TIME_STEPS
-from training import bind_partitioned
+from training import bind_partitioned, random_values, run_single
 
 from tofu.search import Choices
 
@@ -83,3 +85,30 @@ def test_equal_steps_fetch_a_weight_once():
     tensors[graph.tensor_index["lstm0_h2h_weight"]] = 1
     apart = weight_reads(partition, operators, tensors, "lstm0_h2h_weight")
     assert sorted(apart) == sorted([*alike, alike[0] // 2])
+
+
+def normalised_cells(steps=4, hidden=8):
+    """A cell of one's own, normalised at every step."""
+    weights = [mx.sym.Variable(name) for name in ("i2h_weight", "h2h_weight", "norm_gamma", "norm_beta")]
+    data = mx.sym.SliceChannel(mx.sym.Variable("data"), num_outputs=steps, axis=1, squeeze_axis=True, name="steps")
+    state, states = None, []
+    for t in range(steps):
+        total = mx.sym.FullyConnected(data[t], weights[0], num_hidden=hidden, no_bias=True, name=f"i2h{t}")
+        if state is not None:
+            total = total + mx.sym.FullyConnected(state, weights[1], num_hidden=hidden, no_bias=True, name=f"h2h{t}")
+        state = mx.sym.LayerNorm(mx.sym.Activation(total, act_type="tanh"), *weights[2:], name=f"norm{t}")
+        states.append(state)
+    net = mx.sym.FullyConnected(mx.sym.Concat(*states, dim=1), num_hidden=5, name="out")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (8, steps, 6)}, 5)
+
+
+def test_a_step_in_parts_shares_its_fetches_as_it_was_priced():
+    """Steps that were equal in the search share what they fetch, though only one of them is emitted with a LayerNorm in parts."""
+    model = normalised_cells()
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", 1)
+    hints = {"norm2": "k", "norm2_backward": "k", "norm1": "i0", "norm3": "i0", "i2h_weight": 0}
+    executor = bind_partitioned(model, 2, "float64", hints=hints | {f"i2h{t}": "b" for t in range(4)})
+    run = {operator.op for operator in executor.partition.problem.graph.operators}
+    assert {"LayerNorm", "_tofu_layer_norm_apply"} <= run
+    compare(executor, values, step, weights, 1)

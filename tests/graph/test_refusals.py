@@ -178,3 +178,9 @@ def test_what_an_undescribed_kernel_takes_for_its_shape_is_not_fetched():
     values = draw_values(net, shapes)
     run = run_step(split, shapes, values, {"data": "write", "like": "null"})
     assert run.training_bytes == split.plan.communication_bytes > 0
+
+
+def test_a_softmax_of_lengths_is_not_taken_for_one_without():
+    net = mx.sym.softmax(data(), mx.sym.Variable("length"), use_length=True, axis=1, name="probabilities")
+    with pytest.raises(tofu.TofuError, match="softmax probabilities of"):
+        _ = tofu.partition(net, 2, cache=False, data=(4, 6), length=(4,)).plan
