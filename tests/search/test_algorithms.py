@@ -84,7 +84,10 @@ def test_coalesced_steps_are_part_of_the_claim():
             "algorithm is 'best'; the searches are 'recursive' and 'exact', the baselines 'allrow-greedy', 'spartan', "
             "'equalchop', 'icml18', 'data-parallel', 'megatron'.",
         ),
-        ({"search_seconds": -1}, "search_seconds is -1; it is the effort of the exact search, in seconds of work."),
+        (
+            {"search_seconds": -1},
+            "search_seconds is -1; it is the effort of the exact search, in seconds of work: a number from 0 to 10,000,000.",
+        ),
     ],
 )
 def test_what_there_is_not(model, asked, message):
