@@ -68,5 +68,5 @@ def test_blocks_give_the_very_numbers_of_the_plain_layout():
         executor = bind_partitioned(two_layers(32, is_read_outside), WORKERS, "float32", hints=BY_BATCH)
         assert bool({"a_conv@0", "a_conv@1"} & list_free(executor)) != is_read_outside
         found, _, _ = run_partitioned(executor, values)
-        outputs.append(found.outputs[0])
+        outputs.append(next(iter(found.outputs.values())))
     np.testing.assert_array_equal(*outputs)
