@@ -11,10 +11,12 @@ from tofu import _mxnet
 from tofu.execution.emit import worker_group
 from tofu.execution.memory import worker_variables
 from tofu.fitting import MOST_COUNTS, find_fitting, format_limit, read_bytes
+from tofu.graph import Tensor, TensorKind
 from tofu.plan import format_bytes
 from tofu.report.memory import DeviceMemory, MemoryReport
 from tofu.report.memory_plot import plot_memory
 from tofu.report.memory_table import describe_fewest, describe_fit
+from tofu.report.optimizer_states import OptimizerStates
 
 WORKERS = 4
 MODELS = {
@@ -173,6 +175,13 @@ def test_refusals():
         tofu.memory_report(model.symbol, 2, optimizer=mx.optimizer.Adam(), **model.shapes)
     with pytest.raises(tofu.PlanError, match="There is no plan yet"):
         tofu.memory_report(tofu.partition(model.symbol, 2))
+
+
+def test_states_of_half_precision_have_master_copies():
+    states = OptimizerStates("sgd", {"momentum": 0.9, "multi_precision": True})
+    single, half = (Tensor("weight", (4, 6), t, n, TensorKind.PARAMETER) for t, n in (("float32", 4), ("float16", 2)))
+    assert states.count_bytes(single, (2, 6)) == 12 * 4
+    assert states.count_bytes(half, (2, 6)) == 12 * (4 + 4)  # the master copy, and the momentum beside it
 
 
 def test_states_of_other_shapes():

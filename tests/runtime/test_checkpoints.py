@@ -123,6 +123,21 @@ def test_files_are_bytes_of_mxnet(tmp_path):
     assert optimizer.num_update == 1
 
 
+def test_states_of_a_model_are_none_of_its_arguments(tmp_path):
+    """Moving statistics stand in a file where MXNet looks for them, and come back at any number of workers."""
+    net = mx.sym.BatchNorm(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc"), name="bn")
+    net = mx.sym.SoftmaxOutput(net, name="softmax")
+    module = bind(tofu.mod.Module(net, ngpus=2))
+    module.init_params(mx.init.Xavier(), aux_params={"bn_moving_mean": mx.nd.arange(8)}, allow_missing=True)
+    prefix = str(tmp_path / "model")
+    module.save_checkpoint(prefix, 1)
+    arguments, states = mx.model.load_params(prefix, 1)
+    assert set(states) == {"bn_moving_mean", "bn_moving_var"} == set(net.list_auxiliary_states())
+    assert set(arguments) == set(net.list_arguments()) - {"data", "softmax_label"}
+    for loaded in (mx.mod.Module.load(prefix, 1), tofu.mod.Module.load(prefix, 1, ngpus=3)):
+        assert bind(loaded).get_params()[1]["bn_moving_mean"].asnumpy().tolist() == list(range(8))
+
+
 WITHOUT_TOFU = """
 import sys, numpy
 numpy.bool = bool

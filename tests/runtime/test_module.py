@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from dataclasses import fields
 
 import mxnet as mx
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from models import Model, mlp, residual_cnn
 
 import tofu
+from tofu.planning import Settings
 from tofu.runtime.executor import Executor
 from tofu.runtime.shards import count_writes
 
@@ -282,6 +284,31 @@ def test_copies_pickles_and_files_stay_partitioned(tmp_path):
         assert other.current_plan in (None, plan)
         assert tofu.partition(other, plan=plan, data=(12, 17)).plan == plan
         assert is_partitioned(other)
+
+
+ASKED = [
+    {"hints": {"fc0_weight": (..., 1), "fc1_weight": 0}},
+    {"algorithm": "recursive"},
+    {"search_seconds": 3.0},
+    {"topology": [1e9, 5e10]},
+    {"memory_limit": 10**9},
+    {"undescribed": "replicate"},
+    {"for_training": False},
+    {"cache": False},
+]
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+def test_files_hold_all_that_was_asked(asked):
+    """Of every setting: those that are left out here say themselves that a file has no place for them."""
+    assert {*(name for one in ASKED for name in one), "workers", "plan", "strict_plan", "saved"} == {
+        field.name for field in fields(Settings)
+    }
+    symbol = tofu.partition(mlp().symbol, 4, **asked)
+    found = mx.sym.load_json(symbol.tojson()).settings
+    for name in asked:
+        assert str(getattr(found, name)).replace("[", "(").replace("]", ")") == str(getattr(symbol.settings, name))
+        assert getattr(found, name) != getattr(Settings(4), name)
 
 
 def test_module_load_stays_partitioned(tmp_path):
