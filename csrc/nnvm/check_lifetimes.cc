@@ -24,8 +24,13 @@ bool IsShapeAlone(const EngineView& view, int64_t read) {
   return view.access[read] == static_cast<int64_t>(Access::kShape);
 }
 
+bool IsSpoilt(const EngineView& view, int64_t read) {
+  return view.access[read] == static_cast<int64_t>(Access::kSpoil);
+}
+
+/*! \brief Is the input changed, of which the engine knows nothing? */
 bool IsChange(const EngineView& view, int64_t read) {
-  return view.access[read] == static_cast<int64_t>(Access::kChange);
+  return view.access[read] == static_cast<int64_t>(Access::kChange) || IsSpoilt(view, read);
 }
 
 /*! \brief Rules 1 to 3: the nodes one after the other, as they are issued. */
@@ -51,6 +56,7 @@ class Replay {
     ForEachNode(true, [this](size_t node) { content_[BufferOf(node)] = view_.first_entry[node]; });
     ForEachNode(false, [this](size_t node) {
       CheckReads(node);
+      Spoil(node);
       Write(node);
     });
     ForEachNode(true, [this](size_t node) { CheckAtEnd(view_.first_entry[node]); });
@@ -87,7 +93,7 @@ class Replay {
   std::string Missing(int64_t entry, int64_t value) const {
     const int64_t found = content_[view_.buffer[entry]];
     if (found == value) return "";
-    if (found == kNothing) return ", which nobody has written before";
+    if (found == kNothing) return ", which nobody has written before, or somebody has spoilt";
     const int64_t added = found - static_cast<int64_t>(value_of_.size());
     return added >= 0 ? ", to whose buffer " + Name(added) + " is added by then"
                       : ", in whose buffer " + Name(found) + " is by then";
@@ -102,6 +108,12 @@ class Replay {
       const bool is_sum = view_.is_skipped[node] != 0;
       const std::string missing = Missing(entry, is_sum ? SumWith(entry) : value_of_[entry]);
       if (!missing.empty()) Report(node, "reads " + Name(entry) + missing);
+    }
+  }
+
+  void Spoil(size_t node) {
+    for (int64_t r = view_.first_read[node]; r < view_.first_read[node + 1]; ++r) {
+      if (IsSpoilt(view_, r)) content_[view_.buffer[view_.read[r]]] = kNothing;
     }
   }
 
@@ -204,7 +216,8 @@ std::vector<Conflict> ListConflicts(const EngineView& view) {
     for (int64_t r = view.first_read[node]; r < view.first_read[node + 1]; ++r) {
       const auto uses = changed.find(view.read[r]);
       if (uses == changed.end() || IsShapeAlone(view, r)) continue;
-      (IsChange(view, r) ? uses->second.changes : uses->second.reads).push_back(node);
+      if (IsChange(view, r)) uses->second.changes.push_back(node);
+      if (!IsChange(view, r) || IsSpoilt(view, r)) uses->second.reads.push_back(node);
     }
   }
   std::vector<Conflict> conflicts;

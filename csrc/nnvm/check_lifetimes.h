@@ -22,9 +22,9 @@ namespace nnvm_layer {
  * 2. A kernel writes over an input that it reads only where it may compute in place, adds to no
  *    input that it reads, and has a buffer of its own for each output.
  * 3. Buffers belong to one worker.
- * 4. Where a node changes a variable in place, the engine keeps it and those that read the variable
- *    apart. It takes such a change for a read, so something else has to. Two nodes that change a
- *    variable are of one worker, and left to the engine as on one device.
+ * 4. Where a node changes what it reads in place, the engine keeps it and others that read the
+ *    same apart. It takes such a change for a read, so something else has to. Two nodes that change
+ * a variable are of one worker, and left to the engine as on one device.
  *
  * The engine orders whatever uses a buffer as it was issued, reads among each other aside, so that
  * with rules 1 to 3 the order of issue stands for all orders. Takes time linear in the nodes,

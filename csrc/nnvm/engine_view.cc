@@ -7,6 +7,7 @@
 
 #include "nnvm/graph_info.h"
 #include "nnvm/liveness.h"
+#include "nnvm/operator_clone.h"
 
 namespace tofu {
 namespace nnvm_layer {
@@ -78,6 +79,9 @@ class Viewer {
     if (FixesGamma(attrs)) changed.push_back(kGamma);
     for (uint32_t input : changed) {
       view_.access.at(begin + input) = static_cast<int64_t>(Access::kChange);
+    }
+    for (uint32_t input : ListSpoiledInputs(attrs)) {
+      view_.access.at(begin + input) = static_cast<int64_t>(Access::kSpoil);
     }
     if (!options.contains(attrs.op)) return;
     const size_t first_pair = view_.in_place.size();

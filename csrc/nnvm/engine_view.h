@@ -20,6 +20,7 @@ enum class Access : int64_t {
   kShape = 0,   // reads no cell of it; the engine is told that it does
   kRead = 1,    // reads its cells
   kChange = 2,  // changes them where they are; the engine is told that it reads them
+  kSpoil = 3,  // reads them, and leaves something else there; the engine is told that it reads them
 };
 
 /*! \brief An input and an output of a node, which may share memory. */

@@ -47,6 +47,10 @@ class TrainingGraph {
     return *found->second;
   }
 
+  int InputType(uint32_t node, uint32_t input) const {
+    return types_[index().entry_id(index()[node].inputs[input])];
+  }
+
   std::vector<int> OutputTypes(uint32_t node) const {
     std::vector<int> types;
     for (uint32_t i = 0; i < index()[node].source->num_outputs(); ++i) {
@@ -201,7 +205,39 @@ class Builder {
       }
     }
     CheckMutableInputs(*made);
+    for (uint32_t input : ListSpoiledInputs(made->attrs)) {
+      nnvm::NodeEntry* entry = &made->inputs.at(input);
+      *entry = nnvm::NodeEntry(MakeCopy(node, input, training_.InputType(id, input), *entry), 0, 0);
+    }
     copies_[{node.id, node.worker}] = nodes_.size();
+  }
+
+  /*! \brief A copy of an input, for the node alone: a fetch within its worker, which no pass of
+   * MXNet's leaves out. */
+  ObjectPtr MakeCopy(const ProgramNode& node, uint32_t input, int type,
+                     const nnvm::NodeEntry& entry) {
+    const Entry& source = node.inputs.at(input);
+    const ProgramNode& producer = input_.program.nodes.at(source.node);
+    const Extents& extent = producer.shapes.at(source.index);
+    const Extents origin(extent.size(), 0);
+    MultiFetchParam param;
+    param.num_args = 1;
+    param.shape = ToShape(extent);
+    param.dtype = type;
+    param.pieces.push_back(FetchPiece{origin, extent, {FetchSource{0, origin}}});
+    param.tensor = entry.node->attrs.name;
+    param.worker = static_cast<int>(node.worker);
+    param.phase = static_cast<int>(node.phase);
+    ObjectPtr copy = Node::Create();
+    const std::string position = std::to_string(nodes_.size()) + "." + std::to_string(input);
+    copy->attrs.name = entry.node->attrs.name + "#" + position;
+    SetMultiFetchAttributes(std::move(param), &copy->attrs);
+    copy->inputs = {entry};
+    copy->attrs.dict[kGroupAttribute] = GroupOfWorker(node.worker);
+    copy->attrs.dict[kPositionAttribute] = position;
+    if (last_ != nullptr) AddControlDep(last_, copy.get());
+    last_ = copy;
+    return copy;
   }
 
   void FillOwnOperator(const ProgramNode& node, Node* made) {

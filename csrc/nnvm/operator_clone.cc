@@ -211,6 +211,15 @@ const Op* OriginalOperator(const Op* op) {
   return Op::Get(op->name.substr(prefix.size()));
 }
 
+std::vector<uint32_t> ListSpoiledInputs(const NodeAttrs& attrs) {
+  constexpr uint32_t kOutputGradient = 4;
+  if (attrs.op == nullptr || OriginalOperator(attrs.op)->name != "_backward_RNN") return {};
+  // All but LSTM put the gradient between two layers where that of the last layer's output is.
+  const auto mode = attrs.dict.find("mode");
+  if (mode != attrs.dict.end() && mode->second == "lstm") return {};
+  return {kOutputGradient};
+}
+
 void SetCloneOutputs(const std::vector<Extents>& shapes, const std::vector<int>& types,
                      NodeAttrs* attrs) {
   std::ostringstream shape_text;

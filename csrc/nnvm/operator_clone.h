@@ -55,6 +55,12 @@ const nnvm::Op* CloneOperator(const nnvm::Op* op);
 /*! \brief The operator that a clone was made of; any other operator itself. */
 const nnvm::Op* OriginalOperator(const nnvm::Op* op);
 
+/*!
+ * \brief Which inputs the kernel of a node works on as on memory of its own, so that their cells
+ * are lost. MXNet says nothing of it: on one device nobody else reads them, as a rule.
+ */
+std::vector<uint32_t> ListSpoiledInputs(const nnvm::NodeAttrs& attrs);
+
 /*! \brief Write the outputs' shapes and type codes where the inference of clones reads them whose
  * operators need it. */
 void SetCloneOutputs(const std::vector<Extents>& shapes, const std::vector<int>& types,

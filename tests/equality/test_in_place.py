@@ -144,6 +144,41 @@ def test_random_plans_of_long_sums(workers):
         compare(executor, values, step, weights, 1)
 
 
+@pytest.mark.parametrize("mode", ["gru", "rnn_tanh", "rnn_relu", "lstm"])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_stacked_recurrence_beside_others(mode, workers):
+    """MXNet's kernels of several recurrent layers write what they pass on over the gradient of the last layer's output."""
+    data, parameters, state = S.var("data"), S.var("parameters"), S.var("state")
+    states = [state, S.var("cell")] if mode == "lstm" else [state]
+    layers = S.RNN(data, parameters, *states, mode=mode, num_layers=2, state_size=3)
+    gates = {"gru": 3, "lstm": 4}.get(mode, 1)
+    shapes = {"data": (5, 4, 3), "parameters": (gates * 2 * (3 * 3 + 3 * 3 + 2 * 3),), "state": (2, 4, 3)}
+    shapes |= {"cell": (2, 4, 3)} if mode == "lstm" else {}
+    r = np.random.RandomState(3)
+    values = {name: r.uniform(-1, 1, shape) for name, shape in shapes.items()}
+    # The factor gives the recurrence a gradient that nobody else reads, so that one device is right.
+    expected = find_gradients(S.MakeLoss(S.sin(layers * 1.0 + data)), values, "float64")
+    found = find_gradients(tofu.partition(S.MakeLoss(S.sin(layers + data)), workers), values, "float64")
+    for name, gradient in expected.items():
+        np.testing.assert_allclose(found[name], gradient, rtol=1e-11, atol=1e-14)
+
+
+def test_recurrence_leaves_head_gradients():
+    """The shards of a head gradient, which the workers' recurrences read where they are, keep what they were given."""
+    layers = S.RNN(S.var("data"), S.var("parameters"), S.var("state"), mode="gru", num_layers=2, state_size=3)
+    shapes = {"data": (5, 4, 3), "parameters": (144,), "state": (2, 4, 3)}
+    executor = tofu.partition(layers, 2).simple_bind(mx.cpu(), grad_req="write", **shapes)
+    r = np.random.RandomState(4)
+    for name, shape in shapes.items():
+        executor.arg_dict[name][:] = r.uniform(-1, 1, shape)
+    given = mx.nd.array(r.uniform(-1, 1, (5, 4, 3)))
+    executor.forward(is_train=True)
+    executor.backward([given])
+    mx.nd.waitall()
+    kept = executor.sharded.variables["_head_grad_0"].gather()
+    np.testing.assert_array_equal(kept.asnumpy(), given.asnumpy())
+
+
 @pytest.mark.parametrize("workers", [2, 4])
 def test_learned_slope(workers):
     """The kernel of PReLU reads the gradient of its output for the slope's once the data's is written."""

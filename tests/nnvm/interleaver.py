@@ -5,7 +5,7 @@ kernels do to buffers. Values are symbols: what a kernel finds in memory is comp
 its own.
 """
 
-SHAPE, READ, CHANGE = range(3)
+SHAPE, READ, CHANGE, SPOIL = range(4)
 
 
 class Graph:
@@ -37,7 +37,7 @@ class Graph:
             if node in self.variables:
                 continue
             for entry, access in self.reads[node]:
-                if access == READ:
+                if access in (READ, SPOIL):
                     self.found[node, entry] = self.value[entry]
             for entry in self.entries[node]:
                 self.value[entry] = self.result(node, entry)
@@ -51,7 +51,7 @@ class Graph:
             return "sum", first, second
         for position, (source, access) in enumerate(self.reads[node]):
             is_same = self.pairs.get((node, position, self.entries[node].index(entry)), False)
-            if access == READ and is_same and self.buffer[source] == self.buffer[entry]:
+            if access in (READ, SPOIL) and is_same and self.buffer[source] == self.buffer[entry]:
                 return self.value[source]
         return "result", entry
 
@@ -67,7 +67,7 @@ class Graph:
     def run(self, node, memory):
         """The memory after a node has run, or None where its numbers are wrong."""
         for entry, access in self.reads[node]:
-            if access == READ and memory.get(self.buffer[entry]) != self.found[node, entry]:
+            if access in (READ, SPOIL) and memory.get(self.buffer[entry]) != self.found[node, entry]:
                 return None
         memory = dict(memory)
         for entry, access in self.reads[node]:
@@ -76,6 +76,9 @@ class Graph:
                 if found is None or found[:2] != self.value[entry][:2]:
                     return None
                 memory[self.buffer[entry]] = changed(found, node)
+        for entry, access in self.reads[node]:
+            if access == SPOIL:
+                memory[self.buffer[entry]] = "spoilt", node, frozenset()
         if len({self.buffer[e] for e in self.entries[node]}) < len(self.entries[node]):
             return None
         for output, entry in enumerate(self.entries[node]):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from batch_split import BatchSplit
 from graphs import JsonGraph, arguments_of, mlp
-from interleaver import CHANGE, READ, SHAPE, is_always_right
+from interleaver import CHANGE, READ, SHAPE, SPOIL, is_always_right
 
 from tofu import _mxnet
 
@@ -35,7 +35,7 @@ def random_view(seed):
         for entry in inputs:
             changes = entry < variables and rng.random() < 0.25
             columns["read"].append(entry)
-            columns["access"].append(CHANGE if changes else rng.choice((READ, READ, READ, SHAPE)))
+            columns["access"].append(CHANGE if changes else rng.choice((READ, READ, READ, READ, SHAPE, SPOIL)))
         for output in range(1 if is_variable or rng.random() < 0.8 else 2):
             own = [columns["buffer"][e] for e in range(variables, len(owner)) if owner[e] == worker]
             is_shared = not is_variable and own and rng.random() < 0.5
@@ -138,6 +138,19 @@ def test_variable_changed_while_another_worker_reads_it():
     together = view_of([state, batch_norm, ("fetch", 1, [(0, READ)], [2])], [1, 2])
     assert _mxnet.check_engine_view(together) == [
         "batch_norm and fetch use state, which one of them changes, at the same time"
+    ]
+
+
+def test_input_that_its_reader_spoils():
+    made, spoils = ("made", 0, [], [0]), ("backward", 0, [(0, SPOIL)], [1])
+    assert _mxnet.check_engine_view(view_of([made, spoils], [1])) == []
+    late = view_of([made, spoils, ("late", 0, [(0, READ), (1, READ)], [2])], [2])
+    assert _mxnet.check_engine_view(late) == [
+        "late reads made, which nobody has written before, or somebody has spoilt"
+    ]
+    early = view_of([made, ("early", 1, [(0, READ)], [2]), spoils], [1, 2])
+    assert _mxnet.check_engine_view(early) == [
+        "early and backward use made, which one of them changes, at the same time"
     ]
 
 

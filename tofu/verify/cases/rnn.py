@@ -17,4 +17,9 @@ CASES = [
         {"mode": "rnn_tanh", "state_size": 3, "num_layers": 1, "state_outputs": True},
         [(4, 5, 4), (27,), (1, 5, 3)],
     ),
+    Case(
+        "RNN",
+        {"mode": "gru", "state_size": 3, "num_layers": 2, "bidirectional": True, "state_outputs": True},
+        [(4, 5, 4), (360,), (4, 5, 3)],
+    ),
 ]
