@@ -25,7 +25,10 @@ KERNEL_ERRORS = (RuntimeError, ValueError, IndexError)
 # How MXNet says that it does not take shapes or attributes: the type of the error, and a part of its text. Its C++ is asked through
 # tofu._mxnet too, whose errors are RuntimeErrors that have lost their "Check failed".
 REFUSALS: tuple[tuple[type[Exception], str], ...] = (
-    (mx.MXNetError, r"Check failed|Shape inconsistent|could not create a|Cannot use|[Uu]nsupported|not supported|only available"),
+    (
+        mx.MXNetError,
+        r"Check failed|Shape inconsistent|could not create a|Cannot use|[Uu]nsupported|not supported|only available",
+    ),
     (mx.MXNetError, r"Required parameter|Invalid (Parameter|Input)"),
     (RuntimeError, r"\AError in operator |Check failed"),
     (IndexError, r"IndexError: index \S+ is out of bounds"),
