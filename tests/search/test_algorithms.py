@@ -9,6 +9,7 @@ import pytest
 import tofu
 from benchmarks.models import rnn, transformer
 from tofu.errors import PlanError
+from tofu.search import Problem
 from tofu.search.topology import Arrangement
 
 
@@ -31,6 +32,20 @@ def test_the_exact_plan_is_no_worse_and_proved(model):
 def test_without_time_the_bound_is_stated(model):
     plan = plan_of(model, algorithm="exact", search_seconds=0, cache=False)
     assert re.fullmatch(r"optimal|within [\d.]+ % of a proven lower bound", plan.optimality)
+
+
+def test_what_is_proved_of_one_order_of_the_factors_is_not_proved_of_all(model, monkeypatch):
+    search, bounds = Problem.search, {}
+
+    def search_one_order(self, hints, progress, algorithm, seconds):
+        choices, result = search(self, hints, progress, algorithm, seconds if self.factors == (3, 2) else 0.0)
+        bounds[self.factors] = result.lower_bound
+        return choices, result
+
+    monkeypatch.setattr(Problem, "search", search_one_order)
+    plan = tofu.partition(model.symbol, ngpus=6, cache=False, **model.shapes).plan
+    assert bounds[2, 3] < plan.communication_bytes == bounds[3, 2]  # else nothing was at stake
+    assert plan.optimality != "optimal"
 
 
 def test_tables_that_take_longer_than_the_search_are_left_out():
