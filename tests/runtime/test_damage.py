@@ -25,6 +25,7 @@ from module_runs import (
 )
 
 import tofu
+from tofu.runtime import seal
 from tofu.runtime.checkpoint import ParameterFile
 from tofu.runtime.seal import TAIL
 from tofu.runtime.writing import replace_atomically, write_atomically
@@ -53,9 +54,11 @@ def flips(content, count, seed=0):
         yield bytes(changed)
 
 
+@pytest.mark.parametrize("chunk", [seal.CHUNK, 999], ids=["at once", "in chunks"])
 @pytest.mark.parametrize("kind", ["params", "states"])
-def test_every_flipped_bit_is_found(saved, kind, tmp_path):
+def test_every_flipped_bit_is_found(saved, kind, chunk, tmp_path, monkeypatch):
     """Or it is one of the seal itself, without which the file is one of MXNet's: then the numbers are right, and it is said."""
+    monkeypatch.setattr(seal, "CHUNK", chunk)
     module, folder = saved
     before, path = parameters_of(module), tmp_path / f"a.{kind}"
     content = (folder / f"model-0002.{kind}").read_bytes()
