@@ -170,7 +170,8 @@ def verify(
         click.echo("{seconds} seconds; the largest process had {peak_memory_gib} GiB.".format(**resources))
     if record:
         found = {name: entry for name, entry in entries.items() if name in targets}
-        write_record({name: entry for name, entry in known.items() if name not in targets} | found)
+        kept = {name: entry for name, entry in known.items() if name in registered() and name not in targets}
+        write_record(kept | found)
     if any(result.problems for result in results):
         raise SystemExit(1)
 

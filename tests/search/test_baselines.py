@@ -236,6 +236,7 @@ def test_operators_may_be_replicated_but_for_random_ones():
 def replicate(plan):
     """A plan by hand in which every worker computes everything."""
     value = json.loads(plan.to_json())
+    del value["digest"]  # edited on purpose
     value["operators"] = {name: [None] for name in value["operators"]}
     value["tensors"] = {name: [None] for name in value["tensors"]}
     return json.dumps(value)
