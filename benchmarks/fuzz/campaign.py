@@ -46,11 +46,12 @@ def find_commit() -> str:
     return (commit or "unknown") + ("+" if changed else "")
 
 
-def run_seed(commit: str, focus: str, seed: int) -> Record:
-    """One model under its plans."""
+def run_seed(commit: str, focus: str, seed: int, drawn: Callable[[], None]) -> Record:
+    """One model under its plans; `drawn` is called once the model is there."""
     record = Record(commit, focus, seed, choose_kind(seed, focus))
     try:
         sample = make_sample(seed, record.kind)
+        drawn()
         outcome = try_sample(sample, choose_workers(seed, record.kind), seed)
     except Exception as error:  # MXNet refuses the model on one device
         record.stage = f"no model: {describe(error)}: {str(error).strip().splitlines()[-1][:300]}"
@@ -118,6 +119,7 @@ class _Member:
         self.connection: Connection
         self.count = 0
         self.started = 0.0
+        self.is_drawn = False  # whether the model is there, and Tofu has it
 
     def give(self, seed: int) -> None:
         if self.process is None or self.count >= MODELS_OF_A_PROCESS:
@@ -128,6 +130,7 @@ class _Member:
             self.process.start()
             other.close()
         self.connection.send(seed)
+        self.is_drawn = False
         self.seed, self.started, self.count = seed, time.monotonic(), self.count + 1
 
     def take(self) -> Record | None:
@@ -135,10 +138,12 @@ class _Member:
         assert self.seed is not None
         stage = ""
         try:
-            if self.connection.poll():
-                record: Record = self.connection.recv()
-                self.seed = None
-                return record
+            while self.connection.poll():
+                record: Record | None = self.connection.recv()
+                if record is not None:
+                    self.seed = None
+                    return record
+                self.is_drawn = True
             if time.monotonic() - self.started > LONGEST_SECONDS:
                 stage = "hangs"
         except EOFError:
@@ -147,7 +152,10 @@ class _Member:
         if not stage:
             return None
         record = Record(self.commit, self.focus, self.seed, choose_kind(self.seed, self.focus), stage)
-        record.failures = [{"kind": stage, "plan": "?", "asked": {}, "message": stage, "workers": 0}]
+        if self.is_drawn:
+            record.failures = [{"kind": stage, "plan": "?", "asked": {}, "message": stage, "workers": 0}]
+        else:  # MXNet's kernels were tried alone
+            record.stage = f"no model: {stage} while it was drawn"
         self.stop()
         return record
 
@@ -169,4 +177,4 @@ def _serve(connection: Connection, commit: str, focus: str) -> None:
             seed = connection.recv()
         except EOFError:
             os._exit(0)  # MXNet's threads need not be waited for
-        connection.send(run_seed(commit, focus, seed))
+        connection.send(run_seed(commit, focus, seed, lambda: connection.send(None)))
