@@ -29,7 +29,7 @@ class Groups:
         return self.sum(value, names) / self.count
 
 
-@op("GroupNorm", bound=GROUPS)
+@op("GroupNorm", bound=GROUPS, needs={1: (0,), 2: (0,)})
 def group_norm(data, gamma, beta, *, num_groups=1, eps=9.999999747378752e-06):
     groups = Groups(data)
     at = lambda b, g, c, s: data[(b, g * extent("c") + c, *s)]

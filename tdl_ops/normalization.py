@@ -104,7 +104,7 @@ def last(tensor, axis):
     return axis, " ".join(whole), " ".join(reduced)
 
 
-@op("LayerNorm")
+@op("LayerNorm", needs={1: (0,), 2: (0,)})
 def layer_norm(data, gamma, beta, *, axis=-1, eps=9.999999747378752e-06):
     axis, whole, reduced = last(data, axis)
     line = lambda i, j: data[(*i[:axis], j, *i[axis + 1 :])]

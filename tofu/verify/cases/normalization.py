@@ -18,5 +18,6 @@ CASES = [
     ),
     Case("LayerNorm", {}, [(5, 3, 7), (7,), (7,)]),
     Case("LayerNorm", {"axis": 1}, [(5, 3, 7), (3,), (3,)]),
+    Case("LayerNorm", {"output_mean_var": True}, [(5, 3, 7), (7,), (7,)]),
     Case("LayerNorm", {}, [(5,), (5,), (5,)]),
 ]
