@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tofu import _mxnet
 from tofu.analysis import OperatorAccess
 from tofu.compare.symbols import DROPOUT
-from tofu.graph import Graph, Operator
+from tofu.graph import Graph, Operator, Phase
+from tofu.tdl import lookup
 
 Reasons = dict[int, str]
 """Position of a tensor -> why it cannot be compared."""
@@ -48,15 +49,26 @@ def find_defects(graph: Graph) -> Reasons:
             others = [reader for reader in readers[operator.inputs[0]] if reader is not operator]
             for tensor in (tensor for reader in others for tensor in reader.outputs):
                 wrong[tensor] = f"MXNet's {operator.name} may overwrite the gradient that it shares"
-        if operator.op == "moments" and operator.outputs[0] not in readers and operator.outputs[0] not in graph.outputs:
-            wrong[operator.outputs[1]] = (
-                f"MXNet leaves the variance of {operator.name} wrong where nobody reads the mean"
-            )
+        if operator.phase is Phase.FORWARD:
+            wrong |= _find_unwritten(operator, {*readers, *graph.outputs})
         if operator.op == "_backward_ctc_loss":
             wrong[operator.outputs[0]] = (
                 f"{operator.name} leaves samples unwritten whose labels do not fit into their length"
             )
     return spread(graph, wrong)
+
+
+def _find_unwritten(operator: Operator, read: Collection[int]) -> Reasons:
+    """Outputs that MXNet's kernel computes along with others, and not without these."""
+    description = lookup(operator.op)
+    return {
+        operator.outputs[
+            number
+        ]: f"MXNet leaves output {number} of {operator.name} wrong where nobody reads output {other}"
+        for number, others in (description.needs.items() if description is not None else ())
+        for other in others
+        if operator.outputs[other] not in read
+    }
 
 
 def spread(graph: Graph, first: Mapping[int, str]) -> Reasons:
