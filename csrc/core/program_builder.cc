@@ -5,6 +5,7 @@
 #include "program_builder.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -97,13 +98,23 @@ void ProgramBuilder::GroupByWorker() {
 
 void ProgramBuilder::KeepUnread() {
   std::vector<char> is_read(program_.nodes.size(), 0);
+  std::map<int64_t, int64_t> output_of;  // by operator: one that is read of some copy
+  const auto read = [&](const Entry& entry) {
+    is_read[entry.node] = 1;
+    const ProgramNode& node = program_.nodes[entry.node];
+    if (node.kind == NodeKind::kOperator) output_of.emplace(node.id, entry.index);
+  };
   for (const ProgramNode& node : program_.nodes) {
-    for (const Entry& input : node.inputs) is_read[input.node] = 1;
+    for (const Entry& input : node.inputs) read(input);
   }
-  for (const Entry& output : program_.outputs) is_read[output.node] = 1;
+  for (const Entry& output : program_.outputs) read(output);
   for (size_t id = 0; id < program_.nodes.size(); ++id) {
-    if (is_read[id] || program_.nodes[id].kind == NodeKind::kVariable) continue;
-    program_.outputs.push_back({static_cast<int64_t>(id), 0});
+    const ProgramNode& node = program_.nodes[id];
+    if (is_read[id] || node.kind == NodeKind::kVariable) continue;
+    // Not any output: MXNet has kernels that refuse to compute some, the gradient of indices, say.
+    const auto found = output_of.find(node.id);
+    const bool is_known = node.kind == NodeKind::kOperator && found != output_of.end();
+    program_.outputs.push_back({static_cast<int64_t>(id), is_known ? found->second : 0});
   }
 }
 

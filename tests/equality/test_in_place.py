@@ -204,3 +204,16 @@ def test_hard_sigmoid_beside_others(workers):
     out_gradient = np.cos(x + 0.2 * x + 0.5)
     np.testing.assert_allclose(found["weight"], out_gradient.T @ x, rtol=1e-6)
     np.testing.assert_allclose(found["data"], 1.2 * out_gradient, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("axes", "dimensions"), [((None, "e"), (1, None)), (("e", None), (0, 1)), (("e", "e"), (1, 1))]
+)
+def test_copies_whose_gradient_nobody_reads(axes, dimensions):
+    """MXNet refuses to compute the first output of an Embedding's backward operator, the gradient of indices, on any worker."""
+    symbol = S.MakeLoss(S.sin(S.Embedding(S.var("indices"), S.var("weight"), input_dim=4, output_dim=4, name="embed")))
+    values = {"indices": np.arange(8.0) % 3, "weight": np.random.RandomState(5).uniform(-1, 1, (4, 4))}
+    hints = {"embed_backward": list(axes), "weight": list(dimensions)}
+    expected = find_gradients(symbol, values, "float32", ["weight"])["weight"]
+    found = find_gradients(tofu.partition(symbol, 4, hints=hints), values, "float32", ["weight"])["weight"]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

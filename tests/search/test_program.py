@@ -34,8 +34,13 @@ def check_plan(spec, factors, operators, tensors, seed, kept=(), reread=()):
     values = runner.run(nodes)
     runner.check_shards(nodes, transit, values)
     unread = runner.check_outputs(requests, outputs, values)
-    wanted = {entry[0] for entry in outputs[: len(outputs) - len(unread)]} | {i for n in nodes for i, _ in n.inputs}
-    assert unread == [(i, 0) for i, node in enumerate(nodes) if i not in wanted and node.kind != VARIABLE]
+    read = [*outputs[: len(outputs) - len(unread)], *(entry for node in nodes for entry in node.inputs)]
+    wanted = {node for node, _ in read}
+    assert [i for i, _ in unread] == [i for i, n in enumerate(nodes) if i not in wanted and n.kind != VARIABLE]
+    for i, output in unread:  # kept by an output that other copies of the operator are read for, if any are
+        same = {n for n, node in enumerate(nodes) if (node.kind, node.id) == (OPERATOR, nodes[i].id)}
+        read_of_others = {index for n, index in read if n in same}
+        assert output in (read_of_others if nodes[i].kind == OPERATOR and read_of_others else {0})
     return nodes
 
 
