@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -28,6 +27,7 @@ from benchmarks.models import Model, build_model
 from tofu import _mxnet
 from tofu.graph.mxnet import find_labels
 from tofu.plan import format_bytes
+from tofu.runtime.host_memory import read_free_bytes
 
 GIB = 2**30
 OPTIMIZER, OPTIMIZER_PARAMETERS = "sgd", {"learning_rate": 0.01, "momentum": 0.9}
@@ -37,8 +37,7 @@ def available_bytes(contexts: Sequence[Any]) -> dict[str, int]:
     """Device -> bytes that are free. All workers on CPUs share the host's memory."""
     if contexts[0].device_type == "gpu":
         return {str(context): mx.context.gpu_memory_info(context.device_id)[0] for context in contexts}
-    lines = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-    return {"the host": int(lines["MemAvailable"].split()[0]) * 1024}
+    return {"the host": read_free_bytes()}
 
 
 def needed_bytes(report: tofu.MemoryReport, contexts: Sequence[Any]) -> dict[str, int]:

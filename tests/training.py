@@ -16,7 +16,7 @@ from tofu import _core, _mxnet
 from tofu.check import count_traffic
 from tofu.compare import Numbers, compare_numbers, relative_error
 from tofu.graph import TensorKind
-from tofu.partition import Partition, check_emitted
+from tofu.partition import Partition
 from tofu.plan import Plan
 from tofu.runtime.sharded_executor import ShardedExecutor
 from tofu.search import Choices, Problem
@@ -154,8 +154,7 @@ def permute_batch(model: Model, values: Arrays) -> Arrays:
 
 
 def check_graph(partition: Partition) -> None:
-    """The emitted graph keeps the checker's rules, and moves exactly the bytes of the plan."""
-    check_emitted(partition.problem, partition.choices, partition.training)
+    """The emitted graph, whose rules were checked when it was planned, moves exactly the bytes of the plan."""
     traffic = count_traffic(partition.training.symbol)
     assert traffic.remote_bytes == partition.plan.communication_bytes
     assert sum(partition.plan.step_bytes) == partition.plan.communication_bytes

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import mxnet as mx
 import numpy as np
@@ -12,6 +10,7 @@ import numpy as np
 from benchmarks.fuzz.sample import Sample
 from tofu import _mxnet
 from tofu.graph.mxnet import find_labels, wrap_symbol
+from tofu.runtime.bound_graph import setting_variable
 
 Results = dict[str, np.ndarray]
 """Outputs and gradients of a step ("output 0, step 1", "gradient of w, step 1"), outputs without training ("output 0, scored"), states."""
@@ -101,7 +100,8 @@ def run_apart(sample: Sample) -> Results:
         {name: mx.nd.array(values[name], dtype=values[name].dtype) for name in names}
         for names in (whole.list_arguments(), whole.list_auxiliary_states())
     )
-    with _without_fusion():
+    # MXNet fuses the operators of a graph without gradients for inference, and this one holds its own.
+    with setting_variable("MXNET_SUBGRAPH_BACKEND", "NONE"):
         bound = whole.bind(mx.cpu(), arguments, aux_states=states, grad_req="null")
     outputs = [output.asnumpy() for output in bound.forward(is_train=True)]
     results = {f"output {n}, step 0": output for n, output in enumerate(outputs[: len(heads)])}
@@ -129,18 +129,3 @@ def _list_read(training: mx.sym.Symbol) -> list[mx.sym.Symbol]:
         for n, (node, output) in entries
         if nodes[node]["op"] != "null" and ((node, output) in read or not nodes[node]["is_backward"])
     ]
-
-
-@contextmanager
-def _without_fusion() -> Iterator[None]:
-    """MXNet fuses the operators of a graph without gradients for inference, and this one holds its own."""
-    name = "MXNET_SUBGRAPH_BACKEND"
-    before = os.environ.get(name)
-    os.environ[name] = "NONE"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before

@@ -144,7 +144,7 @@ def test_a_wrong_description_is_seen(monkeypatch, dtype):
 
 
 def test_a_batch_that_does_not_fit_is_halved(monkeypatch):
-    monkeypatch.setattr(fitting_host, "measure_available", lambda contexts: 20_000)
+    monkeypatch.setattr(fitting_host, "read_free_bytes", lambda: 20_000)
     labels = np.arange(64) % 5
     agreement = tofu.partition(classifier(), ngpus=2).verify(data=(64, 9), values={"softmax_label": labels})
     assert agreement.agrees
@@ -152,7 +152,7 @@ def test_a_batch_that_does_not_fit_is_halved(monkeypatch):
     assert agreement.notes[0].startswith(
         f"scaled down: a batch of {agreement.shapes['data'][0]} instead of 64, since 19.5 KiB"
     )
-    monkeypatch.setattr(fitting_host, "measure_available", lambda contexts: 1000)
+    monkeypatch.setattr(fitting_host, "read_free_bytes", lambda: 1000)
     with pytest.raises(tofu.ShapeError, match=r"Even a batch of 1 needs .* and 1000 B are free. Give smaller shapes"):
         tofu.partition(classifier(), ngpus=2).verify(data=(64, 9))
 

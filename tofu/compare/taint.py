@@ -61,14 +61,14 @@ def find_defects(graph: Graph) -> Reasons:
 def _find_unwritten(operator: Operator, read: Collection[int]) -> Reasons:
     """Outputs that MXNet's kernel computes along with others, and not without these."""
     description = lookup(operator.op)
-    return {
-        operator.outputs[
-            number
-        ]: f"MXNet leaves output {number} of {operator.name} wrong where nobody reads output {other}"
-        for number, others in (description.needs.items() if description is not None else ())
-        for other in others
-        if operator.outputs[other] not in read
-    }
+    wrong: dict[int, str] = {}
+    for number, others in description.needs.items() if description is not None else ():
+        for other in others:
+            if operator.outputs[other] not in read:
+                wrong[operator.outputs[number]] = (
+                    f"MXNet leaves output {number} of {operator.name} wrong where nobody reads output {other}"
+                )
+    return wrong
 
 
 def spread(graph: Graph, first: Mapping[int, str]) -> Reasons:

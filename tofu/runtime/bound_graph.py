@@ -66,7 +66,9 @@ class BoundGraph:
         for name, variable in self._variables.items():
             shards.update({shard_name(name, worker): array for worker, array in enumerate(variable.arrays)})
         prepare_gpus(self._contexts, symbol)
-        with _plain_recurrence() if self._is_recurrent else nullcontext():
+        # For the fused RNN operator MXNet binds its own kernels, not oneDNN's: those keep pointers to what the forward operator read, and
+        # the backward one goes by them; here it is given regions fetched anew.
+        with setting_variable(ONEDNN_RECURRENCE, "0") if self._is_recurrent else nullcontext():
             bound = symbol.bind(
                 ctx=unused_context(self._contexts),
                 args=[shards[name] for name in self.execution.arguments],
@@ -90,22 +92,21 @@ class BoundGraph:
 
 
 @contextmanager
-def _plain_recurrence() -> Iterator[None]:
-    """Have MXNet bind its own kernels for the fused RNN operator, not oneDNN's.
+def setting_variable(name: str, value: str) -> Iterator[None]:
+    """Give an environment variable another value for a while.
 
-    Those keep pointers to what the forward operator read, and the backward one goes by them; here it is given regions fetched anew. The
-    environment is the process's: one thread binds at a time, and an interrupt waits.
+    The environment is the process's: one thread changes it at a time, and an interrupt waits.
     """
     with uninterrupted(), _environment:
-        before = os.environ.get(ONEDNN_RECURRENCE)
-        os.environ[ONEDNN_RECURRENCE] = "0"
+        before = os.environ.get(name)
+        os.environ[name] = value
         try:
             yield
         finally:
             if before is None:
-                del os.environ[ONEDNN_RECURRENCE]
+                del os.environ[name]
             else:
-                os.environ[ONEDNN_RECURRENCE] = before
+                os.environ[name] = before
 
 
 def unused_context(contexts: Sequence[Any]) -> Any:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
-import resource
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import mxnet as mx
 
 from tofu.errors import ExecutionError, OutOfMemoryError, TofuError, UnsupportedError
 from tofu.plan import Plan, format_bytes
+from tofu.runtime.host_memory import read_free_bytes, read_total_bytes
 
 NO_MEMORY = re.compile(r"allocate|out of memory|bad_alloc", re.IGNORECASE)
-CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
 class OperatorFailureError(ExecutionError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
@@ -42,6 +41,19 @@ def _wait(array: Any) -> Exception | None:
         array.wait_to_read()
     except mx.base.MXNetError as error:
         failure = error.with_traceback(None)  # whose frames would keep the arrays
+    return failure
+
+
+def forget_failures(failure: Exception) -> Exception:
+    """Have MXNet forget what else failed beside the failure, in arrays that nobody can read: with it at hand MXNet cannot fork.
+
+    MXNet then forgets what failed in arrays of others, too. Where there is such an error the one returned tells of it.
+    """
+    try:
+        mx.nd.waitall()
+    except mx.base.MXNetError as other:
+        if summarise(other) != summarise(failure):
+            return mx.base.MXNetError(f"{summarise(failure)} And elsewhere, which MXNet forgets now: {summarise(other)}")
     return failure
 
 
@@ -71,7 +83,7 @@ def is_lack_of_memory(error: BaseException) -> bool:
 @contextmanager
 def explaining_memory(plan: Plan, contexts: Sequence[Any], doing: str) -> Iterator[None]:
     """Raise OutOfMemoryError where what runs inside fails to allocate: what was asked for, what there was, what to do."""
-    free = free_memory()
+    free = read_free_bytes()
     try:
         yield
     except (MemoryError, mx.base.MXNetError) as error:
@@ -82,17 +94,16 @@ def explaining_memory(plan: Plan, contexts: Sequence[Any], doing: str) -> Iterat
 
 def refuse_more_than_there_is(plan: Plan, contexts: Sequence[Any]) -> None:
     """Raise OutOfMemoryError for a plan that needs more than all the memory there is: it would be killed, not refused."""
-    there = _memory_of_machine()
-    if there is not None and _asked_of_host(plan, contexts) > there:
-        raise AllocationFailureError(describe_lack(plan, contexts, "binding the model", free_memory()))
+    if _asked_of_host(plan, contexts) > read_total_bytes():
+        raise AllocationFailureError(describe_lack(plan, contexts, "binding the model", read_free_bytes()))
 
 
-def describe_lack(plan: Plan, contexts: Sequence[Any], doing: str, free: int | None) -> str:
+def describe_lack(plan: Plan, contexts: Sequence[Any], doing: str, free: float) -> str:
     """What was asked for, what was free, and what to do."""
     most = max(plan.worker_bytes, default=0)
     asked = _asked_of_host(plan, contexts)
     on_host = f", {format_bytes(asked)} on this machine's CPU together" if asked else ""
-    there = "" if free is None else f" {format_bytes(free)} of its memory were free."
+    there = "" if free == math.inf else f" {format_bytes(free)} of its memory were free."
     return (
         f"There is not enough memory for {doing}: the plan needs up to {format_bytes(most)} on each of {plan.workers} workers"
         f"{on_host}.{there} What was bound before is as it was. Free what is not needed, take more workers on other devices or a smaller "
@@ -103,35 +114,6 @@ def describe_lack(plan: Plan, contexts: Sequence[Any], doing: str, free: int | N
 
 def _asked_of_host(plan: Plan, contexts: Sequence[Any]) -> int:
     return sum(n for n, context in zip(plan.worker_bytes, contexts, strict=False) if context.device_type == "cpu")
-
-
-def free_memory() -> int | None:
-    """Bytes that this process can still have, as far as the system says."""
-    known = [size for size in (_meminfo("MemAvailable"), _left_of_address_space()) if size is not None]
-    return min(known, default=None)
-
-
-def _left_of_address_space() -> int | None:
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit == resource.RLIM_INFINITY:
-        return None
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    return max(0, limit - pages * resource.getpagesize())
-
-
-def _memory_of_machine() -> int | None:
-    memory, swap = _meminfo("MemTotal"), _meminfo("SwapTotal")
-    limits = [int(text) for path in CGROUP_LIMITS if path.exists() and (text := path.read_text().strip()).isdigit()]
-    known = [*limits, *([] if memory is None else [memory + (swap or 0)])]
-    return min(known, default=None)
-
-
-def _meminfo(name: str) -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith(f"{name}:")), None)
 
 
 class BirthProcess:

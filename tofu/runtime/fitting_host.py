@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import mxnet as mx
@@ -14,6 +13,7 @@ from tofu.graph.mxnet import read_graph, read_training
 from tofu.plan import format_bytes
 from tofu.report.memory import account_one_device
 from tofu.report.optimizer_states import OptimizerStates
+from tofu.runtime.host_memory import read_free_bytes
 
 Shapes = Mapping[str, tuple[int, ...]]
 COPIES = 5
@@ -27,7 +27,7 @@ def shrink_batch(
 
     The batch is the first dimension that the inputs given share with the first of them. Raises ShapeError where one example is too much.
     """
-    available = measure_available(contexts)
+    available = _measure_available(contexts)
     batch = next(iter(shapes.values()), (1,))[0]
     sharing = {name for name, shape in shapes.items() if shape and shape[0] == batch}
     size = batch
@@ -62,19 +62,9 @@ def _measure_needed(symbol: Any, shapes: Shapes) -> int:
     return COPIES * account_one_device(source, OptimizerStates(None, {})).planned_bytes
 
 
-def measure_available(contexts: Sequence[Any]) -> int:
+def _measure_available(contexts: Sequence[Any]) -> float:
     """Bytes that are free: of the smallest GPU where the workers run on GPUs, else of the host."""
     gpus = [context for context in contexts if context.device_type == "gpu"]
     if gpus:
         return int(min(mx.context.gpu_memory_info(context.device_id)[0] for context in gpus))
-    lines = Path("/proc/meminfo").read_text().splitlines()
-    free = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    limit, used = (_read_number(Path("/sys/fs/cgroup") / name) for name in ("memory.max", "memory.current"))
-    return free if limit is None or used is None else min(free, max(limit - used, 0))
-
-
-def _read_number(path: Path) -> int | None:
-    try:
-        return int(path.read_text())
-    except (OSError, ValueError):  # no such group, or no limit
-        return None
+    return read_free_bytes()

@@ -25,13 +25,14 @@ from tofu.runtime.failures import (
     describe_lack,
     explaining_memory,
     find_failure,
-    free_memory,
+    forget_failures,
     is_lack_of_memory,
     raise_failure,
     refuse_more_than_there_is,
     summarise,
 )
 from tofu.runtime.gpus import check_gpus
+from tofu.runtime.host_memory import read_free_bytes
 from tofu.runtime.interrupts import uninterrupted
 from tofu.runtime.shards import ShardedTensor
 
@@ -156,6 +157,7 @@ class ShardedExecutor:
         self._has_unread = False
         if failure is not None:
             self._recover()
+            failure = forget_failures(failure)
         return torn, failure
 
     def _explain(self, torn: Sequence[str], failure: Exception) -> TofuError:
@@ -166,7 +168,7 @@ class ShardedExecutor:
             )
         if is_lack_of_memory(failure):
             return AllocationFailureError(
-                describe_lack(self.partition.plan, self.contexts, "running the model", free_memory())
+                describe_lack(self.partition.plan, self.contexts, "running the model", read_free_bytes())
             )
         return OperatorFailureError(
             f"An operator failed while the model ran: {summarise(failure)} Outputs and gradients of this step are lost. The parameters are "

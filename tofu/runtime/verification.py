@@ -17,7 +17,7 @@ from tofu.compare.judgement import compare_runs, excuse_defects, find_mended, me
 from tofu.compare.numbers import CANCELLED, CANCELLED_IN_FLOAT32, Array
 from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
 from tofu.graph.mxnet import find_labels, read_training
-from tofu.partition import Partition, check_emitted
+from tofu.partition import Partition
 from tofu.runtime.arguments import read_grad_requests
 from tofu.runtime.fitting_host import shrink_batch
 
@@ -91,7 +91,6 @@ def verify_symbol(
     with _timed(seconds, f"{len(split.contexts)} workers", report):
         found = setting.run(bound, split.contexts[0])
     partition: Partition = bound.planned()
-    check_emitted(partition.problem, partition.choices, partition.training)
     return _judge(setting, partition, single, found, split.contexts[0], notes, seconds, report)
 
 
