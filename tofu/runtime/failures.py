@@ -53,9 +53,7 @@ def forget_failures(failure: Exception) -> Exception:
         mx.nd.waitall()
     except mx.base.MXNetError as other:
         if summarise(other) != summarise(failure):
-            return ExecutionError(
-                f"{summarise(failure)} And elsewhere, which MXNet forgets now: {summarise(other)}"
-            )
+            return ExecutionError(f"{summarise(failure)} And elsewhere, which MXNet forgets now: {summarise(other)}")
     return failure
 
 
