@@ -140,6 +140,26 @@ def test_a_mean_a_thousand_times_the_deviation(axes, dtype):
         assert relative_error(single_states["bn_moving_var"], exact_states["bn_moving_var"]) < 1e-2
 
 
+@pytest.mark.parametrize("axes", ["b", "y0"])
+@pytest.mark.parametrize("workers", [2, 3, 5])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-12), ("float32", 1e-5)])
+def test_moving_statistics_of_odd_parts(dtype, tolerance, workers, axes):
+    """Those of one device and of their formula, with an eps that would show in them."""
+    momentum, steps = 0.75, 5  # a float in MXNet, as eps is
+    model = one_layer({"fix_gamma": False, "eps": 0.125, "momentum": momentum}, (7, 3, 9, 5))
+    values = random_values(model, dtype)
+    _, expected = run_single(model, values, dtype, steps)
+    executor = bind_partitioned(model, workers, dtype, hints=split(axes))
+    assert "_tofu_batch_norm_backward_apply" in operators_run(executor)
+    _, found, _ = run_partitioned(executor, values, steps)
+    check_states_are_equal(executor)
+    kept = momentum**steps
+    for name, statistic in (("bn_moving_mean", np.mean), ("bn_moving_var", np.var)):
+        of_data = statistic(values["data"].astype("float64"), axis=(0, 2, 3))
+        assert relative_error(found[name], kept * values[name] + (1 - kept) * of_data) < tolerance
+        assert relative_error(found[name], expected[name]) < tolerance
+
+
 def test_a_plan_names_the_operators_of_the_model():
     model = resnet_v2()
     executor = bind_partitioned(model, 4, "float64", hints={"bn_data": "b", "bn0a_backward": "c"})

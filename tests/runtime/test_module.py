@@ -125,6 +125,19 @@ def test_a_fixed_gamma_is_one_where_nobody_asks_for_its_gradient(axis):
     assert executor.arg_dict["bn_gamma"].asnumpy().tolist() == [1] * 16
 
 
+@pytest.mark.parametrize("axes", [("c", "c"), ("b", "b"), ("b", "c")], ids=str)
+def test_scoring_leaves_a_fixed_gamma_as_it_is(axes):
+    """Also where it runs in parts: the moving statistics lie as the backward operator is split, not as the forward one."""
+    symbol = tofu.partition(with_a_fixed_gamma().symbol, 4, hints=dict(zip(("bn", "bn_backward"), axes, strict=True)))
+    executor = tofu.bind(symbol, data=(12, 20))
+    assert ("_tofu_batch_norm_global" in executor.partition.inference.symbol.tojson()) == (axes == ("b", "c"))
+    gamma = executor.variables["bn_gamma"]
+    gamma.scatter(mx.nd.full(16, 3))
+    executor.forward(is_train=False)
+    executor.wait()
+    assert gamma.gather().asnumpy().tolist() == [3] * 16
+
+
 def test_train_score_train_again():
     model = mlp()
     module, before, iterator = train(tofu.partition(model.symbol, 3), model)
