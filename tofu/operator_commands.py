@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -143,6 +144,7 @@ def verify(
     os.environ.setdefault(
         "OMP_NUM_THREADS", "1"
     )  # of the processes to come: kernels on small inputs, several at a time
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the processes that it started end with it
     began = time.monotonic()
     if record and modules:
         raise TofuError("--record is of the built-in descriptions; leave --module out.")
