@@ -34,7 +34,8 @@ from tofu.report.memory import MemoryReport
 from tofu.runtime.bind import bind
 from tofu.runtime.files import install_loaders as _install_loaders
 from tofu.runtime.memory import memory_report
-from tofu.runtime.symbol import PartitionedSymbol, partition
+from tofu.runtime.partitioned_symbol import PartitionedSymbol
+from tofu.runtime.symbol import partition
 from tofu.tdl import Any, Max, Min, Opaque, Prod, Sum, op
 
 _install_loaders()

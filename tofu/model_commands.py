@@ -16,7 +16,7 @@ from tofu.compare.agreement import Agreement
 from tofu.errors import TofuError
 from tofu.runtime.arguments import GRAD_REQS
 from tofu.runtime.devices import resolve_contexts
-from tofu.runtime.symbol import PartitionedSymbol
+from tofu.runtime.partitioned_symbol import PartitionedSymbol
 from tofu.runtime.verification import TYPES
 
 

@@ -19,7 +19,7 @@ from tofu.check import count_traffic
 from tofu.errors import TofuError
 from tofu.partition import Partition, Task, plan_task
 from tofu.runtime.executor import Executor
-from tofu.runtime.symbol import PartitionedSymbol
+from tofu.runtime.partitioned_symbol import PartitionedSymbol
 
 NUMBERS = "numbers"
 ONE_DEVICE = "one device"  # is wrong, not the workers

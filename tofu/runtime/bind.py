@@ -10,8 +10,9 @@ from tofu.errors import DeviceError, PlanError, TofuError, raise_together
 from tofu.graph.mxnet import find_labels, list_inputs
 from tofu.plan import Plan
 from tofu.runtime.arguments import check_names_given, check_same_workers, read_shapes
+from tofu.runtime.partitioned_symbol import PartitionedSymbol
 from tofu.runtime.sharded_executor import ShardedExecutor
-from tofu.runtime.symbol import PartitionedSymbol, partition
+from tofu.runtime.symbol import partition
 
 
 def bind(

@@ -73,7 +73,7 @@ def read_partition(text: str) -> Any:
 
 
 def _read_partitioned(model: dict[str, Any], text: str) -> Any:
-    from tofu.runtime.symbol import PartitionedSymbol
+    from tofu.runtime.partitioned_symbol import PartitionedSymbol
 
     kept = model["attrs"][ATTRIBUTE]
     if not isinstance(kept, list) or len(kept) != 2 or not isinstance(kept[1], str):

@@ -14,7 +14,8 @@ from tofu.partition import Partition
 from tofu.report.memory import MemoryReport, account_one_device, account_workers
 from tofu.report.optimizer_states import OptimizerStates
 from tofu.runtime.arguments import read_shapes
-from tofu.runtime.symbol import PartitionedSymbol, partition
+from tofu.runtime.partitioned_symbol import PartitionedSymbol
+from tofu.runtime.symbol import partition
 
 DEFAULT_OPTIMIZER = "sgd"
 DEFAULT_MOMENTUM = 0.9  # of SGD

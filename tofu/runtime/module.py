@@ -17,9 +17,9 @@ from tofu.runtime.files import check_checkpoint, read_symbol
 from tofu.runtime.module_binding import ShardedModule
 from tofu.runtime.optimizer import ShardOptimizer
 from tofu.runtime.parameters import LiveParameters, fill_parameters, group_parameters, refuse_extra
+from tofu.runtime.partitioned_symbol import PartitionedSymbol
 from tofu.runtime.seal import Facts, check_belongs, read_seal, reading
 from tofu.runtime.states import load_states, optimizer_types, save_states
-from tofu.runtime.symbol import PartitionedSymbol
 
 DEFAULT_INITIALIZER = mx.init.Uniform(0.01)
 

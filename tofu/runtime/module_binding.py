@@ -16,8 +16,9 @@ from tofu.graph.mxnet import HEAD_GRADIENT_PREFIX, infer_arguments, list_inputs
 from tofu.runtime.arguments import check_names_given, check_same_workers
 from tofu.runtime.executor import describe_reason
 from tofu.runtime.interrupts import uninterrupted
+from tofu.runtime.partitioned_symbol import PartitionedSymbol
 from tofu.runtime.sharded_executor import ShardedExecutor
-from tofu.runtime.symbol import PartitionedSymbol, partition
+from tofu.runtime.symbol import partition
 
 
 class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
