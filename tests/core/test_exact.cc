@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -12,6 +14,9 @@
 #include "core/bucket_tree.h"
 #include "core/contract.h"
 #include "core/dominance.h"
+#include "core/exact_bound.h"
+#include "core/exact_problem.h"
+#include "core/exact_state.h"
 #include "core/min_sum.h"
 #include "core/mini_buckets.h"
 #include "core/pairwise.h"
@@ -23,29 +28,35 @@ namespace {
 using namespace tofu;  // NOLINT(build/namespaces)
 using tofu_test::Random;
 
-/*! \brief A chain with random chords, some of whose tables are one object. */
-PairwiseProblem DrawProblem(uint64_t seed) {
+/*! \brief A chain with random chords, up to `chords` from each variable back, some of whose tables
+ * are one object; its pairs run either way. Tables hold up to `most` bytes: where these are few,
+ * many assignments cost the same. */
+PairwiseProblem DrawProblem(uint64_t seed, int64_t most = 50, int chords = 1) {
   Random random(seed);
   PairwiseProblem problem;
   const int size = static_cast<int>(random.Draw(2, 9));
   for (int v = 0; v < size; ++v) {
     problem.unary.emplace_back();
     for (int64_t x = 0; x < 3; ++x)
-      problem.unary.back().push_back(MakeWeight(random.Draw(0, 20), random.Draw(0, 1000000)));
+      problem.unary.back().push_back(
+          MakeWeight(random.Draw(0, 2 * most / 5), random.Draw(0, 1000000)));
   }
   SharedMatrix last;
   const auto connect = [&](int a, int b) {
+    if (random.Draw(0, 1) > 0) std::swap(a, b);
     if (last == nullptr || random.Draw(0, 2) > 0) {
       auto bytes = std::make_shared<ByteMatrix>();
       bytes->rows = bytes->columns = 3;
-      for (int i = 0; i < 9; ++i) bytes->entries.push_back(random.Draw(0, 50));
+      for (int i = 0; i < 9; ++i) bytes->entries.push_back(random.Draw(0, most));
       last = bytes;
     }
     problem.pairs.push_back({a, b, last});
   };
   for (int v = 1; v < size; ++v) connect(v - 1, v);
-  for (int v = 3; v < size; ++v) {
-    if (random.Draw(0, 1) > 0) connect(v, static_cast<int>(random.Draw(0, v - 2)));
+  for (int chord = 0; chord < chords; ++chord) {
+    for (int v = 3; v < size; ++v) {
+      if (random.Draw(0, 1) > 0) connect(v, static_cast<int>(random.Draw(0, v - 2)));
+    }
   }
   return problem;
 }
@@ -54,12 +65,74 @@ Weight Least(const PairwiseProblem& problem) {
   return EliminatePairwise(problem, kMaxTableEntries).weight;
 }
 
-void TestDominanceKeepsTheOptimum() {
-  for (uint64_t seed = 1; seed <= 300; ++seed) {
-    const PairwiseProblem problem = DrawProblem(seed);
-    const Dominance dominance = FindDominated(problem);
-    CHECK(Least(Restrict(problem, dominance.kept)) == Least(problem));
+/*! \brief Of all assignments, one after the other. */
+Weight LeastOfAll(const PairwiseProblem& problem) {
+  std::vector<int> values(problem.size(), 0);
+  Weight least = EvaluatePairwise(problem, values);
+  for (size_t v = 0; v < values.size();) {
+    if (++values[v] == static_cast<int>(problem.unary[v].size())) {
+      values[v++] = 0;
+    } else {
+      least = std::min(least, EvaluatePairwise(problem, values));
+      v = 0;
+    }
   }
+  return least;
+}
+
+/*! \brief The one of the least tie is kept where several cost the same. */
+void TestDominanceKeepsTheOptimum() {
+  for (int64_t most : {2, 50}) {
+    for (uint64_t seed = 1; seed <= 300; ++seed) {
+      const PairwiseProblem problem = DrawProblem(seed, most);
+      const Dominance dominance = FindDominated(problem);
+      CHECK(Least(Restrict(problem, dominance.kept)) == LeastOfAll(problem));
+    }
+  }
+}
+
+/*!
+ * \brief Whatever the search may hold, may do, and begins with: it says of no cost that it cannot
+ * be undercut where some assignment does, neither on its way nor at its end, and what it calls
+ * optimal is.
+ */
+void CheckSearchByBounds(uint64_t seed, int64_t most, const ExactLimits& limits, int* num_open) {
+  PairwiseProblem pairwise = DrawProblem(seed, most, 3);
+  const int64_t least = WeightBytes(LeastOfAll(pairwise));
+  ExactProblem problem;
+  problem.sequences.assign(pairwise.size(), std::make_shared<std::vector<std::vector<int>>>(
+                                                std::vector<std::vector<int>>{{0}, {1}, {2}}));
+  problem.order.resize(pairwise.size());
+  std::iota(problem.order.begin(), problem.order.end(), 0);
+  const ExactProgress check = [&](const std::string&, int64_t best, int64_t bound) {
+    CHECK(bound <= least);
+    CHECK(best == -1 || best >= least);
+  };
+  ExactState state(limits, check);
+  Part part = MakePart(std::move(pairwise));
+  if (seed % 2 == 0) state.Offer(part, std::vector<int>(part.problem.size(), 1));
+  if (seed % 3 == 0) state.DropDominated(&part);
+  SearchByBounds(problem, &part, &state);
+  CHECK(state.bound() <= least);
+  CHECK(state.bytes() >= least);
+  CHECK(!state.is_optimal() || state.bytes() == least);
+  *num_open += !state.is_optimal();
+}
+
+void TestNoBoundPassesTheOptimum() {
+  int num_open = 0;
+  for (size_t max_table_entries : {1, 9, 1000}) {
+    for (double seconds : {0.0, 1e-6, 1.0}) {
+      ExactLimits limits;
+      limits.seconds = seconds;
+      limits.max_table_entries = max_table_entries;
+      for (int64_t most : {2, 50, 100000}) {
+        for (uint64_t seed = 1; seed <= 60; ++seed)
+          CheckSearchByBounds(seed, most, limits, &num_open);
+      }
+    }
+  }
+  CHECK(num_open > 100);  // else all were solved, whatever the bounds said
 }
 
 void TestContractionKeepsTheLeastBytes() {
@@ -314,6 +387,7 @@ void TestEstimateIsWhatEliminationDoes() {
 
 int main() {
   TestDominanceKeepsTheOptimum();
+  TestNoBoundPassesTheOptimum();
   TestContractionKeepsTheLeastBytes();
   TestBoundAndReducedCosts();
   TestSpreadMovesBytesAndLosesNone();

@@ -221,7 +221,7 @@ def transpose_read(spec, x, **rest):
     return y
 
 
-def random_graph(seed, largest=6):
+def random_graph(seed, largest=6, operators=(2, 4)):
     """Two to four operators over tensors that they share, a backward phase now and then, and updates."""
     rng = random.Random(seed)
     spec = GraphSpec()
@@ -230,7 +230,7 @@ def random_graph(seed, largest=6):
         return rng.randint(2, largest)
 
     matrices = [spec.tensor((extent(), extent()), label=1)]
-    for _ in range(rng.randint(2, 4)):
+    for _ in range(rng.randint(*operators)):
         x = rng.choice(matrices)
         n, c = spec.tensors[x].shape
         phase = rng.choice([0, 0, 1])
@@ -280,6 +280,29 @@ def random_graph(seed, largest=6):
             matrices.append(transpose_read(spec, x, phase=phase))
     spec.outputs.append(matrices[-1])
     share_groups(rng, spec)
+    return spec
+
+
+def entangled_graph(seed, size, extents):
+    """`size` operators, most of them products of matrices that others made: no plan suits all, and no order of elimination is short."""
+    rng = random.Random(seed)
+    spec = GraphSpec()
+    matrices = [spec.tensor((rng.choice(extents), rng.choice(extents))) for _ in range(3)]
+    while len(spec.operators) < size:
+        x = rng.choice(matrices)
+        n, c = spec.tensors[x].shape
+        kind = rng.choice(("matmul", "matmul", "matmul", "transpose", "join"))
+        if kind == "matmul":
+            fitting = [t for t in matrices if t != x and spec.tensors[t].shape[1] == c]
+            w = rng.choice(fitting) if fitting else spec.tensor((rng.choice(extents), c))
+            matrices.append(matmul(spec, x, w))
+        elif kind == "transpose":
+            matrices.append(transpose_read(spec, x))
+        else:
+            same = [t for t in matrices if spec.tensors[t].shape == (n, c)]
+            matrices.append(elementwise(spec, [x, rng.choice(same)]))
+    read = {read.tensor for operator in spec.operators for read in operator.reads}
+    spec.outputs += [t for t in matrices if t not in read]
     return spec
 
 

@@ -2,14 +2,18 @@
 
 import itertools
 import re
+from fractions import Fraction
 
 import mxnet as mx
 import pytest
+from random_graphs import entangled_graph
 
 import tofu
 from benchmarks.models import rnn, transformer
+from tofu import _core
 from tofu.errors import PlanError
 from tofu.search import Problem
+from tofu.search.algorithms import describe_optimality
 from tofu.search.topology import Arrangement
 
 
@@ -46,6 +50,19 @@ def test_what_is_proved_of_one_order_of_the_factors_is_not_proved_of_all(model, 
     plan = tofu.partition(model.symbol, ngpus=6, cache=False, **model.shapes).plan
     assert bounds[2, 3] < plan.communication_bytes == bounds[3, 2]  # else nothing was at stake
     assert plan.optimality != "optimal"
+
+
+def test_the_distance_to_a_bound_is_rounded_up():
+    """To the next hundredth of a percent, however far the bound is."""
+    result = _core.search_exact(entangled_graph(4, 3, (6, 8)).native(), [2, 2])
+    found = sum(result.plan.step_bytes)
+    assert found > 300
+    for bound in range(1, found):
+        words = re.fullmatch(
+            r"within ([\d.]+) % of a proven lower bound", describe_optimality(result, lower_bound=bound)
+        )
+        percent = Fraction(words[1])
+        assert bound * (1 + (percent - Fraction("0.01")) / 100) < found <= bound * (1 + percent / 100), bound
 
 
 def test_tables_that_take_longer_than_the_search_are_left_out():

@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from cell_model import CellModel
-from random_graphs import GraphSpec, elementwise, matmul, random_graph
+from random_graphs import GraphSpec, elementwise, entangled_graph, matmul, random_graph
 from test_cost import choice_roots, rows_of
 from test_determinism import shuffle
 
@@ -14,6 +14,12 @@ from tofu import _core
 
 FACTORS = [(2,), (2, 2), (3, 2), (2, 2, 2)]
 LARGEST_SPACE = 2_000_000  # plans that are enumerated
+# What cuts a search short: no elimination, so that all is left to message passing and mini-buckets, or none of large tables; little time.
+LIMITS = (
+    {"max_table_entries": 1, "time_budget_seconds": 0.0},
+    {"max_table_entries": 1, "time_budget_seconds": 0.2},
+    {"max_table_entries": 100, "time_budget_seconds": 0.01},
+)
 
 
 def sequences(choices, steps):
@@ -63,6 +69,18 @@ def all_plans(spec, factors):
     return total
 
 
+def search_cut_short(native, factors, limits, least, prices=()):
+    """What a search finds. No bound that it tells, on its way or at its end, passes the bytes of the best plan, and a claim is true."""
+    told = []
+    result = _core.search_exact(
+        native, list(factors), prices=list(prices), progress=lambda stage, best, bound: told.append(bound), **limits
+    )
+    found = sum(result.plan.step_bytes)
+    assert max(*told, result.lower_bound) <= least <= found
+    assert not result.is_optimal or found == result.lower_bound
+    return result
+
+
 @pytest.mark.parametrize("block", range(8))
 def test_no_plan_of_all_is_better(block):
     checked = 0
@@ -77,13 +95,48 @@ def test_no_plan_of_all_is_better(block):
         assert result.is_optimal
         assert result.recursive_bytes >= total.min()
         operators, tensors = rows_of(result.plan)
-        bounded = _core.search_exact(spec.native(), list(factors), max_table_entries=1)  # message passing alone
-        assert bounded.lower_bound <= total.min() <= sum(bounded.plan.step_bytes), f"seed {seed}"
         assert CellModel(spec, factors).total_bytes(operators, tensors) == total.min(), f"seed {seed}"
         checked += 1
         if checked == 63:
             return
     pytest.fail(f"only {checked} graphs are small enough")
+
+
+@pytest.mark.parametrize("factors", [(2, 2), (3, 2)])
+def test_no_bound_passes_the_best_of_all_plans(factors):
+    bounded = 0
+    for seed in range(120):
+        spec = entangled_graph(seed, 5, (2, 3, 4))
+        total = all_plans(spec, factors)
+        if total is None:
+            continue
+        for limits in LIMITS:
+            bounded += search_cut_short(spec.native(), factors, limits, total.min()).num_sweeps > 0
+    assert bounded >= 30  # else elimination solved them all
+
+
+@pytest.mark.parametrize(
+    ("factors", "price_of_memory", "prices"),
+    [((2, 2), None, ()), ((2, 2, 2), None, ()), ((3, 2), 0.5, ()), ((2, 2, 2), 0.3, ()), ((3, 2), None, (1.0, 0.3))],
+)
+def test_no_search_that_is_cut_short_claims_too_much(factors, price_of_memory, prices):
+    """Of graphs that have too many plans to list: elimination alone finds the best one, and no bound is needed for that."""
+    worse = 0
+    for seed in range(60):
+        spec = entangled_graph(seed, 12, (8, 9, 12, 16))
+        native = spec.native()
+        if price_of_memory is not None:
+            for tensor in range(len(spec.tensors)):
+                native.hold(tensor, price_of_memory)
+        best = _core.search_exact(native, list(factors), prices=list(prices))
+        if best.num_sweeps > 0:
+            continue
+        assert best.is_optimal
+        least = sum(best.plan.step_bytes)
+        for limits in LIMITS:
+            result = search_cut_short(native, factors, limits, least, prices)
+            worse += sum(result.plan.step_bytes) > least
+    assert worse >= 5  # else any bound up to the plan that was found was true
 
 
 def twins(seed):

@@ -9,7 +9,7 @@ from models import mlp
 from recurrent_models import RECURRENT_MODELS, STEPS, bidirectional
 
 from tofu.graph.mxnet import read_graph
-from tofu.search.recurrence import find_equal_parts
+from tofu.search.recurrence import EqualParts, find_equal_parts
 
 HIDDEN = 8
 SPECIAL = 3
@@ -140,6 +140,48 @@ def test_a_first_or_last_step_that_differs_stays_apart(different, special):
         assert not (family & odd) or family <= odd
     others = {names["state", t] for t in range(STEPS) if t != special}
     assert any(len(family & others) >= 3 for family in found)
+
+
+def states_of(name, steps=STEPS):
+    """The states of a recurrence of one's own, the first of them given."""
+    states = [mx.sym.Variable(f"{name}_hidden")]
+    weight = mx.sym.Variable(f"{name}_weight")
+    for t in range(steps):
+        product = mx.sym.FullyConnected(states[-1], weight, name=f"{name}{t}_product", no_bias=True, num_hidden=HIDDEN)
+        states.append(mx.sym.Activation(product, act_type="tanh", name=f"{name}{t}"))
+    return states
+
+
+def test_readers_of_states_that_lie_further_apart_stay_apart():
+    states = states_of("s")
+    heads = [
+        mx.sym.elemwise_add(states[t], states[t - distance], name=f"sum{t}_{distance}")
+        for distance in (1, 2)
+        for t in range(3, STEPS + 1)
+    ]
+    found = families(training_graph(mx.sym.Group(heads), {"s_hidden": (4, HIDDEN)}))
+    for distance in (1, 2):
+        assert of_steps(f"sum{{}}_{distance}", range(3, STEPS + 1)) in found
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_reads_two_recurrences_is_of_no_step_of_either(first):
+    """What reads several of its kind is not told apart by steps, whichever recurrence is read first."""
+    states = {name: states_of(name) for name in ("l", "r")}
+    times = ((1, 1), (2, 4), (3, 2), (4, 3))
+    joined = []
+    for left, right in times:
+        pair = (states["l"][left], states["r"][right])
+        joined.append(mx.sym.elemwise_mul(pair[first], pair[1 - first], name=f"joined{left}"))
+    heads = [mx.sym.elemwise_add(joined[0], other, name=f"sum{i}") for i, other in enumerate(joined[1:])]
+    graph = training_graph(mx.sym.Group(heads), {"l_hidden": (4, HIDDEN), "r_hidden": (4, HIDDEN)})
+    assert {of_steps("joined{}", (1, 2, 3, 4)), of_steps("sum{}", range(3))} <= families(graph)
+
+
+def test_families_are_cut_by_kind():
+    equal = EqualParts(((0, 2, 3, 5), (1, 4)), ((6, 7),))
+    kinds = ("a", "a", "b", "a", "b", "b")
+    assert equal.refine(kinds) == EqualParts(((0, 3), (2, 5)), ((6, 7),))
 
 
 def test_every_step_different_leaves_nothing():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -65,4 +65,5 @@ def describe_optimality(result: Any, has_equal_steps: bool = False, lower_bound:
         return f"optimal{among}"
     if bound <= 0:
         return "the best plan found; nothing is proved"
-    return f"within {ceil((found / bound - 1) * 1e4) / 1e2:g} % of a proven lower bound{among}"
+    hundredths = -((bound - found) * 10_000 // bound)
+    return f"within {Decimal(hundredths) / 100} % of a proven lower bound{among}"
