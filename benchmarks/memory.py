@@ -4,7 +4,7 @@
 
 Planned bytes of the worker that needs most, times the number of workers, over those of one device: parameters, gradients, one momentum,
 activations. Fetch buffers are fetched regions, padded copies and partial results. Without order: as if the execution graph had no control
-dependencies. Workspace is apart. It ends with an error where a figure is above its bar, or another one than README.md states.
+dependencies. Workspace is apart. It ends with an error where a figure is above its bar, or another one than docs/memory.md states.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MODELS: dict[str, Callable[[], Model]] = {
 FOLDER = Path("demo-output")
 WORKERS = 8
 MOST_WITHOUT_FETCHES, MOST_WITH_FETCHES = 1.1, 1.3
-# The table of README.md: GiB of one device, the ratios with and without fetch buffers.
+# The table of docs/memory.md: GiB of one device, the ratios with and without fetch buffers.
 STATED_WRESNET = (72.3, 1.0, 1.0)
 STATED_RNN = (70.6, 0.94, 0.93)
 STATED_TRANSFORMER = (23.0, 1.02, 1.0)
@@ -61,7 +61,7 @@ class Row:
 
     @property
     def rounded(self) -> tuple[float, float, float]:
-        """As README.md prints them."""
+        """As docs/memory.md prints them."""
         return round(self.one_device_bytes / GIB, 1), round(self.ratio, 2), round(self.without_fetches, 2)
 
 
@@ -131,11 +131,11 @@ def main(models: str, workers: int, algorithm: str, folder: Path) -> None:
 
 
 def find_missed(rows: list[Row], is_stated: bool) -> list[str]:
-    """What is above its bar, and, for the workers and the search that README.md speaks of, what it states otherwise."""
+    """What is above its bar, and, for the workers and the search that docs/memory.md speaks of, what it states otherwise."""
     bars = f"more than {MOST_WITHOUT_FETCHES} without or {MOST_WITH_FETCHES} with fetch buffers"
     missed = [f"{row.model}: {bars}" for row in rows if not row.is_reached]
     differ = [row for row in rows if is_stated and row.rounded != STATED[row.model]]
-    return missed + [f"{row.model}: {row.rounded}, and README.md states {STATED[row.model]}" for row in differ]
+    return missed + [f"{row.model}: {row.rounded}, and docs/memory.md states {STATED[row.model]}" for row in differ]
 
 
 if __name__ == "__main__":

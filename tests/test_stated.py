@@ -189,7 +189,7 @@ AXES = {
 
 @pytest.mark.parametrize("case", AXES)
 def test_dimensions_that_stay_whole(case):
-    """README.md says which. All others are strategies: data is (6, 4, 8)."""
+    """docs/limits.md says which. All others are strategies: data is (6, 4, 8)."""
     symbol, op, expected = AXES[case]
     problem = tofu.partition(symbol, 2, data=(6, 4, 8)).planned().problem
     operators = problem.graph.operators

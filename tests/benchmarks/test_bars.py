@@ -28,8 +28,8 @@ def test_the_memory_that_is_stated_passes(monkeypatch, tmp_path):
     [
         ({"ratio": 1.31}, "more than 1.1 without or 1.3 with fetch buffers"),
         ({"without_fetches": 1.11}, "more than 1.1 without or 1.3 with fetch buffers"),
-        ({"ratio": 0.95}, "(70.6, 0.95, 0.93), and README.md states (70.6, 0.94, 0.93)"),
-        ({"one_device_bytes": 71 * memory.GIB}, "(71.0, 0.94, 0.93), and README.md states (70.6, 0.94, 0.93)"),
+        ({"ratio": 0.95}, "(70.6, 0.95, 0.93), and docs/memory.md states (70.6, 0.94, 0.93)"),
+        ({"one_device_bytes": 71 * memory.GIB}, "(71.0, 0.94, 0.93), and docs/memory.md states (70.6, 0.94, 0.93)"),
     ],
 )
 def test_another_memory_is_an_error(change, message, monkeypatch, tmp_path):

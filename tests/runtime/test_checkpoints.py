@@ -64,7 +64,7 @@ ADAM = Case("adam", {"learning_rate": 0.01})
 
 
 def test_four_workers_save_and_eight_go_on(tmp_path):
-    """README's line: `tofu.mod.Module.load("digits", 2, load_optimizer_states=True, ngpus=8)`."""
+    """The line of docs/training.md: `tofu.mod.Module.load("digits", 2, load_optimizer_states=True, ngpus=8)`."""
     steps = batches(6)
     straight, first = start(split_module(ADAM), ADAM), start(split_module(ADAM), ADAM)
     expected = train(straight, steps)
