@@ -121,7 +121,7 @@ void CheckSearchByBounds(uint64_t seed, int64_t most, const ExactLimits& limits,
 
 void TestNoBoundPassesTheOptimum() {
   int num_open = 0;
-  for (size_t max_table_entries : {1, 9, 1000}) {
+  for (size_t max_table_entries : {1, 3, 9, 27, 81}) {
     for (double seconds : {0.0, 1e-6, 1.0}) {
       ExactLimits limits;
       limits.seconds = seconds;
