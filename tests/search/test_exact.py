@@ -136,7 +136,7 @@ def test_no_search_that_is_cut_short_claims_too_much(factors, price_of_memory, p
         for limits in LIMITS:
             result = search_cut_short(native, factors, limits, least, prices)
             worse += sum(result.plan.step_bytes) > least
-    assert worse >= 5  # else any bound up to the plan that was found was true
+    assert worse > 0  # else any bound up to the plan that was found was true
 
 
 def twins(seed):
