@@ -28,7 +28,7 @@ from benchmarks.mutation.mutants import Mutant, read_mutants
 from benchmarks.mutation.results import CAUGHT, Result, Results, draw_mutants, draw_results, judge
 from benchmarks.mutation.tree import ROOT, BrokenError, Tree, has_changed, resolve_commit
 
-RESULTS = ROOT / "build/mutations/results.jsonl"
+RESULTS = ROOT / "benchmarks/mutation/results.jsonl"
 LONGEST_SECONDS = 3600  # of a test without a bug
 SPARE_SECONDS, SPARE_FACTOR = (
     120,
@@ -166,7 +166,10 @@ def main(
     if not summary:
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends the tests that are running, as Ctrl-C does
         waiting = mutants if again else list_open(mutants, results, commit, is_lenient=keep_unchanged)
-        run_campaign(Campaign(commit, results, is_lenient=keep_unchanged), waiting, results, jobs, console)
+        try:
+            run_campaign(Campaign(commit, results, is_lenient=keep_unchanged), waiting, results, jobs, console)
+        finally:
+            results.tidy()
     table, words, is_clean = draw_results(mutants, results, commit)
     console.print(table)
     console.print(words)

@@ -84,6 +84,12 @@ class Results:
         found = [r for (_, name), r in self._known.items() if name == mutant.name and r.digest == mutant.digest]
         return found[::-1]
 
+    def tidy(self) -> None:
+        """Keep the last line about each bug and each test, in the order of their names: the file is kept with the sources."""
+        last = {(result.mutant, "" if result.mutant else result.test): result for result in (*self._clean.values(), *self._known.values())}
+        with self._lock:
+            self.path.write_text("".join(json.dumps(asdict(last[key])) + "\n" for key in sorted(last)))
+
     def add(self, result: Result) -> None:
         """Write a line, at once: a campaign may be stopped at any time."""
         with self._lock:

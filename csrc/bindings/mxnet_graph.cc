@@ -90,6 +90,14 @@ py::object PlainKernelToPython(const std::string& name, const std::vector<Extent
   return py::make_tuple(CloneOperator(op)->name, outputs);
 }
 
+std::vector<uint32_t> ListSpoiledInputsByName(
+    const std::string& name, const std::unordered_map<std::string, std::string>& attributes) {
+  nnvm::NodeAttrs attrs;
+  attrs.op = nnvm::Op::Get(name);
+  attrs.dict = attributes;
+  return ListSpoiledInputs(attrs);
+}
+
 }  // namespace
 
 void RegisterGraph(py::module_* module) {
@@ -101,6 +109,7 @@ void RegisterGraph(py::module_* module) {
   module->def("infer_operator", InferOperatorToPython, py::arg("op"), py::arg("attrs"),
               py::arg("input_shapes"));
   module->def("operator_info", OperatorToPython, py::arg("op"));
+  module->def("spoiled_inputs", ListSpoiledInputsByName, py::arg("op"), py::arg("attrs"));
   module->def("plain_kernel", PlainKernelToPython, py::arg("op"), py::arg("shapes"),
               py::arg("types"));
 }

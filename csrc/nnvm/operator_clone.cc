@@ -3,7 +3,9 @@
  */
 #include "nnvm/operator_clone.h"
 
+#include <map>
 #include <sstream>
+#include <string>
 #include <unordered_set>
 #include <utility>
 
@@ -212,12 +214,18 @@ const Op* OriginalOperator(const Op* op) {
 }
 
 std::vector<uint32_t> ListSpoiledInputs(const NodeAttrs& attrs) {
-  constexpr uint32_t kOutputGradient = 4;
-  if (attrs.op == nullptr || OriginalOperator(attrs.op)->name != "_backward_RNN") return {};
-  // All but LSTM put the gradient between two layers where that of the last layer's output is.
+  static const std::map<std::string, uint32_t> kInputs = {
+      {"_adamw_update", 1},             // the gradient, scaled and clipped where it is
+      {"_backward_linalg_det", 2},      // the triangular factors, inverted where they are
+      {"_backward_linalg_slogdet", 3},  // the same
+      {"_backward_RNN", 4},  // the gradient of the output, where that between two layers is put
+  };
+  if (attrs.op == nullptr) return {};
+  const auto found = kInputs.find(OriginalOperator(attrs.op)->name);
+  if (found == kInputs.end()) return {};
   const auto mode = attrs.dict.find("mode");
-  if (mode != attrs.dict.end() && mode->second == "lstm") return {};
-  return {kOutputGradient};
+  if (mode != attrs.dict.end() && mode->second == "lstm") return {};  // of RNN: LSTM does not
+  return {found->second};
 }
 
 void SetCloneOutputs(const std::vector<Extents>& shapes, const std::vector<int>& types,

@@ -179,6 +179,29 @@ def test_recurrence_leaves_head_gradients():
     np.testing.assert_array_equal(kept.asnumpy(), given.asnumpy())
 
 
+def test_a_gradient_that_an_update_works_on_is_read_by_others_as_it_was():
+    """MXNet's kernel scales and clips the gradient where it is; the workers that hold it are not those that need it."""
+    attributes = {"clip_gradient": "0.25", "eta": "0.5", "lr": "0.125", "wd": "0.25"}
+    update = compose("_adamw_update", attributes, 5)  # of weight, gradient, mean, variance and a scale
+    shapes = {f"input{n}": (6, 3) for n in range(4)} | {"input4": (1,), "other": (8, 8)}
+    update = S.Group([update, S.sin(S.var("other"))])  # which gives every worker something to do
+    r = np.random.RandomState(5)
+    values = {name: r.uniform(0.1, 1, shape).astype("float32") for name, shape in shapes.items()}
+    results = []
+    for hints in (None, {"operator": ["i0", None], "input1": [None, 0]}):
+        symbol = update if hints is None else tofu.partition(update, 4, hints=hints)
+        executor = symbol.simple_bind(mx.cpu(), grad_req="null", stype_dict=dict.fromkeys(shapes, "default"), **shapes)
+        for name, array in (executor.arg_dict | executor.aux_dict).items():
+            array[:] = values[name]
+        for _ in range(2):
+            executor.arg_dict["input1"][:] = values["input1"]  # one device spoils it
+            output, _ = executor.forward(is_train=True)
+        results.append([output.asnumpy(), *(state.asnumpy() for state in executor.aux_dict.values())])
+        assert len(executor.aux_dict) == 2
+    for found, expected in zip(*results, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("workers", [2, 4])
 def test_learned_slope(workers):
     """The kernel of PReLU reads the gradient of its output for the slope's once the data's is written."""

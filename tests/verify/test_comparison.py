@@ -93,6 +93,14 @@ def test_a_kernel_that_leaves_a_cell_is_noticed_where_no_number_is_expected(monk
     assert "log: output 0: the kernel leaves 5 of 35 cells as they were in memory" in verify_case(case).problems
 
 
+def test_a_kernel_that_changes_what_it_reads_is_noticed(monkeypatch):
+    """Execution graphs give such a kernel a copy of its own, where they know of it."""
+    case = find_case("_adamw_update")
+    assert verify_case(case).problems == ()
+    monkeypatch.setattr(nodes._mxnet, "spoiled_inputs", lambda op, attributes: [])
+    assert any("_adamw_update: the kernel changes input 1, which others may" in one for one in verify_case(case).problems)
+
+
 def test_scratch_is_neither_compared_nor_missed(monkeypatch):
     """oneDNN's places of the largest cells: a byte each, in the first quarter of an int32 tensor."""
     case = Case("Pooling", {"kernel": (2,), "pool_type": "max"}, [single(3, 5, 6)])

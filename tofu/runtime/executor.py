@@ -124,10 +124,13 @@ class Executor:
         self._scatter_changed()
         self._outputs = None
         self.sharded.forward(bool(is_train))
+        outputs = self.outputs  # what failed is known before any whole array is written
         if is_train:
             for name in self.sharded.changed_arguments:
                 self._gather_changed(name, self.arg_dict[name])
-        return self.outputs
+        for name in self.sharded.states_changed_by_forward:
+            self._gather_changed(name, self.aux_dict[name])
+        return outputs
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Run the backward operators and put the gradients into `grad_dict`, as each argument's grad_req says.

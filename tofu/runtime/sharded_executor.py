@@ -15,7 +15,7 @@ from typing import Any
 from tofu import _mxnet
 from tofu.errors import TofuError
 from tofu.execution.emit import ExecutionGraph, OutputShards
-from tofu.graph import TensorKind
+from tofu.graph import Phase, TensorKind
 from tofu.partition import Partition
 from tofu.runtime.bound_graph import BoundGraph
 from tofu.runtime.failures import (
@@ -222,6 +222,16 @@ class ShardedExecutor:
         graph = self.partition.problem.graph
         changed = [graph.tensors[position] for position in sorted(graph.written_in_place)]
         return tuple(t.name for t in changed if t.kind in (TensorKind.PARAMETER, TensorKind.INPUT))
+
+    @cached_property
+    def states_changed_by_forward(self) -> tuple[str, ...]:
+        """Names of the auxiliary states that operators change in the forward pass alone: an optimizer's update inside a model, say."""
+        graph = self.partition.problem.graph
+        changed: dict[bool, set[int]] = {True: set(), False: set()}
+        for operator in graph.operators:
+            changed[operator.phase is Phase.FORWARD].update(operator.inputs[slot] for slot in operator.mutates)
+        states = [graph.tensors[position] for position in sorted(changed[True] - changed[False])]
+        return tuple(tensor.name for tensor in states if tensor.kind is TensorKind.AUXILIARY)
 
     @property
     def has_run(self) -> bool:

@@ -54,6 +54,13 @@ class Node:
     output_roles: tuple[Role | None, ...]
     gradient: Gradient | None = None
 
+    @property
+    def spoiled(self) -> tuple[int, ...]:
+        """Positions of inputs that the kernel changes although MXNet lists them as read alone, and nobody knows it."""
+        known = {*self.mutated, *_mxnet.spoiled_inputs(self.op, self.attributes)}
+        pairs = enumerate(zip(self.inputs, self.inputs_after, strict=True))
+        return tuple(n for n, (before, after) in pairs if n not in known and before.tobytes() != after.tobytes())
+
     def is_asked_for(self, output: int) -> bool:
         """Whether the kernel computed an output: with a forward operator, only the gradients of `wrt` are."""
         return self.gradient is None or output in self.gradient.outputs

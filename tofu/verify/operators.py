@@ -110,6 +110,10 @@ class _Verification:
         strategies = [self._check_strategy(access, n) for n, axis in enumerate(access.axes) if axis not in unshared]
         reason = "the forward operator, whose hidden state this one shares, is not split by it"
         rejected = (*access.rejected, *((axis, reason) for axis in unshared))
+        spoiled = tuple(
+            f"the kernel changes input {n}, which others may read after it: name it in ListSpoiledInputs"
+            for n in self.node.spoiled
+        )
         by_parts = whole.error is None and self.relation is None
         cells = self.cells_of_parts.items() if by_parts else ()
         return NodeReport(
@@ -118,7 +122,7 @@ class _Verification:
             whole.checked,
             tuple(strategies),
             rejected,
-            whole.problems,
+            (*whole.problems, *spoiled),
             is_elementwise=access.elementwise,
             is_opaque=_is_opaque(traced),
             outputs=tuple(n for n, output in enumerate(traced.outputs) if not output.is_scratch),
