@@ -86,7 +86,10 @@ class Results:
 
     def tidy(self) -> None:
         """Keep the last line about each bug and each test, in the order of their names: the file is kept with the sources."""
-        last = {(result.mutant, "" if result.mutant else result.test): result for result in (*self._clean.values(), *self._known.values())}
+        last = {
+            (result.mutant, "" if result.mutant else result.test): result
+            for result in (*self._clean.values(), *self._known.values())
+        }
         with self._lock:
             self.path.write_text("".join(json.dumps(asdict(last[key])) + "\n" for key in sorted(last)))
 

@@ -90,12 +90,15 @@ py::object PlainKernelToPython(const std::string& name, const std::vector<Extent
   return py::make_tuple(CloneOperator(op)->name, outputs);
 }
 
-std::vector<uint32_t> ListSpoiledInputsByName(
+/*! \brief The inputs that a kernel changes, of which MXNet says that it only reads them. */
+std::vector<uint32_t> ListOverwrittenInputs(
     const std::string& name, const std::unordered_map<std::string, std::string>& attributes) {
   nnvm::NodeAttrs attrs;
   attrs.op = nnvm::Op::Get(name);
   attrs.dict = attributes;
-  return ListSpoiledInputs(attrs);
+  std::vector<uint32_t> inputs = ListSpoiledInputs(attrs);
+  for (uint32_t input : ListSetInputs(attrs)) inputs.push_back(input);
+  return inputs;
 }
 
 }  // namespace
@@ -109,7 +112,7 @@ void RegisterGraph(py::module_* module) {
   module->def("infer_operator", InferOperatorToPython, py::arg("op"), py::arg("attrs"),
               py::arg("input_shapes"));
   module->def("operator_info", OperatorToPython, py::arg("op"));
-  module->def("spoiled_inputs", ListSpoiledInputsByName, py::arg("op"), py::arg("attrs"));
+  module->def("overwritten_inputs", ListOverwrittenInputs, py::arg("op"), py::arg("attrs"));
   module->def("plain_kernel", PlainKernelToPython, py::arg("op"), py::arg("shapes"),
               py::arg("types"));
 }

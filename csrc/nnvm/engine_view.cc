@@ -15,16 +15,6 @@ namespace {
 
 using nnvm::IndexedGraph;
 
-constexpr uint32_t kGamma = 1;
-
-/*! \brief Does MXNet's kernel set the gamma of a BatchNorm to ones where it is, of which it says
- * nothing? */
-bool FixesGamma(const nnvm::NodeAttrs& attrs) {
-  if (attrs.op->name != "BatchNorm") return false;
-  const auto found = attrs.dict.find("fix_gamma");
-  return found == attrs.dict.end() || found->second == "True" || found->second == "1";
-}
-
 class Viewer {
  public:
   explicit Viewer(const PlannedGraph& planned)
@@ -76,7 +66,7 @@ class Viewer {
       view_.access.at(begin + input) = static_cast<int64_t>(Access::kShape);
     }
     std::vector<uint32_t> changed = ListMutableInputs(attrs);
-    if (FixesGamma(attrs)) changed.push_back(kGamma);
+    for (uint32_t input : ListSetInputs(attrs)) changed.push_back(input);
     for (uint32_t input : changed) {
       view_.access.at(begin + input) = static_cast<int64_t>(Access::kChange);
     }

@@ -213,16 +213,34 @@ const Op* OriginalOperator(const Op* op) {
   return Op::Get(op->name.substr(prefix.size()));
 }
 
+namespace {
+
+bool FixesGamma(const NodeAttrs& attrs) {
+  const auto found = attrs.dict.find("fix_gamma");
+  return found == attrs.dict.end() || found->second == "True" || found->second == "1";
+}
+
+}  // namespace
+
+std::vector<uint32_t> ListSetInputs(const NodeAttrs& attrs) {
+  constexpr uint32_t kGamma = 1;
+  const bool sets_gamma = attrs.op != nullptr && attrs.op->name == "BatchNorm" && FixesGamma(attrs);
+  return sets_gamma ? std::vector<uint32_t>{kGamma} : std::vector<uint32_t>();
+}
+
 std::vector<uint32_t> ListSpoiledInputs(const NodeAttrs& attrs) {
   static const std::map<std::string, uint32_t> kInputs = {
+      {"BatchNorm_v1", 1},              // gamma, set to ones where it is fixed
       {"_adamw_update", 1},             // the gradient, scaled and clipped where it is
       {"_backward_linalg_det", 2},      // the triangular factors, inverted where they are
       {"_backward_linalg_slogdet", 3},  // the same
       {"_backward_RNN", 4},  // the gradient of the output, where that between two layers is put
   };
   if (attrs.op == nullptr) return {};
-  const auto found = kInputs.find(OriginalOperator(attrs.op)->name);
+  const std::string& name = OriginalOperator(attrs.op)->name;
+  const auto found = kInputs.find(name);
   if (found == kInputs.end()) return {};
+  if (name == "BatchNorm_v1" && !FixesGamma(attrs)) return {};
   const auto mode = attrs.dict.find("mode");
   if (mode != attrs.dict.end() && mode->second == "lstm") return {};  // of RNN: LSTM does not
   return {found->second};

@@ -55,6 +55,10 @@ const nnvm::Op* CloneOperator(const nnvm::Op* op);
 /*! \brief The operator that a clone was made of; any other operator itself. */
 const nnvm::Op* OriginalOperator(const nnvm::Op* op);
 
+/*! \brief Which inputs the kernel of a node gives other numbers that are to stay, of which MXNet
+ * says nothing: the gamma of a BatchNorm that is fixed becomes ones. */
+std::vector<uint32_t> ListSetInputs(const nnvm::NodeAttrs& attrs);
+
 /*!
  * \brief Which inputs the kernel of a node works on as on memory of its own, so that their cells
  * are lost. MXNet says nothing of it: on one device nobody else reads them, as a rule.

@@ -97,8 +97,10 @@ def test_a_kernel_that_changes_what_it_reads_is_noticed(monkeypatch):
     """Execution graphs give such a kernel a copy of its own, where they know of it."""
     case = find_case("_adamw_update")
     assert verify_case(case).problems == ()
-    monkeypatch.setattr(nodes._mxnet, "spoiled_inputs", lambda op, attributes: [])
-    assert any("_adamw_update: the kernel changes input 1, which others may" in one for one in verify_case(case).problems)
+    monkeypatch.setattr(nodes._mxnet, "overwritten_inputs", lambda op, attributes: [])
+    assert any(
+        "_adamw_update: the kernel changes input 1, which others may" in one for one in verify_case(case).problems
+    )
 
 
 def test_scratch_is_neither_compared_nor_missed(monkeypatch):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from tofu import _mxnet
 from tofu.analysis import OperatorAccess
 from tofu.compare.symbols import DROPOUT
-from tofu.graph import Graph, Operator, Phase
+from tofu.graph import Graph, Operator
 from tofu.tdl import lookup
 
 Reasons = dict[int, str]
@@ -45,12 +45,11 @@ def find_defects(graph: Graph) -> Reasons:
             wrong[operator.outputs[-1]] = (
                 f"MXNet's gradient of the slope of {operator.name} may read what it has overwritten"
             )
-        if operator.op == "_backward_hard_sigmoid":
-            others = [reader for reader in readers[operator.inputs[0]] if reader is not operator]
-            for tensor in (tensor for reader in others for tensor in reader.outputs):
-                wrong[tensor] = f"MXNet's {operator.name} may overwrite the gradient that it shares"
-        if operator.phase is Phase.FORWARD:
-            wrong |= _find_unwritten(operator, {*readers, *graph.outputs})
+        for slot in _list_overwritten(operator):
+            sharing = readers[operator.inputs[slot]]  # among them the operator itself
+            for tensor in (tensor for reader in sharing for tensor in reader.outputs if len(sharing) > 1):
+                wrong[tensor] = f"MXNet's {operator.name} may overwrite what it shares with others"
+        wrong |= _find_unwritten(operator, {*readers, *graph.outputs, *graph.gradients.values()})
         if operator.op == "_backward_ctc_loss":
             wrong[operator.outputs[0]] = (
                 f"{operator.name} leaves samples unwritten whose labels do not fit into their length"
@@ -58,14 +57,22 @@ def find_defects(graph: Graph) -> Reasons:
     return spread(graph, wrong)
 
 
+def _list_overwritten(operator: Operator) -> Sequence[int]:
+    """Inputs that MXNet's kernel changes while others may still read them."""
+    if operator.op == "_backward_hard_sigmoid":
+        return (0,)
+    return () if operator.op.startswith("_tofu_") else _mxnet.overwritten_inputs(operator.op, operator.attributes)
+
+
 def _find_unwritten(operator: Operator, read: Collection[int]) -> Reasons:
     """Outputs that MXNet's kernel computes along with others, and not without these."""
     description = lookup(operator.op)
     wrong: dict[int, str] = {}
+    outputs = dict(enumerate(operator.outputs))  # some descriptions speak of more than the attributes ask for
     for number, others in description.needs.items() if description is not None else ():
         for other in others:
-            if operator.outputs[other] not in read:
-                wrong[operator.outputs[number]] = (
+            if number in outputs and other in outputs and outputs[other] not in read:
+                wrong[outputs[number]] = (
                     f"MXNet leaves output {number} of {operator.name} wrong where nobody reads output {other}"
                 )
     return wrong

@@ -57,7 +57,7 @@ class Node:
     @property
     def spoiled(self) -> tuple[int, ...]:
         """Positions of inputs that the kernel changes although MXNet lists them as read alone, and nobody knows it."""
-        known = {*self.mutated, *_mxnet.spoiled_inputs(self.op, self.attributes)}
+        known = {*self.mutated, *_mxnet.overwritten_inputs(self.op, self.attributes)}
         pairs = enumerate(zip(self.inputs, self.inputs_after, strict=True))
         return tuple(n for n, (before, after) in pairs if n not in known and before.tobytes() != after.tobytes())
 
