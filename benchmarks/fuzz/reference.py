@@ -38,13 +38,11 @@ def run(sample: Sample, executor, steps: int = STEPS, is_scored: bool = True) ->
     results: Results = {}
     moved = []
     gradients = {name: gradient for name, gradient in executor.grad_dict.items() if gradient is not None}
-    arrays = executor.arg_dict | executor.aux_dict
     count = len(sample.head_gradients)
-    for name, value in sample.values.items():
-        arrays[name][:] = value
+    for name, state in executor.aux_dict.items():
+        state[:] = sample.values[name]
     for step in range(steps):
-        for name in sample.requests:
-            arrays[name][:] = _values_of(sample, name, step)
+        _feed(sample, executor, step)
         for gradient in gradients.values():
             gradient[:] = 1
         mx.nd.waitall()
@@ -58,6 +56,7 @@ def run(sample: Sample, executor, steps: int = STEPS, is_scored: bool = True) ->
         results |= {f"gradient of {name}, step {step}": gradient.asnumpy() for name, gradient in gradients.items()}
         results |= {f"{name}, step {step}": state.asnumpy() for name, state in executor.aux_dict.items()}
     if is_scored:
+        _feed(sample, executor, steps - 1)
         outputs = executor.forward(is_train=False)[:count]
         results |= {f"output {n}, scored": output.asnumpy() for n, output in enumerate(outputs)}
     return results, moved
@@ -108,6 +107,12 @@ def run_apart(sample: Sample) -> Results:
     for name, gradient in zip(wanted, outputs[len(heads) :], strict=False):
         results[f"gradient of {name}, step 0"] = gradient + (sample.requests[name] == "add")
     return results | {f"{name}, step 0": state.asnumpy() for name, state in states.items()}
+
+
+def _feed(sample: Sample, executor, step: int) -> None:
+    """Set all arguments, since kernels of MXNet change some that they only read."""
+    for name, array in executor.arg_dict.items():
+        array[:] = _values_of(sample, name, step) if name in sample.requests else sample.values[name]
 
 
 def _values_of(sample: Sample, name: str, step: int) -> np.ndarray:
