@@ -297,6 +297,33 @@ def test_a_smaller_batch_without_labels(with_labels):
         np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), expected[:count], rtol=1e-9)
 
 
+@pytest.mark.parametrize("flatten", [lambda y, x: mx.sym.Reshape(y, shape=(-1,)), mx.sym.reshape_like])
+def test_a_smaller_batch_whose_labels_cannot_be_inferred(flatten):
+    """The labels reach the loss through a reshape, so the shape of the data does not tell theirs."""
+    scores = mx.sym.FullyConnected(mx.sym.Reshape(mx.sym.Variable("data"), shape=(-3, 0)), num_hidden=7, name="fc")
+    each_line = mx.sym.sum(scores, axis=1)
+    net = mx.sym.SoftmaxOutput(scores, flatten(mx.sym.Variable("softmax_label"), each_line), name="softmax")
+    rng = np.random.RandomState(0)
+    lines, labels = mx.nd.array(rng.uniform(-1, 1, (4, 3, 5))), mx.nd.array(rng.randint(0, 7, (4, 3)))
+    trained = []
+    for module in (mx.mod.Module(net), tofu.mod.Module(net, ngpus=2)):
+        module.bind([("data", (4, 3, 5))], [("softmax_label", (4, 3))])
+        module.init_params(mx.init.One())
+        module.init_optimizer()
+        for count in (4, 2, 4):
+            batch = mx.io.DataBatch([lines[:count]], [labels[:count]])
+            module.forward(batch, is_train=True)
+            module.backward()
+            module.update()
+        trained.append(module.get_params()[0])
+    for name, expected in trained[0].items():
+        np.testing.assert_allclose(trained[1][name].asnumpy(), expected.asnumpy(), rtol=1e-5)
+    module.forward(mx.io.DataBatch([lines]), is_train=False)
+    whole = module.get_outputs()[0].asnumpy()
+    module.forward(mx.io.DataBatch([lines[:2]]), is_train=False)
+    np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), whole[:6], rtol=1e-5)
+
+
 def test_a_smaller_batch_in_training():
     steps = batches(4)
     steps[1] = mx.io.DataBatch([steps[1].data[0][:7]], [steps[1].label[0][:7]])

@@ -225,14 +225,23 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
             return
         self._check_inputs(data_batch)
         with self._keeping_what_was_bound():
+            given = [tuple(label.shape) for label in labels] or self._label_shapes_for(data_batch.data)
             pairs = zip(self._data_shapes, data_batch.data, strict=True)
             self._data_shapes = [_with_shape(d, a.shape) for d, a in pairs]
-            inferred, _ = infer_arguments(self._symbol, {d.name: tuple(d.shape) for d in self._data_shapes}, {})
-            given = [tuple(label.shape) for label in labels] or [inferred[desc.name] for desc in self._label_shapes]
             self._label_shapes = [_with_shape(d, shape) for d, shape in zip(self._label_shapes, given, strict=False)]
             before = self.executor
             self._rebind(_updated_names(before))
             self.executor.forget_gradients(before)
+
+    def _label_shapes_for(self, data: Sequence[Any]) -> list[tuple[int, ...]]:
+        """The shapes of the labels for a batch without any: inferred; where the data do not tell them, those bound at the batch's size."""
+        shapes = {desc.name: tuple(array.shape) for desc, array in zip(self._data_shapes, data, strict=True)}
+        try:
+            inferred, _ = infer_arguments(self._symbol, shapes, {})
+        except ShapeError:
+            bound, given = self._data_shapes[0].shape[0], data[0].shape[0]
+            return [(desc.shape[0] * given // bound, *desc.shape[1:]) for desc in self._label_shapes]
+        return [inferred[desc.name] for desc in self._label_shapes]
 
     def _check_inputs(self, data_batch: Any) -> None:
         problems = []
