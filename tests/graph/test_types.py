@@ -33,3 +33,13 @@ def test_types_are_those_of_one_device(data, weight, stated):
     assert types_of(partitioned.simple_bind(mx.cpu(), **asked).arg_dict) == types_of(single.arg_dict)
     variables = tofu.bind(partitioned, **asked).variables
     assert types_of({name: variables[name].arrays[0] for name in single.arg_dict}) == types_of(single.arg_dict)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "bool"])
+@pytest.mark.parametrize("build", [mx.sym.softmax, mx.sym.log_softmax, lambda data: mx.sym.SoftmaxOutput(data)])
+def test_whole_numbers_where_there_is_no_kernel_for_them(build, dtype):
+    net = build(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, name="fc"))
+    with pytest.raises(
+        tofu.UnsupportedError, match=rf"would compute in {dtype}, .* for float16, float32, float64 alone"
+    ):
+        tofu.partition(net, 2).simple_bind(mx.cpu(), type_dict={"data": dtype}, data=(4, 6))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tofu.errors import UnsupportedError
 from tofu.graph import Operator, Tensor, TensorKind
 
 Attributes = Mapping[str, str]
@@ -39,7 +40,12 @@ class Parts:
         return self.graph_tensors[self.whole.outputs[slot]].shape
 
     def inner_tensor(self, name: str, shape: tuple[int, ...], dtype: str = "float64") -> int:
-        """A new tensor between the parts; its position."""
+        """A new tensor between the parts; its position. Raises UnsupportedError where it would be of whole numbers."""
+        if dtype not in ITEM_BYTES:
+            raise UnsupportedError(
+                f"{self.whole.op} {self.whole.name} would compute in {dtype}, and MXNet has kernels of it for {', '.join(ITEM_BYTES)} "
+                "alone. Give the model's inputs such a type (type_dict=, or dtype= of a Variable), or put a Cast before it."
+            )
         full_name = f"{self.whole.name}/{name}"
         self.tensors.append(Tensor(full_name, shape, dtype, ITEM_BYTES[dtype], TensorKind.INTERMEDIATE, is_inner=True))
         return self.first_tensor + len(self.tensors) - 1
