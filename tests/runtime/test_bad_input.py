@@ -286,3 +286,22 @@ def test_values_of_any_kind_are_one_error(model, asked):
         tofu.partition(model.symbol, **{"ngpus": 2, "data": (12, 17), **asked})
     assert len(str(error.value)) < 1000
     assert tofu.partition(model.symbol, 2, data=(12, 17)).plan.workers == 2
+
+
+def test_outputs_that_there_are_not(model):
+    executor = tofu.bind(tofu.partition(model.symbol, 2), data=(12, 17), softmax_label=(12,))
+    executor.forward(False)
+    assert executor.output(0).shape == (12, 10)
+    for index in (1, -1):
+        with refuses(tofu.TofuError, f"no output {index}", "has 1, counted from 0"):
+            executor.output(index)
+
+
+@pytest.mark.parametrize("region", [((0, 13), (0, 17)), ((-1, 4), (0, 17)), ((4, 2), (0, 17)), ((0, 12),)])
+def test_regions_outside_a_tensor(model, region):
+    data = tofu.bind(tofu.partition(model.symbol, 2), data=(12, 17), softmax_label=(12,)).variables["data"]
+    assert data.gather_region(((3, 12), (0, 17))).shape == (9, 17)
+    with refuses(
+        tofu.ShapeError, "data has the shape \\(12, 17\\)", re.escape(str(list(region))), "does not lie inside"
+    ):
+        data.gather_region(region)

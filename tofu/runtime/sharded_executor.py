@@ -239,8 +239,13 @@ class ShardedExecutor:
         return self._current is not None or self._has_failed
 
     def output(self, index: int) -> ShardedTensor:
-        """The shards of a model output, of the last forward, computed. Raises TofuError before the first one, and where it failed."""
+        """The shards of a model output, of the last forward, computed. Raises TofuError before the first one, where it failed, and for an
+        output that there is not.
+        """
         self._process.check()
+        count = len(self.partition.graph.outputs)
+        if not 0 <= index < count:
+            raise TofuError(f"There is no output {index}: the model has {count}, counted from 0.")
         if self._current is None:
             state = "The last forward failed" if self._has_failed else "There are no outputs yet"
             raise TofuError(f"{state}: call forward(...) first.")

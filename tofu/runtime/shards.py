@@ -149,7 +149,15 @@ class ShardedTensor:
         return out
 
     def gather_region(self, region: Region) -> npt.NDArray[Any]:
-        """The cells of a region, in the host's memory."""
+        """The cells of a region, half-open spans, in the host's memory. Raises ShapeError for one that is not inside the tensor."""
+        spans = [tuple(span) for span in region]
+        if len(spans) != len(self.shape) or any(
+            not 0 <= begin <= end <= extent for (begin, end), extent in zip(spans, self.shape, strict=True)
+        ):
+            raise ShapeError(
+                f"{self.name} has the shape {self.shape}, and the region {spans} does not lie inside it. "
+                "Give (begin, end) for each dimension, with 0 <= begin <= end <= extent."
+            )
         found = np.empty([end - begin for begin, end in region], self.dtype)
         for worker in self.owners:
             own = self.regions[worker]
