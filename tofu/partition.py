@@ -24,14 +24,17 @@ from tofu import _mxnet
 from tofu.check import check_execution, check_traffic
 from tofu.execution import ExecutionGraph, emit
 from tofu.execution.memory import plan_buffers, plan_worker_bytes
-from tofu.graph import Graph, TensorKind
+from tofu.graph import Graph, Operator, TensorKind
 from tofu.graph.mxnet import TrainingGraph, check_names, infer_operator_shapes, read_graph, read_training
-from tofu.graph.refusals import refuse_unpartitionable
+from tofu.graph.refusals import draws_unsaid, refuse_unpartitionable
 from tofu.lowering import Settled, fill_unwritten, lower, mend_scratch, prepare_inference, settle
 from tofu.plan import Plan
 from tofu.planning import Found, Settings, check_limit, find_plan, remember_plan
 from tofu.search import Choices, Problem, find_strategies
+from tofu.search.feeding import check_drawn
 from tofu.search.problem import Progress
+
+DRAWN_IN_TRAINING = ("Dropout", "LeakyReLU", "RNN")
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,11 @@ class Task:
         settled = settle(self.source.graph, problem, choices, infer_operator_shapes, undescribed)
         return settled, emit(self.source, settled.problem, settled.choices)
 
+    def _draws(self, operator: Operator) -> bool:
+        """Whether an operator that may draw random numbers does: some draw for training alone, unless they say otherwise."""
+        is_used = self.settings.for_training or operator.attributes.get("mode") == "always"
+        return is_used or operator.op not in DRAWN_IN_TRAINING
+
     def measure(self, problem: Problem, choices: Choices) -> tuple[int, ...]:
         """The bytes that each worker needs for a plan."""
         settled, training = self.emit(problem, choices)
@@ -90,6 +98,7 @@ class Task:
     def finish(self, found: Found, seconds: float = 0.0) -> Partition:
         """Everything for a plan that was found in `seconds`."""
         graph = self.source.graph
+        check_drawn(found.problem, found.choices, self._draws)
         settled, training = self.emit(found.problem, found.choices)
         problem, choices = settled.problem, settled.choices
         planned = plan_buffers(problem, choices, training)
@@ -143,6 +152,8 @@ def read_task(
     source = replace(source, graph=mend_scratch(fill_unwritten(source.graph)))
     lowered = lower(source.graph)
     strategies = find_strategies(lowered, infer_operator_shapes, settings.undescribed)
+    pairs = zip(lowered.operators, strategies, strict=True)
+    strategies = tuple(replace(a, is_random=a.is_random or draws_unsaid(o, not a.axes)) for o, a in pairs)
     first, *_ = settings.arrangements
     return Task(source, Problem(lowered, strategies, first.factors), settings)
 

@@ -305,3 +305,10 @@ def test_regions_outside_a_tensor(model, region):
         tofu.ShapeError, "data has the shape \\(12, 17\\)", re.escape(str(list(region))), "does not lie inside"
     ):
         data.gather_region(region)
+
+
+@pytest.mark.parametrize("request_", ["add", {"fc_weight": "add"}, ["write"]])
+def test_module_takes_no_other_request(model, request_):
+    module = tofu.mod.Module(model.symbol, context=[mx.cpu(0), mx.cpu(1)])
+    with pytest.raises(tofu.TofuError, match="is not supported by tofu"):
+        module.bind([("data", (6, 4))], [("softmax_label", (6,))], grad_req=request_)

@@ -96,3 +96,52 @@ def test_a_seeded_run_repeats_and_another_seed_differs():
     assert (first.output == again.output).all()
     assert all((first.gradients[name] == again.gradients[name]).all() for name in first.gradients)
     assert (first.output != other.output).any()
+
+
+RECURRENCE = mx.sym.RNN(
+    *map(mx.sym.Variable, ("data", "parameters", "state")), state_size=3, num_layers=2, p=0.5, mode="gru", name="drop"
+)
+
+
+def masked_weight(shape):
+    """A product with a masked weight, and the mask."""
+    mask = mx.sym.Dropout(mx.sym.Variable("weight", shape=shape), p=0.5, name="drop")
+    product = mx.sym.FullyConnected(
+        mx.sym.Variable("data"), weight=mask, num_hidden=shape[0], no_bias=True, name="product"
+    )
+    return mx.sym.Group([mx.sym.MakeLoss(product), mx.sym.BlockGrad(mask)])
+
+
+@pytest.mark.parametrize("algorithm", ["exact", "data-parallel"])
+def test_what_does_not_move_with_the_batch_has_one_mask(algorithm):
+    symbol = tofu.partition(masked_weight((8, 6)), 4, algorithm=algorithm, data=(12, 6))
+    executor = symbol.simple_bind(mx.cpu(), data=(12, 6))
+    for array in executor.arg_dict.values():
+        array[:] = 1
+    for _ in range(5):
+        product, mask = (output.asnumpy() for output in executor.forward(is_train=True))
+        executor.backward()
+        np.testing.assert_array_equal(product, np.ones((12, 6)) @ mask.T)
+        np.testing.assert_array_equal(executor.grad_dict["weight"].asnumpy(), 12 * mask)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "options"),
+    [
+        (masked_weight((3, 2)), {}),
+        (masked_weight((3, 2)), {"algorithm": "data-parallel"}),
+        (mx.sym.shuffle(mx.sym.Variable("data") * 2, name="drop"), {"undescribed": "replicate"}),
+        (mx.sym.LeakyReLU(mx.sym.Variable("data") * 2, act_type="rrelu", name="drop"), {"undescribed": "replicate"}),
+        (mx.sym.Group([RECURRENCE, mx.sym.sin(mx.sym.Variable("other"))]), {"other": (16, 16)}),
+    ],
+)  # fmt: skip
+def test_numbers_that_several_workers_would_draw_are_refused(symbol, options):
+    shape = (5, 4, 8) if "other" in options else (16, 2)
+    with pytest.raises(
+        tofu.InfeasibleError, match=r"drop \(\w+\) draws random numbers for .* and each draw its own. Use ngpus="
+    ):
+        tofu.partition(symbol, 8, data=shape, **options)
+
+
+def test_dropout_is_nothing_to_split_in_inference():
+    assert tofu.partition(masked_weight((3, 2)), 8, for_training=False, data=(16, 2)).plan.workers == 8

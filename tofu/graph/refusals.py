@@ -12,7 +12,7 @@ from typing import Any
 
 from tofu import _mxnet
 from tofu.errors import TofuError, UnsupportedError, raise_together
-from tofu.graph.semantic import Graph
+from tofu.graph.semantic import Graph, Operator
 
 # MXNet's storage types in attributes: names of operators' ones, numbers of variables'.
 SPARSE = {"row_sparse", "csr", "1", "2"}
@@ -107,3 +107,14 @@ def _find_sparse(op: str, attributes: Mapping[str, str]) -> str:
         if attributes.get(name) in SPARSE:
             return f"{name}={attributes[name]}. Use 'default'."
     return ""
+
+
+def draws_unsaid(operator: Operator, is_whole: bool) -> bool:
+    """Whether an operator draws random numbers of which its description says nothing: that of RNN does not, and what is computed whole
+    may have none.
+    """
+    if operator.op == "RNN":
+        return float(operator.attributes.get("p", 0)) > 0
+    if operator.op == "LeakyReLU":
+        return operator.attributes.get("act_type") == "rrelu"
+    return is_whole and not operator.op.startswith("_tofu_") and bool(_mxnet.operator_info(operator.op)["is_random"])

@@ -1,15 +1,18 @@
-"""Whether every step of a plan splits some operator; else those workers would all do the same, and an error says what would do."""
+"""Whether a plan gives every worker something of its own to do: an error says what would.
+
+At every step some operator is split, and what draws random numbers at every step.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tofu.errors import InfeasibleError
-from tofu.graph import TensorKind
+from tofu.graph import Operator, TensorKind
 from tofu.search.choices import REPLICATED, Choices, factorize
 
 if TYPE_CHECKING:
@@ -24,6 +27,23 @@ def check_fed(problem: Problem, choices: Choices) -> None:
     for step in range(len(problem.factors)):
         if len(split) and np.all(split[:, step] == REPLICATED):
             raise InfeasibleError(f"{prod(problem.factors)} workers cannot be fed: {_explain(problem, choices, step)}")
+
+
+def check_drawn(problem: Problem, choices: Choices, draws: Callable[[Operator], bool]) -> None:
+    """Raise InfeasibleError where several workers compute the same part of an operator that draws random numbers, each its own.
+
+    `draws` says of an operator that may draw whether it does, as the model is used.
+    """
+    for operator, access, steps in zip(problem.graph.operators, problem.accesses, choices.operators, strict=False):
+        pairs = zip(problem.factors, steps, strict=True)
+        alike = prod(factor for factor, choice in pairs if choice == REPLICATED)
+        if alike > 1 and access.is_random and draws(operator):
+            workers, shape = prod(problem.factors), problem.graph.tensors[operator.outputs[0]].shape
+            raise InfeasibleError(
+                f"{operator} draws random numbers for {shape}, which {workers} workers cannot split: {alike} at a time would use the same "
+                f"numbers, and each draw its own. Use ngpus={workers // alike}, or draw them before the step and give them to the model as "
+                "an input."
+            )
 
 
 def _explain(problem: Problem, choices: Choices, step: int) -> str:

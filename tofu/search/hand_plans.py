@@ -62,12 +62,17 @@ def plan_megatron(problem: Problem, hints: Mapping[str, Any]) -> Choices:
 def _complete(
     problem: Problem, followed: Followed, hints: Mapping[str, Any], operators: Collection[int], tensors: Collection[int]
 ) -> Choices:
-    """Split what was followed and replicate the rest. These operators and tensors, and head gradients, are as is cheapest."""
+    """Split what was followed and replicate the rest. These operators and tensors, and head gradients, are as is cheapest.
+
+    So are operators that draw random numbers, and those that share their choice: every worker would draw its own.
+    """
     graph, steps = problem.graph, len(problem.factors)
+    roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]
+    drawing = {root for root, access in zip(roots, problem.accesses, strict=True) if access.is_random}
     fixed_operators = {
         o: [followed.operators.get(o, REPLICATED)] * steps
-        for o, access in enumerate(problem.accesses)
-        if o in followed.operators or not (o in operators or access.is_random)
+        for o, root in enumerate(roots)
+        if o in followed.operators or not (o in operators or root in drawing)
     }
     fixed_tensors = {
         t: [followed.tensors.get(t, REPLICATED)] * steps
