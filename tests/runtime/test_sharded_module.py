@@ -103,6 +103,31 @@ def test_input_gradients():
     np.testing.assert_allclose(gradients[1], gradients[0], rtol=1e-4, atol=1e-7)
 
 
+def test_one_head_gradient_may_be_given_alone():
+    net, gradients = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, name="fc"), []
+    head = mx.nd.array(np.random.RandomState(0).uniform(-1, 1, (12, 6)))
+    for given in ([head], head, head.asnumpy()):
+        module = tofu.mod.Module(net, label_names=None, ngpus=2)
+        module.bind([("data", (12, 9))], inputs_need_grad=True)
+        module.init_params(mx.init.One())
+        module.forward(mx.io.DataBatch([mx.nd.ones((12, 9))]), is_train=True)
+        module.backward(given)
+        gradients.append(module.get_input_grads()[0].asnumpy())
+    np.testing.assert_allclose(gradients[0], np.repeat(head.asnumpy().sum(axis=1, keepdims=True), 9, axis=1), rtol=1e-5)
+    for gradient in gradients[1:]:
+        np.testing.assert_array_equal(gradient, gradients[0])
+
+
+@pytest.mark.parametrize(
+    "options", [{"state_names": ["h"]}, {"group2ctxs": {"a": mx.cpu()}}, {"compression_params": {"type": "2bit"}}]
+)
+def test_options_of_mxnets_module_that_are_refused(options):
+    with pytest.raises(
+        tofu.UnsupportedError, match=rf"not supported by tofu\.mod\.Module[\s\S]*- {next(iter(options))}="
+    ):
+        tofu.mod.Module(mlp().symbol, ngpus=2, **options)
+
+
 def test_mistakes_are_named():
     model = mlp()
     with pytest.raises(tofu.TofuError, match=r"not among the model's arguments[\s\S]*dta"):

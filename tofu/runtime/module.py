@@ -39,6 +39,8 @@ class Module(ShardedModule):
         The workers' devices; or `ngpus=` their number. Not needed for a partitioned symbol.
     fixed_param_names
         Parameters that are not trained.
+    state_names, group2ctxs, compression_params
+        Of `mx.mod.Module`; UnsupportedError where they are given.
 
     Examples
     --------

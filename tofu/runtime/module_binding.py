@@ -9,10 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import mxnet as mx
+import numpy as np
 from mxnet.module.base_module import BaseModule, _parse_data_desc
 
 from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
 from tofu.graph.mxnet import HEAD_GRADIENT_PREFIX, infer_arguments, list_inputs
+from tofu.reading import show
 from tofu.runtime.arguments import check_names_given, check_same_workers
 from tofu.runtime.executor import describe_reason
 from tofu.runtime.interrupts import uninterrupted
@@ -33,8 +35,17 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         context: Sequence[Any] | None = None,
         ngpus: int | None = None,
         fixed_param_names: Sequence[str] | None = None,
+        state_names: Sequence[str] | None = None,
+        group2ctxs: Any = None,
+        compression_params: Any = None,
     ) -> None:
         super().__init__(logger=logger)
+        refused = {"state_names": state_names, "group2ctxs": group2ctxs, "compression_params": compression_params}
+        raise_together(
+            UnsupportedError,
+            "These are not supported by tofu.mod.Module. Leave them out; for state_names use mx.mod.Module over a partitioned symbol:",
+            [f"{name}={show(value)}" for name, value in refused.items() if value],
+        )
         self.binded = self.params_initialized = self.optimizer_initialized = False
         if not isinstance(symbol, PartitionedSymbol):
             symbol = partition(symbol, ngpus, contexts=context)
@@ -292,10 +303,11 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
             )
         return executor
 
-    def backward(self, out_grads: Sequence[Any] | None = None) -> None:
-        """Run the backward operators; `out_grads` are needed for outputs that are no loss."""
+    def backward(self, out_grads: Any = None) -> None:
+        """Run the backward operators; `out_grads`, an array or a list of them, are needed for outputs that are no loss."""
         heads = [name for name in self.executor.variables if name.startswith(HEAD_GRADIENT_PREFIX)]
-        given = list(out_grads or ())
+        is_one = isinstance(out_grads, (mx.nd.NDArray, np.ndarray))
+        given = [out_grads] if is_one else list(out_grads or ())
         missing = [
             self.output_names[i] for i in (int(name[len(HEAD_GRADIENT_PREFIX) :]) for name in heads) if i >= len(given)
         ]
