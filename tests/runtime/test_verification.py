@@ -236,6 +236,9 @@ def test_layers_of_a_recurrence_over_plain_data_are_no_fault_of_the_plan(mode):
             {"values": {"fc1_bias": np.ones(3)}},
             r"values= has another shape .*:\n  - fc1_bias: \(3,\) given, \(7,\) needed",
         ),
+        ({"values": {"data": [[1.0], [2.0, 3.0]]}}, r"These are none:\n  - data=\[\[1.0\], \[2.0, 3.0\]\]"),
+        ({"values": {"data": "ones"}}, "These are none:\n  - data='ones'"),
+        ({"values": [np.ones(3)]}, "values= maps names to arrays"),
         ({"grad_req": "sum"}, "grad_req must be one of write, add, null"),
         ({"dta": (1, 2)}, r"dta=\(1, 2\) \(did you mean data=\?\)"),
     ],
@@ -243,6 +246,19 @@ def test_layers_of_a_recurrence_over_plain_data_are_no_fault_of_the_plan(mode):
 def test_wrong_arguments_are_explained(options, message):
     with pytest.raises(tofu.TofuError, match=message):
         tofu.partition(classifier(), ngpus=2).verify(**{"data": (12, 9), **options})
+
+
+def test_values_may_be_ndarrays(monkeypatch):
+    numbers, drawn = np.random.RandomState(0).uniform(-1, 1, (12, 9)).astype(np.float32), []
+    draw = verification.draw_values
+
+    def record(*given):
+        drawn.append(draw(*given))
+        return drawn[-1]
+
+    monkeypatch.setattr(verification, "draw_values", record)
+    assert tofu.partition(classifier(), ngpus=2).verify(values={"data": mx.nd.array(numbers)}, data=(12, 9)).agrees
+    np.testing.assert_array_equal(drawn[-1]["data"], numbers)
 
 
 def test_one_worker_has_nothing_to_compare():

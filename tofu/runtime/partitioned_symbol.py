@@ -147,7 +147,7 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
         Parameters
         ----------
         values
-            Name -> numbers of inputs, parameters or auxiliary states. All others are drawn by what reads them.
+            Name -> numbers of inputs, parameters or auxiliary states, of NumPy or NDArrays. All others are drawn by what reads them.
         grad_req
             As in `mx.sym.Symbol.simple_bind`; one word is of the learned parameters.
         dtype

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from tofu.compare.numbers import CANCELLED, CANCELLED_IN_FLOAT32, Array
 from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
 from tofu.graph.mxnet import find_labels, read_training
 from tofu.partition import Partition
+from tofu.reading import show
 from tofu.runtime.arguments import read_grad_requests
 from tofu.runtime.fitting_host import shrink_batch
 
@@ -63,7 +65,7 @@ def verify_symbol(
     report: Report = lambda stage: None,
 ) -> Agreement:
     """`PartitionedSymbol.verify`, for what `tofu.partition` made; `report` is told what is done next."""
-    model, given = split.whole, dict(values or {})
+    model, given = split.whole, _read_values(values)
     _check(split, model, given, dtype)
     shapes, given, notes = shrink_batch(model, shapes, given, split.contexts)
     seconds: dict[str, float] = {}
@@ -99,6 +101,37 @@ def _shorten(error: Exception) -> str:
     first, *_, last = str(error).strip().splitlines() * 2
     line = last if first.startswith("Traceback") else first.rpartition("MXNet says: ")[2]
     return line if len(line) <= MOST_LETTERS else f"{line[:MOST_LETTERS]} ..."
+
+
+def _read_values(values: Any) -> dict[str, Any]:
+    """The values given, NDArrays or what NumPy makes arrays of, as NumPy arrays. Raises TofuError for what are no numbers."""
+    if not isinstance(values or {}, Mapping):
+        raise TofuError(
+            f"values= maps names to arrays, for example values={{'data': array}}; it was given {show(values)}."
+        )
+    arrays = {name: _read_array(value) for name, value in (values or {}).items()}
+    raise_together(
+        TofuError,
+        "values= takes an NDArray, or what NumPy makes an array of numbers of. These are none:",
+        [
+            f"{name}={show(values[name])}"
+            for name, array in arrays.items()
+            if array is None or array.dtype.kind not in "biuf"
+        ],
+    )
+    return arrays
+
+
+def _read_array(value: Any) -> Array | None:
+    """An array of the value; None where its rows differ in length."""
+    if isinstance(value, mx.nd.NDArray):
+        return np.asarray(value.asnumpy())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # NumPy warns of such rows before version 1.24, and refuses them since
+        try:
+            return np.asarray(value)
+        except (ValueError, TypeError, Warning):
+            return None
 
 
 def _check(split: Any, model: Any, given: Mapping[str, Any], dtype: str | None) -> None:
