@@ -43,3 +43,29 @@ def test_whole_numbers_where_there_is_no_kernel_for_them(build, dtype):
         tofu.UnsupportedError, match=rf"would compute in {dtype}, .* for float16, float32, float64 alone"
     ):
         tofu.partition(net, 2).simple_bind(mx.cpu(), type_dict={"data": dtype}, data=(4, 6))
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda net: tofu.partition(net, 2, data=(4, 5)),
+        lambda net: tofu.partition(net, 2).simple_bind(mx.cpu(), data=(4, 5)),
+        lambda net: tofu.partition(net, 2).verify(data=(4, 5)),
+        lambda net: tofu.memory_report(net, 2, data=(4, 5)),
+    ],
+)
+def test_types_that_do_not_fit_are_not_blamed_on_the_shapes(use):
+    def build(**stated):
+        scores = mx.sym.FullyConnected(mx.sym.Variable("data", **stated), num_hidden=6, name="fc")
+        return mx.sym.elemwise_add(scores, mx.sym.zeros(shape=(4, 6), dtype="float64"), name="sum")
+
+    message = r"types do not \(data: float32\)\. .*dtype= of the Variable.*MXNet says: Error in operator sum"
+    with pytest.raises(tofu.ShapeError, match=message):
+        use(build())
+    use(build(dtype="float64"))
+
+
+def test_shapes_that_do_not_fit_are_not_blamed_on_the_types():
+    net = mx.sym.elemwise_add(mx.sym.Variable("a"), mx.sym.Variable("b", dtype="float64"), name="sum")
+    with pytest.raises(tofu.ShapeError, match=r"^The shapes given \(a: \(4, 5\), b: \(4, 6\)\) do not fit the model\."):
+        tofu.partition(net, 2, a=(4, 5), b=(4, 6))

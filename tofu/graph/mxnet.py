@@ -30,9 +30,7 @@ HEAD_GRADIENT_PREFIX = "_head_grad_"
 PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # of names that MXNet makes
 MOST_NAMES = 8  # in a message
 SEPARATOR = "$"
-MOST_CELLS = (
-    2**47
-)  # of a tensor: no product of a few such numbers with sizes of cells or numbers of workers wraps in 64 bits
+MOST_CELLS = 2**47  # of a tensor; products with sizes of cells and numbers of workers do not wrap in 64 bits
 
 
 @dataclass(frozen=True)
@@ -201,9 +199,15 @@ def _infer(
     try:
         entry_shapes, entry_types = _mxnet.infer(handle, {n: tuple(s) for n, s in shapes.items()}, dict(codes))
     except RuntimeError as error:
-        raise ShapeError(
-            f"The shapes given ({_list_shapes(shapes)}) do not fit the model. MXNet says: {error}"
-        ) from error
+        problem = f"The shapes given ({_list_shapes(shapes)}) do not fit the model."
+        if _shapes_fit(symbol, shapes):
+            types = ", ".join(f"{name}: {DTYPE_NAMES[codes[name]]}" for name in shapes if codes.get(name, -1) >= 0)
+            problem = (
+                f"The shapes fit the model, and the types do not ({types or 'none is stated'}). Where none is stated, MXNet takes float32. "
+                "State it with dtype= of the Variable, for example mx.sym.Variable('data', dtype='float64'), or with type_dict= where the "
+                "model is bound."
+            )
+        raise ShapeError(f"{problem} MXNet says: {error}") from error
     nodes = _mxnet.nodes(handle)
     found_shapes: dict[str, tuple[int, ...] | None] = {}
     found_types: dict[str, int] = {}
@@ -215,6 +219,15 @@ def _infer(
         found_shapes[name] = None if shape is None else tuple(shape)
         found_types[name] = entry_types[entry]
     return found_shapes, found_types
+
+
+def _shapes_fit(symbol: Any, shapes: Shapes) -> bool:
+    """Whether MXNet's inference of shapes alone, without that of types, finds nothing wrong."""
+    try:
+        symbol.infer_shape_partial(**{name: tuple(shape) for name, shape in shapes.items()})
+    except (mx.base.MXNetError, ValueError):
+        return False
+    return True
 
 
 def _list_shapes(shapes: Shapes) -> str:
