@@ -92,13 +92,13 @@ def test_threads_that_leave_in_another_order_leave_mxnet_as_it_was():
 def test_threads_that_bind_leave_the_environment_as_it_was(monkeypatch):
     import os
 
-    from tofu.runtime.bound_graph import ONEDNN_RECURRENCE, _plain_recurrence
+    from tofu.runtime.bound_graph import ONEDNN_RECURRENCE, setting_variable
 
     monkeypatch.setenv(ONEDNN_RECURRENCE, "1")
     inside, outside = threading.Event(), threading.Event()
 
     def bind():
-        with _plain_recurrence():
+        with setting_variable(ONEDNN_RECURRENCE, "0"):
             inside.set()
             outside.wait(0.2)
 
