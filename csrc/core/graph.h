@@ -92,7 +92,7 @@ struct Operator {
   // read which lie at the distance of the rows' lower ends, or the fill where there are none.
   std::vector<int> fetched_axes;
 
-  /*! rief Whether fetches take the place of the operator's copies. */
+  /*! \brief Whether fetches take the place of the operator's copies. */
   bool IsFetched(const std::vector<int>& choice) const;
 };
 

@@ -29,7 +29,7 @@ constexpr int64_t kBlock = 16;
 // finds it in memory, so that is where it is written.
 constexpr size_t kStreamedBytes = 16 << 20;
 
-/*! rief How results reach the output. */
+/*! \brief How results reach the output. */
 enum class Store { kWrite, kStream, kAdd };
 
 std::atomic<int64_t> g_bytes_read_remote{0};

@@ -25,7 +25,8 @@ void TestSoftmaxOutput(uint64_t seed) {
   t.arguments.labels.are_ignored = seed % 3 != 0;
   t.arguments.labels.classes = classes + 5;
   t.arguments.labels.first = seed % 4;
-  const int64_t last = seed % 6 == 0 ? -1 : classes - 1;  // maybe no label is valid, and none ignored
+  const int64_t last =
+      seed % 6 == 0 ? -1 : classes - 1;  // maybe no label is valid, and none ignored
   Array labels(t.lines());
   for (double& label : labels) label = static_cast<double>(t.random.Draw(-1, last));
   const auto valid = labels.size() - std::count(labels.begin(), labels.end(), -1.0);
