@@ -13,6 +13,7 @@ import argparse
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -41,6 +42,7 @@ class Outcome:
 
 def run_group(group: str, every: int = 1) -> Iterator[Outcome]:
     """Try the faults of a group, or every so many of them, one after the other, in this process."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have what runs in the background ignore it
     for fault in importlib.import_module(f"benchmarks.fault_cases.{group}").FAULTS[::every]:
         started = time.perf_counter()
         with TemporaryDirectory() as folder:
