@@ -153,7 +153,7 @@ def read_task(
     lowered = lower(source.graph)
     strategies = find_strategies(lowered, infer_operator_shapes, settings.undescribed)
     pairs = zip(lowered.operators, strategies, strict=True)
-    strategies = tuple(replace(a, is_random=a.is_random or draws_unsaid(o, not a.axes)) for o, a in pairs)
+    strategies = tuple(replace(a, is_random=True) if draws_unsaid(o, not a.axes) else a for o, a in pairs)
     first, *_ = settings.arrangements
     return Task(source, Problem(lowered, strategies, first.factors), settings)
 
