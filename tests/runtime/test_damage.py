@@ -7,6 +7,7 @@ import struct
 import subprocess
 import sys
 import warnings
+from contextlib import nullcontext
 
 import mxnet as mx
 import numpy as np
@@ -27,7 +28,7 @@ from module_runs import (
 import tofu
 from tofu.runtime import seal
 from tofu.runtime.checkpoint import ParameterFile
-from tofu.runtime.seal import TAIL
+from tofu.runtime.seal import TAIL, Facts, Seal, check_belongs
 from tofu.runtime.writing import replace_atomically, write_atomically
 
 ADAM = Case("adam", {"learning_rate": 0.01})
@@ -248,3 +249,22 @@ def test_a_file_that_is_replaced_while_it_is_open_stays_the_one_that_was_checked
 
 def test_the_model_of_the_tests_has_more_than_a_kilobyte():
     assert sum(4 * np.prod(shape) for shape in model().infer_shape(data=(12, 17))[0]) > 1000
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "parameters", "belong"),
+    [
+        (4, 4, "d", True),
+        (4, 4, None, True),
+        (4, None, None, True),
+        (None, 4, "d", True),
+        (4, 4, "other", False),
+        (4, 2, None, False),
+        (4, 2, "d", False),
+    ],
+)
+def test_what_belongs_together_has_the_same_step_and_the_digest_of_the_other(ours, theirs, parameters, belong):
+    """States that were saved by themselves know no digest of the parameters."""
+    seals = Seal(Facts(ours), "d", 0), Seal(Facts(theirs, parameters), "s", 0)
+    with nullcontext() if belong else pytest.raises(tofu.TofuError, match="two checkpoints"):
+        check_belongs(*seals, "a.params", "a.states")
