@@ -11,7 +11,6 @@ import mxnet as mx
 import numpy as np
 
 import tofu
-from benchmarks.fault_cases.processes import in_child
 from benchmarks.fault_cases.setting import Fault, assert_same, begin, model, parameters, refusal, train
 
 ROWS, WIDTH = 8, 8
@@ -96,19 +95,6 @@ def throw(_: Path, kind: str, route: str, times: int) -> str:
     return said[0]
 
 
-def forked_after(_: Path) -> str:
-    """MXNet cannot fork with a failure at hand; none is left of a step that was refused."""
-    module = ROUTES["tofu.mod.Module"](throwing_model("take"))
-    good, bad = (mx.nd.array(value) for value in SECOND["take"])
-    module.bind([("data", (ROWS, 5)), ("second", good.shape)])
-    module.init_params(mx.init.Xavier())
-    with refusal("An operator failed while the model ran") as said:
-        module.forward_backward(mx.io.DataBatch([mx.nd.ones((ROWS, 5)), bad]))
-        module.get_outputs()
-    assert in_child(lambda: "lives") == "gave lives"
-    return f"{said[0][:60]} ...; the forked process lives"
-
-
 def not_a_number(_: Path, value: float) -> str:
     """As on one device: what becomes NaN there becomes NaN here, and nothing else."""
     results = []
@@ -124,7 +110,6 @@ def not_a_number(_: Path, value: float) -> str:
 
 
 FAULTS = [
-    Fault("operator throws", "take, then a fork", forked_after),
     *(
         Fault(
             "operator throws", f"{kind}, {route}, {times} in a row", partial(throw, kind=kind, route=route, times=times)

@@ -189,6 +189,17 @@ def test_reshape_binds_anew_and_training_goes_on_as_on_one_device():
         np.testing.assert_allclose(results[1][name], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_another_batch_size_keeps_the_shards():
+    module = tofu.mod.Module(mlp().symbol, ngpus=2)
+    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+    module.init_params()
+    before = {name: module.executor.variables[name].arrays for name in module.symbol.list_arguments()[1:-1]}
+    module.reshape([("data", (24, 17))], [("softmax_label", (24,))])
+    for name, arrays in before.items():
+        kept = zip(module.executor.variables[name].arrays, arrays, strict=True)
+        assert all(now is then for now, then in kept), name
+
+
 def test_shapes_that_would_change_the_parameters_are_refused():
     module = tofu.mod.Module(mlp().symbol, ngpus=2)
     module.bind([("data", (12, 17))], [("softmax_label", (12,))])

@@ -8,6 +8,8 @@ from module_runs import Case, batches, parameters_of, split_module, start
 from mxnet.ndarray import register
 
 import tofu
+from tofu.runtime.sharded_array import ShardedArray
+from tofu.runtime.shardwise import on_shards
 
 CASES = [
     Case("adam", {"learning_rate": 0.01}),
@@ -68,7 +70,6 @@ def test_threads_train_as_one_after_the_other():
 
 
 def test_threads_that_leave_in_another_order_leave_mxnet_as_it_was():
-    from tofu.runtime.shardwise import on_shards
 
     before = register._imperative_invoke, mx.nd.NDArray.__setitem__
     entered, left = threading.Event(), threading.Event()
@@ -127,3 +128,23 @@ def test_threads_plan_and_bind_at_once():
         thread.join()
     assert len(results) == 3
     assert all(isinstance(result, dict) for result in results.values()), results
+
+
+def test_only_the_thread_of_an_optimizer_computes_on_shards():
+    """Elsewhere they are what MXNet cannot read, whoever is inside meanwhile."""
+    module = start(split_module(CASES[0]), CASES[0])
+    weight = ShardedArray(next(iter(module.executor.variables.values())))
+    failed = []
+
+    def add():
+        try:
+            mx.nd.elemwise_add(weight, weight)
+        except Exception as error:
+            failed.append(error)
+
+    with on_shards():
+        assert isinstance(mx.nd.elemwise_add(weight, weight), ShardedArray)
+        thread = threading.Thread(target=add)
+        thread.start()
+        thread.join()
+    assert len(failed) == 1
