@@ -86,11 +86,11 @@ class Results:
 
     def tidy(self) -> None:
         """Keep the last line about each bug and each test, in the order of their names: the file is kept with the sources."""
-        last = {
-            (result.mutant, "" if result.mutant else result.test): result
-            for result in (*self._clean.values(), *self._known.values())
-        }
-        with self._lock:
+        if not self.path.exists():
+            return
+        with self._lock:  # another campaign may have added to the file
+            results = [Result(**json.loads(line)) for line in self.path.read_text().splitlines()]
+            last = {(result.mutant, "" if result.mutant else result.test): result for result in results}
             self.path.write_text("".join(json.dumps(asdict(last[key])) + "\n" for key in sorted(last)))
 
     def add(self, result: Result) -> None:

@@ -26,8 +26,6 @@ def find_random(graph: Graph, accesses: Sequence[OperatorAccess]) -> Reasons:
 def _draws(operator: Operator, access: OperatorAccess) -> bool:
     if operator.op in DROPOUT:
         return float(operator.attributes.get("p", DROPOUT[operator.op])) > 0
-    if operator.op == "LeakyReLU":
-        return operator.attributes.get("act_type") == "rrelu"
     is_own = operator.op.startswith("_tofu_")
     return access.is_random or (not is_own and bool(_mxnet.operator_info(operator.op)["is_random"]))
 

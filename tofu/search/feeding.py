@@ -35,9 +35,10 @@ def check_drawn(problem: Problem, choices: Choices, draws: Callable[[Operator], 
     `draws` says of an operator that may draw whether it does, as the model is used.
     """
     for operator, access, steps in zip(problem.graph.operators, problem.accesses, choices.operators, strict=False):
-        pairs = zip(problem.factors, steps, strict=True)
-        alike = prod(factor for factor, choice in pairs if choice == REPLICATED)
-        if alike > 1 and access.is_random and draws(operator):
+        if not access.is_random or not draws(operator):
+            continue
+        alike = prod(factor for factor, choice in zip(problem.factors, steps, strict=True) if choice == REPLICATED)
+        if alike > 1:
             workers, shape = prod(problem.factors), problem.graph.tensors[operator.outputs[0]].shape
             raise InfeasibleError(
                 f"{operator} draws random numbers for {shape}, which {workers} workers cannot split: {alike} at a time would use the same "
