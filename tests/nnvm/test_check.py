@@ -47,6 +47,17 @@ def test_cells_written_twice():
     ]
 
 
+def test_a_piece_that_overlaps_another_than_its_neighbour():
+    wide, between, twice = (
+        ((0, 0), (1, 3), [(0, (0, 0))]),
+        ((1, 1), (1, 1), [(0, (1, 1))]),
+        ((0, 2), (1, 1), [(0, (0, 2))]),
+    )
+    assert problems_of(assemble([wide, between, twice])) == [
+        "x@0#2: cells are written twice, by the pieces ((0, 1), (0, 3)) and ((0, 1), (2, 3))"
+    ]
+
+
 def test_sources_outside_of_their_shard():
     with pytest.raises(RuntimeError, match="reads outside of input 0"):  # by the fetch itself, when shapes are inferred
         plan(assemble([((0, 2), (3, 1), [(0, (0, 0))])]))

@@ -105,14 +105,40 @@ class OfTheUser(mx.optimizer.Optimizer):
         mx.nd.clip(weight, -1.0, 1.0, out=weight)
 
 
-def test_an_optimizer_of_the_user():
-    case, steps = Case("oftheuser", {"learning_rate": 0.1}), batches(STEPS)
-    mx.optimizer.Optimizer.opt_registry["oftheuser"] = OfTheUser
+class OfManyKinds(mx.optimizer.Optimizer):
+    """Sums gradients up and forgets them every second step, through an operator that changes its input; moves by noise too."""
+
+    def create_state(self, index, weight):
+        return mx.nd.zeros(weight.shape, weight.context, weight.dtype)
+
+    def update(self, index, weight, grad, state):
+        self._update_count(index)
+        state += grad
+        weight[:] -= self._get_lr(index) * (state + 0.01 * mx.nd.random.normal_like(weight))
+        if self._index_update_count[index] % 2 == 0:
+            mx.nd.reset_arrays(state, num_arrays=1)
+
+
+@pytest.mark.parametrize("optimizer", [OfTheUser, OfManyKinds])
+def test_an_optimizer_of_the_user(optimizer):
+    name = optimizer.__name__.lower()
+    case, steps = Case(name, {"learning_rate": 0.1}), batches(STEPS)
+    mx.optimizer.Optimizer.opt_registry[name] = optimizer
     try:
         expected = train(start(mx.mod.Module(model()), case), steps)
         assert largest_error(train(start(split_module(case), case), steps), expected) < 1e-10
     finally:
-        del mx.optimizer.Optimizer.opt_registry["oftheuser"]
+        del mx.optimizer.Optimizer.opt_registry[name]
+
+
+def test_replicas_count_once_in_a_norm():
+    case, steps = Case("lars", {"learning_rate": 0.5, "eta": 0.01}, bias=False), batches(STEPS)
+    expected = train(start(mx.mod.Module(model(bias=False)), case), steps)
+    hints = {"fc0_weight": (None, None), "fc1_weight": (0, None)}  # four replicas, and two of each half
+    module = start(tofu.mod.Module(tofu.partition(model(bias=False), 4, hints=hints)), case)
+    regions = [set(module.executor.variables[name].regions) for name in hints]
+    assert [len(distinct) for distinct in regions] == [1, 2]
+    assert largest_error(train(module, steps), expected) < 1e-7
 
 
 def test_views_are_refused():

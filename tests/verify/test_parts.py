@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from tofu.analysis import Combine, InputAccess, OutputAccess, Row, analyse
+from tofu.tdl import lookup
 from tofu.verify.nodes import Node
 from tofu.verify.operators import verify_operator
-from tofu.verify.split import relative_error
+from tofu.verify.split import SplitError, combine_outputs, cut_input, relative_error
 
 NAN, INF = np.nan, np.inf
 
@@ -40,3 +42,17 @@ def test_parts_without_numbers_are_a_problem(monkeypatch):
     monkeypatch.setattr(Node, "run", spoil)
     report = verify_operator("tanh", {}, [(5, 7)], wrt=())
     assert list(report.problems) == [f"tanh, split i{axis}: the parts are off by inf" for axis in (0, 1)]
+
+
+def test_what_is_said_not_to_be_read_is_no_number():
+    """So that a kernel that reads it is found out, though it may multiply by zero."""
+    access = InputAccess((Row(((0, 1),), 0, 1),), (), 0.0, is_read=False)
+    assert np.isnan(cut_input(np.ones(6), access, 0, (2, 5), (6,))).tolist() == [True] * 3
+
+
+def test_parts_that_two_of_them_write():
+    """Each writes its cells and the next one."""
+    written = OutputAccess((Row(((0, 1),), 0, 2),), (Combine.CONCAT,), is_written=True)
+    whole = analyse(lookup("tanh"), {}, [(4,)], [(4,)])
+    with pytest.raises(SplitError, match="write 1 cells twice"):
+        combine_outputs([np.ones(3), np.ones(3)], written, 0, [(0, 2), (2, 4)], whole, (5,))
