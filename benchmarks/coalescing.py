@@ -19,11 +19,13 @@ from rich.table import Table
 import tofu  # noqa: F401  before MXNet
 from benchmarks.models import Model, build_model, rnn
 from benchmarks.stages import Stages
-from tofu.execution import emit
-from tofu.execution.memory import plan_worker_bytes
-from tofu.graph.mxnet import find_labels, infer_operator_shapes, read_graph
 from tofu.lowering import lower, settle
+from tofu.mxnet.backend import build_execution_graph
+from tofu.mxnet.backend.buffers import plan_worker_bytes
+from tofu.mxnet.engine import MXNET
+from tofu.mxnet.frontend.read_symbol import find_labels, read_graph
 from tofu.plan import format_bytes
+from tofu.program import write_program
 from tofu.search import Problem, factorize, find_strategies
 
 SIZES = (
@@ -56,13 +58,14 @@ def measure(model: Model, workers: int) -> tuple[dict[str, str], dict[str, float
     stages = Stages()
     source = stages.run(STAGES[0], lambda: read_graph(model.symbol, model.shapes, None, learned, learned))
     graph = stages.run(STAGES[0], lambda: lower(source.graph))
-    accesses = stages.run(STAGES[1], lambda: find_strategies(graph, infer_operator_shapes))
+    accesses = stages.run(STAGES[1], lambda: find_strategies(graph, MXNET.front_end))
     problem = stages.run(STAGES[2], lambda: Problem(graph, accesses, factorize(workers)))
     coarse = stages.run(STAGES[3], lambda: problem.coarse)
     choices, _ = stages.run(STAGES[4], lambda: problem.search(algorithm="recursive"))
     cost = stages.run(STAGES[5], lambda: problem.evaluate(choices))
-    settled = stages.run(STAGES[6], lambda: settle(source.graph, problem, choices, infer_operator_shapes))
-    execution = stages.run(STAGES[6], lambda: emit(source, settled.problem, settled.choices))
+    settled = stages.run(STAGES[6], lambda: settle(source.graph, problem, choices, MXNET.front_end))
+    program = stages.run(STAGES[6], lambda: write_program(settled.problem, settled.choices))
+    execution = stages.run(STAGES[6], lambda: build_execution_graph(source, settled.problem, settled.choices, program))
     held = stages.run(STAGES[7], lambda: plan_worker_bytes(settled.problem, settled.choices, execution))
     sizes = (
         len(source.graph.operators),

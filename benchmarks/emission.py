@@ -31,12 +31,14 @@ import tofu  # noqa: F401  before MXNet
 from benchmarks.models import Model, bidirectional, rnn, transformer, wresnet
 from benchmarks.stages import Stages
 from tofu import _mxnet
-from tofu.execution import emit
-from tofu.execution.memory import plan_buffers, plan_worker_bytes
-from tofu.graph.mxnet import find_labels, infer_operator_shapes, read_graph
+from tofu.engine import Measured
 from tofu.lowering import lower, settle
-from tofu.partition import check_emitted
-from tofu.runtime.sharded_executor import ShardedExecutor
+from tofu.mxnet.backend import build_execution_graph
+from tofu.mxnet.backend.buffers import plan_buffers, plan_worker_bytes
+from tofu.mxnet.engine import MXNET
+from tofu.mxnet.frontend.read_symbol import find_labels, read_graph
+from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
+from tofu.program import write_program
 from tofu.search import Problem, factorize, find_strategies
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
@@ -60,19 +62,21 @@ def run_once(model: Model, workers: int, seed: int | None) -> tuple[Stages, Coun
     learned = [name for name in model.symbol.list_arguments() if name not in given]
     source = stages.run("read graph", lambda: read_graph(model.symbol, model.shapes, None, learned, learned))
     graph = stages.run("lower", lambda: lower(source.graph))
-    accesses = stages.run("strategies", lambda: find_strategies(graph, infer_operator_shapes))
+    accesses = stages.run("strategies", lambda: find_strategies(graph, MXNET.front_end))
     searched = stages.run("problem", lambda: Problem(graph, accesses, factorize(workers)))
     if seed is None:
         found = stages.run("search", lambda: searched.search(algorithm="recursive")[0])
     else:
         drawn = SimpleNamespace(searched=searched, graph=source.graph, plan=SimpleNamespace(workers=workers))
         found = searched.choices_of(stages.run("search", lambda: random_plan(drawn, seed)))
-    settled = stages.run("settle", lambda: settle(source.graph, searched, found, infer_operator_shapes))
+    settled = stages.run("settle", lambda: settle(source.graph, searched, found, MXNET.front_end))
     problem, choices = settled.problem, settled.choices
-    execution = stages.run("emit", lambda: emit(source, problem, choices))
+    execution = stages.run(
+        "emit", lambda: build_execution_graph(source, problem, choices, write_program(problem, choices))
+    )
     planned = stages.run("memory plan", lambda: plan_buffers(problem, choices, execution))
     stages.run("worker bytes", lambda: plan_worker_bytes(problem, choices, execution, planned))
-    stages.run("check", lambda: check_emitted(problem, choices, execution, planned))
+    stages.run("check", lambda: MXNET.backend.check(execution, problem, choices, Measured((), planned)))
     contexts = [mx.cpu(worker) for worker in range(workers)]
     partition = SimpleNamespace(graph=source.graph, problem=problem, choices=choices, training=execution)
     executor = stages.run("bind", lambda: ShardedExecutor(partition, contexts))

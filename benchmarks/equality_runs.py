@@ -45,7 +45,7 @@ from training import (
 from tofu.compare import Numbers
 from tofu.graph import Operator, Tensor
 from tofu.lowering.registry import lookup_lowering
-from tofu.partition import Partition
+from tofu.pipeline import Partition
 from tofu.plan import Plan
 
 EXACT = "float64"

@@ -24,9 +24,11 @@ from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
 from benchmarks.models import Model, rnn, transformer, wresnet
-from tofu.execution import emit
-from tofu.graph.mxnet import find_labels, infer_operator_shapes, read_graph
 from tofu.lowering import lower, settle
+from tofu.mxnet.backend import build_execution_graph
+from tofu.mxnet.engine import MXNET
+from tofu.mxnet.frontend.read_symbol import find_labels, read_graph
+from tofu.program import write_program
 from tofu.search import Problem, factorize, find_strategies
 from tofu.search.algorithms import describe_optimality
 
@@ -84,14 +86,14 @@ def run_once(build: Callable[[], Model], workers: int, search_seconds: float) ->
 
     source = timed("read graph", lambda: read_graph(model.symbol, model.shapes, None, learned, learned))
     graph = lower(source.graph)
-    accesses = timed("strategies", lambda: find_strategies(graph, infer_operator_shapes))
+    accesses = timed("strategies", lambda: find_strategies(graph, MXNET.front_end))
     problem = timed("problem", build_problem)
     _, recursive = timed("recursive", lambda: problem.search(algorithm="recursive"))
     choices, exact = timed("exact", lambda: problem.search(algorithm="exact", seconds=search_seconds))
 
     def emit_settled() -> None:
-        settled = settle(source.graph, problem, choices, infer_operator_shapes, "error")
-        emit(source, settled.problem, settled.choices)
+        settled = settle(source.graph, problem, choices, MXNET.front_end, "error")
+        build_execution_graph(source, settled.problem, settled.choices, write_program(settled.problem, settled.choices))
 
     timed("emission", emit_settled)
     return Run(

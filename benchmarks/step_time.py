@@ -34,9 +34,10 @@ from rich.table import Table
 
 import tofu
 from benchmarks.models import Model, rnn, transformer, wresnet
-from tofu.execution.emit import build_symbol, list_outputs, write_program
 from tofu.graph import Phase
-from tofu.runtime.sharded_executor import ShardedExecutor
+from tofu.mxnet.backend.execution_graph import build_symbol
+from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
+from tofu.program import write_program
 
 sys.path += [str(Path(__file__).parent.parent / "tests" / folder) for folder in ("search", "nnvm")]
 
@@ -135,8 +136,8 @@ def run_workers(model: Model, setting: Setting) -> Seconds:
 def take_apart(partition: Any) -> Any:
     """The partition with an execution graph whose fetches read nothing. All operators' copies still run."""
     problem, choices = partition.problem, partition.choices
-    outputs = list_outputs(problem, choices, TRAINING)
-    workers, nodes, entries, _ = decode(write_program(problem, choices, TRAINING, outputs))
+    program = write_program(problem, choices)
+    workers, nodes, entries, _ = decode(program.code)
     writer = ProgramWriter(workers)
     for node in nodes:
         if node.kind == FETCH:
@@ -145,7 +146,7 @@ def take_apart(partition: Any) -> Any:
     read = {entry for node in nodes if node.kind != FETCH for entry in node.inputs} | set(entries)
     fetched = dict.fromkeys(entry for node in nodes if node.kind == FETCH for entry in node.inputs)
     writer.outputs = entries + [entry for entry in fetched if entry not in read]  # nobody computes what nobody reads
-    symbol = build_symbol(partition.source, problem, choices, TRAINING, writer.encode())
+    symbol = build_symbol(partition.source, problem, choices, replace(program, code=writer.encode()))
     return replace(partition, training=replace(partition.training, symbol=symbol))
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/strategies.py [--dtype float32]
 
-The cases are those of tofu/verify/cases. A run is one strategy of one operator at one number of parts (2, 3 and 4, uneven).
+The cases are those of tofu/mxnet/verify/cases. A run is one strategy of one operator at one number of parts (2, 3 and 4, uneven).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from rich.progress import track
 from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
+from tofu.mxnet.verify.case import verify_case
+from tofu.mxnet.verify.cases import load_cases
 from tofu.tdl import registered
-from tofu.verify.case import verify_case
-from tofu.verify.cases import load_cases
 
 
 @click.command(help=__doc__)

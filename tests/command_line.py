@@ -2,7 +2,7 @@
 
 from click.testing import CliRunner
 
-from tofu.cli import main
+from tofu.command_line.main import main
 
 
 def run(*arguments):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mxnet as mx
 from models import Model
 
-from tofu.verify.case import Case, Fixed
+from tofu.mxnet.verify.case import Case, Fixed
 
 
 def single_layer(case: Case) -> Model:

@@ -11,8 +11,8 @@ from command_line import refuses, run
 from models import plain_cnn
 
 import tofu
-from tofu.cli_arguments import read_hints, read_optimizer, read_shapes
-from tofu.cli_options import spell_as_options
+from tofu.command_line.arguments import read_hints, read_optimizer, read_shapes
+from tofu.command_line.options import spell_as_options
 from tofu.plan import format_bytes
 from tofu.report.alternatives import find_alternatives
 

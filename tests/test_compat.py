@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tofu import _compat
+from tofu.mxnet import compat as _compat
 
-TOFU = Path(_compat.__file__).parent
+TOFU = Path(_compat.__file__).parents[1]
 
 
 def import_error(preparation):

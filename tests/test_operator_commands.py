@@ -11,10 +11,10 @@ import pytest
 from command_line import refuses, run
 
 import tofu
-from tofu import operator_commands
+from tofu.command_line import operators as operator_commands
+from tofu.mxnet.verify import Case, verify_case
+from tofu.mxnet.verify.record import Entry, digest_of
 from tofu.tdl import registered
-from tofu.verify import Case, verify_case
-from tofu.verify.record import Entry, digest_of
 
 ROOT = Path(__file__).parent.parent
 
@@ -30,7 +30,7 @@ def test_ops_has_one_line_for_each_operator():
     lines = run("ops").output.splitlines()
     rows, totals = lines[1 : lines.index("")], lines[lines.index("") + 1 :]
     assert [row.split()[0] for row in rows] == sorted({*registered(), "Custom", "fill_element_0index"}, key=str.lower)
-    assert all(re.search(r" tdl_ops/\w+\.py:\d+$|not described: ", row) for row in rows)
+    assert all(re.search(r" tdl_ops/mxnet/\w+\.py:\d+$|not described: ", row) for row in rows)
     assert totals[0].startswith(f"{len(rows)} operators listed. A description has 2 lines (the median), the longest, ")
     assert "      size_array: one number, known from the shape" in totals
     assert totals[-1].startswith("The paper, MXNet 0.11: 134 of 139 described")

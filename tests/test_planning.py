@@ -8,8 +8,8 @@ import pytest
 from models import mlp
 
 import tofu
-from tofu import planning
-from tofu.planning import AS_GIVEN, NO_PART_OF_THE_KEY, Settings
+from tofu.planning import find as planning
+from tofu.planning.find import AS_GIVEN, NO_PART_OF_THE_KEY, Settings
 from tofu.tdl import registry
 
 

@@ -17,12 +17,12 @@ import tofu
 from benchmarks.fuzz import chains
 from benchmarks.fuzz.models import choose_workers
 from benchmarks.fuzz.sample import TOLERANCE
-from tofu.cli import main
-from tofu.compare.values import draw_values
+from tofu.command_line.main import main
+from tofu.mxnet.compare.values import draw_values
+from tofu.mxnet.runtime.devices import resolve_contexts
+from tofu.mxnet.verify.operators import verify_operator
 from tofu.plan import REPLICATION_LIMIT_BYTES
-from tofu.runtime.devices import resolve_contexts
 from tofu.search.algorithms import DEFAULT_SEARCH_SECONDS
-from tofu.verify.operators import verify_operator
 
 ROOT = Path(__file__).parent.parent
 TEXTS = {path.name: plain_text(path.read_text()) for path in [ROOT / "README.md", *ROOT.glob("docs/*.md")]}

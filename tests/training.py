@@ -13,12 +13,12 @@ from models import Model
 
 import tofu
 from tofu import _core, _mxnet
-from tofu.check import count_traffic
 from tofu.compare import Numbers, compare_numbers, relative_error
 from tofu.graph import TensorKind
-from tofu.partition import Partition
+from tofu.mxnet.check import count_traffic
+from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
+from tofu.pipeline import Partition
 from tofu.plan import Plan
-from tofu.runtime.sharded_executor import ShardedExecutor
 from tofu.search import Choices, Problem
 from tofu.search.choices import REPLICATED
 
@@ -119,7 +119,7 @@ def run_partitioned(
         if first is None:
             mx.nd.waitall()
             moved = _mxnet.counters()["bytes_read_remote"]
-            heads = executor.partition.source.symbol.list_outputs()[: len(graph.outputs)]
+            heads = executor.partition.source.native.list_outputs()[: len(graph.outputs)]
             outputs = {name: executor.output(i).gather().asnumpy() for i, name in enumerate(heads)}
             first = Numbers(outputs, {name: executor.gradient(name).gather().asnumpy() for name in names})
         for name in names:

@@ -9,10 +9,10 @@ memory, and chooses the split that moves the fewest bytes. Tensors below 64 KiB 
 
 from __future__ import annotations
 
-from tofu import _compat as _compat  # first: it makes MXNet importable
+import tofu.mxnet.compat  # noqa: F401  first: it makes MXNet importable
 
 # isort: split
-import tdl_ops as _tdl_ops  # noqa: F401  registers the operator descriptions
+import tdl_ops.mxnet as _tdl_ops  # noqa: F401  registers the operator descriptions
 from tofu import mod as mod
 from tofu.errors import (
     DescriptionError,
@@ -28,14 +28,14 @@ from tofu.errors import (
     UndescribedOperatorError,
     UnsupportedError,
 )
-from tofu.frontier import Frontier, frontier
+from tofu.mxnet.frontier import Frontier, frontier
+from tofu.mxnet.runtime.bind import bind
+from tofu.mxnet.runtime.files import install_loaders as _install_loaders
+from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
+from tofu.mxnet.runtime.report_memory import memory_report
+from tofu.mxnet.runtime.symbol import partition
 from tofu.plan import Plan
 from tofu.report.memory import MemoryReport
-from tofu.runtime.bind import bind
-from tofu.runtime.files import install_loaders as _install_loaders
-from tofu.runtime.memory import memory_report
-from tofu.runtime.partitioned_symbol import PartitionedSymbol
-from tofu.runtime.symbol import partition
 from tofu.tdl import Any, Max, Min, Opaque, Prod, Sum, op
 
 _install_loaders()

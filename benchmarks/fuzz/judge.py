@@ -16,7 +16,7 @@ from benchmarks.fuzz.reference import Results, run_alone, run_apart
 from benchmarks.fuzz.sample import Sample
 from tofu.errors import TofuError
 from tofu.graph import Graph
-from tofu.graph.mxnet import HEAD_GRADIENT_PREFIX
+from tofu.mxnet.frontend.read_symbol import HEAD_GRADIENT_PREFIX
 from tofu.tdl import interpret, lookup
 
 CANCELLED = 1e-3

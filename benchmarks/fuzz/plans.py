@@ -9,7 +9,7 @@ from typing import Any
 
 from training import random_plan
 
-from tofu.partition import Partition
+from tofu.pipeline import Partition
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
 
 Asked = dict[str, Any]

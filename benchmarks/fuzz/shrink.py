@@ -14,7 +14,7 @@ from benchmarks.fuzz.plans import Asked
 from benchmarks.fuzz.reduce import reduce_sample
 from benchmarks.fuzz.sample import Sample
 from benchmarks.fuzz.trial import Failure, Trial
-from tofu.partition import Partition, Task
+from tofu.pipeline import Partition, Task
 
 RANDOM_PLANS = 5  # tried of a smaller model, where what was chosen for the larger one does not fail
 

@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.fuzz.campaign import Record
+from tofu.mxnet.verify.record import Entry
 from tofu.tdl import registered
-from tofu.verify.record import Entry
 
 MANY = 8  # workers
 

@@ -15,11 +15,12 @@ from benchmarks.fuzz.judge import find_differences, judge, measure_noise
 from benchmarks.fuzz.plans import Asked, list_plans
 from benchmarks.fuzz.reference import Results, bind, run, run_alone
 from benchmarks.fuzz.sample import Sample
-from tofu.check import count_traffic
 from tofu.errors import TofuError
-from tofu.partition import Partition, Task, plan_task
-from tofu.runtime.executor import Executor
-from tofu.runtime.partitioned_symbol import PartitionedSymbol
+from tofu.mxnet.check import count_traffic
+from tofu.mxnet.partition import plan_task
+from tofu.mxnet.runtime.executor import Executor
+from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
+from tofu.pipeline import Partition, Task
 
 NUMBERS = "numbers"
 ONE_DEVICE = "one device"  # is wrong, not the workers

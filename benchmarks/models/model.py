@@ -10,8 +10,9 @@ from typing import Any
 import tofu  # noqa: F401  before MXNet
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph
-from tofu.graph.mxnet import find_labels, infer_operator_shapes, read_graph
 from tofu.lowering import lower
+from tofu.mxnet.engine import MXNET
+from tofu.mxnet.frontend.read_symbol import find_labels, read_graph
 from tofu.search import find_strategies
 
 WEIGHT_BYTES = 4  # float32
@@ -30,7 +31,7 @@ class Model:
         given = {*self.shapes, *find_labels(self.symbol)}
         learned = [name for name in self.symbol.list_arguments() if name not in given]
         graph = lower(read_graph(self.symbol, self.shapes, None, learned, learned).graph)
-        return graph, find_strategies(graph, infer_operator_shapes)
+        return graph, find_strategies(graph, MXNET.front_end)
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """Parameter name -> shape: every argument that is neither an input nor a label."""

@@ -17,7 +17,7 @@ from benchmarks.fuzz.sample import Growth
 from benchmarks.fuzz.script import write_script
 from benchmarks.fuzz.shrink import shrink
 from benchmarks.fuzz.trial import Trial, try_sample
-from tofu.runtime.executor import Executor
+from tofu.mxnet.runtime.executor import Executor
 
 
 def forget_addends(monkeypatch):

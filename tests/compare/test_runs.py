@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tofu
-from tofu.compare import (
+from tofu.mxnet.compare import (
     Numbers,
     compare_numbers,
     draw_values,

@@ -14,8 +14,8 @@ from models import Model
 from training import bind_partitioned, random_plan, random_values, run_single
 
 import tofu
-from tofu.verify.cases import load_cases
-from tofu.verify.kernels import compose
+from tofu.mxnet.verify.cases import load_cases
+from tofu.mxnet.verify.kernels import compose
 
 S = mx.sym
 HEAVY = ("Convolution", "Embedding", "FullyConnected", "batch_dot", "dot")

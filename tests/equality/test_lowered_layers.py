@@ -10,7 +10,7 @@ from layer_models import single_layer
 from training import bind_partitioned, feasible_axes, random_values, run_single
 
 from tofu.lowering.registry import lowered_operators
-from tofu.verify.cases import load_cases
+from tofu.mxnet.verify.cases import load_cases
 
 CASES = [case for case in load_cases() if not lowered_operators().isdisjoint((case.op, f"_backward_{case.op}"))]
 

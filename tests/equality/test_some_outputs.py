@@ -13,8 +13,8 @@ from training import fill_free_memory
 
 import tofu
 from tofu import _mxnet
-from tofu.verify.cases import load_cases
-from tofu.verify.kernels import compose
+from tofu.mxnet.verify.cases import load_cases
+from tofu.mxnet.verify.kernels import compose
 
 
 def compose_case(case):

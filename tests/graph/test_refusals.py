@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tofu
-from tofu.compare import draw_values, run_step
+from tofu.mxnet.compare import draw_values, run_step
 from tofu.tdl import describe, registry, tanh
 
 SHAPES = {"data": (4, 6)}

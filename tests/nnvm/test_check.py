@@ -6,8 +6,8 @@ from graphs import JsonGraph
 
 import tofu
 from tofu import _mxnet
-from tofu.check import check_execution, check_traffic
 from tofu.errors import InternalError
+from tofu.mxnet.check import check_execution, check_traffic
 
 HALVES = [((0, 0), (2, 3), [(0, (0, 0))]), ((2, 0), (2, 3), [(1, (0, 0))])]
 
@@ -88,7 +88,7 @@ def test_runs_before_every_bind(monkeypatch):
     """For training and for scoring, unless it is turned off."""
     broken = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, name="fc")
     monkeypatch.setattr(
-        "tofu.check.execution._compare_outputs", lambda found, expected: ["fc is broken"] if expected else []
+        "tofu.mxnet.check.execution._compare_outputs", lambda found, expected: ["fc is broken"] if expected else []
     )
     with pytest.raises(InternalError, match="fc is broken"):
         tofu.partition(broken, 2, data=(4, 6), cache=False)

@@ -10,7 +10,7 @@ from graphs import arguments_of, bind, cnn, count_copies, mlp, random_arguments,
 from program_writer import VARIABLE, ProgramWriter
 
 from tofu import _mxnet
-from tofu.check.tables import read_tables
+from tofu.mxnet.check.tables import read_tables
 
 
 def plain_cnn(dropout=0.0):

@@ -7,7 +7,7 @@ from batch_split import BatchSplit, reference
 from graphs import arguments_of, random_arguments
 
 from tofu import _mxnet
-from tofu.check import count_traffic
+from tofu.mxnet.check import count_traffic
 
 
 def network():

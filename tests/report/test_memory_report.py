@@ -8,15 +8,15 @@ from models import mlp, plain_cnn, residual_cnn
 import tofu
 from benchmarks.models import rnn, transformer
 from tofu import _mxnet
-from tofu.execution.emit import worker_group
-from tofu.execution.memory import worker_variables
-from tofu.fitting import MOST_COUNTS, find_fitting, format_limit, read_bytes
 from tofu.graph import Tensor, TensorKind
+from tofu.mxnet.backend.buffers import worker_variables
+from tofu.mxnet.backend.execution_graph import worker_group
+from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.plan import format_bytes
+from tofu.planning.fitting import MOST_COUNTS, find_fitting, format_limit, read_bytes
 from tofu.report.memory import DeviceMemory, MemoryReport
 from tofu.report.memory_plot import plot_memory
 from tofu.report.memory_table import describe_fewest, describe_fit
-from tofu.report.optimizer_states import OptimizerStates
 
 WORKERS = 4
 MODELS = {

@@ -27,9 +27,9 @@ from module_runs import (
 from optimizer_cases import CASES, resume_everywhere
 
 import tofu
-from tofu.runtime.checkpoint import ParameterFile
-from tofu.runtime.seal import MAGIC
-from tofu.runtime.shards import ShardedTensor
+from tofu.mxnet.runtime.checkpoint import ParameterFile
+from tofu.mxnet.runtime.seal import MAGIC
+from tofu.mxnet.runtime.shards import ShardedTensor
 
 # MXNet's Module leaves the file of states to the garbage collector.
 pytestmark = [

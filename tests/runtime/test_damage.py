@@ -26,10 +26,10 @@ from module_runs import (
 )
 
 import tofu
-from tofu.runtime import seal
-from tofu.runtime.checkpoint import ParameterFile
-from tofu.runtime.seal import TAIL, Facts, Seal, check_belongs
-from tofu.runtime.writing import replace_atomically, write_atomically
+from tofu.host.writing import replace_atomically, write_atomically
+from tofu.mxnet.runtime import seal
+from tofu.mxnet.runtime.checkpoint import ParameterFile
+from tofu.mxnet.runtime.seal import TAIL, Facts, Seal, check_belongs
 
 ADAM = Case("adam", {"learning_rate": 0.01})
 NO_CHECKSUM = pytest.mark.filterwarnings("ignore:.* has no checksum:UserWarning")

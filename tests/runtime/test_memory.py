@@ -8,8 +8,8 @@ import tofu
 from benchmarks import digits
 from benchmarks.models import Model, rnn, transformer, wresnet
 from tofu import _mxnet
-from tofu.execution.memory import worker_variables
-from tofu.graph.mxnet import find_labels, read_graph
+from tofu.mxnet.backend.buffers import worker_variables
+from tofu.mxnet.frontend.read_symbol import find_labels, read_graph
 
 BATCH = 32
 

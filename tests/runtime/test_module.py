@@ -10,9 +10,9 @@ import pytest
 from models import Model, mlp, residual_cnn
 
 import tofu
-from tofu.planning import Settings
-from tofu.runtime.executor import Executor
-from tofu.runtime.shards import count_writes
+from tofu.mxnet.runtime.executor import Executor
+from tofu.mxnet.runtime.shards import count_writes
+from tofu.planning.find import Settings
 
 
 def train(symbol, model, steps=6, **bind):

@@ -254,9 +254,11 @@ def test_fit_goes_on_from_a_checkpoint(tmp_path):
 def test_fit_gathers_nothing_that_nobody_asks_for(monkeypatch):
     module = tofu.mod.Module(model(), ngpus=4)
     gathered = []
-    original = tofu.runtime.shards.ShardedTensor.gather
+    original = tofu.mxnet.runtime.shards.ShardedTensor.gather
     monkeypatch.setattr(
-        tofu.runtime.shards.ShardedTensor, "gather", lambda t, out=None: gathered.append(t.name) or original(t, out)
+        tofu.mxnet.runtime.shards.ShardedTensor,
+        "gather",
+        lambda t, out=None: gathered.append(t.name) or original(t, out),
     )
     module.fit(iterator(), num_epoch=2, initializer=mx.init.Xavier())
     assert not [name for name in gathered if name.endswith(("weight", "bias"))]

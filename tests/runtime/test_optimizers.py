@@ -19,7 +19,7 @@ from module_runs import (
 from optimizer_cases import CASES
 
 import tofu
-from tofu.runtime.sharded_array import ShardedArray
+from tofu.mxnet.runtime.sharded_array import ShardedArray
 
 STEPS = 30
 

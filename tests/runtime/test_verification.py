@@ -11,8 +11,8 @@ from normalized_models import NORMALIZED
 from training import fill_free_memory
 
 import tofu
-from tofu.cli import main
-from tofu.runtime import fitting_host, verification
+from tofu.command_line.main import main
+from tofu.mxnet.runtime import fitting_host, verification
 from tofu.tdl import describe, registry
 
 

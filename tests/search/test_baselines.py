@@ -17,9 +17,9 @@ from tofu import _core
 from tofu.analysis import Combine
 from tofu.errors import InfeasibleError, PlanError
 from tofu.graph import TensorKind
-from tofu.graph.mxnet import find_labels
-from tofu.partition import compile_partition
-from tofu.planning import Settings
+from tofu.mxnet.frontend.read_symbol import find_labels
+from tofu.mxnet.partition import compile_partition
+from tofu.planning.find import Settings
 from tofu.search.algorithms import BASELINES, ONE_STEP_BASELINES
 
 WORKERS = 8

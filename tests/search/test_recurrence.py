@@ -8,7 +8,7 @@ import pytest
 from models import mlp
 from recurrent_models import RECURRENT_MODELS, STEPS, bidirectional
 
-from tofu.graph.mxnet import read_graph
+from tofu.mxnet.frontend.read_symbol import read_graph
 from tofu.search.recurrence import EqualParts, find_equal_parts
 
 HIDDEN = 8

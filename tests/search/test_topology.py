@@ -17,7 +17,7 @@ from test_program import emit_all
 import tofu
 from benchmarks.models import rnn
 from tofu import _core
-from tofu.cli import main
+from tofu.command_line.main import main
 from tofu.errors import PlanError
 
 LARGEST_SPACE = 2000  # plans that are listed

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from mutations import break_description, list_broken_values
 
+from tofu.mxnet.verify import Case, labels, verify_operator
+from tofu.mxnet.verify.nodes import execute_training_graph
 from tofu.tdl import Max, Sum, describe, lookup, registry, trace, unwritten
-from tofu.verify import Case, labels, verify_operator
-from tofu.verify.nodes import execute_training_graph
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tofu.verify import verify_operator
+from tofu.mxnet.verify import verify_operator
 
 EXPECTED = """\
 FullyConnected(num_hidden=5) on (4, 6), (5, 6), (5,)

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 import tofu.tdl
-from tofu.verify.case import verify_case
-from tofu.verify.cases import load_cases
-from tofu.verify.nodes import execute_training_graph, list_operators
+from tofu.mxnet.verify.case import verify_case
+from tofu.mxnet.verify.cases import load_cases
+from tofu.mxnet.verify.nodes import execute_training_graph, list_operators
 
 # They give the cells that were not chosen.
 MXNET_IS_WRONG = {"_backward_np_where_lscalar", "_backward_np_where_rscalar"}

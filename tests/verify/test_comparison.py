@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tofu.mxnet.verify import Case, load_cases, nodes, single, verify_case
+from tofu.mxnet.verify.comparison import Compared, Comparison, count_numbers, find_kind
+from tofu.mxnet.verify.kernels import PATTERNS, find_left, run_kernel
 from tofu.tdl import lookup, registry, unwritten
-from tofu.verify import Case, load_cases, nodes, single, verify_case
-from tofu.verify.comparison import Compared, Comparison, count_numbers, find_kind
-from tofu.verify.kernels import PATTERNS, find_left, run_kernel
 
 DROPOUT, LRN, PROPOSAL, MULTINOMIAL = "Dropout", "LRN", "_contrib_MultiProposal", "_sample_multinomial"
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from tofu.mxnet.verify import Case, find_missing, uniform
+from tofu.mxnet.verify.cuts import list_splits
+from tofu.mxnet.verify.nodes import execute_training_graph
+from tofu.mxnet.verify.windows import Windows, list_window_geometries
 from tofu.tdl import Opaque, describe, output, registry, unwritten
-from tofu.verify import Case, find_missing, uniform
-from tofu.verify.cuts import list_splits
-from tofu.verify.nodes import execute_training_graph
-from tofu.verify.windows import Windows, list_window_geometries
 
 ADDITION = Case("elemwise_add", {}, [(5, 7), (5, 7)], wrt=())
 PRODUCT = Case("dot", {}, [(3, 5), (5, 7)], wrt=())

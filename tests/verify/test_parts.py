@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tofu.analysis import Combine, InputAccess, OutputAccess, Row, analyse
+from tofu.mxnet.verify.nodes import Node
+from tofu.mxnet.verify.operators import verify_operator
+from tofu.mxnet.verify.split import SplitError, combine_outputs, cut_input, relative_error
 from tofu.tdl import lookup
-from tofu.verify.nodes import Node
-from tofu.verify.operators import verify_operator
-from tofu.verify.split import SplitError, combine_outputs, cut_input, relative_error
 
 NAN, INF = np.nan, np.inf
 

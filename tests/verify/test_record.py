@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tofu.errors import InternalError
-from tofu.tdl import lookup, registered
-from tofu.verify import Case, NodeReport, load_cases, verify_case, verify_operator
-from tofu.verify.campaign import verify_cases
-from tofu.verify.comparison import Compared, Comparison
-from tofu.verify.coverage import count_coverage, count_kinds, count_lines, read_operator_sets
-from tofu.verify.record import (
+from tofu.mxnet.verify import Case, NodeReport, load_cases, verify_case, verify_operator
+from tofu.mxnet.verify.campaign import verify_cases
+from tofu.mxnet.verify.comparison import Compared, Comparison
+from tofu.mxnet.verify.coverage import count_coverage, count_kinds, count_lines, read_operator_sets
+from tofu.mxnet.verify.record import (
     NEVER_GIVEN,
     RECORD,
     _make_entry,
@@ -22,6 +21,7 @@ from tofu.verify.record import (
     read_record,
     write_record,
 )
+from tofu.tdl import lookup, registered
 
 CASE = Case("FullyConnected", {"num_hidden": 5}, [(3, 7), (5, 7), (5,)])
 
@@ -99,7 +99,7 @@ def test_a_changed_description_is_not_counted(results, tmp_path, monkeypatch):
     path = tmp_path / "record.json"
     write_record(make_entries(results), path)
     assert set(read_record(path)) == {"FullyConnected", "_backward_FullyConnected"}
-    monkeypatch.setattr("tofu.verify.record._digest_file", lambda path: "another")
+    monkeypatch.setattr("tofu.mxnet.verify.record._digest_file", lambda path: "another")
     assert read_record(path) == {}
 
 
@@ -132,7 +132,7 @@ def test_kernels_of_tofu_s_own_are_part_of_what_an_entry_holds_for(tmp_path):
 def test_an_entry_of_other_kernels_is_not_counted(results, tmp_path, monkeypatch):
     path = tmp_path / "record.json"
     write_record(make_entries(results), path)
-    monkeypatch.setattr("tofu.verify.record.digest_of_kernels", lambda op: "another")
+    monkeypatch.setattr("tofu.mxnet.verify.record.digest_of_kernels", lambda op: "another")
     assert read_record(path) == {}
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import find, given, settings
 
 from tofu.errors import UnsupportedError
+from tofu.mxnet.verify import Case, Fixed, Sandbox, labels, load_cases, single, try_variants, verify_case
+from tofu.mxnet.verify.declarations import list_choices
+from tofu.mxnet.verify.kernels import is_refusal
+from tofu.mxnet.verify.sandbox import ProcessEndedError
+from tofu.mxnet.verify.variants import variants
 from tofu.tdl import Sum, describe, interpreter, registry
-from tofu.verify import Case, Fixed, Sandbox, labels, load_cases, single, try_variants, verify_case
-from tofu.verify.declarations import list_choices
-from tofu.verify.kernels import is_refusal
-from tofu.verify.sandbox import ProcessEndedError
-from tofu.verify.variants import variants
 
 CASE = Case("FullyConnected", {"num_hidden": 5}, [(3, 7), (5, 7), (5,)])
 
@@ -61,7 +61,7 @@ def test_the_reproducer_reproduces(monkeypatch):
     failure = try_variants(Case("tanh", {}, [(5, 7)]), 5, verify_case).failure
     _, reproducer = (line.strip() for line in repr(failure).splitlines()[-2:])
     names = {}
-    exec(f"from tofu.verify import *\nreport = {reproducer.removeprefix('print(').removesuffix(')')}", names)
+    exec(f"from tofu.mxnet.verify import *\nreport = {reproducer.removeprefix('print(').removesuffix(')')}", names)
     assert names["report"].problems == failure.problems
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tofu.analysis.access import OperatorAccess
+from tofu.analysis.axes import Signature
 from tofu.analysis.evaluator import Evaluator
 from tofu.analysis.movement import Shapes
-from tofu.analysis.strategies import Signature
 from tofu.analysis.symbolic import analyse_symbolically
 from tofu.tdl.registry import Description
 from tofu.tdl.tracing import trace

@@ -1,7 +1,7 @@
 """The semantic graph: operators, tensors and attributes of one training step, frozen.
 
-It stands between the framework (which builds it, `tofu.graph.mxnet`) and everything that reasons about it (strategies, search,
-plan), so that a second framework can come in beside the first. Operators stand in an executable order; tensors are referred to
+It stands between the framework, whose front end builds it (`tofu.mxnet.frontend`), and everything that reasons about it (strategies,
+search, plan), so that a second framework can come in beside the first. Operators stand in an executable order; tensors are referred to
 by position. A tensor has at most one producer; a variable (argument, auxiliary state, head gradient) has none, and neither has what nobody
 reads and no part of an operator writes (`tofu.lowering`).
 """

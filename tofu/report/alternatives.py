@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from tofu.errors import PlanError, TofuError
-from tofu.partition import Partition
+from tofu.pipeline import Partition
 from tofu.plan import AxisSteps
 from tofu.report.layers import Layer, explain_axis
 from tofu.search.algorithms import describe_optimality

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tofu.analysis import OperatorAccess
 from tofu.graph import Phase, TensorKind
-from tofu.partition import Partition
+from tofu.pipeline import Partition
 from tofu.plan import AxisSteps, Steps
 
 

@@ -8,8 +8,8 @@ from io import StringIO
 from rich.console import Console
 from rich.table import Table
 
-from tofu.fitting import format_limit
 from tofu.plan import format_bytes
+from tofu.planning.fitting import format_limit
 from tofu.report.memory import DeviceMemory, MemoryReport
 
 LEGEND = """

@@ -14,11 +14,11 @@ from jinja2 import Environment, PackageLoader
 
 from tofu.errors import InfeasibleError, TofuError
 from tofu.graph import Phase
-from tofu.partition import Partition
+from tofu.pipeline import Partition
 from tofu.plan import Plan, Steps, format_bytes, format_seconds
 from tofu.report.alternatives import choose_layers, find_alternatives
 from tofu.report.layers import LaidTensor, Layer, explain_axes, list_layers
-from tofu.report.plan_table import WHOLE, format_change, format_shape, format_steps, single_device_bytes
+from tofu.report.plan_table import WHOLE, format_change, format_shape, format_steps
 from tofu.search import Choices, Problem
 from tofu.search.baselines import find_baseline
 
@@ -131,7 +131,7 @@ COMPARED = (
 
 def _describe_memory(partition: Partition) -> list[dict[str, Any]]:
     """One device, then runs of workers that need the same."""
-    single, workers = single_device_bytes(partition), partition.plan.worker_bytes
+    single, workers = partition.measure_whole(), partition.plan.worker_bytes
     rows, first = [("one device", single, "")], 0
     for count, run in groupby(workers):
         last = first + len(list(run)) - 1

@@ -19,10 +19,10 @@ from tofu import _core
 from tofu.analysis.access import Combine
 from tofu.search.algorithms import describe_optimality
 from tofu.search.choices import REPLICATED, Choices
-from tofu.search.feeding import check_fed
 from tofu.search.hand_plans import plan_data_parallel, plan_megatron
 from tofu.search.problem import Fixed, Problem, Progress
 from tofu.search.strategies import restrict_axes
+from tofu.search.validation import check_fed
 
 Found = tuple[Choices, str]
 Hints = Mapping[str, Any]

@@ -1,6 +1,6 @@
 """Plans that people make by hand, found in any graph: data parallelism, and the plan of Megatron-LM for Transformers.
 
-Each starts from a few tensors, follows their splits through the operators (`tofu.search.following`) and replicates what is not
+Each starts from a few tensors, follows their splits through the operators (`tofu.search.propagation`) and replicates what is not
 reached: tensors are whole on every worker, and every worker computes the whole operator. What the hand-made plan says nothing of
 (the gradients that the user feeds, the loss behind a product that is split by classes) is laid out as is cheapest.
 """
@@ -16,7 +16,7 @@ from tofu.analysis.access import Combine
 from tofu.errors import InfeasibleError
 from tofu.graph import Phase, TensorKind
 from tofu.search.choices import REPLICATED, Choices
-from tofu.search.following import Followed, carrying_axis, follow, split_outputs
+from tofu.search.propagation import Followed, carrying_axis, follow, split_outputs
 
 if TYPE_CHECKING:
     from tofu.search.problem import Problem

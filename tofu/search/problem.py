@@ -24,12 +24,12 @@ from tofu.graph import Graph, Phase
 from tofu.plan import REPLICATION_LIMIT_BYTES, AxisSteps, Plan, Steps
 from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS, check_algorithm
 from tofu.search.choices import REPLICATED, ChoiceArray, Choices
-from tofu.search.feeding import check_fed
 from tofu.search.hints import resolve_hints, resolve_plan
-from tofu.search.holding import weigh_tensors
+from tofu.search.memory_weights import weigh_tensors
 from tofu.search.native import build_native_graph, find_live_operators
 from tofu.search.recurrence import EqualParts, find_equal_parts
 from tofu.search.topology import Arrangement
+from tofu.search.validation import check_fed
 
 Progress = Callable[[str, int, int], None]
 """Told the stage, the bytes of the best plan so far (-1: none yet) and the proven lower bound; may raise to stop."""

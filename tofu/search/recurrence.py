@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind
+from tofu.search.dataflow import Wiring, trace_wiring
 from tofu.search.time_steps import find_time_steps
-from tofu.search.wiring import Wiring, trace_wiring
 
 # A gradient that arrives from several readers is added up by one of these, in the order of the readers.
 GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")

@@ -5,8 +5,9 @@ The third arrow of the pipeline (paper section 4.2). Operators of one signature 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from tofu.analysis import InputAccess, OperatorAccess, OutputAccess, Row, analyse
 from tofu.errors import DescriptionError, ShapeError, UndescribedOperatorError, UnsupportedError, raise_together
@@ -15,11 +16,19 @@ from tofu.tdl import describe, lookup
 
 Shape = tuple[int, ...]
 Box = tuple[tuple[int, int], ...]
-# The framework's shape inference: operator, attributes, input shapes -> output shapes, or None where it has none.
-InferShapes = Callable[[str, dict[str, str], list[Shape]], "Sequence[Shape] | None"]
 
 
-def find_strategies(graph: Graph, infer_shapes: InferShapes, undescribed: str = "error") -> tuple[OperatorAccess, ...]:
+class Operators(Protocol):
+    """What finding strategies needs to know of a framework's operators."""
+
+    def infer_shapes(self, op: str, attributes: dict[str, str], inputs: list[Shape]) -> Sequence[Shape] | None:
+        """Output shapes by the framework's own inference; None where it has none. Raises where it refuses the inputs."""
+
+    def draws_unsaid(self, operator: Operator, is_whole: bool) -> bool:
+        """Whether an operator draws random numbers though its description says nothing of it, or has none (`is_whole`)."""
+
+
+def find_strategies(graph: Graph, framework: Operators, undescribed: str = "error") -> tuple[OperatorAccess, ...]:
     """The analysed description of each operator of `graph`, in its order.
 
     Raises UndescribedOperatorError, naming all of them, where operators have no description, UnsupportedError where one does not cover
@@ -34,10 +43,18 @@ def find_strategies(graph: Graph, infer_shapes: InferShapes, undescribed: str = 
         outputs = [graph.tensors[position].shape for position in operator.outputs]
         key = (operator.op, tuple(sorted(operator.attributes.items())), tuple(inputs), tuple(outputs), operator.ignored)
         if key not in cache:
-            found = _analyse_operator(operator, inputs, outputs, infer_shapes, undescribed)
+            found = _analyse_operator(operator, inputs, outputs, framework, undescribed)
             cache[key] = _without_ignored(found, operator.ignored)
         accesses.append(cache[key])
     return _align_parts(graph, _align_stateful(graph, accesses))
+
+
+def mark_drawing(graph: Graph, accesses: Sequence[OperatorAccess], framework: Operators) -> tuple[OperatorAccess, ...]:
+    """The same with those marked as random that draw numbers though their descriptions do not say so."""
+    return tuple(
+        replace(access, is_random=True) if framework.draws_unsaid(operator, not access.axes) else access
+        for operator, access in zip(graph.operators, accesses, strict=True)
+    )
 
 
 def check_described(graph: Graph, undescribed: str) -> None:
@@ -61,7 +78,7 @@ def check_described(graph: Graph, undescribed: str) -> None:
 
 
 def _analyse_operator(
-    operator: Operator, inputs: list[Shape], outputs: list[Shape], infer_shapes: InferShapes, undescribed: str
+    operator: Operator, inputs: list[Shape], outputs: list[Shape], framework: Operators, undescribed: str
 ) -> OperatorAccess:
     description = lookup(operator.op)
     if description is None:
@@ -79,7 +96,7 @@ def _analyse_operator(
         (axis, reason)
         for position, axis in enumerate(access.axes)
         if axis not in access.fetched_axes
-        and (reason := _find_disagreement(operator, access, position, inputs, outputs, infer_shapes))
+        and (reason := _find_disagreement(operator, access, position, inputs, outputs, framework))
     ]
     if not disagreeing:
         return access
@@ -125,7 +142,7 @@ def _find_disagreement(
     axis: int,
     inputs: Sequence[Shape],
     outputs: Sequence[Shape],
-    infer_shapes: InferShapes,
+    framework: Operators,
 ) -> str:
     """Why the framework's shape inference does not allow a split along `axis`, or nothing."""
     extent = access.extents[axis]
@@ -139,7 +156,7 @@ def _find_disagreement(
         ]
         attributes = worker_attributes(operator, access, box, local_inputs, local_outputs)
         try:
-            inferred = infer_shapes(operator.op, attributes, local_inputs)
+            inferred = framework.infer_shapes(operator.op, attributes, local_inputs)
         except (ShapeError, RuntimeError) as error:
             return f"the framework refuses the shapes of a part: {error}"
         if inferred is not None and [tuple(shape) for shape in inferred] != local_outputs:

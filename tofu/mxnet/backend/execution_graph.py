@@ -1,0 +1,102 @@
+"""A program becomes an MXNet symbol over k workers (paper section 6): nodes, and the attributes that each worker's copy needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tofu import _mxnet
+from tofu.engine import Source
+from tofu.graph import Phase
+from tofu.mxnet.frontend.read_symbol import DTYPE_NAMES, wrap_symbol
+from tofu.program import OutputShards, Program, worker_attributes
+from tofu.search import Choices, Problem
+
+
+def worker_group(worker: int) -> str:
+    """The context group of a worker's nodes in the execution graph."""
+    return f"tofu_worker_{worker}"
+
+
+def shard_name(tensor: str, worker: int) -> str:
+    """The name of the variable that holds a worker's shard of `tensor`."""
+    return f"{tensor}@{worker}"
+
+
+@dataclass(frozen=True)
+class ExecutionGraph:
+    """The partitioned symbol. Its outputs are the shards of `outputs`, worker by worker, the model's own outputs first."""
+
+    symbol: Any
+    outputs: tuple[OutputShards, ...]
+    n_model_outputs: int
+    workers: int
+
+    @cached_property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the symbol's arguments, in MXNet's order."""
+        return tuple(self.symbol.list_arguments())
+
+    @cached_property
+    def states(self) -> tuple[str, ...]:
+        """The names of the symbol's auxiliary states, in MXNet's order."""
+        return tuple(self.symbol.list_auxiliary_states())
+
+    @cached_property
+    def forward_boundary(self) -> int:
+        """How many of the symbol's nodes, in execution order, the model's outputs need."""
+        return int(_mxnet.boundary(self.symbol.handle.value, self.n_model_outputs * self.workers))
+
+
+def build_execution_graph(source: Source, problem: Problem, choices: Choices, program: Program) -> ExecutionGraph:
+    """The execution graph of a program, whose nodes are copies of those of the source. Parts of operators, which it does not have, are
+    made by name.
+    """
+    symbol = build_symbol(source, problem, choices, program)
+    return ExecutionGraph(symbol, program.outputs, program.n_model_outputs, program.workers)
+
+
+def build_symbol(source: Source, problem: Problem, choices: Choices, program: Program) -> Any:
+    """The program as an MXNet symbol, whose nodes are copies of those of `source`."""
+    graph, phases = problem.graph, program.phases
+    attributes, index = worker_attributes(problem, choices, phases)
+    operators = list(enumerate(graph.operators))
+    handle = _mxnet.build_execution_graph(
+        source.native.handle.value,
+        program.code,
+        [operator.node for operator in graph.operators],
+        attributes,
+        index,
+        [tensor.name for tensor in graph.tensors],
+        [DTYPE_NAMES.index(tensor.dtype) for tensor in graph.tensors],
+        {o: (operator.name, operator.op, dict(operator.attributes)) for o, operator in operators if operator.node < 0},
+        [
+            tensor
+            for operator, access in zip(graph.operators, problem.accesses, strict=True)
+            for tensor, written in zip(operator.outputs, access.outputs, strict=True)
+            if written.reducer == "Max"
+        ],
+        _list_asked_outputs(problem, phases),
+    )
+    return wrap_symbol(handle)
+
+
+def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:
+    """Operators of several outputs -> those that every copy computes: what anybody reads, of whichever copy, and what is asked for."""
+    graph = problem.graph
+    running = [(position, operator) for position, operator in enumerate(graph.operators) if operator.phase in phases]
+    read = {*graph.outputs, *graph.gradients.values()}.union(*(operator.inputs for _, operator in running))
+    asked: dict[int, list[int]] = {}
+    for position, operator in running:
+        if len(operator.outputs) == 1:
+            continue
+        wanted = {n for n, tensor in enumerate(operator.outputs) if tensor in read}
+        if Phase.BACKWARD in phases:
+            wanted.update(operator.asked)
+        needs = problem.accesses[position].description.needs
+        wanted = wanted.union(*(needs.get(n, ()) for n in wanted))
+        if wanted:
+            asked[position] = [n for n in range(len(operator.outputs)) if n in wanted]
+    return asked
