@@ -84,20 +84,30 @@ def sources():
     return sorted(str(path.relative_to(ROOT)) for path in found if path.name != "__init__.py")
 
 
-def test_the_tour_names_every_source_file():
+def tour_of(source):
+    """Where a file is told of: in its folder's README, or in ARCHITECTURE.md where the folder has none."""
+    readme = (ROOT / source).parent / "README.md"
+    return readme if readme.exists() else ROOT / "ARCHITECTURE.md"
+
+
+def test_every_source_file_is_told_of():
     """A header and its source are one entry, by the name they share."""
-    tour = (ROOT / "ARCHITECTURE.md").read_text()
-    names = {Path(source).with_suffix("").name for source in sources()}
-    named = {Path(name).with_suffix("").name for name in re.findall(r"`([\w/.]+)`", tour)}
-    assert sorted(names - named) == []
+    missing = []
+    for source in sources():
+        named = {Path(name).with_suffix("").name for name in re.findall(r"`([\w/.]+)`", tour_of(source).read_text())}
+        if Path(source).with_suffix("").name not in named:
+            missing.append(source)
+    assert missing == []
 
 
-def test_the_tour_names_no_file_that_is_gone():
-    tour = (ROOT / "ARCHITECTURE.md").read_text()
+def test_no_file_is_told_of_that_is_gone():
     existing = {Path(source).name for source in sources()} | {path.name for path in ROOT.iterdir()}
-    existing |= {path.name for path in ROOT.glob("tofu/*.pyi")}
-    named = {Path(name).name for name in re.findall(r"`([\w/]+\.(?:py|cc|h|cmake|pyi|cu|cuh))`", tour)}
-    assert sorted(name for name in named if name not in existing and name != "__init__.py") == []
+    existing |= {path.name for path in ROOT.glob("tofu/*.pyi")} | {"__init__.py"}
+    gone = []
+    for tour in {ROOT / "ARCHITECTURE.md", *map(tour_of, sources())}:
+        names = re.findall(r"`([\w/]+\.(?:py|cc|h|cmake|pyi|cu|cuh))`", tour.read_text())
+        gone += [f"{tour.relative_to(ROOT)}: {name}" for name in names if Path(name).name not in existing]
+    assert gone == []
 
 
 def test_every_decision_is_listed_where_they_are_explained():
