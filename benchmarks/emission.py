@@ -13,10 +13,8 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import sys
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +27,7 @@ from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
 from benchmarks.models import Model, bidirectional, rnn, transformer, wresnet
+from benchmarks.shared.training import random_plan
 from benchmarks.stages import Stages
 from tofu import _mxnet
 from tofu.engine import Measured
@@ -40,10 +39,6 @@ from tofu.mxnet.frontend.read_symbol import find_labels, read_graph
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.program import write_program
 from tofu.search import Problem, factorize, find_strategies
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-
-from training import random_plan
 
 MODELS: dict[str, Callable[[], Model]] = {
     "RNN-10": lambda: rnn(10, 64, 64, features=64, classes=64),

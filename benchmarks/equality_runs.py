@@ -1,6 +1,6 @@
 """One model on one device and on several under many plans: what `equality.py` does in each of its processes.
 
-The models and the runs are those of the tests. Every run is checked: outputs, gradients, weights and states against one device in
+The models and the runs are those of the equality tests. Every run is checked: outputs, gradients, weights and states against one device in
 float64, the bytes that the kernels counted and those counted in the emitted graph against the plan's, and the emitted graph against the
 checker's rules.
 """
@@ -8,28 +8,15 @@ checker's rules.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-import tofu  # noqa: F401  before MXNet
-
-# isort: split
-from application_models import APPLICATIONS
-from example_models import EXAMPLES
-from gluon_models import GLUON_MODELS
-from models import MODELS, Model, upsampling_cnn
-from normalized_models import NORMALIZED, far_resnet_v2
-from recurrent_models import RECURRENT_MODELS
-from spatial_models import SPATIAL
-from training import (
+from benchmarks.shared.training import (
     Arrays,
     bind_partitioned,
     check_graph,
@@ -41,7 +28,13 @@ from training import (
     run_single,
     weight_error,
 )
-
+from benchmarks.small_models.applications import APPLICATIONS
+from benchmarks.small_models.classifiers import EXAMPLES
+from benchmarks.small_models.normalized import NORMALIZED, far_resnet_v2
+from benchmarks.small_models.plain import MODELS, Model, upsampling_cnn
+from benchmarks.small_models.recurrent import RECURRENT_MODELS
+from benchmarks.small_models.spatial import SPATIAL
+from benchmarks.small_models.zoo import GLUON_MODELS
 from tofu.compare import Numbers
 from tofu.graph import Operator, Tensor
 from tofu.lowering.registry import lookup_lowering

@@ -22,7 +22,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import click
@@ -34,15 +33,11 @@ from rich.table import Table
 
 import tofu
 from benchmarks.models import Model, rnn, transformer, wresnet
+from benchmarks.shared.programs import FETCH, ProgramWriter, decode
 from tofu.graph import Phase
 from tofu.mxnet.backend.execution_graph import build_symbol
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.program import write_program
-
-sys.path += [str(Path(__file__).parent.parent / "tests" / folder) for folder in ("search", "nnvm")]
-
-from program_runner import FETCH, decode
-from program_writer import ProgramWriter
 
 MODELS: dict[str, Callable[[], Model]] = {
     "WResNet": lambda: wresnet(50, 2, 40, image=128, classes=128, base=32),

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from claimed import plain_text, read_claims, unclaimed, what_is_wrong
+
+from tests.claimed import plain_text, read_claims, unclaimed, what_is_wrong
 
 ROOT = Path(__file__).parent.parent
 LIST = ROOT / "tests/claims.md"

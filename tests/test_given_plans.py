@@ -3,9 +3,9 @@
 import random
 
 import pytest
-from models import mlp
 
 import tofu
+from benchmarks.small_models.plain import mlp
 from tofu.errors import PlanError
 
 MODEL = mlp()

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import refuses, run
 
 import tofu
+from tests.command_line import refuses, run
 from tofu.command_line import operators as operator_commands
 from tofu.mxnet.verify import Case, verify_case
 from tofu.mxnet.verify.record import Entry, digest_of

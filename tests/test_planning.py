@@ -5,9 +5,9 @@ from dataclasses import fields, replace
 
 import mxnet as mx
 import pytest
-from models import mlp
 
 import tofu
+from benchmarks.small_models.plain import mlp
 from tofu.planning import find as planning
 from tofu.planning.find import AS_GIVEN, NO_PART_OF_THE_KEY, Settings
 from tofu.tdl import registry

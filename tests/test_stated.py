@@ -11,12 +11,12 @@ import click
 import mxnet as mx
 import pytest
 import tomllib
-from claimed import CODE, plain_text
 
 import tofu
 from benchmarks.fuzz import chains
 from benchmarks.fuzz.models import choose_workers
 from benchmarks.fuzz.sample import TOLERANCE
+from tests.claimed import CODE, plain_text
 from tofu.command_line.main import main
 from tofu.mxnet.compare.values import draw_values
 from tofu.mxnet.runtime.devices import resolve_contexts

@@ -7,8 +7,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from training import random_plan
-
+from benchmarks.shared.training import random_plan
 from tofu.pipeline import Partition
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
 

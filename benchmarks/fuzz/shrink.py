@@ -8,12 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from training import random_plan
-
 from benchmarks.fuzz.plans import Asked
 from benchmarks.fuzz.reduce import reduce_sample
 from benchmarks.fuzz.sample import Sample
 from benchmarks.fuzz.trial import Failure, Trial
+from benchmarks.shared.training import random_plan
 from tofu.pipeline import Partition, Task
 
 RANDOM_PLANS = 5  # tried of a smaller model, where what was chosen for the larger one does not fail

@@ -7,14 +7,14 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import mxnet as mx
-from allocation import allocated_bytes
-from training import fill_free_memory
 
 import tofu
 from benchmarks.fuzz.judge import find_differences, judge, measure_noise
 from benchmarks.fuzz.plans import Asked, list_plans
 from benchmarks.fuzz.reference import Results, bind, run, run_alone
 from benchmarks.fuzz.sample import Sample
+from benchmarks.shared.allocation import allocated_bytes
+from benchmarks.shared.training import fill_free_memory
 from tofu.errors import TofuError
 from tofu.mxnet.check import count_traffic
 from tofu.mxnet.partition import plan_task

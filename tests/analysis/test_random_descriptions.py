@@ -6,11 +6,11 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from described_cases import Case
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from test_split import run_split
 
+from tests.analysis.described_cases import Case
+from tests.analysis.test_split import run_split
 from tofu.analysis import analyse
 from tofu.errors import DescriptionError
 from tofu.tdl import Sum, describe, exp, interpret, merge, scatter, where

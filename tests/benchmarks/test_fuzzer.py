@@ -9,7 +9,6 @@ from dataclasses import replace
 import mxnet as mx
 from click.testing import CliRunner
 
-import benchmarks.fuzz  # noqa: F401
 from benchmarks.fuzz.__main__ import main
 from benchmarks.fuzz.campaign import read_records, run_seed
 from benchmarks.fuzz.models import KINDS, choose_kind, choose_workers, make_sample

@@ -6,12 +6,12 @@ import ctypes
 
 import mxnet as mx
 import numpy as np
-import part_cases
 import pytest
 from mxnet._ctypes.ndarray import _imperative_invoke
 from mxnet.base import _LIB, check_call
-from test_plugin import run_tests
 
+from tests.cuda import part_cases
+from tests.cuda.test_plugin import run_tests
 from tofu.mxnet.verify.kernels import compose
 
 SHAPE, AXIS = (3, 7, 5), 1

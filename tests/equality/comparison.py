@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from models import Model
-from training import (
+from benchmarks.shared.training import (
     bind_partitioned,
     check_graph,
     largest_error,
@@ -14,6 +13,7 @@ from training import (
     run_single,
     weight_error,
 )
+from benchmarks.small_models.plain import Model
 
 WORKERS = (2, 3, 4, 6, 8)
 STEPS = 20

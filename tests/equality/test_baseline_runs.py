@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import mxnet as mx
 import pytest
-from comparison import STEPS, References, compare
-from models import Model, residual_cnn
-from training import bind_partitioned, random_plan, random_values, run_single
 
 from benchmarks.models import rnn, transformer
+from benchmarks.shared.training import bind_partitioned, random_plan, random_values, run_single
+from benchmarks.small_models.plain import Model, residual_cnn
+from tests.equality.comparison import STEPS, References, compare
 from tofu.errors import PlanError
 from tofu.plan import REPLICATION_LIMIT_BYTES, Plan
 from tofu.search.algorithms import BASELINES

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from comparison import compare
-from layer_models import single_layer
-from training import bind_partitioned, feasible_axes, random_values, run_single
 
+from benchmarks.shared.training import bind_partitioned, feasible_axes, random_values, run_single
+from tests.equality.comparison import compare
+from tests.equality.layer_models import single_layer
 from tofu.lowering.registry import lowered_operators
 from tofu.mxnet.verify.cases import load_cases
 

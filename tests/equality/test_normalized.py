@@ -3,18 +3,9 @@
 import mxnet as mx
 import numpy as np
 import pytest
-from comparison import (
-    STEP_TOLERANCE,
-    WEIGHT_TOLERANCE,
-    WORKERS,
-    References,
-    compare,
-    compare_in_float32,
-    compare_random_plans,
-)
-from models import Model
-from normalized_models import NORMALIZED, resnet_v2
-from training import (
+
+import tofu
+from benchmarks.shared.training import (
     all_shapes,
     bind_partitioned,
     input_names,
@@ -25,8 +16,17 @@ from training import (
     run_single,
     weight_error,
 )
-
-import tofu
+from benchmarks.small_models.normalized import NORMALIZED, resnet_v2
+from benchmarks.small_models.plain import Model
+from tests.equality.comparison import (
+    STEP_TOLERANCE,
+    WEIGHT_TOLERANCE,
+    WORKERS,
+    References,
+    compare,
+    compare_in_float32,
+    compare_random_plans,
+)
 from tofu.errors import PlanError
 from tofu.plan import Plan
 

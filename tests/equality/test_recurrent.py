@@ -3,7 +3,12 @@
 import mxnet as mx
 import numpy as np
 import pytest
-from comparison import (
+
+from benchmarks.shared.training import bind_partitioned, random_values, run_single
+from benchmarks.small_models.plain import Model
+from benchmarks.small_models.recurrent import RECURRENT_MODELS
+from benchmarks.small_models.recurrent import STEPS as TIME_STEPS
+from tests.equality.comparison import (
     WORKERS,
     References,
     compare,
@@ -11,11 +16,6 @@ from comparison import (
     compare_random_plans,
     compare_random_plans_in_float32,
 )
-from models import Model
-from recurrent_models import RECURRENT_MODELS
-from recurrent_models import STEPS as TIME_STEPS
-from training import bind_partitioned, random_values, run_single
-
 from tofu.search import Choices
 
 RANDOM_MODELS = ("lstm", "gru", "bidirectional_gru", "fused_lstm", "attention_decoder")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import mxnet as mx
 import numpy as np
 import pytest
-from training import fill_free_memory
 
 import tofu
+from benchmarks.shared.training import fill_free_memory
 from tofu.mxnet.verify.case import Case
 from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.kernels import compose

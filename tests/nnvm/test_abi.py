@@ -7,9 +7,9 @@ from pathlib import Path
 
 import mxnet as mx
 import pytest
-from graphs import training_graph
 
 import tofu
+from tests.nnvm.graphs import training_graph
 from tofu import _mxnet
 
 ROOT = Path(tofu.__file__).resolve().parent.parent

@@ -2,9 +2,9 @@
 
 import mxnet as mx
 import pytest
-from graphs import JsonGraph
 
 import tofu
+from benchmarks.shared.json_graph import JsonGraph
 from tofu import _mxnet
 from tofu.errors import InternalError
 from tofu.mxnet.check import check_execution, check_traffic

@@ -5,10 +5,11 @@ from itertools import pairwise
 import mxnet as mx
 import numpy as np
 import pytest
-from batch_split import BatchSplit, reference
-from graphs import arguments_of, bind, cnn, count_copies, mlp, random_arguments, training_graph, wrap
-from program_writer import VARIABLE, ProgramWriter
 
+from benchmarks.shared.json_graph import bind
+from benchmarks.shared.programs import VARIABLE, ProgramWriter
+from tests.nnvm.batch_split import BatchSplit, reference
+from tests.nnvm.graphs import arguments_of, cnn, count_copies, mlp, random_arguments, training_graph, wrap
 from tofu import _mxnet
 from tofu.mxnet.check.tables import read_tables
 

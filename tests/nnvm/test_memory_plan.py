@@ -1,10 +1,11 @@
 """What the planner says is what MXNet allocates, byte for byte."""
 
 import pytest
-from allocation import allocated_bytes
-from batch_split import BatchSplit
-from graphs import arguments_of, bind, mlp
 
+from benchmarks.shared.allocation import allocated_bytes
+from benchmarks.shared.json_graph import bind
+from tests.nnvm.batch_split import BatchSplit
+from tests.nnvm.graphs import arguments_of, mlp
 from tofu import _mxnet
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from batch_split import BatchSplit
-from graphs import arguments_of, mlp
 
+from tests.nnvm.batch_split import BatchSplit
+from tests.nnvm.graphs import arguments_of, mlp
 from tofu import _mxnet
 
 

@@ -3,9 +3,9 @@
 import mxnet as mx
 import numpy as np
 import pytest
-from batch_split import BatchSplit, reference
-from graphs import arguments_of, random_arguments
 
+from tests.nnvm.batch_split import BatchSplit, reference
+from tests.nnvm.graphs import arguments_of, random_arguments
 from tofu import _mxnet
 from tofu.mxnet.check import count_traffic
 

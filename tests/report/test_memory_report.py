@@ -3,10 +3,10 @@
 import mxnet as mx
 import numpy as np
 import pytest
-from models import mlp, plain_cnn, residual_cnn
 
 import tofu
 from benchmarks.models import rnn, transformer
+from benchmarks.small_models.plain import mlp, plain_cnn, residual_cnn
 from tofu import _mxnet
 from tofu.graph import Tensor, TensorKind
 from tofu.mxnet.backend.buffers import worker_variables

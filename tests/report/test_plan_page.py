@@ -6,10 +6,10 @@ from html.parser import HTMLParser
 import mxnet as mx
 import numpy as np
 import pytest
-from normalized_models import resnet_v1
-from recurrent_models import RECURRENT_MODELS
 
 import tofu
+from benchmarks.small_models.normalized import resnet_v1
+from benchmarks.small_models.recurrent import RECURRENT_MODELS
 from tofu.report.alternatives import choose_layers, find_alternatives
 from tofu.report.layers import list_layers
 from tofu.report.plan_page import _Drawings, render_page

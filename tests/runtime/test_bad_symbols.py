@@ -5,10 +5,10 @@ import re
 
 import mxnet as mx
 import pytest
-from models import mlp
-from refusals import refuses
 
 import tofu
+from benchmarks.small_models.plain import mlp
+from tests.runtime.refusals import refuses
 from tofu.tdl import registry
 
 

@@ -9,13 +9,14 @@ import tracemalloc
 import mxnet as mx
 import numpy as np
 import pytest
-from module_runs import (
+
+import tofu
+from benchmarks.shared.module_runs import (
     BATCH,
     FEATURES,
     Case,
     batches,
     bind,
-    double_history,
     largest_error,
     model,
     parameters_of,
@@ -24,9 +25,7 @@ from module_runs import (
     train,
     with_optimizer,
 )
-from optimizer_cases import CASES, resume_everywhere
-
-import tofu
+from benchmarks.shared.optimizer_cases import CASES, resume_everywhere
 from tofu.mxnet.runtime.checkpoint import ParameterFile
 from tofu.mxnet.runtime.seal import MAGIC
 from tofu.mxnet.runtime.shards import ShardedTensor
@@ -345,6 +344,3 @@ def test_saving_gathers_one_tensor_at_a_time(tmp_path):
         size = os.path.getsize(tmp_path / "file")
         assert size > total * 2**20
         assert peak < 5 * 2**20
-
-
-__all__ = ["double_history"]

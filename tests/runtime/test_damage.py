@@ -12,7 +12,9 @@ from contextlib import nullcontext
 import mxnet as mx
 import numpy as np
 import pytest
-from module_runs import (
+
+import tofu
+from benchmarks.shared.module_runs import (
     Case,
     batches,
     bind,
@@ -24,8 +26,6 @@ from module_runs import (
     train,
     with_optimizer,
 )
-
-import tofu
 from tofu.host.writing import replace_atomically, write_atomically
 from tofu.mxnet.runtime import seal
 from tofu.mxnet.runtime.checkpoint import ParameterFile

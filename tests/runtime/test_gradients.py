@@ -3,10 +3,20 @@
 import mxnet as mx
 import numpy as np
 import pytest
-from module_runs import BATCH, FEATURES, Case, batches, bind, largest_error, model, parameters_of, start
-from training import fill_free_memory
 
 import tofu
+from benchmarks.shared.module_runs import (
+    BATCH,
+    FEATURES,
+    Case,
+    batches,
+    bind,
+    largest_error,
+    model,
+    parameters_of,
+    start,
+)
+from benchmarks.shared.training import fill_free_memory
 
 SGD = Case("sgd", {"learning_rate": 0.1, "wd": 0.01, "momentum": 0.9})
 ROUTES = {

@@ -2,9 +2,9 @@
 
 import mxnet as mx
 import numpy as np
-from models import residual_cnn
 
 import tofu
+from benchmarks.small_models.plain import residual_cnn
 
 
 def initial_values(module, model):

@@ -2,11 +2,11 @@
 
 import mxnet as mx
 import pytest
-from allocation import allocated_bytes
 
 import tofu
 from benchmarks import digits
 from benchmarks.models import Model, rnn, transformer, wresnet
+from benchmarks.shared.allocation import allocated_bytes
 from tofu import _mxnet
 from tofu.mxnet.backend.buffers import worker_variables
 from tofu.mxnet.frontend.read_symbol import find_labels, read_graph

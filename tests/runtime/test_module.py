@@ -7,9 +7,9 @@ from dataclasses import fields
 import mxnet as mx
 import numpy as np
 import pytest
-from models import Model, mlp, residual_cnn
 
 import tofu
+from benchmarks.small_models.plain import Model, mlp, residual_cnn
 from tofu.mxnet.runtime.executor import Executor
 from tofu.mxnet.runtime.shards import count_writes
 from tofu.planning.find import Settings

@@ -6,10 +6,22 @@ import re
 import mxnet as mx
 import numpy as np
 import pytest
-from models import mlp
-from module_runs import BATCH, CLASSES, FEATURES, Case, batches, bind, largest_error, model, parameters_of, start, train
 
 import tofu
+from benchmarks.shared.module_runs import (
+    BATCH,
+    CLASSES,
+    FEATURES,
+    Case,
+    batches,
+    bind,
+    largest_error,
+    model,
+    parameters_of,
+    start,
+    train,
+)
+from benchmarks.small_models.plain import mlp
 
 SGD = Case("sgd", {"learning_rate": 0.1, "momentum": 0.9})
 PARTITION = {2: lambda net: tofu.partition(net, 2), 4: lambda net: tofu.partition(net, 4)}

@@ -3,11 +3,12 @@
 import mxnet as mx
 import numpy as np
 import pytest
-from module_runs import (
+
+import tofu
+from benchmarks.shared.module_runs import (
     Case,
     batches,
     bind,
-    double_history,
     largest_error,
     model,
     parameters_of,
@@ -16,9 +17,7 @@ from module_runs import (
     train,
     with_optimizer,
 )
-from optimizer_cases import CASES
-
-import tofu
+from benchmarks.shared.optimizer_cases import CASES
 from tofu.mxnet.runtime.sharded_array import ShardedArray
 
 STEPS = 30
@@ -206,6 +205,3 @@ def test_states_follow_their_weights_wherever_these_go(optimizer, tmp_path):
         other = tofu.mod.Module.load(prefix, 1, load_optimizer_states=True, ngpus=workers)
         with_optimizer(bind(other, "float32"), case)
         assert lie_with_their_weights(other)
-
-
-__all__ = ["double_history"]

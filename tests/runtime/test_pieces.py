@@ -3,9 +3,9 @@
 import mxnet as mx
 import numpy as np
 import pytest
-from host_memory import peak_bytes
 
 import tofu
+from tests.runtime.host_memory import peak_bytes
 from tofu.mxnet.runtime.checkpoint import ParameterFile
 from tofu.mxnet.runtime.shards import PIECE_BYTES, ShardedTensor, list_pieces
 

@@ -3,9 +3,9 @@
 import mxnet as mx
 import numpy as np
 import pytest
-from models import mlp, residual_cnn
 
 import tofu
+from benchmarks.small_models.plain import mlp, residual_cnn
 
 
 def data_for(model, batches=3, extra=0):

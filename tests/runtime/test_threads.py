@@ -4,10 +4,10 @@ import threading
 
 import mxnet as mx
 import numpy as np
-from module_runs import Case, batches, parameters_of, split_module, start
 from mxnet.ndarray import register
 
 import tofu
+from benchmarks.shared.module_runs import Case, batches, parameters_of, split_module, start
 from tofu.mxnet.runtime.sharded_array import ShardedArray
 from tofu.mxnet.runtime.shardwise import on_shards
 

@@ -6,11 +6,11 @@ import mxnet as mx
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from models import shared_mlp
-from normalized_models import NORMALIZED
-from training import fill_free_memory
 
 import tofu
+from benchmarks.shared.training import fill_free_memory
+from benchmarks.small_models.normalized import NORMALIZED
+from benchmarks.small_models.plain import shared_mlp
 from tofu.command_line.main import main
 from tofu.mxnet.runtime import fitting_host, verification
 from tofu.tdl import describe, registry

@@ -1,64 +1,18 @@
-"""Decodes an execution program and runs its fetches with NumPy.
+"""Runs the fetches of an execution program with NumPy.
 
 Operators are simulated: what they should have got is checked, and their outputs are made up so that the parts come
 together to known whole tensors.
 """
 
-import struct
-from dataclasses import dataclass
 from itertools import groupby, product
 
 import numpy as np
-from random_graphs import REPLICATE
 
+from benchmarks.shared.programs import FETCH, OPERATOR, VARIABLE
+from tests.search.random_graphs import REPLICATE
 from tofu import _core
 
-VARIABLE, OPERATOR, FETCH = range(3)
 GARBAGE = 1e9  # what an operator's copy computes outside the tensor; nobody may read it
-
-
-@dataclass
-class Node:
-    kind: int
-    id: int
-    worker: int
-    phase: int
-    fill: float
-    shapes: list
-    inputs: list
-    pieces: list  # (begin, extent, [(input, source begin)])
-
-
-def decode(data):
-    """(workers, nodes, outputs, entries in transit) of an encoded program."""
-    numbers = iter(data.tolist())
-
-    def take():
-        return next(numbers)
-
-    def vector():
-        return tuple(take() for _ in range(take()))
-
-    def entries():
-        return [(take(), take()) for _ in range(take())]
-
-    def piece():
-        return vector(), vector(), [(take(), vector()) for _ in range(take())]
-
-    def node():
-        head = [take() for _ in range(4)]
-        fill = struct.unpack("<d", struct.pack("<q", take()))[0]
-        shapes = [vector() for _ in range(take())]
-        return Node(*head, fill, shapes, entries(), [piece() for _ in range(take())])
-
-    assert take() == 0x746F667532
-    workers = take()
-    nodes = [node() for _ in range(take())]
-    outputs = entries()
-    transit = entries()
-    assert next(numbers, None) is None
-    assert len(set(transit)) == len(transit)
-    return workers, nodes, outputs, set(transit)
 
 
 def count_remote_bytes(spec, nodes):

@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import mxnet as mx
 import pytest
-from random_graphs import entangled_graph
 
 import tofu
 from benchmarks.models import rnn, transformer
+from tests.search.random_graphs import entangled_graph
 from tofu import _core
 from tofu.errors import PlanError
 from tofu.search import Problem

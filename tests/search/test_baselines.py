@@ -6,13 +6,13 @@ from math import prod
 
 import mxnet as mx
 import pytest
-from cell_model import CellModel
-from models import mlp
-from random_graphs import GraphSpec, matmul, random_graph
-from test_cost import choice_roots
 
 import tofu
 from benchmarks.models import rnn, transformer, wresnet
+from benchmarks.small_models.plain import mlp
+from tests.search.cell_model import CellModel
+from tests.search.random_graphs import GraphSpec, matmul, random_graph
+from tests.search.test_cost import choice_roots
 from tofu import _core
 from tofu.analysis import Combine
 from tofu.errors import InfeasibleError, PlanError

@@ -7,13 +7,13 @@ from math import prod
 import mxnet as mx
 import numpy as np
 import pytest
-from cell_model import CellModel
 from click.testing import CliRunner
-from random_graphs import random_graph
-from test_exact import list_decisions
 
 import tofu
 from benchmarks.models import Model, rnn, transformer
+from tests.search.cell_model import CellModel
+from tests.search.random_graphs import random_graph
+from tests.search.test_exact import list_decisions
 from tofu import _core
 from tofu.command_line.main import main
 from tofu.errors import InfeasibleError, PlanError

@@ -4,10 +4,11 @@ import random
 
 import numpy as np
 import pytest
-from program_runner import FETCH, OPERATOR, VARIABLE, Runner, check_order, count_remote_bytes, decode
-from random_graphs import GraphSpec, Read, Written, elementwise, matmul, random_graph, row, update
-from test_cost import random_plan, rows_of
 
+from benchmarks.shared.programs import FETCH, OPERATOR, VARIABLE, decode
+from tests.search.program_runner import Runner, check_order, count_remote_bytes
+from tests.search.random_graphs import GraphSpec, Read, Written, elementwise, matmul, random_graph, row, update
+from tests.search.test_cost import random_plan, rows_of
 from tofu import _core
 
 ALL_PHASES = [0, 1, 2]

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from mutations import break_description, list_broken_values
 
+from tests.tdl_ops.mutations import break_description, list_broken_values
 from tofu.mxnet.verify import Case, labels, verify_operator
 from tofu.mxnet.verify.nodes import execute_training_graph
 from tofu.tdl import Max, Sum, describe, lookup, registry, trace, unwritten

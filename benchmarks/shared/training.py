@@ -9,9 +9,9 @@ from typing import Any
 
 import mxnet as mx
 import numpy as np
-from models import Model
 
 import tofu
+from benchmarks.small_models.plain import Model
 from tofu import _core, _mxnet
 from tofu.compare import Numbers, compare_numbers, relative_error
 from tofu.graph import TensorKind

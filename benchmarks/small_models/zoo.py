@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import mxnet as mx
-from models import Model
+
+from benchmarks.small_models.plain import Model
 
 CLASSES = 7
 WIDTHS = ("num_filter", "num_hidden", "num_group")

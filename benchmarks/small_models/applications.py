@@ -7,9 +7,10 @@ from typing import Any
 
 import mxnet as mx
 import numpy as np
-from models import Model
-from normalized_models import batch_norm, convolution, relu
-from recurrent_models import EMBEDDED, HIDDEN, STEPS, VOCABULARY, language_model
+
+from benchmarks.small_models.normalized import batch_norm, convolution, relu
+from benchmarks.small_models.plain import Model
+from benchmarks.small_models.recurrent import EMBEDDED, HIDDEN, STEPS, VOCABULARY, language_model
 
 LENGTH, UNITS, HEADS = 6, 16, 4
 

@@ -8,7 +8,8 @@ from math import sqrt
 from typing import Any
 
 import mxnet as mx
-from models import Model
+
+from benchmarks.small_models.plain import Model
 
 
 def convolution(data: Any, filters: int, kernel: int, stride: int, name: str) -> Any:

@@ -12,7 +12,6 @@ import mxnet as mx
 import mxnet.optimizer.contrib
 import mxnet.optimizer.optimizer
 import numpy as np
-import pytest
 
 import tofu
 
@@ -116,10 +115,4 @@ def history_in_double_precision() -> Iterator[None]:
                 return _zeros(shape, ctx, dtype, **options)
 
             patched.enter_context(mock.patch.object(module, "zeros", zeros))
-        yield
-
-
-@pytest.fixture
-def double_history() -> Iterator[None]:
-    with history_in_double_precision():
         yield

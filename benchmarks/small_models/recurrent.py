@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 import mxnet as mx
-from models import Model
+
+from benchmarks.small_models.plain import Model
 
 STEPS, VOCABULARY, EMBEDDED, HIDDEN = 6, 11, 7, 10
 CELLS = {"lstm": mx.rnn.LSTMCell, "gru": mx.rnn.GRUCell, "rnn": mx.rnn.RNNCell}

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import mxnet as mx
-from models import Model
-from normalized_models import batch_norm, relu
+
+from benchmarks.small_models.normalized import batch_norm, relu
+from benchmarks.small_models.plain import Model
 
 CLASSES = 7
 

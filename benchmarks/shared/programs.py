@@ -1,6 +1,7 @@
-"""Writes execution programs by hand, in the format of csrc/core/program.h."""
+"""Execution programs in the format of csrc/core/program.h: written by hand, and read."""
 
 import struct
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -46,3 +47,49 @@ class ProgramWriter:
         for entries in (self.outputs, self.transit):
             data += [len(entries), *(number for entry in entries for number in entry)]
         return np.array(data, dtype=np.int64)
+
+
+@dataclass
+class Node:
+    """One node of a program that was read. `id` is that of its tensor, or for an operator its own."""
+
+    kind: int
+    id: int
+    worker: int
+    phase: int
+    fill: float
+    shapes: list
+    inputs: list
+    pieces: list  # (begin, extent, [(input, source begin)])
+
+
+def decode(data):
+    """(workers, nodes, outputs, entries in transit) of an encoded program."""
+    numbers = iter(data.tolist())
+
+    def take():
+        return next(numbers)
+
+    def vector():
+        return tuple(take() for _ in range(take()))
+
+    def entries():
+        return [(take(), take()) for _ in range(take())]
+
+    def piece():
+        return vector(), vector(), [(take(), vector()) for _ in range(take())]
+
+    def node():
+        head = [take() for _ in range(4)]
+        fill = struct.unpack("<d", struct.pack("<q", take()))[0]
+        shapes = [vector() for _ in range(take())]
+        return Node(*head, fill, shapes, entries(), [piece() for _ in range(take())])
+
+    assert take() == PROGRAM_FORMAT
+    workers = take()
+    nodes = [node() for _ in range(take())]
+    outputs = entries()
+    transit = entries()
+    assert next(numbers, None) is None
+    assert len(set(transit)) == len(transit)
+    return workers, nodes, outputs, set(transit)

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import mxnet as mx
-from module_runs import Case, bind, largest_error, model, split_module, start, train, with_optimizer
 
 import tofu
+from benchmarks.shared.module_runs import Case, bind, largest_error, model, split_module, start, train, with_optimizer
 
 EPOCH = 3
 

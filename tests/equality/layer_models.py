@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import mxnet as mx
-from models import Model
 
+from benchmarks.small_models.plain import Model
 from tofu.mxnet.verify.case import Case, Fixed
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 import mxnet as mx
-from models import Model
+
+from benchmarks.small_models.plain import Model
 
 
 def tanh(data: Any) -> Any:
