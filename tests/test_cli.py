@@ -31,6 +31,16 @@ def test_plan_prints_layers_bytes_and_memory(model):
         assert part in result.output
 
 
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("plan", ["plan", "--why", "fc"]), ("memory", ["memory"]), ("frontier", ["frontier"])],
+)
+def test_tables_are_as_they_were_written_down(model, check_golden, name, command):
+    result = run(command[0], model, *command[1:], "--shape", "data:64,5,13,13", "--workers", "6")
+    assert result.exit_code == 0, result.output
+    check_golden(f"{name}.txt", re.sub(r"; [\d.]+ s.*", "", result.output))
+
+
 def test_plan_explains_its_axes(model):
     result = run("plan", model, "--shape", "data:64,5,13,13", "--workers", "4", "--hint", "fc=k0", "--hint", "conv2=co")
     (line,) = (line for line in result.output.splitlines() if line.startswith("Axes, of an operator's result: "))

@@ -88,6 +88,10 @@ def test_an_edited_plan_claims_nothing(model, text):
     assert given.communication_bytes != json.loads(text)["communication_bytes"]
 
 
+def test_a_plan_prints_the_choices_of_all_operators_and_tensors(text, check_golden):
+    check_golden("mlp_plan.txt", f"{tofu.Plan.from_json(text)}\n")
+
+
 def test_an_edited_object_claims_nothing(model, text):
     plan = tofu.Plan.from_json(text)
     changed = replace(plan, tensors=tofu.Plan.from_json(json.dumps({**json.loads(worse(text)), "digest": ""})).tensors)
