@@ -1,5 +1,6 @@
-"""Importing Tofu: numpy's removed names, and one line where MXNet is missing or another one."""
+"""Importing Tofu: no framework before it is used, MXNet importable after it, old names, and one line where MXNet is missing."""
 
+import importlib.util
 import subprocess
 import sys
 import textwrap
@@ -8,16 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tofu.mxnet import compat as _compat
+import tofu
+from tofu.imports import moved
+from tofu.imports import mxnet as _compat
 
 TOFU = Path(_compat.__file__).parents[1]
 
 
 def import_error(preparation):
-    """The message with which `import tofu` fails in a new process, after `preparation`."""
+    """The message with which `tofu.partition` fails in a new process, after `preparation`."""
     code = textwrap.dedent(preparation) + textwrap.dedent("""
         try:
             import tofu
+            tofu.partition
         except ImportError as error:
             print(error)
     """)
@@ -25,10 +29,72 @@ def import_error(preparation):
     return result.stdout.strip()
 
 
+def run(code):
+    """What a new process prints; a warning is an error there, but for MXNet's own."""
+    options = ["-W", "error", "-W", "ignore:::mxnet", "-W", "ignore::DeprecationWarning:distutils"]
+    result = subprocess.run(
+        [sys.executable, *options, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def test_import_of_tofu_imports_no_framework_and_changes_nothing_in_numpy():
+    printed = run("""
+        import sys
+        import numpy, numpy.typing
+        before = dict(vars(numpy))
+        import tofu
+        print("mxnet" in sys.modules, "jax" in sys.modules, dict(vars(numpy)) == before)
+    """)
+    assert printed == "False False True"
+
+
+@pytest.mark.parametrize("first", ["tofu", "mxnet"])
+def test_both_orders_of_import_give_mxnet_its_loaders(first, tmp_path):
+    """A saved partition read back by MXNet's own function is one again."""
+    second = {"tofu": "mxnet", "mxnet": "tofu"}[first]
+    printed = run(f"""
+        import warnings
+        import numpy
+        warnings.simplefilter("ignore")
+        for name in ("bool", "int", "float", "object", "complex"):
+            if "{first}" == "mxnet" and name not in vars(numpy):
+                setattr(numpy, name, getattr(__builtins__, name))
+        import {first}
+        import {second}
+        import mxnet as mx
+        net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
+        tofu.partition(net, 2).save("{tmp_path}/model.json")
+        print(type(mx.sym.load("{tmp_path}/model.json")).__name__)
+    """)
+    assert printed == "PartitionedSymbol"
+
+
+def test_modules_of_0_1_are_found_under_their_old_names():
+    with pytest.warns(DeprecationWarning, match=r"tofu\.verify(\.split)? is tofu\.mxnet\.verify"):
+        import tofu.verify.split
+    assert tofu.verify.split is sys.modules["tofu.mxnet.verify.split"]
+    assert tofu.mxnet.verify.split is tofu.verify.split
+
+
+def test_every_old_name_leads_somewhere():
+    for new in {*moved.MOVED.values(), *moved.HIDDEN.values()}:
+        assert importlib.util.find_spec(new) is not None, new
+
+
+@pytest.mark.parametrize("name", ["Frontier", "trace_frontier"])
+def test_pickles_of_0_1_name_a_module_that_is_a_function_now(name):
+    """As pickle looks a class up; the function stays what it is."""
+    __import__("tofu.frontier")
+    assert getattr(sys.modules["tofu.frontier"], name) is getattr(sys.modules["tofu.mxnet.frontier"], name)
+    assert callable(tofu.frontier)
+
+
 def test_missing_mxnet_is_one_line():
     message = import_error("import sys; sys.modules['mxnet'] = None")
-    assert message.startswith("Tofu needs MXNet, which cannot be imported (")
-    assert message.endswith("): pip install mxnet==1.9.1")
+    assert message.startswith("Tofu needs MXNet for this, which cannot be imported (")
+    assert message.endswith(f"): {_compat.REMEDY}")
     assert len(message.splitlines()) == 1
 
 
@@ -39,7 +105,7 @@ def test_another_mxnet_is_one_line():
         sys.modules["mxnet"].__version__ = "1.6.0"
         sys.modules["mxnet"].__path__ = ["/somewhere/mxnet"]
     """)
-    assert message == ("Tofu needs MXNet 1.9.1, but 1.6.0 is installed in /somewhere/mxnet: pip install mxnet==1.9.1")
+    assert message == f"Tofu needs MXNet 1.9.1, but 1.6.0 is installed in /somewhere/mxnet: {_compat.REMEDY}"
 
 
 def test_native_code_that_does_not_load_is_one_line():

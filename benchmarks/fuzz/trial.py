@@ -147,7 +147,7 @@ def try_sample(sample: Sample, workers: int, seed: int, randoms: int = 3) -> Out
         trial.outcome.workers = max(2, trial.outcome.workers // 2)
         default = trial.check("default", {}, thorough=True)
     if default is not None:
-        trial.task = Task(default.source, default.searched, trial.partition({}).settings)
+        trial.task = replace(default.task, problem=default.searched, settings=trial.partition({}).settings)
         for number, (kind, asked) in enumerate(list_plans(default, seed, randoms)):
             trial.check(kind, asked, thorough=(seed + number) % 6 == 0)
     mx.nd.waitall()

@@ -1,6 +1,7 @@
 """Makes MXNet 1.9.1 importable, and checks that what is imported is what Tofu was built against.
 
-Comes first of all modules: `import tofu` works before `import mxnet`, under every numpy from 1.21 to 1.26.
+After `import tofu`, `import mxnet` works under every NumPy from 1.21 to 1.26: a finder, which Python asks before it looks for MXNet
+itself, gives NumPy its old names back first, and has Tofu's side of MXNet (its loaders of files) set up after.
 """
 
 from __future__ import annotations
@@ -8,14 +9,27 @@ from __future__ import annotations
 import ctypes
 import importlib.metadata
 import importlib.util
-import re
+import sys
 import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 
+from tofu.imports.native import import_native
+
 MXNET_VERSION = "1.9.1"
+REMEDY = (
+    'pip install ".[mxnet]" in Tofu\'s folder, or pip install mxnet==1.9.1 "numpy<1.27"'
+    if sys.version_info < (3, 13)
+    else "MXNet 1.9.1 runs on Python 3.10 to 3.12; take one of them"
+)
 
 # Names that MXNet 1.9.1 uses and numpy 1.24 removed, with what numpy said they were.
 REMOVED_NUMPY_NAMES = {"bool": bool, "int": int, "float": float, "complex": complex, "object": object, "str": str}
@@ -82,27 +96,18 @@ def import_mxnet() -> None:
             warnings.simplefilter("ignore")  # its warnings are about NumPy and distutils, not about the user's code
             import mxnet
     except ImportError as error:
-        raise ImportError(f"Tofu needs MXNet, which cannot be imported ({error}): pip install mxnet==1.9.1") from error
+        raise ImportError(f"Tofu needs MXNet for this, which cannot be imported ({error}): {REMEDY}") from error
     if mxnet.__version__ != MXNET_VERSION:
         raise ImportError(
-            f"Tofu needs MXNet {MXNET_VERSION}, but {mxnet.__version__} is installed in "
-            f"{mxnet.__path__[0]}: pip install mxnet==1.9.1"
+            f"Tofu needs MXNet {MXNET_VERSION}, but {mxnet.__version__} is installed in {mxnet.__path__[0]}: {REMEDY}"
         )
 
 
 def import_native_layer() -> None:
-    """Import `tofu._core` and `tofu._mxnet`; the latter plugs into the libmxnet.so loaded by now, and has to be built for its flavour."""
+    """Import `tofu._mxnet`, which plugs into the libmxnet.so loaded by now, and has to be built for its flavour."""
     import mxnet
 
-    try:
-        from tofu import _core as _core
-        from tofu import _mxnet as _mxnet
-    except ImportError as error:
-        raise ImportError(
-            f"Tofu's native code does not fit this Python or MXNet ({error}): pip install tofu again, or make build"
-        ) from error
-    for module in (_core, _mxnet):
-        _check_complete(module)
+    _mxnet = import_native("_mxnet")
     flavours = {False: "CPUs", True: "CUDA"}
     found = mxnet.runtime.Features().is_enabled("CUDA")
     if _mxnet.built_for_cuda != found:
@@ -112,19 +117,63 @@ def import_native_layer() -> None:
         )
 
 
-def _check_complete(module: ModuleType) -> None:
-    """Raise ImportError where a module was built from older sources: it lacks a function that its stub has."""
-    stub = Path(__file__).parent.with_name(f"{module.__name__.rpartition('.')[2]}.pyi").read_text()
-    missing = [name for name in re.findall(r"^(?:def )?([a-z]\w*)(?:\(|: )", stub, re.M) if not hasattr(module, name)]
-    if missing:
-        raise ImportError(
-            f"Tofu's native code was built from other sources than its Python code ({module.__name__} has no {missing[0]}): make build, or "
-            "pip install tofu again"
-        )
+def prepare() -> None:
+    """What has to be done before MXNet is imported."""
+    restore_numpy_names()
+    check_flavours()
+    load_cuda_libraries()
 
 
-restore_numpy_names()
-check_flavours()
-load_cuda_libraries()
-import_mxnet()
-import_native_layer()
+def load() -> None:
+    """Import MXNet and what Tofu has for it. Raises an ImportError of one line."""
+    prepare()
+    import_mxnet()
+    import_native_layer()
+
+
+class MXNetHook(MetaPathFinder):
+    """Prepares for the import of MXNet, and has Tofu's side of it set up after."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """MXNet as it is found without this, but that its loader prepares and completes."""
+        if fullname != "mxnet":
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Prepared(spec.loader)
+        return spec
+
+
+class _Prepared(Loader):
+    """Loads MXNet as its own loader does."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        created: ModuleType | None = self._loader.create_module(spec)
+        return created
+
+    def exec_module(self, module: ModuleType) -> None:
+        prepare()
+        self._loader.exec_module(module)
+        if "tofu.mxnet" not in sys.modules:
+            set_up()
+
+
+def set_up() -> None:
+    """Give MXNet its Tofu side, as far as it can be: what is wrong is said where Tofu is used."""
+    with suppress(ImportError):
+        import_module("tofu.mxnet")
+
+
+def install() -> None:
+    """Have Python ask here first. MXNet that is imported already gets Tofu's side now."""
+    sys.meta_path.insert(0, MXNetHook())
+    if "mxnet" in sys.modules:
+        set_up()
