@@ -8,7 +8,7 @@ import pytest
 
 import tofu
 from benchmarks.small_models.plain import mlp
-from tests.runtime.refusals import refuses
+from tests.mxnet.runtime.refusals import refuses
 from tofu.tdl import registry
 
 

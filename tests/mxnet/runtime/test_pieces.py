@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tofu
-from tests.runtime.host_memory import peak_bytes
+from tests.mxnet.runtime.host_memory import peak_bytes
 from tofu.mxnet.runtime.checkpoint import ParameterFile
 from tofu.mxnet.runtime.shards import PIECE_BYTES, ShardedTensor, list_pieces
 

@@ -1,4 +1,4 @@
-"""What the documents claim, and what shows it: `tests/claims.md` read, and held against the documents.
+"""What the documents claim, and what shows it: `tests/docs/claims.md` read, and held against the documents.
 
 A *claim* is a row of claims.md: a quote that stands once in its document, the tests or benchmarks that show it, and the bar: what has to
 hold. A *mark* is what makes a sentence one that can be wrong: a number, a command, an option, a word like "every". Each mark has to stand
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-FENCED = re.compile(r"^ *```\w*\n.*?^ *```$", re.MULTILINE | re.DOTALL)  # tests/test_docs.py runs these
+FENCED = re.compile(r"^ *```\w*\n.*?^ *```$", re.MULTILINE | re.DOTALL)  # tests/docs/test_docs.py runs these
 LINK = re.compile(r"!?\[((?:[^\[\]`]|`[^`]*`)*)\]\([^)]*\)")
 COMMAND_LINE = re.compile(r"^ {4,}((?:python|pip|make|\.venv/bin/python|\.ci/).*)$", re.MULTILINE)
 CODE = re.compile(r"`[^`]+`")

@@ -1,16 +1,16 @@
-"""Every claim of README.md and docs/ is shown by a test or a benchmark: tests/claims.md is whole and true."""
+"""Every claim of README.md and docs/ is shown by a test or a benchmark: tests/docs/claims.md is whole and true."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.claimed import plain_text, read_claims, unclaimed, what_is_wrong
+from tests.docs.claimed import plain_text, read_claims, unclaimed, what_is_wrong
 
-ROOT = Path(__file__).parent.parent
-LIST = ROOT / "tests/claims.md"
+ROOT = Path(__file__).parents[2]
+LIST = ROOT / "tests/docs/claims.md"
 DOCUMENTS = ["README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md"))]
 CLAIMS = read_claims(LIST.read_text())
-ADD = "add a row to tests/claims.md below '## {document}': | the words around it | `tests/file.py::test_name` | what has to hold |"
+ADD = "add a row to tests/docs/claims.md below '## {document}': | the words around it | `tests/file.py::test_name` | what has to hold |"
 
 
 def claims_of(document):
@@ -32,7 +32,8 @@ def test_quotes_stand_once_in_their_document(document):
         if text.count(claim.quote) != 1
     ]
     assert not wrong, (
-        f"{document} was edited; quote it anew in tests/claims.md, where the claim is still shown:\n" + "\n".join(wrong)
+        f"{document} was edited; quote it anew in tests/docs/claims.md, where the claim is still shown:\n"
+        + "\n".join(wrong)
     )
 
 

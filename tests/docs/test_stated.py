@@ -16,7 +16,7 @@ import tofu
 from benchmarks.fuzz import chains
 from benchmarks.fuzz.models import choose_workers
 from benchmarks.fuzz.sample import TOLERANCE
-from tests.claimed import CODE, plain_text
+from tests.docs.claimed import CODE, plain_text
 from tofu.command_line.main import main
 from tofu.mxnet.compare.values import draw_values
 from tofu.mxnet.runtime.devices import resolve_contexts
@@ -24,7 +24,7 @@ from tofu.mxnet.verify.operators import verify_operator
 from tofu.plan import REPLICATION_LIMIT_BYTES
 from tofu.search.algorithms import DEFAULT_SEARCH_SECONDS
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TEXTS = {path.name: plain_text(path.read_text()) for path in [ROOT / "README.md", *ROOT.glob("docs/*.md")]}
 README = TEXTS["README.md"]
 

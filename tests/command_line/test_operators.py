@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 import tofu
-from tests.command_line import refuses, run
+from tests.command_line.calls import refuses, run
 from tofu.command_line import operators as operator_commands
 from tofu.mxnet.verify import Case, verify_case
 from tofu.mxnet.verify.record import Entry, digest_of
 from tofu.tdl import registered
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def test_ops_lists_what_is_described():
