@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
@@ -37,7 +36,6 @@ class Observer:
 
     shown: frozenset[str] = frozenset()
     seconds: dict[str, float] = field(default_factory=dict)
-    write: Callable[[str], object] = sys.stderr.write
     _last: float = field(default_factory=time.perf_counter)
 
     def __call__(self, name: str, value: T) -> T:
@@ -45,7 +43,7 @@ class Observer:
         now = time.perf_counter()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
         if name in self.shown or "all" in self.shown:
-            self.write(f"--- {name} ({self.seconds[name]:.3f} s)\n{show_value(value)}\n")
+            print(f"--- {name} ({self.seconds[name]:.3f} s)\n{show_value(value)}", file=sys.stderr)
         self._last = time.perf_counter()
         return value
 

@@ -25,6 +25,7 @@ from tofu.mxnet.frontier import describe_point, most_bytes, trace_frontier
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.mxnet.runtime.interconnect import Interconnect, measure_interconnect, measure_with_cupy
 from tofu.mxnet.runtime.report_memory import report_one_device, report_workers
+from tofu.pipeline import observe_by_environment
 from tofu.planning.fitting import explain_none, find_fitting, format_limit, read_bytes
 from tofu.planning.progress import track_searches
 from tofu.report.memory import MemoryReport
@@ -32,7 +33,7 @@ from tofu.report.memory_plot import plot_memory
 from tofu.report.memory_table import describe_fewest, describe_fit, print_report
 from tofu.report.picture import check_picture
 from tofu.report.plan_page import render_page
-from tofu.report.plan_table import alternatives_table, make_console, print_partition
+from tofu.report.plan_table import alternatives_table, make_console, print_partition, timings_table
 
 OUTPUT = click.Path(dir_okay=False, writable=True, path_type=Path)
 
@@ -78,8 +79,15 @@ def main() -> None:
     help="Write a page for a browser: what is cut how, what moves, and why not otherwise: plan.html.",
 )
 @click.option("--json", "json_path", type=OUTPUT, help="Write the plan to this file.")
+@click.option("--timings", is_flag=True, help="Say how long each pass took.")
 def plan(
-    request: Request, inference: bool, rows: int, why: Sequence[str], page: Path | None, json_path: Path | None
+    request: Request,
+    inference: bool,
+    rows: int,
+    why: Sequence[str],
+    page: Path | None,
+    json_path: Path | None,
+    timings: bool,
 ) -> None:
     """Plan MODEL, a symbol saved by MXNet: how each layer is split, what moves, what each worker holds.
 
@@ -93,15 +101,20 @@ def plan(
         python -m tofu plan lenet-symbol.json --shape data:64,1,28,28 --workers 4 --why conv2 --report plan.html
 
     The file written by --json is what tofu.partition(symbol, plan="plan.json") applies, and --plan of these commands.
+    TOFU_PRINT=lowered,program prints what these passes made; --timings names all passes.
     """  # noqa: D301  click reads the escape
     _check_folder("--json", json_path)
     _check_folder("--report", page)
     settings = replace(request.settings, for_training=not inference)
-    partition = replace(request, settings=settings).compile()
+    observe = observe_by_environment()
+    partition = replace(request, settings=settings).compile(observe)
     if json_path is not None:
         write_atomically(str(json_path), partition.plan.to_json() + "\n")
     console = make_console()
     print_partition(console, partition, rows or None)
+    if timings:
+        console.print()
+        console.print(timings_table(observe.seconds))
     for layer in why:
         console.print()
         console.print(alternatives_table(partition, layer))

@@ -16,7 +16,7 @@ from tofu.errors import PlanError
 from tofu.mxnet.partition import plan_task, read_trained
 from tofu.mxnet.runtime.arguments import UNDESCRIBED, read_plan, read_settings
 from tofu.mxnet.runtime.files import read_symbol
-from tofu.pipeline import Partition, Task
+from tofu.pipeline import Observer, Partition, Task, observe_by_environment
 from tofu.planning.find import Settings
 from tofu.planning.progress import search_progress
 from tofu.reading import MOST_WORKERS
@@ -74,16 +74,17 @@ class Request:
     shapes: Mapping[str, tuple[int, ...]]
     settings: Settings
 
-    def read(self) -> Task:
+    def read(self, observe: Observer | None = None) -> Task:
         """The model as it is trained, before anything is decided: every argument but the inputs is learned."""
-        return read_trained(self.symbol, self.shapes, self.settings)
+        return read_trained(self.symbol, self.shapes, self.settings, observe)
 
-    def compile(self) -> Partition:
-        """Its partition. Raises PlanError for one worker."""
+    def compile(self, observe: Observer | None = None) -> Partition:
+        """Its partition; `observe` is told of every pass. Raises PlanError for one worker."""
         if self.settings.workers == 1:
             raise PlanError(f"--workers is 1; plans are made for 2 to {MOST_WORKERS} workers.")
         with search_progress(self.settings.workers) as progress:
-            return plan_task(self.read(), progress)
+            observe = observe or observe_by_environment()
+            return plan_task(self.read(observe), progress, observe)
 
     def over(self, workers: int) -> Request:
         """The same for another number of workers that split all they can, without what is of one number alone: a plan, levels, hints

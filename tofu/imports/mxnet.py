@@ -92,9 +92,7 @@ def _is_loaded(path: Path) -> bool:
 def import_mxnet() -> None:
     """Import MXNet, or raise an ImportError of one line that says what to install."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # its warnings are about NumPy and distutils, not about the user's code
-            import mxnet
+        import mxnet
     except ImportError as error:
         raise ImportError(f"Tofu needs MXNet for this, which cannot be imported ({error}): {REMEDY}") from error
     if mxnet.__version__ != MXNET_VERSION:
@@ -161,7 +159,9 @@ class _Prepared(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         prepare()
-        self._loader.exec_module(module)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # its warnings are about NumPy and distutils, not about the user's code
+            self._loader.exec_module(module)
         if "tofu.mxnet" not in sys.modules:
             set_up()
 

@@ -6,7 +6,7 @@ parameters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from rich.console import Console
@@ -99,6 +99,17 @@ def alternatives_table(partition: Partition, layer: str) -> Table:
     for one in alternatives:
         moved = WHOLE if one.communication_bytes is None else format_bytes(one.communication_bytes)
         table.add_row(one.axis, one.meaning, moved, "" if one.change is None else format_change(one.change), one.remark)
+    return table
+
+
+def timings_table(seconds: Mapping[str, float]) -> Table:
+    """The passes of the pipeline, and what each took."""
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    table.add_column("pass")
+    table.add_column("seconds", justify="right")
+    for name, taken in seconds.items():
+        table.add_row(name, f"{taken:.3f}")
+    table.add_row("all", f"{sum(seconds.values()):.3f}")
     return table
 
 
