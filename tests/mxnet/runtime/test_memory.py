@@ -77,7 +77,7 @@ def test_planned_is_allocated_on_one_device(monkeypatch):
     symbol = digits.residual_network(filters=16)
     shapes = digits.input_shapes(BATCH)
     held = set(shapes) | find_labels(symbol)
-    training = read_graph(symbol, shapes, {}, [n for n in symbol.list_arguments() if n not in held]).symbol
+    training = read_graph(symbol, shapes, {}, [n for n in symbol.list_arguments() if n not in held]).native
     planned = _mxnet.PlannedGraph(training.handle.value, shapes, dict.fromkeys(training.list_arguments(), 0)).memory()[
         ""
     ]
