@@ -232,7 +232,7 @@ def emit(
     kept: Sequence[int] = ...,
     reread: Sequence[int] = ...,
 ) -> Int64Array:
-    """The encoded execution program (csrc/core/program.h) of the operators of these phases.
+    """The encoded execution program (csrc/core/program/program.h) of the operators of these phases.
 
     `outputs`: (tensor, layout), None for the tensor's own layout; in another layout it is fetched, in phase 2.
     """

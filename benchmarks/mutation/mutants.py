@@ -3,7 +3,7 @@
     tests = ["tests/search"]                  # of the file: what catches a bug that names no tests
 
     [halo_one_short]
-    file = "csrc/core/geometry.cc"
+    file = "csrc/core/geometry/geometry.cc"
     before = "region.end += std::max(at_begin, at_last);"     # must occur exactly once
     after = "region.end += std::max(at_begin, at_last) - 1;"
     breaks = "a region lacks its last cell"

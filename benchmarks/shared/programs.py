@@ -1,4 +1,4 @@
-"""Execution programs in the format of csrc/core/program.h: written by hand, and read."""
+"""Execution programs in the format of csrc/core/program/program.h: written by hand, and read."""
 
 import struct
 from dataclasses import dataclass

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/cost.h"
-#include "core/geometry.h"
-#include "core/graph.h"
+#include "core/cost/cost.h"
+#include "core/geometry/geometry.h"
+#include "core/graph/graph.h"
 
 namespace tofu {
 

@@ -11,8 +11,8 @@
 
 #include "bindings/core_bindings.h"
 #include "bindings/core_conversions.h"
-#include "core/emit.h"
-#include "core/program.h"
+#include "core/program/emit.h"
+#include "core/program/program.h"
 
 namespace py = pybind11;
 

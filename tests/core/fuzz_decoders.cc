@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "check.h"
-#include "core/fetch_text.h"
-#include "core/program.h"
+#include "core/program/fetch_text.h"
+#include "core/program/program.h"
 
 namespace {
 

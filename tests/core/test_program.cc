@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "check.h"
-#include "core/program.h"
+#include "core/program/program.h"
 
 namespace {
 

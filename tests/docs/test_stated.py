@@ -55,8 +55,8 @@ def test_numbers_that_constants_decide():
     search = TEXTS["search.md"]
     assert float(re.search(r"`search_seconds=` \((\d+) by default\)", search)[1]) == DEFAULT_SEARCH_SECONDS
     entries = re.search(r"costs hold 2\^(\d+) entries at most .* those of a bound 2\^(\d+) \(", search)
-    assert int(entries[1]) == constant("csrc/core/exact_problem.h", "kMaxExactEntries")
-    assert int(entries[2]) == constant("csrc/core/mini_buckets.h", "kMaxMiniBucketEntries")
+    assert int(entries[1]) == constant("csrc/core/search/exact_problem.h", "kMaxExactEntries")
+    assert int(entries[2]) == constant("csrc/core/bounds/mini_buckets.h", "kMaxMiniBucketEntries")
     parts = re.search(r"in (\d), (\d) and (\d) uneven parts", TEXTS["tdl.md"])
     assert signature(verify_operator).parameters["parts"].default == tuple(map(int, parts.groups()))
     standard = re.search(r"g\+\+ with C\+\+(\d+) and", README)[1]

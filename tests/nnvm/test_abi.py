@@ -16,7 +16,7 @@ ROOT = Path(tofu.__file__).resolve().parent.parent
 
 
 def load_gen_compat():
-    spec = importlib.util.spec_from_file_location("gen_compat", ROOT / "csrc/nnvm/gen_compat.py")
+    spec = importlib.util.spec_from_file_location("gen_compat", ROOT / "csrc/nnvm/base/gen_compat.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

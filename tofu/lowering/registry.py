@@ -1,4 +1,4 @@
-"""The lowerings by operator name. Each stands in one file of this package, its kernels in one file of `csrc/nnvm`.
+"""The lowerings by operator name. Each stands in one file of this package, its kernels in one file of `csrc/nnvm/parts`.
 
 A lowering takes the place of one operator of the semantic graph. Its parts are ordinary operators with descriptions of their own, so
 the search prices them, and the emission writes them, like any others.

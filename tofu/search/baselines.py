@@ -1,7 +1,7 @@
 """The partition algorithms that the paper compares itself with (section 7.3), over the same graph and the same cost.
 
 allrow-greedy   every tensor is split along its first dimension, and each operator as is best then
-spartan         the largest tensor first, then the operators around it, each as is cheapest so far (csrc/core/greedy.h)
+spartan         the largest tensor first, then the operators around it, each as is cheapest so far (csrc/core/search/greedy.h)
 equalchop       the search of section 5.2 in a single step: everything is split along one dimension, over all workers at once
 icml18          the best plan of all, of those that never add up partial results
 

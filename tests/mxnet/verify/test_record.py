@@ -111,22 +111,37 @@ def test_a_description_depends_on_what_its_file_imports():
 def test_kernels_of_tofu_s_own_are_part_of_what_an_entry_holds_for(tmp_path):
     assert digest_of_kernels("tanh") == ""
     assert digest_of_kernels("_tofu_softmax_sum") == digest_of_kernels("_tofu_softmax_maximum")
-    folder = tmp_path / "nnvm"
-    folder.mkdir()
-    (folder / "rise.cc").write_text('#include "nnvm/loops.h"\nRegister("_tofu_rise");')
+    folder = tmp_path / "nnvm/parts"
+    folder.mkdir(parents=True)
+    (folder / "rise.cc").write_text('#include "nnvm/parts/loops.h"\nRegister("_tofu_rise");')
     (folder / "loops.h").write_text("// one")
     (folder / "other.cc").write_text("// nothing of it")
-    before = digest_of_kernels("_tofu_rise", folder)
+    before = digest_of_kernels("_tofu_rise", tmp_path)
     (folder / "other.cc").write_text("// still nothing")
-    assert digest_of_kernels("_tofu_rise", folder) == before
+    assert digest_of_kernels("_tofu_rise", tmp_path) == before
     for changed in ("loops.h", "loops.cc", "rise.cc"):
         path = folder / changed
         path.write_text((path.read_text() if path.exists() else "") + "// another")
-        assert digest_of_kernels("_tofu_rise", folder) != before
-        before = digest_of_kernels("_tofu_rise", folder)
+        assert digest_of_kernels("_tofu_rise", tmp_path) != before
+        before = digest_of_kernels("_tofu_rise", tmp_path)
     assert digest_of_kernels("_tofu_rise", tmp_path / "not_installed") == ""
     with pytest.raises(InternalError, match="registers _tofu_fall"):
-        digest_of_kernels("_tofu_fall", folder)
+        digest_of_kernels("_tofu_fall", tmp_path)
+
+
+def test_an_entry_holds_where_kernels_move(tmp_path):
+    for room, guard, loops in (("nnvm/parts", "PARTS", "core/base"), ("nnvm/sums", "SUMS", "core/loops")):
+        sources = tmp_path / guard
+        for folder in (room, loops):
+            (sources / folder).mkdir(parents=True)
+        (sources / room / "rise.cc").write_text(f'#include "{room}/rise.h"\n\nRegister("_tofu_rise");\n')
+        lines = [f"#ifndef TOFU_{guard}_H_", f"#define TOFU_{guard}_H_", f'#include "{loops}/loops.h"', "int Rise();"]
+        (sources / room / "rise.h").write_text("\n".join([*lines, f"#endif  // TOFU_{guard}_H_", ""]))
+        (sources / loops / "loops.h").write_text("// one")
+    before, after = (digest_of_kernels("_tofu_rise", tmp_path / tree) for tree in ("PARTS", "SUMS"))
+    assert before == after
+    (tmp_path / "SUMS/core/loops/loops.h").write_text("// two")
+    assert digest_of_kernels("_tofu_rise", tmp_path / "SUMS") != before
 
 
 def test_an_entry_of_other_kernels_is_not_counted(results, tmp_path, monkeypatch):

@@ -1,9 +1,9 @@
 """The checker of emitted graphs: run before every bind, unless TOFU_CHECK=0, and on every graph in the tests.
 
-Rules of fetches (`csrc/nnvm/check_fetches.h`): regions lie inside their sources; each output cell is written once (cells of no piece are
-filled); every edge between workers enters a fetch. Rules of lifetimes (`csrc/nnvm/check_lifetimes.h`): whatever a node reads, of its own
-worker or of another, is whole in memory whenever the engine may let it run, sums that are added to in place and variables that are changed
-in place included. And outputs have the sizes of the plan's shards.
+Rules of fetches (`csrc/nnvm/memory/check_fetches.h`): regions lie inside their sources; each output cell is written once (cells of no
+piece are filled); every edge between workers enters a fetch. Rules of lifetimes (`csrc/nnvm/memory/check_lifetimes.h`): whatever a node
+reads, of its own worker or of another, is whole in memory whenever the engine may let it run, sums that are added to in place and
+variables that are changed in place included. And outputs have the sizes of the plan's shards.
 """
 
 from __future__ import annotations

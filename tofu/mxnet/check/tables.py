@@ -16,7 +16,7 @@ Table = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ExecutionTables:
-    """Nodes in topological order, and their fetches; see `csrc/nnvm/execution_tables.h`.
+    """Nodes in topological order, and their fetches; see `csrc/nnvm/execution/execution_tables.h`.
 
     Everything is referred to by its position. `begin`, `extent` and `shape` have a column for each dimension of the fetch that has the
     most; in dimensions that a fetch lacks its boxes are the one cell 0.

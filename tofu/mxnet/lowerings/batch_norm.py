@@ -1,8 +1,8 @@
 """BatchNorm split by batch and space: statistics as sums over the workers, then the rest from whole sums.
 
 Two passes, sum and squares around the mean, are exact whatever the mean; each costs the workers a few numbers per channel. The
-parts: `csrc/nnvm/batch_norm.cc`, described in `tdl_ops/mxnet/batch_norm_parts.py`. As in MXNet the moving statistics change in the backward
-operator, and nowhere else.
+parts: `csrc/nnvm/parts/batch_norm.cc`, described in `tdl_ops/mxnet/batch_norm_parts.py`. As in MXNet the moving statistics change in
+the backward operator, and nowhere else.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """LayerNorm split along the dimension that it normalises: sums over the workers for each line, then the rest from whole sums.
 
-The parts: `csrc/nnvm/layer_norm.cc`, described in `tdl_ops/mxnet/layer_norm_parts.py`.
+The parts: `csrc/nnvm/parts/layer_norm.cc`, described in `tdl_ops/mxnet/layer_norm_parts.py`.
 """
 
 from __future__ import annotations

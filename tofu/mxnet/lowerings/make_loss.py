@@ -1,6 +1,6 @@
 """MakeLoss's gradient divided by the number of valid cells: they are counted over the workers first.
 
-The parts: `csrc/nnvm/make_loss.cc`, described in `tdl_ops/mxnet/make_loss_parts.py`.
+The parts: `csrc/nnvm/parts/make_loss.cc`, described in `tdl_ops/mxnet/make_loss_parts.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """one_hot split by its depth: each worker compares the indices with the positions that it has.
 
-The part: `csrc/nnvm/by_position.cc`, described in `tdl_ops/mxnet/position_parts.py`.
+The part: `csrc/nnvm/parts/by_position.cc`, described in `tdl_ops/mxnet/position_parts.py`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """pick split along the dimension that indices choose from, classes for instance: each worker picks what it has, the sum is exact.
 
-The parts: `csrc/nnvm/take.cc`, described in `tdl_ops/mxnet/take_parts.py`.
+The parts: `csrc/nnvm/parts/take.cc`, described in `tdl_ops/mxnet/take_parts.py`.
 """
 
 from __future__ import annotations

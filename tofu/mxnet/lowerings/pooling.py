@@ -1,8 +1,8 @@
 """Average pooling split in space where its divisor depends on the position: a sum, then each cell divided by the cells of its window.
 
 Padding that is left out of the count, and windows that stand out, make windows at a border smaller. A copy of the stock kernel would
-take the borders of its part for those of the data. The division: `csrc/nnvm/pooling.cc`, described in `tdl_ops/mxnet/pooling_parts.py`; it
-goes along one dimension at a time, for a window's cells are the product of its extents.
+take the borders of its part for those of the data. The division: `csrc/nnvm/parts/pooling.cc`, described in
+`tdl_ops/mxnet/pooling_parts.py`; it goes along one dimension at a time, for a window's cells are the product of its extents.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """SequenceMask and SequenceLast split by time: each worker compares the lengths with the time steps that it has.
 
-A last step is picked by the worker that has it, the others have zeros, so that the sum is exact. The parts: `csrc/nnvm/by_position.cc` and
-`take.cc`, described in `tdl_ops/mxnet/position_parts.py` and `take_parts.py`.
+A last step is picked by the worker that has it, the others have zeros, so that the sum is exact. The parts:
+`csrc/nnvm/parts/by_position.cc` and `take.cc`, described in `tdl_ops/mxnet/position_parts.py` and `take_parts.py`.
 """
 
 from __future__ import annotations

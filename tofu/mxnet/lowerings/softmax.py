@@ -1,6 +1,6 @@
 """softmax and log_softmax split along their own dimension: the largest number of each line, then its sum of exponentials, over the workers.
 
-The parts: `csrc/nnvm/softmax.cc`, described in `tdl_ops/mxnet/softmax_parts.py`.
+The parts: `csrc/nnvm/parts/softmax.cc`, described in `tdl_ops/mxnet/softmax_parts.py`.
 """
 
 from __future__ import annotations

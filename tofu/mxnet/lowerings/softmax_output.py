@@ -1,7 +1,7 @@
 """SoftmaxOutput split by classes, and its gradient: the softmax goes as any other, and each worker compares labels with its own classes.
 
 A gradient divided by the number of valid labels is split by batch or position instead: labels are counted over the workers first. The
-parts: `csrc/nnvm/softmax_output.cc` and `softmax.cc`, described in `tdl_ops/mxnet/softmax_output_parts.py` and `softmax_parts.py`.
+parts: `csrc/nnvm/parts/softmax_output.cc` and `softmax.cc`, described in `tdl_ops/mxnet/softmax_output_parts.py` and `softmax_parts.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Embedding and take split along the dimension that indices choose from, the rows of a table: each worker looks up those that it has.
 
 The others are zeros, so that the sum over the workers is exact; of the gradient every worker has the rows of its own part. The parts:
-`csrc/nnvm/take.cc`, described in `tdl_ops/mxnet/take_parts.py`.
+`csrc/nnvm/parts/take.cc`, described in `tdl_ops/mxnet/take_parts.py`.
 """
 
 from __future__ import annotations

@@ -23,9 +23,11 @@ from tofu.mxnet.verify.report import NodeReport
 from tofu.tdl import Description, lookup
 
 RECORD = Path(__file__).parent / "record.json"
-KERNELS = Path(__file__).parents[3] / "csrc" / "nnvm"
+SOURCES = Path(__file__).parents[3] / "csrc"
 _DESCRIPTIONS = "tdl_ops.mxnet"
 _OWN = "_tofu_"
+_INCLUDED = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
+_GUARD = re.compile(r"^#(?:ifndef|define|endif  //) TOFU_\w+_H_\n", re.MULTILINE)
 NEVER_GIVEN = {"_backward_Embedding": 0, "_backward_softmax_cross_entropy": 1}
 """The output, called unwritten, that MXNet refuses to be asked for: a gradient by labels."""
 
@@ -148,17 +150,20 @@ def digest_of(op: str) -> str:
     return "" if description is None else _digest_file(_file_of(description))
 
 
-def digest_of_kernels(op: str, folder: Path = KERNELS) -> str:
-    """Of the C++ files that an operator of Tofu's own is compiled from: the one that names it, and what that includes.
+def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
+    """Of the C++ code that an operator of Tofu's own is compiled from: the file that names it, and what that includes.
 
-    Empty for an operator of MXNet's, and where the sources are not installed. Raises InternalError where no file names it.
+    It stays the same where files move. Empty for an operator of MXNet's, and where the sources are not installed. Raises InternalError
+    where no file names the operator.
     """
+    folder = sources / "nnvm"
     if not op.startswith(_OWN) or not folder.is_dir():
         return ""
-    found = [path for path in sorted(folder.glob("*.cc")) if f'"{op}"' in path.read_text()]
+    found = [path for path in folder.rglob("*.cc") if f'"{op}"' in path.read_text()]
     if not found:
         raise InternalError(f"No file of {folder} registers {op}.")
-    return _digest(_close(found, _find_includes))
+    files = _close(found, lambda path: _find_includes(path, sources))
+    return _digest(sorted(_read_code(path) for path in files))
 
 
 def _file_of(description: Description) -> Path:
@@ -167,13 +172,13 @@ def _file_of(description: Description) -> Path:
 
 @cache
 def _digest_file(path: Path) -> str:
-    return _digest(_close([path], _find_imports))
+    return _digest(one.read_bytes() for one in sorted(_close([path], _find_imports)))
 
 
-def _digest(paths: Iterable[Path]) -> str:
+def _digest(texts: Iterable[bytes]) -> str:
     digest = sha256()
-    for path in sorted(paths):
-        digest.update(path.read_bytes())
+    for text in texts:
+        digest.update(text)
     return digest.hexdigest()[:16]
 
 
@@ -188,11 +193,15 @@ def _close(paths: Iterable[Path], find_more: Callable[[Path], Iterable[Path]]) -
     return seen
 
 
-def _find_includes(path: Path) -> list[Path]:
+def _find_includes(path: Path, sources: Path) -> list[Path]:
     """The headers of Tofu's that a C++ file includes, each with the file of the same name that implements it."""
-    names = re.findall(r'#include "((?:nnvm|core)/[^"]+)"', path.read_text())
-    headers = [path.parent.parent / name for name in names]
+    headers = [sources / name for name in _INCLUDED.findall(path.read_text()) if name.startswith(("nnvm/", "core/"))]
     return [one for header in headers for one in (header, header.with_suffix(".cc")) if one.is_file()]
+
+
+def _read_code(path: Path) -> bytes:
+    """A C++ file without the lines that only say where files lie: includes of Tofu's own, and guards."""
+    return _GUARD.sub("", _INCLUDED.sub("", path.read_text())).encode()
 
 
 def _find_imports(path: Path) -> list[Path]:
