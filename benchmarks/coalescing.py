@@ -26,7 +26,9 @@ from tofu.mxnet.engine import MXNET
 from tofu.mxnet.frontend.read_symbol import find_labels, read_graph
 from tofu.plan import format_bytes
 from tofu.program import write_program
-from tofu.search import Problem, factorize, find_strategies
+from tofu.search import factorize, find_strategies, pose_problem
+from tofu.search.algorithms import ALGORITHMS
+from tofu.search.cost import evaluate
 
 SIZES = (
     "nodes",
@@ -59,10 +61,10 @@ def measure(model: Model, workers: int) -> tuple[dict[str, str], dict[str, float
     source = stages.run(STAGES[0], lambda: read_graph(model.symbol, model.shapes, None, learned, learned))
     graph = stages.run(STAGES[0], lambda: lower(source.graph))
     accesses = stages.run(STAGES[1], lambda: find_strategies(graph, MXNET.front_end))
-    problem = stages.run(STAGES[2], lambda: Problem(graph, accesses, factorize(workers)))
+    problem = stages.run(STAGES[2], lambda: pose_problem(graph, accesses, factorize(workers)))
     coarse = stages.run(STAGES[3], lambda: problem.coarse)
-    choices, _ = stages.run(STAGES[4], lambda: problem.search(algorithm="recursive"))
-    cost = stages.run(STAGES[5], lambda: problem.evaluate(choices))
+    choices = stages.run(STAGES[4], lambda: ALGORITHMS["recursive"].solve(problem).choices)
+    cost = stages.run(STAGES[5], lambda: evaluate(problem, choices))
     settled = stages.run(STAGES[6], lambda: settle(source.graph, problem, choices, MXNET.front_end))
     program = stages.run(STAGES[6], lambda: write_program(settled.problem, settled.choices))
     execution = stages.run(STAGES[6], lambda: build_execution_graph(source, settled.problem, settled.choices, program))

@@ -38,7 +38,9 @@ from tofu.mxnet.engine import MXNET
 from tofu.mxnet.frontend.read_symbol import find_labels, read_graph
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.program import write_program
-from tofu.search import Problem, factorize, find_strategies
+from tofu.search import factorize, find_strategies, pose_problem
+from tofu.search.algorithms import ALGORITHMS
+from tofu.search.hints import resolve_plan
 
 MODELS: dict[str, Callable[[], Model]] = {
     "RNN-10": lambda: rnn(10, 64, 64, features=64, classes=64),
@@ -58,12 +60,12 @@ def run_once(model: Model, workers: int, seed: int | None) -> tuple[Stages, Coun
     source = stages.run("read graph", lambda: read_graph(model.symbol, model.shapes, None, learned, learned))
     graph = stages.run("lower", lambda: lower(source.graph))
     accesses = stages.run("strategies", lambda: find_strategies(graph, MXNET.front_end))
-    searched = stages.run("problem", lambda: Problem(graph, accesses, factorize(workers)))
+    searched = stages.run("problem", lambda: pose_problem(graph, accesses, factorize(workers)))
     if seed is None:
-        found = stages.run("search", lambda: searched.search(algorithm="recursive")[0])
+        found = stages.run("search", lambda: ALGORITHMS["recursive"].solve(searched).choices)
     else:
         drawn = SimpleNamespace(searched=searched, graph=source.graph, plan=SimpleNamespace(workers=workers))
-        found = searched.choices_of(stages.run("search", lambda: random_plan(drawn, seed)))
+        found = resolve_plan(searched, stages.run("search", lambda: random_plan(drawn, seed)))
     settled = stages.run("settle", lambda: settle(source.graph, searched, found, MXNET.front_end))
     problem, choices = settled.problem, settled.choices
     execution = stages.run(

@@ -29,8 +29,9 @@ from tofu.mxnet.backend import build_execution_graph
 from tofu.mxnet.engine import MXNET
 from tofu.mxnet.frontend.read_symbol import find_labels, read_graph
 from tofu.program import write_program
-from tofu.search import Problem, factorize, find_strategies
-from tofu.search.algorithms import describe_optimality
+from tofu.search import Problem, factorize, find_strategies, pose_problem
+from tofu.search.algorithms import ALGORITHMS, describe_proof
+from tofu.search.solve import Effort
 
 mpl.use("Agg")
 
@@ -80,7 +81,7 @@ def run_once(build: Callable[[], Model], workers: int, search_seconds: float) ->
         return result
 
     def build_problem() -> Problem:
-        problem = Problem(graph, accesses, factorize(workers))
+        problem = pose_problem(graph, accesses, factorize(workers))
         _ = problem.coarse
         return problem
 
@@ -88,8 +89,9 @@ def run_once(build: Callable[[], Model], workers: int, search_seconds: float) ->
     graph = lower(source.graph)
     accesses = timed("strategies", lambda: find_strategies(graph, MXNET.front_end))
     problem = timed("problem", build_problem)
-    _, recursive = timed("recursive", lambda: problem.search(algorithm="recursive"))
-    choices, exact = timed("exact", lambda: problem.search(algorithm="exact", seconds=search_seconds))
+    recursive = timed("recursive", lambda: ALGORITHMS["recursive"].solve(problem)).result
+    solution = timed("exact", lambda: ALGORITHMS["exact"].solve(problem, effort=Effort(search_seconds)))
+    choices, exact = solution.choices, solution.exact
 
     def emit_settled() -> None:
         settled = settle(source.graph, problem, choices, MXNET.front_end, "error")
@@ -103,7 +105,7 @@ def run_once(build: Callable[[], Model], workers: int, search_seconds: float) ->
         exact_bytes=sum(exact.plan.step_bytes),
         bound_bytes=exact.lower_bound,
         held_bytes=exact.held_bytes,
-        optimality=describe_optimality(exact),
+        optimality=describe_proof(exact),
     )
 
 

@@ -13,14 +13,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
+from tofu import _core
 from tofu.engine import Engine, Source
 from tofu.graph import Graph, TensorKind
 from tofu.lowering import Settled, lower, prepare_inference, settle
 from tofu.plan import Plan
 from tofu.planning.find import Found, Settings, check_limit, find_plan, remember_plan
 from tofu.program import write_program
-from tofu.search import Choices, Problem, find_strategies
-from tofu.search.problem import Progress
+from tofu.search import Choices, Problem, find_strategies, pose_problem
+from tofu.search.cost import count_level_bytes, evaluate
+from tofu.search.solve import Progress
+from tofu.search.steps import list_operator_steps, list_tensor_steps, name_tensors
 from tofu.search.strategies import mark_drawing
 from tofu.search.validation import check_drawn
 
@@ -137,7 +140,7 @@ def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Ob
     lowered = observe("lowered", lower(source.graph))
     found = find_strategies(lowered, engine.front_end, settings.undescribed)
     strategies = observe("strategies", mark_drawing(lowered, found, engine.front_end))
-    problem = observe("problem", Problem(lowered, strategies, settings.arrangements[0].factors))
+    problem = observe("problem", pose_problem(lowered, strategies, settings.arrangements[0].factors))
     return Task(source, problem, settings, engine)
 
 
@@ -158,7 +161,7 @@ def build_found(task: Task, found: Found, observe: Observer, seconds: float = 0.
     check_drawn(found.problem, found.choices, lambda operator: front_end.draws(operator, task.settings.for_training))
     settled = observe("settled", task.settle(found.problem, found.choices))
     problem, choices = settled.problem, settled.choices
-    cost = observe("cost", problem.evaluate(choices))
+    cost = observe("cost", evaluate(problem, choices))
     program = observe("program", write_program(problem, choices))
     execution = observe("execution", backend.build(task.source, problem, choices, program))
     measured = observe("memory", backend.measure(execution, problem, choices))
@@ -170,22 +173,22 @@ def build_found(task: Task, found: Found, observe: Observer, seconds: float = 0.
 
 
 def describe(
-    task: Task, found: Found, settled: Settled, cost: Any, worker_bytes: tuple[int, ...], seconds: float
+    task: Task, found: Found, settled: Settled, cost: _core.Cost, worker_bytes: tuple[int, ...], seconds: float
 ) -> Plan:
     """The plan as a value of names and numbers."""
     problem, choices, graph = settled.problem, settled.choices, task.source.graph
     return Plan(
         workers=task.settings.workers,
         factors=problem.factors,
-        tensors=problem.tensor_steps(choices),
-        operators=problem.operator_steps(choices),
+        tensors=list_tensor_steps(problem, choices),
+        operators=list_operator_steps(problem, choices),
         communication_bytes=cost.total_bytes,
         step_bytes=tuple(cost.step_bytes),
         worker_bytes=worker_bytes,
-        level_bytes=problem.level_bytes(choices),
+        level_bytes=count_level_bytes(problem, choices),
         bandwidths=found.problem.arrangement.bandwidths,
-        kept=problem.tensor_names(choices.kept),
-        reread=problem.tensor_names(choices.reread),
+        kept=name_tensors(problem.graph, choices.kept),
+        reread=name_tensors(problem.graph, choices.reread),
         algorithm=found.algorithm,
         optimality=found.describe_optimality(cost.total_bytes),
         fingerprint=graph.fingerprint,

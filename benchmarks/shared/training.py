@@ -19,8 +19,10 @@ from tofu.mxnet.check import count_traffic
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.pipeline import Partition
 from tofu.plan import Plan
-from tofu.search import Choices, Problem
+from tofu.search import Problem
 from tofu.search.choices import REPLICATED
+from tofu.search.cost import evaluate
+from tofu.search.steps import list_operator_steps, list_tensor_steps, make_choices
 
 Arrays = dict[str, np.ndarray]
 LEARNING_RATE = 0.01
@@ -182,16 +184,16 @@ def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> 
         for slot in operator.mutates:
             dimension_of = {axis: d for d, row in enumerate(access.inputs[slot].rows) for axis, _ in row.terms}
             tensors[operator.inputs[slot]] = [dimension_of.get(axis, REPLICATED) for axis in operators[position]]
-    choices = Choices(np.concatenate([operators, problem.update_choices(tensors)]), tensors)
-    cost = problem.evaluate(choices)
-    steps = problem.tensor_steps(choices)
+    choices = make_choices(problem, operators, tensors)
+    cost = evaluate(problem, choices)
+    steps = list_tensor_steps(problem, choices)
     if seed % 2:
         steps = {tensor.name: steps[tensor.name] for tensor in graph.tensors if not tensor.is_inner}
     return Plan(
         workers=partition.plan.workers,
         factors=problem.factors,
         tensors=steps,
-        operators=problem.operator_steps(choices),
+        operators=list_operator_steps(problem, choices),
         communication_bytes=cost.total_bytes,
         step_bytes=tuple(cost.step_bytes),
         worker_bytes=(),

@@ -22,7 +22,7 @@ from tofu.mxnet.compare.values import draw_values
 from tofu.mxnet.runtime.devices import resolve_contexts
 from tofu.mxnet.verify.operators import verify_operator
 from tofu.plan import REPLICATION_LIMIT_BYTES
-from tofu.search.algorithms import DEFAULT_SEARCH_SECONDS
+from tofu.search.solve import DEFAULT_SEARCH_SECONDS
 
 ROOT = Path(__file__).parents[2]
 TEXTS = {path.name: plain_text(path.read_text()) for path in [ROOT / "README.md", *ROOT.glob("docs/*.md")]}

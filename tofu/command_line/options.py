@@ -20,7 +20,8 @@ from tofu.pipeline import Observer, Partition, Task, observe_by_environment
 from tofu.planning.find import Settings
 from tofu.planning.progress import search_progress
 from tofu.reading import MOST_WORKERS
-from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS
+from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
+from tofu.search.solve import DEFAULT_SEARCH_SECONDS
 
 DEFAULT_WORKERS = 8
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -43,7 +44,7 @@ SHARED = (
         "commas; '-' is replicated, '...' is free.",
     ),
     click.option("--plan", "plan_path", type=FILE, help="Take the plan in this file, as tofu plan --json writes it."),
-    click.option("--algorithm", type=click.Choice(ALGORITHMS), default=DEFAULT_ALGORITHM, show_default=True),
+    click.option("--algorithm", type=click.Choice(tuple(ALGORITHMS)), default=DEFAULT_ALGORITHM, show_default=True),
     click.option(
         "--search-seconds", default=DEFAULT_SEARCH_SECONDS, show_default=True, help="Effort of the exact search."
     ),

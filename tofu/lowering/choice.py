@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from tofu.analysis import OperatorAccess
 from tofu.errors import InternalError
 from tofu.graph import Graph, Operator, Phase
 from tofu.lowering.expansion import lower, state_writes
 from tofu.lowering.registry import lookup_lowering
 from tofu.plan import AxisSteps, Steps
-from tofu.search import Choices, Problem, find_strategies
-from tofu.search.choices import REPLICATED
+from tofu.search import Choices, Problem, find_strategies, pose_problem
+from tofu.search.cost import evaluate
+from tofu.search.native import find_live_operators
+from tofu.search.steps import carry_over, list_operator_steps, list_tensor_steps
 from tofu.search.strategies import Operators
 
 
@@ -40,7 +40,7 @@ def settle(
     if searched.graph is graph:
         return Settled(searched, choices)
     settled = _settle(graph, searched, choices, framework, undescribed)
-    found, expected = (p.evaluate(c).total_bytes for p, c in ((settled.problem, settled.choices), (searched, choices)))
+    found, expected = (evaluate(p, c).total_bytes for p, c in ((settled.problem, settled.choices), (searched, choices)))
     if found > expected:
         raise InternalError(f"Operators with their own kernels move {found} bytes, and in parts {expected}.")
     return settled
@@ -63,11 +63,11 @@ def prepare_inference(
 
 
 def _settle(graph: Graph, searched: Problem, choices: Choices, framework: Operators, undescribed: str) -> Settled:
-    axes, layouts = searched.operator_steps(choices), searched.tensor_steps(choices)
+    axes, layouts = list_operator_steps(searched, choices), list_tensor_steps(searched, choices)
     stock = find_strategies(graph, framework, undescribed)
     names = [tensor.name for tensor in graph.tensors]
     # An operator that nobody reads stays in parts, which are left out: its own kernel would run for the states that it may change.
-    live = {searched.graph.operators[position].name for position in searched.live}
+    live = {searched.graph.operators[o].name for o in find_live_operators(searched.graph, searched.accesses)}
     whole = {
         operator.name
         for operator, access in zip(graph.operators, stock, strict=True)
@@ -82,8 +82,8 @@ def _settle(graph: Graph, searched: Problem, choices: Choices, framework: Operat
     final = lower(graph, lambda operator: operator.name not in whole)
     # Who shares a fetch was priced in the search: operators in parts and whole ones need not look equally repeated.
     equal = searched.equal.carry_over(searched.graph, final)
-    problem = Problem(final, find_strategies(final, framework, undescribed), searched.factors, equal=equal)
-    return Settled(problem, replace(_number(problem, axes, layouts), kept=choices.kept, reread=choices.reread))
+    problem = pose_problem(final, find_strategies(final, framework, undescribed), searched.factors, equal)
+    return Settled(problem, carry_over(searched, choices, problem))
 
 
 def _follows(operator: Operator, access: OperatorAccess, axes: AxisSteps, layouts: Sequence[Steps]) -> bool:
@@ -98,16 +98,3 @@ def _written_layout(access: OperatorAccess, slot: int, axes: AxisSteps) -> Steps
     rows = access.inputs[slot].rows
     dimension_of = {access.axes[axis]: d for d, row in enumerate(rows) for axis, _ in row.terms}
     return tuple(None if axis is None else dimension_of.get(axis) for axis in axes)
-
-
-def _number(problem: Problem, axes: dict[str, AxisSteps], layouts: dict[str, Steps]) -> Choices:
-    """The choices by name as those of `problem`."""
-    graph, shape = problem.graph, (-1, len(problem.factors))
-    operators = []
-    for named, access in zip(graph.named_parts, problem.accesses, strict=True):
-        steps = axes[graph.operators[named].name]
-        operators.append([REPLICATED if axis is None else access.axes.index(axis) for axis in steps])
-    tensors = [[REPLICATED if d is None else d for d in layouts[tensor.name]] for tensor in graph.tensors]
-    numbered = np.array(tensors, np.int32).reshape(shape)
-    updates = problem.update_choices(numbered)
-    return Choices(np.concatenate([np.array(operators, np.int32).reshape(shape), updates]), numbered)

@@ -13,6 +13,7 @@ from tofu.mxnet.frontend.read_symbol import infer_operator_shapes
 from tofu.mxnet.frontend.refusals import draws_unsaid
 from tofu.program import Program
 from tofu.search import Choices, Problem
+from tofu.search.geometry import find_shards
 
 DRAWN_IN_TRAINING = ("Dropout", "LeakyReLU", "RNN")
 Shape = tuple[int, ...]
@@ -59,7 +60,7 @@ class MXNetBackend:
         planned = plan_buffers(problem, choices, execution) if measured is None else measured.planned
         shapes = []
         for output in execution.outputs:
-            boxes = problem.tensor_shards(output.tensor, output.layout)
+            boxes = find_shards(problem, output.tensor, output.layout)
             shapes += [tuple(int(end - begin) for begin, end in box) for box in boxes]
         check_execution(planned, shapes)
         if communication_bytes is not None:

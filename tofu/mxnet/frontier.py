@@ -19,10 +19,11 @@ from tofu.pipeline import Observer, Task, build_found
 from tofu.plan import Plan, align, format_bytes, format_seconds
 from tofu.planning.find import Found, Settings, make_tradeoffs
 from tofu.planning.fitting import format_limit
-from tofu.planning.memory_limit import Point, Tradeoff
+from tofu.planning.memory_limit import Point, price_plan
 from tofu.report.picture import choose_unit, new_figure
-from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS, SEARCHES
-from tofu.search.baselines import find_baseline
+from tofu.search import Problem
+from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, SEARCHES
+from tofu.search.solve import DEFAULT_SEARCH_SECONDS
 
 DATA_PARALLEL = "data-parallel"
 MOST_NAMES = 3  # in a row of the table
@@ -200,7 +201,7 @@ def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings:
     (tradeoff,) = make_tradeoffs([task.problem.arrange(first)], task.settings, None, task.measure)
     split_all = tradeoff.split_all()
     tradeoff.sweep()
-    data_parallel = _plan_data_parallel(task, tradeoff)
+    data_parallel = _plan_data_parallel(task, tradeoff.problem)
     candidates = [*tradeoff.points, *([] if data_parallel is None else [data_parallel])]
     best: list[Point] = []
     for point in sorted(candidates, key=lambda point: (point.most_bytes, point.cost)):
@@ -216,10 +217,9 @@ def trace_frontier(symbol: Any, shapes: Mapping[str, tuple[int, ...]], settings:
     )
 
 
-def _plan_data_parallel(task: Task, tradeoff: Tradeoff) -> Point | None:
-    problem = tradeoff.problem
+def _plan_data_parallel(task: Task, problem: Problem) -> Point | None:
     try:
-        choices, _ = find_baseline(problem, DATA_PARALLEL)
+        choices = ALGORITHMS[DATA_PARALLEL].solve(problem).choices
     except InfeasibleError:
         return None
-    return Point(problem, choices, problem.price(choices), task.measure(problem, choices))
+    return price_plan(problem, choices, task.measure)

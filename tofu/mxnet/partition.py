@@ -12,7 +12,7 @@ from tofu.mxnet.frontend.refusals import refuse_unpartitionable
 from tofu.mxnet.lowerings import fill_unwritten, mend_scratch
 from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
 from tofu.planning.find import Settings
-from tofu.search.problem import Progress
+from tofu.search.solve import Progress
 
 
 def read_task(

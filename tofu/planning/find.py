@@ -6,24 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from tofu import _core
 from tofu.errors import InfeasibleError, PlanError, raise_together
 from tofu.graph import Graph, TensorKind
 from tofu.plan import Plan, format_bytes
 from tofu.planning.fitting import format_limit
 from tofu.planning.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Tradeoff, explain_misfit
 from tofu.search import Choices, Problem
-from tofu.search.algorithms import (
-    BASELINES,
-    DEFAULT_ALGORITHM,
-    DEFAULT_SEARCH_SECONDS,
-    ONE_STEP_BASELINES,
-    describe_optimality,
-    list_factor_orders,
-)
-from tofu.search.baselines import find_baseline
-from tofu.search.choices import has_more_orders
-from tofu.search.problem import Progress
+from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
+from tofu.search.choices import FREE, ChoiceArray, has_more_orders
+from tofu.search.cost import evaluate, price
+from tofu.search.hints import resolve_hints, resolve_plan
+from tofu.search.solve import DEFAULT_SEARCH_SECONDS, Effort, Progress
 from tofu.search.topology import Arrangement, Topology
 from tofu.tdl.registry import lookup
 
@@ -85,9 +78,9 @@ class Settings:
         if self.plan is not None:
             return (Arrangement(self.plan.factors, self.plan.bandwidths),)
         if self.topology is None:
-            orders = list_factor_orders(self.algorithm, self.workers)
+            orders = ALGORITHMS[self.algorithm].list_orders(self.workers)
             return tuple(Arrangement(order) for order in (orders[:1] if self._has_hints_by_step else orders))
-        if self.algorithm in ONE_STEP_BASELINES and len(self.topology.levels) > 1:
+        if ALGORITHMS[self.algorithm].splits_once and len(self.topology.levels) > 1:
             raise PlanError(
                 f"algorithm={self.algorithm!r} splits over all workers at once and knows no levels; leave topology= out, or give one level."
             )
@@ -137,25 +130,23 @@ def find_plan(graph: Graph, problem: Problem, settings: Settings, progress: Prog
     remembered = _recall(graph, problem, settings) if settings.cache else None
     if remembered is not None:
         return _take(graph, problem.arrange(Arrangement(remembered.factors, remembered.bandwidths)), remembered)
-    arrangements = settings.arrangements
-    if settings.algorithm in BASELINES:
-        if settings.memory_limit is not None:
-            raise PlanError(
-                f"memory_limit= leaves it to a search what is replicated, and algorithm={settings.algorithm!r} is none. Leave one out."
-            )
-        return _find_baseline([problem.arrange(arrangement) for arrangement in arrangements], settings, progress)
-    problems = [problem.arrange(arrangement) for arrangement in arrangements]
-    if settings.memory_limit is not None:
-        return _search_within(problems, settings.memory_limit, settings, progress, measure)
-    return _search(problems, settings, progress)
+    problems = [problem.arrange(arrangement) for arrangement in settings.arrangements]
+    if settings.memory_limit is None:
+        return _search(problems, settings, progress)
+    if not ALGORITHMS[settings.algorithm].is_search:
+        raise PlanError(
+            f"memory_limit= leaves it to a search what is replicated, and algorithm={settings.algorithm!r} is none. Leave one out."
+        )
+    return _search_within(problems, settings.memory_limit, settings, progress, measure)
 
 
 def make_tradeoffs(
     problems: Sequence[Problem], settings: Settings, progress: Progress | None, measure: Measure
 ) -> list[Tradeoff]:
     """The trade of memory against communication, one for each arrangement."""
-    seconds = settings.search_seconds / len(problems) / SEARCHES_OF_A_TRADEOFF
-    return [Tradeoff(p, measure, settings.hints, progress, settings.algorithm, seconds) for p in problems]
+    algorithm = ALGORITHMS[settings.algorithm]
+    effort = Effort(settings.search_seconds / len(problems) / SEARCHES_OF_A_TRADEOFF, progress)
+    return [Tradeoff(problem, measure, algorithm, settings.hints, effort) for problem in problems]
 
 
 def _search_within(
@@ -185,15 +176,15 @@ def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Fo
         plan = forward
     found = _take(graph, problem, plan)
     choices = found.choices
-    problem.evaluate(choices)  # says by name what no execution graph can follow
-    fixed_operators, fixed_tensors = problem.fix_hints(settings.hints or {})
+    evaluate(problem, choices)  # says by name what no execution graph can follow
+    fixed = resolve_hints(problem, settings.hints or {})
     wrong = [
         problem.graph.operators[o].name
-        for o, fixed in fixed_operators.items()
-        if not _agrees(choices.operators[o], fixed)
+        for o, steps in fixed.operators.items()
+        if not _agrees(choices.operators[o], steps)
     ]
     wrong += [
-        problem.graph.tensors[t].name for t, fixed in fixed_tensors.items() if not _agrees(choices.tensors[t], fixed)
+        problem.graph.tensors[t].name for t, steps in fixed.tensors.items() if not _agrees(choices.tensors[t], steps)
     ]
     raise_together(
         PlanError, "The plan and the hints contradict each other; leave one of them out. They differ for:", wrong
@@ -205,39 +196,33 @@ def _take(graph: Graph, problem: Problem, plan: Plan) -> Found:
     """A plan with what is known of it here: what it says of itself, where it is as it was found, and found for this graph."""
     is_known = plan.is_as_found and plan.fingerprint == graph.fingerprint
     optimality = plan.optimality if is_known else AS_GIVEN
-    return Found(problem, problem.choices_of(plan), plan.algorithm, optimality, claimed_bytes=plan.communication_bytes)
-
-
-def _find_baseline(problems: Sequence[Problem], settings: Settings, progress: Progress | None) -> Found:
-    found = []
-    for problem in problems:
-        seconds = settings.search_seconds / len(problems)
-        choices, optimality = find_baseline(problem, settings.algorithm, settings.hints, progress, seconds)
-        found.append(Found(problem, choices, settings.algorithm, optimality))
-    return min(found, key=lambda one: one.problem.price(one.choices))
+    return Found(
+        problem, resolve_plan(problem, plan), plan.algorithm, optimality, claimed_bytes=plan.communication_bytes
+    )
 
 
 def _search(problems: Sequence[Problem], settings: Settings, progress: Progress | None) -> Found:
     """The cheapest plan over all orders of the steps; what is proved is proved of all of them."""
+    algorithm = ALGORITHMS[settings.algorithm]
     found, errors = [], []
     for problem in problems:
-        seconds = settings.search_seconds / len(problems)
+        effort = Effort(settings.search_seconds / len(problems), progress)
         try:
-            choices, result = problem.search(settings.hints, progress, settings.algorithm, seconds)
+            solution = algorithm.solve(problem, settings.hints, effort)
         except InfeasibleError as error:
             errors.append(error)
         else:
-            found.append((problem, choices, result))
+            found.append((problem, solution))
     if not found:
         raise errors[0]
-    problem, choices, best = min(found, key=lambda one: one[0].price(one[1]))
-    exact = [result for _, _, result in found if isinstance(result, _core.ExactResult)]
+    problem, best = min(found, key=lambda one: price(one[0], one[1].choices))
+    exact = [solution.exact for _, solution in found if solution.exact is not None]
     bound = min((result.lower_bound for result in exact), default=0)
-    optimality = describe_optimality(best, bool(problem.equal.operators), bound)
-    if has_more_orders(problem.factors):
+    optimality = algorithm.describe_optimality(problem, best, bound)
+    if algorithm.is_search and has_more_orders(problem.factors):
         optimality += f", of the first {len(problems)} orders of the steps"
     held = max((result.held_bytes for result in exact), default=0)
-    return Found(problem, choices, settings.algorithm, optimality, held)
+    return Found(problem, best.choices, algorithm.name, optimality, held)
 
 
 def check_limit(plan: Plan, settings: Settings) -> None:
@@ -265,8 +250,8 @@ def _take_forward_part(plan: Plan, graph: Graph) -> Plan | None:
     )
 
 
-def _agrees(choice: Any, fixed: list[int]) -> bool:
-    return all(wanted in (-2, int(taken)) for taken, wanted in zip(choice, fixed, strict=True))
+def _agrees(choice: ChoiceArray, fixed: Sequence[int]) -> bool:
+    return all(wanted in (FREE, int(taken)) for taken, wanted in zip(choice, fixed, strict=True))
 
 
 def remember_plan(plan: Plan, problem: Problem, settings: Settings) -> None:

@@ -12,10 +12,9 @@ operators share (the time steps of a recurrence, say) are fetched by each of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
-from typing import Any
 
 import numpy as np
 
@@ -23,8 +22,11 @@ from tofu.graph import TensorKind
 from tofu.plan import format_bytes
 from tofu.planning.fitting import explain_none, find_fitting, format_limit
 from tofu.search import Choices, Problem
+from tofu.search.algorithms import ALGORITHMS, Algorithm, Hints
 from tofu.search.choices import REPLICATED, factorize
-from tofu.search.problem import Progress
+from tofu.search.cost import list_worth_keeping, list_worth_rereading, price
+from tofu.search.geometry import find_shards
+from tofu.search.solve import Effort
 from tofu.search.topology import Arrangement
 
 Measure = Callable[[Problem, Choices], tuple[int, ...]]
@@ -54,36 +56,39 @@ class Point:
         return max(self.worker_bytes)
 
 
+def price_plan(problem: Problem, choices: Choices, measure: Measure) -> Point:
+    """A plan with what it moves and needs."""
+    return Point(problem, choices, price(problem, choices), measure(problem, choices))
+
+
 @dataclass
 class Tradeoff:
     """The plans of one problem at all prices of memory. Every plan that is made is kept in `points`.
 
-    `seconds` is what one exact search may take.
+    `effort` is what one search may take.
     """
 
     problem: Problem
     measure: Measure
-    hints: Mapping[str, Any] | None
-    progress: Progress | None
-    algorithm: str
-    seconds: float
+    algorithm: Algorithm
+    hints: Hints | None
+    effort: Effort
     points: list[Point] = field(default_factory=list)
 
     def split_all(self) -> Point:
         """The plan that splits whatever can be split, but for small tensors that cost less whole."""
         return self._make(self.problem)
 
-    def at_price(self, price: float, split: frozenset[int] = frozenset()) -> Point:
+    def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
         """The plan at a price of a held byte, in moved ones, where the tensors in `split` must be split."""
-        unit = max(self.problem.prices, default=1.0)
-        return self._make(self.problem.hold(price * unit, split))
+        unit = max(self.problem.arrangement.nanoseconds_per_byte, default=1.0)
+        return self._make(self.problem.hold(held_price * unit, split))
 
     def _make(self, problem: Problem) -> Point:
-        choices, _ = problem.search(self.hints, self.progress, self.algorithm, self.seconds)
-        return self._add(choices)
+        return self._add(self.algorithm.solve(problem, self.hints, self.effort).choices)
 
     def _add(self, choices: Choices) -> Point:
-        point = Point(self.problem, choices, self.problem.price(choices), self.measure(self.problem, choices))
+        point = price_plan(self.problem, choices, self.measure)
         self.points.append(point)
         return point
 
@@ -93,9 +98,9 @@ class Tradeoff:
 
     def sweep(self) -> None:
         """Makes the plans of all prices."""
-        for price in (HIGHEST_PRICE, 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.03, LOWEST_PRICE, 0.0):
-            point = self.at_price(price)
-            worth = self.problem.worth_keeping(point.choices)
+        for held_price in (HIGHEST_PRICE, 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.03, LOWEST_PRICE, 0.0):
+            point = self.at_price(held_price)
+            worth = list_worth_keeping(self.problem, point.choices)
             for count in {len(worth), (len(worth) + 1) // 2} - {0}:
                 self.keep(point, worth[:count])
 
@@ -119,7 +124,7 @@ class Tradeoff:
 
     def _keep_fitting(self, point: Point, limit: int) -> list[Point]:
         """The same plan with as much kept as fits, by bisection on the number of tensors; and those tried before that fit."""
-        worth = self.problem.worth_keeping(point.choices)
+        worth = list_worth_keeping(self.problem, point.choices)
         low, high, count = 0, len(worth) + 1, len(worth)  # so many fit, so many do not
         fitting = []
         for _ in range(REFINEMENTS):
@@ -136,7 +141,7 @@ class Tradeoff:
 
     def _reread_fitting(self, point: Point, limit: int) -> list[Point]:
         """The same plan with what is fetched of as few tensors read again as makes it fit, by bisection; and those tried that fit."""
-        worth = self.problem.worth_rereading(point.choices)
+        worth = list_worth_rereading(self.problem, point.choices)
         low, high, count = 0, len(worth) + 1, len(worth)  # so many do not fit, so many might
         fitting = []
         for _ in range(REFINEMENTS):
@@ -170,7 +175,7 @@ class Tradeoff:
                 return
         self._refine(limit, fits, too_large, price_too_large)
 
-    def _refine(self, limit: int, fits: Point, too_large: Point, price: float) -> None:
+    def _refine(self, limit: int, fits: Point, too_large: Point, held_price: float) -> None:
         """As many of the tensors that only the larger plan replicates as fit, the smallest first, by bisection on their number."""
         copied, spared = ((point.choices.tensors == REPLICATED).sum(axis=1) for point in (too_large, fits))
         sizes = [tensor.size_bytes for tensor in self.problem.graph.tensors]
@@ -180,7 +185,7 @@ class Tradeoff:
             if high - low < 2:
                 break
             middle = (low + high) // 2
-            point = self.at_price(price, frozenset(larger[middle:]))
+            point = self.at_price(held_price, frozenset(larger[middle:]))
             low, high = (middle, high) if point.most_bytes <= limit else (low, middle)
 
 
@@ -211,15 +216,15 @@ def _variable_bytes(problem: Problem, choices: Choices) -> Iterator[tuple[str, i
     """The bytes that one worker holds of each variable, at most."""
     for position, tensor in enumerate(problem.graph.tensors):
         if tensor.kind is not TensorKind.INTERMEDIATE:
-            shards = problem.shards(choices, position)
+            shards = find_shards(problem, position, choices.layout(position))
             yield tensor.name, int((shards[:, :, 1] - shards[:, :, 0]).prod(axis=1).max()) * tensor.item_bytes
 
 
 def _advise(tradeoff: Tradeoff, limit: int, least: int) -> str:
     def plan_for(workers: int) -> Point:
         problem = tradeoff.problem.arrange(Arrangement(factorize(workers)))
-        choices, _ = problem.search(None, tradeoff.progress, "recursive")
-        return Point(problem, choices, problem.price(choices), tradeoff.measure(problem, choices))
+        choices = ALGORITHMS["recursive"].solve(problem, effort=tradeoff.effort).choices
+        return price_plan(problem, choices, tradeoff.measure)
 
     found = find_fitting(least, limit, plan_for, lambda point: point.most_bytes)
     if found is None:

@@ -60,12 +60,9 @@ def write_program(problem: Problem, choices: Choices, *, inference: bool = False
     code = _core.emit(
         problem.native,
         list(problem.factors),
-        choices.operators,
-        choices.tensors,
-        [int(phase) for phase in phases],
-        [(output.tensor, list(output.layout)) for output in outputs],
-        kept=choices.kept,
-        reread=choices.reread,
+        phases=[int(phase) for phase in phases],
+        outputs=[(output.tensor, list(output.layout)) for output in outputs],
+        **choices.native,
     )
     return Program(code, outputs, len(problem.graph.outputs), prod(problem.factors), phases)
 
@@ -73,9 +70,9 @@ def write_program(problem: Problem, choices: Choices, *, inference: bool = False
 def list_outputs(problem: Problem, choices: Choices, phases: Sequence[Phase]) -> tuple[OutputShards, ...]:
     """The model's outputs, and where there is a backward phase the gradients: in the parameter's layout if it is updated."""
     graph = problem.graph
-    outputs = [OutputShards(t, tuple(problem.layout(choices, t))) for t in graph.outputs]
+    outputs = [OutputShards(t, tuple(choices.layout(t))) for t in graph.outputs]
     if Phase.BACKWARD in phases:
         for parameter, gradient in graph.gradients.items():
             aligned = parameter if parameter in graph.updated else gradient
-            outputs.append(OutputShards(gradient, tuple(problem.layout(choices, aligned))))
+            outputs.append(OutputShards(gradient, tuple(choices.layout(aligned))))
     return tuple(outputs)

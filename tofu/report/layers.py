@@ -10,6 +10,7 @@ from tofu.analysis import OperatorAccess
 from tofu.graph import Phase, TensorKind
 from tofu.pipeline import Partition
 from tofu.plan import AxisSteps, Steps
+from tofu.search.cost import evaluate
 
 
 class Transfer(NamedTuple):
@@ -98,7 +99,7 @@ def _find_transfers(partition: Partition) -> dict[int, tuple[Transfer, ...]]:
     """The model's operator -> what moves for its layer, by phase, the largest first."""
     owners, tensors = _find_owners(partition), partition.problem.graph.tensors
     moved: dict[int, Counter[tuple[Phase, str, bool]]] = {}
-    for group, tensor, phase, count, is_output in partition.problem.evaluate(partition.choices).items:
+    for group, tensor, phase, count, is_output in evaluate(partition.problem, partition.choices).items:
         moved.setdefault(owners[group], Counter())[Phase(phase), tensors[tensor].name, is_output] += count
     return {
         owner: tuple(

@@ -20,7 +20,8 @@ from tofu.report.alternatives import choose_layers, find_alternatives
 from tofu.report.layers import LaidTensor, Layer, explain_axes, list_layers
 from tofu.report.plan_table import WHOLE, format_change, format_shape, format_steps
 from tofu.search import Choices, Problem
-from tofu.search.baselines import find_baseline
+from tofu.search.algorithms import ALGORITHMS
+from tofu.search.cost import evaluate
 
 EXPLAINED_LAYERS = 8
 SHOWN_INPUTS = 4
@@ -105,7 +106,7 @@ def _compare(partition: Partition) -> list[dict[str, Any]]:
     rows = [("this plan", moved, "")]
     for name, find, remark in COMPARED:
         try:
-            count = int(partition.searched.evaluate(find(partition.searched)).total_bytes)
+            count = evaluate(partition.searched, find(partition.searched)).total_bytes
         except TofuError:
             continue  # it does not apply to this model
         share = format_change((count - moved) / moved) if moved else ""
@@ -114,13 +115,13 @@ def _compare(partition: Partition) -> list[dict[str, Any]]:
 
 
 def _plan_recursively(problem: Problem) -> Choices:
-    return problem.search(algorithm="recursive")[0]
+    return ALGORITHMS["recursive"].solve(problem).choices
 
 
 def _plan_data_parallel(problem: Problem) -> Choices:
     if problem.equal.operators:
         raise InfeasibleError("Data parallelism would add up the gradients of every time step apart.")
-    return find_baseline(problem, "data-parallel")[0]
+    return ALGORITHMS["data-parallel"].solve(problem).choices
 
 
 COMPARED = (

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING
 
 from tofu.analysis import OperatorAccess, Row
 from tofu.analysis.access import Combine
 from tofu.graph import TensorKind
-
-if TYPE_CHECKING:
-    from tofu.search.problem import Problem
+from tofu.search.problem import Problem
 
 
 @dataclass

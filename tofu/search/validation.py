@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tofu.errors import InfeasibleError
 from tofu.graph import Operator, TensorKind
 from tofu.search.choices import REPLICATED, Choices, factorize
-
-if TYPE_CHECKING:
-    from tofu.search.problem import Problem
+from tofu.search.problem import Problem
 
 MOST_NAMES = 3  # in a message
 

@@ -11,6 +11,7 @@ from tofu.graph import Graph, Tensor, TensorKind
 from tofu.mxnet.backend.execution_graph import ExecutionGraph, shard_name, worker_group
 from tofu.mxnet.frontend.read_symbol import DTYPE_NAMES
 from tofu.search import Choices, Problem
+from tofu.search.geometry import find_shards
 
 Variables = tuple[dict[str, tuple[int, ...]], dict[str, int]]  # name -> shape, name -> MXNet's type code
 
@@ -19,7 +20,7 @@ def variable_shards(problem: Problem, choices: Choices) -> Iterator[tuple[Tensor
     """The variables of the graph, and the shape of their shard on each worker."""
     for position, tensor in enumerate(problem.graph.tensors):
         if tensor.kind is not TensorKind.INTERMEDIATE:
-            for worker, box in enumerate(problem.shards(choices, position)):
+            for worker, box in enumerate(find_shards(problem, position, choices.layout(position))):
                 yield tensor, worker, tuple(int(end - begin) for begin, end in box)
 
 

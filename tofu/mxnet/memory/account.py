@@ -22,6 +22,7 @@ from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.mxnet.memory.workspace import estimate_workspace
 from tofu.pipeline import Partition
 from tofu.report.memory import ACTIVATIONS, FETCH_BUFFERS, GRADIENTS, USES, DeviceMemory
+from tofu.search.geometry import find_shards
 
 TRANSIT = 3  # the kind of an entry in transit between workers, in tofu._mxnet.PlannedGraph.entries
 FIRST_POOLED = 2  # kinds below are variables
@@ -40,7 +41,7 @@ def account_workers(partition: Partition, states: OptimizerStates) -> tuple[Devi
     graph, execution = partition.graph, partition.training
     problem, choices, workers = partition.problem, partition.choices, execution.workers
     shards = {
-        t: [tuple(int(end - begin) for begin, end in box) for box in problem.shards(choices, t)]
+        t: [tuple(int(end - begin) for begin, end in box) for box in find_shards(problem, t, choices.layout(t))]
         for t, tensor in enumerate(graph.tensors)
         if tensor.kind is not TensorKind.INTERMEDIATE
     }

@@ -16,7 +16,8 @@ from tofu.plan import Plan
 from tofu.planning.find import Settings
 from tofu.planning.fitting import read_bytes
 from tofu.reading import MOST_WORKERS, read_text, show
-from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS, check_algorithm
+from tofu.search.algorithms import DEFAULT_ALGORITHM, find_algorithm
+from tofu.search.solve import DEFAULT_SEARCH_SECONDS, check_seconds
 from tofu.search.topology import read_topology
 
 GRAD_REQS = ("write", "add", "null")
@@ -73,7 +74,8 @@ def read_settings(
     check_options(hints, undescribed)
     check_switches(for_training=for_training, cache=cache)
     workers = count_workers(ngpus, contexts, plan)
-    check_algorithm(algorithm, search_seconds)
+    find_algorithm(algorithm)
+    check_seconds(search_seconds)
     searching = {
         "algorithm": algorithm != DEFAULT_ALGORITHM,
         "search_seconds": search_seconds != DEFAULT_SEARCH_SECONDS,

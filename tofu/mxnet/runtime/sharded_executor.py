@@ -36,6 +36,7 @@ from tofu.mxnet.runtime.gpus import check_gpus
 from tofu.mxnet.runtime.shards import ShardedTensor
 from tofu.pipeline import Partition
 from tofu.program import OutputShards
+from tofu.search.geometry import find_shards
 
 logger = logging.getLogger("tofu")
 
@@ -83,7 +84,7 @@ class ShardedExecutor:
 
     def _bind_variable(self, position: int, shared: Mapping[str, ShardedTensor]) -> ShardedTensor:
         tensor = self.partition.graph.tensors[position]
-        regions = self.partition.problem.shards(self.partition.choices, position)
+        regions = find_shards(self.partition.problem, position, self.partition.choices.layout(position))
         fresh = ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self.contexts)
         made = shared.get(tensor.name)
         if made is not None and made.matches(fresh):
@@ -306,7 +307,7 @@ class ShardedExecutor:
 
     def _shards_of(self, output: OutputShards, arrays: Sequence[Any] | None) -> ShardedTensor:
         tensor = self.partition.graph.tensors[output.tensor]
-        regions = self.partition.problem.tensor_shards(output.tensor, output.layout)
+        regions = find_shards(self.partition.problem, output.tensor, output.layout)
         return ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self.contexts, arrays)
 
     # What `mx.mon.Monitor` asks an executor for.

@@ -15,7 +15,8 @@ from tofu.mxnet.runtime.arguments import check_contexts, read_settings, read_sha
 from tofu.mxnet.runtime.devices import resolve_contexts
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol, load_json
 from tofu.plan import Plan
-from tofu.search.algorithms import DEFAULT_ALGORITHM, DEFAULT_SEARCH_SECONDS
+from tofu.search.algorithms import DEFAULT_ALGORITHM
+from tofu.search.solve import DEFAULT_SEARCH_SECONDS
 
 
 def partition(
