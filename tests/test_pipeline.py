@@ -4,7 +4,7 @@ import mxnet as mx
 import pytest
 
 import tofu
-from tests.command_line import run
+from tests.command_line.calls import run
 from tofu.mxnet.partition import plan_task, read_trained
 from tofu.pipeline import Observer, show_value
 from tofu.planning.find import Settings
