@@ -8,7 +8,7 @@ VENV := .venv/bin
 INSTALLED := .venv/.installed
 BUILT := build/.built
 CORE_TESTED := build/.core_tested
-NATIVE := CMakeLists.txt setup.py $(shell find csrc -type f)
+NATIVE := CMakeLists.txt setup.py $(shell find csrc -type f -not -name '*.md')
 CPP := $(shell find csrc tests -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 NEED_PYTHON := MXNet 1.9.1 needs Python 3.10, 3.11 or 3.12: install python3.12, python3.12-venv and python3.12-dev, or `uv python install 3.12` where \
 	the system is newer; make PYTHON=/path/to/python3.12 names one
@@ -36,6 +36,7 @@ lint: $(INSTALLED)
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy tofu
 	$(VENV)/lint-imports
+	$(VENV)/python csrc/check_includes.py
 	$(VENV)/clang-format --dry-run -Werror $(CPP)
 
 # All tests over modules that count what runs, and over modules that watch memory; in copies below build. Much longer than make test.

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+FOLDERS = ("tofu", "tdl_ops", "csrc", "benchmarks")
 DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/**/*.md"))]
+READMES = [path for folder in FOLDERS for path in sorted(ROOT.glob(f"{folder}/**/README.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = re.compile(r"<!-- not run: .+ -->\s*$")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -71,7 +73,7 @@ def test_examples_run_and_print_what_the_document_says(document, tmp_path):
             assert printed.rstrip() == example.printed.rstrip(), f"the example on line {example.line}"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("document", [*DOCUMENTS, *READMES], ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document):
     links = [link for link in LINK.findall(document.read_text()) if "://" not in link]
     assert [link for link in links if not (document.parent / link).exists()] == []
@@ -79,8 +81,7 @@ def test_links_lead_somewhere(document):
 
 def sources():
     suffixes = (".py", ".cc", ".h", ".cmake", ".map", ".cu", ".cuh")
-    folders = ("tofu", "tdl_ops", "csrc", "benchmarks")
-    found = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
+    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
     return sorted(str(path.relative_to(ROOT)) for path in found if path.name != "__init__.py")
 
 
