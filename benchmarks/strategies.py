@@ -19,9 +19,9 @@ from rich.progress import track
 from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.mxnet.verify.case import verify_case
 from tofu.mxnet.verify.cases import load_cases
-from tofu.tdl import registered
 
 
 @click.command(help=__doc__)
@@ -53,7 +53,7 @@ def main(dtype: str) -> None:
     console = Console()
     console.print(table)
     console.print(
-        f"{len(registered())} operators described, {len(registered().keys() & seen)} run here, {len(runs)} strategies, "
+        f"{len(DESCRIPTIONS)} operators described, {len(DESCRIPTIONS.keys() & seen)} run here, {len(runs)} strategies, "
     )
     console.print(f"each run at least {min(runs.values())} times; {len(problems)} disagreements")
     for problem in problems:

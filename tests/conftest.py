@@ -10,10 +10,19 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the suite runs a process per core
 
 import tofu  # noqa: F401  makes MXNet importable
+from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.tdl import Description
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="write golden files anew instead of comparing with them")
+
+
+@pytest.fixture
+def descriptions(monkeypatch: pytest.MonkeyPatch) -> dict[str, Description]:
+    """The descriptions of MXNet's operators as a dict, which a test may change."""
+    monkeypatch.setattr(DESCRIPTIONS, "_described", DESCRIPTIONS.copy())
+    return DESCRIPTIONS._described
 
 
 @pytest.fixture

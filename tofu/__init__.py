@@ -15,7 +15,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 from typing import Any as _Anything
 
-import tdl_ops.mxnet  # noqa: F401  registers the descriptions, before those of users
 from tofu.errors import (
     DescriptionError,
     DeviceError,
@@ -35,9 +34,10 @@ from tofu.imports import mxnet as _mxnet_import
 from tofu.imports.native import import_native as _import_native
 from tofu.plan import Plan
 from tofu.report.memory import MemoryReport
-from tofu.tdl import Any, Max, Min, Opaque, Prod, Sum, op
+from tofu.tdl import Any, Max, Min, Opaque, Prod, Sum
 
 if TYPE_CHECKING:
+    from tdl_ops.mxnet import op
     from tofu import mod as mod
     from tofu.mxnet.frontier import Frontier, frontier
     from tofu.mxnet.runtime.bind import bind
@@ -51,6 +51,7 @@ _OF_MXNET = {
     "bind": "tofu.mxnet.runtime.bind",
     "frontier": "tofu.mxnet.frontier",
     "memory_report": "tofu.mxnet.runtime.report_memory",
+    "op": "tdl_ops.mxnet",
     "partition": "tofu.mxnet.runtime.symbol",
 }
 

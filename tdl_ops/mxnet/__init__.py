@@ -1,11 +1,11 @@
-"""The descriptions of MXNet's operators, one family a file. Importing the package registers those of all files.
+"""The descriptions of MXNet's operators, one family a file.
 
-A new operator is one description in one of these files and one case in `cases/`, in the file of the same name.
+They are registered when the first of them is looked up. A new operator is one description in one of these files and one case in `cases/`,
+in the file of the same name.
 """
 
-from importlib import import_module
-from pkgutil import iter_modules
+from tdl_ops.mxnet.attributes import format_attribute, parse_attribute
+from tofu.tdl import Registry
 
-for _module in iter_modules(__path__):
-    if not _module.ispkg:
-        import_module(f"{__name__}.{_module.name}")
+DESCRIPTIONS = Registry(__name__, parse_attribute, format_attribute)
+op = DESCRIPTIONS.op

@@ -9,7 +9,8 @@ import math
 
 import numpy as np
 
-from tofu.tdl import absolute, erf, exp, expm1, log1p, maximum, minimum, op, output, scatter, tanh, unread, where
+from tdl_ops.mxnet import op
+from tofu.tdl import absolute, erf, exp, expm1, log1p, maximum, minimum, output, scatter, tanh, unread, where
 
 FUNCTIONS = {
     "relu": lambda x: maximum(x, 0.0),

@@ -6,7 +6,8 @@ order, and `d` numbers of each. Scores are (batch by heads, time, time of the ke
 
 from __future__ import annotations
 
-from tofu.tdl import Any, Sum, extent, merge, op, output, position, sqrt, unread, where
+from tdl_ops.mxnet import op
+from tofu.tdl import Any, Sum, extent, merge, output, position, sqrt, unread, where
 
 
 class Projection:

@@ -6,8 +6,9 @@ the whole tensor in each channel, whatever the part.
 
 from __future__ import annotations
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.normalization import Channels
-from tofu.tdl import Sum, op, output, sqrt, unread
+from tofu.tdl import Sum, output, sqrt, unread
 
 EPS = 0.0010000000474974513
 

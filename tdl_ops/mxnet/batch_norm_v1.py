@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.normalization import Channels
-from tofu.tdl import op, output, sqrt, unread
+from tofu.tdl import output, sqrt, unread
 
 
 @op("BatchNorm_v1")

@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.tdl import (
-    floor,
-    hypot,
-    log,
-    logical_and,
-    logical_or,
-    logical_xor,
-    maximum,
-    minimum,
-    mod,
-    op,
-    power,
-    where,
-)
+from tdl_ops.mxnet import op
+from tofu.tdl import floor, hypot, log, logical_and, logical_or, logical_xor, maximum, minimum, mod, power, where
 
 # Without prefix: `broadcast.py` describes the broadcasting twins of the same functions.
 FUNCTIONS = {

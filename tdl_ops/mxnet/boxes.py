@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.factorization import apply
-from tofu.tdl import Any, Opaque, exp, log, minimum, op, output, position, trunc, unread, where
+from tofu.tdl import Any, Opaque, exp, log, minimum, output, position, trunc, unread, where
 
 
 def _corners(box, is_center):

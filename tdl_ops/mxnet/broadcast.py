@@ -5,8 +5,9 @@ A dimension of extent 1 is read at 0; the gradient of such a tensor is a sum ove
 
 from __future__ import annotations
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.binary import FUNCTIONS, GRADIENTS
-from tofu.tdl import op, scatter, unread
+from tofu.tdl import scatter, unread
 
 # The gradients of MXNet's NumPy operators are given operands for their shapes.
 GRADIENTS = {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from math import pi
 
+from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
-from tofu.tdl import constant, cos, floor, op, position, power, where
+from tofu.tdl import constant, cos, floor, position, power, where
 
 SHAPE = {"shape": lambda local: local.outputs[0].shape}
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.layout import cut, join, pick, stack
 from tofu.errors import UnsupportedError
-from tofu.tdl import Any, Sum, floor, merge, op, position, rint, sign, trunc, unread, unwritten, where
+from tofu.tdl import Any, Sum, floor, merge, position, rint, sign, trunc, unread, unwritten, where
 
 
 @op("_contrib_round_ste")

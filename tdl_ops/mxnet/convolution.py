@@ -6,8 +6,9 @@ kernel. A convolution in groups is split by whole groups, for its channels are t
 
 from __future__ import annotations
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.window import SPACE, check_layout, local_pad, numbered, read_window
-from tofu.tdl import Sum, merge, op, output, scatter, unread
+from tofu.tdl import Sum, merge, output, scatter, unread
 
 
 def local_groups(local):

@@ -5,7 +5,8 @@ Its output's channels are the displacements, `p` rows by `q` columns. The kernel
 
 from __future__ import annotations
 
-from tofu.tdl import Sum, absolute, merge, op, output, scatter, where
+from tdl_ops.mxnet import op
+from tofu.tdl import Sum, absolute, merge, output, scatter, where
 
 
 class Displacements:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.tdl import Sum, exp, log, maximum, op, position, trunc, unwritten, where
+from tdl_ops.mxnet import op
+from tofu.tdl import Sum, exp, log, maximum, position, trunc, unwritten, where
 
 SMALLEST = 1e-8  # MXNet's floor under the logarithm
 

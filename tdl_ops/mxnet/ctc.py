@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.tdl import Opaque, op, output, unread, unwritten
+from tdl_ops.mxnet import op
+from tofu.tdl import Opaque, output, unread, unwritten
 
 loss_and_gradient = Opaque(name="connectionist_temporal_classification")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
-from tofu.tdl import Opaque, op
+from tofu.tdl import Opaque
 
 
 def _along(function, data, axis, shape):

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from math import prod
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.convolution import local_groups
 from tdl_ops.mxnet.window import SPACE, check_layout, local_pad, numbered, read_window
 from tofu.errors import UnsupportedError
-from tofu.tdl import Sum, extent, merge, op, output, position, scatter, unread, where
+from tofu.tdl import Sum, extent, merge, output, position, scatter, unread, where
 
 
 def _local_adj(local):

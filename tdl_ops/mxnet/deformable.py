@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
-from tofu.tdl import Opaque, Sum, op, output, unread
+from tofu.tdl import Opaque, Sum, output, unread
 
 
 def _interpolate(plane, y, x):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tofu.tdl import Any, Opaque, op, output, unread, unwritten
+from tdl_ops.mxnet import op
+from tofu.tdl import Any, Opaque, output, unread, unwritten
 
 targets, detections = Opaque(name="multibox_target"), Opaque(name="multibox_detection")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.factorization import apply
-from tofu.tdl import Any, Sum, log, op, output, position, scatter, where
+from tofu.tdl import Any, Sum, log, output, position, scatter, where
 
 
 def on_diagonal(i, k, axes):

@@ -5,9 +5,10 @@ Those that would draw once for all parts (_shuffle's permutation, _sample_unique
 
 from __future__ import annotations
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.broadcast import add_up
 from tdl_ops.mxnet.constant import SHAPE
-from tofu.tdl import Any, Random, Sum, op, position, unread, where
+from tofu.tdl import Any, Random, Sum, position, unread, where
 
 DISTRIBUTIONS = (
     "uniform",

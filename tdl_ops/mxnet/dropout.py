@@ -6,7 +6,8 @@ all; they cannot be split, for every part would draw its own.
 
 from __future__ import annotations
 
-from tofu.tdl import Random, op, output, unread, unwritten
+from tdl_ops.mxnet import op
+from tofu.tdl import Random, output, unread, unwritten
 
 
 def _mask_cell(i, axes):

@@ -6,7 +6,8 @@ An index out of range is clipped to the table. Gradients by indices are not writ
 
 from __future__ import annotations
 
-from tofu.tdl import Any, maximum, minimum, mod, op, output, position, scatter, trunc, unwritten, where
+from tdl_ops.mxnet import op
+from tofu.tdl import Any, maximum, minimum, mod, output, position, scatter, trunc, unwritten, where
 
 
 def row_of(index, rows, mode="clip"):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from math import ceil
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.window import read_window
 from tofu.errors import UnsupportedError
-from tofu.tdl import Any, Sum, absolute, maximum, minimum, op, output, position, scatter
+from tofu.tdl import Any, Sum, absolute, maximum, minimum, output, position, scatter
 
 CHANNELS = {"num_filter": lambda local: local.extent("c") if local.attributes["sample_type"] == "bilinear" else 0}
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tofu.tdl import Opaque, op, output
+from tdl_ops.mxnet import op
+from tofu.tdl import Opaque, output
 
 
 def apply(function, *tensors, names="i j", own=2, result=None):

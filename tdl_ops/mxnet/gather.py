@@ -6,8 +6,9 @@ from math import prod
 
 import numpy as np
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.embedding import find_row
-from tofu.tdl import Any, Opaque, op, position, scatter, trunc, where
+from tofu.tdl import Any, Opaque, position, scatter, trunc, where
 
 
 @op("batch_take")

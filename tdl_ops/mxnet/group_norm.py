@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from math import prod
 
-from tofu.tdl import Sum, extent, op, output, sqrt
+from tdl_ops.mxnet import op
+from tofu.tdl import Sum, extent, output, sqrt
 
 GROUPS = {"num_groups": "g"}
 

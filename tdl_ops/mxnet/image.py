@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.tdl import op, position, unread, where
+from tdl_ops.mxnet import op
+from tofu.tdl import position, unread, where
 
 
 def _of_channel(c, values):

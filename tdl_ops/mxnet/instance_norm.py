@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from tofu.tdl import Sum, op, output, sqrt
+from tdl_ops.mxnet import op
+from tofu.tdl import Sum, output, sqrt
 
 
 @op("InstanceNorm")

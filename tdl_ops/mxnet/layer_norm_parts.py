@@ -5,8 +5,9 @@ Sums along each line of that dimension, `k`, and the rest from whole sums; `coun
 
 from __future__ import annotations
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.normalization import last
-from tofu.tdl import Sum, op, output, sqrt
+from tofu.tdl import Sum, output, sqrt
 
 EPS = 9.999999747378752e-06
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-from tofu.tdl import constant, op, output, position, scatter, unread, where
+from tdl_ops.mxnet import op
+from tofu.tdl import constant, output, position, scatter, unread, where
 
 
 @op("transpose")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tofu.tdl import Opaque, Sum, op, output, position, where
+from tdl_ops.mxnet import op
+from tofu.tdl import Opaque, Sum, output, position, where
 
 
 def _matrix(tensor, b):

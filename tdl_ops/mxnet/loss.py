@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from math import prod
 
+from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
-from tofu.tdl import Sum, constant, exp, maximum, op, output, position, sign, trunc, unread, unwritten, where
+from tofu.tdl import Sum, constant, exp, maximum, output, position, sign, trunc, unread, unwritten, where
 
 SAMPLE = tuple(f"s{d}" for d in range(8))
 LINKS = {"Linear": lambda x: x, "Logistic": lambda x: 1 / (1 + exp(-x)), "MAE": lambda x: x}

@@ -5,7 +5,8 @@ The stock operator's index variables are called `b s0 s1 ...`.
 
 from __future__ import annotations
 
-from tofu.tdl import Sum, maximum, op, unread, where
+from tdl_ops.mxnet import op
+from tofu.tdl import Sum, maximum, unread, where
 
 
 @op("_tofu_valid_cells")

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.contraction import contract, contract_backward
-from tofu.tdl import Sum, merge, op, output
+from tofu.tdl import Sum, merge, output
 
 
 @op("FullyConnected", bound={"num_hidden": "h"})

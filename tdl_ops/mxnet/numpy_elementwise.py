@@ -9,8 +9,9 @@ from math import log
 
 import numpy as np
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.broadcast import add_up
-from tofu.tdl import arctan2, elementwise, isfinite, isinf, isnan, op, power, unread, where
+from tofu.tdl import arctan2, elementwise, isfinite, isinf, isnan, power, unread, where
 
 copysign = elementwise("signed", np.copysign)
 LARGEST = float(np.finfo(np.float64).max)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.factorization import apply, make_largest_positive
 from tofu.errors import UnsupportedError
-from tofu.tdl import Opaque, Sum, op, output, unread
+from tofu.tdl import Opaque, Sum, output, unread
 
 
 def _by_column(function, a, *sides):

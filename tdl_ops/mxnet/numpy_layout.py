@@ -6,11 +6,12 @@ from math import comb
 
 import numpy as np
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.contrib import backward_split, split
 from tdl_ops.mxnet.diagonal import backward_diag, diag, local_offset, on_diagonal
 from tdl_ops.mxnet.enlarging import backward_pad, pad
 from tofu.errors import UnsupportedError
-from tofu.tdl import Any, Sum, mod, op, position, scatter, where
+from tofu.tdl import Any, Sum, mod, position, scatter, where
 
 
 @op("_np_moveaxis")

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from tdl_ops.mxnet import layout, linalg, reshape
+from tdl_ops.mxnet import DESCRIPTIONS, layout, linalg, op, reshape
 from tofu.errors import UnsupportedError
-from tofu.tdl import lookup, op
 
 FAMILIES = "activation binary broadcast constant diagonal ordering reduction resampling scalar unary"
 for _family in FAMILIES.split():  # described first, as those above
@@ -108,7 +107,7 @@ GRADIENTS = {
 
 
 def _share(name, described):
-    known = lookup(described)
+    known = DESCRIPTIONS[described]
     options = {key: getattr(known, key) for key in ("bound", "corrects", "pads", "fill", "concrete")}
     op(name, **options)(known.function)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
-from tofu.tdl import Sum, absolute, isfinite, maximum, minimum, op, position, sign, sqrt, unread, where
+from tofu.tdl import Sum, absolute, isfinite, maximum, minimum, position, sign, sqrt, unread, where
 
 
 def clip(x, bound):

@@ -5,8 +5,9 @@ Operators whose name begins with mp_ keep the weight in single precision beside 
 
 from __future__ import annotations
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.optimizer import clip
-from tofu.tdl import maximum, minimum, op, sqrt, unread, where
+from tofu.tdl import maximum, minimum, sqrt, unread, where
 
 
 def _ratio(gradient, mean, var, beta1, beta2, epsilon, t=None):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tofu.tdl import Opaque, Sum, merge, op, position, unread, where
+from tdl_ops.mxnet import op
+from tofu.tdl import Opaque, Sum, merge, position, unread, where
 
 
 def _line(data, i, axis):

@@ -5,8 +5,9 @@ Split by sample and by channel `c`, the outermost part of a column. The window's
 
 from __future__ import annotations
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.window import numbered, read_window
-from tofu.tdl import merge, op, output, scatter
+from tofu.tdl import merge, output, scatter
 
 
 def _take(data, space, kernel, stride, dilate, pad):

@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.window import SPACE, check_layout, check_windows, local_pad, numbered, read_window
 from tofu.tdl import (
     Max,
@@ -20,7 +21,6 @@ from tofu.tdl import (
     constant,
     maximum,
     minimum,
-    op,
     position,
     scatter,
     sqrt,

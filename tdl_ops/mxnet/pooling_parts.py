@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.window import SPACE
 from tofu.errors import UnsupportedError
-from tofu.tdl import maximum, minimum, op, position
+from tofu.tdl import maximum, minimum, position
 
 
 def _local_first(local):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.window import SPACE, check_windows, local_pad, numbered, read_window
-from tofu.tdl import Max, Sum, op, scatter, where
+from tofu.tdl import Max, Sum, scatter, where
 
 SPLIT = {"bound": {"pad": local_pad}, "pads": SPACE}
 

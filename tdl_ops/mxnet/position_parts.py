@@ -5,7 +5,8 @@ A worker's part of that dimension, the depth `k` or time, begins at `first`.
 
 from __future__ import annotations
 
-from tofu.tdl import op, output, position, trunc, where
+from tdl_ops.mxnet import op
+from tofu.tdl import output, position, trunc, where
 
 
 @op("_tofu_one_hot", bound={"first": lambda local: local.start("k"), "extent": "k"}, starts=("k",))

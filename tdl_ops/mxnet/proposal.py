@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tofu.tdl import Opaque, op, output, unwritten
+from tdl_ops.mxnet import op
+from tofu.tdl import Opaque, output, unwritten
 
 
 def _list_anchors(stride, scales, ratios):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from tofu.tdl import Any, merge, op, output, position, scatter, unread, unwritten, where
+from tdl_ops.mxnet import op
+from tofu.tdl import Any, merge, output, position, scatter, unread, unwritten, where
 
 
 @op("depth_to_space")

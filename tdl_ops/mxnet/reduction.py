@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from math import prod
 
+from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
-from tofu.tdl import Max, Min, Prod, Sum, absolute, isnan, op, position, sign, sqrt, where
+from tofu.tdl import Max, Min, Prod, Sum, absolute, isnan, position, sign, sqrt, where
 
 
 def _reduced_dimensions(axis, exclude, ndim):

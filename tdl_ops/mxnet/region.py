@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
-from tofu.tdl import Any, Opaque, Sum, merge, op, output, position, where
+from tofu.tdl import Any, Opaque, Sum, merge, output, position, where
 
 
 def _bins(begin, size, bins, extent):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.tdl import Sum, merge, op, output, scatter
+from tdl_ops.mxnet import op
+from tofu.tdl import Sum, merge, output, scatter
 
 
 def _slices(shape, begin, end, step):

@@ -9,8 +9,9 @@ from __future__ import annotations
 from itertools import pairwise
 from math import prod
 
+from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
-from tofu.tdl import Any, constant, merge, op, output, position, unread
+from tofu.tdl import Any, constant, merge, output, position, unread
 
 
 def _match_dimensions(source, target):

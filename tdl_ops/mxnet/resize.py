@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.factorization import apply
-from tofu.tdl import op, output, unread
+from tofu.tdl import output, unread
 
 
 def _resample(matrix, shape):

@@ -5,7 +5,8 @@ The parameters are one vector in a layout of MXNet's own, and time is sequential
 
 from __future__ import annotations
 
-from tofu.tdl import Opaque, Sum, op, output
+from tdl_ops.mxnet import op
+from tofu.tdl import Opaque, Sum, output
 
 recurrence = Opaque(name="recurrence")
 recurrence_gradient = Opaque(name="recurrence_gradient")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from tofu.tdl import floor, hypot, log, logical_and, logical_or, logical_xor, maximum, minimum, mod, op, power, where
+from tdl_ops.mxnet import op
+from tofu.tdl import floor, hypot, log, logical_and, logical_or, logical_xor, maximum, minimum, mod, power, where
 
 FUNCTIONS = {
     "_plus_scalar": lambda x, s: x + s,

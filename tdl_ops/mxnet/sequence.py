@@ -4,7 +4,8 @@ along it. A fraction of a length does not count.
 
 from __future__ import annotations
 
-from tofu.tdl import Any, op, output, position, trunc, unwritten, where
+from tdl_ops.mxnet import op
+from tofu.tdl import Any, output, position, trunc, unwritten, where
 
 
 def _at(i, axis):

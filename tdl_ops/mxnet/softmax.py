@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.tdl import Sum, exp, log, op, sqrt, unread
+from tdl_ops.mxnet import op
+from tofu.tdl import Sum, exp, log, sqrt, unread
 
 
 def _along(tensor, i, axis):

@@ -12,8 +12,9 @@ from math import prod
 
 import numpy as np
 
+from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
-from tofu.tdl import Sum, exp, maximum, merge, op, output, position, trunc, unread, unwritten, where
+from tofu.tdl import Sum, exp, maximum, merge, output, position, trunc, unread, unwritten, where
 
 BATCH = tuple(f"b{d}" for d in range(8))
 POSITIONS = tuple(f"s{d}" for d in range(8))

@@ -7,8 +7,9 @@ or have a dimension of extent 1 in place of the classes.
 
 from __future__ import annotations
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.softmax_output import line_label, residual_of
-from tofu.tdl import Sum, maximum, op, output, trunc, where
+from tofu.tdl import Sum, maximum, output, trunc, where
 
 
 @op("_tofu_valid_labels")

@@ -6,9 +6,10 @@ the index variables, where the stock operator calls them differently.
 
 from __future__ import annotations
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.layer_norm_parts import Lines
 from tdl_ops.mxnet.softmax_output import line_label
-from tofu.tdl import Max, exp, log, op, output, unread
+from tofu.tdl import Max, exp, log, output, unread
 
 
 @op("_tofu_softmax_maximum")

@@ -5,8 +5,9 @@ A coordinate of a grid runs from -1 to 1 over the data, x before y; cells outsid
 
 from __future__ import annotations
 
+from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
-from tofu.tdl import Any, Sum, floor, mod, op, output, position, scatter, unread, unwritten, where
+from tofu.tdl import Any, Sum, floor, mod, output, position, scatter, unread, unwritten, where
 
 
 def _choose(index, values):

@@ -7,8 +7,9 @@ may share an index with those that differ from them in inner dimensions only.
 
 from __future__ import annotations
 
+from tdl_ops.mxnet import op
 from tdl_ops.mxnet.embedding import row_of
-from tofu.tdl import Sum, op, output, position, where
+from tofu.tdl import Sum, output, position, where
 
 
 def _local_first(local):

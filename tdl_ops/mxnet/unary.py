@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
 from tofu.tdl import (
     absolute,
@@ -38,7 +39,6 @@ from tofu.tdl import (
     maximum,
     minimum,
     negative,
-    op,
     radians,
     reciprocal,
     rint,

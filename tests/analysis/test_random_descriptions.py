@@ -138,7 +138,7 @@ def make_case(recipe, extents, slack):
 
     inputs = [shape(recipe.accesses[0]), shape(*recipe.accesses[1:])]
     output = (extents["i"], extents["j"]) if recipe.coordinate is None else (6, extents["i"])
-    attributes = {f"n{name}": str(extent) for name, extent in extents.items()}
+    attributes = {f"n{name}": extent for name, extent in extents.items()}
     return Case("random", recipe.describe(), inputs, [output], (), attributes)
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import tofu
+from tdl_ops.mxnet import DESCRIPTIONS
 from tests.command_line.calls import refuses, run
 from tofu.command_line import operators as operator_commands
 from tofu.mxnet.verify import Case, verify_case
 from tofu.mxnet.verify.record import Entry, digest_of
-from tofu.tdl import registered
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +29,7 @@ def test_ops_lists_what_is_described():
 def test_ops_has_one_line_for_each_operator():
     lines = run("ops").output.splitlines()
     rows, totals = lines[1 : lines.index("")], lines[lines.index("") + 1 :]
-    assert [row.split()[0] for row in rows] == sorted({*registered(), "Custom", "fill_element_0index"}, key=str.lower)
+    assert [row.split()[0] for row in rows] == sorted({*DESCRIPTIONS, "Custom", "fill_element_0index"}, key=str.lower)
     assert all(re.search(r" tdl_ops/mxnet/\w+\.py:\d+$|not described: ", row) for row in rows)
     assert totals[0].startswith(f"{len(rows)} operators listed. A description has 2 lines (the median), the longest, ")
     assert "      size_array: one number, known from the shape" in totals
@@ -86,9 +86,9 @@ def test_verify_draws_other_signatures():
 
 def test_verify_records_all_that_is_described(monkeypatch):
     written = {}
-    described = {name: registered()[name] for name in ("tanh", "_backward_tanh")}
+    described = {name: DESCRIPTIONS[name] for name in ("tanh", "_backward_tanh")}
     monkeypatch.setattr(operator_commands, "load_cases", lambda: (Case("tanh", {}, [(5, 7)]),))
-    monkeypatch.setattr(operator_commands, "registered", lambda: described)
+    monkeypatch.setattr(operator_commands, "DESCRIPTIONS", described)
     monkeypatch.setattr(operator_commands, "write_record", written.update)
     result = run("verify", "--record", "--all", "--examples", "2", "--no-missing")
     assert result.exit_code == 0, result.output

@@ -50,6 +50,20 @@ def test_import_of_tofu_imports_no_framework_and_changes_nothing_in_numpy():
     assert printed == "False False True"
 
 
+def test_descriptions_are_registered_when_one_is_looked_up():
+    printed = run("""
+        import sys
+        import tofu
+        @tofu.op("mine")
+        def mine(x):
+            return lambda i: x[i]
+        print("tdl_ops.mxnet.matmul" in sys.modules, "mxnet" in sys.modules)
+    """)
+    assert printed == "True False"
+    printed = run("import sys, tofu; tofu.op; print('tdl_ops.mxnet.matmul' in sys.modules)")
+    assert printed == "False"
+
+
 @pytest.mark.parametrize("first", ["tofu", "mxnet"])
 def test_both_orders_of_import_give_mxnet_its_loaders(first, tmp_path):
     """A saved partition read back by MXNet's own function is one again."""
@@ -76,6 +90,19 @@ def test_modules_of_0_1_are_found_under_their_old_names():
         import tofu.verify.split
     assert tofu.verify.split is sys.modules["tofu.mxnet.verify.split"]
     assert tofu.mxnet.verify.split is tofu.verify.split
+
+
+def test_the_registry_of_0_1_was_that_of_mxnet():
+    with pytest.warns(DeprecationWarning, match=r"tofu\.tdl\.op is tdl_ops\.mxnet\.op now"):
+        from tofu.tdl import op
+    with pytest.warns(DeprecationWarning, match=r"tofu\.tdl\.lookup is"):
+        from tofu.tdl import lookup
+    with pytest.warns(DeprecationWarning, match=r"tofu\.tdl\.registered is"):
+        from tofu.tdl import registered
+    assert op == tofu.op
+    assert lookup("tanh") is registered()["tanh"]
+    with pytest.raises(ImportError):
+        from tofu.tdl import nothing  # noqa: F401
 
 
 def test_every_old_name_leads_somewhere():

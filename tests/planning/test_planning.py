@@ -10,7 +10,6 @@ import tofu
 from benchmarks.small_models.plain import mlp
 from tofu.planning import find as planning
 from tofu.planning.find import AS_GIVEN, NO_PART_OF_THE_KEY, Settings
-from tofu.tdl import registry
 
 
 @pytest.fixture
@@ -67,11 +66,10 @@ def test_every_setting_is_part_of_what_is_remembered(model):
         assert same == (field.name in NO_PART_OF_THE_KEY)
 
 
-def test_a_description_that_changes_is_searched_anew(model, monkeypatch, searches):
+def test_a_description_that_changes_is_searched_anew(model, descriptions, searches):
     before = tofu.partition(model.symbol, 4, **model.shapes).plan
     searches.clear()
-    described = registry.lookup("FullyConnected")
-    monkeypatch.setitem(registry._REGISTERED, "FullyConnected", replace(described, cache={}))
+    descriptions["FullyConnected"] = replace(descriptions["FullyConnected"], cache={})
     assert tofu.partition(model.symbol, 4, **model.shapes).plan == before
     assert searches == [10.0]
 

@@ -19,6 +19,7 @@ import mxnet as mx
 from rich.console import Console
 from rich.progress import track
 
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.command_line.arguments import read_attribute, read_extents
 from tofu.errors import TofuError
 from tofu.mxnet.verify import Case, load_cases, verify_operator
@@ -29,7 +30,6 @@ from tofu.mxnet.verify.nodes import list_operators
 from tofu.mxnet.verify.record import Entry, make_entries, read_record, write_record
 from tofu.mxnet.verify.tables import coverage_lines, coverage_rows, kinds_line, results_table
 from tofu.report.plan_table import make_console
-from tofu.tdl import registered
 
 
 @click.command()
@@ -54,11 +54,11 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
     sets = read_operator_sets()
     listed = [
         name
-        for name in sorted({*registered(), *NOT_DESCRIBED}, key=str.lower)
+        for name in sorted({*DESCRIPTIONS, *NOT_DESCRIBED}, key=str.lower)
         if not names or any(_matches(name.lower(), asked.lower()) for asked in names)
     ]
     if not listed:
-        near = get_close_matches(names[0], registered(), n=3)
+        near = get_close_matches(names[0], DESCRIPTIONS, n=3)
         raise TofuError(
             f"No operator that is described has {' or '.join(names)} in its name"
             + (f"; did you mean {', '.join(near)}?" if near else ".")
@@ -155,7 +155,7 @@ def verify(
         _verify_signature(names, shapes, attributes, parts)
         return
     known = read_record()
-    changed = registered().keys() - ({} if everything else known).keys()
+    changed = DESCRIPTIONS.keys() - ({} if everything else known).keys()
     targets = set(names) or (changed if record else set())
     available = [*load_cases(), *own]
     if record or not targets <= {case.op for case in available}:
@@ -172,7 +172,7 @@ def verify(
         click.echo("{seconds} seconds; the largest process had {peak_memory_gib} GiB.".format(**resources))
     if record:
         found = {name: entry for name, entry in entries.items() if name in targets}
-        kept = {name: entry for name, entry in known.items() if name in registered() and name not in targets}
+        kept = {name: entry for name, entry in known.items() if name in DESCRIPTIONS and name not in targets}
         write_record(kept | found)
     if any(result.problems for result in results):
         raise SystemExit(1)
@@ -209,7 +209,7 @@ def _find_cases(names: Collection[str], cases: Sequence[Case]) -> list[Case]:
     operators = [_list_operators(case) for case in cases]
     unknown = sorted(set(names).difference(*operators))
     if unknown:
-        near = get_close_matches(unknown[0], registered(), n=3)
+        near = get_close_matches(unknown[0], DESCRIPTIONS, n=3)
         raise TofuError(
             f"There is no built-in case of {', '.join(unknown)}{'; did you mean ' + ', '.join(near) + '?' if near else '.'} "
             "Give --shape and --attribute, or a --module with its CASES."

@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
+from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
@@ -52,12 +53,15 @@ MOVED = {
     "tofu.search.following": "tofu.search.propagation",
     "tofu.search.holding": "tofu.search.memory_weights",
     "tofu.search.wiring": "tofu.search.dataflow",
+    "tofu.tdl.attributes": "tdl_ops.mxnet.attributes",
     "tofu.verify": "tofu.mxnet.verify",
     "tofu.verify.cases": "tdl_ops.mxnet.cases",
 }
 # Modules of 0.1 whose names are now those of functions: only pickles name them.
 HIDDEN = {"tofu.frontier": "tofu.mxnet.frontier", "tofu.partition": "tofu.mxnet.partition"}
 STAYED = frozenset(("tdl_ops", "tdl_ops.mxnet"))
+# Names of tofu.tdl that were about the one registry that there was, MXNet's.
+OF_REGISTRY = {"op": "op", "lookup": "DESCRIPTIONS.get", "registered": "DESCRIPTIONS.copy"}
 
 
 def find_new_name(name: str) -> str | None:
@@ -105,8 +109,17 @@ class _Hidden(ModuleType):
         return getattr(import_module(HIDDEN[self.__name__]), name)
 
 
+def find_name_of_registry(name: str) -> Any:
+    """What `tofu.tdl` of 0.1 had under a name, with a DeprecationWarning."""
+    if name not in OF_REGISTRY:
+        raise AttributeError(f"module 'tofu.tdl' has no attribute {name!r}")
+    warnings.warn(f"tofu.tdl.{name} is tdl_ops.mxnet.{OF_REGISTRY[name]} now", DeprecationWarning, stacklevel=2)
+    return attrgetter(OF_REGISTRY[name])(import_module("tdl_ops.mxnet"))
+
+
 def install() -> None:
     """Have Python ask for moved modules here before it looks for them itself."""
     sys.meta_path.insert(0, MovedModules())
+    vars(import_module("tofu.tdl"))["__getattr__"] = find_name_of_registry
     for name in HIDDEN:
         sys.modules.setdefault(name, _Hidden(name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.engine import Engine, Measured, Source
 from tofu.graph import Operator
 from tofu.mxnet.backend import ExecutionGraph, build_execution_graph
@@ -21,6 +22,8 @@ Shape = tuple[int, ...]
 
 class MXNetFrontEnd:
     """MXNet's operators."""
+
+    descriptions = DESCRIPTIONS
 
     def infer_shapes(self, op: str, attributes: dict[str, str], inputs: list[Shape]) -> Sequence[Shape] | None:
         """By MXNet's own inference; None where it has none (most backward operators)."""

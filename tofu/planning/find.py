@@ -18,7 +18,6 @@ from tofu.search.cost import evaluate, price
 from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS, Effort, Progress
 from tofu.search.topology import Arrangement, Topology
-from tofu.tdl.registry import lookup
 
 AS_GIVEN = "applied as it was given; nothing is proved of it"
 NO_PART_OF_THE_KEY = (
@@ -270,7 +269,7 @@ def _cache_key(fingerprint: str, problem: Problem, settings: Settings) -> tuple[
     """All that a search depends on: every setting but those that are listed, and the descriptions of the operators."""
     asked = {field.name: getattr(settings, field.name) for field in fields(settings)}
     asked["hints"] = repr(sorted(map(repr, (settings.hints or {}).items())))
-    described = (lookup(op) for op in sorted({operator.op for operator in problem.graph.operators}))
+    described = dict.fromkeys(access.description for access in problem.accesses)
     return (fingerprint, *(asked[name] for name in asked if name not in NO_PART_OF_THE_KEY), *described)
 
 

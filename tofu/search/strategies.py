@@ -12,7 +12,7 @@ from typing import Protocol
 from tofu.analysis import InputAccess, OperatorAccess, OutputAccess, Row, analyse
 from tofu.errors import DescriptionError, ShapeError, UndescribedOperatorError, UnsupportedError, raise_together
 from tofu.graph import Graph, Operator
-from tofu.tdl import describe, lookup
+from tofu.tdl import Description, describe
 
 Shape = tuple[int, ...]
 Box = tuple[tuple[int, int], ...]
@@ -20,6 +20,10 @@ Box = tuple[tuple[int, int], ...]
 
 class Operators(Protocol):
     """What finding strategies needs to know of a framework's operators."""
+
+    @property
+    def descriptions(self) -> Mapping[str, Description]:
+        """The descriptions, by operator."""
 
     def infer_shapes(self, op: str, attributes: dict[str, str], inputs: list[Shape]) -> Sequence[Shape] | None:
         """Output shapes by the framework's own inference; None where it has none. Raises where it refuses the inputs."""
@@ -35,7 +39,7 @@ def find_strategies(graph: Graph, framework: Operators, undescribed: str = "erro
     an operator's attributes, and DescriptionError where it contradicts its shapes, unless `undescribed` is "replicate": then such an
     operator has no strategy and every worker computes the whole of it.
     """
-    check_described(graph, undescribed)
+    check_described(graph, framework.descriptions, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}
     accesses: list[OperatorAccess] = []
     for operator in graph.operators:
@@ -57,13 +61,13 @@ def mark_drawing(graph: Graph, accesses: Sequence[OperatorAccess], framework: Op
     )
 
 
-def check_described(graph: Graph, undescribed: str) -> None:
+def check_described(graph: Graph, descriptions: Mapping[str, Description], undescribed: str) -> None:
     """Raise UndescribedOperatorError for operators without a description, unless they are to be replicated."""
     if undescribed not in ("error", "replicate"):
         raise UndescribedOperatorError(f'undescribed must be "error" or "replicate", not {undescribed!r}.')
     missing: dict[str, list[str]] = {}
     for operator in graph.operators:
-        if lookup(operator.op) is None:
+        if operator.op not in descriptions:
             missing.setdefault(operator.op, []).append(operator.name)
     if undescribed == "error":
         raise_together(
@@ -80,7 +84,7 @@ def check_described(graph: Graph, undescribed: str) -> None:
 def _analyse_operator(
     operator: Operator, inputs: list[Shape], outputs: list[Shape], framework: Operators, undescribed: str
 ) -> OperatorAccess:
-    description = lookup(operator.op)
+    description = framework.descriptions.get(operator.op)
     if description is None:
         return whole_access(inputs, outputs)
     try:

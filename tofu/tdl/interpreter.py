@@ -16,6 +16,7 @@ import numpy as np
 import sympy
 
 from tofu.errors import DescriptionError, TofuError
+from tofu.tdl.description import Description
 from tofu.tdl.expression import (
     Call,
     Constant,
@@ -35,7 +36,6 @@ from tofu.tdl.expression import (
 )
 from tofu.tdl.forms import Output
 from tofu.tdl.functions import find_numpy_function
-from tofu.tdl.registry import Description
 from tofu.tdl.tracing import Trace, trace
 
 Array: TypeAlias = "np.ndarray[Anything, np.dtype[Anything]]"

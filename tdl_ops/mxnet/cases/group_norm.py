@@ -4,30 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.mxnet.verify.case import SINGLE_PRECISION, Case, single
 from tofu.mxnet.verify.kernels import Array
-from tofu.tdl import Description, interpret, lookup
+from tofu.tdl import interpret
 
 LRN = {"nsize": 3, "alpha": 0.5}
 
 
-def _describe(op: str) -> Description:
-    description = lookup(op)
-    assert description is not None
-    return description
-
-
 def compute_lrn(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array | None]:
     """What LRN computes. On CPUs oneDNN's kernel leaves the norm unwritten, and its gradient computes that again."""
-    expected, _ = interpret(_describe("LRN"), LRN, inputs, [array.shape for array in outputs])
+    expected, _ = interpret(DESCRIPTIONS["LRN"], LRN, inputs, [array.shape for array in outputs])
     return expected, None
 
 
 def compute_lrn_gradient(inputs: Sequence[Array], outputs: Sequence[Array]) -> Sequence[Array]:
     """The gradient of LRN, from a norm of its own."""
     d_out, data, _ = inputs
-    _, norm = interpret(_describe("LRN"), LRN, [data], [data.shape] * 2)
-    return interpret(_describe("_backward_LRN"), LRN, [d_out, data, norm], [data.shape])
+    _, norm = interpret(DESCRIPTIONS["LRN"], LRN, [data], [data.shape] * 2)
+    return interpret(DESCRIPTIONS["_backward_LRN"], LRN, [d_out, data, norm], [data.shape])
 
 
 CASES = [

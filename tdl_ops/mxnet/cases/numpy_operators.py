@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from importlib import import_module
 
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.mxnet.verify.case import Case, uniform
-from tofu.tdl import lookup, registered
 
 FAMILIES = "activation binary broadcast constant diagonal factorization layout ordering resampling reshape scalar unary"
 FIRST: dict[object, Case] = {}  # by the function that describes the operator
 for _family in FAMILIES.split():
     for _case in import_module(f"tdl_ops.mxnet.cases.{_family}").CASES:
-        if (_known := lookup(_case.op)) is not None:
+        if (_known := DESCRIPTIONS.get(_case.op)) is not None:
             FIRST.setdefault(_known.function, _case)
 
 SHARED = {
     name: case
-    for name, description in registered().items()
+    for name, description in DESCRIPTIONS.items()
     if name.startswith(("_np_", "_npi_", "_npx_")) and (case := FIRST.get(description.function)) and case.op != name
 }
 REDUCTIONS = ("_np_sum", "_np_prod", "_np_max", "_np_min", "_npi_mean")

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import tofu
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.mxnet.compare import draw_values, run_step
-from tofu.tdl import describe, registry, tanh
+from tofu.tdl import tanh
 
 SHAPES = {"data": (4, 6)}
 
@@ -130,8 +131,8 @@ def test_attributes_that_a_description_does_not_cover_name_the_operator():
     assert partitioned.plan.operators["twice"] != (None,)
 
 
-def test_a_description_of_another_rank_names_the_operator(monkeypatch):
-    monkeypatch.setitem(registry._REGISTERED, "tanh", describe(lambda data: lambda b: tanh(data[b]), ("tanh",)))
+def test_a_description_of_another_rank_names_the_operator(descriptions):
+    descriptions["tanh"] = DESCRIPTIONS.describe(lambda data: lambda b: tanh(data[b]), ("tanh",))
     model = classifier(mx.sym.tanh(data(), name="squashed"))
     shape = re.escape(str(SHAPES["data"]))
     with pytest.raises(

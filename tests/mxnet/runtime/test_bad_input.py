@@ -220,13 +220,7 @@ def test_failed_bind_leaves_the_next_one_working(model):
 
 @pytest.fixture
 def cholesky():
-    """A batched Cholesky factorisation, described as opaque in its matrices; it throws for a matrix that is not positive definite."""
-    from tofu.tdl import Opaque, lookup, op
-
-    if lookup("_linalg_potrf") is None:
-        factor, gradient = Opaque(), Opaque()
-        op("_linalg_potrf")(lambda a: lambda b, i, j: factor(a[b, :, :])[i, j])
-        op("_backward_linalg_potrf")(lambda g, f: lambda b, i, j: gradient(g[b, :, :], f[b, :, :])[i, j])
+    """A batched Cholesky factorisation; it throws for a matrix that is not positive definite."""
     return mx.sym.linalg.potrf(mx.sym.Variable("data") * mx.sym.Variable("scale"), name="factor")
 
 

@@ -11,9 +11,9 @@ import tofu
 from benchmarks.shared.training import fill_free_memory
 from benchmarks.small_models.normalized import NORMALIZED
 from benchmarks.small_models.plain import shared_mlp
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.command_line.main import main
 from tofu.mxnet.runtime import fitting_host, verification
-from tofu.tdl import describe, registry
 
 
 def classifier(width=7):
@@ -125,7 +125,7 @@ def test_a_lowering_that_is_broken_is_seen(monkeypatch, dtype):
 
 
 @pytest.mark.parametrize("dtype", [None, "float32"])
-def test_a_wrong_description_is_seen(monkeypatch, dtype):
+def test_a_wrong_description_is_seen(descriptions, dtype):
     """Mirrored cells described as if they stayed where they are."""
     mirrored = mx.sym.reverse(
         mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, name="fc"), axis=1, name="flip"
@@ -137,7 +137,7 @@ def test_a_wrong_description_is_seen(monkeypatch, dtype):
         return lambda *i: data[i]
 
     for name in ("reverse", "_backward_reverse"):
-        monkeypatch.setitem(registry._REGISTERED, name, describe(stays, (name,)))
+        descriptions[name] = DESCRIPTIONS.describe(stays, (name,))
     agreement = split.verify(data=(7, 5), dtype=dtype)
     assert not agreement.agrees
     assert agreement.verdict.startswith("WRONG: ")

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.mxnet.verify import Case, load_cases, nodes, single, verify_case
 from tofu.mxnet.verify.comparison import Compared, Comparison, count_numbers, find_kind
 from tofu.mxnet.verify.kernels import PATTERNS, find_left, run_kernel
-from tofu.tdl import lookup, registry, unwritten
+from tofu.tdl import unwritten
 
 DROPOUT, LRN, PROPOSAL, MULTINOMIAL = "Dropout", "LRN", "_contrib_MultiProposal", "_sample_multinomial"
 
@@ -103,16 +104,16 @@ def test_a_kernel_that_changes_what_it_reads_is_noticed(monkeypatch):
     )
 
 
-def test_scratch_is_neither_compared_nor_missed(monkeypatch):
+def test_scratch_is_neither_compared_nor_missed(descriptions):
     """oneDNN's places of the largest cells: a byte each, in the first quarter of an int32 tensor."""
     case = Case("Pooling", {"kernel": (2,), "pool_type": "max"}, [single(3, 5, 6)])
     report = verify_case(case)
     assert report.problems == ()
     assert find_node(report, "Pooling").outputs == (0,)
-    right = lookup("Pooling")
+    right = DESCRIPTIONS["Pooling"]
     falsely = lambda *data, **given: (right.function(*data, **given)[0], unwritten("b c *y"))  # noqa: E731
     silent = replace(right, function=falsely, cache={})
-    monkeypatch.setitem(registry._REGISTERED, "Pooling", silent)
+    descriptions["Pooling"] = silent
     assert any("output 1 is called unwritten, but the kernel writes" in one for one in verify_case(case).problems)
 
 

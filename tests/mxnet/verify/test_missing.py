@@ -3,18 +3,19 @@
 import numpy as np
 import pytest
 
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.mxnet.verify import Case, find_missing, uniform
 from tofu.mxnet.verify.cuts import list_splits
 from tofu.mxnet.verify.nodes import execute_training_graph
 from tofu.mxnet.verify.windows import Windows, list_window_geometries
-from tofu.tdl import Opaque, describe, output, registry, unwritten
+from tofu.tdl import Opaque, output, unwritten
 
 ADDITION = Case("elemwise_add", {}, [(5, 7), (5, 7)], wrt=())
 PRODUCT = Case("dot", {}, [(3, 5), (5, 7)], wrt=())
 
 
-def hide(monkeypatch, name, function, **options):
-    monkeypatch.setitem(registry._REGISTERED, name, describe(function, (name,), **options))
+def hide(descriptions, name, function, **options):
+    descriptions[name] = DESCRIPTIONS.describe(function, (name,), **options)
 
 
 def find_cuts(case):
@@ -26,29 +27,29 @@ def test_nothing_is_missing_of_what_is_described():
     assert find_cuts(PRODUCT) == []
 
 
-def test_a_dimension_that_a_description_hides_is_found(monkeypatch):
+def test_a_dimension_that_a_description_hides_is_found(descriptions):
     add = Opaque(lambda lhs, rhs: lhs + rhs)
-    hide(monkeypatch, "elemwise_add", lambda lhs, rhs: lambda i, j: add(lhs[i, :], rhs[i, :])[j])
+    hide(descriptions, "elemwise_add", lambda lhs, rhs: lambda i, j: add(lhs[i, :], rhs[i, :])[j])
     assert find_cuts(ADDITION) == ["inputs (dimension 1, dimension 1) -> CONCAT along 1"]
 
 
-def test_a_sum_that_a_description_hides_is_found(monkeypatch):
+def test_a_sum_that_a_description_hides_is_found(descriptions):
     product = Opaque(np.dot)
-    hide(monkeypatch, "dot", lambda lhs, rhs: lambda i, j: product(lhs[i, :], rhs[:, j])[()])
+    hide(descriptions, "dot", lambda lhs, rhs: lambda i, j: product(lhs[i, :], rhs[:, j])[()])
     assert find_cuts(PRODUCT) == ["inputs (dimension 1, dimension 0) -> REDUCE"]
 
 
-def test_attributes_shrink_with_the_parts(monkeypatch):
+def test_attributes_shrink_with_the_parts(descriptions):
     repeat = Opaque(np.broadcast_to)
-    hide(monkeypatch, "broadcast_to", lambda data, *, shape: lambda i, j: repeat(data[:, :])[i, j])
+    hide(descriptions, "broadcast_to", lambda data, *, shape: lambda i, j: repeat(data[:, :])[i, j])
     case = Case("broadcast_to", {"shape": (5, 7)}, [(5, 1)], wrt=())
     assert find_cuts(case) == ["inputs (dimension 0) -> CONCAT along 0", "inputs (whole) -> CONCAT along 1"]
 
 
-def test_a_strategy_covers_cuts_of_the_same_outputs_alone(monkeypatch):
+def test_a_strategy_covers_cuts_of_the_same_outputs_alone(descriptions):
     repeat = Opaque(lambda row: np.broadcast_to(row, 7))
     hide(
-        monkeypatch,
+        descriptions,
         "broadcast_to",
         lambda data, *, shape: lambda i, j: repeat(data[i, :])[j],
         bound={"shape": lambda local: local.outputs[0].shape},
@@ -57,14 +58,14 @@ def test_a_strategy_covers_cuts_of_the_same_outputs_alone(monkeypatch):
     assert find_cuts(case) == ["inputs (whole) -> CONCAT along 1"]
 
 
-def test_a_gradient_is_cut_as_its_operator(monkeypatch):
+def test_a_gradient_is_cut_as_its_operator(descriptions):
     hidden = Opaque()
-    hide(monkeypatch, "_backward_tanh", lambda d_out, out: lambda i, j: hidden(d_out[:, :], out[:, :])[i, j])
+    hide(descriptions, "_backward_tanh", lambda d_out, out: lambda i, j: hidden(d_out[:, :], out[:, :])[i, j])
     missing = find_missing(Case("tanh", {}, [(5, 7)]))
     assert {(one.op, one.cut.inputs) for one in missing} == {("_backward_tanh", (0, 0)), ("_backward_tanh", (1, 1))}
 
 
-def hide_windows(monkeypatch, name):
+def hide_windows(descriptions, name):
     """Has the operator's first input be read whole for each sample, and the others whole."""
     hidden = Opaque()
 
@@ -73,7 +74,7 @@ def hide_windows(monkeypatch, name):
         value = output("b *i", lambda b, *i: hidden(data[(b, *(slice(None),) * (data.ndim - 1))], *whole)[i])
         return (value, unwritten("b *i", is_scratch=True))[: len(output_shapes)]
 
-    hide(monkeypatch, name, description)
+    hide(descriptions, name, description)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +93,9 @@ def hide_windows(monkeypatch, name):
     ],
     ids=["padded", "of another extent", "of a maximum"],
 )
-def test_windows_that_a_description_hides_are_found(case, monkeypatch):
+def test_windows_that_a_description_hides_are_found(case, descriptions):
     assert find_cuts(case) == []
-    hide_windows(monkeypatch, case.op)
+    hide_windows(descriptions, case.op)
     whole = ", whole" * (len(case.inputs) - 1)
     assert any(cut.startswith(f"inputs (dimension 2{whole}) -> CONCAT along 2") for cut in find_cuts(case))
 

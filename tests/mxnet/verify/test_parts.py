@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.analysis import Combine, InputAccess, OutputAccess, Row, analyse
 from tofu.mxnet.verify.nodes import Node
 from tofu.mxnet.verify.operators import verify_operator
 from tofu.mxnet.verify.split import SplitError, combine_outputs, cut_input, relative_error
-from tofu.tdl import lookup
 
 NAN, INF = np.nan, np.inf
 
@@ -53,6 +53,6 @@ def test_what_is_said_not_to_be_read_is_no_number():
 def test_parts_that_two_of_them_write():
     """Each writes its cells and the next one."""
     written = OutputAccess((Row(((0, 1),), 0, 2),), (Combine.CONCAT,), is_written=True)
-    whole = analyse(lookup("tanh"), {}, [(4,)], [(4,)])
+    whole = analyse(DESCRIPTIONS["tanh"], {}, [(4,)], [(4,)])
     with pytest.raises(SplitError, match="write 1 cells twice"):
         combine_outputs([np.ones(3), np.ones(3)], written, 0, [(0, 2), (2, 4)], whole, (5,))

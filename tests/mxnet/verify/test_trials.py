@@ -8,13 +8,14 @@ import mxnet as mx
 import pytest
 from hypothesis import find, given, settings
 
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.errors import UnsupportedError
 from tofu.mxnet.verify import Case, Fixed, Sandbox, labels, load_cases, single, try_variants, verify_case
 from tofu.mxnet.verify.declarations import list_choices
 from tofu.mxnet.verify.kernels import is_refusal
 from tofu.mxnet.verify.sandbox import ProcessEndedError
 from tofu.mxnet.verify.variants import variants
-from tofu.tdl import Sum, describe, interpreter, registry
+from tofu.tdl import Sum, interpreter
 
 CASE = Case("FullyConnected", {"num_hidden": 5}, [(3, 7), (5, 7), (5,)])
 
@@ -44,20 +45,19 @@ def test_labels_stay_below_the_number_of_classes():
     assert variant.numbers[1].high == 3
 
 
-def test_the_smallest_failing_signature_is_found(monkeypatch):
+def test_the_smallest_failing_signature_is_found(descriptions):
     def wrong(data, weight, bias=None, *, num_hidden, no_bias=False):
         return lambda b, h: Sum(lambda k: data[b, k] * weight[h, k])
 
-    broken = describe(wrong, ("FullyConnected",), bound={"num_hidden": "h"})
-    monkeypatch.setitem(registry._REGISTERED, "FullyConnected", broken)
+    descriptions["FullyConnected"] = DESCRIPTIONS.describe(wrong, ("FullyConnected",), bound={"num_hidden": "h"})
     trials = try_variants(CASE, 20, verify_case)
     assert trials.failure is not None
     assert [given.shape for given in trials.failure.case.numbers] == [(1, 1), (1, 1), (1,)]
     assert "output 0 of the description is off by" in trials.failure.problems[0]
 
 
-def test_the_reproducer_reproduces(monkeypatch):
-    monkeypatch.setitem(registry._REGISTERED, "tanh", describe(lambda data: lambda *i: data[i], ("tanh",)))
+def test_the_reproducer_reproduces(descriptions):
+    descriptions["tanh"] = DESCRIPTIONS.describe(lambda data: lambda *i: data[i], ("tanh",))
     failure = try_variants(Case("tanh", {}, [(5, 7)]), 5, verify_case).failure
     _, reproducer = (line.strip() for line in repr(failure).splitlines()[-2:])
     names = {}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu import _mxnet
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph, Operator
 from tofu.mxnet.compare.symbols import DROPOUT
-from tofu.tdl import lookup
 
 Reasons = dict[int, str]
 """Position of a tensor -> why it cannot be compared."""
@@ -64,7 +64,7 @@ def _list_overwritten(operator: Operator) -> Sequence[int]:
 
 def _find_unwritten(operator: Operator, read: Collection[int]) -> Reasons:
     """Outputs that MXNet's kernel computes along with others, and not without these."""
-    description = lookup(operator.op)
+    description = DESCRIPTIONS.get(operator.op)
     wrong: dict[int, str] = {}
     outputs = dict(enumerate(operator.outputs))  # some descriptions speak of more than the attributes ask for
     for number, others in description.needs.items() if description is not None else ():

@@ -7,9 +7,9 @@ take the borders of its part for those of the data. The division: `csrc/nnvm/par
 
 from __future__ import annotations
 
+from tdl_ops.mxnet.attributes import parse_attribute
 from tofu.graph import Operator
 from tofu.lowering.registry import Attributes, Inputs, Lowering, Parts, is_true, register
-from tofu.tdl.attributes import parse_attribute
 
 DIVIDE = "_tofu_divide_by_window"
 SUM = {"pool_type": "sum"}

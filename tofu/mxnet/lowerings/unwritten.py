@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.analysis import analyse
 from tofu.errors import DescriptionError, UnsupportedError
 from tofu.graph import Graph, Operator
-from tofu.tdl import lookup
 
 
 def fill_unwritten(graph: Graph) -> Graph:
@@ -37,7 +37,7 @@ def fill_unwritten(graph: Graph) -> Graph:
 
 
 def _find_unwritten(graph: Graph, operator: Operator) -> list[int]:
-    description = lookup(operator.op)
+    description = DESCRIPTIONS.get(operator.op)
     if description is None or len(operator.outputs) == 1:
         return []
     shapes = ([graph.tensors[t].shape for t in tensors] for tensors in (operator.inputs, operator.outputs))

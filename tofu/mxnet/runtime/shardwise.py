@@ -20,12 +20,12 @@ import mxnet as mx
 import numpy as np
 from mxnet.ndarray import register
 
+from tdl_ops.mxnet import DESCRIPTIONS
+from tdl_ops.mxnet.attributes import parse_attribute
 from tofu.analysis import analyse
 from tofu.errors import TofuError
 from tofu.mxnet.runtime.sharded_array import ShardedArray, ShardedContext
 from tofu.mxnet.runtime.shards import Region, ShardedTensor, count_writes, cut, paste
-from tofu.tdl import lookup
-from tofu.tdl.attributes import parse_attribute
 from tofu.tdl.expression import RandomElement
 from tofu.tdl.tracing import trace
 from tofu.tdl.walk import walk
@@ -136,7 +136,7 @@ def _is_cellwise(name: str, inputs: int, rank: int, attributes: Mapping[str, Any
 def _is_described_cellwise(
     name: str, inputs: int, rank: int, fixed: tuple[tuple[str, str], ...], numbers: tuple[str, ...]
 ) -> bool:
-    description = lookup(name)
+    description = DESCRIPTIONS.get(name)
     if description is None:
         return False
     attributes = {**dict(fixed), **dict.fromkeys(numbers, "1")}

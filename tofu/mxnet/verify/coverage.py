@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.mxnet.verify.comparison import Compared
 from tofu.mxnet.verify.record import Entry
-from tofu.tdl import Description, lookup, registered
+from tofu.tdl import Description
 
 OPERATOR_SETS = Path(__file__).parent / "operator_sets.json"
 PAPER = {"described": 134, "total": 139, "elementwise": 77, "opaque": 2, "reduced": 11}
@@ -57,7 +58,7 @@ def count_coverage(names: list[str], entries: Mapping[str, Entry]) -> Coverage:
     known = [entries[name] for name in names if name in entries]
     return Coverage(
         total=len(names),
-        described=sum(lookup(name) is not None for name in names),
+        described=sum(DESCRIPTIONS.get(name) is not None for name in names),
         verified=sum(bool(entry.axes) and entry.is_verified for entry in known),
         elementwise=sum(entry.is_elementwise for entry in known),
         opaque=sum(entry.is_opaque for entry in known),
@@ -76,7 +77,7 @@ def count_lines() -> tuple[float, int, str]:
     """Lines of code of the registered descriptions, comments, decorators and helpers that several share left out: the median, the
     largest, and whose it is.
     """
-    counts = {name: _count_lines(description) for name, description in sorted(registered().items())}
+    counts = {name: _count_lines(description) for name, description in sorted(DESCRIPTIONS.items())}
     largest = max(counts, key=counts.__getitem__)
     return median(counts.values()), counts[largest], largest
 

@@ -12,9 +12,9 @@ import mxnet as mx
 import numpy as np
 from mxnet.base import _LIB, check_call
 
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu import _mxnet
 from tofu.errors import UnsupportedError
-from tofu.tdl import registered
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Shape: TypeAlias = tuple[int, ...]
@@ -144,7 +144,7 @@ def find_operator(op: str) -> ctypes.c_void_p:
     """MXNet's handle of an operator. Raises UnsupportedError, with the names that are near, where there is none."""
     handle = ctypes.c_void_p()
     if _LIB.NNGetOpHandle(op.encode(), ctypes.byref(handle)) != 0:
-        near = get_close_matches(op, registered(), n=3)
+        near = get_close_matches(op, DESCRIPTIONS, n=3)
         raise UnsupportedError(f"MXNet has no operator {op}" + (f"; did you mean {', '.join(near)}?" if near else "."))
     return handle
 

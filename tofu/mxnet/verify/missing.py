@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.analysis import Combine, OperatorAccess, Row
 from tofu.mxnet.verify.case import Case, Fixed, Numbers
 from tofu.mxnet.verify.cuts import Cut, Geometry, list_geometries, try_geometry
 from tofu.mxnet.verify.nodes import Node, execute_training_graph
 from tofu.mxnet.verify.operators import analyse_node
 from tofu.mxnet.verify.windows import list_window_geometries
-from tofu.tdl import lookup
 
 Try = Callable[[Node, Geometry, Sequence[bool]], Cut | None]
 Windowed = Callable[[Node, Collection[int], Collection[int], bool], list[Geometry]]
@@ -47,7 +47,7 @@ def find_missing(
 
 
 def _find_missing_cuts(node: Node, geometries: Sequence[Geometry], run: Try) -> list[Cut]:
-    description = lookup(node.op)
+    description = DESCRIPTIONS.get(node.op)
     if description is None or None in (*node.input_roles, *node.output_roles):
         return []  # a step of a longer gradient, whose tensors are no input, output or gradient of the operator
     access = analyse_node(description, node)

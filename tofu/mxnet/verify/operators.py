@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.analysis import OperatorAccess, analyse
 from tofu.errors import TofuError, UnsupportedError
 from tofu.mxnet.verify.comparison import (
@@ -32,7 +33,7 @@ from tofu.mxnet.verify.split import (
     split_range,
 )
 from tofu.mxnet.verify.whole import compare_whole
-from tofu.tdl import Description, lookup, trace
+from tofu.tdl import Description, trace
 from tofu.tdl.expression import OpaqueElement
 from tofu.tdl.tracing import Trace
 from tofu.tdl.walk import walk
@@ -95,7 +96,7 @@ class _Verification:
         self.cells_of_parts: Counter[int] = Counter()
 
     def report(self) -> NodeReport:
-        description = lookup(self.node.op)
+        description = DESCRIPTIONS.get(self.node.op)
         if description is None:
             return NodeReport(self.node.op, None, "not described", (), (), ("it has no description",))
         try:
@@ -132,7 +133,7 @@ class _Verification:
     def _find_unshared_axes(self, access: OperatorAccess) -> tuple[str, ...]:
         """The axes that the forward operator does not have, where both have to be split alike."""
         gradient = self.node.gradient
-        description = lookup(gradient.forward.op) if gradient is not None and gradient.shares_state else None
+        description = DESCRIPTIONS.get(gradient.forward.op) if gradient is not None and gradient.shares_state else None
         if gradient is None or description is None:
             return ()
         shared = analyse_node(description, gradient.forward).axes
@@ -210,7 +211,7 @@ class _Verification:
         gradient = self.node.gradient
         assert gradient is not None
         forward = gradient.forward
-        description = lookup(forward.op)
+        description = DESCRIPTIONS.get(forward.op)
         access = analyse_node(description, forward) if description is not None else None
         if access is None or axis_name not in access.axes:
             raise SplitError(f"{forward.op} has no axis {axis_name}, and both have to be split alike")

@@ -16,11 +16,12 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.errors import InternalError
 from tofu.mxnet.verify.campaign import CaseResult
 from tofu.mxnet.verify.comparison import Compared
 from tofu.mxnet.verify.report import NodeReport
-from tofu.tdl import Description, lookup
+from tofu.tdl import Description
 
 RECORD = Path(__file__).parent / "record.json"
 SOURCES = Path(__file__).parents[3] / "csrc"
@@ -146,7 +147,7 @@ def _is_current(op: str, entry: Entry) -> bool:
 
 def digest_of(op: str) -> str:
     """Of the file that describes `op` and of those of the same package that it imports; empty without a description."""
-    description = lookup(op)
+    description = DESCRIPTIONS.get(op)
     return "" if description is None else _digest_file(_file_of(description))
 
 

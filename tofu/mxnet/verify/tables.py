@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.table import Table
 
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.lowering import lowered_operators
 from tofu.mxnet.verify.campaign import CaseResult
 from tofu.mxnet.verify.coverage import NOT_DESCRIBED, NOTHING_TO_SPLIT, PAPER, Coverage, count_kinds, count_lines
 from tofu.mxnet.verify.record import Entry
 from tofu.plan import align
-from tofu.tdl import Description, lookup
+from tofu.tdl import Description
 
 
 def coverage_rows(names: Sequence[str], entries: Mapping[str, Entry], with_tensors: bool) -> list[str]:
@@ -20,7 +21,7 @@ def coverage_rows(names: Sequence[str], entries: Mapping[str, Entry], with_tenso
     lowered = lowered_operators()
     rows = [("operator", "split by", "kind", "verified", "described in", "inputs" if with_tensors else "")]
     for name in names:
-        description, entry = lookup(name), entries.get(name)
+        description, entry = DESCRIPTIONS.get(name), entries.get(name)
         if description is None:
             rows.append((name, "", "", "", f"not described: {NOT_DESCRIBED[name]}", ""))
             continue

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tdl_ops.mxnet import DESCRIPTIONS
+from tdl_ops.mxnet.attributes import format_attribute, parse_attribute
 from tofu.errors import DescriptionError
-from tofu.tdl import describe
-from tofu.tdl.attributes import format_attribute, parse_attribute
 
 
 @pytest.mark.parametrize(
@@ -65,17 +65,19 @@ def test_a_missing_attribute_is_an_error():
     with pytest.raises(
         DescriptionError, match="convolution needs the attribute `kernel`, which the node does not have"
     ):
-        describe(convolution).parse_attributes({})
+        DESCRIPTIONS.describe(convolution).parse_attributes({})
 
 
 def test_an_attribute_of_the_wrong_kind_is_an_error():
     with pytest.raises(DescriptionError) as caught:
-        describe(convolution).parse_attributes({"kernel": "(3, 3)", "no_bias": "maybe"})
+        DESCRIPTIONS.describe(convolution).parse_attributes({"kernel": "(3, 3)", "no_bias": "maybe"})
     assert str(caught.value).endswith(
         "attribute `no_bias` of convolution: 'maybe' is no boolean; it is True, False, 1 or 0; its default is False"
     )
 
 
 def test_attributes_that_are_not_listed_are_ignored():
-    parsed = describe(convolution).parse_attributes({"kernel": "(3, 3)", "workspace": "1024", "__ctx_group__": "a"})
+    parsed = DESCRIPTIONS.describe(convolution).parse_attributes(
+        {"kernel": "(3, 3)", "workspace": "1024", "__ctx_group__": "a"}
+    )
     assert parsed == {"kernel": (3, 3), "no_bias": False}
