@@ -31,7 +31,7 @@ def build_execution_graph(
     attribute_index: npt.NDArray[np.int32],
     tensor_names: Sequence[str],
     tensor_dtypes: Sequence[int],
-    own_operators: Mapping[int, tuple[str, str, Mapping[str, str]]] = ...,
+    own_operators: Mapping[int, tuple[str, str, Mapping[str, str], Sequence[int]]] = ...,
     maximum_tensors: Sequence[int] = ...,
     asked_outputs: Mapping[int, Sequence[int]] = ...,
 ) -> int: ...

@@ -43,7 +43,8 @@ partitioned = tofu.partition(symbol, {workers}, cache=False{asked})
 found = run(partitioned)
 {expected}
 print(f"{{partitioned.plan.communication_bytes:,}} bytes planned")
-for name, value in expected.items():
+for name in found.keys() & expected.keys():
+    value = expected[name]
     print(f"{{name}}: off by {{abs(found[name] - value).max(initial=0.0):.3g}}, of {{abs(value).max(initial=0.0):.3g}}")
 '''
 

@@ -31,12 +31,13 @@ class JsonGraph:
     def __init__(self):
         self.nodes = []
 
-    def add(self, op, name, inputs=(), group=None, **attributes):
+    def add(self, op, name, inputs=(), group=None, after=(), **attributes):
+        """A node, which runs after its inputs and after the nodes `after`."""
         attrs = {key: str(value) for key, value in attributes.items()}
         if group is not None:
             attrs["__ctx_group__"] = group
         inputs = [[node, 0, 0] for node in inputs]
-        self.nodes.append({"op": op, "name": name, "attrs": attrs, "inputs": inputs})
+        self.nodes.append({"op": op, "name": name, "attrs": attrs, "inputs": inputs, "control_deps": list(after)})
         return len(self.nodes) - 1
 
     def fetch(self, name, inputs, shape, pieces, group=None, changed=(), **attributes):

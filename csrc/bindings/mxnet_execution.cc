@@ -21,7 +21,7 @@ template <typename T>
 using Array = py::array_t<T, py::array::c_style | py::array::forcecast>;
 
 /*! \brief (name, operator, attributes). */
-using OwnOperatorFields = std::tuple<std::string, std::string, AttributeChanges>;
+using OwnOperatorFields = std::tuple<std::string, std::string, AttributeChanges, std::vector<int>>;
 
 SymbolHandle BuildFromPython(SymbolHandle training, const Array<int64_t>& program,
                              std::vector<int64_t> operator_nodes,
@@ -42,7 +42,7 @@ SymbolHandle BuildFromPython(SymbolHandle training, const Array<int64_t>& progra
   input.tensor_types = std::move(tensor_dtypes);
   for (const auto& own : own_operators) {
     input.own_operators[own.first] = {std::get<0>(own.second), std::get<1>(own.second),
-                                      std::get<2>(own.second)};
+                                      std::get<2>(own.second), std::get<3>(own.second)};
   }
   input.asked_outputs = std::move(asked_outputs);
   input.maximum_tensors.insert(maximum_tensors.begin(), maximum_tensors.end());

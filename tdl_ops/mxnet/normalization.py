@@ -39,7 +39,7 @@ class Channels:
         return Sum(lambda *q: deviation(q) * deviation(q), ndim=self.others) / self.count
 
 
-@op("BatchNorm")
+@op("BatchNorm", needs={1: (0,), 2: (0,)})
 def batch_norm(
     data,
     gamma,

@@ -122,6 +122,34 @@ def check_inference(model, executor, weights):
     assert relative_error(found, single.forward(is_train=False)[0].asnumpy()) < 1e-12
 
 
+def run_step(symbol, values):
+    types, shapes = dict.fromkeys(values, "float64"), {name: values[name].shape for name in symbol.list_arguments()}
+    executor = symbol.simple_bind(mx.cpu(), type_dict=types, **shapes)
+    for name, array in (executor.arg_dict | executor.aux_dict).items():
+        array[:] = values[name]
+    executor.forward(is_train=True)
+    executor.backward([mx.nd.cos(executor.outputs[0])])
+    gradients = {f"gradient of {name}": executor.grad_dict[name] for name in ("data", "bn_beta")}
+    return {
+        name: array.asnumpy() for name, array in (executor.aux_dict | gradients | {"": executor.outputs[0]}).items()
+    }
+
+
+@pytest.mark.parametrize("hints", [{}, split(("b", "c")), split(("c", "c")), split(("y0", "b"))], ids=str)
+def test_a_fixed_gamma_that_is_computed(hints):
+    """The kernel sets it to 1 in a copy of its own: numbers are those of a gamma that is a variable."""
+    shape = (6, 8, 5, 4)
+    data, gamma = mx.sym.Variable("data"), mx.sym.Variable("gamma")
+    nets = [mx.sym.BatchNorm(data, gamma=one, fix_gamma=True, name="bn") for one in (gamma, 2 * gamma)]
+    rng = np.random.RandomState(0)
+    values = {name: rng.uniform(0.5, 1.5, 8) for name in ("gamma", "bn_beta", "bn_moving_mean", "bn_moving_var")}
+    values["data"] = rng.uniform(-1, 1, shape)
+    expected, found = run_step(nets[0], values), run_step(tofu.partition(nets[1], 4, hints=hints), values)
+    assert {name: relative_error(found[name], expected[name]) < 1e-12 for name in expected} == dict.fromkeys(
+        expected, True
+    )
+
+
 @pytest.mark.parametrize("axes", ["b", "y0", ("b", "y1")], ids=str)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_a_mean_a_thousand_times_the_deviation(axes, dtype):

@@ -48,3 +48,18 @@ def test_each_output_alone(case):
         for n, value in enumerate(expected):
             found, _ = run_forward(tofu.partition(mx.sym.Group([whole[n], other]), 2), values, is_train)
             np.testing.assert_allclose(found, value, rtol=1e-5, atol=1e-9)
+
+
+@pytest.mark.parametrize("hints", [{}, {"bn": "c"}, {"bn": "b"}], ids=str)
+@pytest.mark.parametrize("output", [1, 2])
+def test_statistics_of_a_flat_batch_norm_alone(output, hints):
+    """MXNet's own kernel refuses to leave the first output out where data is a matrix; a worker asks it for that one too."""
+    names = ("data", "gamma", "beta")
+    net = mx.sym.BatchNorm(*map(mx.sym.Variable, names), output_mean_var=True, axis=-1, fix_gamma=False, name="bn")
+    rng = np.random.RandomState(0)
+    values = {name: rng.uniform(0.5, 1.5, (12, 8) if name == "data" else 8) for name in names}
+    values |= {name: rng.uniform(0.5, 1.5, 8) for name in net.list_auxiliary_states()}
+    for is_train in (False, True):
+        expected = run_forward(net, values, is_train)[output]
+        (found,) = run_forward(tofu.partition(net[output], 4, hints=hints), values, is_train)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)

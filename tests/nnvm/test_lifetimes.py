@@ -187,6 +187,38 @@ def test_sentences():
     ]
 
 
+def view_of_sum(nodes, added, in_place=()):
+    """A view whose last node is a sum that the kernel of its second input, the entry `added`, is to have made."""
+    view = view_of(nodes, [len(nodes) - 1], in_place)
+    view["is_skipped"][-1] = view["is_added"][added] = 1
+    return view
+
+
+def test_sums_that_kernels_add_to():
+    """The kernel of the second gradient finds the first one where it adds, and has added to it where the sum is read."""
+    first, total = ("first", 0, [], [0]), lambda *entries: ("total", 0, [(e, READ) for e in entries], [0])
+    right = view_of_sum([first, ("second", 0, [], [0]), total(0, 1)], 1)
+    assert is_always_right(right)
+    assert _mxnet.check_engine_view(right) == []
+    overwritten = view_of_sum([first, ("other", 0, [], [0]), ("second", 0, [], [0]), total(0, 2)], 2)
+    assert not is_always_right(overwritten)
+    assert _mxnet.check_engine_view(overwritten) == [
+        "second adds to a buffer that does not hold what it is to be added to"
+    ]
+    elsewhere = {**right, "buffer": np.array([0, 0, 1])}
+    assert not is_always_right(elsewhere)
+    assert _mxnet.check_engine_view(elsewhere) == ["total is left out, but second is not added in its buffer"]
+
+
+def test_a_writer_waits_for_all_readers():
+    """A state is read before it is changed: its reader has read, like another node, what is overwritten before the change."""
+    state, made = ("state", 0, None, [0]), ("made", 0, [], [1])
+    early, other = ("early", 1, [(0, READ), (1, READ)], [2]), ("other", 1, [(1, READ)], [3])
+    view = view_of([state, made, early, other, ("over", 0, [], [1]), ("change", 0, [(0, CHANGE), (4, READ)], [4])], [5])
+    assert is_always_right(view)
+    assert _mxnet.check_engine_view(view) == []
+
+
 def test_fixed_gamma_is_changed():
     """MXNet's BatchNorm writes ones over a gamma that is fixed; another worker that fetches it there races with that."""
     graph = JsonGraph()

@@ -1,9 +1,10 @@
 """What the planner says is what MXNet allocates, byte for byte."""
 
+import mxnet as mx
 import pytest
 
 from benchmarks.shared.allocation import allocated_bytes
-from benchmarks.shared.json_graph import bind
+from benchmarks.shared.json_graph import JsonGraph, bind
 from tests.nnvm.batch_split import BatchSplit
 from tests.nnvm.graphs import arguments_of, mlp
 from tofu import _mxnet
@@ -25,6 +26,16 @@ def test_planned_is_allocated(k, bias):
     assert allocated_bytes(executor, k) == [needed(plan[f"tofu_worker_{w}"]) for w in range(k)]
     for worker in plan.values():
         assert 0 < worker["pool"] < worker["unshared"]
+
+
+def test_buffers_of_odd_sizes():
+    """MXNet's pools hold whole words of four bytes."""
+    graph = JsonGraph()
+    data = graph.add("null", "data", group="w0", __shape__=(5,), __dtype__=0)
+    symbol = graph.symbol(graph.add("Cast", "bytes", [data], "w0", dtype="uint8"))
+    plan = _mxnet.PlannedGraph(symbol.handle.value, {}, {}).memory()["w0"]
+    assert (plan["unshared"], plan["pool"]) == (5, 8)
+    assert allocated_bytes(bind(symbol, {"w0": mx.cpu(0)}), 1) == [needed(plan)]
 
 
 def test_plans_any_graph():

@@ -276,6 +276,7 @@ def test_tables_of_an_execution_graph():
     ("pieces", "attributes", "message"),
     [
         ([((0,), (5,), [(0, (0,))])], {}, "a piece from 0 on, of 5, leaves its region of 4 in dimension 0"),
+        ([((2,), (3,), [(0, (0,))])], {}, "a piece from 2 on, of 3, leaves its region of 4 in dimension 0"),
         ([((0, 0), (4, 1), [(0, (0, 0))])], {}, "a piece has not the 1 dimensions of its region"),
         ([((0,), (4,), [(1, (0,))])], {}, "there are 1 inputs, a piece reads number 1"),
         ([((0,), (4,), [(0, (-1,))])], {}, "a source begins outside"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchmarks.shared.json_graph import JsonGraph
 from tests.nnvm.batch_split import BatchSplit
 from tests.nnvm.graphs import arguments_of, mlp
 from tofu import _mxnet
@@ -60,3 +61,45 @@ def test_without_order_or_transit():
         assert counted[group]["pool"] == full[group]["pool"]
         assert counted[group]["transit"] > 0
         assert lighter[group]["pool"] < full[group]["pool"]
+
+
+WHOLE = [((0,), (8,), [(0, (0,))])]  # the pieces of a fetch that copies eight cells
+
+
+def test_what_is_read_for_its_shape_alone_leaves_its_buffer():
+    """The zeros lie in the buffer of the one cell, and the copies of that where the region was whose shape the zeros have."""
+    graph = JsonGraph()
+    x = graph.add("null", "x", group="w0", __shape__=(8,), __dtype__=0)
+    region = graph.fetch("region", [x], (8,), WHOLE, "w1", dtype=0)
+    total = graph.add("sum", "total", [region], "w1")
+    copies = graph.add("tile", "copies", [total], "w1", reps=(8,))
+    zeros = graph.add("zeros_like", "zeros", [region], "w1")
+    symbol = graph.symbol(graph.add("elemwise_add", "result", [copies, zeros], "w1"))
+    planned = _mxnet.PlannedGraph(symbol.handle.value, {}, {})
+    assert planned.problems() == []
+    table = planned.entries()
+    assert table["last"][table["nodes"].index("region")] == table["nodes"].index("total")
+    assert planned.memory()["w1"]["pool"] == 2 * 8 * 4
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_gradients_are_added_where_nobody_reads_the_first_one_afterwards(is_late):
+    """Another worker reads the first gradient before the kernel of the second one could add to it, or between that and the sum."""
+    graph = JsonGraph()
+    x = graph.add("null", "x", group="w0", __shape__=(8,), __dtype__=0)
+    first = graph.add("sin", "first", [x], "w0")
+    if is_late:
+        second = graph.add("cos", "second", [x], "w0")
+        reader = graph.fetch("reader", [first], (8,), WHOLE, "w1", dtype=0, after=[second])
+        total = graph.add("_grad_add", "total", [first, second], "w0", after=[reader])
+    else:
+        reader = graph.fetch("reader", [first], (8,), WHOLE, "w1", dtype=0)
+        second = graph.add("cos", "second", [x], "w0", after=[reader])
+        total = graph.add("_grad_add", "total", [first, second], "w0")
+    symbol = graph.symbol(total, reader)
+    planned = _mxnet.PlannedGraph(symbol.handle.value, {}, {})
+    assert planned.problems() == []
+    table = planned.entries()
+    assert table["nodes"] == ["x", "first", *(("second", "reader") if is_late else ("reader", "second")), "total"]
+    buffers = dict(zip(table["nodes"], table["buffer"], strict=True))
+    assert (buffers["total"] == buffers["first"]) != is_late

@@ -1,9 +1,12 @@
 """The forward part of a graph runs alone, and the rest later, with head gradients made in between."""
 
+import json
+
 import mxnet as mx
 import numpy as np
 import pytest
 
+from benchmarks.shared.json_graph import JsonGraph, bind
 from tests.nnvm.batch_split import BatchSplit, reference
 from tests.nnvm.graphs import arguments_of, random_arguments
 from tofu import _mxnet
@@ -43,6 +46,25 @@ def test_head_gradients_are_computed_from_outputs(k, bulks):
         expected = reference(symbol, values, trained, gradients)
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6)
+
+
+def test_neighbours_of_one_worker_run_as_one_operation(tmp_path):
+    """And those of two workers do not, though no fetch is between them."""
+    graph = JsonGraph()
+    heads = []
+    for group in ("w0", "w1"):
+        x = graph.add("null", f"x@{group}", group=group, __shape__=(3,), __dtype__=0)
+        heads.append(graph.add("sin", f"sin@{group}", [graph.add("relu", f"relu@{group}", [x], group)], group))
+    symbol = graph.symbol(*heads)
+    executor = bind(symbol, {"w0": mx.cpu(0), "w1": mx.cpu(1)})
+    _mxnet.bulk_nodes(executor.handle.value, symbol.handle.value)
+    mx.profiler.set_config(profile_symbolic=True, aggregate_stats=True, filename=str(tmp_path / "profile.json"))
+    mx.profiler.set_state("run")
+    executor.forward(is_train=True)
+    mx.nd.waitall()
+    mx.profiler.set_state("stop")
+    operations = json.loads(mx.profiler.dumps(reset=True, format="json"))["Time"]["operator"]
+    assert {name: times["Count"] for name, times in operations.items()} == {"[relu,sin]": 2}
 
 
 def test_the_forward_part_runs_nothing_of_the_backward_part():

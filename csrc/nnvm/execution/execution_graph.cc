@@ -47,8 +47,10 @@ class TrainingGraph {
     return *found->second;
   }
 
-  int InputType(uint32_t node, uint32_t input) const {
-    return types_[index().entry_id(index()[node].inputs[input])];
+  std::vector<int> InputTypes(uint32_t node) const {
+    std::vector<int> types;
+    for (const auto& entry : index()[node].inputs) types.push_back(types_[index().entry_id(entry)]);
+    return types;
   }
 
   std::vector<int> OutputTypes(uint32_t node) const {
@@ -204,12 +206,22 @@ class Builder {
         made->control_deps.push_back(ForwardCopy(source.control_deps[0], node.worker));
       }
     }
+    GiveOwnInputs(node, training_.InputTypes(id), made);
     CheckMutableInputs(*made);
-    for (uint32_t input : ListSpoiledInputs(made->attrs)) {
-      nnvm::NodeEntry* entry = &made->inputs.at(input);
-      *entry = nnvm::NodeEntry(MakeCopy(node, input, training_.InputType(id, input), *entry), 0, 0);
-    }
     copies_[{node.id, node.worker}] = nodes_.size();
+  }
+
+  /*! \brief A node that works over what it reads gets a copy of it; so does one that sets an input,
+   * a fixed gamma say, which is no variable. */
+  void GiveOwnInputs(const ProgramNode& node, const std::vector<int>& types, Node* made) {
+    std::vector<uint32_t> inputs = ListSpoiledInputs(made->attrs);
+    for (uint32_t input : ListSetInputs(made->attrs)) {
+      if (!made->inputs.at(input).node->is_variable()) inputs.push_back(input);
+    }
+    for (uint32_t input : inputs) {
+      nnvm::NodeEntry* entry = &made->inputs.at(input);
+      *entry = nnvm::NodeEntry(MakeCopy(node, input, types.at(input), *entry), 0, 0);
+    }
   }
 
   /*! \brief A copy of an input, for the node alone: a fetch within its worker, which no pass of
@@ -254,6 +266,7 @@ class Builder {
     }
     if (made->attrs.op->attr_parser != nullptr) made->attrs.op->attr_parser(&made->attrs);
     made->inputs = ToEntries(node.inputs);
+    GiveOwnInputs(node, own.input_types, made);
     CheckMutableInputs(*made);
     copies_[{node.id, node.worker}] = nodes_.size();
   }
@@ -324,7 +337,9 @@ class Builder {
   }
 
   static void CheckMutableInputs(const Node& node) {
+    const std::vector<uint32_t> own = ListSetInputs(node.attrs);  // variables, or copies of its own
     for (uint32_t input : ListMutableInputs(node.attrs)) {
+      if (std::find(own.begin(), own.end(), input) != own.end()) continue;
       CHECK(node.inputs.at(input).node->is_variable())
           << node.attrs.name << " changes its input " << input
           << ", which is a fetched copy: the state has to be split like the operator";

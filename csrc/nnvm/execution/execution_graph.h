@@ -26,6 +26,7 @@ struct OwnOperator {
   std::string name;
   std::string op;
   std::unordered_map<std::string, std::string> attributes;
+  std::vector<int> input_types;  // MXNet's type codes
 };
 
 /*! \brief Operator id -> outputs that all of its copies compute, also those whose own nobody reads.

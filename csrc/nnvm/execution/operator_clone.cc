@@ -4,6 +4,7 @@
 #include "nnvm/execution/operator_clone.h"
 
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <unordered_set>
@@ -223,9 +224,11 @@ bool FixesGamma(const NodeAttrs& attrs) {
 }  // namespace
 
 std::vector<uint32_t> ListSetInputs(const NodeAttrs& attrs) {
+  static const std::set<std::string> kNames = {"BatchNorm", "_tofu_batch_norm_apply",
+                                               "_tofu_batch_norm_global"};
   constexpr uint32_t kGamma = 1;
-  const bool sets_gamma = attrs.op != nullptr && attrs.op->name == "BatchNorm" && FixesGamma(attrs);
-  return sets_gamma ? std::vector<uint32_t>{kGamma} : std::vector<uint32_t>();
+  if (attrs.op == nullptr || kNames.count(attrs.op->name) == 0 || !FixesGamma(attrs)) return {};
+  return {kGamma};
 }
 
 std::vector<uint32_t> ListSpoiledInputs(const NodeAttrs& attrs) {

@@ -62,7 +62,7 @@ def build_symbol(source: Source, problem: Problem, choices: Choices, program: Pr
     """The program as an MXNet symbol, whose nodes are copies of those of `source`."""
     graph, phases = problem.graph, program.phases
     attributes, index = worker_attributes(problem, choices, phases)
-    operators = list(enumerate(graph.operators))
+    types = [DTYPE_NAMES.index(tensor.dtype) for tensor in graph.tensors]
     handle = _mxnet.build_execution_graph(
         source.native.handle.value,
         program.code,
@@ -70,8 +70,12 @@ def build_symbol(source: Source, problem: Problem, choices: Choices, program: Pr
         attributes,
         index,
         [tensor.name for tensor in graph.tensors],
-        [DTYPE_NAMES.index(tensor.dtype) for tensor in graph.tensors],
-        {o: (operator.name, operator.op, dict(operator.attributes)) for o, operator in operators if operator.node < 0},
+        types,
+        {
+            o: (operator.name, operator.op, dict(operator.attributes), [types[t] for t in operator.inputs])
+            for o, operator in enumerate(graph.operators)
+            if operator.node < 0
+        },
         [
             tensor
             for operator, access in zip(graph.operators, problem.accesses, strict=True)
