@@ -27,7 +27,7 @@ from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
 from benchmarks.models import Model, bidirectional, rnn, transformer, wresnet
-from benchmarks.shared.training import random_plan
+from benchmarks.shared.random_plans import random_plan
 from benchmarks.stages import Stages
 from tofu import _mxnet
 from tofu.engine import Measured

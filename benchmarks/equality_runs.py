@@ -16,13 +16,13 @@ from functools import cache
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+from benchmarks.shared.random_plans import random_plan
 from benchmarks.shared.training import (
     Arrays,
     bind_partitioned,
     check_graph,
     largest_error,
     permute_batch,
-    random_plan,
     random_values,
     run_partitioned,
     run_single,

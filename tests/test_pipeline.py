@@ -11,7 +11,7 @@ from tofu.planning.find import Settings
 
 PASSES = [
     *("read", "completed", "lowered", "strategies", "problem", "found"),
-    *("settled", "cost", "program", "execution", "memory", "checked", "plan"),
+    *("settled", "cost", "program", "program-checked", "execution", "memory", "checked", "plan"),
 ]
 
 

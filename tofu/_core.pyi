@@ -6,7 +6,7 @@ operator or tensor and the rule.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -239,3 +239,9 @@ def emit(
 
 def count_traffic(graph: Graph, program: Int64Array) -> Int64Array:
     """[workers, workers]: bytes that worker i reads from worker j, counted from an encoded program's fetches alone."""
+
+def program_tables(program: Int64Array) -> dict[str, Any]:
+    """An encoded program as tables of numbers, see `csrc/core/program/program_tables.h`: `workers`, and the arrays of the columns.
+
+    Shapes and boxes are [rows, dimensions]. ValueError where the program cannot be decoded, or names what there is not.
+    """

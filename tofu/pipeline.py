@@ -19,7 +19,7 @@ from tofu.graph import Graph, TensorKind
 from tofu.lowering import Settled, lower, prepare_inference, settle
 from tofu.plan import Plan
 from tofu.planning.find import Found, Settings, check_limit, find_plan, remember_plan
-from tofu.program import write_program
+from tofu.program import check_program, write_program
 from tofu.search import Choices, Problem, find_strategies, pose_problem
 from tofu.search.cost import count_level_bytes, evaluate
 from tofu.search.solve import Progress
@@ -125,6 +125,8 @@ class Partition:
             self.task.settings.undescribed,
         )
         program = write_program(settled.problem, settled.choices, inference=True)
+        if is_checked():
+            check_program(program)
         execution = engine.backend.build(self.source, settled.problem, settled.choices, program)
         if is_checked():
             engine.backend.check(execution, settled.problem, settled.choices)
@@ -163,6 +165,11 @@ def build_found(task: Task, found: Found, observe: Observer, seconds: float = 0.
     problem, choices = settled.problem, settled.choices
     cost = observe("cost", evaluate(problem, choices))
     program = observe("program", write_program(problem, choices))
+    if is_checked():
+        check_program(program, cost.total_bytes)
+        observe(
+            "program-checked", f"every rule is kept, and {program.remote_bytes} bytes are read, as they were counted"
+        )
     execution = observe("execution", backend.build(task.source, problem, choices, program))
     measured = observe("memory", backend.measure(execution, problem, choices))
     if is_checked():
@@ -199,5 +206,5 @@ def describe(
 
 
 def is_checked() -> bool:
-    """Whether execution graphs are checked before they are bound; TOFU_CHECK=0 says no."""
+    """Whether programs and execution graphs are checked before they are bound; TOFU_CHECK=0 says no."""
     return os.environ.get("TOFU_CHECK", "1") not in ("", "0")

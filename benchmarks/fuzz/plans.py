@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.shared.training import random_plan
+from benchmarks.shared.random_plans import random_plan
 from tofu.pipeline import Partition
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
 

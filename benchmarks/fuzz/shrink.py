@@ -12,7 +12,7 @@ from benchmarks.fuzz.plans import Asked
 from benchmarks.fuzz.reduce import reduce_sample
 from benchmarks.fuzz.sample import Sample
 from benchmarks.fuzz.trial import Failure, Trial
-from benchmarks.shared.training import random_plan
+from benchmarks.shared.random_plans import random_plan
 from tofu.pipeline import Partition
 
 RANDOM_PLANS = 5  # tried of a smaller model, where what was chosen for the larger one does not fail

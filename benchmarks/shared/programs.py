@@ -1,12 +1,12 @@
-"""Execution programs in the format of csrc/core/program/program.h: written by hand, and read."""
+"""Execution programs in the format of csrc/core/program/program.h, written by hand."""
 
 import struct
-from dataclasses import dataclass
 
 import numpy as np
 
+from tofu.program import NodeKind
+
 PROGRAM_FORMAT = 0x746F667532
-VARIABLE, OPERATOR, FETCH = range(3)
 
 
 class ProgramWriter:
@@ -19,13 +19,13 @@ class ProgramWriter:
         self.transit = []  # (node, output) that hold no shard
 
     def variable(self, tensor, worker, shape):
-        return self.add(VARIABLE, tensor, worker, 0, [shape])
+        return self.add(NodeKind.VARIABLE, tensor, worker, 0, [shape])
 
     def operator(self, operator, worker, inputs, shapes):
-        return self.add(OPERATOR, operator, worker, 0, shapes, inputs)
+        return self.add(NodeKind.OPERATOR, operator, worker, 0, shapes, inputs)
 
     def fetch(self, tensor, worker, phase, shape, inputs, pieces, fill=0.0):
-        return self.add(FETCH, tensor, worker, phase, [shape], inputs, pieces, fill)
+        return self.add(NodeKind.FETCH, tensor, worker, phase, [shape], inputs, pieces, fill)
 
     def add(self, kind, number, worker, phase, shapes, inputs=(), pieces=(), fill=0.0):
         """A node of any kind."""
@@ -47,49 +47,3 @@ class ProgramWriter:
         for entries in (self.outputs, self.transit):
             data += [len(entries), *(number for entry in entries for number in entry)]
         return np.array(data, dtype=np.int64)
-
-
-@dataclass
-class Node:
-    """One node of a program that was read. `id` is that of its tensor, or for an operator its own."""
-
-    kind: int
-    id: int
-    worker: int
-    phase: int
-    fill: float
-    shapes: list
-    inputs: list
-    pieces: list  # (begin, extent, [(input, source begin)])
-
-
-def decode(data):
-    """(workers, nodes, outputs, entries in transit) of an encoded program."""
-    numbers = iter(data.tolist())
-
-    def take():
-        return next(numbers)
-
-    def vector():
-        return tuple(take() for _ in range(take()))
-
-    def entries():
-        return [(take(), take()) for _ in range(take())]
-
-    def piece():
-        return vector(), vector(), [(take(), vector()) for _ in range(take())]
-
-    def node():
-        head = [take() for _ in range(4)]
-        fill = struct.unpack("<d", struct.pack("<q", take()))[0]
-        shapes = [vector() for _ in range(take())]
-        return Node(*head, fill, shapes, entries(), [piece() for _ in range(take())])
-
-    assert take() == PROGRAM_FORMAT
-    workers = take()
-    nodes = [node() for _ in range(take())]
-    outputs = entries()
-    transit = entries()
-    assert next(numbers, None) is None
-    assert len(set(transit)) == len(transit)
-    return workers, nodes, outputs, set(transit)

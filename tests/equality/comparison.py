@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
+from benchmarks.shared.random_plans import random_plan
 from benchmarks.shared.training import (
     bind_partitioned,
     check_graph,
     largest_error,
     permute_batch,
-    random_plan,
     random_values,
     run_partitioned,
     run_single,

@@ -6,7 +6,8 @@ import mxnet as mx
 import pytest
 
 from benchmarks.models import rnn, transformer
-from benchmarks.shared.training import bind_partitioned, random_plan, random_values, run_single
+from benchmarks.shared.random_plans import random_plan
+from benchmarks.shared.training import bind_partitioned, random_values, run_single
 from benchmarks.small_models.plain import Model, residual_cnn
 from tests.equality.comparison import STEPS, References, compare
 from tofu.errors import PlanError

@@ -7,10 +7,10 @@ import random
 import mxnet as mx
 import pytest
 
+from benchmarks.shared.random_plans import random_plan
 from benchmarks.shared.training import (
     bind_partitioned,
     largest_error,
-    random_plan,
     random_values,
     run_partitioned,
     run_single,

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import tofu
-from benchmarks.shared.training import bind_partitioned, random_plan, random_values, run_single
+from benchmarks.shared.random_plans import random_plan
+from benchmarks.shared.training import bind_partitioned, random_values, run_single
 from benchmarks.small_models.plain import Model
 from tests.equality.comparison import compare
 from tofu.mxnet.verify.cases import load_cases

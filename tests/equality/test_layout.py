@@ -6,7 +6,8 @@ import mxnet as mx
 import pytest
 
 import tofu
-from benchmarks.shared.training import Taken, bind_partitioned, random_plan, random_values, run_single
+from benchmarks.shared.random_plans import Taken, random_plan
+from benchmarks.shared.training import bind_partitioned, random_values, run_single
 from benchmarks.small_models.plain import Model
 from benchmarks.small_models.zoo import GLUON_MODELS
 from tests.equality.comparison import compare

@@ -6,7 +6,8 @@ from itertools import product
 
 import pytest
 
-from benchmarks.shared.training import bind_partitioned, feasible_axes, random_values, run_single
+from benchmarks.shared.random_plans import feasible_axes
+from benchmarks.shared.training import bind_partitioned, random_values, run_single
 from tests.equality.comparison import compare
 from tests.equality.layer_models import single_layer
 from tofu.lowering.registry import lowered_operators

@@ -3,7 +3,8 @@
 import mxnet as mx
 import pytest
 
-from benchmarks.shared.training import Taken, bind_partitioned, random_plan, random_values, run_single
+from benchmarks.shared.random_plans import Taken, random_plan
+from benchmarks.shared.training import bind_partitioned, random_values, run_single
 from benchmarks.small_models.plain import Model
 from tests.equality.comparison import compare
 

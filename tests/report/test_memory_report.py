@@ -10,10 +10,10 @@ from benchmarks.small_models.plain import mlp, plain_cnn, residual_cnn
 from tofu import _mxnet
 from tofu.graph import Tensor, TensorKind
 from tofu.mxnet.backend.buffers import worker_variables
-from tofu.mxnet.backend.execution_graph import worker_group
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.plan import format_bytes
 from tofu.planning.fitting import MOST_COUNTS, find_fitting, format_limit, read_bytes
+from tofu.program import worker_group
 from tofu.report.memory import DeviceMemory, MemoryReport
 from tofu.report.memory_plot import plot_memory
 from tofu.report.memory_table import describe_fewest, describe_fit

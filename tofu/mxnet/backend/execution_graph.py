@@ -15,16 +15,6 @@ from tofu.program import OutputShards, Program, worker_attributes
 from tofu.search import Choices, Problem
 
 
-def worker_group(worker: int) -> str:
-    """The context group of a worker's nodes in the execution graph."""
-    return f"tofu_worker_{worker}"
-
-
-def shard_name(tensor: str, worker: int) -> str:
-    """The name of the variable that holds a worker's shard of `tensor`."""
-    return f"{tensor}@{worker}"
-
-
 @dataclass(frozen=True)
 class ExecutionGraph:
     """The partitioned symbol. Its outputs are the shards of `outputs`, worker by worker, the model's own outputs first."""
@@ -76,12 +66,7 @@ def build_symbol(source: Source, problem: Problem, choices: Choices, program: Pr
             for o, operator in enumerate(graph.operators)
             if operator.node < 0
         },
-        [
-            tensor
-            for operator, access in zip(graph.operators, problem.accesses, strict=True)
-            for tensor, written in zip(operator.outputs, access.outputs, strict=True)
-            if written.reducer == "Max"
-        ],
+        sorted(program.largest),
         _list_asked_outputs(problem, phases),
     )
     return wrap_symbol(handle)

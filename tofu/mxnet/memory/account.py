@@ -17,10 +17,10 @@ from tofu import _mxnet
 from tofu.engine import Source
 from tofu.graph import Graph, TensorKind
 from tofu.mxnet.backend.buffers import Variables, source_variables, worker_variables
-from tofu.mxnet.backend.execution_graph import worker_group
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.mxnet.memory.workspace import estimate_workspace
 from tofu.pipeline import Partition
+from tofu.program import worker_group
 from tofu.report.memory import ACTIVATIONS, FETCH_BUFFERS, GRADIENTS, USES, DeviceMemory
 from tofu.search.geometry import find_shards
 

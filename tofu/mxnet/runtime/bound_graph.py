@@ -12,9 +12,10 @@ import mxnet as mx
 
 from tofu import _mxnet
 from tofu.host.interrupts import uninterrupted
-from tofu.mxnet.backend.execution_graph import ExecutionGraph, shard_name, worker_group
+from tofu.mxnet.backend.execution_graph import ExecutionGraph
 from tofu.mxnet.runtime.gpus import prepare_gpus
 from tofu.mxnet.runtime.shards import ShardedTensor
+from tofu.program import shard_name, worker_group
 
 ONEDNN_RECURRENCE = "MXNET_USE_MKLDNN_RNN"  # read by MXNet when it binds
 _environment = threading.RLock()

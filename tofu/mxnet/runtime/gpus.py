@@ -8,7 +8,7 @@ from typing import Any
 
 from tofu import _mxnet
 from tofu.errors import DeviceError
-from tofu.mxnet.backend.execution_graph import worker_group
+from tofu.program import worker_group
 
 # mxnet-cu112 holds machine code for 5.0, 6.0, 7.0, 8.0 and 8.6, which runs within a major version, and nothing to translate for later ones.
 MAJOR_VERSIONS = range(5, 9)
