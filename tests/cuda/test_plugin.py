@@ -3,7 +3,7 @@
 import mxnet as mx
 import pytest
 
-ON_EMULATED_GPUS = "import tofu; from tofu import _mxnet; _mxnet.run_gpu_code_on_cpu()\n"
+ON_EMULATED_GPUS = "import tofu, mxnet; from tofu import _mxnet; _mxnet.run_gpu_code_on_cpu()\n"
 
 
 def run_tests(run_emulated, *arguments):
