@@ -15,8 +15,8 @@ from tofu.plan import format_bytes
 from tofu.planning.fitting import MOST_COUNTS, find_fitting, format_limit, read_bytes
 from tofu.program import worker_group
 from tofu.report.memory import DeviceMemory, MemoryReport
+from tofu.report.memory_fit import describe_fewest, describe_fit
 from tofu.report.memory_plot import plot_memory
-from tofu.report.memory_table import describe_fewest, describe_fit
 
 WORKERS = 4
 MODELS = {

@@ -28,9 +28,9 @@ from tofu.mxnet.runtime.report_memory import report_one_device, report_workers
 from tofu.pipeline import observe_by_environment
 from tofu.planning.fitting import explain_none, find_fitting, format_limit, read_bytes
 from tofu.planning.progress import track_searches
-from tofu.report.memory import MemoryReport
+from tofu.report.memory import MemoryReport, print_report
+from tofu.report.memory_fit import describe_fewest, describe_fit
 from tofu.report.memory_plot import plot_memory
-from tofu.report.memory_table import describe_fewest, describe_fit, print_report
 from tofu.report.picture import check_picture
 from tofu.report.plan_page import render_page
 from tofu.report.plan_table import alternatives_table, make_console, print_partition, timings_table

@@ -40,6 +40,7 @@ MOVED = {
     "tofu.memory_limit": "tofu.planning.memory_limit",
     "tofu.model_commands": "tofu.command_line.models",
     "tofu.operator_commands": "tofu.command_line.operators",
+    "tofu.report.memory_table": "tofu.report.memory",
     "tofu.report.operator_tables": "tofu.mxnet.verify.tables",
     "tofu.report.optimizer_states": "tofu.mxnet.memory.optimizer_states",
     "tofu.report.workspace": "tofu.mxnet.memory.workspace",
