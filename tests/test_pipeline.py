@@ -7,7 +7,7 @@ import tofu
 from tests.command_line.calls import run
 from tofu.mxnet.partition import plan_task, read_trained
 from tofu.pipeline import Observer, show_value
-from tofu.planning.find import Settings
+from tofu.planning.settings import Settings
 
 PASSES = [
     *("read", "completed", "lowered", "strategies", "problem", "found"),

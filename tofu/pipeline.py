@@ -18,7 +18,8 @@ from tofu.engine import Engine, Source
 from tofu.graph import Graph, TensorKind
 from tofu.lowering import Settled, lower, prepare_inference, settle
 from tofu.plan import Plan
-from tofu.planning.find import Found, Settings, check_limit, find_plan, remember_plan
+from tofu.planning.find import Found, check_limit, find_plan, remember_plan
+from tofu.planning.settings import Settings
 from tofu.program import check_program, write_program
 from tofu.search import Choices, Problem, find_strategies, pose_problem
 from tofu.search.cost import count_level_bytes, evaluate

@@ -12,7 +12,7 @@ from tests.numpy_engine.steps import STEPS
 from tofu.engine import Source
 from tofu.graph import TensorKind
 from tofu.pipeline import Observer, analyse_step, make_partition
-from tofu.planning.find import Settings
+from tofu.planning.settings import Settings
 from tofu.tdl import interpret
 
 

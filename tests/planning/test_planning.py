@@ -9,7 +9,8 @@ import pytest
 import tofu
 from benchmarks.small_models.plain import mlp
 from tofu.planning import find as planning
-from tofu.planning.find import AS_GIVEN, NO_PART_OF_THE_KEY, Settings
+from tofu.planning.find import AS_GIVEN, NO_PART_OF_THE_KEY
+from tofu.planning.settings import Settings
 
 
 @pytest.fixture

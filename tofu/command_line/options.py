@@ -14,18 +14,35 @@ import click
 from tofu.command_line.arguments import read_bandwidths, read_hints, read_shapes
 from tofu.errors import PlanError
 from tofu.mxnet.partition import plan_task, read_trained
-from tofu.mxnet.runtime.arguments import UNDESCRIBED, read_plan, read_settings
+from tofu.mxnet.runtime.arguments import read_settings
 from tofu.mxnet.runtime.files import read_symbol
 from tofu.pipeline import Observer, Partition, Task, observe_by_environment
-from tofu.planning.find import Settings
 from tofu.planning.progress import search_progress
+from tofu.planning.settings import DEFAULTS, OPTIONS, Option, Settings
 from tofu.reading import MOST_WORKERS
-from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
-from tofu.search.solve import DEFAULT_SEARCH_SECONDS
 
 DEFAULT_WORKERS = 8
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-SHARED = (
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+def _spell(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _make_option(name: str, option: Option) -> Decorator:
+    """An option of `tofu.partition` as one of the command line."""
+    return click.option(
+        _spell(name),
+        type=click.Choice(option.choices) if option.choices else None,
+        default=DEFAULTS[name],
+        show_default=DEFAULTS[name] is not None,
+        metavar=option.metavar,
+        help=option.help,
+    )
+
+
+SHARED: tuple[Decorator, ...] = (
     click.argument("model", type=FILE),
     click.option(
         "--shape", "shapes", multiple=True, required=True, metavar="NAME:D0,D1,...", help="Shape of an input."
@@ -43,27 +60,21 @@ SHARED = (
         help="Pin a part of the plan: a tensor's dimension or an operator's axis, or one for each step, separated by "
         "commas; '-' is replicated, '...' is free.",
     ),
-    click.option("--plan", "plan_path", type=FILE, help="Take the plan in this file, as tofu plan --json writes it."),
-    click.option("--algorithm", type=click.Choice(tuple(ALGORITHMS)), default=DEFAULT_ALGORITHM, show_default=True),
-    click.option(
-        "--search-seconds", default=DEFAULT_SEARCH_SECONDS, show_default=True, help="Effort of the exact search."
-    ),
-    click.option(
-        "--topology",
-        metavar="BANDWIDTHS",
-        help="Bytes per second of each level of the interconnect, from the top, separated by commas, or a JSON file with the levels.",
-    ),
-    click.option(
-        "--memory-limit", metavar="SIZE", help='Of each worker, in bytes or like "12GB": what fits is searched.'
-    ),
-    click.option(
-        "--undescribed",
-        type=click.Choice(UNDESCRIBED),
-        default="error",
-        show_default=True,
-        help="What to do about operators without a description: name them, or let every worker compute them whole.",
-    ),
+    click.option("--plan", type=FILE, help="Take the plan in this file, as tofu plan --json writes it."),
+    *(_make_option(name, option) for name, option in OPTIONS.items() if option.help),
 )
+# Options of `tofu.partition` -> those of the command line.
+SPELLED = {
+    "ngpus": "--workers",
+    "hints": "--hint",
+    "plan": "--plan",
+    **{name: _spell(name) for name, option in OPTIONS.items() if option.help},
+}
+# How texts of the command line become what `tofu.partition` is given, where that is something else.
+READERS: dict[str, Callable[[Any], Any]] = {
+    "hints": lambda texts: read_hints(texts) or None,
+    "topology": read_bandwidths,
+}
 
 
 @dataclass(frozen=True)
@@ -100,49 +111,26 @@ def takes_request(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the shared options; it is called with the `Request` that they make, and with its own options."""
 
     @wraps(command)
-    def call(
-        model: Path,
-        shapes: Sequence[str],
-        workers: int | None,
-        hints: Sequence[str],
-        plan_path: Path | None,
-        algorithm: str,
-        search_seconds: float,
-        topology: str | None,
-        memory_limit: str | None,
-        undescribed: str,
-        **own: Any,
-    ) -> None:
+    def call(model: Path, shapes: Sequence[str], workers: int | None, **given: Any) -> None:
         symbol = read_symbol(str(model))
-        settings = read_settings(
-            DEFAULT_WORKERS if workers is None and plan_path is None else workers,
-            plan=read_plan(plan_path),
-            hints=read_hints(hints) or None,
-            algorithm=algorithm,
-            search_seconds=search_seconds,
-            topology=read_bandwidths(topology),
-            memory_limit=memory_limit,
-            undescribed=undescribed,
-        )
+        asked = {name: given.pop(name) for name in OPTIONS if name in given}
+        read = {name: READERS[name](value) if name in READERS else value for name, value in asked.items()}
+        if workers is None and read["plan"] is None:
+            workers = DEFAULT_WORKERS
+        settings = read_settings(workers, **read)
         whole = getattr(symbol, "whole", symbol)
-        command(Request(model.name, whole, read_shapes(shapes), settings), **own)
+        command(Request(model.name, whole, read_shapes(shapes), settings), **given)
 
+    made: Callable[..., None] = call
     for option in reversed(SHARED):
-        call = option(call)
-    return call
+        made = option(made)
+    return made
 
 
-OPTIONS = {
-    "ngpus": "--workers",
-    "hints": "--hint",
-    **{
-        name: "--" + name.replace("_", "-")
-        for name in ("plan", "algorithm", "search_seconds", "topology", "memory_limit", "undescribed")
-    },
-}
+BARE = [name for name in SPELLED if "_" in name]  # no words of English: they are spelled without a value, too
 ARGUMENT = re.compile(
-    rf"\b({'|'.join(OPTIONS)})=(?:['\"]([^'\"]+)['\"]|\[([^\]]+)\]|([\w.]+))?"  # with a value, or without
-    r"|\b(ngpus|search_seconds|memory_limit|plan(?= says))\b"
+    rf"\b({'|'.join(SPELLED)})=(?:['\"]([^'\"]+)['\"]|\[([^\]]+)\]|([\w.]+))?"  # with a value, or without
+    rf"|\b(ngpus|{'|'.join(BARE)}|plan(?= says))\b"
 )
 
 
@@ -155,6 +143,6 @@ def spell_as_options(message: str) -> str:
 
     def spell(match: re.Match[str]) -> str:
         value = match[2] or (match[3] or "").replace(", ", ",") or match[4]
-        return " ".join(filter(None, (OPTIONS[match[1] or match[5]], value)))
+        return " ".join(filter(None, (SPELLED[match[1] or match[5]], value)))
 
     return ARGUMENT.sub(spell, message)

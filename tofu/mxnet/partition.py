@@ -11,7 +11,7 @@ from tofu.mxnet.frontend.read_symbol import check_names, read_graph, read_traini
 from tofu.mxnet.frontend.refusals import refuse_unpartitionable
 from tofu.mxnet.lowerings import fill_unwritten, mend_scratch
 from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
-from tofu.planning.find import Settings
+from tofu.planning.settings import Settings
 from tofu.search.solve import Progress
 
 

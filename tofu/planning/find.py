@@ -1,23 +1,23 @@
-"""What the user asks of a plan, and where the plan comes from: given, remembered, or searched."""
+"""Where a plan comes from: given, remembered, or searched."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 from tofu.errors import InfeasibleError, PlanError, raise_together
 from tofu.graph import Graph, TensorKind
 from tofu.plan import Plan, format_bytes
 from tofu.planning.fitting import format_limit
 from tofu.planning.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Tradeoff, explain_misfit
+from tofu.planning.settings import Settings
 from tofu.search import Choices, Problem
-from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
+from tofu.search.algorithms import ALGORITHMS
 from tofu.search.choices import FREE, ChoiceArray, has_more_orders
 from tofu.search.cost import evaluate, price
 from tofu.search.hints import resolve_hints, resolve_plan
-from tofu.search.solve import DEFAULT_SEARCH_SECONDS, Effort, Progress
-from tofu.search.topology import Arrangement, Topology
+from tofu.search.solve import Effort, Progress
+from tofu.search.topology import Arrangement
 
 AS_GIVEN = "applied as it was given; nothing is proved of it"
 NO_PART_OF_THE_KEY = (
@@ -26,74 +26,6 @@ NO_PART_OF_THE_KEY = (
     "cache",
     "saved",
 )  # of the settings: what is remembered is a search's result
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the user asks of a partition, beside the model itself.
-
-    Attributes
-    ----------
-    workers
-        The number of devices, at least 2.
-    hints
-        Name -> dimension or axis that the plan must take.
-    plan
-        A plan to apply instead of a search.
-    strict_plan
-        Whether that plan must be of this very graph; else it is applied where it is feasible.
-    for_training
-        Whether gradients are wanted at all.
-    undescribed
-        "error", or "replicate": whether operators without a description are computed whole by every worker.
-    cache
-        Whether plans are remembered by fingerprint.
-    algorithm, search_seconds
-        One of `tofu.search.algorithms.ALGORITHMS`, and the effort of the exact search (`tofu.partition`).
-    topology
-        The levels of the interconnect; plans are searched by seconds then, else by bytes.
-    memory_limit
-        Bytes for each worker. Tensors may stay replicated as far as they fit then; without it everything is split that can be.
-    saved
-        The plan that was saved with these settings: it takes the place of a search for the graph that it is of, as if remembered.
-    """
-
-    workers: int
-    hints: Mapping[str, Any] | None = None
-    plan: Plan | None = None
-    strict_plan: bool = True
-    for_training: bool = True
-    undescribed: str = "error"
-    cache: bool = True
-    algorithm: str = DEFAULT_ALGORITHM
-    search_seconds: float = DEFAULT_SEARCH_SECONDS
-    topology: Topology | None = None
-    memory_limit: int | None = None
-    saved: Plan | None = None
-
-    @property
-    def arrangements(self) -> tuple[Arrangement, ...]:
-        """The steps to search: those of the plan given, of the interconnect's levels, or of the algorithm."""
-        if self.plan is not None:
-            return (Arrangement(self.plan.factors, self.plan.bandwidths),)
-        if self.topology is None:
-            orders = ALGORITHMS[self.algorithm].list_orders(self.workers)
-            return tuple(Arrangement(order) for order in (orders[:1] if self._has_hints_by_step else orders))
-        if ALGORITHMS[self.algorithm].splits_once and len(self.topology.levels) > 1:
-            raise PlanError(
-                f"algorithm={self.algorithm!r} splits over all workers at once and knows no levels; leave topology= out, or give one level."
-            )
-        return self.topology.arrange(self.workers)
-
-    @property
-    def _has_hints_by_step(self) -> bool:
-        """Whether a hint lists choices for the single steps, which means those of the largest factors first."""
-        return any(isinstance(hint, (list, tuple)) for hint in (self.hints or {}).values())
-
-    def check(self) -> None:
-        """Raise PlanError where the settings contradict each other, before any graph is read."""
-        if self.workers > 1:
-            _ = self.arrangements
 
 
 @dataclass(frozen=True)

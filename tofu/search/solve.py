@@ -33,14 +33,15 @@ class Effort:
 DEFAULT_EFFORT = Effort()
 
 
-def check_seconds(seconds: Any) -> None:
-    """Raise PlanError for what cannot be meant as the effort of a search."""
+def read_seconds(seconds: Any) -> float:
+    """The effort of a search that a user gives. Raises PlanError for what cannot be meant."""
     is_number = isinstance(seconds, Real) and not isinstance(seconds, bool)
     if not is_number or not 0 <= seconds <= LONGEST_SEARCH_SECONDS:
         raise PlanError(
             f"search_seconds is {show(seconds)}; it is the effort of the exact search, in seconds of work: a number from 0 to "
             f"{LONGEST_SEARCH_SECONDS:,}."
         )
+    return seconds  # type: ignore[no-any-return]  # as it was given, for files
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import tofu
 from benchmarks.small_models.plain import Model, mlp, residual_cnn
 from tofu.mxnet.runtime.executor import Executor
 from tofu.mxnet.runtime.shards import count_writes
-from tofu.planning.find import Settings
+from tofu.planning.settings import Settings
 
 
 def train(symbol, model, steps=6, **bind):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import mxnet as mx
@@ -13,16 +12,10 @@ from mxnet.module.executor_group import DataParallelExecutorGroup
 from tofu.errors import DeviceError, PlanError, ShapeError, TofuError, UnsupportedError, raise_together, suggest
 from tofu.mxnet.frontend.read_symbol import check_shapes, list_inputs
 from tofu.plan import Plan
-from tofu.planning.find import Settings
-from tofu.planning.fitting import read_bytes
-from tofu.reading import MOST_WORKERS, read_text, show
-from tofu.search.algorithms import DEFAULT_ALGORITHM, find_algorithm
-from tofu.search.solve import DEFAULT_SEARCH_SECONDS, check_seconds
-from tofu.search.topology import read_topology
+from tofu.planning.settings import Settings, read_options
+from tofu.reading import MOST_WORKERS, show, show_with_type
 
 GRAD_REQS = ("write", "add", "null")
-UNDESCRIBED = ("error", "replicate")
-PLAN_FORMS = "a tofu.Plan, the text that its to_json() gives, or the path of a file with that text"
 
 
 def _is_whole_number(value: Any) -> bool:
@@ -55,89 +48,12 @@ def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None)
     return next(iter(given.values()))
 
 
-def read_settings(
-    ngpus: Any,
-    contexts: Sequence[Any] | None = None,
-    *,
-    plan: Any = None,
-    hints: Any = None,
-    for_training: bool = True,
-    undescribed: Any = "error",
-    cache: bool = True,
-    algorithm: str = DEFAULT_ALGORITHM,
-    search_seconds: float = DEFAULT_SEARCH_SECONDS,
-    topology: Any = None,
-    memory_limit: Any = None,
-) -> Settings:
-    """The arguments of `tofu.partition`, checked. Raises the TofuError of the first that is wrong or contradicts another."""
-    plan = read_plan(plan)
-    check_options(hints, undescribed)
-    check_switches(for_training=for_training, cache=cache)
-    workers = count_workers(ngpus, contexts, plan)
-    find_algorithm(algorithm)
-    check_seconds(search_seconds)
-    searching = {
-        "algorithm": algorithm != DEFAULT_ALGORITHM,
-        "search_seconds": search_seconds != DEFAULT_SEARCH_SECONDS,
-        "topology": topology is not None,
-    }
-    if plan is not None and any(searching.values()):
-        given = " and ".join(f"{name}=" for name, is_given in searching.items() if is_given)
-        raise PlanError(
-            f"plan= is applied as it is, and {given} would have another one searched. Leave one of them out."
-        )
-    settings = Settings(
-        workers,
-        hints,
-        plan,
-        for_training=for_training,
-        undescribed=undescribed,
-        cache=cache,
-        algorithm=algorithm,
-        search_seconds=search_seconds,
-        topology=read_topology(topology),
-        memory_limit=None if memory_limit is None else read_bytes(memory_limit),
-    )
+def read_settings(ngpus: Any, contexts: Sequence[Any] | None = None, **given: Any) -> Settings:
+    """The options of `tofu.partition` that are given, checked. Raises the TofuError of the first that is wrong or contradicts another."""
+    options = read_options(given)
+    settings = Settings(count_workers(ngpus, contexts, options.get("plan")), **options)
     settings.check()
     return settings
-
-
-def read_plan(plan: Any) -> Plan | None:
-    """A plan, given as one, as its JSON, or as the path of a file with its JSON."""
-    if plan is None or isinstance(plan, Plan):
-        return plan
-    if isinstance(plan, str) and plan.lstrip().startswith("{"):
-        return Plan.from_json(plan)
-    if not isinstance(plan, (str, Path)):
-        raise PlanError(f"plan= takes {PLAN_FORMS}; it was given {_describe(plan)}.")
-    try:
-        text = read_text(plan)
-    except (OSError, ValueError) as error:
-        raise PlanError(f"plan= takes {PLAN_FORMS}, and no such file can be read: {error}.") from error
-    try:
-        return Plan.from_json(text)
-    except PlanError as error:
-        raise PlanError(f"{plan}: {error}") from error
-
-
-def check_options(hints: Any, undescribed: Any) -> None:
-    """Raise an error for hints that are no mapping, and for an unknown treatment of operators without a description."""
-    if hints is not None and not isinstance(hints, Mapping):
-        raise PlanError(
-            f"hints= maps names to dimensions or axes, for example hints={{'fc1_weight': 0}}; it was given {_describe(hints)}."
-        )
-    unnamed = [show(name) for name in hints or () if not isinstance(name, str)]
-    raise_together(
-        PlanError, "hints= maps the names of tensors and operators, which are texts. These are none:", unnamed
-    )
-    if undescribed not in UNDESCRIBED:
-        raise UnsupportedError(f"undescribed= is one of {', '.join(map(repr, UNDESCRIBED))}, not {show(undescribed)}.")
-
-
-def check_switches(**given: Any) -> None:
-    """Raise PlanError for what is neither True nor False."""
-    wrong = [f"{name}={show(value)}" for name, value in given.items() if not isinstance(value, (bool, np.bool_))]
-    raise_together(PlanError, "These are either True or False:", wrong)
 
 
 def check_contexts(contexts: Any) -> tuple[Any, ...] | None:
@@ -146,8 +62,8 @@ def check_contexts(contexts: Any) -> tuple[Any, ...] | None:
         return None
     example = "Write contexts=[mx.cpu(0), mx.cpu(1)], one for each worker."
     if isinstance(contexts, (str, mx.Context)) or not isinstance(contexts, Sequence):
-        raise DeviceError(f"contexts= takes a list of MXNet contexts, not {_describe(contexts)}. {example}")
-    wrong = [_describe(context) for context in contexts if not isinstance(context, mx.Context)]
+        raise DeviceError(f"contexts= takes a list of MXNet contexts, not {show_with_type(contexts)}. {example}")
+    wrong = [show_with_type(context) for context in contexts if not isinstance(context, mx.Context)]
     if wrong:
         raise DeviceError(f"contexts= takes MXNet contexts, not {', '.join(wrong)}. {example}")
     return tuple(contexts)
@@ -185,11 +101,6 @@ def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
             f"The symbol was partitioned for {', '.join(map(str, own))}, and {asked} is asked for. Leave the latter out, "
             "or give the model as it was before: symbol.whole."
         )
-
-
-def _describe(value: Any) -> str:
-    shown = show(value)
-    return shown if shown.endswith(f"(a {type(value).__name__})") else f"{shown} (a {type(value).__name__})"
 
 
 def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:

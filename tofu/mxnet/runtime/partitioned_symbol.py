@@ -30,13 +30,14 @@ from tofu.mxnet.runtime.arguments import (
     refuse_sparse,
 )
 from tofu.mxnet.runtime.executor import Executor, as_ndarray, reuse_plan
-from tofu.mxnet.runtime.files import add_partition, read_partition
+from tofu.mxnet.runtime.partition_text import add_partition, load_whole, read_partition
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor
+from tofu.mxnet.runtime.verification import verify_symbol
 from tofu.pipeline import Partition
 from tofu.plan import Plan
-from tofu.planning.find import Settings
 from tofu.planning.progress import search_progress, stage_progress, track_searches
+from tofu.planning.settings import Settings
 from tofu.report.plan_page import render_page
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -165,8 +166,6 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
         >>> tofu.partition(net, ngpus=2).verify(data=(4, 6)).agrees
         True
         """
-        from tofu.mxnet.runtime.verification import verify_symbol
-
         inputs = read_shapes(self, shapes, PartitionedSymbol.verify.__kwdefaults__ or ())
         if not inputs and self._partition is not None:
             inputs = dict(self.plan.inputs)
@@ -309,7 +308,7 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
 
     def tojson(self, remove_amp_cast: bool = True) -> str:
         """The original model as MXNet's JSON, with the settings and the plan in its attributes; plain MXNet reads it as the model."""
-        return add_partition(self.whole.tojson(remove_amp_cast), self)
+        return add_partition(self.whole.tojson(remove_amp_cast), self.settings, self.contexts, self.current_plan)
 
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
         """Write `tojson()` to a file, atomically."""
@@ -324,8 +323,9 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
 
 
 def load_json(text: str) -> Any:
-    """The symbol in `text`: partitioned if it was saved so, with the same plan."""
-    return read_partition(text)
+    """The symbol in `text`: partitioned if it was saved so, with the same plan. Raises TofuError for a partitioned one that is damaged."""
+    saved = read_partition(text)
+    return load_whole(text) if saved is None else PartitionedSymbol(saved.whole, saved.settings, saved.contexts)
 
 
 def _copy_handle(symbol: Any) -> Any:

@@ -15,7 +15,7 @@ from tofu.mxnet.runtime.arguments import check_contexts, read_settings, read_sha
 from tofu.mxnet.runtime.devices import resolve_contexts
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol, load_json
 from tofu.plan import Plan
-from tofu.search.algorithms import DEFAULT_ALGORITHM
+from tofu.search.algorithms import BASELINES, DEFAULT_ALGORITHM
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS
 
 
@@ -58,7 +58,7 @@ def partition(
         False searches again even for a graph that was planned before.
     algorithm
         "exact": the best plan of all, with a proof. "recursive", the paper's: each step is the best, given the steps before. Or a
-        baseline to compare with: "allrow-greedy", "spartan", "equalchop", "icml18", "data-parallel", "megatron" (docs/search.md).
+        baseline to compare with: BASELINES (docs/search.md).
     search_seconds
         The effort of the exact search, in seconds, which are counted in operations, so that every run ends with the same plan.
         Cost tables count, but are always made. After that the plan is the best one found; `plan.optimality` says what is proved.
@@ -113,5 +113,7 @@ def partition(
         result.plan_for(inputs)
     return result
 
+
+partition.__doc__ = str(partition.__doc__).replace("BASELINES", ", ".join(f'"{name}"' for name in BASELINES))
 
 __all__ = ["PartitionedSymbol", "load_json", "partition"]  # symbols that earlier versions pickled name load_json here
