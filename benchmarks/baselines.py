@@ -24,10 +24,11 @@ from rich.table import Table
 import tofu  # noqa: F401  before MXNet
 from benchmarks.models import Model, rnn, transformer, wresnet
 from tofu.errors import InfeasibleError
-from tofu.search import pose_problem
+from tofu.planning.settings import Settings
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, SEARCHES
 from tofu.search.cost import evaluate
 from tofu.search.solve import Effort
+from tofu.search.topology import Arrangement
 
 mpl.use("Agg")
 
@@ -61,10 +62,10 @@ class Row:
 
 def compare(model: Model, workers: int, search_seconds: float) -> list[Row]:
     """Every algorithm on one model."""
-    graph, accesses = model.read()
+    whole = model.read(Settings(workers)).problem
     rows, recursive = [], None
     for name, algorithm in ALGORITHMS.items():
-        problem = pose_problem(graph, accesses, algorithm.list_orders(workers)[0])
+        problem = whole.arrange(Arrangement(algorithm.list_orders(workers)[0]))
         started = time.perf_counter()
         try:
             choices = algorithm.solve(problem, effort=Effort(search_seconds)).choices

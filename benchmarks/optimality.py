@@ -21,7 +21,8 @@ from rich.table import Table
 
 from benchmarks.models import Model
 from benchmarks.models.by_name import build_model
-from tofu.search import Problem, pose_problem
+from tofu.planning.settings import Settings
+from tofu.search import Problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS, Effort
 from tofu.search.topology import Arrangement
@@ -114,7 +115,7 @@ def main(models: str, workers: str, search_seconds: float, file: Path) -> None:
         missing = [k for k in workers.split(",") if (model.name, k) not in known]
         if not missing:
             continue
-        problem = pose_problem(*model.read(), (int(missing[0]),))
+        problem = model.read(Settings(int(missing[0]))).problem
         for k in missing:
             write_row(file, measure(model, problem, int(k), search_seconds))
     rows = read_rows(file)

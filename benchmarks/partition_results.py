@@ -22,7 +22,8 @@ from rich.table import Table
 import tofu  # noqa: F401  before MXNet
 from benchmarks.models import wresnet
 from tofu.graph import Graph, Phase, TensorKind
-from tofu.search import Choices, Problem, factorize, pose_problem
+from tofu.planning.settings import Settings
+from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, SEARCHES
 from tofu.search.cost import evaluate
 from tofu.search.solve import Effort
@@ -116,7 +117,7 @@ def count_kinds(groups: dict[int, Group]) -> Counter[str]:
 @click.option("--folder", default=FOLDER, show_default=True, type=click.Path(path_type=Path))
 def main(workers: int, search_seconds: float, folder: Path) -> None:
     model = wresnet(152, 10, 8)
-    problem = pose_problem(*model.read(), factorize(workers))
+    problem = model.read(Settings(workers)).problem
     console, rows = Console(width=150), []
     for algorithm in SEARCHES:
         choices = ALGORITHMS[algorithm].solve(problem, effort=Effort(search_seconds)).choices

@@ -18,7 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.models import Model, transformer, wresnet
-from tofu.search import Problem, factorize, pose_problem
+from tofu.planning.settings import Settings
+from tofu.search import Problem
 from tofu.search.algorithms import ALGORITHMS, SEARCHES
 from tofu.search.solve import Effort
 
@@ -58,10 +59,9 @@ def main(families: str, workers: int, runs: int, search_seconds: float) -> None:
             "", "operators", *(f"{a} (s)" for a in SEARCHES), "exact is", title=f"{family}, {workers} workers"
         )
         for size in sizes:
-            graph, accesses = build(size).read()
-            problem = pose_problem(graph, accesses, factorize(workers))
+            problem = build(size).read(Settings(workers)).problem
             _ = problem.coarse
-            operators.append(len(graph.operators))
+            operators.append(len(problem.graph.operators))
             for algorithm in SEARCHES:
                 least, proved = time_search(problem, algorithm, runs, search_seconds)
                 seconds[algorithm].append(least)

@@ -32,6 +32,7 @@ NO_PART_OF_THE_KEY = (
 class Found:
     """A plan as choices: the problem that they solve, how they were found, and how good they are known to be.
 
+    `lower_bound`: what no plan costs less than, 0 where nothing is proved. `search_bytes`: the memory of the exact search.
     `claimed_bytes` are those that a plan from outside says it moves; where it moves others, what it says of itself is not true here.
     """
 
@@ -39,6 +40,7 @@ class Found:
     choices: Choices
     algorithm: str
     optimality: str
+    lower_bound: int = 0
     search_bytes: int = 0
     claimed_bytes: int | None = None
 
@@ -153,7 +155,7 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     if algorithm.is_search and has_more_orders(problem.factors):
         optimality += f", of the first {len(problems)} orders of the steps"
     held = max((result.held_bytes for result in exact), default=0)
-    return Found(problem, best.choices, algorithm.name, optimality, held)
+    return Found(problem, best.choices, algorithm.name, optimality, bound, held)
 
 
 def check_limit(plan: Plan, settings: Settings) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from tofu.analysis import InputAccess, OutputAccess
 from tofu.errors import InfeasibleError, PlanError
 from tofu.plan import format_bytes
 from tofu.reading import LARGEST_COUNT, show
@@ -121,5 +122,5 @@ def _list_whole(problem: Problem, position: int) -> list[int]:
     return list(dict.fromkeys(found))
 
 
-def _is_cut(access: Any) -> bool:
+def _is_cut(access: InputAccess | OutputAccess) -> bool:
     return any(row.terms for row in access.rows)
