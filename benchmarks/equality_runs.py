@@ -37,7 +37,8 @@ from benchmarks.small_models.spatial import SPATIAL
 from benchmarks.small_models.zoo import GLUON_MODELS
 from tofu.compare import Numbers
 from tofu.graph import Operator, Tensor
-from tofu.lowering.registry import lookup_lowering
+from tofu.lowering import find_lowering
+from tofu.mxnet.lowerings import LOWERINGS
 from tofu.pipeline import Partition
 from tofu.plan import Plan
 
@@ -201,7 +202,7 @@ def count_strategies(partition: Partition, taken: Counter[tuple[str, str]]) -> N
     for operator in partition.graph.operators:
         label = describe_operator(operator, tensors)
         if label is not None:
-            is_lowered = lookup_lowering(operator, tensors) is not None
+            is_lowered = find_lowering(LOWERINGS, operator, tensors) is not None
             relevant = [axis for axis in axes[operator.name] if is_lowered or axis.startswith("y")]
             taken.update({(label, axis): 0 for axis in relevant})
             found.update((label, axis) for axis in partition.plan.operators[operator.name] if axis in relevant)
@@ -211,7 +212,7 @@ def count_strategies(partition: Partition, taken: Counter[tuple[str, str]]) -> N
 def describe_operator(operator: Operator, tensors: Sequence[Tensor]) -> str | None:
     """A name for what strategies are counted by; None where the operator has neither a lowering nor halos."""
     attributes = operator.attributes
-    if lookup_lowering(operator, tensors) is not None:
+    if find_lowering(LOWERINGS, operator, tensors) is not None:
         return operator.op
     has_window = operator.op.endswith(WINDOWED) and "kernel" in attributes  # a pooled region has none
     if not has_window or attributes.get("global_pool") in ("True", "1"):

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tofu.graph import Graph, Operator
+from tofu.lowering import LowerableOperators
 from tofu.program import Program
 from tofu.search import Choices, Problem
-from tofu.search.strategies import Operators
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Measured:
     planned: Any = None
 
 
-class FrontEnd(Operators, Protocol):
-    """A framework's operators: what finding strategies needs of them, and which draw random numbers."""
+class FrontEnd(LowerableOperators, Protocol):
+    """A framework's operators: what finding strategies and lowering need of them, and which draw random numbers."""
 
     def draws(self, operator: Operator, for_training: bool) -> bool:
         """Whether an operator that may draw random numbers does, as the model is used."""

@@ -140,7 +140,7 @@ class Partition:
 
 def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Observer) -> Task:
     """The first half: what can be split, and how. Raises a TofuError of the pass that fails."""
-    lowered = observe("lowered", lower(source.graph))
+    lowered = observe("lowered", lower(source.graph, engine.front_end.lowerings))
     found = find_strategies(lowered, engine.front_end, settings.undescribed)
     strategies = observe("strategies", mark_drawing(lowered, found, engine.front_end))
     problem = observe("problem", pose_problem(lowered, strategies, settings.arrangements[0].factors))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from tests.numpy_engine.operators import DESCRIPTIONS, SHAPES
+from tests.numpy_engine.operators import DESCRIPTIONS, LOWERINGS, SHAPES
 from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind
 
 DTYPE, ITEM_BYTES = "float64", 8
 
 
 class NumpyFrontEnd:
-    """The operators of this engine, as finding strategies sees them."""
+    """The operators of this engine, as finding strategies and lowering see them."""
 
     descriptions = DESCRIPTIONS
+    lowerings = LOWERINGS
 
     def infer_shapes(self, op, attributes, inputs):
         return SHAPES[op](*inputs, **attributes)
@@ -45,11 +46,8 @@ class Step:
         outputs = [
             self.variable(one, *shape, kind=TensorKind.INTERMEDIATE) for one, shape in zip(names, shapes, strict=True)
         ]
-        position = len(self.operators)
         belongs_to = next((n for n, other in enumerate(self.operators) if other.name == forward), None)
-        self.operators.append(
-            Operator(name, f"np.{op}", attributes, inputs, tuple(outputs), self.phase, position, belongs_to)
-        )
+        self.operators.append(Operator(name, f"np.{op}", attributes, inputs, tuple(outputs), self.phase, belongs_to))
         return outputs[0] if len(outputs) == 1 else outputs
 
     def graph(self):

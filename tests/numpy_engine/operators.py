@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tofu import tdl
-from tofu.lowering.registry import Lowering, register
+from tofu.lowering import Lowering
 from tofu.tdl import Any, Max, Registry, Sum, output, scatter
 
 Shape = tuple[int, ...]
@@ -117,7 +117,7 @@ def expand_softmax(parts) -> None:
     parts.last_operator("np.exponential_share", {}, (data, most, whole))
 
 
-register("np.softmax", Lowering(expand_softmax))
+LOWERINGS = {"np.softmax": Lowering(expand_softmax)}
 
 
 @operator(lambda probabilities, labels: [probabilities[:1]])

@@ -36,6 +36,7 @@ MOVED = {
     "tofu.graph.refusals": "tofu.mxnet.frontend.refusals",
     "tofu.graph.symbol_text": "tofu.mxnet.frontend.symbol_text",
     "tofu.lowering.batch_norm": "tofu.mxnet.lowerings.batch_norm",
+    "tofu.lowering.registry": "tofu.lowering.parts",
     "tofu.lowering.settling": "tofu.lowering.choice",
     "tofu.memory_limit": "tofu.planning.memory_limit",
     "tofu.model_commands": "tofu.command_line.models",

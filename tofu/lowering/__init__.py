@@ -1,10 +1,20 @@
 """Lowerings: stock operators in parts, where their own kernel cannot be split along an axis that matters; see decision 17.
 
-What a lowering is, and the graphs that follow; the lowerings themselves are the front end's (`tofu.mxnet.lowerings`).
+What a lowering is, and the graphs that follow; the lowerings themselves are the front end's.
 """
 
 from tofu.lowering.choice import Settled, prepare_inference, settle
 from tofu.lowering.expansion import lower
-from tofu.lowering.registry import lowered_operators
+from tofu.lowering.parts import LowerableOperators, Lowering, Lowerings, Parts, find_lowering
 
-__all__ = ["Settled", "lower", "lowered_operators", "prepare_inference", "settle"]
+__all__ = [
+    "LowerableOperators",
+    "Lowering",
+    "Lowerings",
+    "Parts",
+    "Settled",
+    "find_lowering",
+    "lower",
+    "prepare_inference",
+    "settle",
+]

@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from tofu.analysis import OperatorAccess
 from tofu.errors import InternalError
 from tofu.graph import Graph, Operator, Phase
-from tofu.lowering.expansion import lower, state_writes
-from tofu.lowering.registry import lookup_lowering
+from tofu.lowering.expansion import keep_whole, lower
+from tofu.lowering.parts import LowerableOperators, find_lowering
 from tofu.plan import AxisSteps, Steps
 from tofu.search import Choices, Problem, find_strategies, pose_problem
 from tofu.search.cost import evaluate
 from tofu.search.native import find_live_operators
 from tofu.search.steps import carry_over, list_operator_steps, list_tensor_steps
-from tofu.search.strategies import Operators
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Settled:
 
 
 def settle(
-    graph: Graph, searched: Problem, choices: Choices, framework: Operators, undescribed: str = "error"
+    graph: Graph, searched: Problem, choices: Choices, framework: LowerableOperators, undescribed: str = "error"
 ) -> Settled:
     """The graph of the model with those operators in parts that need it, and the same choices.
 
@@ -47,14 +46,14 @@ def settle(
 
 
 def prepare_inference(
-    graph: Graph, searched: Problem, choices: Choices, framework: Operators, undescribed: str = "error"
+    graph: Graph, searched: Problem, choices: Choices, framework: LowerableOperators, undescribed: str = "error"
 ) -> Settled:
     """The forward operators with the same choices, as they are in inference."""
     if searched.graph is graph:
         return Settled(searched, choices)
     operators = []
     for operator in graph.operators:
-        lowering = lookup_lowering(operator, graph.tensors)
+        lowering = find_lowering(framework.lowerings, operator, graph.tensors)
         if operator.phase is Phase.FORWARD:
             attributes = operator.attributes if lowering is None else lowering.in_inference(operator.attributes)
             operators.append(replace(operator, attributes=attributes))
@@ -62,7 +61,9 @@ def prepare_inference(
     return _settle(forward, searched, choices, framework, undescribed)
 
 
-def _settle(graph: Graph, searched: Problem, choices: Choices, framework: Operators, undescribed: str) -> Settled:
+def _settle(
+    graph: Graph, searched: Problem, choices: Choices, framework: LowerableOperators, undescribed: str
+) -> Settled:
     axes, layouts = list_operator_steps(searched, choices), list_tensor_steps(searched, choices)
     stock = find_strategies(graph, framework, undescribed)
     names = [tensor.name for tensor in graph.tensors]
@@ -73,13 +74,13 @@ def _settle(graph: Graph, searched: Problem, choices: Choices, framework: Operat
         for operator, access in zip(graph.operators, stock, strict=True)
         if operator.name in live
         and _follows(
-            state_writes(operator, graph.tensors),
+            keep_whole(framework.lowerings, operator, graph.tensors),
             access,
             axes[operator.name],
             [layouts[names[t]] for t in operator.inputs],
         )
     }
-    final = lower(graph, lambda operator: operator.name not in whole)
+    final = lower(graph, framework.lowerings, lambda operator: operator.name not in whole)
     # Who shares a fetch was priced in the search: operators in parts and whole ones need not look equally repeated.
     equal = searched.equal.carry_over(searched.graph, final)
     problem = pose_problem(final, find_strategies(final, framework, undescribed), searched.factors, equal)

@@ -12,6 +12,7 @@ from tofu.mxnet.backend.buffers import measure_one_device, plan_buffers, plan_wo
 from tofu.mxnet.check import check_execution, check_traffic
 from tofu.mxnet.frontend.read_symbol import infer_operator_shapes
 from tofu.mxnet.frontend.refusals import draws_unsaid
+from tofu.mxnet.lowerings import LOWERINGS
 from tofu.program import Program
 from tofu.search import Choices, Problem
 from tofu.search.geometry import find_shards
@@ -24,6 +25,7 @@ class MXNetFrontEnd:
     """MXNet's operators."""
 
     descriptions = DESCRIPTIONS
+    lowerings = LOWERINGS
 
     def infer_shapes(self, op: str, attributes: dict[str, str], inputs: list[Shape]) -> Sequence[Shape] | None:
         """By MXNet's own inference; None where it has none (most backward operators)."""

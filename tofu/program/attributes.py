@@ -51,7 +51,7 @@ def worker_attributes(
 
 
 def _copy_attributes(problem: Problem, position: int, box: Box) -> dict[str, str]:
-    """The attributes that the copy of an operator computing `box` does not share with the original node."""
+    """The attributes that the copy of an operator computing `box` does not share with the operator."""
     operator, access = problem.graph.operators[position], problem.accesses[position]
     tensors = problem.graph.tensors
     inputs = [
@@ -63,4 +63,4 @@ def _copy_attributes(problem: Problem, position: int, box: Box) -> dict[str, str
         for t, w in zip(operator.outputs, access.outputs, strict=True)
     ]
     changed = access.worker_attributes(dict(zip(access.axes, box, strict=True)), inputs, outputs)
-    return {**operator.rewritten, **{k: v for k, v in changed.items() if operator.attributes.get(k) != v}}
+    return {name: value for name, value in changed.items() if operator.attributes.get(name) != value}

@@ -91,7 +91,7 @@ def list_layers(partition: Partition) -> list[Layer]:
             transfers.get(position, ()),
         )
         for position, operator in enumerate(graph.operators)
-        if (operator.phase is Phase.FORWARD and operator.node >= 0) or position in transfers
+        if (operator.phase is Phase.FORWARD and not operator.is_added) or position in transfers
     ]
 
 

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from tofu import _mxnet
 from tofu.engine import Source
 from tofu.graph import Phase
+from tofu.mxnet.frontend.origin import Origin, find_origin
 from tofu.mxnet.frontend.read_symbol import DTYPE_NAMES, wrap_symbol
 from tofu.program import OutputShards, Program, worker_attributes
 from tofu.search import Choices, Problem
@@ -51,25 +55,36 @@ def build_execution_graph(source: Source, problem: Problem, choices: Choices, pr
 def build_symbol(source: Source, problem: Problem, choices: Choices, program: Program) -> Any:
     """The program as an MXNet symbol, whose nodes are copies of those of `source`."""
     graph, phases = problem.graph, program.phases
+    origins = [find_origin(operator) for operator in graph.operators]
     attributes, index = worker_attributes(problem, choices, phases)
+    _add_rewritten(origins, attributes, index)
     types = [DTYPE_NAMES.index(tensor.dtype) for tensor in graph.tensors]
     handle = _mxnet.build_execution_graph(
         source.native.handle.value,
         program.code,
-        [operator.node for operator in graph.operators],
+        [origin.node for origin in origins],
         attributes,
         index,
         [tensor.name for tensor in graph.tensors],
         types,
         {
-            o: (operator.name, operator.op, dict(operator.attributes), [types[t] for t in operator.inputs])
-            for o, operator in enumerate(graph.operators)
-            if operator.node < 0
+            position: (operator.name, operator.op, dict(operator.attributes), [types[t] for t in operator.inputs])
+            for position, (operator, origin) in enumerate(zip(graph.operators, origins, strict=True))
+            if origin.node < 0
         },
         sorted(program.largest),
         _list_asked_outputs(problem, phases),
     )
     return wrap_symbol(handle)
+
+
+def _add_rewritten(origins: Sequence[Origin], table: list[dict[str, str]], index: npt.NDArray[np.int32]) -> None:
+    """Give the copies of parts that differ from their nodes rows of the table that say in what."""
+    for position, origin in enumerate(origins):
+        if origin.rewritten:
+            for worker, row in enumerate(index[position]):
+                index[position, worker] = len(table)
+                table.append({**origin.rewritten, **table[row]})
 
 
 def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:
@@ -83,7 +98,7 @@ def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, 
             continue
         wanted = {n for n, tensor in enumerate(operator.outputs) if tensor in read}
         if Phase.BACKWARD in phases:
-            wanted.update(operator.asked)
+            wanted.update(find_origin(operator).asked)
         needs = problem.accesses[position].description.needs
         wanted = wanted.union(*(needs.get(n, ()) for n in wanted))
         if wanted:

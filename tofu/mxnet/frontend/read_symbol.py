@@ -19,6 +19,7 @@ from tofu import _mxnet
 from tofu.engine import Source
 from tofu.errors import ShapeError, TofuError, UnsupportedError, raise_together, suggest
 from tofu.graph.semantic import Graph, Operator, Phase, Tensor, TensorKind
+from tofu.mxnet.frontend.origin import Origin
 from tofu.mxnet.frontend.refusals import refuse_wrong_kernels
 from tofu.reading import show
 
@@ -337,11 +338,11 @@ class _Reader:
                 inputs=tuple(self.tensor_of[source, index] for source, index in node["inputs"]),
                 outputs=outputs,
                 phase=Phase.FORWARD if is_forward else Phase.BACKWARD,
-                node=node["id"],
                 forward=forward,
                 stateful=node["is_layer_backward"] and forward is not None,
                 mutates=tuple(node["mutable_inputs"]),
                 ignored=tuple(node["ignored_inputs"]),
+                origin=Origin(node["id"]),
             )
         )
 

@@ -1,16 +1,33 @@
-"""The lowerings of MXNet's operators, one a file; importing the package registers all. And two repairs that every graph gets."""
+"""The lowerings of MXNet's operators, one a file, their kernels in one file of `csrc/nnvm/parts` each. And two repairs that every graph gets."""
 
-from tofu.mxnet.lowerings import batch_norm as batch_norm
-from tofu.mxnet.lowerings import layer_norm as layer_norm
-from tofu.mxnet.lowerings import make_loss as make_loss
-from tofu.mxnet.lowerings import one_hot as one_hot
-from tofu.mxnet.lowerings import pick as pick
-from tofu.mxnet.lowerings import pooling as pooling
-from tofu.mxnet.lowerings import sequence as sequence
-from tofu.mxnet.lowerings import softmax as softmax
-from tofu.mxnet.lowerings import softmax_output as softmax_output
-from tofu.mxnet.lowerings import take as take
+from tofu.lowering import Lowering
+from tofu.mxnet.lowerings import (
+    batch_norm,
+    layer_norm,
+    make_loss,
+    one_hot,
+    pick,
+    pooling,
+    sequence,
+    softmax,
+    softmax_output,
+    take,
+)
 from tofu.mxnet.lowerings.scratch import mend_scratch
 from tofu.mxnet.lowerings.unwritten import fill_unwritten
 
-__all__ = ["fill_unwritten", "mend_scratch"]
+LOWERINGS: dict[str, Lowering] = {
+    **batch_norm.LOWERINGS,
+    **layer_norm.LOWERINGS,
+    **make_loss.LOWERINGS,
+    **one_hot.LOWERINGS,
+    **pick.LOWERINGS,
+    **pooling.LOWERINGS,
+    **sequence.LOWERINGS,
+    **softmax.LOWERINGS,
+    **softmax_output.LOWERINGS,
+    **take.LOWERINGS,
+}
+"""By operator."""
+
+__all__ = ["LOWERINGS", "fill_unwritten", "mend_scratch"]

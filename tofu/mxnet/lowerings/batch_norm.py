@@ -7,10 +7,13 @@ the backward operator, and nowhere else.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from tofu.graph import Operator
-from tofu.lowering.registry import Attributes, Inputs, Lowering, Parts, is_true, positive_axis, register
+from tofu.lowering.parts import Attributes, Inputs, Lowering, Parts
+from tofu.mxnet.frontend.origin import find_origin
+from tofu.mxnet.lowerings.conventions import is_true, positive_axis
 
 KEPT = ("eps", "momentum", "fix_gamma", "use_global_stats", "axis")
 
@@ -38,7 +41,7 @@ def _expand_forward(parts: Parts) -> None:
 
 
 def _written_gamma(attributes: Attributes) -> tuple[int, ...]:
-    """A gamma that is fixed is set to 1 in the forward operator, by the stock kernel where the mean is asked for: input and output 1."""
+    """A gamma that is fixed, input 1, is set to 1 in the forward operator."""
     return (1,) if is_true(attributes, "fix_gamma", True) else ()
 
 
@@ -62,7 +65,11 @@ def _global(attributes: Attributes) -> Attributes:
     return {**attributes, "use_global_stats": "True"}
 
 
-register("BatchNorm", Lowering(_expand_forward, _written_gamma, _written_gamma, _global))
+def _ask_for_mean(operator: Operator) -> Operator:
+    """The stock kernel sets a fixed gamma to 1 where it is asked for the mean, output 1, and does not say that it changes it."""
+    written = _written_gamma(operator.attributes)
+    origin = replace(find_origin(operator), asked=written)
+    return replace(operator, mutates=tuple(sorted({*operator.mutates, *written})), origin=origin)
 
 
 def _uses_own_statistics(operator: Operator, inputs: Inputs) -> bool:
@@ -70,4 +77,7 @@ def _uses_own_statistics(operator: Operator, inputs: Inputs) -> bool:
     return not is_true(operator.attributes, "use_global_stats", False)
 
 
-register("_backward_BatchNorm", Lowering(_expand_backward, is_possible=_uses_own_statistics))
+LOWERINGS = {
+    "BatchNorm": Lowering(_expand_forward, _ask_for_mean, _global),
+    "_backward_BatchNorm": Lowering(_expand_backward, is_possible=_uses_own_statistics),
+}

@@ -5,7 +5,8 @@ The parts: `csrc/nnvm/parts/layer_norm.cc`, described in `tdl_ops/mxnet/layer_no
 
 from __future__ import annotations
 
-from tofu.lowering.registry import Lowering, Parts, positive_axis, register
+from tofu.lowering.parts import Lowering, Parts
+from tofu.mxnet.lowerings.conventions import positive_axis
 
 KEPT = ("eps", "axis")
 
@@ -34,5 +35,4 @@ def _expand_backward(parts: Parts) -> None:
     parts.last_operator("_tofu_layer_norm_backward_apply", attributes, (*parts.whole.inputs, *sums))
 
 
-register("LayerNorm", Lowering(_expand_forward))
-register("_backward_LayerNorm", Lowering(_expand_backward))
+LOWERINGS = {"LayerNorm": Lowering(_expand_forward), "_backward_LayerNorm": Lowering(_expand_backward)}

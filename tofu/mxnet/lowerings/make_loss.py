@@ -6,11 +6,12 @@ The parts: `csrc/nnvm/parts/make_loss.cc`, described in `tdl_ops/mxnet/make_loss
 from __future__ import annotations
 
 from tofu.graph import Operator
-from tofu.lowering.registry import ITEM_BYTES, Inputs, Lowering, Parts, register
+from tofu.lowering.parts import Inputs, Lowering, Parts
+from tofu.mxnet.lowerings.conventions import TYPES
 
 
 def _counts_valid(operator: Operator, inputs: Inputs) -> bool:
-    return operator.attributes.get("normalization") == "valid" and inputs[0].dtype in ITEM_BYTES
+    return operator.attributes.get("normalization") == "valid" and inputs[0].dtype in TYPES
 
 
 def _expand(parts: Parts) -> None:
@@ -22,4 +23,4 @@ def _expand(parts: Parts) -> None:
     parts.last_operator("_tofu_make_loss_gradient", scale, (*parts.whole.inputs, count))
 
 
-register("_backward_MakeLoss", Lowering(_expand, is_possible=_counts_valid))
+LOWERINGS = {"_backward_MakeLoss": Lowering(_expand, is_possible=_counts_valid)}

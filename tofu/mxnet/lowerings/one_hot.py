@@ -6,14 +6,15 @@ The part: `csrc/nnvm/parts/by_position.cc`, described in `tdl_ops/mxnet/position
 from __future__ import annotations
 
 from tofu.graph import Operator
-from tofu.lowering.registry import ITEM_BYTES, Inputs, Lowering, Parts, register
+from tofu.lowering.parts import Inputs, Lowering, Parts
+from tofu.mxnet.lowerings.conventions import TYPES
 
 KEPT = ("on_value", "off_value")
 
 
 def _is_of_one_type(operator: Operator, inputs: Inputs) -> bool:
     """Indices of the result's own type, which the part's kernel knows."""
-    return inputs[0].dtype in ITEM_BYTES and inputs[0].dtype == operator.attributes.get("dtype", "float32")
+    return inputs[0].dtype in TYPES and inputs[0].dtype == operator.attributes.get("dtype", "float32")
 
 
 def _expand(parts: Parts) -> None:
@@ -22,4 +23,4 @@ def _expand(parts: Parts) -> None:
     parts.last_operator("_tofu_one_hot", attributes | {"extent": own["depth"], "mode": "exact"}, parts.whole.inputs)
 
 
-register("one_hot", Lowering(_expand, is_possible=_is_of_one_type))
+LOWERINGS = {"one_hot": Lowering(_expand, is_possible=_is_of_one_type)}

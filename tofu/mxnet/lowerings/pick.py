@@ -6,12 +6,13 @@ The parts: `csrc/nnvm/parts/take.cc`, described in `tdl_ops/mxnet/take_parts.py`
 from __future__ import annotations
 
 from tofu.graph import Operator
-from tofu.lowering.registry import ITEM_BYTES, Inputs, Lowering, Parts, is_true, positive_axis, register
+from tofu.lowering.parts import Inputs, Lowering, Parts
+from tofu.mxnet.lowerings.conventions import TYPES, is_true, positive_axis
 
 
 def _is_clear(operator: Operator, inputs: Inputs) -> bool:
     """A dimension to choose from, of numbers that can be added up."""
-    return inputs[0].dtype in ITEM_BYTES and operator.attributes.get("axis", "-1") != "None"
+    return inputs[0].dtype in TYPES and operator.attributes.get("axis", "-1") != "None"
 
 
 def _attributes(parts: Parts, data: tuple[int, ...]) -> dict[str, str]:
@@ -31,5 +32,7 @@ def _expand_backward(parts: Parts) -> None:
     parts.last_operator("_tofu_pick_backward", attributes | extent, parts.whole.inputs)
 
 
-register("pick", Lowering(_expand_forward, is_possible=_is_clear))
-register("_backward_pick", Lowering(_expand_backward, is_possible=_is_clear))
+LOWERINGS = {
+    "pick": Lowering(_expand_forward, is_possible=_is_clear),
+    "_backward_pick": Lowering(_expand_backward, is_possible=_is_clear),
+}

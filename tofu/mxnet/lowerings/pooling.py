@@ -7,9 +7,13 @@ take the borders of its part for those of the data. The division: `csrc/nnvm/par
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tdl_ops.mxnet.attributes import parse_attribute
 from tofu.graph import Operator
-from tofu.lowering.registry import Attributes, Inputs, Lowering, Parts, is_true, register
+from tofu.lowering.parts import Attributes, Inputs, Lowering, Parts
+from tofu.mxnet.frontend.origin import find_origin
+from tofu.mxnet.lowerings.conventions import check_type, is_true
 
 DIVIDE = "_tofu_divide_by_window"
 SUM = {"pool_type": "sum"}
@@ -53,7 +57,7 @@ def _divide(parts: Parts, tensor: int, windows: list[dict[str, str]], like: int)
     shape, dtype = parts.graph_tensors[like].shape, parts.graph_tensors[like].dtype
     for window in windows:
         name = f"average{window['axis']}"
-        average = parts.inner_tensor(name, shape, dtype)
+        average = parts.inner_tensor(name, shape, check_type(parts.whole, dtype))
         parts.inner_operator(name, DIVIDE, window, (tensor,), (average,))
         tensor = average
     return tensor
@@ -63,7 +67,7 @@ def _expand_forward(parts: Parts) -> None:
     (data,), out = parts.whole.inputs, parts.whole.outputs[0]
     like = parts.graph_tensors[out]
     *inner, last = _windows(parts, parts.shape(0)[2:])
-    sums = parts.inner_tensor("sum", like.shape, like.dtype)
+    sums = parts.inner_tensor("sum", like.shape, check_type(parts.whole, like.dtype))
     parts.inner_operator("sum", "Pooling", {**parts.whole.attributes, **SUM}, (data,), (sums,))
     parts.last_operator(DIVIDE, last, (_divide(parts, sums, inner, out),))
 
@@ -71,8 +75,12 @@ def _expand_forward(parts: Parts) -> None:
 def _expand_backward(parts: Parts) -> None:
     d_out, data, out = parts.whole.inputs
     windows = _windows(parts, parts.shape(1)[2:])
-    parts.last_is_stock(SUM, (_divide(parts, d_out, windows, d_out), data, out))
+    inputs = (_divide(parts, d_out, windows, d_out), data, out)
+    origin = replace(find_origin(parts.whole), rewritten=SUM)  # the operator's own node, but for its type of pooling
+    parts.last_operator(parts.whole.op, {**parts.whole.attributes, **SUM}, inputs, origin=origin)
 
 
-register("Pooling", Lowering(_expand_forward, is_possible=_is_uneven))
-register("_backward_Pooling", Lowering(_expand_backward, is_possible=_is_uneven))
+LOWERINGS = {
+    "Pooling": Lowering(_expand_forward, is_possible=_is_uneven),
+    "_backward_Pooling": Lowering(_expand_backward, is_possible=_is_uneven),
+}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tofu.graph import Graph, Operator, Tensor, TensorKind
-from tofu.lowering.registry import ITEM_BYTES, positive_axis
+from tofu.mxnet.lowerings.conventions import TYPES, positive_axis
 from tofu.mxnet.lowerings.sequence import pick_by_lengths
 
 
@@ -30,7 +30,7 @@ def mend_scratch(graph: Graph) -> Graph:
 
 
 def _reads_scratch(operator: Operator, tensors: tuple[Tensor, ...]) -> bool:
-    has_part = all(tensors[position].dtype in ITEM_BYTES for position in operator.inputs)
+    has_part = all(tensors[position].dtype in TYPES for position in operator.inputs)
     return operator.op == "_backward_SequenceLast" and len(operator.inputs) == 1 and has_part
 
 
@@ -40,15 +40,15 @@ def _give_lengths(operator: Operator, tensors: list[Tensor]) -> tuple[Operator, 
     time = positive_axis(operator.attributes, 2, 0)
     name, batch = f"{operator.name}/lengths", (data.shape[1 - time],)
     attributes = {"shape": str(batch), "value": str(data.shape[time]), "dtype": data.dtype}
-    constant = Operator(name, "_full", attributes, (), (len(tensors),), operator.phase, node=-1)
+    constant = Operator(name, "_full", attributes, (), (len(tensors),), operator.phase, is_added=True)
     gradient = replace(
         operator,
         op="_tofu_pick_backward",
         attributes=pick_by_lengths(operator.attributes, data.shape) | {"extent": str(data.shape[time])},
         inputs=(*operator.inputs, len(tensors)),
-        node=-1,
         stateful=False,
         ignored=(),
+        origin=None,
     )
     tensors.append(Tensor(name, batch, data.dtype, data.item_bytes, TensorKind.INTERMEDIATE))
     return constant, gradient

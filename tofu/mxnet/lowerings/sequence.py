@@ -9,12 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from tofu.graph import Operator
-from tofu.lowering.registry import ITEM_BYTES, Attributes, Inputs, Lowering, Parts, positive_axis, register
+from tofu.lowering.parts import Attributes, Inputs, Lowering, Parts
+from tofu.mxnet.lowerings.conventions import TYPES, positive_axis
 
 
 def _has_lengths(operator: Operator, inputs: Inputs) -> bool:
     """Numbers, and a length for each sequence of them."""
-    return len(inputs) == 2 and inputs[0].dtype in ITEM_BYTES
+    return len(inputs) == 2 and inputs[0].dtype in TYPES
 
 
 def _expand_mask(parts: Parts) -> None:
@@ -53,7 +54,9 @@ def pick_by_lengths(attributes: Attributes, data: tuple[int, ...]) -> dict[str, 
     return {**time, "rows": str(data[int(time["axis"])]), "names": " ".join(names)}
 
 
-register("SequenceMask", Lowering(_expand_mask, is_possible=_has_lengths))
-register("_backward_SequenceMask", Lowering(_expand_mask_backward, is_possible=_has_lengths))
-register("SequenceLast", Lowering(_expand_last, is_possible=_has_lengths))
-register("_backward_SequenceLast", Lowering(_expand_last_backward, is_possible=_has_lengths))
+LOWERINGS = {
+    "SequenceMask": Lowering(_expand_mask, is_possible=_has_lengths),
+    "_backward_SequenceMask": Lowering(_expand_mask_backward, is_possible=_has_lengths),
+    "SequenceLast": Lowering(_expand_last, is_possible=_has_lengths),
+    "_backward_SequenceLast": Lowering(_expand_last_backward, is_possible=_has_lengths),
+}

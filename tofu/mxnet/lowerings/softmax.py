@@ -6,7 +6,8 @@ The parts: `csrc/nnvm/parts/softmax.cc`, described in `tdl_ops/mxnet/softmax_par
 from __future__ import annotations
 
 from tofu.graph import Operator
-from tofu.lowering.registry import Attributes, Inputs, Lowering, Parts, is_true, positive_axis, register
+from tofu.lowering.parts import Attributes, Inputs, Lowering, Parts
+from tofu.mxnet.lowerings.conventions import check_type, is_true, positive_axis
 
 
 def _is_plain(operator: Operator, inputs: Inputs) -> bool:
@@ -28,7 +29,7 @@ def expand_softmax(parts: Parts, attributes: Attributes, last: str, unread: tupl
     data, shape = parts.whole.inputs[0], parts.shape(0)
     axis = positive_axis(attributes, len(shape), -1)
     lines = (*shape[:axis], 1, *shape[axis + 1 :])
-    largest = parts.inner_tensor("largest", lines, parts.graph_tensors[data].dtype)
+    largest = parts.inner_tensor("largest", lines, check_type(parts.whole, parts.graph_tensors[data].dtype))
     sums = parts.inner_tensor("sum", lines)
     parts.inner_operator("largest", "_tofu_softmax_maximum", attributes, (data,), (largest,))
     parts.inner_operator("sum", "_tofu_softmax_sum", attributes, (data, largest), (sums,))
@@ -49,7 +50,9 @@ def _expand_backward(parts: Parts, name: str) -> None:
     parts.last_operator(f"_tofu_{name}_backward_apply", attributes, (d_out, out, sums))
 
 
-register("softmax", Lowering(lambda parts: _expand_forward(parts, "softmax"), is_possible=_is_plain))
-register("log_softmax", Lowering(lambda parts: _expand_forward(parts, "log_softmax"), is_possible=_is_plain))
-register("_backward_softmax", Lowering(lambda parts: _expand_backward(parts, "softmax"), is_possible=_is_plain))
-register("_backward_log_softmax", Lowering(lambda parts: _expand_backward(parts, "log_softmax"), is_possible=_is_plain))
+LOWERINGS = {
+    "softmax": Lowering(lambda parts: _expand_forward(parts, "softmax"), is_possible=_is_plain),
+    "log_softmax": Lowering(lambda parts: _expand_forward(parts, "log_softmax"), is_possible=_is_plain),
+    "_backward_softmax": Lowering(lambda parts: _expand_backward(parts, "softmax"), is_possible=_is_plain),
+    "_backward_log_softmax": Lowering(lambda parts: _expand_backward(parts, "log_softmax"), is_possible=_is_plain),
+}

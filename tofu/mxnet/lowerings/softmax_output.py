@@ -11,7 +11,8 @@ from math import prod
 import numpy as np
 
 from tofu.graph import Operator
-from tofu.lowering.registry import Inputs, Lowering, Parts, is_true, register
+from tofu.lowering.parts import Inputs, Lowering, Parts
+from tofu.mxnet.lowerings.conventions import is_true
 from tofu.mxnet.lowerings.softmax import expand_softmax
 
 KEPT = ("ignore_label", "use_ignore")
@@ -83,5 +84,7 @@ def _scale(parts: Parts) -> float:
     return float(scale)
 
 
-register("SoftmaxOutput", Lowering(_expand_forward, is_possible=_has_classes))
-register("_backward_SoftmaxOutput", Lowering(_expand_backward, is_possible=_has_classes))
+LOWERINGS = {
+    "SoftmaxOutput": Lowering(_expand_forward, is_possible=_has_classes),
+    "_backward_SoftmaxOutput": Lowering(_expand_backward, is_possible=_has_classes),
+}

@@ -7,16 +7,17 @@ The others are zeros, so that the sum over the workers is exact; of the gradient
 from __future__ import annotations
 
 from tofu.graph import Operator
-from tofu.lowering.registry import ITEM_BYTES, Inputs, Lowering, Parts, positive_axis, register
+from tofu.lowering.parts import Inputs, Lowering, Parts
+from tofu.mxnet.lowerings.conventions import TYPES, positive_axis
 
 
-def _register(op: str, table: int, indices: int) -> None:
+def _lower_lookup(op: str, table: int, indices: int) -> dict[str, Lowering]:
     """The lowerings of a lookup, by the positions of its inputs, and of its gradient, whose outputs stand in the same order."""
 
     def is_possible(operator: Operator, inputs: Inputs) -> bool:
         """Numbers that are added up, and a meaning for every index: mode="raise" is left to the stock kernel."""
         values = 0 if operator.op.startswith("_backward") else table
-        return inputs[values].dtype in ITEM_BYTES and operator.attributes.get("mode", "clip") != "raise"
+        return inputs[values].dtype in TYPES and operator.attributes.get("mode", "clip") != "raise"
 
     def expand_forward(parts: Parts) -> None:
         inputs = parts.whole.inputs[table], parts.whole.inputs[indices]
@@ -29,8 +30,10 @@ def _register(op: str, table: int, indices: int) -> None:
         gradient = (parts.whole.outputs[table],)
         parts.last_operator("_tofu_take_backward", attributes | extent, parts.whole.inputs, outputs=gradient)
 
-    register(op, Lowering(expand_forward, is_possible=is_possible))
-    register(f"_backward_{op}", Lowering(expand_backward, is_possible=is_possible))
+    return {
+        op: Lowering(expand_forward, is_possible=is_possible),
+        f"_backward_{op}": Lowering(expand_backward, is_possible=is_possible),
+    }
 
 
 def _attributes(parts: Parts, table: tuple[int, ...], rank: int) -> dict[str, str]:
@@ -47,5 +50,4 @@ def _attributes(parts: Parts, table: tuple[int, ...], rank: int) -> dict[str, st
     }
 
 
-_register("Embedding", table=1, indices=0)
-_register("take", table=0, indices=1)
+LOWERINGS = _lower_lookup("Embedding", table=1, indices=0) | _lower_lookup("take", table=0, indices=1)

@@ -50,4 +50,4 @@ def _find_unwritten(graph: Graph, operator: Operator) -> list[int]:
 
 def _make_zeros(name: str, operator: Operator, graph: Graph, tensor: int) -> Operator:
     attributes = {"shape": str(graph.tensors[tensor].shape), "dtype": graph.tensors[tensor].dtype}
-    return Operator(name, "_zeros", attributes, (), (tensor,), operator.phase, node=-1)
+    return Operator(name, "_zeros", attributes, (), (tensor,), operator.phase, is_added=True)

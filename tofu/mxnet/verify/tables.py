@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from rich.table import Table
 
 from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.lowering import lowered_operators
+from tofu.mxnet.lowerings import LOWERINGS
 from tofu.mxnet.verify.campaign import CaseResult
 from tofu.mxnet.verify.coverage import NOT_DESCRIBED, NOTHING_TO_SPLIT, PAPER, Coverage, count_kinds, count_lines
 from tofu.mxnet.verify.record import Entry
@@ -18,7 +18,6 @@ from tofu.tdl import Description
 
 def coverage_rows(names: Sequence[str], entries: Mapping[str, Entry], with_tensors: bool) -> list[str]:
     """One line for each operator: how it is split, of what kind it is, what was verified of it, where it is described; and its inputs."""
-    lowered = lowered_operators()
     rows = [("operator", "split by", "kind", "verified", "described in", "inputs" if with_tensors else "")]
     for name in names:
         description, entry = DESCRIPTIONS.get(name), entries.get(name)
@@ -26,7 +25,7 @@ def coverage_rows(names: Sequence[str], entries: Mapping[str, Entry], with_tenso
             rows.append((name, "", "", "", f"not described: {NOT_DESCRIBED[name]}", ""))
             continue
         axes = ", ".join(entry.axes) if entry is not None else ""
-        kind = ", ".join([*_list_kinds(entry), *(["lowered"] if name in lowered else [])])
+        kind = ", ".join([*_list_kinds(entry), *(["lowered"] if name in LOWERINGS else [])])
         inputs = _list_tensors(description) if with_tensors else ""
         rows.append((name, axes, kind, _say_verified(entry), str(description.place), inputs))
     return align(rows)
