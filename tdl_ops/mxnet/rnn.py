@@ -8,6 +8,7 @@ from __future__ import annotations
 from tdl_ops.mxnet import op
 from tofu.tdl import Opaque, Sum, output
 
+UNROLL = "Unroll its cells (cell.unroll): their products are split."
 recurrence = Opaque(name="recurrence")
 recurrence_gradient = Opaque(name="recurrence_gradient")
 
@@ -17,7 +18,7 @@ def _samples(tensors, b):
     return [t[:, b, :] if t.ndim == 3 else t[:] for t in tensors]
 
 
-@op("RNN")
+@op("RNN", advice=UNROLL)
 def rnn(data, parameters, state, *more, mode, state_outputs=False):
     result = lambda b: recurrence(*_samples((data, parameters, state, *more), b))
     states = [
@@ -27,7 +28,7 @@ def rnn(data, parameters, state, *more, mode, state_outputs=False):
 
 
 # MXNet's kernel hands gradients from layer to layer in what it is asked for: without one of them, the others are wrong.
-@op("_backward_RNN", needs=dict.fromkeys(range(4), (0, 1, 2, 3)))
+@op("_backward_RNN", needs=dict.fromkeys(range(4), (0, 1, 2, 3)), advice=UNROLL)
 def backward_rnn(*given, mode):
     result = lambda b: recurrence_gradient(*_samples(given, b))
     d_data = output("t b i", lambda t, b, i: result(b)[0, t, i])

@@ -66,7 +66,8 @@ class Operator:
     `forward` is the position (in `Graph.operators`) of the forward operator that a backward operator belongs to, where the framework
     says so. A `stateful` backward operator shares hidden state with its forward operator and must therefore be split in the same way,
     on the same workers. `mutates` are the positions of the inputs that the operator changes in place, `ignored` those of the inputs
-    that it takes for their shapes alone.
+    that it takes for their shapes alone. `annotations` are the names of attributes that change nothing of what it computes. One that
+    `sums_gradients` adds up what several readers of a tensor say of its gradient, in any number.
 
     Parts that take the place of one operator of the model share its choice and their fetches: `leader` is the position of the first
     of them. The last one has the operator's name; the others are `is_inner`, and no plan names them. An `is_added` operator has a name in
@@ -83,6 +84,8 @@ class Operator:
     stateful: bool = False
     mutates: tuple[int, ...] = ()
     ignored: tuple[int, ...] = ()
+    annotations: frozenset[str] = frozenset()
+    sums_gradients: bool = False
     leader: int | None = None
     is_inner: bool = False
     is_added: bool = False

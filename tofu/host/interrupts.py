@@ -13,7 +13,7 @@ from typing import Any
 def uninterrupted() -> Iterator[None]:
     """What runs inside is done wholly; an interrupt that arrives meanwhile takes effect at the end.
 
-    For what takes milliseconds: issuing work to MXNet, replacing one state by another. Only the main thread is interrupted.
+    For what takes milliseconds: issuing work to a framework, replacing one state by another. Only the main thread is interrupted.
     """
     handler = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(handler):

@@ -29,8 +29,7 @@ UNITS = {
 }
 LONGEST_SIZE = len("123.4 GiB")
 MOST_NAMES = 3  # in a message
-UNROLL = "Unroll its cells (cell.unroll): their products are split."
-FUSED = ("RNN", "_backward_RNN")
+GENERAL_ADVICE = "Make these smaller, or describe the operator with axes that split them."
 
 
 def read_bytes(value: Any, what: str = "memory_limit") -> int:
@@ -105,12 +104,10 @@ def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
     tensors = sorted((graph.tensors[tensor] for tensor in whole[largest]), key=lambda tensor: -tensor.size_bytes)
     names = ", ".join(f"{tensor.name} ({format_bytes(tensor.size_bytes)})" for tensor in tensors[:MOST_NAMES])
     more = f" and {len(tensors) - MOST_NAMES} more" if tensors[MOST_NAMES:] else ""
-    way_out = (
-        UNROLL if operator.op in FUSED else "Make these smaller, or describe the operator with axes that split them."
-    )
+    advice = problem.accesses[largest].description.advice or GENERAL_ADVICE
     return (
         f"{found} {operator.op} {operator.name} needs on every worker, however many there are, all of what none of its axes splits: "
-        f"{names}{more}. {way_out}"
+        f"{names}{more}. {advice}"
     )
 
 

@@ -4,7 +4,7 @@ A search that may replicate every tensor at every step, and pays a price for eac
     bytes moved + price * bytes held                                                        (a Lagrangian of the memory limit)
 Without a price it holds whatever saves communication; at a high one it splits everything, as the paper does. Between the two the
 memory falls as the price rises, so the price is bisected. What a plan needs is not taken from the searched sum, which knows no
-buffers that are used again, but measured: the plan is emitted and MXNet's planner asked. Then the tensors that the next
+buffers that are used again, but measured: the plan is emitted and the backend's planner asked. Then the tensors that the next
 plan too large for the limit replicates are let in one after the other, as far as they fit. At last the best of these plans keep
 regions that they have fetched, from the forward to the backward pass too, as far as there is room. Where no plan fits, regions that
 operators share (the time steps of a recurrence, say) are fetched by each of them again, of as few tensors as it takes.

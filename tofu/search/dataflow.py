@@ -94,8 +94,8 @@ def _link_forward(
 
 
 def _describe_kind(graph: Graph, operator: Operator) -> tuple[object, ...]:
-    """All that an operator computes by, short of names and of the attributes (__name__) that MXNet keeps for the user."""
-    attributes = sorted(item for item in operator.attributes.items() if not item[0].startswith("__"))
+    """All that an operator computes by: no names, and no attributes that change nothing."""
+    attributes = sorted(item for item in operator.attributes.items() if item[0] not in operator.annotations)
     tensors = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs)]
     return (
         operator.op,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from tofu.analysis import InputAccess, OperatorAccess, OutputAccess, Row, analyse
 from tofu.errors import DescriptionError, ShapeError, UndescribedOperatorError, UnsupportedError, raise_together
@@ -25,7 +25,7 @@ class Operators(Protocol):
     def descriptions(self) -> Mapping[str, Description]:
         """The descriptions, by operator."""
 
-    def infer_shapes(self, op: str, attributes: dict[str, str], inputs: list[Shape]) -> Sequence[Shape] | None:
+    def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
         """Output shapes by the framework's own inference; None where it has none. Raises where it refuses the inputs."""
 
     def draws_unsaid(self, operator: Operator, is_whole: bool) -> bool:
@@ -110,7 +110,7 @@ def _analyse_operator(
 
 
 def _without_ignored(access: OperatorAccess, ignored: Sequence[int]) -> OperatorAccess:
-    """The same access without the inputs that the kernel takes for their shapes alone: MXNet does not fetch them."""
+    """The same access without the inputs that the kernel takes for their shapes alone, which are not fetched."""
     if not any(access.inputs[slot].is_read for slot in ignored):
         return access
     inputs = (replace(read, is_read=read.is_read and n not in ignored) for n, read in enumerate(access.inputs))
@@ -170,7 +170,7 @@ def _find_disagreement(
 
 def worker_attributes(
     operator: Operator, access: OperatorAccess, box: Box, local_inputs: Sequence[Shape], local_outputs: Sequence[Shape]
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """All attributes of the copy of `operator` that computes `box`."""
     local = dict(zip(access.axes, box, strict=True))
     return {**operator.attributes, **access.worker_attributes(local, local_inputs, local_outputs)}

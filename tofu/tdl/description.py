@@ -47,6 +47,7 @@ class Description:
     fill: Mapping[str, Fill] = field(default_factory=dict)
     needs: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     concrete: bool = False
+    advice: str = ""
     takes_output_shapes: bool = False
     parse: Parse = keep_value
     format: Format = keep_value

@@ -87,6 +87,7 @@ class Registry(Mapping[str, Description]):
         fill: Mapping[str, Fill] | None = ...,
         needs: Mapping[int, tuple[int, ...]] | None = ...,
         concrete: bool = ...,
+        advice: str = ...,
         override: bool = ...,
     ) -> Callable[[Callable[..., Anything]], Description]: ...
 
@@ -102,6 +103,7 @@ class Registry(Mapping[str, Description]):
         fill: Mapping[str, Fill] | None = None,
         needs: Mapping[int, tuple[int, ...]] | None = None,
         concrete: bool = False,
+        advice: str = "",
         override: bool = False,
     ) -> Description | Callable[[Callable[..., Anything]], Description]:
         """Register a description, under its function's name or the framework's operator names.
@@ -116,9 +118,10 @@ class Registry(Mapping[str, Description]):
         fill: the number in cells outside a tensor, where it is not 0; or a function of the attributes' values.
         needs: output -> the outputs without which the kernel computes it wrongly or not at all: a copy that is asked for
             the one is asked for the others, whether or not somebody reads them.
-        concrete: t.shape are integers and belong to the signature, for descriptions that branch on them (Reshape). A
+        concrete: t.shape are integers and belong to the signature, for descriptions that branch on them (a reshape). A
             keyword-only parameter `output_shapes` is then given the outputs' shapes, for backward operators whose inputs
             do not tell them.
+        advice: what to do where no worker has room for all that the operator needs whole, for a message.
         override: replace an earlier description of the same name.
 
         >>> registry = Registry()
@@ -143,6 +146,7 @@ class Registry(Mapping[str, Description]):
                 fill=dict(fill or {}),
                 needs=dict(needs or {}),
                 concrete=concrete,
+                advice=advice,
             )
             self._add(description, override)
             return description

@@ -28,6 +28,8 @@ Shapes = Mapping[str, tuple[int, ...]]
 # MXNet's type flags (mshadow/base.h) in order, as NumPy names.
 DTYPE_NAMES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
 HEAD_GRADIENT_PREFIX = "_head_grad_"
+# NNVM adds up a gradient that arrives from several readers by one of these, in the order of the readers.
+GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # of names that MXNet makes
 MOST_NAMES = 8  # in a message
 SEPARATOR = "$"
@@ -342,6 +344,8 @@ class _Reader:
                 stateful=node["is_layer_backward"] and forward is not None,
                 mutates=tuple(node["mutable_inputs"]),
                 ignored=tuple(node["ignored_inputs"]),
+                annotations=frozenset(name for name in node["attrs"] if name.startswith("__")),
+                sums_gradients=not is_forward and forward is None and node["op"] in GRADIENT_SUMS,
                 origin=Origin(node["id"]),
             )
         )

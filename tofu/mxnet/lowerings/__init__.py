@@ -1,4 +1,4 @@
-"""The lowerings of MXNet's operators, one a file, their kernels in one file of `csrc/nnvm/parts` each. And two repairs that every graph gets."""
+"""The lowerings of MXNet's operators, one a file, with kernels in one file of `csrc/nnvm/parts`. And two repairs that every graph gets."""
 
 from tofu.lowering import Lowering
 from tofu.mxnet.lowerings import (
