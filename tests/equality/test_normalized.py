@@ -129,6 +129,7 @@ def run_step(symbol, values):
         array[:] = values[name]
     executor.forward(is_train=True)
     executor.backward([mx.nd.cos(executor.outputs[0])])
+    mx.nd.waitall()  # MXNet's own gradient does not say that it changes the moving statistics: who reads them does not wait
     gradients = {f"gradient of {name}": executor.grad_dict[name] for name in ("data", "bn_beta")}
     return {
         name: array.asnumpy() for name, array in (executor.aux_dict | gradients | {"": executor.outputs[0]}).items()
