@@ -12,6 +12,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("tofu", "tdl_ops", "csrc", "benchmarks")
 DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/**/*.md"))]
+READMES = [
+    path
+    for top in ("tofu", "tdl_ops", "csrc", "tests", "benchmarks")
+    for path in sorted(ROOT.glob(f"{top}/**/README.md"))
+]
 READMES = [path for folder in FOLDERS for path in sorted(ROOT.glob(f"{folder}/**/README.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = re.compile(r"<!-- not run: .+ -->\s*$")
@@ -86,9 +91,11 @@ def sources():
 
 
 def tour_of(source):
-    """Where a file is told of: in its folder's README, or in ARCHITECTURE.md where the folder has none."""
-    readme = (ROOT / source).parent / "README.md"
-    return readme if readme.exists() else ROOT / "ARCHITECTURE.md"
+    """Where a file is told of: in the README of its folder, or of the nearest one above that has one."""
+    folder = (ROOT / source).parent
+    while not (folder / "README.md").exists():
+        folder = folder.parent
+    return folder / "README.md"
 
 
 def test_every_source_file_is_told_of():
@@ -112,5 +119,6 @@ def test_no_file_is_told_of_that_is_gone():
 
 
 def test_every_decision_is_listed_where_they_are_explained():
-    listed = (ROOT / "ARCHITECTURE.md").read_text()
-    assert [path.name for path in ROOT.glob("docs/decisions/*.md") if path.name not in listed] == []
+    listed = (ROOT / "docs/decisions/README.md").read_text()
+    decisions = ROOT.glob("docs/decisions/0*.md")
+    assert [path.name for path in decisions if path.name not in listed] == []
