@@ -1,16 +1,19 @@
 # make build | demo | test | fuzz | lint | bench | bench-search | clean. Everything happens inside .venv and build; nothing is rebuilt without a reason.
-IS_3_11 := -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null
-PYTHON ?= $(shell for p in python3.11 python3 python; do $$p $(IS_3_11) && command -v $$p && break; done)
+# The Pythons that MXNet 1.9.1 runs on. The first that is there is taken.
+SUITABLE := -c 'import sys; sys.exit(sys.version_info[:2] not in [(3, 10), (3, 11), (3, 12)])' 2>/dev/null
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.10 python3 python; do $$p $(SUITABLE) && command -v $$p && break; done)
 CXX ?= g++
 
 VENV := .venv/bin
 INSTALLED := .venv/.installed
 BUILT := build/.built
 CORE_TESTED := build/.core_tested
-NATIVE := CMakeLists.txt setup.py $(shell find csrc -type f)
+CORE_TIDIED := build/.core_tidied
+NATIVE := CMakeLists.txt setup.py $(shell find csrc -type f -not -name '*.md')
 CPP := $(shell find csrc tests -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
-NEED_PYTHON := Python 3.11 is needed: install python3.11 and python3.11-venv, or say make PYTHON=/path/to/python3.11
-NEED_VENV := This Python cannot make virtual environments: install python3.11-venv
+NEED_PYTHON := MXNet 1.9.1 needs Python 3.10, 3.11 or 3.12: install python3.12, python3.12-venv and python3.12-dev, or `uv python install 3.12` where \
+	the system is newer; make PYTHON=/path/to/python3.12 names one
+NEED_VENV = This Python cannot make virtual environments: install $(notdir $(PYTHON))-venv
 NEED_COMPILER := There is no C++ compiler $(CXX): install g++, or say make CXX=/path/to/g++
 # A test that hangs is a failure: C++ tests get this many seconds each.
 CORE_TEST_TIMEOUT := 120
@@ -29,12 +32,18 @@ SECONDS ?= 600
 fuzz: $(BUILT)
 	$(VENV)/python -m benchmarks.fuzz --seconds $(SECONDS) --jobs 2 --shrink
 
-lint: $(INSTALLED)
+lint: $(INSTALLED) $(CORE_TIDIED)
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy tofu
 	$(VENV)/lint-imports
+	$(VENV)/python csrc/check_includes.py
 	$(VENV)/clang-format --dry-run -Werror $(CPP)
+
+# clang-tidy over csrc/core takes some twenty seconds: it runs again only where something there has changed.
+$(CORE_TIDIED): $(wildcard csrc/core/*/*.cc csrc/core/*/*.h) .clang-tidy | $(INSTALLED)
+	$(VENV)/clang-tidy --quiet $(filter %.cc,$^) -- -std=c++17 -Icsrc
+	@mkdir -p build && touch $@
 
 # All tests over modules that count what runs, and over modules that watch memory; in copies below build. Much longer than make test.
 coverage sanitize: $(BUILT)
@@ -55,7 +64,7 @@ clean:
 	rm -rf build dist *.egg-info tofu/*.so demo-output
 
 .venv/bin/python:
-	@test -n "$(PYTHON)" && $(PYTHON) $(IS_3_11) || { echo "$(NEED_PYTHON)"; exit 1; }
+	@test -n "$(PYTHON)" && $(PYTHON) $(SUITABLE) || { echo '$(NEED_PYTHON)'; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(NEED_VENV)"; exit 1; }
 	$(PYTHON) -m venv .venv
 

@@ -1,4 +1,7 @@
-"""Build the two extension modules with CMake; everything else about the package stands in pyproject.toml."""
+"""Build the extension modules with CMake; everything else about the package stands in pyproject.toml.
+
+`tofu._core` is always built; `tofu._mxnet` where there is an MXNet to build it against.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -23,7 +27,9 @@ class BuildWithCMake(build_ext):
     def run(self) -> None:
         """Build into the working tree, or, for a wheel, into a folder that is thrown away."""
         require_compiler()
-        require_mxnet()
+        require_headers()
+        if not has_mxnet():
+            print(f"tofu: MXNet is not installed for {sys.executable}, so tofu._mxnet is left out", file=sys.stderr)
         if self.inplace:  # a working tree: keep the objects, rebuild what changed
             self.build_all(ROOT / "build" / f"native-{sys.implementation.cache_tag}", ROOT / "tofu")
             return
@@ -57,14 +63,22 @@ def require_compiler() -> None:
         sys.exit(f"tofu: {compiler}, the C++ compiler, is not installed: install g++")
 
 
-def require_mxnet() -> None:
-    """Stop with one line where there is nothing to compile against."""
-    mxnet = importlib.util.find_spec("mxnet")  # found, not imported: it fails to import under some versions of NumPy
-    if mxnet is None or not (Path(mxnet.submodule_search_locations[0]) / "libmxnet.so").exists():
-        sys.exit(f"tofu: MXNet is not installed for {sys.executable}: pip install mxnet==1.9.1")
+def require_headers() -> None:
+    """Stop with one line where CMake would print a page."""
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        major, minor = sys.version_info[:2]
+        sys.exit(f"tofu: the header files of Python are not installed: install python{major}.{minor}-dev")
 
+
+def has_mxnet() -> bool:
+    """Whether there is an MXNet to build against; it is found, not imported, since it fails to import under some versions of NumPy."""
+    mxnet = importlib.util.find_spec("mxnet")
+    return mxnet is not None and (Path(mxnet.submodule_search_locations[0]) / "libmxnet.so").exists()
+
+
+MODULES = ("tofu._core", "tofu._mxnet") if has_mxnet() else ("tofu._core",)
 
 setup(
-    ext_modules=[Extension("tofu._core", sources=[]), Extension("tofu._mxnet", sources=[])],
+    ext_modules=[Extension(name, sources=[]) for name in MODULES],
     cmdclass={"build_ext": BuildWithCMake},
 )

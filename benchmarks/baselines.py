@@ -24,9 +24,11 @@ from rich.table import Table
 import tofu  # noqa: F401  before MXNet
 from benchmarks.models import Model, rnn, transformer, wresnet
 from tofu.errors import InfeasibleError
-from tofu.search import Problem
-from tofu.search.algorithms import ALGORITHMS, BASELINES, DEFAULT_ALGORITHM, SEARCHES, choose_factors
-from tofu.search.baselines import find_baseline
+from tofu.planning.settings import Settings
+from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, SEARCHES
+from tofu.search.cost import evaluate
+from tofu.search.solve import Effort
+from tofu.search.topology import Arrangement
 
 mpl.use("Agg")
 
@@ -60,25 +62,22 @@ class Row:
 
 def compare(model: Model, workers: int, search_seconds: float) -> list[Row]:
     """Every algorithm on one model."""
-    graph, accesses = model.read()
+    whole = model.read(Settings(workers)).problem
     rows, recursive = [], None
-    for algorithm in ALGORITHMS:
-        problem = Problem(graph, accesses, choose_factors(algorithm, workers))
+    for name, algorithm in ALGORITHMS.items():
+        problem = whole.arrange(Arrangement(algorithm.list_orders(workers)[0]))
         started = time.perf_counter()
         try:
-            if algorithm in BASELINES:
-                choices, _ = find_baseline(problem, algorithm, seconds=search_seconds)
-            else:
-                choices, _ = problem.search(algorithm=algorithm, seconds=search_seconds)
+            choices = algorithm.solve(problem, effort=Effort(search_seconds)).choices
         except InfeasibleError:
-            rows.append(Row(model.name, algorithm, None, 0.0, -1))
+            rows.append(Row(model.name, name, None, 0.0, -1))
             continue
         seconds = time.perf_counter() - started
-        recursive = choices if algorithm == "recursive" else recursive
+        recursive = choices if name == "recursive" else recursive
         differing = -1
         if recursive is not None and recursive.operators.shape == choices.operators.shape:
             differing = int(np.any(recursive.operators != choices.operators, axis=1).sum())
-        rows.append(Row(model.name, algorithm, problem.evaluate(choices).total_bytes, seconds, differing))
+        rows.append(Row(model.name, name, evaluate(problem, choices).total_bytes, seconds, differing))
     return rows
 
 

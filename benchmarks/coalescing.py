@@ -5,12 +5,14 @@
 WResNet-152-10 and RNN-10-8K of the paper (section 7.1: 10 layers of LSTM of 8,192 cells, batch 128, 512 features, 20 steps), a
 smaller stack, and each stack unrolled over a single step: coalescing should leave no more groups than that, short of what joins the
 steps. Nodes are those of the training graph, forward and backward; groups, classes and signatures those of the search, which has
-lowered operators in parts.
+lowered operators in parts. Stages are the passes of the pipeline (tofu/pipeline.py), each model in a process of its own.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 
 import click
 from rich.console import Console
@@ -18,13 +20,10 @@ from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
 from benchmarks.models import Model, build_model, rnn
-from benchmarks.stages import Stages
-from tofu.execution import emit
-from tofu.execution.memory import plan_worker_bytes
-from tofu.graph.mxnet import find_labels, infer_operator_shapes, read_graph
-from tofu.lowering import lower, settle
+from benchmarks.stages import Stages, run_cold
+from tofu.mxnet.partition import plan_task
 from tofu.plan import format_bytes
-from tofu.search import Problem, factorize, find_strategies
+from tofu.planning.settings import Settings
 
 SIZES = (
     "nodes",
@@ -37,42 +36,29 @@ SIZES = (
     "memory per worker",
 )
 BATCH = 8  # of WResNet
-STAGES = (
-    "read graph, lower",
-    "strategies",
-    "equal parts, native graph",
-    "coarse graph",
-    "search",
-    "price",
-    "settle, emit",
-    "memory plan",
-)
 
 
-def measure(model: Model, workers: int) -> tuple[dict[str, str], dict[str, float]]:
-    """Sizes and seconds of one model, through every stage up to the execution graph."""
-    given = {*model.shapes, *find_labels(model.symbol)}
-    learned = [name for name in model.symbol.list_arguments() if name not in given]
+def measure(build: Callable[[], Model], workers: int) -> tuple[dict[str, str], dict[str, float]]:
+    """Sizes of one model, and the seconds of all passes of the pipeline, with the recursive search."""
+    model = build()
     stages = Stages()
-    source = stages.run(STAGES[0], lambda: read_graph(model.symbol, model.shapes, None, learned, learned))
-    graph = stages.run(STAGES[0], lambda: lower(source.graph))
-    accesses = stages.run(STAGES[1], lambda: find_strategies(graph, infer_operator_shapes))
-    problem = stages.run(STAGES[2], lambda: Problem(graph, accesses, factorize(workers)))
-    coarse = stages.run(STAGES[3], lambda: problem.coarse)
-    choices, _ = stages.run(STAGES[4], lambda: problem.search(algorithm="recursive"))
-    cost = stages.run(STAGES[5], lambda: problem.evaluate(choices))
-    settled = stages.run(STAGES[6], lambda: settle(source.graph, problem, choices, infer_operator_shapes))
-    execution = stages.run(STAGES[6], lambda: emit(source, settled.problem, settled.choices))
-    held = stages.run(STAGES[7], lambda: plan_worker_bytes(settled.problem, settled.choices, execution))
+    task = model.read(Settings(workers, algorithm="recursive", cache=False), stages)
+    coarse = stages("coarse problem", task.problem.coarse)
+    plan = plan_task(task, observe=stages).plan
+    graph = task.problem.graph
     sizes = (
-        len(source.graph.operators),
+        len(task.source.graph.operators),
         len(graph.operators),
         len(graph.tensors),
         len({coarse.choice_root(o) for o in range(len(graph.operators))}),
         len({coarse.tensor_class(t) for t in range(len(graph.tensors))}),
-        len({id(access) for access in accesses}),
+        len({id(access) for access in task.problem.accesses}),
     )
-    texts = (*(f"{size:,}" for size in sizes), format_bytes(cost.total_bytes), format_bytes(max(held)))
+    texts = (
+        *(f"{size:,}" for size in sizes),
+        format_bytes(plan.communication_bytes),
+        format_bytes(max(plan.worker_bytes)),
+    )
     return dict(zip(SIZES, texts, strict=True)), stages.seconds
 
 
@@ -83,16 +69,17 @@ def measure(model: Model, workers: int) -> tuple[dict[str, str], dict[str, float
 @click.option("--time-steps", default="1,20", show_default=True, help="Numbers of unrolled steps, comma separated.")
 def main(workers: int, layers: str, hidden: int, time_steps: str) -> None:
     cases = [(int(depth), int(steps)) for depth in layers.split(",") for steps in time_steps.split(",")]
-    measured = {"WResNet-152-10": measure(build_model("wresnet-152-10", BATCH), workers)}
-    measured |= {
-        f"RNN-{depth}, {steps} step{'s' if steps > 1 else ''}": measure(rnn(depth, hidden, time_steps=steps), workers)
+    models = {"WResNet-152-10": partial(build_model, "wresnet-152-10", BATCH)} | {
+        f"RNN-{depth}, {steps} step{'s' if steps > 1 else ''}": partial(rnn, depth, hidden, time_steps=steps)
         for depth, steps in cases
     }
+    measured = {name: run_cold(measure, build, workers) for name, build in models.items()}
     sizes = Table("", *measured, title=f"{workers} workers, {hidden} cells")
     for name in SIZES:
         sizes.add_row(name, *(found[name] for found, _ in measured.values()))
     seconds = Table("seconds", *measured, title="Stages")
-    for name in STAGES:
+    _, stages = next(iter(measured.values()))
+    for name in stages:
         seconds.add_row(name, *(f"{found[name]:.2f}" for _, found in measured.values()))
     seconds.add_row("all", *(f"{sum(found.values()):.2f}" for _, found in measured.values()))
     console = Console(width=None if sys.stdout.isatty() else 130)

@@ -24,9 +24,9 @@ import tofu
 from benchmarks import digits
 from benchmarks.demo_picture import draw
 from tofu import _mxnet
-from tofu.check import count_traffic
-from tofu.partition import Partition
-from tofu.report.plan_table import make_console, print_partition, single_device_bytes
+from tofu.mxnet.check import count_traffic
+from tofu.pipeline import Partition
+from tofu.report.plan_table import make_console, print_partition
 
 PLAN_ROWS = 40
 
@@ -139,7 +139,7 @@ def save_results(folder: Path, runs: Sequence[Run], partition: Partition) -> Non
         "moved_bytes": sorted(runs[-1].moved_bytes),
         "communication_bytes": plan.communication_bytes,
         "worker_bytes": plan.worker_bytes,
-        "single_device_bytes": single_device_bytes(partition),
+        "single_device_bytes": partition.measure_whole(),
     }
     (folder / "results.json").write_text(json.dumps(results, indent=1) + "\n")
     draw(folder / "demo.png", results)

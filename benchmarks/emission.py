@@ -3,8 +3,8 @@
     python -m benchmarks.emission --models RNN-10 --workers 8
 
 Plans are those of the recursive search, or random ones: `--plans` of each model, for which medians are shown. Models are small in
-everything but their number of operators. Seconds are processor time, which other processes disturb least; "first step" and "second step"
-are whole training steps, with the clock's seconds beside them.
+everything but their number of operators. Stages are the passes of the pipeline (tofu/pipeline.py), then binding and two whole training
+steps, each plan in a process of its own. Seconds are processor time, which other processes disturb least, for steps by the clock, too.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-import sys
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
+from dataclasses import dataclass, replace
 from statistics import median
 from types import SimpleNamespace
 from typing import Any
@@ -29,19 +28,12 @@ from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
 from benchmarks.models import Model, bidirectional, rnn, transformer, wresnet
-from benchmarks.stages import Stages
+from benchmarks.shared.random_plans import random_plan
+from benchmarks.stages import Stages, run_cold
 from tofu import _mxnet
-from tofu.execution import emit
-from tofu.execution.memory import plan_buffers, plan_worker_bytes
-from tofu.graph.mxnet import find_labels, infer_operator_shapes, read_graph
-from tofu.lowering import lower, settle
-from tofu.partition import check_emitted
-from tofu.runtime.sharded_executor import ShardedExecutor
-from tofu.search import Problem, factorize, find_strategies
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-
-from training import random_plan
+from tofu.mxnet.partition import plan_task
+from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
+from tofu.planning.settings import Settings
 
 MODELS: dict[str, Callable[[], Model]] = {
     "RNN-10": lambda: rnn(10, 64, 64, features=64, classes=64),
@@ -50,36 +42,34 @@ MODELS: dict[str, Callable[[], Model]] = {
     "Transformer-6": lambda: transformer(6, 64, 8, 16, length=16, vocabulary=64),
 }
 STEPS = ("first step", "second step")
-EMISSION = ("settle", "emit", "bind")  # from choices to an executor
+EMISSION = ("settled", "program", "execution", "bind")  # from choices to an executor
 
 
-def run_once(model: Model, workers: int, seed: int | None) -> tuple[Stages, Counter[str]]:
+@dataclass(frozen=True)
+class Run:
+    """Seconds of each stage, by the clock and of all processors, and the nodes of the execution graph by operator."""
+
+    seconds: dict[str, float]
+    processor_seconds: dict[str, float]
+    nodes: Counter[str]
+
+
+def run_once(name: str, workers: int, seed: int | None) -> Run:
     """All stages of one model; the plan of the search, or a random one."""
+    model = MODELS[name]()
     stages = Stages()
-    given = {*model.shapes, *find_labels(model.symbol)}
-    learned = [name for name in model.symbol.list_arguments() if name not in given]
-    source = stages.run("read graph", lambda: read_graph(model.symbol, model.shapes, None, learned, learned))
-    graph = stages.run("lower", lambda: lower(source.graph))
-    accesses = stages.run("strategies", lambda: find_strategies(graph, infer_operator_shapes))
-    searched = stages.run("problem", lambda: Problem(graph, accesses, factorize(workers)))
-    if seed is None:
-        found = stages.run("search", lambda: searched.search(algorithm="recursive")[0])
-    else:
-        drawn = SimpleNamespace(searched=searched, graph=source.graph, plan=SimpleNamespace(workers=workers))
-        found = searched.choices_of(stages.run("search", lambda: random_plan(drawn, seed)))
-    settled = stages.run("settle", lambda: settle(source.graph, searched, found, infer_operator_shapes))
-    problem, choices = settled.problem, settled.choices
-    execution = stages.run("emit", lambda: emit(source, problem, choices))
-    planned = stages.run("memory plan", lambda: plan_buffers(problem, choices, execution))
-    stages.run("worker bytes", lambda: plan_worker_bytes(problem, choices, execution, planned))
-    stages.run("check", lambda: check_emitted(problem, choices, execution, planned))
-    contexts = [mx.cpu(worker) for worker in range(workers)]
-    partition = SimpleNamespace(graph=source.graph, problem=problem, choices=choices, training=execution)
-    executor = stages.run("bind", lambda: ShardedExecutor(partition, contexts))
-    fill(executor)
+    task = model.read(Settings(workers, algorithm="recursive", cache=False), stages)
+    if seed is not None:
+        drawn = SimpleNamespace(searched=task.problem, graph=task.source.graph, plan=SimpleNamespace(workers=workers))
+        plan = stages("random plan", random_plan(drawn, seed))
+        task = replace(task, settings=replace(task.settings, plan=plan))
+    partition = plan_task(task, observe=stages)
+    executor = stages("bind", ShardedExecutor(partition, [mx.cpu(worker) for worker in range(workers)]))
+    stages("fill", fill(executor))
     for step in STEPS:
-        stages.run(step, lambda: run_step(executor))
-    return stages, Counter(node["op"] for node in _mxnet.nodes(execution.symbol.handle.value))
+        stages(step, run_step(executor))
+    nodes = Counter(node["op"] for node in _mxnet.nodes(partition.training.symbol.handle.value))
+    return Run(stages.seconds, stages.processor_seconds, nodes)
 
 
 def fill(executor: ShardedExecutor) -> None:
@@ -96,16 +86,15 @@ def run_step(executor: ShardedExecutor) -> None:
     mx.nd.waitall()
 
 
-def summarise(runs: list[tuple[Stages, Counter[str]]], operators: int) -> dict[str, str]:
+def summarise(runs: list[Run], operators: int) -> dict[str, str]:
     """Medians over the runs, and the graph of the last one."""
     column = {
-        stage: f"{median(stages.processor_seconds[stage] for stages, _ in runs):.2f}"
-        for stage in runs[0][0].processor_seconds
+        stage: f"{median(run.processor_seconds[stage] for run in runs):.2f}" for stage in runs[0].processor_seconds
     }
-    column |= {f"{step}, clock": f"{median(stages.seconds[step] for stages, _ in runs):.2f}" for step in STEPS}
-    emission = [sum(stages.processor_seconds[stage] for stage in EMISSION) for stages, _ in runs]
+    column |= {f"{step}, clock": f"{median(run.seconds[step] for run in runs):.2f}" for step in STEPS}
+    emission = [sum(run.processor_seconds[stage] for stage in EMISSION) for run in runs]
     column[" + ".join(EMISSION)] = f"{median(emission):.2f}"
-    nodes = runs[-1][1]
+    nodes = runs[-1].nodes
     column["nodes"] = f"{nodes.total():,}"
     return column | {f"  {op}": f"{count:,}" for op, count in nodes.most_common(operators)}
 
@@ -129,7 +118,7 @@ def main(models: str, workers: str, plans: int, operators: int) -> None:
     for name in models.split(","):
         for count in map(int, workers.split(",")):
             seeds = list(range(plans)) or [None]
-            runs = [run_once(MODELS[name](), count, seed) for seed in seeds]
+            runs = [run_cold(run_once, name, count, seed) for seed in seeds]
             columns[f"{name}, {count} workers"] = summarise(runs, operators)
     print_columns(columns)
 

@@ -1,6 +1,6 @@
 """One model on one device and on several under many plans: what `equality.py` does in each of its processes.
 
-The models and the runs are those of the tests. Every run is checked: outputs, gradients, weights and states against one device in
+The models and the runs are those of the equality tests. Every run is checked: outputs, gradients, weights and states against one device in
 float64, the bytes that the kernels counted and those counted in the emitted graph against the plan's, and the emitted graph against the
 checker's rules.
 """
@@ -8,44 +8,38 @@ checker's rules.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-import tofu  # noqa: F401  before MXNet
-
-# isort: split
-from application_models import APPLICATIONS
-from example_models import EXAMPLES
-from gluon_models import GLUON_MODELS
-from models import MODELS, Model, upsampling_cnn
-from normalized_models import NORMALIZED, far_resnet_v2
-from recurrent_models import RECURRENT_MODELS
-from spatial_models import SPATIAL
-from training import (
+from benchmarks.shared.random_plans import random_plan
+from benchmarks.shared.training import (
     Arrays,
     bind_partitioned,
     check_graph,
     largest_error,
     permute_batch,
-    random_plan,
     random_values,
     run_partitioned,
     run_single,
     weight_error,
 )
-
+from benchmarks.small_models.applications import APPLICATIONS
+from benchmarks.small_models.classifiers import EXAMPLES
+from benchmarks.small_models.normalized import NORMALIZED, far_resnet_v2
+from benchmarks.small_models.plain import MODELS, Model, upsampling_cnn
+from benchmarks.small_models.recurrent import RECURRENT_MODELS
+from benchmarks.small_models.spatial import SPATIAL
+from benchmarks.small_models.zoo import GLUON_MODELS
 from tofu.compare import Numbers
 from tofu.graph import Operator, Tensor
-from tofu.lowering.registry import lookup_lowering
-from tofu.partition import Partition
+from tofu.lowering import find_lowering
+from tofu.mxnet.lowerings import LOWERINGS
+from tofu.pipeline import Partition
 from tofu.plan import Plan
 
 EXACT = "float64"
@@ -208,7 +202,7 @@ def count_strategies(partition: Partition, taken: Counter[tuple[str, str]]) -> N
     for operator in partition.graph.operators:
         label = describe_operator(operator, tensors)
         if label is not None:
-            is_lowered = lookup_lowering(operator, tensors) is not None
+            is_lowered = find_lowering(LOWERINGS, operator, tensors) is not None
             relevant = [axis for axis in axes[operator.name] if is_lowered or axis.startswith("y")]
             taken.update({(label, axis): 0 for axis in relevant})
             found.update((label, axis) for axis in partition.plan.operators[operator.name] if axis in relevant)
@@ -218,7 +212,7 @@ def count_strategies(partition: Partition, taken: Counter[tuple[str, str]]) -> N
 def describe_operator(operator: Operator, tensors: Sequence[Tensor]) -> str | None:
     """A name for what strategies are counted by; None where the operator has neither a lowering nor halos."""
     attributes = operator.attributes
-    if lookup_lowering(operator, tensors) is not None:
+    if find_lowering(LOWERINGS, operator, tensors) is not None:
         return operator.op
     has_window = operator.op.endswith(WINDOWED) and "kernel" in attributes  # a pooled region has none
     if not has_window or attributes.get("global_pool") in ("True", "1"):

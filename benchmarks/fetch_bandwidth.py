@@ -16,7 +16,6 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import ctypes
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -28,11 +27,8 @@ import mxnet as mx
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.shared.json_graph import JsonGraph, bind
 from tofu import _mxnet
-
-sys.path.append(str(Path(__file__).parent.parent / "tests" / "nnvm"))
-
-from graphs import JsonGraph, bind
 
 MIB = 1 << 20
 GATHERED_BYTES = 64 * MIB

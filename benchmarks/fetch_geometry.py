@@ -164,7 +164,7 @@ def load(path: Path) -> list[Fetch]:
 
 def read_fetches(name: str, execution_symbol: Any, most: int) -> list[Fetch]:
     """The fetches of an execution graph with the most bytes, one for each geometry."""
-    from tofu.check.tables import read_tables
+    from tofu.mxnet.check.tables import read_tables
 
     tables = read_tables(execution_symbol)
     sources_of: dict[int, list[int]] = {}

@@ -19,7 +19,7 @@ from rich.table import Table
 
 import tofu
 from benchmarks.models import Model, transformer, wresnet
-from tofu.frontier import most_bytes
+from tofu.mxnet.frontier import most_bytes
 from tofu.plan import format_bytes
 from tofu.search.algorithms import DEFAULT_ALGORITHM, SEARCHES
 

@@ -22,8 +22,10 @@ def build(folder: Path, compiler: str = "g++") -> Path:
     """The program that breaks and reads."""
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "fuzz_decoders"
-    sources = ["-I", str(ROOT / "csrc"), "-I", str(ROOT / "tests/core"), str(ROOT / "tests/core/fuzz_decoders.cc")]
-    subprocess.run([compiler, "-std=c++17", "-O1", "-g", *SANITIZERS, *sources, "-o", str(program)], check=True)
+    folders = ["-I", str(ROOT / "csrc"), "-I", str(ROOT / "tests/core")]
+    sources = [str(ROOT / name) for name in ("tests/core/fuzz_decoders.cc", "csrc/core/program/program_tables.cc")]
+    options = ["-std=c++17", "-O1", "-g", *SANITIZERS, *folders]
+    subprocess.run([compiler, *options, *sources, "-o", str(program)], check=True)
     return program
 
 

@@ -21,7 +21,7 @@ from rich.table import Table
 import tofu
 from benchmarks.models import Model, rnn, transformer, wresnet
 from tofu import _mxnet
-from tofu.execution.memory import worker_variables
+from tofu.mxnet.backend.buffers import worker_variables
 from tofu.search.algorithms import DEFAULT_ALGORITHM
 
 MODELS: dict[str, Callable[[], Model]] = {

@@ -62,7 +62,11 @@ def _find_compiler() -> list[str]:
 def _build(name: str, sources: Sequence[Path], *, embeds: bool) -> Path:
     embed = ROOT / "csrc/cuda/embed_sources.py"
     kernels = [path for path in sorted((ROOT / "csrc/cuda").iterdir()) if path.suffix in (".cu", ".cuh")]
-    headers = [*(ROOT / "csrc/cuda").glob("*.h"), *(ROOT / "tests/cuda").glob("*.h"), ROOT / "csrc/core/program.h"]
+    headers = [
+        *(ROOT / "csrc/cuda").glob("*.h"),
+        *(ROOT / "tests/cuda").glob("*.h"),
+        ROOT / "csrc/core/program/program.h",
+    ]
     digest = hashlib.sha256(" ".join(WITH_RUNTIME + FLAGS[:-2]).encode())
     for path in [*sources, *kernels, *sorted(headers), embed]:
         digest.update(path.read_bytes())

@@ -21,8 +21,10 @@ from rich.table import Table
 
 from benchmarks.models import Model
 from benchmarks.models.by_name import build_model
+from tofu.planning.settings import Settings
 from tofu.search import Problem
-from tofu.search.algorithms import DEFAULT_SEARCH_SECONDS, list_factor_orders
+from tofu.search.algorithms import ALGORITHMS
+from tofu.search.solve import DEFAULT_SEARCH_SECONDS, Effort
 from tofu.search.topology import Arrangement
 
 MODELS = (
@@ -43,12 +45,13 @@ Row = dict[str, str]
 
 def measure(model: Model, problem: Problem, workers: int, search_seconds: float) -> Row:
     """The best plan of all orders, and what is proved of all of them."""
-    orders = list_factor_orders("exact", workers)
+    orders = ALGORITHMS["exact"].list_orders(workers)
     started, started_cpu = time.perf_counter(), time.process_time()
     found = []
     for order in orders:
         arranged = problem.arrange(Arrangement(order))
-        _, result = arranged.search(algorithm="exact", seconds=search_seconds / len(orders))
+        result = ALGORITHMS["exact"].solve(arranged, effort=Effort(search_seconds / len(orders))).exact
+        assert result is not None
         found.append((sum(result.plan.step_bytes), order, result))
     moved, factors, _ = min(found, key=lambda one: one[0])
     bound = min(result.lower_bound for _, _, result in found)
@@ -112,7 +115,7 @@ def main(models: str, workers: str, search_seconds: float, file: Path) -> None:
         missing = [k for k in workers.split(",") if (model.name, k) not in known]
         if not missing:
             continue
-        problem = Problem(*model.read(), (int(missing[0]),))
+        problem = model.read(Settings(int(missing[0]))).problem
         for k in missing:
             write_row(file, measure(model, problem, int(k), search_seconds))
     rows = read_rows(file)

@@ -13,7 +13,6 @@ import tempfile
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 import click
 
@@ -21,11 +20,20 @@ import tofu  # noqa: F401  before MXNet
 
 # isort: split
 import mxnet as mx
-from module_runs import batches, history_in_double_precision, largest_error, model, split_module, start, train
-from optimizer_cases import CASES, resume_everywhere
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+
+from benchmarks.shared.module_runs import (
+    batches,
+    history_in_double_precision,
+    largest_error,
+    model,
+    split_module,
+    start,
+    train,
+)
+from benchmarks.shared.optimizer_cases import CASES, resume_everywhere
 
 STEPS, SAVED_AFTER = 30, 15
 TOLERANCE = 1e-7

@@ -23,9 +23,9 @@ from rich.progress import track
 import tofu
 from benchmarks.fuzz.models import choose_kind, make_sample
 from benchmarks.search import MODELS
-from tofu.graph.mxnet import find_labels
-from tofu.partition import plan_task, read_task
-from tofu.planning import Settings
+from tofu.mxnet.frontend.read_symbol import find_labels
+from tofu.mxnet.partition import plan_task, read_task
+from tofu.planning.settings import Settings
 
 PATH = Path(__file__).with_name("pinned_plans.json")
 WORKERS = (2, 3, 4, 6, 8)

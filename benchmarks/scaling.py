@@ -18,8 +18,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.models import Model, transformer, wresnet
-from tofu.search import Problem, factorize
-from tofu.search.algorithms import SEARCHES, describe_optimality
+from tofu.planning.settings import Settings
+from tofu.search import Problem
+from tofu.search.algorithms import ALGORITHMS, SEARCHES
+from tofu.search.solve import Effort
 
 RESNET_152 = (3, 8, 36, 3)
 FAMILIES: dict[str, tuple[Callable[[int], Model], Sequence[int]]] = {
@@ -39,9 +41,9 @@ def time_search(problem: Problem, algorithm: str, runs: int, search_seconds: flo
     least = float("inf")
     for _ in range(runs):
         started = time.process_time()
-        _, result = problem.search(algorithm=algorithm, seconds=search_seconds)
+        solution = ALGORITHMS[algorithm].solve(problem, effort=Effort(search_seconds))
         least = min(least, time.process_time() - started)
-    return least, describe_optimality(result)
+    return least, ALGORITHMS[algorithm].describe_optimality(problem, solution)
 
 
 @click.command(help=__doc__)
@@ -57,10 +59,9 @@ def main(families: str, workers: int, runs: int, search_seconds: float) -> None:
             "", "operators", *(f"{a} (s)" for a in SEARCHES), "exact is", title=f"{family}, {workers} workers"
         )
         for size in sizes:
-            graph, accesses = build(size).read()
-            problem = Problem(graph, accesses, factorize(workers))
+            problem = build(size).read(Settings(workers)).problem
             _ = problem.coarse
-            operators.append(len(graph.operators))
+            operators.append(len(problem.graph.operators))
             for algorithm in SEARCHES:
                 least, proved = time_search(problem, algorithm, runs, search_seconds)
                 seconds[algorithm].append(least)

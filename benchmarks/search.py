@@ -2,20 +2,19 @@
 
     python -m benchmarks.search        (make bench-search)
 
-Everything is from shapes alone. Seconds are medians of several runs, with the spread (largest minus smallest) beside them. "whole" is
-from the symbol to the emitted execution symbol, before binding, with the exact search, of which the recursive one is a part.
+Everything is from shapes alone. Stages are the passes of the pipeline (tofu/pipeline.py), "found" with the exact search, and before it
+the coarse problem; the recursive search, which is a part of it, is timed once more. Seconds are medians of several runs, each in a process
+of its own, with the spread (largest minus smallest) beside them; "whole" is from the symbol to the plan, before binding.
 It ends with an error where the exact search of WResNet-152-10 holds more memory than docs/search.md states.
 """
 
 from __future__ import annotations
 
 import csv
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import click
 import matplotlib as mpl
@@ -24,11 +23,11 @@ from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
 from benchmarks.models import Model, rnn, transformer, wresnet
-from tofu.execution import emit
-from tofu.graph.mxnet import find_labels, infer_operator_shapes, read_graph
-from tofu.lowering import lower, settle
-from tofu.search import Problem, factorize, find_strategies
-from tofu.search.algorithms import describe_optimality
+from benchmarks.stages import Stages, run_cold
+from tofu.mxnet.partition import plan_task
+from tofu.planning.settings import Settings
+from tofu.search.algorithms import ALGORITHMS
+from tofu.search.cost import price
 
 mpl.use("Agg")
 
@@ -40,17 +39,17 @@ MODELS: dict[str, Callable[[], Model]] = {
     "Transformer-12": lambda: transformer(12),
     "Transformer-24": lambda: transformer(24),
 }
-STAGES = ("read graph", "strategies", "problem", "recursive", "exact", "emission")
-WHOLE = tuple(stage for stage in STAGES if stage != "recursive")
+RECURSIVE = "recursive search"
 FOLDER = Path("demo-output")
 MOST_SEARCH_GIB = 0.5  # docs/search.md states it of WResNet-152-10 at 8 workers, to one decimal
 
 
 @dataclass(frozen=True)
 class Run:
-    """Seconds of each stage, and what the searches found."""
+    """Seconds of each stage, and of the recursive search alone, and what the searches found."""
 
     seconds: dict[str, float]
+    recursive_seconds: float
     operators: int
     recursive_bytes: int
     exact_bytes: int
@@ -64,57 +63,42 @@ class Run:
         return self.recursive_bytes / max(self.exact_bytes, 1) - 1
 
 
-def run_once(build: Callable[[], Model], workers: int, search_seconds: float) -> Run:
-    """All stages of one model, once."""
-    model = build()
-    given = {*model.shapes, *find_labels(model.symbol)}
-    learned = [name for name in model.symbol.list_arguments() if name not in given]
-    seconds: dict[str, float] = {}
-
-    def timed(stage: str, work: Callable[[], Any]) -> Any:
-        started = time.perf_counter()
-        result = work()
-        seconds[stage] = time.perf_counter() - started
-        return result
-
-    def build_problem() -> Problem:
-        problem = Problem(graph, accesses, factorize(workers))
-        _ = problem.coarse
-        return problem
-
-    source = timed("read graph", lambda: read_graph(model.symbol, model.shapes, None, learned, learned))
-    graph = lower(source.graph)
-    accesses = timed("strategies", lambda: find_strategies(graph, infer_operator_shapes))
-    problem = timed("problem", build_problem)
-    _, recursive = timed("recursive", lambda: problem.search(algorithm="recursive"))
-    choices, exact = timed("exact", lambda: problem.search(algorithm="exact", seconds=search_seconds))
-
-    def emit_settled() -> None:
-        settled = settle(source.graph, problem, choices, infer_operator_shapes, "error")
-        emit(source, settled.problem, settled.choices)
-
-    timed("emission", emit_settled)
+def run_once(name: str, workers: int, search_seconds: float) -> Run:
+    """The whole pipeline for one model, and the recursive search beside it."""
+    model = MODELS[name]()
+    stages = Stages()
+    task = model.read(Settings(workers, search_seconds=search_seconds, cache=False), stages)
+    stages("coarse problem", task.problem.coarse)
+    partition = plan_task(task, observe=stages)
+    found, seconds = stages.values["found"], dict(stages.seconds)
+    recursive = stages(RECURSIVE, ALGORITHMS["recursive"].solve(found.problem))
     return Run(
         seconds=seconds,
-        operators=len(graph.operators),
-        recursive_bytes=sum(recursive.step_bytes),
-        exact_bytes=sum(exact.plan.step_bytes),
-        bound_bytes=exact.lower_bound,
-        held_bytes=exact.held_bytes,
-        optimality=describe_optimality(exact),
+        recursive_seconds=stages.seconds[RECURSIVE],
+        operators=len(task.problem.graph.operators),
+        recursive_bytes=price(found.problem, recursive.choices),
+        exact_bytes=price(found.problem, found.choices),
+        bound_bytes=found.lower_bound,
+        held_bytes=found.search_bytes,
+        optimality=partition.plan.optimality,
     )
+
+
+def measure(name: str, workers: int, search_seconds: float, runs: int) -> list[Run]:
+    """Several runs, each in a process of its own."""
+    return [run_cold(run_once, name, workers, search_seconds) for _ in range(runs)]
 
 
 def summarise(runs: list[Run]) -> dict[str, str | int | float]:
     """One row of the table: medians and spreads."""
     last = runs[-1]
     row: dict[str, str | int | float] = {"operators": last.operators}
-    for stage in STAGES:
-        times = [run.seconds[stage] for run in runs]
-        row[f"{stage} (s)"] = round(median(times), 3)
-        row[f"{stage} spread (s)"] = round(max(times) - min(times), 3)
-    wholes = [sum(run.seconds[stage] for stage in WHOLE) for run in runs]
-    row["whole (s)"] = round(median(wholes), 2)
+    times = {stage: [run.seconds[stage] for run in runs] for stage in last.seconds}
+    times["whole"] = [sum(run.seconds.values()) for run in runs]
+    times[RECURSIVE] = [run.recursive_seconds for run in runs]
+    for stage, taken in times.items():
+        row[f"{stage} (s)"] = round(median(taken), 3)
+        row[f"{stage} spread (s)"] = round(max(taken) - min(taken), 3)
     row["recursive bytes"], row["exact bytes"] = last.recursive_bytes, last.exact_bytes
     row["proven bound"], row["held bytes"] = last.bound_bytes, last.held_bytes
     row["recursive above exact (%)"] = round(100 * last.excess, 2)
@@ -134,7 +118,7 @@ def print_rows(rows: dict[str, dict[str, str | int | float]]) -> None:
 def _cell(row: dict[str, str | int | float], name: str) -> str:
     value = row[name]
     text = f"{value:,}" if isinstance(value, int) else str(value)
-    spread = row.get(name.replace(" (s)", " spread (s)")) if name != "whole (s)" else None
+    spread = row.get(name.replace(" (s)", " spread (s)"))
     return text if spread is None or not name.endswith("(s)") else f"{text} ± {spread}"
 
 
@@ -150,7 +134,9 @@ def draw(rows: dict[str, dict[str, str | int | float]], path: Path) -> None:
     """Stages as stacked bars, and the recursion's distance from the best plan."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
     bottom = [0.0] * len(rows)
-    for stage in STAGES:
+    timed = [name.removesuffix(" (s)") for name in next(iter(rows.values())) if name.endswith(" (s)")]
+    stages = [name for name in timed if not name.endswith(" spread") and name not in ("whole", RECURSIVE)]
+    for stage in stages:
         heights = [float(row[f"{stage} (s)"]) for row in rows.values()]
         left.bar(list(rows), heights, bottom=bottom, label=stage)
         bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
@@ -171,10 +157,7 @@ def draw(rows: dict[str, dict[str, str | int | float]], path: Path) -> None:
 @click.option("--search-seconds", default=60.0, show_default=True, help="What the exact search may take.")
 @click.option("--folder", default=FOLDER, show_default=True, type=click.Path(path_type=Path))
 def main(models: str, workers: int, runs: int, search_seconds: float, folder: Path) -> None:
-    rows = {
-        name: summarise([run_once(MODELS[name], workers, search_seconds) for _ in range(runs)])
-        for name in models.split(",")
-    }
+    rows = {name: summarise(measure(name, workers, search_seconds, runs)) for name in models.split(",")}
     print_rows(rows)
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(rows, folder / "search.csv")

@@ -22,7 +22,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import click
@@ -34,14 +33,11 @@ from rich.table import Table
 
 import tofu
 from benchmarks.models import Model, rnn, transformer, wresnet
-from tofu.execution.emit import build_symbol, list_outputs, write_program
+from benchmarks.shared.programs import ProgramWriter
 from tofu.graph import Phase
-from tofu.runtime.sharded_executor import ShardedExecutor
-
-sys.path += [str(Path(__file__).parent.parent / "tests" / folder) for folder in ("search", "nnvm")]
-
-from program_runner import FETCH, decode
-from program_writer import ProgramWriter
+from tofu.mxnet.backend.execution_graph import build_symbol
+from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
+from tofu.program import NodeKind, write_program
 
 MODELS: dict[str, Callable[[], Model]] = {
     "WResNet": lambda: wresnet(50, 2, 40, image=128, classes=128, base=32),
@@ -135,17 +131,18 @@ def run_workers(model: Model, setting: Setting) -> Seconds:
 def take_apart(partition: Any) -> Any:
     """The partition with an execution graph whose fetches read nothing. All operators' copies still run."""
     problem, choices = partition.problem, partition.choices
-    outputs = list_outputs(problem, choices, TRAINING)
-    workers, nodes, entries, _ = decode(write_program(problem, choices, TRAINING, outputs))
-    writer = ProgramWriter(workers)
-    for node in nodes:
-        if node.kind == FETCH:
-            node = replace(node, inputs=[], pieces=[])
-        writer.add(node.kind, node.id, node.worker, node.phase, node.shapes, node.inputs)
-    read = {entry for node in nodes if node.kind != FETCH for entry in node.inputs} | set(entries)
-    fetched = dict.fromkeys(entry for node in nodes if node.kind == FETCH for entry in node.inputs)
-    writer.outputs = entries + [entry for entry in fetched if entry not in read]  # nobody computes what nobody reads
-    symbol = build_symbol(partition.source, problem, choices, TRAINING, writer.encode())
+    program = write_program(problem, choices)
+    writer = ProgramWriter(program.workers)
+    for node in program.nodes:
+        inputs = () if node.kind is NodeKind.FETCH else node.inputs
+        writer.add(node.kind, node.id, node.worker, node.phase, node.shapes, inputs)
+    fetches = [node for node in program.nodes if node.kind is NodeKind.FETCH]
+    fetched = dict.fromkeys(entry for node in fetches for entry in node.inputs)
+    read = {entry for node in program.nodes if node.kind is not NodeKind.FETCH for entry in node.inputs}
+    read.update(program.handed_out)
+    # Nobody computes what nobody reads.
+    writer.outputs = [*program.handed_out, *(entry for entry in fetched if entry not in read)]
+    symbol = build_symbol(partition.source, problem, choices, replace(program, code=writer.encode()))
     return replace(partition, training=replace(partition.training, symbol=symbol))
 
 

@@ -2,7 +2,7 @@
 
     python benchmarks/strategies.py [--dtype float32]
 
-The cases are those of tofu/verify/cases. A run is one strategy of one operator at one number of parts (2, 3 and 4, uneven).
+The cases are those of tofu/mxnet/verify/cases. A run is one strategy of one operator at one number of parts (2, 3 and 4, uneven).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from rich.progress import track
 from rich.table import Table
 
 import tofu  # noqa: F401  before MXNet
-from tofu.tdl import registered
-from tofu.verify.case import verify_case
-from tofu.verify.cases import load_cases
+from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.mxnet.verify.case import verify_case
+from tofu.mxnet.verify.cases import load_cases
 
 
 @click.command(help=__doc__)
@@ -53,7 +53,7 @@ def main(dtype: str) -> None:
     console = Console()
     console.print(table)
     console.print(
-        f"{len(registered())} operators described, {len(registered().keys() & seen)} run here, {len(runs)} strategies, "
+        f"{len(DESCRIPTIONS)} operators described, {len(DESCRIPTIONS.keys() & seen)} run here, {len(runs)} strategies, "
     )
     console.print(f"each run at least {min(runs.values())} times; {len(problems)} disagreements")
     for problem in problems:

@@ -25,9 +25,9 @@ from rich.table import Table
 import tofu
 from benchmarks.models import Model, build_model
 from tofu import _mxnet
-from tofu.graph.mxnet import find_labels
+from tofu.host.host_memory import read_free_bytes
+from tofu.mxnet.frontend.read_symbol import find_labels
 from tofu.plan import format_bytes
-from tofu.runtime.host_memory import read_free_bytes
 
 GIB = 2**30
 OPTIMIZER, OPTIMIZER_PARAMETERS = "sgd", {"learning_rate": 0.01, "momentum": 0.9}

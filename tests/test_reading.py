@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import tofu
-from tofu.graph.symbol_text import read_model
+from tofu.mxnet.frontend.symbol_text import read_model
+from tofu.mxnet.runtime.checkpoint import ParameterFile
+from tofu.mxnet.runtime.states import load_states
 from tofu.reading import parse_json, show
-from tofu.runtime.checkpoint import ParameterFile
-from tofu.runtime.states import load_states
 from tofu.search.topology import read_topology
 
 SOME = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

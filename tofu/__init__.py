@@ -5,15 +5,16 @@
 
 `partition` splits every tensor and every operator of the training graph over the devices, so that each holds about 1/k of the
 memory, and chooses the split that moves the fewest bytes. Tensors below 64 KiB may stay whole on all of them.
+
+Importing Tofu imports no framework. What needs one loads it when it is used, and MXNet, imported after Tofu, is made importable.
 """
 
 from __future__ import annotations
 
-from tofu import _compat as _compat  # first: it makes MXNet importable
+from importlib import import_module
+from typing import TYPE_CHECKING
+from typing import Any as _Anything
 
-# isort: split
-import tdl_ops as _tdl_ops  # noqa: F401  registers the operator descriptions
-from tofu import mod as mod
 from tofu.errors import (
     DescriptionError,
     DeviceError,
@@ -28,17 +29,50 @@ from tofu.errors import (
     UndescribedOperatorError,
     UnsupportedError,
 )
-from tofu.frontier import Frontier, frontier
+from tofu.imports import moved as _moved
+from tofu.imports import mxnet as _mxnet_import
+from tofu.imports.native import import_native as _import_native
 from tofu.plan import Plan
 from tofu.report.memory import MemoryReport
-from tofu.runtime.bind import bind
-from tofu.runtime.files import install_loaders as _install_loaders
-from tofu.runtime.memory import memory_report
-from tofu.runtime.partitioned_symbol import PartitionedSymbol
-from tofu.runtime.symbol import partition
-from tofu.tdl import Any, Max, Min, Opaque, Prod, Sum, op
+from tofu.tdl import Any, Max, Min, Opaque, Prod, Sum
 
-_install_loaders()
+if TYPE_CHECKING:
+    from tdl_ops.mxnet import op
+    from tofu import mod as mod
+    from tofu.mxnet.frontier import Frontier, frontier
+    from tofu.mxnet.runtime.bind import bind
+    from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
+    from tofu.mxnet.runtime.report_memory import memory_report
+    from tofu.mxnet.runtime.symbol import partition
+
+_OF_MXNET = {
+    "Frontier": "tofu.mxnet.frontier",
+    "PartitionedSymbol": "tofu.mxnet.runtime.partitioned_symbol",
+    "bind": "tofu.mxnet.runtime.bind",
+    "frontier": "tofu.mxnet.frontier",
+    "memory_report": "tofu.mxnet.runtime.report_memory",
+    "op": "tdl_ops.mxnet",
+    "partition": "tofu.mxnet.runtime.symbol",
+}
+
+
+def __getattr__(name: str) -> _Anything:
+    if name == "mod":
+        return import_module("tofu.mod")
+    if name not in _OF_MXNET:
+        raise AttributeError(f"module 'tofu' has no attribute {name!r}")
+    value = getattr(import_module(_OF_MXNET[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+_import_native("_core")
+_moved.install()
+_mxnet_import.install()
 
 __all__ = [
     "Any",

@@ -1,6 +1,6 @@
-"""`python -m tofu`: the command line (tofu.cli)."""
+"""`python -m tofu`: the command line (tofu.command_line.main)."""
 
-from tofu.cli import main
+from tofu.command_line.main import main
 
 if __name__ == "__main__":
     main(prog_name="python -m tofu")

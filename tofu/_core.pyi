@@ -6,7 +6,7 @@ operator or tensor and the rule.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -232,10 +232,16 @@ def emit(
     kept: Sequence[int] = ...,
     reread: Sequence[int] = ...,
 ) -> Int64Array:
-    """The encoded execution program (csrc/core/program.h) of the operators of these phases.
+    """The encoded execution program (csrc/core/program/program.h) of the operators of these phases.
 
     `outputs`: (tensor, layout), None for the tensor's own layout; in another layout it is fetched, in phase 2.
     """
 
 def count_traffic(graph: Graph, program: Int64Array) -> Int64Array:
     """[workers, workers]: bytes that worker i reads from worker j, counted from an encoded program's fetches alone."""
+
+def program_tables(program: Int64Array) -> dict[str, Any]:
+    """An encoded program as tables of numbers, see `csrc/core/program/program_tables.h`: `workers`, and the arrays of the columns.
+
+    Shapes and boxes are [rows, dimensions]. ValueError where the program cannot be decoded, or names what there is not.
+    """

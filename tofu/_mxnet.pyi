@@ -38,7 +38,7 @@ def build_execution_graph(
 def execution_tables(symbol: int, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]: ...
 
 class PlannedGraph:
-    """A graph with the buffers that binding will give it; see `csrc/nnvm/memory_plan.h`. Planned once, asked for many things."""
+    """A graph with the buffers that binding will give it; see `csrc/nnvm/memory/memory_plan.h`. Planned once, asked for many things."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ class ShapeError(TofuError):
 
 
 class DeviceError(TofuError):
-    """The contexts asked for do not exist, or are not as many as the workers."""
+    """The devices asked for do not exist, or are not as many as the workers."""
 
 
 class PlanError(TofuError):
@@ -44,7 +44,7 @@ class InfeasibleError(TofuError):
 
 
 class UnsupportedError(TofuError):
-    """A use of MXNet's interface that cannot be partitioned; the message shows the way out."""
+    """A use of a framework's interface that cannot be partitioned; the message shows the way out."""
 
 
 class ExecutionError(TofuError):

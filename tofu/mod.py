@@ -1,5 +1,5 @@
 """`tofu.mod.Module`: the drop-in for `mx.mod.Module` whose parameters only exist as shards."""
 
-from tofu.runtime.module import Module
+from tofu.mxnet.runtime.module import Module
 
 __all__ = ["Module"]

@@ -123,3 +123,9 @@ def show(value: Any) -> str:
     except Exception:
         return f"a {type(value).__name__}"
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}... (a {type(value).__name__})"
+
+
+def show_with_type(value: Any) -> str:
+    """The same with the type of the value."""
+    shown = show(value)
+    return shown if shown.endswith(f"(a {type(value).__name__})") else f"{shown} (a {type(value).__name__})"

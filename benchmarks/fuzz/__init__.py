@@ -8,10 +8,7 @@ die; `tally.py`, what they add up to.
 """
 
 import os
-import sys
-from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).parent.parent.parent / "tests"))  # its random plans and checks of graphs
 
 import tofu  # noqa: F401  before MXNet

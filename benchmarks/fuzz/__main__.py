@@ -25,7 +25,7 @@ from benchmarks.fuzz.script import write_script
 from benchmarks.fuzz.shrink import shrink
 from benchmarks.fuzz.tally import count_strategies, print_models, print_strategies
 from benchmarks.fuzz.trial import Failure
-from tofu.verify.record import read_record
+from tofu.mxnet.verify.record import read_record
 
 RESULTS = Path("demo-output/fuzz.jsonl")
 

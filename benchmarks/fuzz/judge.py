@@ -14,10 +14,11 @@ import numpy as np
 
 from benchmarks.fuzz.reference import Results, run_alone, run_apart
 from benchmarks.fuzz.sample import Sample
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.errors import TofuError
 from tofu.graph import Graph
-from tofu.graph.mxnet import HEAD_GRADIENT_PREFIX
-from tofu.tdl import interpret, lookup
+from tofu.mxnet.frontend.read_symbol import HEAD_GRADIENT_PREFIX
+from tofu.tdl import interpret
 
 CANCELLED = 1e-3
 """Below this share of a model's largest gradient, another one is held against that share: terms may cancel."""
@@ -25,7 +26,7 @@ PERTURBATION = 2.0**-50
 ROUNDINGS = 300  # how many times farther than inputs that are off by PERTURBATION move it, a number may be
 LOOSEST = 1e-6
 SINGLE_PRECISION = 2.0**-24
-DESCRIPTIONS = "the descriptions"
+BY_DESCRIPTIONS = "the descriptions"
 FIRST_STEP = "step 0"
 FLOORS = {"gradient": CANCELLED, "output": 0.0}
 
@@ -86,7 +87,7 @@ def judge(sample: Sample, graph: Graph, found: Results, names: Collection[str]) 
     """Who agrees with the workers about the first step's results that differ from one device, and what that one says; "" for nobody."""
     judges: dict[str, Callable[[], Results]] = {
         "one device that computes nothing in place": lambda: run_apart(sample),
-        DESCRIPTIONS: lambda: execute_descriptions(sample, graph),
+        BY_DESCRIPTIONS: lambda: execute_descriptions(sample, graph),
     }
     first = {name: found[name] for name in names if name.endswith(FIRST_STEP)}
     for judge_name, run in judges.items():
@@ -98,7 +99,7 @@ def judge(sample: Sample, graph: Graph, found: Results, names: Collection[str]) 
             continue
         # The limits of a clip, say, are numbers of single precision to MXNet, and of double precision to NumPy.
         rounding = {name: np.array(SINGLE_PRECISION * size(expected[name])) for name in first}
-        if not find_differences(sample, first, expected, rounding if judge_name == DESCRIPTIONS else None):
+        if not find_differences(sample, first, expected, rounding if judge_name == BY_DESCRIPTIONS else None):
             return judge_name, expected
     return "", {}
 
@@ -112,7 +113,7 @@ def execute_descriptions(sample: Sample, graph: Graph) -> Results:
         elif tensor.name.startswith(HEAD_GRADIENT_PREFIX):
             values[position] = sample.head_gradients[int(tensor.name.removeprefix(HEAD_GRADIENT_PREFIX))]
     for operator in graph.operators:
-        description = lookup(operator.op)
+        description = DESCRIPTIONS.get(operator.op)
         if description is None:
             raise TofuError(f"{operator.op} has no description.")
         shapes = [graph.tensors[output].shape for output in operator.outputs]

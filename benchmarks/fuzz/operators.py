@@ -18,16 +18,16 @@ import numpy as np
 from hypothesis import Phase
 
 from benchmarks.fuzz.sample import DOUBLE, LABEL, LARGEST, Growth, Shape, round_to
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu import _mxnet
 from tofu.errors import TofuError
-from tofu.tdl import lookup
-from tofu.verify.case import Case, Numbers
-from tofu.verify.cases import load_cases
-from tofu.verify.defects import find_defect
-from tofu.verify.kernels import KERNEL_ERRORS, compose
-from tofu.verify.nodes import execute_training_graph
-from tofu.verify.operators import analyse_node
-from tofu.verify.variants import variants
+from tofu.mxnet.verify.case import Case, Numbers
+from tofu.mxnet.verify.cases import load_cases
+from tofu.mxnet.verify.defects import find_defect
+from tofu.mxnet.verify.kernels import KERNEL_ERRORS, compose
+from tofu.mxnet.verify.nodes import execute_training_graph
+from tofu.mxnet.verify.operators import analyse_node
+from tofu.mxnet.verify.variants import variants
 
 EXACT = {DOUBLE, "int32", "int64", "bool"}
 DRAWS = 6  # of other sizes and attributes, for each case
@@ -99,7 +99,7 @@ def _is_taken(case: Case) -> bool:
     try:
         nodes = execute_training_graph(case.op, texts, case.draw_inputs(), case.wrt, seed=1)
         for node in nodes:
-            description = lookup(node.op)
+            description = DESCRIPTIONS.get(node.op)
             if description is None or any(prod(output.shape) > LARGEST for output in node.outputs):
                 return False
             analyse_node(description, node)

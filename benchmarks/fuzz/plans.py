@@ -7,9 +7,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from training import random_plan
-
-from tofu.partition import Partition
+from benchmarks.shared.random_plans import random_plan
+from tofu.pipeline import Partition
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
 
 Asked = dict[str, Any]

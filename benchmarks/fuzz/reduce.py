@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.fuzz.sample import Sample, infer
 from tofu.errors import TofuError
-from tofu.graph.mxnet import dtype_code
+from tofu.mxnet.frontend.read_symbol import dtype_code
 
 Entry = tuple[int, int]
 REFUSALS = (mx.MXNetError, TofuError, ValueError, KeyError, IndexError)

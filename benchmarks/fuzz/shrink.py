@@ -8,13 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from training import random_plan
-
 from benchmarks.fuzz.plans import Asked
 from benchmarks.fuzz.reduce import reduce_sample
 from benchmarks.fuzz.sample import Sample
 from benchmarks.fuzz.trial import Failure, Trial
-from tofu.partition import Partition, Task
+from benchmarks.shared.random_plans import random_plan
+from tofu.pipeline import Partition
 
 RANDOM_PLANS = 5  # tried of a smaller model, where what was chosen for the larger one does not fail
 
@@ -61,7 +60,7 @@ def probe(sample: Sample, workers: int, kind: str, asked: Asked, randoms: int = 
         return Failing(sample, trial.outcome.failures[-1])
     if default is None:
         return None
-    trial.task = Task(default.source, default.searched, trial.partition({}).settings)
+    trial.task = replace(default.task, problem=default.searched, settings=trial.partition({}).settings)
     tried = [asked, {"hints": _fit(default, asked)}] if asked else []
     for one in tried:
         if _check(trial, one, kind):

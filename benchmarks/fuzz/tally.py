@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.fuzz.campaign import Record
-from tofu.tdl import registered
-from tofu.verify.record import Entry
+from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.mxnet.verify.record import Entry
 
 MANY = 8  # workers
 
@@ -71,7 +71,7 @@ def print_strategies(taken: Mapping[tuple[str, str], int], entries: Mapping[str,
     """All described operators with the strategies that are verified of them, and how many plans took each; returns those never taken."""
     table = Table("operator", "plans", "axis: plans that take it", title="Operators and strategies")
     never = []
-    for op in sorted(registered()):
+    for op in sorted(DESCRIPTIONS):
         axes = dict.fromkeys([*(entries[op].axes if op in entries else ()), *(a for o, a in taken if o == op and a)])
         counts = ", ".join(f"{axis} {taken.get((op, axis), 0):,}" for axis in axes)
         table.add_row(op, f"{taken.get((op, ''), 0):,}", counts)

@@ -7,19 +7,20 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import mxnet as mx
-from allocation import allocated_bytes
-from training import fill_free_memory
 
 import tofu
 from benchmarks.fuzz.judge import find_differences, judge, measure_noise
 from benchmarks.fuzz.plans import Asked, list_plans
 from benchmarks.fuzz.reference import Results, bind, run, run_alone
 from benchmarks.fuzz.sample import Sample
-from tofu.check import count_traffic
+from benchmarks.shared.allocation import allocated_bytes
+from benchmarks.shared.training import fill_free_memory
 from tofu.errors import TofuError
-from tofu.partition import Partition, Task, plan_task
-from tofu.runtime.executor import Executor
-from tofu.runtime.partitioned_symbol import PartitionedSymbol
+from tofu.mxnet.check import count_traffic
+from tofu.mxnet.partition import plan_task
+from tofu.mxnet.runtime.executor import Executor
+from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
+from tofu.pipeline import Partition, Task
 
 NUMBERS = "numbers"
 ONE_DEVICE = "one device"  # is wrong, not the workers
@@ -146,7 +147,7 @@ def try_sample(sample: Sample, workers: int, seed: int, randoms: int = 3) -> Out
         trial.outcome.workers = max(2, trial.outcome.workers // 2)
         default = trial.check("default", {}, thorough=True)
     if default is not None:
-        trial.task = Task(default.source, default.searched, trial.partition({}).settings)
+        trial.task = replace(default.task, problem=default.searched, settings=trial.partition({}).settings)
         for number, (kind, asked) in enumerate(list_plans(default, seed, randoms)):
             trial.check(kind, asked, thorough=(seed + number) % 6 == 0)
     mx.nd.waitall()

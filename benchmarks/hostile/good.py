@@ -12,11 +12,11 @@ from typing import Any
 import mxnet as mx
 
 import tofu
-from tofu.runtime.arguments import read_plan
-from tofu.runtime.checkpoint import ParameterFile
-from tofu.runtime.files import read_symbol
-from tofu.runtime.seal import read_seal, reading
-from tofu.runtime.states import load_states, optimizer_types
+from tofu.mxnet.runtime.checkpoint import ParameterFile
+from tofu.mxnet.runtime.files import read_symbol
+from tofu.mxnet.runtime.seal import read_seal, reading
+from tofu.mxnet.runtime.states import load_states, optimizer_types
+from tofu.planning.settings import read_plan
 from tofu.search.topology import read_topology
 
 BATCH, FEATURES = 8, 6

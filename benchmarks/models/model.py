@@ -8,11 +8,9 @@ from math import prod
 from typing import Any
 
 import tofu  # noqa: F401  before MXNet
-from tofu.analysis import OperatorAccess
-from tofu.graph import Graph
-from tofu.graph.mxnet import find_labels, infer_operator_shapes, read_graph
-from tofu.lowering import lower
-from tofu.search import find_strategies
+from tofu.mxnet.partition import read_trained
+from tofu.pipeline import Observer, Task
+from tofu.planning.settings import Settings
 
 WEIGHT_BYTES = 4  # float32
 
@@ -25,12 +23,9 @@ class Model:
     symbol: Any
     shapes: Mapping[str, tuple[int, ...]]
 
-    def read(self) -> tuple[Graph, tuple[OperatorAccess, ...]]:
-        """The training graph with operators in parts, and the strategies of each: what a search problem is made of."""
-        given = {*self.shapes, *find_labels(self.symbol)}
-        learned = [name for name in self.symbol.list_arguments() if name not in given]
-        graph = lower(read_graph(self.symbol, self.shapes, None, learned, learned).graph)
-        return graph, find_strategies(graph, infer_operator_shapes)
+    def read(self, settings: Settings, observe: Observer | None = None) -> Task:
+        """The first half of the pipeline, up to the problem that is searched, with every parameter trained."""
+        return read_trained(self.symbol, self.shapes, settings, observe)
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """Parameter name -> shape: every argument that is neither an input nor a label."""

@@ -3,7 +3,7 @@
     tests = ["tests/search"]                  # of the file: what catches a bug that names no tests
 
     [halo_one_short]
-    file = "csrc/core/geometry.cc"
+    file = "csrc/core/geometry/geometry.cc"
     before = "region.end += std::max(at_begin, at_last);"     # must occur exactly once
     after = "region.end += std::max(at_begin, at_last) - 1;"
     breaks = "a region lacks its last cell"
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import tomllib
+import tomli
 
 FOLDER = Path(__file__).parent / "mutants"
 EQUIVALENT = Path(__file__).parent / "equivalent.toml"
@@ -76,10 +76,10 @@ class Mutant:
 
 def read_mutants(folder: Path = FOLDER, equivalent: Path = EQUIVALENT) -> tuple[Mutant, ...]:
     """All planted bugs: those in Python first, and those of one file together, so that little is compiled."""
-    proofs = tomllib.loads(equivalent.read_text()) if equivalent.exists() else {}
+    proofs = tomli.loads(equivalent.read_text()) if equivalent.exists() else {}
     mutants = []
     for path in sorted(folder.glob("*.toml")):
-        content = tomllib.loads(path.read_text())
+        content = tomli.loads(path.read_text())
         default = content.pop("tests", [])
         mutants += [_read(f"{path.stem}/{name}", entry, default, proofs) for name, entry in content.items()]
     unknown = proofs.keys() - {mutant.name for mutant in mutants}

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/cost.h"
-#include "core/geometry.h"
-#include "core/graph.h"
+#include "core/cost/cost.h"
+#include "core/geometry/geometry.h"
+#include "core/graph/graph.h"
 
 namespace tofu {
 
@@ -69,12 +69,12 @@ inline pybind11::array_t<int64_t> FromBoxes(const Boxes& boxes) {
 }
 
 /*! \brief A one-dimensional array that owns the vector's memory. */
-inline pybind11::array_t<int64_t> FromVector(std::vector<int64_t> values) {
-  auto* owned = new std::vector<int64_t>(std::move(values));
-  pybind11::capsule owner(owned,
-                          [](void* data) { delete static_cast<std::vector<int64_t>*>(data); });
-  return pybind11::array_t<int64_t>({static_cast<pybind11::ssize_t>(owned->size())}, owned->data(),
-                                    owner);
+template <typename T>
+pybind11::array_t<T> FromVector(std::vector<T> values) {
+  auto* owned = new std::vector<T>(std::move(values));
+  pybind11::capsule owner(owned, [](void* data) { delete static_cast<std::vector<T>*>(data); });
+  return pybind11::array_t<T>({static_cast<pybind11::ssize_t>(owned->size())}, owned->data(),
+                              owner);
 }
 
 }  // namespace tofu

@@ -11,7 +11,7 @@
 
 #include "bindings/core_bindings.h"
 #include "bindings/core_conversions.h"
-#include "core/geometry.h"
+#include "core/geometry/geometry.h"
 
 namespace py = pybind11;
 

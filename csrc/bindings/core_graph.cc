@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "bindings/core_bindings.h"
-#include "core/coarsen.h"
-#include "core/graph.h"
+#include "core/graph/coarsen.h"
+#include "core/graph/graph.h"
 
 namespace py = pybind11;
 

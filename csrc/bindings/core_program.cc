@@ -11,8 +11,9 @@
 
 #include "bindings/core_bindings.h"
 #include "bindings/core_conversions.h"
-#include "core/emit.h"
-#include "core/program.h"
+#include "core/program/emit.h"
+#include "core/program/program.h"
+#include "core/program/program_tables.h"
 
 namespace py = pybind11;
 
@@ -47,12 +48,45 @@ py::array_t<int64_t> Traffic(const Graph& graph,
       .reshape({decoded.num_workers, decoded.num_workers});
 }
 
+/*! \brief A vector as rows of `columns` numbers. */
+py::array ToRows(std::vector<int64_t> values, int64_t columns) {
+  py::array_t<int64_t> array = FromVector(std::move(values));
+  return array.reshape({array.size() / columns, columns});
+}
+
+py::dict Tables(const py::array_t<int64_t, py::array::c_style>& program) {
+  ProgramTables tables =
+      MakeProgramTables(DecodeProgram(program.data(), static_cast<size_t>(program.size())));
+  py::dict result;
+  result["workers"] = tables.num_workers;
+  result["node_kind"] = FromVector(std::move(tables.node_kind));
+  result["node_id"] = FromVector(std::move(tables.node_id));
+  result["node_worker"] = FromVector(std::move(tables.node_worker));
+  result["node_phase"] = FromVector(std::move(tables.node_phase));
+  result["node_fill"] = FromVector(std::move(tables.node_fill));
+  result["entry_node"] = FromVector(std::move(tables.entry_node));
+  result["entry_rank"] = FromVector(std::move(tables.entry_rank));
+  result["entry_shape"] = ToRows(std::move(tables.entry_shape), tables.rank);
+  result["read_node"] = FromVector(std::move(tables.read_node));
+  result["read_entry"] = FromVector(std::move(tables.read_entry));
+  result["piece_node"] = FromVector(std::move(tables.piece_node));
+  result["piece_begin"] = ToRows(std::move(tables.piece_begin), tables.rank);
+  result["piece_extent"] = ToRows(std::move(tables.piece_extent), tables.rank);
+  result["source_piece"] = FromVector(std::move(tables.source_piece));
+  result["source_read"] = FromVector(std::move(tables.source_read));
+  result["source_begin"] = ToRows(std::move(tables.source_begin), tables.rank);
+  result["output_entry"] = FromVector(std::move(tables.output_entry));
+  result["transit_entry"] = FromVector(std::move(tables.transit_entry));
+  return result;
+}
+
 }  // namespace
 
 void RegisterProgram(py::module_* module) {
   module->def("emit", &Emit, py::arg("graph"), py::arg("factors"), py::arg("operators"),
               py::arg("tensors"), py::arg("phases"), py::arg("outputs"),
               py::arg("kept") = std::vector<int>(), py::arg("reread") = std::vector<int>());
+  module->def("program_tables", &Tables, py::arg("program"));
   module->def("count_traffic", &Traffic, py::arg("graph"), py::arg("program"));
 }
 

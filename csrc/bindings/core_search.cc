@@ -14,10 +14,10 @@
 
 #include "bindings/core_bindings.h"
 #include "bindings/core_conversions.h"
-#include "core/cost.h"
-#include "core/exact.h"
-#include "core/greedy.h"
-#include "core/recursive.h"
+#include "core/cost/cost.h"
+#include "core/search/exact.h"
+#include "core/search/greedy.h"
+#include "core/search/recursive.h"
 
 namespace py = pybind11;
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/program.h"
+#include "core/program/program.h"
 #include "cuda/compiler.h"
 #include "cuda/device_fetch.h"
 

@@ -9,8 +9,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "nnvm/execution_tables.h"
-#include "nnvm/inference.h"
+#include "nnvm/execution/execution_tables.h"
+#include "nnvm/graph/inference.h"
 
 namespace tofu {
 namespace bindings {

@@ -5,10 +5,10 @@
 #include <tuple>
 
 #include "bindings/mxnet_conversions.h"
-#include "nnvm/execution_graph.h"
-#include "nnvm/execution_tables.h"
-#include "nnvm/executor.h"
-#include "nnvm/multi_fetch_kernel.h"
+#include "nnvm/execution/execution_graph.h"
+#include "nnvm/execution/execution_tables.h"
+#include "nnvm/execution/executor.h"
+#include "nnvm/fetch/multi_fetch_kernel.h"
 
 namespace tofu {
 namespace bindings {

@@ -4,7 +4,7 @@
  */
 #include "bindings/mxnet_conversions.h"
 #include "cuda/device.h"
-#include "nnvm/multi_fetch_gpu.h"
+#include "nnvm/fetch/multi_fetch_gpu.h"
 
 namespace tofu {
 namespace bindings {

@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "bindings/mxnet_conversions.h"
-#include "nnvm/graph_info.h"
-#include "nnvm/operator_clone.h"
-#include "nnvm/training_graph.h"
+#include "nnvm/execution/operator_clone.h"
+#include "nnvm/graph/graph_info.h"
+#include "nnvm/graph/training_graph.h"
 
 namespace tofu {
 namespace bindings {

@@ -3,9 +3,9 @@
  * \brief The module tofu._mxnet; tofu/_mxnet.pyi is its contract.
  */
 #include "bindings/mxnet_conversions.h"
-#include "nnvm/abi_check.h"
-#include "nnvm/pack_memory.h"
-#include "nnvm/place_device.h"
+#include "nnvm/base/abi_check.h"
+#include "nnvm/fetch/place_device.h"
+#include "nnvm/memory/pack_memory.h"
 
 PYBIND11_MODULE(_mxnet, module) {
   module.doc() = "Graph passes and kernels that plug into MXNet's libmxnet.so";

@@ -3,10 +3,10 @@
  * \brief Binding of memory_plan, engine_view and the checks of a planned graph.
  */
 #include "bindings/mxnet_conversions.h"
-#include "nnvm/check_fetches.h"
-#include "nnvm/check_lifetimes.h"
-#include "nnvm/engine_view.h"
-#include "nnvm/memory_plan.h"
+#include "nnvm/memory/check_fetches.h"
+#include "nnvm/memory/check_lifetimes.h"
+#include "nnvm/memory/engine_view.h"
+#include "nnvm/memory/memory_plan.h"
 
 namespace tofu {
 namespace bindings {

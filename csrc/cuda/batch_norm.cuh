@@ -1,6 +1,6 @@
 /*!
  * \file batch_norm.cuh
- * \brief The rules of BatchNorm's parts: what nnvm/batch_norm.cc does on a CPU. A group is a
+ * \brief The rules of BatchNorm's parts: what nnvm/parts/batch_norm.cc does on a CPU. A group is a
  * channel.
  */
 #ifndef TOFU_CUDA_BATCH_NORM_CUH_

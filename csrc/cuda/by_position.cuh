@@ -1,7 +1,7 @@
 /*!
  * \file by_position.cuh
- * \brief The rules of one_hot and SequenceMask in parts: what nnvm/by_position.cc does on a CPU. A
- * group is a line along the dimension whose positions are compared.
+ * \brief The rules of one_hot and SequenceMask in parts: what nnvm/parts/by_position.cc does on a
+ * CPU. A group is a line along the dimension whose positions are compared.
  */
 #ifndef TOFU_CUDA_BY_POSITION_CUH_
 #define TOFU_CUDA_BY_POSITION_CUH_

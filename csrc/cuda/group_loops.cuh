@@ -2,10 +2,10 @@
  * \file group_loops.cuh
  * \brief Loops of the parts of lowered operators: over the cells of a tensor, group by group.
  *
- * A tensor is [outer][extent][inner], as in nnvm/dimension_view.h. A group is either a position of
- * the middle dimension, with all its cells, or a line along that dimension. A rule says what is
- * done with a group and with each of its cells; it is made of the arguments. Sums are taken in
- * double precision, in an order that depends on the shape alone.
+ * A tensor is [outer][extent][inner], as in nnvm/parts/dimension_view.h. A group is either a
+ * position of the middle dimension, with all its cells, or a line along that dimension. A rule says
+ * what is done with a group and with each of its cells; it is made of the arguments. Sums are taken
+ * in double precision, in an order that depends on the shape alone.
  */
 #ifndef TOFU_CUDA_GROUP_LOOPS_CUH_
 #define TOFU_CUDA_GROUP_LOOPS_CUH_
@@ -23,7 +23,7 @@ constexpr int kMaxPartOutputs = 3;
 constexpr int kNothingAsked = 0;
 constexpr int kAdditionAsked = 3;
 
-/*! \brief Which cells along a dimension a window has; see nnvm/pooling.cc. */
+/*! \brief Which cells along a dimension a window has; see nnvm/parts/pooling.cc. */
 struct Window {
   Index kernel;
   Index stride;
@@ -41,7 +41,7 @@ struct Window {
   }
 };
 
-/*! \brief What SoftmaxOutput makes of a label; see nnvm/softmax_output.cc. */
+/*! \brief What SoftmaxOutput makes of a label; see nnvm/parts/softmax_output.cc. */
 struct Labels {
   float scale;
   float smoothing;

@@ -1,6 +1,7 @@
 /*!
  * \file layer_norm.cuh
- * \brief The rules of LayerNorm's parts: what nnvm/layer_norm.cc does on a CPU. A group is a line.
+ * \brief The rules of LayerNorm's parts: what nnvm/parts/layer_norm.cc does on a CPU. A group is a
+ * line.
  */
 #ifndef TOFU_CUDA_LAYER_NORM_CUH_
 #define TOFU_CUDA_LAYER_NORM_CUH_

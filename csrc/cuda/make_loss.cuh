@@ -1,7 +1,7 @@
 /*!
  * \file make_loss.cuh
- * \brief The rules of the parts of MakeLoss's gradient: what nnvm/make_loss.cc does on a CPU. A
- * group is all cells, or a position.
+ * \brief The rules of the parts of MakeLoss's gradient: what nnvm/parts/make_loss.cc does on a CPU.
+ * A group is all cells, or a position.
  */
 #ifndef TOFU_CUDA_MAKE_LOSS_CUH_
 #define TOFU_CUDA_MAKE_LOSS_CUH_

@@ -1,6 +1,6 @@
 /*!
  * \file pooling.cuh
- * \brief The rule of average pooling's part: what nnvm/pooling.cc does on a CPU. A group is a
+ * \brief The rule of average pooling's part: what nnvm/parts/pooling.cc does on a CPU. A group is a
  * position.
  */
 #ifndef TOFU_CUDA_POOLING_CUH_

@@ -1,7 +1,7 @@
 /*!
  * \file softmax.cuh
- * \brief The rules of the parts of softmax and log_softmax: what nnvm/softmax.cc does on a CPU. A
- * group is a line.
+ * \brief The rules of the parts of softmax and log_softmax: what nnvm/parts/softmax.cc does on a
+ * CPU. A group is a line.
  */
 #ifndef TOFU_CUDA_SOFTMAX_CUH_
 #define TOFU_CUDA_SOFTMAX_CUH_

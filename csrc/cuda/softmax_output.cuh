@@ -1,7 +1,7 @@
 /*!
  * \file softmax_output.cuh
- * \brief The rules of the parts of SoftmaxOutput's gradient: what nnvm/softmax_output.cc does on a
- * CPU. A group is all labels, or a line of classes.
+ * \brief The rules of the parts of SoftmaxOutput's gradient: what nnvm/parts/softmax_output.cc does
+ * on a CPU. A group is all labels, or a line of classes.
  */
 #ifndef TOFU_CUDA_SOFTMAX_OUTPUT_CUH_
 #define TOFU_CUDA_SOFTMAX_OUTPUT_CUH_

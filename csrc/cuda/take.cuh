@@ -1,7 +1,7 @@
 /*!
  * \file take.cuh
- * \brief The rules of lookups in a part of a table: what nnvm/take.cc does on a CPU. A group is an
- * index, a row of the table, or a line of the data.
+ * \brief The rules of lookups in a part of a table: what nnvm/parts/take.cc does on a CPU. A group
+ * is an index, a row of the table, or a line of the data.
  */
 #ifndef TOFU_CUDA_TAKE_CUH_
 #define TOFU_CUDA_TAKE_CUH_

@@ -223,14 +223,14 @@ CASES = [
     Case("frame", describe(frame, fill={"data": 3.0}), [(4, 5)], [(8, 7)], ("i", "j")),
     Case("frame_one_column", describe(frame), [(4, 1)], [(8, 1)], ()),
     Case("matmul", describe(matmul), [(4, 6), (6, 5)], [(4, 5)], ("i", "j", "k")),
-    Case("matmul_t", describe(matmul), [(4, 6), (5, 6)], [(4, 5)], ("i", "j", "k"), {"transpose_b": "1"}),
+    Case("matmul_t", describe(matmul), [(4, 6), (5, 6)], [(4, 5)], ("i", "j", "k"), {"transpose_b": True}),
     Case(
         "fully_connected",
         describe(fully_connected, bound={"num_hidden": "co"}),
         [(4, 6), (5, 6), (5,)],
         [(4, 5)],
         ("b", "co", "ci"),
-        {"num_hidden": "5"},
+        {"num_hidden": 5},
     ),
     Case(
         "fully_connected_gradient",
@@ -245,7 +245,7 @@ CASES = [
         [(4, 6, 7, 8), (5, 6, 3, 3), (5,)],
         [(4, 5, 4, 8)],
         ("b", "co", "y", "x", "ci"),
-        {"kernel": "(3, 3)", "stride": "(2, 1)", "pad": "(1, 1)", "num_filter": "5"},
+        {"kernel": (3, 3), "stride": (2, 1), "pad": (1, 1), "num_filter": 5},
     ),
     Case(
         "grouped_convolution",
@@ -253,7 +253,7 @@ CASES = [
         [(4, 6, 5, 5), (6, 2, 3, 3)],
         [(4, 6, 3, 3)],
         ("b", "g", "y", "x"),
-        {"kernel": "(3, 3)", "num_filter": "6", "num_group": "3"},
+        {"kernel": (3, 3), "num_filter": 6, "num_group": 3},
     ),
     Case(
         "convolution_data_gradient",
@@ -261,7 +261,7 @@ CASES = [
         [(4, 5, 6, 3), (5, 6, 3, 2)],
         [(4, 6, 8, 6)],
         ("b", "ci", "oy", "ox", "co"),
-        {"kernel": "(3, 2)", "stride": "(1, 2)"},
+        {"kernel": (3, 2), "stride": (1, 2)},
     ),
     Case("softmax", describe(softmax), [(4, 6)], [(4, 6)], ("i",)),
     Case("mean", describe(mean), [(4, 6)], [(4,)], ("i",)),
@@ -282,7 +282,7 @@ CASES = [
         [(7,), (10, 6)],
         [(7, 6)],
         ("n", "e"),
-        {"output_dim": "6"},
+        {"output_dim": 6},
         {0: 10},
     ),
     Case("embedding_gradient", describe(embedding_gradient), [(7,), (7, 6)], [(10, 6)], ("n", "e"), integers={0: 10}),
@@ -303,7 +303,7 @@ CASES = [
         [(4, 9)],
         [(4, 5)],
         ("n", "y"),
-        {"pad": "1"},
+        {"pad": 1},
     ),
     Case(
         "cross_entropy_gradient", describe(cross_entropy_gradient), [(4, 6), (4,)], [(4, 6), (4,)], ("b",), {}, {1: 6}

@@ -6,11 +6,11 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from described_cases import Case
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from test_split import run_split
 
+from tests.analysis.described_cases import Case
+from tests.analysis.test_split import run_split
 from tofu.analysis import analyse
 from tofu.errors import DescriptionError
 from tofu.tdl import Sum, describe, exp, interpret, merge, scatter, where
@@ -138,7 +138,7 @@ def make_case(recipe, extents, slack):
 
     inputs = [shape(recipe.accesses[0]), shape(*recipe.accesses[1:])]
     output = (extents["i"], extents["j"]) if recipe.coordinate is None else (6, extents["i"])
-    attributes = {f"n{name}": str(extent) for name, extent in extents.items()}
+    attributes = {f"n{name}": extent for name, extent in extents.items()}
     return Case("random", recipe.describe(), inputs, [output], (), attributes)
 
 

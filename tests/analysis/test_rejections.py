@@ -219,8 +219,8 @@ def test_worker_attributes_are_those_that_change():
         return lambda b, o: scale * Sum(lambda k: x[b, k] * w[o, k])
 
     description = describe(linear, bound={"num_hidden": "o"})
-    access = analyse(description, {"num_hidden": "8", "flatten": "1"}, [(4, 6), (8, 6)], [(4, 8)])
-    assert access.worker_attributes({"o": (1, 4)}, [(4, 6), (3, 6)], [(4, 3)]) == {"num_hidden": "3"}
+    access = analyse(description, {"num_hidden": 8, "flatten": True}, [(4, 6), (8, 6)], [(4, 8)])
+    assert access.worker_attributes({"o": (1, 4)}, [(4, 6), (3, 6)], [(4, 3)]) == {"num_hidden": 3}
     assert access.worker_attributes({"b": (0, 2)}, [(2, 6), (8, 6)], [(2, 8)]) == {}
 
 

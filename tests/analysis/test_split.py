@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from described_cases import CASES, Case
 
+from tests.analysis.described_cases import CASES, Case
 from tofu.analysis import Combine, OperatorAccess, OutputAccess, Row, analyse
 from tofu.tdl import interpret
 

@@ -99,7 +99,7 @@ def test_ten_times_the_layers_take_five_times_the_seconds(last, code, monkeypatc
 @pytest.mark.parametrize(("held", "code"), [(0.54, 0), (0.56, 1)])
 def test_the_memory_of_a_search_is_held_against_what_is_stated(held, code, monkeypatch, tmp_path):
     row = {"held bytes": int(held * 2**30)}
-    for name in ("run_once", "print_rows", "write_csv", "draw"):
+    for name in ("measure", "print_rows", "write_csv", "draw"):
         monkeypatch.setattr(search, name, lambda *_: None)
     monkeypatch.setattr(search, "summarise", lambda runs: row)
     found = CliRunner().invoke(search.main, ["--models", "WResNet-152-10", "--runs", "1", "--folder", str(tmp_path)])

@@ -65,9 +65,10 @@ def test_bytes_are_those_that_have_to_move():
 
 
 AS_WITH_CUPY = """
-import os, sys, emulated_cupy
+import os, sys
 from pathlib import Path
 from benchmarks import fetch_geometry, multi_fetch, native
+from tests.benchmarks import emulated_cupy
 sys.modules["cupy"] = emulated_cupy
 os.environ["TOFU_CUDA_DRIVER"] = os.environ["TOFU_NVRTC"] = {driver}
 multi_fetch.FOLDER = Path({folder!r})
@@ -78,7 +79,7 @@ multi_fetch.main(["--random", "4", "--mib", "1", "--runs", "1", "--save", {folde
 
 def run_with_cupy(folder, driver="str(native.build_emulated_gpu())"):
     command = [sys.executable, "-c", AS_WITH_CUPY.format(folder=str(folder), driver=driver)]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{Path(__file__).parent}"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
 
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 import mxnet as mx
 from click.testing import CliRunner
 
-import benchmarks.fuzz  # noqa: F401
 from benchmarks.fuzz.__main__ import main
 from benchmarks.fuzz.campaign import read_records, run_seed
 from benchmarks.fuzz.models import KINDS, choose_kind, choose_workers, make_sample
@@ -17,7 +16,7 @@ from benchmarks.fuzz.sample import Growth
 from benchmarks.fuzz.script import write_script
 from benchmarks.fuzz.shrink import shrink
 from benchmarks.fuzz.trial import Trial, try_sample
-from tofu.runtime.executor import Executor
+from tofu.mxnet.runtime.executor import Executor
 
 
 def forget_addends(monkeypatch):

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "core/geometry.h"
+#include "core/geometry/geometry.h"
 
 namespace tofu_test {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "check.h"
-#include "core/pairwise.h"
+#include "core/elimination/pairwise.h"
 
 namespace tofu_test {
 

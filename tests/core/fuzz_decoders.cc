@@ -14,8 +14,9 @@
 #include <vector>
 
 #include "check.h"
-#include "core/fetch_text.h"
-#include "core/program.h"
+#include "core/program/fetch_text.h"
+#include "core/program/program.h"
+#include "core/program/program_tables.h"
 
 namespace {
 
@@ -27,6 +28,7 @@ void TryProgram(const std::vector<int64_t>& data) {
   try {
     const tofu::Program program = tofu::DecodeProgram(data.data(), data.size());
     if (tofu::EncodeProgram(program) != data) std::abort();
+    if (tofu::MakeProgramTables(program).node_id.size() != program.nodes.size()) std::abort();
   } catch (const std::invalid_argument&) {
   }
 }

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "check.h"
-#include "core/cost.h"
-#include "core/graph.h"
+#include "core/cost/cost.h"
+#include "core/graph/graph.h"
 
 namespace tofu_test {
 

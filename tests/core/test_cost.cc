@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "check.h"
-#include "core/cost.h"
-#include "core/tables.h"
+#include "core/cost/cost.h"
+#include "core/cost/tables.h"
 #include "sample_graphs.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "check.h"
-#include "core/eliminate.h"
+#include "core/elimination/eliminate.h"
 
 namespace {
 

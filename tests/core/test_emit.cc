@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "check.h"
-#include "core/emit.h"
-#include "core/recursive.h"
+#include "core/program/emit.h"
+#include "core/search/recursive.h"
 #include "sample_graphs.h"
 
 namespace {

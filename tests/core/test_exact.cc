@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "check.h"
-#include "core/bound.h"
-#include "core/contract.h"
-#include "core/dominance.h"
-#include "core/exact_bound.h"
-#include "core/exact_problem.h"
-#include "core/exact_state.h"
-#include "core/pairwise.h"
+#include "core/bounds/bound.h"
+#include "core/elimination/contract.h"
+#include "core/elimination/dominance.h"
+#include "core/elimination/pairwise.h"
+#include "core/search/exact_bound.h"
+#include "core/search/exact_problem.h"
+#include "core/search/exact_state.h"
 #include "draw_pairwise.h"
 
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "check.h"
-#include "core/coverage.h"
-#include "core/geometry.h"
+#include "core/geometry/coverage.h"
+#include "core/geometry/geometry.h"
 
 namespace {
 

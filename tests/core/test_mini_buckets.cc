@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "check.h"
-#include "core/bound.h"
-#include "core/bucket_tree.h"
-#include "core/min_sum.h"
-#include "core/mini_buckets.h"
-#include "core/pairwise.h"
-#include "core/rearrange.h"
-#include "core/repetition.h"
+#include "core/bounds/bound.h"
+#include "core/bounds/bucket_tree.h"
+#include "core/bounds/min_sum.h"
+#include "core/bounds/mini_buckets.h"
+#include "core/bounds/rearrange.h"
+#include "core/bounds/repetition.h"
+#include "core/elimination/pairwise.h"
 #include "draw_pairwise.h"
 
 namespace {

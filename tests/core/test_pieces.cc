@@ -5,7 +5,7 @@
 #include <map>
 
 #include "check.h"
-#include "core/pieces.h"
+#include "core/program/pieces.h"
 
 namespace {
 

@@ -6,7 +6,8 @@
 #include <limits>
 
 #include "check.h"
-#include "core/program.h"
+#include "core/program/program.h"
+#include "core/program/program_tables.h"
 
 namespace {
 
@@ -93,11 +94,76 @@ void TestDamage() {
   CHECK_THROWS(std::invalid_argument, tofu::DecodeProgram(data.data(), data.size()), "version");
 }
 
+/*! \brief A variable of two dimensions, and a fetch of a part of it on another worker. */
+Program SmallProgram() {
+  Program program;
+  program.num_workers = 2;
+  program.nodes.resize(3);
+  program.nodes[0].shapes = {{6, 4}};
+  program.nodes[1].kind = tofu::NodeKind::kOperator;
+  program.nodes[1].shapes = {{5}, {}};
+  program.nodes[1].inputs = {{0, 0}};
+  ProgramNode& fetch = program.nodes[2];
+  fetch.kind = tofu::NodeKind::kFetch;
+  fetch.worker = 1;
+  fetch.set_fill(0.5);
+  fetch.shapes = {{3, 4}};
+  fetch.inputs = {{1, 0}, {0, 0}};
+  fetch.pieces = {{{1, 0}, {2, 4}, {{1, {4, 0}}}}};
+  program.outputs = {{1, 1}, {2, 0}};
+  program.transit = {{2, 0}};
+  return program;
+}
+
+void TestTables() {
+  using Column = tofu::Column;
+  const tofu::ProgramTables tables = MakeProgramTables(SmallProgram());
+  CHECK(tables.num_workers == 2 && tables.rank == 2);
+  CHECK(tables.node_kind == Column({0, 1, 2}) && tables.node_worker == Column({0, 0, 1}));
+  CHECK(tables.node_fill == std::vector<double>({0, 0, 0.5}));
+  CHECK(tables.entry_node == Column({0, 1, 1, 2}) && tables.entry_rank == Column({2, 1, 0, 2}));
+  CHECK(tables.entry_shape == Column({6, 4, 5, 1, 1, 1, 3, 4}));
+  CHECK(tables.read_node == Column({1, 2, 2}) && tables.read_entry == Column({0, 1, 0}));
+  CHECK(tables.piece_node == Column({2}));
+  CHECK(tables.piece_begin == Column({1, 0}) && tables.piece_extent == Column({2, 4}));
+  CHECK(tables.source_piece == Column({0}) && tables.source_read == Column({2}));
+  CHECK(tables.source_begin == Column({4, 0}));
+  CHECK(tables.output_entry == Column({2, 3}) && tables.transit_entry == Column({3}));
+}
+
+void TestTablesOfWhatIsNotThere() {
+  const auto refuse = [](const Program& program, const char* reason) {
+    CHECK_THROWS(std::invalid_argument, MakeProgramTables(program), reason);
+  };
+  Program program = SmallProgram();
+  program.nodes[1].inputs = {{3, 0}};
+  refuse(program, "no output 0 of a node 3");
+  program.nodes[1].inputs = {{0, -1}};
+  refuse(program, "no output -1 of a node 0");
+  program = SmallProgram();
+  program.transit = {{1, 2}};
+  refuse(program, "no output 2 of a node 1");
+  program = SmallProgram();
+  program.nodes[2].pieces[0].sources[0].input = 2;
+  refuse(program, "node 2 has 2 inputs, a piece reads number 2");
+  program.nodes[2].pieces[0].sources[0] = {1, {4, 0, 0}};
+  refuse(program, "node 2 has 2 dimensions, and a piece of it others");
+  program = SmallProgram();
+  program.nodes[2].pieces[0].extent = {2};
+  refuse(program, "node 2 has 2 dimensions, and a piece of it others");
+  program = SmallProgram();
+  program.nodes[2].shapes = {};
+  program.outputs = program.transit = {};
+  refuse(program, "node 2 has pieces, and not one shape");
+}
+
 }  // namespace
 
 int main() {
   TestRoundTrip();
   TestFill();
   TestDamage();
+  TestTables();
+  TestTablesOfWhatIsNotThere();
   return tofu_test::Finish("program");
 }

@@ -6,8 +6,8 @@
 #include <stdexcept>
 
 #include "check.h"
-#include "core/coarsen.h"
-#include "core/recursive.h"
+#include "core/graph/coarsen.h"
+#include "core/search/recursive.h"
 #include "sample_graphs.h"
 
 namespace {

@@ -28,9 +28,7 @@ def run_emulated(emulated_gpu, tmp_path):
             "TOFU_CUDA_DRIVER": str(emulated_gpu),
             "TOFU_NVRTC": str(emulated_gpu),
             "TOFU_KERNEL_CACHE": str(tmp_path / "kernels"),
-            "PYTHONPATH": os.pathsep.join(
-                [str(ROOT), *(str(ROOT / "tests" / folder) for folder in ("", "nnvm", "cuda"))]
-            ),
+            "PYTHONPATH": str(ROOT),
             **settings,
         }
         command = [sys.executable, "-W", "ignore", "-c", code]

@@ -12,7 +12,7 @@ from mxnet.base import _LIB, check_call
 
 from tofu import _mxnet
 
-# As in csrc/nnvm/lowered_operator.h: d data, v vector, r the same but single for half precision, V double, l line sums, L double, n
+# As in csrc/nnvm/parts/lowered_operator.h: d data, v vector, r the same but single for half precision, V double, l line sums, L double, n
 # like those here, N a number, i indices, here one for each position or (I) for each line, t what becomes of data and
 # indices, x indices of the data's type.
 PARTS = {

@@ -6,13 +6,13 @@ import ctypes
 
 import mxnet as mx
 import numpy as np
-import part_cases
 import pytest
 from mxnet._ctypes.ndarray import _imperative_invoke
 from mxnet.base import _LIB, check_call
-from test_plugin import run_tests
 
-from tofu.verify.kernels import compose
+from tests.cuda import part_cases
+from tests.cuda.test_plugin import run_tests
+from tofu.mxnet.verify.kernels import compose
 
 SHAPE, AXIS = (3, 7, 5), 1
 ATTRIBUTES = {"axis": AXIS, "count": 60, "fix_gamma": False, "temperature": 1.5, "eps": 1e-3, "valid_thresh": 1}

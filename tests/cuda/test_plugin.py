@@ -3,7 +3,7 @@
 import mxnet as mx
 import pytest
 
-ON_EMULATED_GPUS = "import tofu; from tofu import _mxnet; _mxnet.run_gpu_code_on_cpu()\n"
+ON_EMULATED_GPUS = "import tofu, mxnet; from tofu import _mxnet; _mxnet.run_gpu_code_on_cpu()\n"
 
 
 def run_tests(run_emulated, *arguments):
@@ -25,7 +25,7 @@ def test_fetches_pass_the_tests_of_the_cpu_kernel(run_emulated):
 
 def test_parts_equal_those_of_the_cpu(run_emulated):
     """Sums in another order, the same formulas: the same numbers to the last bits. All of the module's own operators are there."""
-    result = run_emulated("import tofu, part_cases; part_cases.main()")
+    result = run_emulated("import tofu; from tests.cuda import part_cases; part_cases.main()")
     assert result.returncode == 0, result.stderr
     listed = {name for name in mx.operator.get_all_registered_operators() if name.startswith("_tofu_")}
     cloned = {
@@ -43,7 +43,7 @@ def test_models_run_in_parts_as_on_one_device(run_emulated):
 def test_a_fetch_does_not_overwrite_its_input(run_emulated):
     code = """
 import mxnet as mx
-from test_multi_fetch import invoke
+from tests.nnvm.test_multi_fetch import invoke
 array = mx.nd.ones(6)
 try:
     invoke(array, array, num_args=1, shape="(6,)", pieces="0:3:0@3;3:3:0@0")
@@ -60,7 +60,7 @@ except mx.MXNetError as error:
 def test_what_is_not_installed_is_named(run_emulated, missing):
     code = """
 import mxnet as mx
-from test_multi_fetch import invoke
+from tests.nnvm.test_multi_fetch import invoke
 try:
     invoke(mx.nd.ones(6), mx.nd.ones(6), num_args=1, shape="(6,)", pieces="0:6:0@0")
     mx.nd.waitall()
@@ -79,7 +79,7 @@ def test_prepares_the_fetches_of_a_bound_graph(run_emulated):
     """Tables are made before the first run; what cannot be read is counted and copied."""
     code = """
 import mxnet as mx, numpy as np
-from graphs import JsonGraph, bind
+from benchmarks.shared.json_graph import JsonGraph, bind
 graph = JsonGraph()
 x = [graph.add("null", f"x{i}", group=f"d{i}", __shape__=(4, 5), __dtype__=0) for i in range(3)]
 pieces = [((0, 0), (2, 5), [(1, (0, 0))]), ((2, 0), (2, 3), [(2, (2, 1))])]

@@ -2,18 +2,18 @@
 
 from collections.abc import Callable
 
-from models import Model
-from training import (
+from benchmarks.shared.random_plans import random_plan
+from benchmarks.shared.training import (
     bind_partitioned,
     check_graph,
     largest_error,
     permute_batch,
-    random_plan,
     random_values,
     run_partitioned,
     run_single,
     weight_error,
 )
+from benchmarks.small_models.plain import Model
 
 WORKERS = (2, 3, 4, 6, 8)
 STEPS = 20

@@ -6,8 +6,16 @@ import random
 
 import mxnet as mx
 import pytest
-from models import Model
-from training import bind_partitioned, largest_error, random_plan, random_values, run_partitioned, run_single
+
+from benchmarks.shared.random_plans import random_plan
+from benchmarks.shared.training import (
+    bind_partitioned,
+    largest_error,
+    random_values,
+    run_partitioned,
+    run_single,
+)
+from benchmarks.small_models.plain import Model
 
 TOLERANCE = 5e-4
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import mxnet as mx
 import pytest
 
-import benchmarks.fuzz  # noqa: F401
 from benchmarks.fuzz.models import choose_workers, make_sample
 from benchmarks.fuzz.sample import Growth
 from benchmarks.fuzz.trial import Trial, try_sample

@@ -9,13 +9,14 @@ from __future__ import annotations
 import mxnet as mx
 import numpy as np
 import pytest
-from comparison import compare
-from models import Model
-from training import bind_partitioned, random_plan, random_values, run_single
 
 import tofu
-from tofu.verify.cases import load_cases
-from tofu.verify.kernels import compose
+from benchmarks.shared.random_plans import random_plan
+from benchmarks.shared.training import bind_partitioned, random_values, run_single
+from benchmarks.small_models.plain import Model
+from tests.equality.comparison import compare
+from tofu.mxnet.verify.cases import load_cases
+from tofu.mxnet.verify.kernels import compose
 
 S = mx.sym
 HEAVY = ("Convolution", "Embedding", "FullyConnected", "batch_dot", "dot")

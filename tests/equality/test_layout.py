@@ -4,12 +4,13 @@ import json
 
 import mxnet as mx
 import pytest
-from comparison import compare
-from gluon_models import GLUON_MODELS
-from models import Model
-from training import Taken, bind_partitioned, random_plan, random_values, run_single
 
 import tofu
+from benchmarks.shared.random_plans import Taken, random_plan
+from benchmarks.shared.training import bind_partitioned, random_values, run_single
+from benchmarks.small_models.plain import Model
+from benchmarks.small_models.zoo import GLUON_MODELS
+from tests.equality.comparison import compare
 
 STEPS = 3
 

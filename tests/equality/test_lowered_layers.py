@@ -5,14 +5,15 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from comparison import compare
-from layer_models import single_layer
-from training import bind_partitioned, feasible_axes, random_values, run_single
 
-from tofu.lowering.registry import lowered_operators
-from tofu.verify.cases import load_cases
+from benchmarks.shared.random_plans import feasible_axes
+from benchmarks.shared.training import bind_partitioned, random_values, run_single
+from tests.equality.comparison import compare
+from tests.equality.layer_models import single_layer
+from tofu.mxnet.lowerings import LOWERINGS
+from tofu.mxnet.verify.cases import load_cases
 
-CASES = [case for case in load_cases() if not lowered_operators().isdisjoint((case.op, f"_backward_{case.op}"))]
+CASES = [case for case in load_cases() if not LOWERINGS.keys().isdisjoint((case.op, f"_backward_{case.op}"))]
 
 
 def list_hints(partition):

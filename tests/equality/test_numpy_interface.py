@@ -2,9 +2,11 @@
 
 import mxnet as mx
 import pytest
-from comparison import compare
-from models import Model
-from training import Taken, bind_partitioned, random_plan, random_values, run_single
+
+from benchmarks.shared.random_plans import Taken, random_plan
+from benchmarks.shared.training import bind_partitioned, random_values, run_single
+from benchmarks.small_models.plain import Model
+from tests.equality.comparison import compare
 
 STEPS = 3
 numpy, extension = mx.sym.np, mx.sym.npx

@@ -4,7 +4,10 @@ import os
 
 import mxnet as mx
 import pytest
-from comparison import (
+
+from benchmarks.shared.training import bind_partitioned, random_values, run_single
+from benchmarks.small_models.plain import MODELS, Model, residual_cnn, upsampling_cnn
+from tests.equality.comparison import (
     STEPS,
     WORKERS,
     References,
@@ -13,9 +16,6 @@ from comparison import (
     compare_random_plans,
     compare_random_plans_in_float32,
 )
-from models import MODELS, Model, residual_cnn, upsampling_cnn
-from training import bind_partitioned, random_values, run_single
-
 from tofu.analysis import Combine
 from tofu.graph import Phase
 

@@ -3,12 +3,12 @@
 import mxnet as mx
 import numpy as np
 import pytest
-from comparison import compare
-from models import Model
-from recurrent_models import stacked
-from training import bind_partitioned, random_values, run_single
 
 import tofu
+from benchmarks.shared.training import bind_partitioned, random_values, run_single
+from benchmarks.small_models.plain import Model
+from benchmarks.small_models.recurrent import stacked
+from tests.equality.comparison import compare
 
 STEPS = 3
 

@@ -1,9 +1,13 @@
 """Recurrent nets, unrolled and fused, give the numbers of one device; time steps that are equal fetch their weights once."""
 
 import mxnet as mx
-import numpy as np
 import pytest
-from comparison import (
+
+from benchmarks.shared.training import bind_partitioned, random_values, run_single
+from benchmarks.small_models.plain import Model
+from benchmarks.small_models.recurrent import RECURRENT_MODELS
+from benchmarks.small_models.recurrent import STEPS as TIME_STEPS
+from tests.equality.comparison import (
     WORKERS,
     References,
     compare,
@@ -11,12 +15,9 @@ from comparison import (
     compare_random_plans,
     compare_random_plans_in_float32,
 )
-from models import Model
-from recurrent_models import RECURRENT_MODELS
-from recurrent_models import STEPS as TIME_STEPS
-from training import bind_partitioned, random_values, run_single
-
-from tofu.search import Choices
+from tofu.search.algorithms import ALGORITHMS
+from tofu.search.cost import evaluate
+from tofu.search.steps import make_choices
 
 RANDOM_MODELS = ("lstm", "gru", "bidirectional_gru", "fused_lstm", "attention_decoder")
 RANDOM_PLANS = 1  # a random plan fetches almost everything; benchmarks/equality.py runs 50 of them for all steps
@@ -56,15 +57,15 @@ def test_the_fused_operator_in_float32(workers):
 @pytest.mark.parametrize("name", RANDOM_MODELS)
 def test_the_search_prices_what_the_plan_moves(name):
     problem = bind_partitioned(RECURRENT_MODELS[name]("float64"), 6, "float64").partition.problem
-    choices, result = problem.search(algorithm="recursive")
-    assert list(result.step_bytes) == list(problem.evaluate(choices).step_bytes)
+    solution = ALGORITHMS["recursive"].solve(problem)
+    assert solution.result.step_bytes == evaluate(problem, solution.choices).step_bytes
 
 
 def weight_reads(partition, operators, tensors, parameter):
     """Bytes moved to read one parameter, once for each group that shares its fetches."""
     problem, tensor = partition.problem, partition.graph.tensor_index[parameter]
-    rows = np.concatenate([operators[: len(partition.graph.operators)], problem.update_choices(tensors)])
-    return [item[3] for item in problem.evaluate(Choices(rows, tensors)).items if item[1] == tensor]
+    choices = make_choices(problem, operators[: len(partition.graph.operators)], tensors)
+    return [item[3] for item in evaluate(problem, choices).items if item[1] == tensor]
 
 
 def test_equal_steps_fetch_a_weight_once():

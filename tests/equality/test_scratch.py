@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tofu
-from tofu.compare import compare_numbers, draw_values, run_step
+from tofu.mxnet.compare import compare_numbers, draw_values, run_step
 
 
 @pytest.mark.parametrize(

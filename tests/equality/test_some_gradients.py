@@ -9,12 +9,12 @@ from __future__ import annotations
 import mxnet as mx
 import numpy as np
 import pytest
-from training import fill_free_memory
 
 import tofu
-from tofu.verify.case import Case
-from tofu.verify.cases import load_cases
-from tofu.verify.kernels import compose
+from benchmarks.shared.training import fill_free_memory
+from tofu.mxnet.verify.case import Case
+from tofu.mxnet.verify.cases import load_cases
+from tofu.mxnet.verify.kernels import compose
 
 # MXNet's gradient of the slope is wrong where that of the data is computed in its place.
 WRONG_IN_MXNET = {"prelu"}

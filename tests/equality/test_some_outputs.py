@@ -9,12 +9,12 @@ from __future__ import annotations
 import mxnet as mx
 import numpy as np
 import pytest
-from training import fill_free_memory
 
 import tofu
+from benchmarks.shared.training import fill_free_memory
 from tofu import _mxnet
-from tofu.verify.cases import load_cases
-from tofu.verify.kernels import compose
+from tofu.mxnet.verify.cases import load_cases
+from tofu.mxnet.verify.kernels import compose
 
 
 def compose_case(case):

@@ -2,10 +2,17 @@
 
 import mxnet as mx
 import pytest
-from comparison import WORKERS, References, compare, compare_random_plans, compare_random_plans_in_float32
-from models import Model
-from spatial_models import SPATIAL
-from training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
+
+from benchmarks.shared.training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
+from benchmarks.small_models.plain import Model
+from benchmarks.small_models.spatial import SPATIAL
+from tests.equality.comparison import (
+    WORKERS,
+    References,
+    compare,
+    compare_random_plans,
+    compare_random_plans_in_float32,
+)
 
 RANDOM_PLANS = 3  # benchmarks/equality.py runs more of them
 RANDOM_STEPS = 2

@@ -2,11 +2,12 @@
 
 import mxnet as mx
 import pytest
-from application_models import APPLICATIONS
-from comparison import References, compare
-from gluon_models import GLUON_MODELS
-from models import Model
-from training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
+
+from benchmarks.shared.training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
+from benchmarks.small_models.applications import APPLICATIONS
+from benchmarks.small_models.plain import Model
+from benchmarks.small_models.zoo import GLUON_MODELS
+from tests.equality.comparison import References, compare
 
 STEPS = 3
 NETWORKS = GLUON_MODELS | APPLICATIONS

@@ -5,9 +5,10 @@ Parameters are fetched whole, the workers' partial gradients are summed shard by
 
 import mxnet as mx
 import numpy as np
-from graphs import bind, training_graph, wrap
-from program_writer import ProgramWriter
 
+from benchmarks.shared.json_graph import bind
+from benchmarks.shared.programs import ProgramWriter
+from tests.nnvm.graphs import training_graph, wrap
 from tofu import _mxnet
 
 

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import mxnet as mx
 import pytest
-from graphs import training_graph
 
 import tofu
+from tests.nnvm.graphs import training_graph
 from tofu import _mxnet
 
 ROOT = Path(tofu.__file__).resolve().parent.parent
 
 
 def load_gen_compat():
-    spec = importlib.util.spec_from_file_location("gen_compat", ROOT / "csrc/nnvm/gen_compat.py")
+    spec = importlib.util.spec_from_file_location("gen_compat", ROOT / "csrc/nnvm/base/gen_compat.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

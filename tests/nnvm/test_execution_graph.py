@@ -5,12 +5,14 @@ from itertools import pairwise
 import mxnet as mx
 import numpy as np
 import pytest
-from batch_split import BatchSplit, reference
-from graphs import arguments_of, bind, cnn, count_copies, mlp, random_arguments, training_graph, wrap
-from program_writer import VARIABLE, ProgramWriter
 
+from benchmarks.shared.json_graph import bind
+from benchmarks.shared.programs import ProgramWriter
+from tests.nnvm.batch_split import BatchSplit, reference
+from tests.nnvm.graphs import arguments_of, cnn, count_copies, mlp, random_arguments, training_graph, wrap
 from tofu import _mxnet
-from tofu.check.tables import read_tables
+from tofu.mxnet.check.tables import read_tables
+from tofu.program import NodeKind
 
 
 def plain_cnn(dropout=0.0):
@@ -74,7 +76,7 @@ def test_one_chain_orders_all_nodes(case, k):
     tables = read_tables(split.symbol)
     after = {tuple(pair) for pairs in (tables.edges, tables.control_deps) for pair in pairs.tolist()}
     nodes = [node["id"] for node in _mxnet.nodes(split.symbol.handle.value) if node["op"] != "null"]
-    assert len(nodes) == sum(node[0] != VARIABLE for node in split.writer.nodes)
+    assert len(nodes) == sum(node[0] != NodeKind.VARIABLE for node in split.writer.nodes)
     assert [pair for pair in pairwise(nodes) if pair[::-1] not in after] == []
 
 

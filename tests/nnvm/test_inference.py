@@ -2,8 +2,8 @@
 
 import mxnet as mx
 import pytest
-from graphs import cnn, training_graph
 
+from tests.nnvm.graphs import cnn, training_graph
 from tofu import _mxnet
 
 

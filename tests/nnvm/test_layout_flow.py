@@ -5,8 +5,9 @@ import json
 import mxnet as mx
 import numpy as np
 import pytest
-from models import Model
-from training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
+
+from benchmarks.shared.training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
+from benchmarks.small_models.plain import Model
 
 WORKERS = 2
 BY_BATCH = {f"{name}_{operator}": "b" for name in "ab" for operator in ("conv", "norm")}

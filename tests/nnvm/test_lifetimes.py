@@ -5,10 +5,11 @@ import re
 
 import numpy as np
 import pytest
-from batch_split import BatchSplit
-from graphs import JsonGraph, arguments_of, mlp
-from interleaver import CHANGE, READ, SHAPE, SPOIL, is_always_right
 
+from benchmarks.shared.json_graph import JsonGraph
+from tests.nnvm.batch_split import BatchSplit
+from tests.nnvm.graphs import arguments_of, mlp
+from tests.nnvm.interleaver import CHANGE, READ, SHAPE, SPOIL, is_always_right
 from tofu import _mxnet
 
 

@@ -2,10 +2,11 @@
 
 import mxnet as mx
 import pytest
-from allocation import allocated_bytes
-from batch_split import BatchSplit
-from graphs import JsonGraph, arguments_of, bind, mlp
 
+from benchmarks.shared.allocation import allocated_bytes
+from benchmarks.shared.json_graph import JsonGraph, bind
+from tests.nnvm.batch_split import BatchSplit
+from tests.nnvm.graphs import arguments_of, mlp
 from tofu import _mxnet
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import mxnet as mx
 import numpy as np
 import pytest
-from graphs import JsonGraph, bind, pieces_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mxnet._ctypes.ndarray import _imperative_invoke
 from mxnet.base import _LIB, check_call
 
+from benchmarks.shared.json_graph import JsonGraph, bind, pieces_text
 from tofu import _mxnet
-from tofu.check.tables import read_tables
+from tofu.mxnet.check.tables import read_tables
 
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6, "bool": 7}
 DEVICES = 3
@@ -317,14 +317,14 @@ def test_reading_outside_of_an_input_is_refused():
 def test_skipped_fetches_read_nothing():
     """TOFU_SKIP_FETCH=1 counts for a whole process."""
     program = (
-        "import numpy as np; from tofu import _mxnet; from test_multi_fetch import run_fetch\n"
+        "import numpy as np; from tests.nnvm.test_multi_fetch import _mxnet, run_fetch\n"
         "run_fetch((3,), [np.ones(3, 'float32')], [((0,), (3,), [(0, (0,))])], 0, 'float32')\n"
         "print(_mxnet.counters())"
     )
     command = [sys.executable, "-c", program]
     found = {}
     for skips in ("0", "1"):
-        environment = os.environ | {"TOFU_SKIP_FETCH": skips, "PYTHONPATH": str(Path(__file__).parent)}
+        environment = os.environ | {"TOFU_SKIP_FETCH": skips, "PYTHONPATH": str(Path(__file__).parents[2])}
         found[skips] = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
     assert found["0"].strip() == "{'bytes_read_remote': 0, 'bytes_read_local': 12, 'launches': 1}"
     assert found["1"].strip() == "{'bytes_read_remote': 0, 'bytes_read_local': 0, 'launches': 0}"

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from batch_split import BatchSplit
-from graphs import JsonGraph, arguments_of, mlp
 
+from benchmarks.shared.json_graph import JsonGraph
+from tests.nnvm.batch_split import BatchSplit
+from tests.nnvm.graphs import arguments_of, mlp
 from tofu import _mxnet
 
 

@@ -3,7 +3,9 @@
 import mxnet as mx
 import numpy as np
 import pytest
-from graphs import JsonGraph, bind, count_copies
+
+from benchmarks.shared.json_graph import JsonGraph, bind
+from tests.nnvm.graphs import count_copies
 
 WHOLE = [((0,), (2,), [(0, (0,)), (1, (0,))])]
 

@@ -3,8 +3,9 @@
 import mxnet as mx
 import numpy as np
 import pytest
-from graphs import UNUSED, arguments_of, cnn, mlp, random_arguments, training_graph
 
+from benchmarks.shared.json_graph import UNUSED
+from tests.nnvm.graphs import arguments_of, cnn, mlp, random_arguments, training_graph
 from tofu import _mxnet
 
 

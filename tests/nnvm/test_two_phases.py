@@ -5,11 +5,12 @@ import json
 import mxnet as mx
 import numpy as np
 import pytest
-from batch_split import BatchSplit, reference
-from graphs import JsonGraph, arguments_of, bind, random_arguments
 
+from benchmarks.shared.json_graph import JsonGraph, bind
+from tests.nnvm.batch_split import BatchSplit, reference
+from tests.nnvm.graphs import arguments_of, random_arguments
 from tofu import _mxnet
-from tofu.check import count_traffic
+from tofu.mxnet.check import count_traffic
 
 
 def network():

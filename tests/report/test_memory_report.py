@@ -3,20 +3,20 @@
 import mxnet as mx
 import numpy as np
 import pytest
-from models import mlp, plain_cnn, residual_cnn
 
 import tofu
 from benchmarks.models import rnn, transformer
+from benchmarks.small_models.plain import mlp, plain_cnn, residual_cnn
 from tofu import _mxnet
-from tofu.execution.emit import worker_group
-from tofu.execution.memory import worker_variables
-from tofu.fitting import MOST_COUNTS, find_fitting, format_limit, read_bytes
 from tofu.graph import Tensor, TensorKind
+from tofu.mxnet.backend.buffers import worker_variables
+from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.plan import format_bytes
+from tofu.planning.fitting import MOST_COUNTS, find_fitting, format_limit, read_bytes
+from tofu.program import worker_group
 from tofu.report.memory import DeviceMemory, MemoryReport
+from tofu.report.memory_fit import describe_fewest, describe_fit
 from tofu.report.memory_plot import plot_memory
-from tofu.report.memory_table import describe_fewest, describe_fit
-from tofu.report.optimizer_states import OptimizerStates
 
 WORKERS = 4
 MODELS = {

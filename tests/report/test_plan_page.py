@@ -6,13 +6,14 @@ from html.parser import HTMLParser
 import mxnet as mx
 import numpy as np
 import pytest
-from normalized_models import resnet_v1
-from recurrent_models import RECURRENT_MODELS
 
 import tofu
+from benchmarks.small_models.normalized import resnet_v1
+from benchmarks.small_models.recurrent import RECURRENT_MODELS
 from tofu.report.alternatives import choose_layers, find_alternatives
 from tofu.report.layers import list_layers
 from tofu.report.plan_page import _Drawings, render_page
+from tofu.search.geometry import find_shards
 from tofu.search.topology import Arrangement
 
 MODEL = resnet_v1(12)
@@ -69,7 +70,7 @@ def test_pictures_are_of_the_shards(steps):
     cells = drawings.made[0]["cells"]
     assert len(drawings.made) == 1
     assert len(cells) == np.prod(factors)
-    boxes = [box.tobytes() for box in problem.tensor_shards(tensor, [-1 if d is None else d for d in steps])]
+    boxes = [box.tobytes() for box in find_shards(problem, tensor, [-1 if d is None else d for d in steps])]
     digits = list(np.ndindex(*factors))
     parts = [drawings._find_part(worker, steps) for worker in digits]
     for one in range(len(digits)):

@@ -1,9 +1,9 @@
 """The table of layers: everything that a plan moves is counted with a layer of the model, once."""
 
 import pytest
-from normalized_models import resnet_v1
 
 import tofu
+from benchmarks.small_models.normalized import resnet_v1
 from tofu.report.plan_table import list_layers
 
 

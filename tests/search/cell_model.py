@@ -6,7 +6,7 @@ An interval is a list of indices, a region a set of cells. Slow, and meant to be
 from functools import lru_cache
 from itertools import product
 
-from random_graphs import CONCAT, OVERLAP_ADD, REDUCE, REPLICATE
+from tests.search.random_graphs import CONCAT, OVERLAP_ADD, REDUCE, REPLICATE
 
 __all__ = ["CONCAT", "OVERLAP_ADD", "CellModel"]
 

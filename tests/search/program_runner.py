@@ -1,74 +1,54 @@
-"""Decodes an execution program and runs its fetches with NumPy.
+"""Runs the fetches of an execution program with NumPy.
 
 Operators are simulated: what they should have got is checked, and their outputs are made up so that the parts come
 together to known whole tensors.
 """
 
-import struct
-from dataclasses import dataclass
 from itertools import groupby, product
+from math import prod
 
 import numpy as np
-from random_graphs import REPLICATE
 
+from tests.search.random_graphs import REPLICATE
 from tofu import _core
+from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind
+from tofu.program import NodeKind, OutputShards, Program
 
-VARIABLE, OPERATOR, FETCH = range(3)
 GARBAGE = 1e9  # what an operator's copy computes outside the tensor; nobody may read it
 
 
-@dataclass
-class Node:
-    kind: int
-    id: int
-    worker: int
-    phase: int
-    fill: float
-    shapes: list
-    inputs: list
-    pieces: list  # (begin, extent, [(input, source begin)])
+def read_program(spec, factors, code, requests):
+    """The view of an encoded program of a graph. `requests`: (tensor, layout)."""
+    outputs = tuple(OutputShards(tensor, tuple(layout or ())) for tensor, layout in requests)
+    return Program(code, semantic_graph(spec), outputs, len(outputs), prod(factors), tuple(Phase))
 
 
-def decode(data):
-    """(workers, nodes, outputs, entries in transit) of an encoded program."""
-    numbers = iter(data.tolist())
-
-    def take():
-        return next(numbers)
-
-    def vector():
-        return tuple(take() for _ in range(take()))
-
-    def entries():
-        return [(take(), take()) for _ in range(take())]
-
-    def piece():
-        return vector(), vector(), [(take(), vector()) for _ in range(take())]
-
-    def node():
-        head = [take() for _ in range(4)]
-        fill = struct.unpack("<d", struct.pack("<q", take()))[0]
-        shapes = [vector() for _ in range(take())]
-        return Node(*head, fill, shapes, entries(), [piece() for _ in range(take())])
-
-    assert take() == 0x746F667532
-    workers = take()
-    nodes = [node() for _ in range(take())]
-    outputs = entries()
-    transit = entries()
-    assert next(numbers, None) is None
-    assert len(set(transit)) == len(transit)
-    return workers, nodes, outputs, set(transit)
-
-
-def count_remote_bytes(spec, nodes):
-    """Bytes of all sources that stand on another worker than their fetch."""
-    total = 0
-    for node in nodes:
-        for _, extent, sources in node.pieces:
-            remote = sum(nodes[node.inputs[i][0]].worker != node.worker for i, _ in sources)
-            total += remote * int(np.prod(extent, dtype=np.int64)) * spec.tensors[node.id].item_bytes
-    return total
+def semantic_graph(spec):
+    """The graph that a program's check reads."""
+    produced = {written.tensor for operator in spec.operators for written in operator.written}
+    tensors = tuple(
+        Tensor(
+            f"t{n}",
+            tensor.shape,
+            "float32",
+            tensor.item_bytes,
+            TensorKind.INTERMEDIATE if n in produced else TensorKind.PARAMETER,
+        )
+        for n, tensor in enumerate(spec.tensors)
+    )
+    operators = tuple(
+        Operator(
+            name=f"o{n}",
+            op="any",
+            attributes={},
+            inputs=tuple(read.tensor for read in operator.reads),
+            outputs=tuple(written.tensor for written in operator.written),
+            phase=Phase(operator.phase),
+            node=n,
+        )
+        for n, operator in enumerate(spec.operators)
+    )
+    return Graph(tensors, operators, tuple(spec.outputs))
 
 
 def check_order(nodes):
@@ -76,9 +56,9 @@ def check_order(nodes):
     for position, node in enumerate(nodes):
         assert all(n < position for n, _ in node.inputs)
     last = -1
-    run_nodes = [node for node in nodes if node.kind != VARIABLE]
+    run_nodes = [node for node in nodes if node.kind is not NodeKind.VARIABLE]
     for (kind, _), run in groupby(run_nodes, lambda node: (node.kind, node.phase)):
-        if kind != OPERATOR:
+        if kind is not NodeKind.OPERATOR:
             continue
         copies = [(node.worker, node.id) for node in run]
         assert copies == sorted(set(copies))
@@ -193,11 +173,11 @@ class Runner:
     def run(self, nodes):
         values = {}
         for position, node in enumerate(nodes):
-            if node.kind == VARIABLE:
+            if node.kind is NodeKind.VARIABLE:
                 box = _core.shards(self.native, self.factors, node.id, list(self.tensors[node.id]))[node.worker]
                 values[position, 0] = self.cut(self.whole[node.id], box.tolist(), 0)
                 assert self.spec.tensors[node.id]
-            elif node.kind == FETCH:
+            elif node.kind is NodeKind.FETCH:
                 values[position, 0] = run_fetch(node, values)
             else:
                 self.run_operator(position, node, values)
@@ -222,7 +202,9 @@ class Runner:
         """Whatever is read and not in transit is the worker's shard of its tensor."""
         for entry in {entry for node in nodes for entry in node.inputs} - transit:
             node = nodes[entry[0]]
-            tensor = self.spec.operators[node.id].written[entry[1]].tensor if node.kind == OPERATOR else node.id
+            tensor = (
+                self.spec.operators[node.id].written[entry[1]].tensor if node.kind is NodeKind.OPERATOR else node.id
+            )
             box = _core.shards(self.native, self.factors, tensor, list(self.tensors[tensor]))[node.worker]
             np.testing.assert_array_equal(values[entry], self.cut(self.whole[tensor], box.tolist(), 0))
 

@@ -2,18 +2,21 @@
 
 import itertools
 import re
+from dataclasses import replace
 from fractions import Fraction
 
 import mxnet as mx
 import pytest
-from random_graphs import entangled_graph
 
 import tofu
 from benchmarks.models import rnn, transformer
+from tests.search.random_graphs import entangled_graph
 from tofu import _core
 from tofu.errors import PlanError
-from tofu.search import Problem
-from tofu.search.algorithms import describe_optimality
+from tofu.search import algorithms
+from tofu.search.algorithms import ALGORITHMS, describe_proof
+from tofu.search.cost import price
+from tofu.search.solve import Effort
 from tofu.search.topology import Arrangement
 
 
@@ -39,14 +42,14 @@ def test_without_time_the_bound_is_stated(model):
 
 
 def test_what_is_proved_of_one_order_of_the_factors_is_not_proved_of_all(model, monkeypatch):
-    search, bounds = Problem.search, {}
+    exact, bounds = ALGORITHMS["exact"], {}
 
-    def search_one_order(self, hints, progress, algorithm, seconds):
-        choices, result = search(self, hints, progress, algorithm, seconds if self.factors == (3, 2) else 0.0)
-        bounds[self.factors] = result.lower_bound
-        return choices, result
+    def search_one_order(problem, hints, effort):
+        solution = exact.run(problem, hints, effort if problem.factors == (3, 2) else Effort(0.0))
+        bounds[problem.factors] = solution.exact.lower_bound
+        return solution
 
-    monkeypatch.setattr(Problem, "search", search_one_order)
+    monkeypatch.setitem(algorithms.ALGORITHMS, "exact", replace(exact, run=search_one_order))
     plan = tofu.partition(model.symbol, ngpus=6, cache=False, **model.shapes).plan
     assert bounds[2, 3] < plan.communication_bytes == bounds[3, 2]  # else nothing was at stake
     assert plan.optimality != "optimal"
@@ -58,9 +61,7 @@ def test_the_distance_to_a_bound_is_rounded_up():
     found = sum(result.plan.step_bytes)
     assert found > 300
     for bound in range(1, found):
-        words = re.fullmatch(
-            r"within ([\d.]+) % of a proven lower bound", describe_optimality(result, lower_bound=bound)
-        )
+        words = re.fullmatch(r"within ([\d.]+) % of a proven lower bound", describe_proof(result, lower_bound=bound))
         percent = Fraction(words[1])
         assert bound * (1 + (percent - Fraction("0.01")) / 100) < found <= bound * (1 + percent / 100), bound
 
@@ -89,7 +90,7 @@ def test_all_orders_of_the_factors_are_searched(algorithm, workers, width, best)
     moved = {}
     for order in set(itertools.permutations(best)):
         problem = partition.searched.arrange(Arrangement(order))
-        moved[order] = problem.price(problem.search(algorithm=algorithm)[0])
+        moved[order] = price(problem, ALGORITHMS[algorithm].solve(problem).choices)
     assert partition.plan.communication_bytes == min(moved.values()) == moved[partition.plan.factors]
     if algorithm == "exact":
         assert partition.plan.factors == best

@@ -6,21 +6,22 @@ from math import prod
 
 import mxnet as mx
 import pytest
-from cell_model import CellModel
-from models import mlp
-from random_graphs import GraphSpec, matmul, random_graph
-from test_cost import choice_roots
 
 import tofu
 from benchmarks.models import rnn, transformer, wresnet
+from benchmarks.small_models.plain import mlp
+from tests.search.cell_model import CellModel
+from tests.search.random_graphs import GraphSpec, matmul, random_graph
+from tests.search.test_cost import choice_roots
 from tofu import _core
 from tofu.analysis import Combine
 from tofu.errors import InfeasibleError, PlanError
 from tofu.graph import TensorKind
-from tofu.graph.mxnet import find_labels
-from tofu.partition import compile_partition
-from tofu.planning import Settings
-from tofu.search.algorithms import BASELINES, ONE_STEP_BASELINES
+from tofu.mxnet.frontend.read_symbol import find_labels
+from tofu.mxnet.partition import compile_partition
+from tofu.planning.settings import Settings
+from tofu.search.algorithms import ALGORITHMS, BASELINES
+from tofu.search.cost import evaluate
 
 WORKERS = 8
 MODELS = {
@@ -47,7 +48,7 @@ def test_plans_are_ordinary_and_no_better_than_the_best(name, algorithm):
         assert made.plan.communication_bytes >= best.communication_bytes
     again = tofu.partition(MODELS[name].symbol, plan=made.plan.to_json(), **MODELS[name].shapes).plan
     assert again == made.plan
-    assert made.plan.factors == ((WORKERS,) if algorithm in ONE_STEP_BASELINES else (2, 2, 2))
+    assert made.plan.factors == ((WORKERS,) if ALGORITHMS[algorithm].splits_once else (2, 2, 2))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -58,7 +59,7 @@ def test_allrow_takes_the_first_dimension_and_the_best_operators(name):
         if not tensor.is_inner and position not in problem.graph.written_in_place:
             first = next((d for d, extent in enumerate(tensor.shape) if extent >= WORKERS), -1)
             assert list(choices.tensors[position]) == [first]
-    cost = problem.evaluate(choices).total_bytes
+    cost = evaluate(problem, choices).total_bytes
     rng = random.Random(0)
     for position in rng.sample(range(len(problem.graph.operators)), 20):
         shared = [
@@ -79,7 +80,11 @@ def test_allrow_takes_the_first_dimension_and_the_best_operators(name):
 def test_equalchop_is_the_best_of_the_one_step_baselines():
     for model in MODELS.values():
         chopped = partition(model, "equalchop").plan.communication_bytes
-        assert all(chopped <= partition(model, other).plan.communication_bytes for other in ONE_STEP_BASELINES)
+        assert all(
+            chopped <= partition(model, other).plan.communication_bytes
+            for other in BASELINES
+            if ALGORITHMS[other].splits_once
+        )
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -138,7 +143,7 @@ def test_megatron_splits_pairs_by_columns_and_rows():
     assert {tensors[f"{name}_weight"] for name in ("layer0_output", "layer0_narrow", "embedding")} == {(1, 1, 1)}
     assert {tensors[f"layer0_{name}_norm_gamma"] for name in ("attention", "feed")} == {(None, None, None)}
     assert tensors["layer0_scores_output"] == (0, 0, 0)
-    moved = {made.problem.graph.tensors[tensor].name for _, tensor, *_ in made.problem.evaluate(made.choices).items}
+    moved = {made.problem.graph.tensors[tensor].name for _, tensor, *_ in evaluate(made.problem, made.choices).items}
     assert "layer0_narrow_output" in moved  # the sum behind the rows
     assert not any(name.startswith(("layer0_gelu", "layer0_weights", "layer0_scores")) for name in moved)
 
@@ -210,7 +215,7 @@ def test_spartan_starts_with_the_largest_tensor():
 
 @pytest.mark.parametrize("algorithm", [a for a in BASELINES if a not in ("megatron", "data-parallel")])
 def test_hints_come_first(algorithm):
-    steps = 1 if algorithm in ONE_STEP_BASELINES else 3
+    steps = 1 if ALGORITHMS[algorithm].splits_once else 3
     hints = {"fc1_weight": 1, "fc0": "k0"} if algorithm != "icml18" else {"fc1_weight": 1, "fc0": "h"}
     model = mlp(16)
     plan = tofu.partition(model.symbol, ngpus=8, algorithm=algorithm, hints=hints, **model.shapes).plan

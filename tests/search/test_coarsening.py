@@ -1,8 +1,8 @@
 """Coarsening ties what it should, and loses nothing."""
 
 import pytest
-from random_graphs import GraphSpec, elementwise, matmul, random_graph, update
 
+from tests.search.random_graphs import GraphSpec, elementwise, matmul, random_graph, update
 from tofu import _core
 
 

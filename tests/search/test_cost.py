@@ -5,9 +5,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from cell_model import CellModel
-from random_graphs import GraphSpec, concatenate, elementwise, matmul, random_graph
 
+from tests.search.cell_model import CellModel
+from tests.search.random_graphs import GraphSpec, concatenate, elementwise, matmul, random_graph
 from tofu import _core
 
 FACTORS = [(2,), (3,), (2, 2), (3, 2)]

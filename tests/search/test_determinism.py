@@ -4,9 +4,9 @@ import random
 from dataclasses import replace
 
 import pytest
-from random_graphs import GraphSpec, OperatorSpec, elementwise, matmul, random_graph
-from test_cost import rows_of
 
+from tests.search.random_graphs import GraphSpec, OperatorSpec, elementwise, matmul, random_graph
+from tests.search.test_cost import rows_of
 from tofu import _core
 
 

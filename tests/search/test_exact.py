@@ -5,11 +5,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from cell_model import CellModel
-from random_graphs import GraphSpec, elementwise, entangled_graph, matmul, random_graph
-from test_cost import choice_roots, rows_of
-from test_determinism import shuffle
 
+from tests.search.cell_model import CellModel
+from tests.search.random_graphs import GraphSpec, elementwise, entangled_graph, matmul, random_graph
+from tests.search.test_cost import choice_roots, rows_of
+from tests.search.test_determinism import shuffle
 from tofu import _core
 
 FACTORS = [(2,), (2, 2), (3, 2), (2, 2, 2)]

@@ -8,12 +8,12 @@ import time
 
 import highspy
 import pytest
-from cell_model import CellModel
 from pytoulbar2 import CFN
-from random_graphs import random_graph
-from test_cost import choice_roots
-from test_exact import sequences
 
+from tests.search.cell_model import CellModel
+from tests.search.random_graphs import random_graph
+from tests.search.test_cost import choice_roots
+from tests.search.test_exact import sequences
 from tofu import _core
 
 TIME_LIMIT = 60  # seconds; toulbar2 does not tell that it stopped there

@@ -7,19 +7,19 @@ from math import prod
 import mxnet as mx
 import numpy as np
 import pytest
-from cell_model import CellModel
 from click.testing import CliRunner
-from random_graphs import random_graph
-from test_exact import list_decisions
 
 import tofu
 from benchmarks.models import Model, rnn, transformer
+from tests.search.cell_model import CellModel
+from tests.search.random_graphs import random_graph
+from tests.search.test_exact import list_decisions
 from tofu import _core
-from tofu.cli import main
+from tofu.command_line.main import main
 from tofu.errors import InfeasibleError, PlanError
-from tofu.fitting import read_bytes
 from tofu.graph import Phase, TensorKind
-from tofu.search.holding import weigh_tensors
+from tofu.planning.fitting import read_bytes
+from tofu.search.memory_weights import weigh_tensors
 
 LARGEST_SPACE = 1500  # plans that are listed
 

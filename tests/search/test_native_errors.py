@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from random_graphs import GraphSpec, Read, Written, elementwise, matmul, row, update
 
+from tests.search.random_graphs import GraphSpec, Read, Written, elementwise, matmul, row, update
 from tofu import _core
 
 IDENTITY = [row(0), row(1)]

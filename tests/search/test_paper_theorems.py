@@ -12,8 +12,8 @@ from math import prod
 
 import numpy as np
 import pytest
-from random_graphs import GraphSpec, elementwise, matmul, transpose_read
 
+from tests.search.random_graphs import GraphSpec, elementwise, matmul, transpose_read
 from tofu import _core
 
 WAYS_OF_ONE_TENSOR = 20

@@ -4,11 +4,12 @@ import random
 
 import numpy as np
 import pytest
-from program_runner import FETCH, OPERATOR, VARIABLE, Runner, check_order, count_remote_bytes, decode
-from random_graphs import GraphSpec, Read, Written, elementwise, matmul, random_graph, row, update
-from test_cost import random_plan, rows_of
 
+from tests.search.program_runner import Runner, check_order, read_program
+from tests.search.random_graphs import GraphSpec, Read, Written, elementwise, matmul, random_graph, row, update
+from tests.search.test_cost import random_plan, rows_of
 from tofu import _core
+from tofu.program import NodeKind, check_program
 
 ALL_PHASES = [0, 1, 2]
 
@@ -25,22 +26,24 @@ def emit_all(spec, factors, operators, tensors, kept=(), reread=()):
 
 def check_plan(spec, factors, operators, tensors, seed, kept=(), reread=()):
     native, data, requests, cost = emit_all(spec, factors, operators, tensors, kept, reread)
-    workers, nodes, outputs, transit = decode(data)
-    assert workers == np.prod(factors)
+    program = read_program(spec, factors, data, requests)
+    check_program(program, cost.total_bytes)
+    nodes, outputs = program.nodes, program.handed_out
     check_order(nodes)
-    assert count_remote_bytes(spec, nodes) == cost.total_bytes
     assert _core.count_traffic(native, data).sum() == cost.total_bytes
     runner = Runner(spec, native, factors, operators, tensors, seed)
     values = runner.run(nodes)
-    runner.check_shards(nodes, transit, values)
+    runner.check_shards(nodes, program.transit, values)
     unread = runner.check_outputs(requests, outputs, values)
     read = [*outputs[: len(outputs) - len(unread)], *(entry for node in nodes for entry in node.inputs)]
     wanted = {node for node, _ in read}
-    assert [i for i, _ in unread] == [i for i, n in enumerate(nodes) if i not in wanted and n.kind != VARIABLE]
+    assert [i for i, _ in unread] == [
+        i for i, n in enumerate(nodes) if i not in wanted and n.kind is not NodeKind.VARIABLE
+    ]
     for i, output in unread:  # kept by an output that other copies of the operator are read for, if any are
-        same = {n for n, node in enumerate(nodes) if (node.kind, node.id) == (OPERATOR, nodes[i].id)}
+        same = {n for n, node in enumerate(nodes) if (node.kind, node.id) == (NodeKind.OPERATOR, nodes[i].id)}
         read_of_others = {index for n, index in read if n in same}
-        assert output in (read_of_others if nodes[i].kind == OPERATOR and read_of_others else {0})
+        assert output in (read_of_others if nodes[i].kind is NodeKind.OPERATOR and read_of_others else {0})
     return nodes
 
 
@@ -123,10 +126,10 @@ def test_aligned_plan_has_no_fetch_but_the_whole_weight():
     spec = chain()
     by_rows = [(0,), (0,), (0,), (0,)]
     nodes = check_plan(spec, (2,), by_rows, [(0,)] * 5, 0)
-    fetches = [n for n in nodes if n.kind == FETCH]
-    assert [(n.id, n.shapes) for n in fetches] == [(1, [(8, 8)])] * 2
-    assert [n.kind for n in nodes].count(OPERATOR) == 6
-    assert [n.kind for n in nodes].count(VARIABLE) == 4
+    fetches = [n for n in nodes if n.kind is NodeKind.FETCH]
+    assert [(n.id, n.shapes) for n in fetches] == [(1, ((8, 8),))] * 2
+    assert [n.kind for n in nodes].count(NodeKind.OPERATOR) == 6
+    assert [n.kind for n in nodes].count(NodeKind.VARIABLE) == 4
 
 
 def test_a_group_fetches_once_and_other_groups_fetch_again():
@@ -135,7 +138,7 @@ def test_a_group_fetches_once_and_other_groups_fetch_again():
     for group in (0, 0, 1):
         spec.outputs.append(matmul(spec, x, w, group=group, same_as=0 if spec.operators else -1))
     nodes = check_plan(spec, (2,), [(0,)] * 3, [(0,)] * 5, 0)
-    assert sum(n.kind == FETCH for n in nodes) == 2 * 2
+    assert sum(n.kind is NodeKind.FETCH for n in nodes) == 2 * 2
 
 
 def test_equal_regions_with_other_contents_are_not_shared():
@@ -153,7 +156,7 @@ def test_equal_regions_with_other_contents_are_not_shared():
     # The bias alone; that and rows of x, whole and so without a halo; two halos, the bias, and zeros on worker 1.
     for choice, layout, fetches in (((0,), (0,), 2), ((0,), (1,), 2 + 2), ((1,), (0,), 4 + 2 + 1)):
         nodes = check_plan(spec, (2,), [choice] * 3, [layout, (0,), choice, choice, choice], 0)
-        assert sum(n.kind == FETCH for n in nodes) == fetches
+        assert sum(n.kind is NodeKind.FETCH for n in nodes) == fetches
 
 
 def test_partial_sums_of_a_large_copy_are_scattered_first():
@@ -163,10 +166,10 @@ def test_partial_sums_of_a_large_copy_are_scattered_first():
     spec.outputs.append(matmul(spec, x, w))
     plan = [(2, 2)], [(1, 1), (1, 1), (-1, -1)]
     nodes = check_plan(spec, (2, 2), *plan, 0)
-    assert [n.shapes[0] for n in nodes if n.kind == FETCH] == [(2, 8)] * 4 + [(8, 8)] * 4
+    assert [n.shapes[0] for n in nodes if n.kind is NodeKind.FETCH] == [(2, 8)] * 4 + [(8, 8)] * 4
     spec.tensors[2].replicable = True
     nodes = check_plan(spec, (2, 2), *plan, 0)
-    assert [n.shapes[0] for n in nodes if n.kind == FETCH] == [(8, 8)] * 4
+    assert [n.shapes[0] for n in nodes if n.kind is NodeKind.FETCH] == [(8, 8)] * 4
 
 
 def test_shards_are_brought_together_before_the_next_copy():
@@ -177,17 +180,20 @@ def test_shards_are_brought_together_before_the_next_copy():
     spec.outputs += [elementwise(spec, [v]), elementwise(spec, [y])]
     nodes = check_plan(spec, (2,), [(2,), (0,), (0,)], [(1,), (1,), (0,), (0,), (0,), (0,)], 0)
     for worker in range(2):
-        fetch = next(i for i, n in enumerate(nodes) if n.kind == FETCH and n.worker == worker)
-        next_copy = next(i for i, n in enumerate(nodes) if n.kind == OPERATOR and n.id == 1 and n.worker == worker)
+        fetch = next(i for i, n in enumerate(nodes) if n.kind is NodeKind.FETCH and n.worker == worker)
+        next_copy = next(
+            i for i, n in enumerate(nodes) if n.kind is NodeKind.OPERATOR and n.id == 1 and n.worker == worker
+        )
         assert fetch < next_copy
 
 
 def test_forward_phase_alone():
     spec = chain()
     arrays = np.zeros((4, 1)), np.zeros((5, 1))
-    _, nodes, outputs, _ = decode(_core.emit(spec.native(), [2], *arrays, [0], [(3, None)]))
-    assert {n.id for n in nodes if n.kind == OPERATOR} == {0, 1}
-    assert len(outputs) == 2
+    code = _core.emit(spec.native(), [2], *arrays, [0], [(3, None)])
+    program = read_program(spec, [2], code, [(3, None)])
+    assert {n.id for n in program.nodes if n.kind is NodeKind.OPERATOR} == {0, 1}
+    assert len(program.handed_out) == 2
     message = r"tensor 4 is used by the list of outputs, but operator 2 of phase 1, which produces it"
     with pytest.raises(ValueError, match=message):
         _core.emit(spec.native(), [2], *arrays, [0], [(4, None)])

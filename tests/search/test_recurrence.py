@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import mxnet as mx
 import pytest
-from models import mlp
-from recurrent_models import RECURRENT_MODELS, STEPS, bidirectional
 
-from tofu.graph.mxnet import read_graph
+from benchmarks.small_models.plain import mlp
+from benchmarks.small_models.recurrent import RECURRENT_MODELS, STEPS, bidirectional
+from tofu.mxnet.frontend.read_symbol import read_graph
 from tofu.search.recurrence import EqualParts, find_equal_parts
 
 HIDDEN = 8

@@ -7,17 +7,17 @@ from itertools import product
 import mxnet as mx
 import numpy as np
 import pytest
-from cell_model import CellModel
 from click.testing import CliRunner
-from random_graphs import random_graph
-from test_cost import random_plan, rows_of
-from test_exact import list_decisions
-from test_program import emit_all
 
 import tofu
 from benchmarks.models import rnn
+from tests.search.cell_model import CellModel
+from tests.search.random_graphs import random_graph
+from tests.search.test_cost import random_plan, rows_of
+from tests.search.test_exact import list_decisions
+from tests.search.test_program import emit_all
 from tofu import _core
-from tofu.cli import main
+from tofu.command_line.main import main
 from tofu.errors import PlanError
 
 LARGEST_SPACE = 2000  # plans that are listed

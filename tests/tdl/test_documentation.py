@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
+import tdl_ops.mxnet.attributes
 import tofu.analysis.signatures
-import tofu.tdl.attributes
-from tofu.tdl import registry
+import tofu.tdl.registry
 
 PAGE = Path(__file__).parents[2] / "docs" / "tdl.md"
 
 
-def test_the_page_on_descriptions(monkeypatch):
-    monkeypatch.setattr(registry, "_REGISTERED", {})
+def test_the_page_on_descriptions(descriptions):
+    descriptions.clear()
     blocks = re.findall(r"```(python|text)\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(blocks) > 8
     names: dict[str, object] = {}
@@ -33,9 +33,8 @@ def test_the_page_on_descriptions(monkeypatch):
             printed = io.StringIO()
 
 
-@pytest.mark.parametrize("module", [tofu.tdl.attributes, tofu.tdl.registry, tofu.analysis.signatures], ids=str)
-def test_docstrings(module, monkeypatch):
-    monkeypatch.setattr(registry, "_REGISTERED", {})
+@pytest.mark.parametrize("module", [tdl_ops.mxnet.attributes, tofu.tdl.registry, tofu.analysis.signatures], ids=str)
+def test_docstrings(module):
     results = doctest.testmod(module)
     assert results.attempted
     assert not results.failed

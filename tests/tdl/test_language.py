@@ -199,7 +199,7 @@ def test_mistakes_in_python_carry_their_place():
     def f(x, *, kernel):
         return lambda i: x[i + kernel[5]]
 
-    assert message_of(DescriptionError, f, [(9,)], [1], {"kernel": "(3, 3)"}) == (
+    assert message_of(DescriptionError, f, [(9,)], [1], {"kernel": (3, 3)}) == (
         "the description of operator raised IndexError: tuple index out of range"
     )
 

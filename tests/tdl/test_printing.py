@@ -41,7 +41,7 @@ def test_grouped_convolution():
 
         return output("b (g co) x", value, extents={"g": num_group})
 
-    attributes = {"stride": "2", "pad": "1", "num_group": "2"}
+    attributes = {"stride": 2, "pad": 1, "num_group": 2}
     assert printed(convolution, [(4, 6, 8), (8, 3, 3), (8,)], [3], attributes) == (
         "convolution(data, weight, bias; stride=2, pad=1, num_group=2)\n"
         "    output[b, (g co), x] = Sum(ci, k: data[b, g*ci.extent + ci, 2*x + k - 1] * weight[g*co.extent + co, "

@@ -2,19 +2,20 @@
 
 import numpy as np
 import pytest
-from mutations import break_description, list_broken_values
 
-from tofu.tdl import Max, Sum, describe, lookup, registry, trace, unwritten
-from tofu.verify import Case, labels, verify_operator
-from tofu.verify.nodes import execute_training_graph
+from tdl_ops.mxnet import DESCRIPTIONS
+from tests.tdl_ops.mutations import break_description, list_broken_values
+from tofu.mxnet.verify import Case, labels, verify_operator
+from tofu.mxnet.verify.nodes import execute_training_graph
+from tofu.tdl import Max, Sum, trace, unwritten
 
 
 @pytest.fixture
-def broken(monkeypatch):
+def broken(descriptions):
     """Replaces the description of an operator until the end of the test."""
 
     def replace_description(name, function, **options):
-        monkeypatch.setitem(registry._REGISTERED, name, describe(function, (name,), **options))
+        descriptions[name] = DESCRIPTIONS.describe(function, (name,), **options)
 
     return replace_description
 
@@ -70,7 +71,7 @@ def test_wrong_padding_is_caught(broken):
 
 
 def test_forgotten_padding_of_the_parts_is_caught(broken):
-    right = lookup("Convolution")
+    right = DESCRIPTIONS["Convolution"]
     broken(
         "Convolution",
         right.function,
@@ -84,7 +85,7 @@ def test_forgotten_padding_of_the_parts_is_caught(broken):
 
 
 def test_wrong_fill_is_caught(broken):
-    right = lookup("Pooling")
+    right = DESCRIPTIONS["Pooling"]
     broken("Pooling", right.function, bound=right.bound, pads=right.pads)
     attributes = {"kernel": (3,), "pad": (1,), "pool_type": "max"}
     found = problems("Pooling", attributes, [-1 - np.random.RandomState(0).rand(3, 2, 7)], wrt=())
@@ -92,7 +93,7 @@ def test_wrong_fill_is_caught(broken):
 
 
 def test_uncorrected_local_size_is_caught(broken):
-    right = lookup("_backward_SoftmaxOutput")
+    right = DESCRIPTIONS["_backward_SoftmaxOutput"]
     broken("_backward_SoftmaxOutput", right.function, corrects=right.corrects)
     found = problems(
         "SoftmaxOutput",
@@ -149,8 +150,8 @@ def test_state_of_another_part_is_caught(broken):
     assert any("split i: the parts are off" in problem for problem in problems(*arguments, wrt=()))
 
 
-def test_undescribed_operator_is_a_problem(monkeypatch):
-    monkeypatch.delitem(registry._REGISTERED, "tanh")
+def test_undescribed_operator_is_a_problem(descriptions):
+    del descriptions["tanh"]
     assert problems("tanh", {}, [(5, 7)])[0] == "tanh: it has no description"
 
 
@@ -171,7 +172,7 @@ def list_broken(case):
     """Every operator of a case with each way to break its description: (operator, what was done, the broken description)."""
     attributes = {name: str(value) for name, value in case.attributes.items()}
     for node in execute_training_graph(case.op, attributes, case.draw_inputs(), case.wrt, seed=0):
-        description, shapes = lookup(node.op), [output.shape for output in node.outputs]
+        description, shapes = DESCRIPTIONS[node.op], [output.shape for output in node.outputs]
         inputs = [array.shape for array in node.inputs]
         traced = trace(description, node.attributes, inputs, [len(shape) for shape in shapes], shapes)
         for number, output in enumerate(traced.outputs):
@@ -181,12 +182,12 @@ def list_broken(case):
 
 
 @pytest.mark.parametrize("case", MUTATED, ids=lambda case: case.op)
-def test_every_mutant_is_caught_by_its_numbers(case, monkeypatch):
+def test_every_mutant_is_caught_by_its_numbers(case, descriptions):
     survivors = []
     for op, change, mutant in list_broken(case):
-        with monkeypatch.context() as patch:
-            patch.setitem(registry._REGISTERED, op, mutant)
-            report = verify_operator(case.op, case.attributes, case.draw_inputs(), parts=(), wrt=case.wrt)
+        right, descriptions[op] = descriptions[op], mutant
+        report = verify_operator(case.op, case.attributes, case.draw_inputs(), parts=(), wrt=case.wrt)
+        descriptions[op] = right
         if report.is_verified:
             survivors.append((op, change))
     assert survivors == []

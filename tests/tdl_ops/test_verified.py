@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-import tofu.tdl
-from tofu.verify.case import verify_case
-from tofu.verify.cases import load_cases
-from tofu.verify.nodes import execute_training_graph, list_operators
+from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.mxnet.verify.case import verify_case
+from tofu.mxnet.verify.cases import load_cases
+from tofu.mxnet.verify.nodes import execute_training_graph, list_operators
 
 # They give the cells that were not chosen.
 MXNET_IS_WRONG = {"_backward_np_where_lscalar", "_backward_np_where_rscalar"}
@@ -23,7 +23,7 @@ def test_description_and_strategies_agree_with_mxnet(case, dtype):
 
 def test_every_description_has_a_case():
     verified = {operator for case in load_cases() for operator in operators_of(case)}
-    assert set(tofu.tdl.registered()) - verified == set()
+    assert set(DESCRIPTIONS) - verified == set()
 
 
 def test_operators_are_known_without_running_them():
@@ -41,7 +41,7 @@ def test_gradients_are_described():
             with suppress(RuntimeError):  # states, and operators without a gradient
                 operators |= operators_of(replace(case, wrt=wrt))
     assert len(operators) > 400
-    assert operators - set(tofu.tdl.registered()) == MXNET_IS_WRONG
+    assert operators - set(DESCRIPTIONS) == MXNET_IS_WRONG
 
 
 def operators_of(case):

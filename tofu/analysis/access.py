@@ -8,9 +8,8 @@ from enum import IntEnum
 from typing import Any as Anything
 from typing import NamedTuple
 
-from tofu.tdl.attributes import format_attribute
+from tofu.tdl.description import Description
 from tofu.tdl.local import Local
-from tofu.tdl.registry import Description
 
 
 class Combine(IntEnum):
@@ -93,13 +92,13 @@ class OperatorAccess:
         local_ranges: Mapping[str, tuple[int, int]],
         local_input_shapes: Sequence[Sequence[int]],
         local_output_shapes: Sequence[Sequence[int]],
-    ) -> dict[str, str]:
-        """The attributes in which a worker's copy differs from the node, as MXNet writes them.
+    ) -> dict[str, Anything]:
+        """The attributes in which a worker's copy differs from the operator, as the framework writes them.
 
         `local_ranges` has the axes' first values on this worker and those after their last; axes left out are whole.
         """
         local = Local(self.attributes, self.variable_extents, local_ranges, local_input_shapes, local_output_shapes)
-        changed: dict[str, str] = {}
+        changed: dict[str, Anything] = {}
         for name, bound in self.description.bound.items():
             if not isinstance(bound, str):
                 value = bound(local)
@@ -108,5 +107,5 @@ class OperatorAccess:
             else:
                 continue
             if value is not None and value != self.attributes[name]:
-                changed[name] = format_attribute(value)
+                changed[name] = self.description.format(value)
         return changed

@@ -1,8 +1,8 @@
 """Operators that only move cells (concatenation, slices, padding): along which of them fetches can take the place of a kernel.
 
 A kernel that runs on a part of such an operator would count from its part's first cell. Where that is wrong, as along the dimension
-that Concat joins, a worker's part of an output is still nothing but cells of the inputs, each input's at one distance: one fetch puts
-it together.
+that a concatenation joins, a worker's part of an output is still nothing but cells of the inputs, each input's at one distance: one
+fetch puts it together.
 """
 
 from __future__ import annotations

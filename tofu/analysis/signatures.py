@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tofu.analysis.access import OperatorAccess
+from tofu.analysis.axes import Signature
 from tofu.analysis.evaluator import Evaluator
 from tofu.analysis.movement import Shapes
-from tofu.analysis.strategies import Signature
 from tofu.analysis.symbolic import analyse_symbolically
-from tofu.tdl.registry import Description
+from tofu.tdl.description import Description
 from tofu.tdl.tracing import trace
 
 
@@ -34,7 +34,7 @@ def analyse(
     """
     inputs: Shapes = tuple(map(tuple, input_shapes))
     outputs: Shapes = tuple(map(tuple, output_shapes))
-    listed = tuple((name, str(attributes[name])) for name in description.defaults if name in attributes)
+    listed = tuple((name, repr(attributes[name])) for name in description.defaults if name in attributes)
     known = description.cache.get((listed, inputs, outputs))
     if known is None:
         signature = _find_signature(description, attributes, listed, inputs, outputs)

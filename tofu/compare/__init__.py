@@ -1,17 +1,5 @@
-"""A model's numbers on several workers against those of one device: values to run it on, runs, and how far their numbers differ.
+"""How far two sets of numbers are apart, and how that is told."""
 
-Whatever binds as an `mx.sym.Symbol` does can be run: the model as it is, and what `tofu.partition` made of it.
-"""
+from tofu.compare.numbers import Arrays, Difference, Numbers, compare_numbers, relative_error
 
-from tofu.compare.numbers import Arrays as Arrays
-from tofu.compare.numbers import Difference as Difference
-from tofu.compare.numbers import Numbers as Numbers
-from tofu.compare.numbers import compare_numbers as compare_numbers
-from tofu.compare.numbers import relative_error as relative_error
-from tofu.compare.positions import find_positions as find_positions
-from tofu.compare.runs import Run as Run
-from tofu.compare.runs import run_step as run_step
-from tofu.compare.symbols import split_readers as split_readers
-from tofu.compare.symbols import widen_types as widen_types
-from tofu.compare.symbols import without_dropout as without_dropout
-from tofu.compare.values import draw_values as draw_values
+__all__ = ["Arrays", "Difference", "Numbers", "compare_numbers", "relative_error"]

@@ -41,7 +41,7 @@ class Agreement:
     traffic
         "training", "inference" -> bytes.
     excused
-        Tensor -> why it is not held against the plan: random numbers reach it, or MXNet itself has it wrong.
+        Tensor -> why it is not held against the plan: random numbers reach it, or the framework itself has it wrong.
     notes
         What was changed for the comparison: shapes, types, dropout.
     seconds

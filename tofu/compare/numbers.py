@@ -62,8 +62,8 @@ def relative_error(found: Array, expected: Array, least: float = TINIEST) -> flo
 def compare_numbers(found: Numbers, expected: Numbers, cancelled: float = CANCELLED) -> tuple[Difference, ...]:
     """The difference of every tensor that `expected` has.
 
-    A gradient may be zero but for rounding, as that of a bias before a BatchNorm is: one below the share `cancelled` of the model's
-    largest is held against that one.
+    A gradient may be zero but for rounding, as that of a bias before a batch normalisation is: one below the share `cancelled` of the
+    model's largest is held against that one.
     """
     magnitudes = {name: float(np.abs(gradient).max()) for name, gradient in expected.gradients.items()}
     largest = max(magnitudes.values(), default=0.0)

@@ -1,7 +1,7 @@
 """The semantic graph: operators, tensors and attributes of one training step, frozen.
 
-It stands between the framework (which builds it, `tofu.graph.mxnet`) and everything that reasons about it (strategies, search,
-plan), so that a second framework can come in beside the first. Operators stand in an executable order; tensors are referred to
+It stands between the framework, whose front end builds it (`tofu.mxnet.frontend`), and everything that reasons about it (strategies,
+search, plan), so that a second framework can come in beside the first. Operators stand in an executable order; tensors are referred to
 by position. A tensor has at most one producer; a variable (argument, auxiliary state, head gradient) has none, and neither has what nobody
 reads and no part of an operator writes (`tofu.lowering`).
 """
@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
+from typing import Any
 
 
 class Phase(enum.IntEnum):
@@ -62,32 +63,33 @@ class Tensor:
 class Operator:
     """An operator of the graph.
 
-    `node` is its position in the framework's training graph. `forward` is the position (in `Graph.operators`) of the forward
-    operator that a backward operator belongs to. A `stateful` backward operator shares hidden state with its forward operator
-    and must therefore be split in the same way, on the same workers. `mutates` are the positions of the inputs that the operator
-    changes in place, `ignored` those of the inputs that it takes for their shapes alone. `asked` are the outputs that a
-    worker's copy has to be asked for, whether or not somebody reads them.
+    `forward` is the position (in `Graph.operators`) of the forward operator that a backward operator belongs to, where the framework
+    says so. A `stateful` backward operator shares hidden state with its forward operator and must therefore be split in the same way,
+    on the same workers. `mutates` are the positions of the inputs that the operator changes in place, `ignored` those of the inputs
+    that it takes for their shapes alone. `annotations` are the names of attributes that change nothing of what it computes. One that
+    `sums_gradients` adds up what several readers of a tensor say of its gradient, in any number.
 
     Parts that take the place of one operator of the model share its choice and their fetches: `leader` is the position of the first
-    of them. The last one has the operator's name; the others are `is_inner`, and no plan names them. `node` is -1 for parts that are
-    no node of the training graph. `rewritten` are the attributes in which a part differs from its node.
+    of them. The last one has the operator's name; the others are `is_inner`, and no plan names them. An `is_added` operator has a name in
+    plans, and the model does not have it. `origin` is the front end's own: whatever its backend needs to make the workers' copies.
     """
 
     name: str
     op: str
-    attributes: Mapping[str, str]
+    attributes: Mapping[str, Any]
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     phase: Phase
-    node: int
     forward: int | None = None
     stateful: bool = False
     mutates: tuple[int, ...] = ()
-    asked: tuple[int, ...] = ()
+    ignored: tuple[int, ...] = ()
+    annotations: frozenset[str] = frozenset()
+    sums_gradients: bool = False
     leader: int | None = None
     is_inner: bool = False
-    rewritten: Mapping[str, str] = field(default_factory=dict)
-    ignored: tuple[int, ...] = ()
+    is_added: bool = False
+    origin: Any = None
 
     def __str__(self) -> str:
         return f"{self.name} ({self.op})"

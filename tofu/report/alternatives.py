@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from tofu.errors import PlanError, TofuError
-from tofu.partition import Partition
+from tofu.pipeline import Partition
 from tofu.plan import AxisSteps
 from tofu.report.layers import Layer, explain_axis
-from tofu.search.algorithms import describe_optimality
+from tofu.search.algorithms import ALGORITHMS
+from tofu.search.cost import evaluate, price
+from tofu.search.solve import Effort
 
 EFFORT_SECONDS = 0.5
 
@@ -51,21 +53,21 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
         raise PlanError(
             f"The model has no operator {layer!r}" + (f"; did you mean {', '.join(near)}?" if near else ".")
         )
-    access = partition.searched.accesses[partition.searched.graph.operator_index[layer]]
-    price = partition.searched.price(partition.searched_choices)
-    has_time_steps = bool(partition.searched.equal.operators)
+    problem, exact = partition.searched, ALGORITHMS["exact"]
+    access = problem.accesses[problem.graph.operator_index[layer]]
+    paid = price(problem, partition.searched_choices)
     found = []
     for number, axis in enumerate(access.axes):
         meaning = explain_axis(access, number)
         try:
-            choices, result = partition.searched.search({layer: axis}, None, "exact", seconds)
+            solution = exact.solve(problem, {layer: axis}, Effort(seconds))
         except TofuError as error:
             reason = str(error).splitlines()[-1].removeprefix("  - ").removeprefix(f"{layer}: ")
             found.append(Alternative(axis, meaning, None, None, reason))
             continue
-        change = (partition.searched.price(choices) - price) / price if price else 0.0
-        moved = partition.searched.evaluate(choices).total_bytes
-        found.append(Alternative(axis, meaning, moved, change, describe_optimality(result, has_time_steps)))
+        change = (price(problem, solution.choices) - paid) / paid if paid else 0.0
+        moved = evaluate(problem, solution.choices).total_bytes
+        found.append(Alternative(axis, meaning, moved, change, exact.describe_optimality(problem, solution)))
     return sorted(found, key=lambda one: (one.change is None, one.change or 0.0, one.axis))
 
 

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from tofu.analysis import OperatorAccess
 from tofu.graph import Phase, TensorKind
-from tofu.partition import Partition
+from tofu.pipeline import Partition
 from tofu.plan import AxisSteps, Steps
+from tofu.search.cost import evaluate
 
 
 class Transfer(NamedTuple):
@@ -90,7 +91,7 @@ def list_layers(partition: Partition) -> list[Layer]:
             transfers.get(position, ()),
         )
         for position, operator in enumerate(graph.operators)
-        if (operator.phase is Phase.FORWARD and operator.node >= 0) or position in transfers
+        if (operator.phase is Phase.FORWARD and not operator.is_added) or position in transfers
     ]
 
 
@@ -98,7 +99,7 @@ def _find_transfers(partition: Partition) -> dict[int, tuple[Transfer, ...]]:
     """The model's operator -> what moves for its layer, by phase, the largest first."""
     owners, tensors = _find_owners(partition), partition.problem.graph.tensors
     moved: dict[int, Counter[tuple[Phase, str, bool]]] = {}
-    for group, tensor, phase, count, is_output in partition.problem.evaluate(partition.choices).items:
+    for group, tensor, phase, count, is_output in evaluate(partition.problem, partition.choices).items:
         moved.setdefault(owners[group], Counter())[Phase(phase), tensors[tensor].name, is_output] += count
     return {
         owner: tuple(

@@ -1,33 +1,25 @@
-"""The memory of a training step on one device and on every worker, without allocating any (paper section 6).
-
-What a bound module allocates is exact: shards, gradients, optimizer states, and the buffers that the planner shares between everything
-else. What kernels ask for while they run is an estimate (`tofu.report.workspace`).
-"""
+"""The memory of a training step on one device and on every worker: values, and a table of them, part by part at the peak."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
-from typing import Any
+from io import StringIO
 
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console
+from rich.table import Table
 
-from tofu import _mxnet
-from tofu.execution.emit import worker_group
-from tofu.execution.memory import Variables, source_variables, worker_variables
-from tofu.graph import Graph, TensorKind
-from tofu.graph.mxnet import TrainingGraph
-from tofu.partition import Partition
-from tofu.report.optimizer_states import OptimizerStates
-from tofu.report.workspace import estimate_workspace
+from tofu.plan import format_bytes
 
 GRADIENTS, ACTIVATIONS, FETCH_BUFFERS = range(3)
 USES = ("gradients", "activations", "fetch buffers")
-TRANSIT = 3  # the kind of an entry in transit between workers, in tofu._mxnet.PlannedGraph.entries
-FIRST_POOLED = 2  # kinds below are variables
+LEGEND = """
+Parts are what they take at the peak, the operator or fetch at which most is in use. Idle: buffers that are free just then. Parameters to
+idle are allocated, to the byte. Workspace, what convolutions ask for while they run, is an estimate.
+"""
 
 
 @dataclass(frozen=True)
@@ -121,125 +113,43 @@ class MemoryReport:
         return self.largest.needed_bytes <= device_bytes
 
     def __str__(self) -> str:
-        from tofu.report.memory_table import format_report
-
-        return format_report(self)
-
-
-def account_one_device(source: TrainingGraph, states: OptimizerStates) -> DeviceMemory:
-    """One device that runs the whole training graph; `states` are those of the optimizer that will train it."""
-    graph = source.graph
-    whole = {t: [tensor.shape] for t, tensor in enumerate(graph.tensors) if tensor.kind is not TensorKind.INTERMEDIATE}
-    gradients = _mxnet.outputs(source.symbol.handle.value)[len(graph.outputs) :]
-    return _account(source.symbol, source_variables(graph), graph, whole, {"": "one device"}, gradients, states)[0]
+        text = StringIO()
+        print_report(Console(file=text, width=160, highlight=False), self)
+        return text.getvalue()
 
 
-def account_workers(partition: Partition, states: OptimizerStates) -> tuple[DeviceMemory, ...]:
-    """The workers of a partition."""
-    graph, execution = partition.graph, partition.training
-    problem, choices, workers = partition.problem, partition.choices, execution.workers
-    shards = {
-        t: [tuple(int(end - begin) for begin, end in box) for box in problem.shards(choices, t)]
-        for t, tensor in enumerate(graph.tensors)
-        if tensor.kind is not TensorKind.INTERMEDIATE
-    }
-    results = _mxnet.outputs(execution.symbol.handle.value)[: len(execution.outputs) * workers]
-    gradients = results[execution.n_model_outputs * workers :]
-    names = {worker_group(worker): f"worker {worker}" for worker in range(workers)}
-    variables = worker_variables(problem, choices, execution)
-    return tuple(_account(execution.symbol, variables, graph, shards, names, gradients, states))
+def memory_report_table(report: MemoryReport) -> Table:
+    """Parts as rows; one column for one device and one for each kind of worker, with its share of the single device's bytes."""
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    table.add_column("at the peak")
+    devices = [("one device", report.one_device), *_list_kinds(report.workers)]
+    for title, _ in devices:
+        table.add_column(title, justify="right", overflow="fold")
+    for part in report.one_device.at_peak:
+        table.add_row(part, *(format_bytes(device.at_peak[part]) for _, device in devices))
+    table.add_section()
+    table.add_row("planned", *(format_bytes(device.planned_bytes) for _, device in devices), style="bold")
+    whole = max(report.one_device.planned_bytes, 1)
+    table.add_row("of one device", *(f"{device.planned_bytes / whole:.1%}" for _, device in devices))
+    table.add_row("workspace, about", *(format_bytes(device.workspace_bytes) for _, device in devices))
+    table.add_row("all gradients", *(format_bytes(device.gradients_bytes) for _, device in devices))
+    table.add_row("the peak is at", *(device.peak_node for _, device in devices), style="dim")
+    return table
 
 
-def _account(
-    symbol: Any,
-    variables: Variables,
-    graph: Graph,
-    shards: Mapping[int, Sequence[tuple[int, ...]]],
-    names: Mapping[str, str],
-    gradients: list[tuple[int, int]],
-    states: OptimizerStates,
-) -> list[DeviceMemory]:
-    """The devices of a graph. `shards`: variable -> its shape on each of them; `names`: group -> name, in the same order."""
-    buffers = _mxnet.PlannedGraph(symbol.handle.value, *variables)
-    planned = buffers.memory()
-    entries = _Entries(buffers.entries(), gradients)
-    workspace = estimate_workspace(symbol, variables)
-    devices = []
-    for position, (group, name) in enumerate(names.items()):
-        held = dict.fromkeys(TensorKind, 0)
-        optimizer_bytes = 0
-        for variable, shapes in shards.items():
-            tensor = graph.tensors[variable]
-            held[tensor.kind] += prod(shapes[position]) * tensor.item_bytes
-            if variable in graph.updated:
-                optimizer_bytes += states.count_bytes(tensor, shapes[position])
-        parameters = held.pop(TensorKind.PARAMETER)
-        devices.append(
-            DeviceMemory(
-                name=name,
-                parameters_bytes=parameters,
-                optimizer_bytes=optimizer_bytes,
-                inputs_bytes=sum(held.values()),
-                gradients_bytes=entries.gradient_bytes(group),
-                pool_bytes=planned[group]["pool"],
-                workspace_bytes=workspace.get(group, 0),
-                nodes=entries.nodes_of(group),
-                uses=entries.uses_of(group),
-            )
-        )
-    return devices
+def _list_kinds(workers: tuple[DeviceMemory, ...]) -> Iterator[tuple[str, DeviceMemory]]:
+    """Workers that need the same at the peak, together: their numbers, and the first of them."""
+    kinds: dict[tuple[int, ...], list[int]] = {}
+    for number, worker in enumerate(workers):
+        kinds.setdefault((*worker.at_peak.values(), worker.workspace_bytes), []).append(number)
+    for numbers in kinds.values():
+        yield f"worker{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}", workers[numbers[0]]
 
 
-class _Entries:
-    """The planned entries of a graph, as lifetimes of buffers."""
-
-    def __init__(self, table: Mapping[str, Any], gradients: list[tuple[int, int]]) -> None:
-        self._names = table["nodes"]
-        self._groups = {group: number for number, group in enumerate(table["groups"])}
-        self._columns = {name: table[name] for name in ("node", "output", "kind", "group", "bytes", "buffer", "last")}
-        pairs = zip(self._columns["node"].tolist(), self._columns["output"].tolist(), strict=True)
-        wanted = set(gradients)
-        self._is_gradient = np.fromiter((pair in wanted for pair in pairs), bool, len(self._columns["node"]))
-
-    def _rows(self, group: str) -> npt.NDArray[np.bool_]:
-        return np.asarray((self._columns["group"] == self._groups[group]) & (self._columns["kind"] >= FIRST_POOLED))
-
-    def gradient_bytes(self, group: str) -> int:
-        return int(self._columns["bytes"][self._rows(group) & self._is_gradient].sum())
-
-    def nodes_of(self, group: str) -> tuple[str, ...]:
-        return tuple(self._names[node] for node in np.unique(self._columns["node"][self._rows(group)]))
-
-    def uses_of(self, group: str) -> npt.NDArray[np.int64]:
-        """[use, node of the group]: bytes in use. What is computed in place of something else is counted once, under its last use."""
-        rows = self._rows(group)
-        own = np.unique(self._columns["node"][rows])
-        rows &= self._columns["buffer"] >= 0
-        order = np.lexsort((self._columns["node"][rows], self._columns["buffer"][rows]))
-        columns = [self._columns[name][rows][order].tolist() for name in ("buffer", "node", "last", "bytes", "kind")]
-        changes = np.zeros((len(USES), len(self._names) + 2), np.int64)
-        lifetime = _Lifetime()
-        for buffer, node, last, size, kind, is_gradient in zip(
-            *columns, self._is_gradient[rows][order].tolist(), strict=True
-        ):
-            if buffer != lifetime.buffer or node > lifetime.last:
-                lifetime.add_to(changes)
-                lifetime = _Lifetime(buffer, node)
-            use = GRADIENTS if is_gradient else FETCH_BUFFERS if kind == TRANSIT else ACTIVATIONS
-            lifetime.extend(last, size, use)
-        lifetime.add_to(changes)
-        return changes.cumsum(axis=1)[:, own]
-
-
-class _Lifetime:
-    """A buffer from the first node of what is computed in it, in place, to the last that reads it."""
-
-    def __init__(self, buffer: int = -1, first: int = 0) -> None:
-        self.buffer, self.first, self.last, self.size, self.use = buffer, first, first, 0, FETCH_BUFFERS
-
-    def extend(self, last: int, size: int, use: int) -> None:
-        self.last, self.size, self.use = max(self.last, last), max(self.size, size), min(self.use, use)
-
-    def add_to(self, changes: npt.NDArray[np.int64]) -> None:
-        changes[self.use, self.first] += self.size
-        changes[self.use, self.last + 1] -= self.size
+def print_report(console: Console, report: MemoryReport) -> None:
+    """The headline, the table and what it means."""
+    moved = format_bytes(report.communication_bytes)
+    workers = f"{len(report.workers)} workers, which move {moved} in a step" if report.workers else "one device"
+    console.print(f"[bold]Memory of a training step[/bold] with {report.optimizer}: {workers}\n")
+    console.print(memory_report_table(report))
+    console.print(LEGEND, style="dim")

@@ -14,13 +14,14 @@ from jinja2 import Environment, PackageLoader
 
 from tofu.errors import InfeasibleError, TofuError
 from tofu.graph import Phase
-from tofu.partition import Partition
+from tofu.pipeline import Partition
 from tofu.plan import Plan, Steps, format_bytes, format_seconds
 from tofu.report.alternatives import choose_layers, find_alternatives
 from tofu.report.layers import LaidTensor, Layer, explain_axes, list_layers
-from tofu.report.plan_table import WHOLE, format_change, format_shape, format_steps, single_device_bytes
+from tofu.report.plan_table import WHOLE, format_change, format_shape, format_steps
 from tofu.search import Choices, Problem
-from tofu.search.baselines import find_baseline
+from tofu.search.algorithms import ALGORITHMS
+from tofu.search.cost import evaluate
 
 EXPLAINED_LAYERS = 8
 SHOWN_INPUTS = 4
@@ -105,7 +106,7 @@ def _compare(partition: Partition) -> list[dict[str, Any]]:
     rows = [("this plan", moved, "")]
     for name, find, remark in COMPARED:
         try:
-            count = int(partition.searched.evaluate(find(partition.searched)).total_bytes)
+            count = evaluate(partition.searched, find(partition.searched)).total_bytes
         except TofuError:
             continue  # it does not apply to this model
         share = format_change((count - moved) / moved) if moved else ""
@@ -114,13 +115,13 @@ def _compare(partition: Partition) -> list[dict[str, Any]]:
 
 
 def _plan_recursively(problem: Problem) -> Choices:
-    return problem.search(algorithm="recursive")[0]
+    return ALGORITHMS["recursive"].solve(problem).choices
 
 
 def _plan_data_parallel(problem: Problem) -> Choices:
     if problem.equal.operators:
         raise InfeasibleError("Data parallelism would add up the gradients of every time step apart.")
-    return find_baseline(problem, "data-parallel")[0]
+    return ALGORITHMS["data-parallel"].solve(problem).choices
 
 
 COMPARED = (
@@ -131,7 +132,7 @@ COMPARED = (
 
 def _describe_memory(partition: Partition) -> list[dict[str, Any]]:
     """One device, then runs of workers that need the same."""
-    single, workers = single_device_bytes(partition), partition.plan.worker_bytes
+    single, workers = partition.measure_whole(), partition.plan.worker_bytes
     rows, first = [("one device", single, "")], 0
     for count, run in groupby(workers):
         last = first + len(list(run)) - 1

@@ -6,15 +6,13 @@ parameters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from rich.console import Console
 from rich.table import Table
 
-from tofu import _mxnet
-from tofu.execution.memory import source_variables
-from tofu.partition import Partition
+from tofu.pipeline import Partition
 from tofu.plan import format_bytes, format_seconds
 from tofu.report.alternatives import find_alternatives
 from tofu.report.layers import Layer, explain_axes, list_layers
@@ -104,20 +102,25 @@ def alternatives_table(partition: Partition, layer: str) -> Table:
     return table
 
 
+def timings_table(seconds: Mapping[str, float]) -> Table:
+    """The passes of the pipeline, and what each took."""
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    table.add_column("pass")
+    table.add_column("seconds", justify="right")
+    for name, taken in seconds.items():
+        table.add_row(name, f"{taken:.3f}")
+    table.add_row("all", f"{sum(seconds.values()):.3f}")
+    return table
+
+
 def format_change(change: float) -> str:
     """A share more or less, as a person reads it: +12 %, +0.3 %, 0 %."""
     return "0 %" if change == 0 else f"{100 * change:+.2g} %" if abs(change) < 0.1 else f"{100 * change:+.0f} %"
 
 
-def single_device_bytes(partition: Partition) -> int:
-    """What MXNet's planner asks for to run the same training graph on one device; nothing is allocated."""
-    planned = _mxnet.PlannedGraph(partition.source.symbol.handle.value, *source_variables(partition.graph))
-    return sum(device["arguments"] + device["auxiliary"] + device["pool"] for device in planned.memory().values())
-
-
 def memory_table(partition: Partition) -> Table:
     """Planned memory of every worker, beside that of one device for the same model."""
-    single = single_device_bytes(partition)
+    single = partition.measure_whole()
     table = Table(header_style="bold", box=None, pad_edge=False)
     table.add_column("memory of")
     table.add_column("bytes", justify="right")

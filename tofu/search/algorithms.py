@@ -1,63 +1,132 @@
-"""How plans can be found by name: the searches, the baselines, and what each proves of the plan that it finds."""
+"""The table of algorithms: how plans can be found by name, and what holds of the plan that each finds.
+
+Who adds one writes a function in a file of its own, a line in this table, and a test: the command line, the docstring of
+`tofu.partition` and the errors read the table.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
-from numbers import Real
 from typing import Any
 
 from tofu import _core
 from tofu.errors import PlanError
 from tofu.reading import show
-from tofu.search.choices import factorize, list_orders
+from tofu.search.baselines import plan_allrow, plan_equalchop, plan_icml18, plan_spartan
+from tofu.search.choices import Fixed, factorize, list_orders
+from tofu.search.hand_plans import plan_data_parallel, plan_megatron
+from tofu.search.hints import resolve_hints
+from tofu.search.problem import Problem
+from tofu.search.solve import DEFAULT_EFFORT, Effort, Solution, solve_exactly, solve_recursively
+from tofu.search.validation import check_fed
 
-SEARCHES = ("recursive", "exact")
-# Of these the first three split everything along one axis or dimension, over all workers at once (section 7.3 of the paper).
-ONE_STEP_BASELINES = ("allrow-greedy", "spartan", "equalchop")
-BASELINES = (*ONE_STEP_BASELINES, "icml18", "data-parallel", "megatron")
-ALGORITHMS = (*SEARCHES, *BASELINES)
+Hints = Mapping[str, Any]
+BY_HAND = "made by hand; nothing is proved"
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A way to find a plan.
+
+    Attributes
+    ----------
+    name
+        What users call it.
+    run
+        Finds a plan for a problem, with hints by name, which come before all that the algorithm would do.
+    guarantee
+        What holds of its plan, beside what an exact search proves of it.
+    is_search
+        Whether it looks for the plan of the fewest bytes: over all orders of the steps, and under a memory limit. The others are
+        baselines to compare with.
+    splits_once
+        Whether everything is split along one axis or dimension, over all workers in a single step.
+    """
+
+    name: str
+    run: Callable[[Problem, Hints, Effort], Solution]
+    guarantee: str = ""
+    is_search: bool = False
+    splits_once: bool = False
+
+    def solve(self, problem: Problem, hints: Hints | None = None, effort: Effort = DEFAULT_EFFORT) -> Solution:
+        """A plan for a problem in steps of `list_orders`.
+
+        Raises PlanError for hints that cannot be honoured, and InfeasibleError where the algorithm does not apply to the graph, or a
+        step finds nothing to split.
+        """
+        solution = self.run(problem, hints or {}, effort)
+        check_fed(problem, solution.choices)
+        return solution
+
+    def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:
+        """The steps that it looks at: for a search all orders of the prime factors, as far as `choices.list_orders` goes, since 2 x 3 may
+        move less than 3 x 2; the paper's own comes first.
+        """
+        if self.splits_once:
+            return ((workers,),)
+        factors = factorize(workers)
+        return list_orders(factors) if self.is_search else (factors,)
+
+    def describe_optimality(self, problem: Problem, solution: Solution, lower_bound: int | None = None) -> str:
+        """How good its plan of a problem is known to be. `lower_bound`: of all orders of the steps that were searched."""
+        proof = ""
+        if solution.exact is not None:
+            proof = describe_proof(solution.exact, bool(problem.equal.operators), lower_bound)
+        return ", ".join(filter(None, (proof, self.guarantee)))
+
+
+def _by_number(solve: Callable[[Problem, Fixed, Effort], Solution]) -> Callable[[Problem, Hints, Effort], Solution]:
+    return lambda problem, hints, effort: solve(problem, resolve_hints(problem, hints), effort)
+
+
+ALGORITHMS: Mapping[str, Algorithm] = {
+    algorithm.name: algorithm
+    for algorithm in (
+        Algorithm(
+            "recursive",
+            _by_number(solve_recursively),
+            "each step optimal, given the steps before",
+            is_search=True,
+        ),
+        Algorithm("exact", _by_number(solve_exactly), is_search=True),
+        Algorithm(
+            "allrow-greedy",
+            plan_allrow,
+            "every tensor along its first dimension; each operator optimal, given that",
+            splits_once=True,
+        ),
+        Algorithm("spartan", plan_spartan, "greedy, the largest tensor first; nothing is proved", splits_once=True),
+        Algorithm("equalchop", plan_equalchop, "optimal among plans that split everything once", splits_once=True),
+        Algorithm("icml18", plan_icml18, "without output reduction"),
+        Algorithm("data-parallel", plan_data_parallel, BY_HAND),
+        Algorithm("megatron", plan_megatron, BY_HAND),
+    )
+}
 DEFAULT_ALGORITHM = "exact"
-DEFAULT_SEARCH_SECONDS = 10.0
-LONGEST_SEARCH_SECONDS = 10**7  # four months
+SEARCHES = tuple(name for name, algorithm in ALGORITHMS.items() if algorithm.is_search)
+BASELINES = tuple(name for name, algorithm in ALGORITHMS.items() if not algorithm.is_search)
 
 
-def check_algorithm(algorithm: Any, seconds: Any) -> None:
-    """Raise PlanError for an algorithm that there is not, or a time that is none."""
-    if algorithm not in ALGORITHMS:
+def find_algorithm(name: Any) -> Algorithm:
+    """The algorithm of that name. Raises PlanError where there is none."""
+    if not isinstance(name, str) or name not in ALGORITHMS:
         raise PlanError(
-            f"algorithm is {show(algorithm)}; the searches are {' and '.join(map(repr, SEARCHES))}, "
+            f"algorithm is {show(name)}; the searches are {' and '.join(map(repr, SEARCHES))}, "
             f"the baselines {', '.join(map(repr, BASELINES))}."
         )
-    is_number = isinstance(seconds, Real) and not isinstance(seconds, bool)
-    if not is_number or not 0 <= seconds <= LONGEST_SEARCH_SECONDS:
-        raise PlanError(
-            f"search_seconds is {show(seconds)}; it is the effort of the exact search, in seconds of work: a number from 0 to "
-            f"{LONGEST_SEARCH_SECONDS:,}."
-        )
+    return ALGORITHMS[name]
 
 
-def choose_factors(algorithm: str, workers: int) -> tuple[int, ...]:
-    """The steps in which an algorithm splits: the prime factors, or all workers at once."""
-    return (workers,) if algorithm in ONE_STEP_BASELINES else factorize(workers)
-
-
-def list_factor_orders(algorithm: str, workers: int) -> tuple[tuple[int, ...], ...]:
-    """The orders of the steps that an algorithm looks at: for a search all of them, as far as `list_orders` goes, since 2 x 3 may move
-    less than 3 x 2; the paper's own comes first.
-    """
-    factors = choose_factors(algorithm, workers)
-    return list_orders(factors) if algorithm in SEARCHES else (factors,)
-
-
-def describe_optimality(result: Any, has_equal_steps: bool = False, lower_bound: int | None = None) -> str:
-    """How good a native result is known to be.
+def describe_proof(result: _core.ExactResult, has_equal_steps: bool = False, lower_bound: int | None = None) -> str:
+    """What an exact search proves of its plan.
 
     The percentage is rounded up: the plan is no further than that from the best one. Where time steps are coalesced
     (`has_equal_steps`), the proof is about the plans that treat equal steps alike. `lower_bound` takes the place of the result's own
     where the result is the best of several searches, each with a bound.
     """
-    if not isinstance(result, _core.ExactResult):
-        return "each step optimal, given the steps before"
     among = " among plans that treat equal time steps alike" if has_equal_steps else ""
     found = sum(result.plan.step_bytes)
     bound = result.lower_bound if lower_bound is None else min(result.lower_bound, lower_bound)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import factorial, prod
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,22 @@ FREE = -2  # in a partly fixed choice: left to the search
 MOST_ORDERS = 64  # of the steps that are searched; below 720 workers there are no more
 
 ChoiceArray = npt.NDArray[np.int32]
+
+
+class Fixed(NamedTuple):
+    """Choices that a search may not change: operator -> an axis at each step, tensor -> a dimension; FREE where the search decides."""
+
+    operators: dict[int, list[int]]
+    tensors: dict[int, list[int]]
+
+
+class NativeChoices(TypedDict):
+    """Choices as the arguments of a native function."""
+
+    operators: ChoiceArray
+    tensors: ChoiceArray
+    kept: tuple[int, ...]
+    reread: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -30,6 +47,15 @@ class Choices:
     tensors: ChoiceArray
     kept: tuple[int, ...] = ()
     reread: tuple[int, ...] = ()
+
+    @property
+    def native(self) -> NativeChoices:
+        """The same for `tofu._core`."""
+        return {"operators": self.operators, "tensors": self.tensors, "kept": self.kept, "reread": self.reread}
+
+    def layout(self, tensor: int) -> list[int]:
+        """The dimension of a tensor that is split at each step."""
+        return [int(dimension) for dimension in self.tensors[tensor]]
 
 
 def factorize(workers: int) -> tuple[int, ...]:

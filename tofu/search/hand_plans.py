@@ -1,28 +1,31 @@
 """Plans that people make by hand, found in any graph: data parallelism, and the plan of Megatron-LM for Transformers.
 
-Each starts from a few tensors, follows their splits through the operators (`tofu.search.following`) and replicates what is not
+Each starts from a few tensors, follows their splits through the operators (`tofu.search.propagation`) and replicates what is not
 reached: tensors are whole on every worker, and every worker computes the whole operator. What the hand-made plan says nothing of
 (the gradients that the user feeds, the loss behind a product that is split by classes) is laid out as is cheapest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tofu.analysis.access import Combine
 from tofu.errors import InfeasibleError
-from tofu.graph import Phase, TensorKind
-from tofu.search.choices import REPLICATED, Choices
-from tofu.search.following import Followed, carrying_axis, follow, split_outputs
+from tofu.graph import Graph, Phase, TensorKind
+from tofu.search.choices import REPLICATED, Fixed
+from tofu.search.hints import resolve_hints
+from tofu.search.problem import Problem
+from tofu.search.propagation import Followed, carrying_axis, follow, split_outputs
+from tofu.search.solve import Effort, Solution, complete
 
-if TYPE_CHECKING:
-    from tofu.search.problem import Problem
+Readers = Mapping[int, Sequence[int]]
 
 
-def plan_data_parallel(problem: Problem, hints: Mapping[str, Any]) -> Choices:
+def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """The batch is split, parameters are replicated, and their gradients are summed over all workers.
 
     The batch is dimension 0 of every input, or the dimension that `hints` gives for it. Raises InfeasibleError where no input is
@@ -46,7 +49,7 @@ def plan_data_parallel(problem: Problem, hints: Mapping[str, Any]) -> Choices:
     return _complete(problem, followed, hints, *_find_sums(problem, followed))
 
 
-def plan_megatron(problem: Problem, hints: Mapping[str, Any]) -> Choices:
+def plan_megatron(problem: Problem, hints: Mapping[str, Any], effort: Effort) -> Solution:
     """Pairs of products with weights: the first split by columns, the next by rows, and nothing moves in between.
 
     In a Transformer these are query, key and value with the output of the attention, split by heads, and the two products of each
@@ -61,7 +64,7 @@ def plan_megatron(problem: Problem, hints: Mapping[str, Any]) -> Choices:
 
 def _complete(
     problem: Problem, followed: Followed, hints: Mapping[str, Any], operators: Collection[int], tensors: Collection[int]
-) -> Choices:
+) -> Solution:
     """Split what was followed and replicate the rest. These operators and tensors, and head gradients, are as is cheapest.
 
     So are operators that draw random numbers, and those that share their choice: every worker would draw its own.
@@ -79,8 +82,8 @@ def _complete(
         for t, tensor in enumerate(graph.tensors)
         if t in followed.tensors or not (t in tensors or tensor.is_inner or tensor.kind is TensorKind.HEAD_GRADIENT)
     }
-    given_operators, given_tensors = problem.fix_hints(hints)
-    return problem.complete(fixed_operators | given_operators, fixed_tensors | given_tensors)
+    given = resolve_hints(problem, hints)
+    return Solution(complete(problem, Fixed(fixed_operators | given.operators, fixed_tensors | given.tensors)))
 
 
 def _find_sums(problem: Problem, followed: Followed) -> tuple[set[int], set[int]]:
@@ -121,7 +124,7 @@ class _Pairs:
 
 
 def _find_pairs(problem: Problem) -> _Pairs:
-    products = _find_products(problem)
+    products, readers = _find_products(problem), _list_forward_readers(problem.graph)
     split: dict[int, int] = {}  # forward tensors between the products of a pair
     weights: dict[int, int] = {}
     stops: dict[int, int] = {}  # product without a pair -> the operator that ends its columns
@@ -129,12 +132,12 @@ def _find_pairs(problem: Problem) -> _Pairs:
         if carrying_axis(problem, product.operator, split) == product.row_axis:
             weights[product.weight] = product.row_dimension
             continue
-        reached, stop = _reach_rows(problem, product, products)
+        reached, stop = _reach_rows(problem, product, products, readers)
         weights[product.weight] = product.column_dimension
         split |= reached
         if stop is not None:
             stops[product.operator] = stop
-    behind = _find_behind(problem, stops)
+    behind = _find_behind(problem.graph, stops, readers)
     if not split or not behind.isdisjoint(products):
         named = problem.graph.operators
         raise InfeasibleError(
@@ -145,6 +148,16 @@ def _find_pairs(problem: Problem) -> _Pairs:
         )
     tables, lookups = _find_tables(problem, set(weights))
     return _Pairs(weights, tables, lookups, behind)
+
+
+def _list_forward_readers(graph: Graph) -> Readers:
+    """The forward operators that read each tensor, in the graph's order."""
+    readers: dict[int, list[int]] = defaultdict(list)
+    for position, operator in enumerate(graph.operators):
+        if operator.phase is Phase.FORWARD:
+            for tensor in dict.fromkeys(operator.inputs):
+                readers[tensor].append(position)
+    return readers
 
 
 def _find_products(problem: Problem) -> dict[int, _Product]:
@@ -195,17 +208,16 @@ def _find_matrices(problem: Problem) -> list[tuple[int, int, Any]]:
 
 
 def _reach_rows(
-    problem: Problem, product: _Product, products: Mapping[int, _Product]
+    problem: Problem, product: _Product, products: Mapping[int, _Product], readers: Readers
 ) -> tuple[dict[int, int], int | None]:
     """The tensors from a product's columns to the rows of others, with their split dimensions; or the operator that is in the way."""
     reached = split_outputs(problem, product.operator, product.column_axis)
     waiting = list(reached)
     while waiting:
         tensor = waiting.pop()
-        readers = problem.forward_readers(tensor)
-        if not readers:
+        if tensor not in readers:
             return {}, product.operator
-        for reader in readers:
+        for reader in readers[tensor]:
             axis = carrying_axis(problem, reader, reached)
             if reader in products and axis == products[reader].row_axis:
                 continue
@@ -217,13 +229,13 @@ def _reach_rows(
     return reached, None
 
 
-def _find_behind(problem: Problem, operators: Collection[int]) -> set[int]:
+def _find_behind(graph: Graph, operators: Collection[int], readers: Readers) -> set[int]:
     """The forward operators that read what these compute, directly or not, and their backward operators."""
     behind: set[int] = set()
-    waiting = [t for o in operators for t in problem.graph.operators[o].outputs]
+    waiting = [t for o in operators for t in graph.operators[o].outputs]
     while waiting:
-        for reader in problem.forward_readers(waiting.pop()):
+        for reader in readers.get(waiting.pop(), ()):
             if reader not in behind:
                 behind.add(reader)
-                waiting += problem.graph.operators[reader].outputs
-    return behind | {o for o, operator in enumerate(problem.graph.operators) if operator.forward in behind}
+                waiting += graph.operators[reader].outputs
+    return behind | {o for o, operator in enumerate(graph.operators) if operator.forward in behind}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from math import prod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,38 +18,35 @@ from tofu import _core
 from tofu.errors import PlanError, raise_together
 from tofu.graph import Graph, Operator, Tensor
 from tofu.plan import Plan
-from tofu.search.choices import FREE, REPLICATED, Choices
-
-if TYPE_CHECKING:
-    from tofu.search.problem import Problem
-
+from tofu.search.choices import FREE, REPLICATED, Choices, Fixed
+from tofu.search.problem import Problem
+from tofu.search.solve import complete
+from tofu.search.steps import make_choices
 
 Kind = Literal["operator", "tensor"]
 # What the command line writes as text, in Python.
 SPECIAL = {"...": "...", "-": "None", "None": "None"}
 
 
-def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
-    """Hints by name -> fixed choices of operators and of tensors, one number for each step.
+def resolve_hints(problem: Problem, hints: Mapping[str, Any]) -> Fixed:
+    """Hints by name as fixed choices, one number for each step. PlanError lists the rule that each one breaks.
 
     A tensor's hint is a dimension, an operator's an axis name, for all steps; or a sequence with one entry for each step, where
     None means replicated and Ellipsis leaves the step free.
     """
-    operators: dict[int, list[int]] = {}
-    tensors: dict[int, list[int]] = {}
+    fixed = Fixed({}, {})
     problems = []
     for name, hint in hints.items():
         steps = list(hint) if isinstance(hint, (tuple, list)) else [hint] * len(problem.factors)
-        problem_text = _resolve_hint(problem, name, steps, operators, tensors)
+        problem_text = _resolve_hint(problem, name, steps, fixed)
         if problem_text:
             problems.append(problem_text)
     raise_together(PlanError, "These hints cannot be honoured:", problems)
-    return operators, tensors
+    return fixed
 
 
-def _resolve_hint(
-    problem: Problem, name: str, steps: Sequence[Any], operators: dict[int, list[int]], tensors: dict[int, list[int]]
-) -> str:
+def _resolve_hint(problem: Problem, name: str, steps: Sequence[Any], fixed: Fixed) -> str:
+    """Adds a hint to the fixed choices; why it cannot be, or nothing."""
     graph = problem.graph
     if len(steps) != len(problem.factors):
         return f"{name}: {len(steps)} choices given, but the factors {problem.factors} take one for each step"
@@ -66,10 +63,10 @@ def _resolve_hint(
     position = (graph.operator_index if is_operator else graph.tensor_index)[name]
     try:
         if is_operator:
-            operators[position] = [_axis_number(problem, position, step) for step in steps]
-            return _find_infeasible(problem, "operator", position, operators[position], name)
-        tensors[position] = [_dimension_number(problem, position, step) for step in steps]
-        return _find_infeasible(problem, "tensor", position, tensors[position], name)
+            fixed.operators[position] = [_axis_number(problem, position, step) for step in steps]
+            return _find_infeasible(problem, "operator", position, fixed.operators[position], name)
+        fixed.tensors[position] = [_dimension_number(problem, position, step) for step in steps]
+        return _find_infeasible(problem, "tensor", position, fixed.tensors[position], name)
     except PlanError as error:
         return f"{name}: {error}"
 
@@ -137,7 +134,7 @@ def _explain_infeasible(
 
 
 def resolve_plan(problem: Problem, plan: Plan) -> Choices:
-    """The choices of a plan for this graph; PlanError says what does not fit.
+    """The choices of a plan for this graph; PlanError says what does not fit. The fingerprint is not looked at.
 
     Parts of an operator take its choice. Where the plan says nothing of a tensor between them, it is laid out as is cheapest.
     """
@@ -158,12 +155,9 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     tensors = _resolve_all(problem, "tensor", named_tensors, plan.tensors, problems)
     raise_together(PlanError, "The plan cannot be applied to this graph:", problems[:12])
     if left_out:
-        return replace(problem.complete(operators, tensors, exactly=True), kept=kept, reread=reread)
-    all_operators = np.array([operators[o] for o in graph.named_parts], np.int32)
-    all_tensors = np.array([tensors[t] for t in range(len(graph.tensors))], np.int32)
-    shape = (-1, len(problem.factors))
-    updates = problem.update_choices(all_tensors.reshape(shape))
-    return Choices(np.concatenate([all_operators.reshape(shape), updates]), all_tensors.reshape(shape), kept, reread)
+        return replace(complete(problem, Fixed(operators, tensors), exactly=True), kept=kept, reread=reread)
+    rows, layouts = [operators[o] for o in graph.named_parts], [tensors[t] for t in range(len(graph.tensors))]
+    return make_choices(problem, rows, layouts, kept, reread)
 
 
 def _check_names(graph: Graph, plan: Plan, named: Sequence[str]) -> None:

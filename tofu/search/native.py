@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
 
 from tofu import _core
 from tofu.analysis import OperatorAccess, Row
 from tofu.graph import Graph, Operator, Phase
+from tofu.plan import REPLICATION_LIMIT_BYTES
 from tofu.search.recurrence import EqualParts
 
 
 def build_native_graph(
-    graph: Graph,
-    accesses: Sequence[OperatorAccess],
-    live: Collection[int],
-    replication_limit_bytes: int,
-    equal: EqualParts,
-    is_coarse: bool = False,
-) -> Any:
-    """A `_core.Graph` whose tensors and operators have the positions of `graph`; the weight updates come after the operators.
+    graph: Graph, accesses: Sequence[OperatorAccess], equal: EqualParts, is_coarse: bool = False
+) -> _core.Graph:
+    """The native graph, in which tensors and operators have the positions of `graph`; the weight updates come after the operators.
 
-    `live` are the positions of operators whose results somebody needs: the others read nothing. Tensors below
-    `replication_limit_bytes` may be replicated; so may those of any size that operators write in place, which lie where the
-    operators are, and those between the parts of an operator, which all parts need. Operators that `equal` puts together share
-    their fetches where they take the same choice; in a coarse graph they have to, their tensors lie alike, and the rule for
-    element-wise operators (coarsen.h) is applied.
+    Operators whose results nobody needs read nothing. Tensors below `REPLICATION_LIMIT_BYTES` may be replicated; so may those of any
+    size that operators write in place, which lie where the operators are, and those between the parts of an operator, which all
+    parts need. Operators that `equal` puts together share their fetches where they take the same choice; in a coarse graph they have
+    to, their tensors lie alike, and the rule for element-wise operators (coarsen.h) is applied.
     """
     native = _core.Graph()
+    live = find_live_operators(graph, accesses)
     replicable = []
     first = {operator: family[0] for family in equal.operators for operator in family}
     for position, tensor in enumerate(graph.tensors):
-        tiny = tensor.size_bytes < replication_limit_bytes or tensor.is_inner or position in graph.written_in_place
+        tiny = tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
         label = _label(tensor.kind, tensor.shape, tensor.dtype)
         native.add_tensor(list(tensor.shape), tensor.item_bytes, tiny, label)
         replicable.append(tiny)
@@ -53,7 +49,7 @@ def build_native_graph(
 
 
 def _add_operator(
-    native: Any,
+    native: _core.Graph,
     graph: Graph,
     position: int,
     access: OperatorAccess,
@@ -93,7 +89,7 @@ def _shared_choice(operator: Operator) -> int:
     return operator.forward if operator.stateful and operator.forward is not None else -1
 
 
-def _add_update(native: Any, graph: Graph, parameter: int) -> None:
+def _add_update(native: _core.Graph, graph: Graph, parameter: int) -> None:
     """An update: element-wise, in the layout of its weight, where it reads the gradient."""
     shape = graph.tensors[parameter].shape
     rows = [([(d, 1)], 0, 1) for d in range(len(shape))]
@@ -122,6 +118,17 @@ def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> fro
             if operator.stateful and operator.forward is not None:
                 live.add(operator.forward)
     return frozenset(live)
+
+
+def restore_names(message: str, graph: Graph) -> str:
+    """A native message, with the names of the operators and tensors that it numbers."""
+
+    def name(match: re.Match[str]) -> str:
+        kind, number = match[1], int(match[2])
+        known = graph.operators if kind == "operator" else graph.tensors
+        return f"{kind} {known[number].name}" if number < len(known) else match[0]
+
+    return re.sub(r"(operator|tensor) (\d+)", name, message)
 
 
 def _rows(rows: Sequence[Row]) -> list[tuple[list[tuple[int, int]], int, int]]:

@@ -17,12 +17,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind
+from tofu.graph import Graph, Operator, Tensor, TensorKind
+from tofu.search.dataflow import Wiring, trace_wiring
 from tofu.search.time_steps import find_time_steps
-from tofu.search.wiring import Wiring, trace_wiring
 
-# A gradient that arrives from several readers is added up by one of these, in the order of the readers.
-GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 # Given from outside at each step, one for each time step or one for all.
 GIVEN_KINDS = (TensorKind.INPUT, TensorKind.HEAD_GRADIENT)
 
@@ -103,7 +101,7 @@ class _Spread:
         for position, operator in enumerate(self.wiring.graph.operators):
             if self.key_of[position] is not None:
                 continue
-            if operator.phase is Phase.BACKWARD and operator.forward is None and operator.op in GRADIENT_SUMS:
+            if operator.sums_gradients:
                 self.key_of[position] = self._sum_key(position)
             elif operator.forward is not None:
                 self.key_of[position] = self._backward_key(position, operator.forward)

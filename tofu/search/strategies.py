@@ -5,28 +5,41 @@ The third arrow of the pipeline (paper section 4.2). Operators of one signature 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Protocol
 
 from tofu.analysis import InputAccess, OperatorAccess, OutputAccess, Row, analyse
 from tofu.errors import DescriptionError, ShapeError, UndescribedOperatorError, UnsupportedError, raise_together
 from tofu.graph import Graph, Operator
-from tofu.tdl import describe, lookup
+from tofu.tdl import Description, describe
 
 Shape = tuple[int, ...]
 Box = tuple[tuple[int, int], ...]
-# The framework's shape inference: operator, attributes, input shapes -> output shapes, or None where it has none.
-InferShapes = Callable[[str, dict[str, str], list[Shape]], "Sequence[Shape] | None"]
 
 
-def find_strategies(graph: Graph, infer_shapes: InferShapes, undescribed: str = "error") -> tuple[OperatorAccess, ...]:
+class Operators(Protocol):
+    """What finding strategies needs to know of a framework's operators."""
+
+    @property
+    def descriptions(self) -> Mapping[str, Description]:
+        """The descriptions, by operator."""
+
+    def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
+        """Output shapes by the framework's own inference; None where it has none. Raises where it refuses the inputs."""
+
+    def draws_unsaid(self, operator: Operator, is_whole: bool) -> bool:
+        """Whether an operator draws random numbers though its description says nothing of it, or has none (`is_whole`)."""
+
+
+def find_strategies(graph: Graph, framework: Operators, undescribed: str = "error") -> tuple[OperatorAccess, ...]:
     """The analysed description of each operator of `graph`, in its order.
 
     Raises UndescribedOperatorError, naming all of them, where operators have no description, UnsupportedError where one does not cover
     an operator's attributes, and DescriptionError where it contradicts its shapes, unless `undescribed` is "replicate": then such an
     operator has no strategy and every worker computes the whole of it.
     """
-    check_described(graph, undescribed)
+    check_described(graph, framework.descriptions, undescribed)
     cache: dict[tuple[object, ...], OperatorAccess] = {}
     accesses: list[OperatorAccess] = []
     for operator in graph.operators:
@@ -34,19 +47,27 @@ def find_strategies(graph: Graph, infer_shapes: InferShapes, undescribed: str = 
         outputs = [graph.tensors[position].shape for position in operator.outputs]
         key = (operator.op, tuple(sorted(operator.attributes.items())), tuple(inputs), tuple(outputs), operator.ignored)
         if key not in cache:
-            found = _analyse_operator(operator, inputs, outputs, infer_shapes, undescribed)
+            found = _analyse_operator(operator, inputs, outputs, framework, undescribed)
             cache[key] = _without_ignored(found, operator.ignored)
         accesses.append(cache[key])
     return _align_parts(graph, _align_stateful(graph, accesses))
 
 
-def check_described(graph: Graph, undescribed: str) -> None:
+def mark_drawing(graph: Graph, accesses: Sequence[OperatorAccess], framework: Operators) -> tuple[OperatorAccess, ...]:
+    """The same with those marked as random that draw numbers though their descriptions do not say so."""
+    return tuple(
+        replace(access, is_random=True) if framework.draws_unsaid(operator, not access.axes) else access
+        for operator, access in zip(graph.operators, accesses, strict=True)
+    )
+
+
+def check_described(graph: Graph, descriptions: Mapping[str, Description], undescribed: str) -> None:
     """Raise UndescribedOperatorError for operators without a description, unless they are to be replicated."""
     if undescribed not in ("error", "replicate"):
         raise UndescribedOperatorError(f'undescribed must be "error" or "replicate", not {undescribed!r}.')
     missing: dict[str, list[str]] = {}
     for operator in graph.operators:
-        if lookup(operator.op) is None:
+        if operator.op not in descriptions:
             missing.setdefault(operator.op, []).append(operator.name)
     if undescribed == "error":
         raise_together(
@@ -61,9 +82,9 @@ def check_described(graph: Graph, undescribed: str) -> None:
 
 
 def _analyse_operator(
-    operator: Operator, inputs: list[Shape], outputs: list[Shape], infer_shapes: InferShapes, undescribed: str
+    operator: Operator, inputs: list[Shape], outputs: list[Shape], framework: Operators, undescribed: str
 ) -> OperatorAccess:
-    description = lookup(operator.op)
+    description = framework.descriptions.get(operator.op)
     if description is None:
         return whole_access(inputs, outputs)
     try:
@@ -79,7 +100,7 @@ def _analyse_operator(
         (axis, reason)
         for position, axis in enumerate(access.axes)
         if axis not in access.fetched_axes
-        and (reason := _find_disagreement(operator, access, position, inputs, outputs, infer_shapes))
+        and (reason := _find_disagreement(operator, access, position, inputs, outputs, framework))
     ]
     if not disagreeing:
         return access
@@ -89,7 +110,7 @@ def _analyse_operator(
 
 
 def _without_ignored(access: OperatorAccess, ignored: Sequence[int]) -> OperatorAccess:
-    """The same access without the inputs that the kernel takes for their shapes alone: MXNet does not fetch them."""
+    """The same access without the inputs that the kernel takes for their shapes alone, which are not fetched."""
     if not any(access.inputs[slot].is_read for slot in ignored):
         return access
     inputs = (replace(read, is_read=read.is_read and n not in ignored) for n, read in enumerate(access.inputs))
@@ -125,7 +146,7 @@ def _find_disagreement(
     axis: int,
     inputs: Sequence[Shape],
     outputs: Sequence[Shape],
-    infer_shapes: InferShapes,
+    framework: Operators,
 ) -> str:
     """Why the framework's shape inference does not allow a split along `axis`, or nothing."""
     extent = access.extents[axis]
@@ -139,7 +160,7 @@ def _find_disagreement(
         ]
         attributes = worker_attributes(operator, access, box, local_inputs, local_outputs)
         try:
-            inferred = infer_shapes(operator.op, attributes, local_inputs)
+            inferred = framework.infer_shapes(operator.op, attributes, local_inputs)
         except (ShapeError, RuntimeError) as error:
             return f"the framework refuses the shapes of a part: {error}"
         if inferred is not None and [tuple(shape) for shape in inferred] != local_outputs:
@@ -149,7 +170,7 @@ def _find_disagreement(
 
 def worker_attributes(
     operator: Operator, access: OperatorAccess, box: Box, local_inputs: Sequence[Shape], local_outputs: Sequence[Shape]
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """All attributes of the copy of `operator` that computes `box`."""
     local = dict(zip(access.axes, box, strict=True))
     return {**operator.attributes, **access.worker_attributes(local, local_inputs, local_outputs)}

@@ -21,7 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tofu.search.wiring import Wiring
+from tofu.search.dataflow import Wiring
 
 Image = dict[int, int]  # operator of one step -> the corresponding operator of another
 

@@ -4,6 +4,7 @@ A description is traced once per signature into a `Trace`, which the interval an
 interpreter read. See docs/tdl.md for how to describe an operator.
 """
 
+from tofu.tdl.description import Description, describe
 from tofu.tdl.expression import Any, Index
 from tofu.tdl.forms import output, scatter, unwritten
 from tofu.tdl.functions import (
@@ -76,7 +77,7 @@ from tofu.tdl.functions import (
 from tofu.tdl.interpreter import interpret
 from tofu.tdl.local import Local
 from tofu.tdl.reducers import Max, Min, Opaque, Prod, Random, Sum
-from tofu.tdl.registry import Description, describe, lookup, op, registered
+from tofu.tdl.registry import Registry
 from tofu.tdl.tensor import Tensor
 from tofu.tdl.tracing import Trace, trace
 
@@ -90,6 +91,7 @@ __all__ = [
     "Opaque",
     "Prod",
     "Random",
+    "Registry",
     "Sum",
     "Tensor",
     "Trace",
@@ -137,7 +139,6 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
-    "lookup",
     "maximum",
     "merge",
     "minimum",
@@ -145,13 +146,11 @@ __all__ = [
     "multiply",
     "negative",
     "not_equal",
-    "op",
     "output",
     "position",
     "power",
     "radians",
     "reciprocal",
-    "registered",
     "rint",
     "scatter",
     "sign",

@@ -16,6 +16,7 @@ import numpy as np
 import sympy
 
 from tofu.errors import DescriptionError, TofuError
+from tofu.tdl.description import Description
 from tofu.tdl.expression import (
     Call,
     Constant,
@@ -35,7 +36,6 @@ from tofu.tdl.expression import (
 )
 from tofu.tdl.forms import Output
 from tofu.tdl.functions import find_numpy_function
-from tofu.tdl.registry import Description
 from tofu.tdl.tracing import Trace, trace
 
 Array: TypeAlias = "np.ndarray[Anything, np.dtype[Anything]]"
@@ -75,11 +75,11 @@ class Interpreter:
     def __init__(self, traced: Trace, inputs: Sequence[Array], output_shapes: Sequence[Sequence[int]]) -> None:
         self._trace = traced
         self._inputs = [np.asarray(array, dtype=np.float64) for array in inputs]
-        self._extents: dict[ExtentSymbol, int] = {}
+        self._extents: dict[ExtentSymbol, sympy.Integer] = {}
         for tensor, array in zip(traced.tensors, inputs, strict=True):
-            self._extents.update(zip(tensor.extents, array.shape, strict=True))
+            self._extents.update(zip(tensor.extents, map(sympy.Integer, array.shape), strict=True))
         for symbols, shape in zip(traced.output_extents, output_shapes, strict=True):
-            self._extents.update(zip(symbols, shape, strict=True))
+            self._extents.update(zip(symbols, map(sympy.Integer, shape), strict=True))
         self._ranges = self._find_ranges()
 
     def compute(self, output: Output, shape: tuple[int, ...]) -> Array:
@@ -116,9 +116,10 @@ class Interpreter:
         while waiting:
             before = len(waiting)
             for name, known in list(waiting.items()):
-                extent = known[0].extent.subs(self._extents)
+                extent = known[0].extent.xreplace(self._extents)
                 if extent.is_Integer:
-                    ranges[name] = self._extents[extent_symbol(f"{name}.extent")] = int(extent)
+                    self._extents[extent_symbol(f"{name}.extent")] = extent
+                    ranges[name] = int(extent)
                     del waiting[name]
             if len(waiting) == before:
                 name, known = next(iter(waiting.items()))
@@ -152,16 +153,14 @@ class Interpreter:
         )
 
     def _index(self, index: Index, scope: tuple[str, ...]) -> Array:
-        expression = sympy.expand(index.expression)
-        if self._extents:
-            expression = expression.subs(self._extents)
+        expression = sympy.expand(index.expression).xreplace(self._extents)
         result = np.zeros((1,) * len(scope), dtype=np.int64)
         for position, name in enumerate(scope):
             coefficient = expression.coeff(variable_symbol(name))
             if coefficient != 0:
                 steps = int(coefficient) * np.arange(self._ranges[name])
                 result = result + steps.reshape([-1 if d == position else 1 for d in range(len(scope))])
-        return result + int(expression.subs({variable_symbol(name): 0 for name in scope}))
+        return result + int(expression.xreplace({variable_symbol(name): sympy.Integer(0) for name in scope}))
 
     def _coordinate(self, index: Index | WholeDimension, scope: tuple[str, ...]) -> Array:
         if isinstance(index, Index):

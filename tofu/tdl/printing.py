@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import sympy
 
+from tofu.tdl.description import Description
 from tofu.tdl.expression import (
     Call,
     Constant,
@@ -22,7 +23,7 @@ from tofu.tdl.expression import (
     WholeDimension,
 )
 from tofu.tdl.forms import Output
-from tofu.tdl.tracing import Trace
+from tofu.tdl.tensor import Tensor
 
 # Python's own levels: what binds less is put in parentheses inside what binds more.
 _INFIX = {
@@ -46,23 +47,28 @@ _NEGATIVE = 6
 _ATOM = 8
 
 
-def format_trace(trace: Trace) -> str:
-    """The operator's inputs and changed attributes in one line, then a line for each output.
+def format_description(
+    description: Description,
+    attributes: Mapping[str, object],
+    tensors: Sequence[Tensor],
+    outputs: Sequence[Output],
+    variables: Collection[str],
+) -> str:
+    """A description with its `attributes`, inputs and traced outputs; `variables` are its index variables in order of appearance.
+
+    The operator's inputs and changed attributes in one line, then a line for each output.
 
     conv1d(data, filters)
         output[b, co, x] = Sum(ci, dx: data[b, ci, x + dx] * filters[ci, co, dx])
     """
-    description = trace.description
     changed = [
-        f"{n}={v!r}"
-        for n, v in trace.attributes.items()
-        if v is not description.defaults[n] and v != description.defaults[n]
+        f"{n}={v!r}" for n, v in attributes.items() if v is not description.defaults[n] and v != description.defaults[n]
     ]
-    inputs = ", ".join(tensor.name for tensor in trace.tensors)
+    inputs = ", ".join(tensor.name for tensor in tensors)
     lines = [f"{description.name}({inputs}{'; ' if changed else ''}{', '.join(changed)})"]
-    printer = Printer(trace.definitions)
-    for number, output in enumerate(trace.outputs):
-        name = "output" if len(trace.outputs) == 1 else f"output{number}"
+    printer = Printer(variables)
+    for number, output in enumerate(outputs):
+        name = "output" if len(outputs) == 1 else f"output{number}"
         lines.append(f"    {printer.format_output(name, output)}")
     return "\n".join(lines)
 
@@ -70,7 +76,7 @@ def format_trace(trace: Trace) -> str:
 class Printer:
     """Prints values; `order` is the order of index variables in sums of them."""
 
-    def __init__(self, order: Mapping[str, object]) -> None:
+    def __init__(self, order: Collection[str]) -> None:
         self._order = {name: position for position, name in enumerate(order)}
 
     def format_output(self, name: str, output: Output) -> str:

@@ -1,212 +1,166 @@
-"""Operator descriptions by the framework's operator names. `op` is how they get in."""
+"""The descriptions of a framework's operators, by name: a registry for each framework. `op` is how they get in."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
+from pkgutil import iter_modules
+from threading import RLock
 from typing import Any as Anything
-from typing import TypeAlias, overload
+from typing import overload
 
 from tofu.errors import DescriptionError
-from tofu.tdl.attributes import parse_attribute
+from tofu.tdl.description import Description, Fill, Format, Parse, describe, keep_value
 from tofu.tdl.local import Bound
-from tofu.tdl.place import Place
-
-REQUIRED = inspect.Parameter.empty
-OUTPUT_SHAPES = "output_shapes"
-Fill: TypeAlias = float | Callable[[Mapping[str, Anything]], float]
-_REGISTERED: dict[str, Description] = {}
 
 
-@dataclass(frozen=True, eq=False)
-class Description:
-    """What an operator computes: a function from its tensors and attributes to its outputs' lambdas.
+class Registry(Mapping[str, Description]):
+    """The descriptions of one framework's operators, by the operators' names.
 
-    `tensors` are the names of its inputs, the last `optional` of which may be absent; `star` takes any further ones.
-    `defaults` are its attributes, REQUIRED for those without one. The rest is explained at `op`.
+    `package`: its modules register what comes with Tofu. They are imported when the first description is looked up, and before
+    anybody else registers one. `parse` and `format` are how all its descriptions read and write attributes: without them, as values.
     """
 
-    names: tuple[str, ...]
-    function: Callable[..., Anything]
-    place: Place
-    tensors: tuple[str, ...]
-    optional: int
-    star: str | None
-    defaults: Mapping[str, Anything]
-    bound: Mapping[str, Bound] = field(default_factory=dict)
-    corrects: frozenset[str] = frozenset()
-    starts: frozenset[str] = frozenset()
-    pads: frozenset[str] = frozenset()
-    fill: Mapping[str, Fill] = field(default_factory=dict)
-    needs: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    concrete: bool = False
-    takes_output_shapes: bool = False
-    cache: dict[Anything, Anything] = field(default_factory=dict, repr=False)
+    def __init__(self, package: str = "", parse: Parse = keep_value, format: Format = keep_value) -> None:
+        self._package = package
+        self._parse = parse
+        self._format = format
+        self._described: dict[str, Description] = {}
+        self._lock = RLock()
+        self._is_loaded = not package
+        self._is_loading = False
 
-    @property
-    def name(self) -> str:
-        """The first of the operator's names."""
-        return self.names[0]
+    def __getitem__(self, name: str) -> Description:
+        self._load()
+        return self._described[name]
 
-    def parse_attributes(self, attributes: Mapping[str, object]) -> dict[str, Anything]:
-        """The attributes that the description lists, as values; the others are ignored. Missing ones take their default."""
-        parsed: dict[str, Anything] = {}
-        for name, default in self.defaults.items():
-            if name not in attributes:
-                if default is REQUIRED:
-                    raise DescriptionError(
-                        f"{self.place}: {self.name} needs the attribute `{name}`, which the node does not have"
-                    )
-                parsed[name] = default
-                continue
-            try:
-                parsed[name] = parse_attribute(attributes[name], None if default is REQUIRED else default)
-            except ValueError as error:
-                raise DescriptionError(
-                    f"{self.place}: attribute `{name}` of {self.name}: {error}; its default is {default!r}"
-                ) from None
-        return parsed
+    def __iter__(self) -> Iterator[str]:
+        self._load()
+        return iter(self._described)
 
-    def find_fill(self, tensor: str, attributes: Mapping[str, Anything]) -> float:
-        """The number in cells outside an input, which may depend on the parsed attributes."""
-        fill = self.fill.get(tensor, 0.0)
-        return fill(attributes) if callable(fill) else fill
-
-    def name_inputs(self, count: int) -> tuple[str, ...]:
-        """The names of a node's `count` inputs."""
-        least = len(self.tensors) - self.optional
-        if count < least or (count > len(self.tensors) and self.star is None):
-            takes = ", ".join((*self.tensors, *([f"*{self.star}"] if self.star else [])))
-            raise DescriptionError(
-                f"{self.place}: {self.name} is described with the inputs ({takes}), the node has {count}"
-            )
-        more = count - len(self.tensors)
-        return self.tensors[:count] + tuple(f"{self.star}{n}" for n in range(more))
+    def __len__(self) -> int:
+        self._load()
+        return len(self._described)
 
     def __repr__(self) -> str:
-        return f"{self.name}({', '.join(self.tensors)}) at {self.place}"
+        return f"Registry({self._package!r})"
 
+    def copy(self) -> dict[str, Description]:
+        """All of them as they are now."""
+        return dict(self)
 
-def lookup(name: str) -> Description | None:
-    """The description of the framework's operator `name`, or None."""
-    return _REGISTERED.get(name)
+    def _load(self) -> None:
+        """Have the modules of the package register their descriptions, which may look up others meanwhile."""
+        if self._is_loaded:
+            return
+        with self._lock:
+            if self._is_loading:
+                return
+            self._is_loading = True
+            try:
+                for module in iter_modules(import_module(self._package).__path__):
+                    if not module.ispkg:
+                        import_module(f"{self._package}.{module.name}")
+                self._is_loaded = True
+            finally:
+                self._is_loading = False
 
+    def describe(
+        self, function: Callable[..., Anything], names: tuple[str, ...] = (), **options: Anything
+    ) -> Description:
+        """A description that is not registered, with the options of `op`."""
+        return describe(function, names, parse=self._parse, format=self._format, **options)
 
-def registered() -> Mapping[str, Description]:
-    """All descriptions by operator name; read-only and live."""
-    return MappingProxyType(_REGISTERED)
+    @overload
+    def op(self, name: Callable[..., Anything], /) -> Description: ...
 
+    @overload
+    def op(
+        self,
+        name: str = ...,
+        /,
+        *names: str,
+        bound: Mapping[str, Bound] | None = ...,
+        corrects: Iterable[str] = ...,
+        starts: Iterable[str] = ...,
+        pads: Iterable[str] = ...,
+        fill: Mapping[str, Fill] | None = ...,
+        needs: Mapping[int, tuple[int, ...]] | None = ...,
+        concrete: bool = ...,
+        advice: str = ...,
+        override: bool = ...,
+    ) -> Callable[[Callable[..., Anything]], Description]: ...
 
-@overload
-def op(name: Callable[..., Anything], /) -> Description: ...
+    def op(
+        self,
+        name: str | Callable[..., Anything] = "",
+        /,
+        *names: str,
+        bound: Mapping[str, Bound] | None = None,
+        corrects: Iterable[str] = (),
+        starts: Iterable[str] = (),
+        pads: Iterable[str] = (),
+        fill: Mapping[str, Fill] | None = None,
+        needs: Mapping[int, tuple[int, ...]] | None = None,
+        concrete: bool = False,
+        advice: str = "",
+        override: bool = False,
+    ) -> Description | Callable[[Callable[..., Anything]], Description]:
+        """Register a description, under its function's name or the framework's operator names.
 
+        bound: attributes of a worker's copy, each the name of the index variable whose extent it is, or a function of
+            `Local`.
+        corrects: index variables for which bound attributes make up for the copy's smaller extents (a mean's divisor, say).
+        starts: index variables whose positions are used as numbers, and for which bound attributes tell a copy where its part
+            starts.
+        pads: index variables for which bound attributes make up for offsets and borders: the copy gets the cells outside
+            the tensor from Tofu and reads its local tensor from cell 0 on.
+        fill: the number in cells outside a tensor, where it is not 0; or a function of the attributes' values.
+        needs: output -> the outputs without which the kernel computes it wrongly or not at all: a copy that is asked for
+            the one is asked for the others, whether or not somebody reads them.
+        concrete: t.shape are integers and belong to the signature, for descriptions that branch on them (a reshape). A
+            keyword-only parameter `output_shapes` is then given the outputs' shapes, for backward operators whose inputs
+            do not tell them.
+        advice: what to do where no worker has room for all that the operator needs whole, for a message.
+        override: replace an earlier description of the same name.
 
-@overload
-def op(
-    name: str = ...,
-    /,
-    *names: str,
-    bound: Mapping[str, Bound] | None = ...,
-    corrects: Iterable[str] = ...,
-    starts: Iterable[str] = ...,
-    pads: Iterable[str] = ...,
-    fill: Mapping[str, Fill] | None = ...,
-    needs: Mapping[int, tuple[int, ...]] | None = ...,
-    concrete: bool = ...,
-    override: bool = ...,
-) -> Callable[[Callable[..., Anything]], Description]: ...
+        >>> registry = Registry()
+        >>> @registry.op("my_operator")
+        ... def my_operator(data):
+        ...     return lambda i, j: 2 * data[j, i]
+        >>> list(registry)
+        ['my_operator']
+        """
+        if callable(name):
+            return self.op()(name)
+        wanted = (name, *names) if name else ()
 
+        def register(function: Callable[..., Anything]) -> Description:
+            description = self.describe(
+                function,
+                wanted,
+                bound=dict(bound or {}),
+                corrects=frozenset(corrects),
+                starts=frozenset(starts),
+                pads=frozenset(pads),
+                fill=dict(fill or {}),
+                needs=dict(needs or {}),
+                concrete=concrete,
+                advice=advice,
+            )
+            self._add(description, override)
+            return description
 
-def op(
-    name: str | Callable[..., Anything] = "",
-    /,
-    *names: str,
-    bound: Mapping[str, Bound] | None = None,
-    corrects: Iterable[str] = (),
-    starts: Iterable[str] = (),
-    pads: Iterable[str] = (),
-    fill: Mapping[str, Fill] | None = None,
-    needs: Mapping[int, tuple[int, ...]] | None = None,
-    concrete: bool = False,
-    override: bool = False,
-) -> Description | Callable[[Callable[..., Anything]], Description]:
-    """Register a description, under its function's name or the framework's operator names.
+        return register
 
-    bound: attributes of a worker's copy, each the name of the index variable whose extent it is, or a function of
-    `Local`.
-    corrects: index variables for which bound attributes make up for the copy's smaller extents (a mean's divisor, say).
-    starts: index variables whose positions are used as numbers, and for which bound attributes tell a copy where its part starts.
-    pads: index variables for which bound attributes make up for offsets and borders: the copy gets the cells outside
-        the tensor from Tofu and reads its local tensor from cell 0 on.
-    fill: the number in cells outside a tensor, where it is not 0; or a function of the attributes' values.
-    needs: output -> the outputs without which the kernel computes it wrongly or not at all: a copy that is asked for
-        the one is asked for the others, whether or not somebody reads them.
-    concrete: t.shape are integers and belong to the signature, for descriptions that branch on them (Reshape). A
-        keyword-only parameter `output_shapes` is then given the outputs' shapes, for backward operators whose inputs
-        do not tell them.
-    override: replace an earlier description of the same name.
-
-    >>> @op("my_operator")
-    ... def my_operator(data):
-    ...     return lambda i, j: 2 * data[j, i]
-    """
-    if callable(name):
-        return op()(name)
-    wanted = (name, *names) if name else ()
-
-    def register(function: Callable[..., Anything]) -> Description:
-        description = describe(
-            function,
-            wanted,
-            bound=dict(bound or {}),
-            corrects=frozenset(corrects),
-            starts=frozenset(starts),
-            pads=frozenset(pads),
-            fill=dict(fill or {}),
-            needs=dict(needs or {}),
-            concrete=concrete,
-        )
-        for key in description.names:
-            before = _REGISTERED.get(key)
+    def _add(self, description: Description, override: bool) -> None:
+        if not (description.function.__module__ or "").startswith(f"{self._package}."):
+            self._load()
+        for name in description.names:
+            before = self._described.get(name)
             if before is not None and not override:
                 raise DescriptionError(
-                    f"{description.place}: {key} is described already at {before.place}; op(..., override=True) "
+                    f"{description.place}: {name} is described already at {before.place}; op(..., override=True) "
                     "replaces it"
                 )
-        _REGISTERED.update(dict.fromkeys(description.names, description))
-        return description
-
-    return register
-
-
-def describe(function: Callable[..., Anything], names: tuple[str, ...] = (), **options: Anything) -> Description:
-    """A description that is not registered, with the options of `op`."""
-    parameters = inspect.signature(function).parameters.values()
-    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    star = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None)
-    place = Place(function.__code__.co_filename, function.__code__.co_firstlineno)
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        raise DescriptionError(f"{place}: attributes are listed one by one as keyword-only parameters, not by **")
-    if any(p.default is not p.empty and p.default is not None for p in positional):
-        raise DescriptionError(
-            f"{place}: positional parameters are tensors, and the default of an optional one is None"
-        )
-    attributes = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != OUTPUT_SHAPES}
-    for name in options.get("bound", {}):
-        if name not in attributes:
-            raise DescriptionError(
-                f"{place}: `{name}` is bound but is no attribute of the description; list it as keyword-only"
-            )
-    return Description(
-        names or (function.__name__,),
-        function,
-        place,
-        tuple(p.name for p in positional),
-        sum(p.default is None for p in positional),
-        star,
-        attributes,
-        takes_output_shapes=any(p.name == OUTPUT_SHAPES for p in parameters),
-        **options,
-    )
+        self._described.update(dict.fromkeys(description.names, description))

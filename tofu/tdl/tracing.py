@@ -9,11 +9,12 @@ from typing import Any as Anything
 
 from tofu.errors import DescriptionError, UnsupportedError
 from tofu.tdl import functions
+from tofu.tdl.description import Description
 from tofu.tdl.expression import ExtentSymbol, extent_symbol
 from tofu.tdl.extents import Definition, define_extents
 from tofu.tdl.forms import Output, as_form
 from tofu.tdl.place import Place, find_place
-from tofu.tdl.registry import Description
+from tofu.tdl.printing import format_description
 from tofu.tdl.tensor import Tensor
 
 ON_SYMBOLS = ". A description is traced on symbols"
@@ -35,9 +36,7 @@ class Trace:
     definitions: Mapping[str, tuple[Definition, ...]]
 
     def __str__(self) -> str:
-        from tofu.tdl.printing import format_trace
-
-        return format_trace(self)
+        return format_description(self.description, self.attributes, self.tensors, self.outputs, self.definitions)
 
 
 def trace(

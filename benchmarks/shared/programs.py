@@ -1,0 +1,49 @@
+"""Execution programs in the format of csrc/core/program/program.h, written by hand."""
+
+import struct
+
+import numpy as np
+
+from tofu.program import NodeKind
+
+PROGRAM_FORMAT = 0x746F667532
+
+
+class ProgramWriter:
+    """Nodes in executable order; each method returns the new node's position."""
+
+    def __init__(self, workers):
+        self.workers = workers
+        self.nodes = []
+        self.outputs = []  # (node, output), worker by worker for each result
+        self.transit = []  # (node, output) that hold no shard
+
+    def variable(self, tensor, worker, shape):
+        return self.add(NodeKind.VARIABLE, tensor, worker, 0, [shape])
+
+    def operator(self, operator, worker, inputs, shapes):
+        return self.add(NodeKind.OPERATOR, operator, worker, 0, shapes, inputs)
+
+    def fetch(self, tensor, worker, phase, shape, inputs, pieces, fill=0.0):
+        return self.add(NodeKind.FETCH, tensor, worker, phase, [shape], inputs, pieces, fill)
+
+    def add(self, kind, number, worker, phase, shapes, inputs=(), pieces=(), fill=0.0):
+        """A node of any kind."""
+        fill_bits = struct.unpack("<q", struct.pack("<d", fill))[0]
+        data = [kind, number, worker, phase, fill_bits, len(shapes)]
+        for shape in shapes:
+            data += [len(shape), *shape]
+        data += [len(inputs), *(number for entry in inputs for number in entry)]
+        data += [len(pieces)]
+        for begin, extent, sources in pieces:
+            data += [len(begin), *begin, len(extent), *extent, len(sources)]
+            for source, at in sources:
+                data += [source, len(at), *at]
+        self.nodes.append(data)
+        return len(self.nodes) - 1
+
+    def encode(self):
+        data = [PROGRAM_FORMAT, self.workers, len(self.nodes), *(number for node in self.nodes for number in node)]
+        for entries in (self.outputs, self.transit):
+            data += [len(entries), *(number for entry in entries for number in entry)]
+        return np.array(data, dtype=np.int64)

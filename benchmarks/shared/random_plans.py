@@ -1,0 +1,89 @@
+"""Random feasible plans, and what a first step can take: of any model, whichever framework it comes from."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+
+from tofu import _core
+from tofu.pipeline import Partition
+from tofu.plan import Plan
+from tofu.search import Problem
+from tofu.search.choices import REPLICATED
+from tofu.search.cost import evaluate
+from tofu.search.steps import list_operator_steps, list_tensor_steps, make_choices
+
+Taken = Counter[tuple[str, str]]
+"""Operator's MXNet name, axis -> how many operators of earlier plans took it."""
+
+
+def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> Plan:
+    """A random feasible plan: a random axis for each operator, a random dimension for each tensor, at every step.
+
+    What an operator writes in place lies as the operator is split. Every other plan leaves the tensors inside lowered operators out.
+    With `taken`, which is kept up, every other choice of an operator is the axis that was taken least often.
+    """
+    problem, rng = partition.searched, random.Random(seed)
+    graph = problem.graph
+    operators = np.array([_random_axes(problem, o, rng, taken) for o in range(len(graph.operators))], np.int32)
+    tensors = np.array([_random_dimensions(problem, t, rng) for t in range(len(graph.tensors))], np.int32)
+    for position, (operator, access) in enumerate(zip(graph.operators, problem.accesses, strict=True)):
+        if operator.stateful:
+            operators[position] = operators[operator.forward]
+        if operator.leader is not None:
+            operators[position] = operators[operator.leader]
+        for slot in operator.mutates:
+            dimension_of = {axis: d for d, row in enumerate(access.inputs[slot].rows) for axis, _ in row.terms}
+            tensors[operator.inputs[slot]] = [dimension_of.get(axis, REPLICATED) for axis in operators[position]]
+    choices = make_choices(problem, operators, tensors)
+    cost = evaluate(problem, choices)
+    steps = list_tensor_steps(problem, choices)
+    if seed % 2:
+        steps = {tensor.name: steps[tensor.name] for tensor in graph.tensors if not tensor.is_inner}
+    return Plan(
+        workers=partition.plan.workers,
+        factors=problem.factors,
+        tensors=steps,
+        operators=list_operator_steps(problem, choices),
+        communication_bytes=cost.total_bytes,
+        step_bytes=tuple(cost.step_bytes),
+        worker_bytes=(),
+        algorithm="random",
+        optimality="unknown",
+        fingerprint=partition.graph.fingerprint,
+    )
+
+
+def feasible_axes(partition: Partition, name: str) -> list[str | None]:
+    """The axes that an operator can be split along in the first step, None for those that compute it whole."""
+    problem = partition.searched
+    operator = problem.graph.operator_index[name]
+    axes = problem.accesses[operator].axes
+    return [None if axis == REPLICATED else axes[axis] for axis in _feasible(problem, "operator", operator, [])]
+
+
+def _random_axes(problem: Problem, operator: int, rng: random.Random, taken: Taken | None) -> list[int]:
+    op, names = problem.graph.operators[operator].op, problem.accesses[operator].axes
+    steps: list[int] = []
+    for _ in problem.factors:
+        feasible = _feasible(problem, "operator", operator, steps)
+        rng.shuffle(feasible)
+        if taken is not None and rng.random() < 0.5:
+            feasible.sort(key=lambda axis: taken[op, "" if axis == REPLICATED else names[axis]])
+        steps.append(feasible[0])
+        if taken is not None:
+            taken[op, "" if steps[-1] == REPLICATED else names[steps[-1]]] += 1
+    return steps
+
+
+def _random_dimensions(problem: Problem, tensor: int, rng: random.Random) -> list[int]:
+    steps: list[int] = []
+    for _ in problem.factors:
+        steps.append(rng.choice(_feasible(problem, "tensor", tensor, steps)))
+    return steps
+
+
+def _feasible(problem: Problem, kind: str, position: int, steps: list[int]) -> list[int]:
+    return _core.feasible_choices(problem.native, list(problem.factors), kind, position, steps)

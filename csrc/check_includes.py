@@ -1,0 +1,78 @@
+"""Checks what C++ files include: each folder only what it may know, so that includes run one way. A part of `make lint`.
+
+    python csrc/check_includes.py
+
+Exit code 1, with a line for each include, where one is against the tables below.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+CSRC = Path(__file__).parent
+
+# Each folder, and those that it may include beside itself. They stand in processing order: a folder knows only folders above it.
+FOLDERS = {
+    "core/base": "",
+    "core/graph": "core/base",
+    "core/geometry": "core/base core/graph",
+    "core/cost": "core/base core/graph core/geometry",
+    "core/elimination": "core/base",
+    "core/bounds": "core/base core/elimination",
+    "core/search": "core/base core/graph core/geometry core/cost core/elimination core/bounds",
+    "core/program": "core/base core/graph core/geometry core/cost",
+    "cuda": "core/program",
+    "nnvm/base": "core/base core/program cuda",
+    "nnvm/graph": "core/base core/program nnvm/base",
+    "nnvm/fetch": "core/base core/program cuda nnvm/base nnvm/graph",
+    "nnvm/parts": "core/base core/program cuda nnvm/base",
+    "nnvm/execution": "core/base core/program nnvm/base nnvm/graph nnvm/fetch nnvm/parts",
+    "nnvm/memory": "core/base core/program nnvm/base nnvm/graph nnvm/fetch nnvm/execution",
+    "bindings": "core/graph core/geometry core/cost core/search core/program cuda"
+    " nnvm/base nnvm/graph nnvm/fetch nnvm/execution nnvm/memory",
+}
+
+# Headers from outside, by the beginnings of their names. The C++ library's, which have neither folder nor ending, are everybody's.
+OUTSIDE = {
+    "core": (),
+    "cuda": ("dlfcn.h", "locale.h", "math.h", "sys/stat.h", "unistd.h"),
+    "nnvm": ("dmlc/", "emmintrin.h", "mxnet/", "nnvm/"),
+    "bindings": ("pybind11/",),
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(<(?P<outside>[^>]+)>|"(?P<own>[^"]+)")', re.MULTILINE)
+SUFFIXES = (".cc", ".h", ".cu", ".cuh")
+
+
+def find_violations(csrc: Path = CSRC) -> Iterator[str]:
+    """A line for each include that is not allowed: where it stands, and what the file's folder may include."""
+    for path in sorted(path for path in csrc.rglob("*") if path.suffix in SUFFIXES):
+        folder, text = str(path.parent.relative_to(csrc)), path.read_text()
+        if folder not in FOLDERS:
+            yield f"{path}: no file may lie in this folder, which FOLDERS in {Path(__file__).name} does not name"
+            continue
+        for found in INCLUDE.finditer(text):
+            if not _is_allowed(found, path, folder):
+                line = text.count("\n", 0, found.start(1)) + 1
+                others = ", ".join([folder, *FOLDERS[folder].split(), *OUTSIDE[folder.split("/")[0]]])
+                yield f"{path}:{line}: {found[1]} is not of {others} or the C++ library"
+
+
+def _is_allowed(include: re.Match[str], path: Path, folder: str) -> bool:
+    if include["outside"]:
+        return bool(re.fullmatch(r"\w+", include["outside"])) or include["outside"].startswith(
+            OUTSIDE[folder.split("/")[0]]
+        )
+    own = Path(include["own"])
+    if own.parent == Path("."):  # kernels are compiled without folders
+        return folder == "cuda" and (path.parent / own).is_file()
+    return str(own.parent) in (folder, *FOLDERS[folder].split())
+
+
+if __name__ == "__main__":
+    violations = list(find_violations())
+    print("\n".join(violations), end="\n" if violations else "")
+    sys.exit(bool(violations))

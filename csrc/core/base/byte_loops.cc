@@ -1,0 +1,28 @@
+/*!
+ * \file byte_loops.cc
+ * \brief The loops, plain enough for the compiler to vectorise.
+ */
+#include "core/base/byte_loops.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tofu {
+
+TOFU_VECTORISED void LowerTo(int64_t base, const int64_t* row, size_t count, int64_t* least) {
+  for (size_t i = 0; i < count; ++i) least[i] = std::min(least[i], base + row[i]);
+}
+
+TOFU_VECTORISED int64_t LeastSum(const int64_t* a, const int64_t* b, size_t count) {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (size_t i = 0; i < count; ++i) least = std::min(least, a[i] + b[i]);
+  return least;
+}
+
+TOFU_VECTORISED int64_t LeastDifference(const int64_t* a, const int64_t* b, size_t count) {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (size_t i = 0; i < count; ++i) least = std::min(least, a[i] - b[i]);
+  return least;
+}
+
+}  // namespace tofu

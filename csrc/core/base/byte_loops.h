@@ -1,0 +1,26 @@
+/*!
+ * \file byte_loops.h
+ * \brief Loops over rows of bytes, in the vectors of the processor that they run on.
+ */
+#ifndef TOFU_CORE_BASE_BYTE_LOOPS_H_
+#define TOFU_CORE_BASE_BYTE_LOOPS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/base/vectorised.h"
+
+namespace tofu {
+
+/*! \brief least[i] = min(least[i], base + row[i]). */
+void LowerTo(int64_t base, const int64_t* row, size_t count, int64_t* least);
+
+/*! \brief min over i of [a[i] + b[i]]; the largest number for none. */
+int64_t LeastSum(const int64_t* a, const int64_t* b, size_t count);
+
+/*! \brief min over i of [a[i] - b[i]]; the largest number for none. */
+int64_t LeastDifference(const int64_t* a, const int64_t* b, size_t count);
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_BASE_BYTE_LOOPS_H_

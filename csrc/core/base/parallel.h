@@ -1,0 +1,49 @@
+/*!
+ * \file parallel.h
+ * \brief A loop over all cores.
+ */
+#ifndef TOFU_CORE_BASE_PARALLEL_H_
+#define TOFU_CORE_BASE_PARALLEL_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <thread>
+#include <vector>
+
+namespace tofu {
+
+/*! \brief Threads of one loop at most. */
+constexpr size_t kMaxThreads = 8;
+
+/*! \brief Asked for once: the system reads a file to answer. */
+inline size_t CountThreads() {
+  static const size_t count =
+      std::min(kMaxThreads, size_t{std::max(1u, std::thread::hardware_concurrency())});
+  return count;
+}
+
+/*!
+ * \brief Calls work(begin, end) for pieces of at most `grain` of 0..count, in any order, on the
+ * calling thread and others.
+ *
+ * `work` must not throw. One piece alone starts no thread.
+ */
+template <typename Work>
+void ParallelFor(size_t count, size_t grain, const Work& work) {
+  std::atomic<size_t> next{0};
+  const auto run = [&] {
+    for (size_t begin = next.fetch_add(grain); begin < count; begin = next.fetch_add(grain))
+      work(begin, std::min(begin + grain, count));
+  };
+  const size_t pieces = (count + grain - 1) / grain;
+  const size_t threads = std::min(pieces, CountThreads());
+  std::vector<std::thread> helpers;
+  for (size_t t = 1; t < threads; ++t) helpers.emplace_back(run);
+  run();
+  for (std::thread& helper : helpers) helper.join();
+}
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_BASE_PARALLEL_H_

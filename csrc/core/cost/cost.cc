@@ -1,0 +1,324 @@
+/*!
+ * \file cost.cc
+ * \brief Bytes of incidences.
+ */
+#include "core/cost/cost.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/geometry/coverage.h"
+
+namespace tofu {
+
+namespace {
+
+bool IsEqualRow(const Row& a, const Row& b) {
+  return a.lower == b.lower && a.upper == b.upper && a.terms.size() == b.terms.size() &&
+         std::equal(a.terms.begin(), a.terms.end(), b.terms.begin(),
+                    [](const Term& s, const Term& t) {
+                      return s.axis == t.axis && s.coefficient == t.coefficient;
+                    });
+}
+
+bool IsEqualAccess(const Input& a, const Input& b) {
+  return a.fill == b.fill && a.is_held == b.is_held && a.is_read == b.is_read &&
+         a.is_clipped == b.is_clipped && a.addend_axes == b.addend_axes &&
+         a.rows.size() == b.rows.size() &&
+         std::equal(a.rows.begin(), a.rows.end(), b.rows.begin(), IsEqualRow);
+}
+
+void AddRead(const Graph& graph, const Sharers& sharers, int op, const Input& input,
+             std::vector<Incidence>* of_tensor) {
+  const Operator& reader = graph.op(op);
+  auto found = std::find_if(of_tensor->begin(), of_tensor->end(), [&](const Incidence& other) {
+    return !other.is_write && sharers.Of(other.op, input.tensor) == sharers.Of(op, input.tensor);
+  });
+  if (found == of_tensor->end()) {
+    Incidence incidence;
+    incidence.op = op;
+    incidence.tensor = input.tensor;
+    incidence.group = reader.group;
+    incidence.phase = reader.phase;
+    found = of_tensor->insert(of_tensor->end(), std::move(incidence));
+  }
+  for (const Input* other : found->reads) {
+    if (IsEqualAccess(*other, input)) return;
+  }
+  found->reads.push_back(&input);
+}
+
+}  // namespace
+
+std::vector<Incidence> CollectIncidences(const Graph& graph, const Sharers& sharers) {
+  std::vector<Incidence> incidences;
+  std::vector<Incidence> of_tensor;
+  for (int id = 0; id < graph.num_tensors(); ++id) {
+    const Tensor& tensor = graph.tensor(id);
+    of_tensor.clear();
+    if (tensor.producer >= 0 && tensor.IsRead()) {
+      Incidence incidence;
+      incidence.is_write = true;
+      incidence.op = tensor.producer;
+      incidence.tensor = id;
+      incidence.group = graph.op(tensor.producer).group;
+      incidence.phase = graph.op(tensor.producer).phase;
+      incidence.write = &graph.op(tensor.producer).outputs[tensor.producer_output];
+      of_tensor.push_back(std::move(incidence));
+    }
+    for (int reader : tensor.readers) {
+      for (const Input& input : graph.op(reader).inputs) {
+        if (input.tensor == id && input.is_read) AddRead(graph, sharers, reader, input, &of_tensor);
+      }
+    }
+    for (Incidence& incidence : of_tensor) incidences.push_back(std::move(incidence));
+  }
+  return incidences;
+}
+
+std::vector<int> ReplicaNumbers(const Output& output, const WorkerGrid& grid,
+                                const std::vector<int>& choice) {
+  std::vector<int> numbers(grid.num_workers(), 0);
+  for (int step = 0; step < static_cast<int>(choice.size()); ++step) {
+    if (choice[step] != kReplicated && output.combine[choice[step]] != Combine::kReplicate)
+      continue;
+    for (int worker = 0; worker < grid.num_workers(); ++worker) {
+      numbers[worker] =
+          numbers[worker] * static_cast<int>(grid.factor(step)) + grid.digit(worker, step);
+    }
+  }
+  return numbers;
+}
+
+bool IsPartialResult(const Output& output, const std::vector<int>& choice) {
+  return std::any_of(choice.begin(), choice.end(), [&](int axis) {
+    return axis != kReplicated && output.combine[axis] == Combine::kReduce;
+  });
+}
+
+bool IsZeroAddend(const Input& input, const WorkerGrid& grid, const std::vector<int>& choice,
+                  int worker) {
+  if (!input.is_read) return true;
+  if (input.addend_axes.empty()) return false;
+  for (int step = 0; step < static_cast<int>(choice.size()); ++step) {
+    if (grid.digit(worker, step) == 0) continue;
+    if (std::find(input.addend_axes.begin(), input.addend_axes.end(), choice[step]) !=
+        input.addend_axes.end())
+      return true;
+  }
+  return false;
+}
+
+bool IsSameRegion(const Interval* a, double fill_a, const Interval* b, double fill_b,
+                  const std::vector<int64_t>& shape) {
+  bool reaches_outside = false;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (a[d] != b[d]) return false;
+    reaches_outside = reaches_outside || a[d].begin < 0 || a[d].end > shape[d];
+  }
+  return !reaches_outside || fill_a == fill_b;
+}
+
+Boxes AskedRegions(const Input& input, const std::vector<int64_t>& shape, const Boxes& axis_boxes,
+                   const std::vector<int>& choice) {
+  Boxes regions = ComputeRegions(input.rows, shape, axis_boxes, choice);
+  return input.is_clipped ? ClipBoxes(regions, shape) : regions;
+}
+
+PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid,
+                         const std::vector<int>& choice) {
+  PlacedAccess placed;
+  const Boxes axis_boxes = SplitBoxes(graph.op(incidence.op).axis_extents, grid, choice);
+  const std::vector<int64_t>& shape = graph.tensor(incidence.tensor).shape;
+  if (incidence.is_write) {
+    placed.regions.push_back(
+        ClipBoxes(ComputeRegions(incidence.write->rows, shape, axis_boxes, choice), shape));
+    placed.replica = ReplicaNumbers(*incidence.write, grid, choice);
+    placed.is_partial = IsPartialResult(*incidence.write, choice);
+    placed.copies = CountCoverage(placed.regions.front(), placed.replica, shape);
+    return placed;
+  }
+  std::vector<Boxes> asked;
+  for (const Input* input : incidence.reads) {
+    asked.push_back(AskedRegions(*input, shape, axis_boxes, choice));
+    std::vector<char> charged(grid.num_workers());
+    for (int worker = 0; worker < grid.num_workers(); ++worker) {
+      bool is_new = !IsZeroAddend(*input, grid, choice, worker);
+      for (size_t other = 0; is_new && other + 1 < asked.size(); ++other) {
+        is_new = !placed.is_charged[other][worker] ||
+                 !IsSameRegion(asked[other][worker], incidence.reads[other]->fill,
+                               asked.back()[worker], input->fill, shape);
+      }
+      charged[worker] = is_new;
+    }
+    placed.is_charged.push_back(std::move(charged));
+    placed.regions.push_back(ClipBoxes(asked.back(), shape));
+    if (input->is_held) placed.held.push_back(asked.back());
+  }
+  return placed;
+}
+
+PlacedLayout PlaceLayout(const Tensor& tensor, const WorkerGrid& grid,
+                         const std::vector<int>& layout) {
+  PlacedLayout placed;
+  placed.shards = SplitBoxes(tensor.shape, grid, layout);
+  placed.can_scatter = !tensor.is_replicable && !tensor.shape.empty() && HasReplicatedStep(layout);
+  if (placed.can_scatter)
+    placed.scattered = ScatterShards(placed.shards, tensor.shape, grid, layout);
+  for (size_t level = 0; grid.has_prices() && level < layout.size(); ++level) {
+    std::vector<int> above(layout.size(), kReplicated);
+    std::copy_n(layout.begin(), level, above.begin());
+    placed.reach.push_back(SplitBoxes(tensor.shape, grid, above));
+  }
+  return placed;
+}
+
+namespace {
+
+int64_t ReadCells(const PlacedAccess& access, const Boxes& shards) {
+  int64_t cells = 0;
+  for (size_t i = 0; i < access.regions.size(); ++i) {
+    const Boxes& regions = access.regions[i];
+    for (int worker = 0; worker < regions.count(); ++worker) {
+      if (!access.is_charged[i][worker]) continue;
+      cells += Volume(regions[worker], regions.rank()) -
+               IntersectionVolume(regions[worker], shards[worker], regions.rank());
+    }
+  }
+  return cells;
+}
+
+/*! \brief Cells of every worker's box that the other holders of its replica number produced. */
+int64_t GatherCells(const PlacedAccess& access, const Boxes& boxes) {
+  const Boxes& regions = access.regions.front();
+  int64_t cells = 0;
+  for (int worker = 0; worker < boxes.count(); ++worker) {
+    if (access.copies > 0) {
+      cells += access.copies * Volume(boxes[worker], boxes.rank()) -
+               IntersectionVolume(boxes[worker], regions[worker], boxes.rank());
+      continue;
+    }
+    for (int holder = 0; holder < boxes.count(); ++holder) {
+      if (holder == worker || access.replica[holder] != access.replica[worker]) continue;
+      cells += IntersectionVolume(boxes[worker], regions[holder], boxes.rank());
+    }
+  }
+  return cells;
+}
+
+int64_t TotalVolume(const Boxes& boxes) {
+  int64_t cells = 0;
+  for (int worker = 0; worker < boxes.count(); ++worker)
+    cells += Volume(boxes[worker], boxes.rank());
+  return cells;
+}
+
+bool IsHeld(const PlacedAccess& access, const Boxes& shards) {
+  for (const Boxes& regions : access.held) {
+    for (int worker = 0; worker < regions.count(); ++worker) {
+      if (!IsEqualBox(regions[worker], shards[worker], regions.rank())) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+namespace {
+
+/*! \brief Cells that a read brings across each level: those that the level adds to what is within
+ * reach below it. The steps of a layout cut the box of those above them, so that the workers of
+ * equal digits hold it together; copies are read within their own replica. */
+void AddReadCells(const PlacedAccess& access, const PlacedLayout& layout,
+                  std::vector<int64_t>* cells) {
+  for (size_t i = 0; i < access.regions.size(); ++i) {
+    const Boxes& regions = access.regions[i];
+    for (int worker = 0; worker < regions.count(); ++worker) {
+      if (!access.is_charged[i][worker]) continue;
+      int64_t wider = Volume(regions[worker], regions.rank());
+      for (size_t level = 0; level < cells->size(); ++level) {
+        const Boxes& below = level + 1 < cells->size() ? layout.reach[level + 1] : layout.shards;
+        const int64_t narrower = IntersectionVolume(regions[worker], below[worker], regions.rank());
+        (*cells)[level] += wider - narrower;
+        wider = narrower;
+      }
+    }
+  }
+}
+
+/*! \brief Cells of every worker's box that it takes from the regions of others across each level.
+ */
+void AddGatherCells(const PlacedAccess& access, const Boxes& boxes, const WorkerGrid& grid,
+                    std::vector<int64_t>* cells) {
+  const Boxes& regions = access.regions.front();
+  for (int worker = 0; worker < boxes.count(); ++worker) {
+    for (int holder = 0; holder < boxes.count(); ++holder) {
+      if (holder == worker || access.replica[holder] != access.replica[worker]) continue;
+      (*cells)[grid.CrossedLevel(worker, holder)] +=
+          IntersectionVolume(boxes[worker], regions[holder], boxes.rank());
+    }
+  }
+}
+
+/*! \brief Cells of every worker's shard that the other holders of that shard have summed. */
+void AddJoinCells(const PlacedLayout& layout, const WorkerGrid& grid, std::vector<int64_t>* cells) {
+  const int rank = layout.shards.rank();
+  for (int worker = 0; worker < layout.shards.count(); ++worker) {
+    for (int other = 0; other < layout.shards.count(); ++other) {
+      if (other == worker || !IsEqualBox(layout.shards[worker], layout.shards[other], rank))
+        continue;
+      (*cells)[grid.CrossedLevel(worker, other)] += Volume(layout.scattered[other], rank);
+    }
+  }
+}
+
+bool IsScattered(const Incidence& incidence, const PlacedAccess& access,
+                 const PlacedLayout& layout) {
+  return incidence.is_write && access.is_partial && layout.can_scatter;
+}
+
+}  // namespace
+
+int64_t HoldingCost(const Tensor& tensor, const WorkerGrid& grid, const std::vector<int>& layout) {
+  if (tensor.holding_price <= 0) return 0;
+  const int64_t cells = TotalVolume(SplitBoxes(tensor.shape, grid, layout));
+  return std::llround(tensor.holding_price * static_cast<double>(cells * tensor.element_bytes));
+}
+
+std::vector<int64_t> LevelBytes(const Incidence& incidence, const PlacedAccess& access,
+                                const PlacedLayout& layout, const WorkerGrid& grid,
+                                int64_t element_bytes) {
+  std::vector<int64_t> counts(grid.num_steps(), 0);
+  if (!incidence.is_write) {
+    AddReadCells(access, layout, &counts);
+  } else if (IsScattered(incidence, access, layout)) {
+    AddGatherCells(access, layout.scattered, grid, &counts);
+    AddJoinCells(layout, grid, &counts);
+  } else {
+    AddGatherCells(access, layout.shards, grid, &counts);
+  }
+  for (int64_t& count : counts) count *= element_bytes;
+  return counts;
+}
+
+int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
+                       const PlacedLayout& layout, const WorkerGrid& grid, int64_t element_bytes) {
+  if (!incidence.is_write && !IsHeld(access, layout.shards)) return kForbiddenBytes;
+  if (grid.has_prices()) {
+    double cost = 0;
+    int level = 0;
+    for (int64_t bytes : LevelBytes(incidence, access, layout, grid, element_bytes))
+      cost += grid.price(level++) * static_cast<double>(bytes);
+    return std::llround(std::min(cost, static_cast<double>(kForbiddenBytes)));
+  }
+  if (!incidence.is_write) return element_bytes * ReadCells(access, layout.shards);
+  if (!IsScattered(incidence, access, layout))
+    return element_bytes * GatherCells(access, layout.shards);
+  // Reduce-scatter of the parts, then every worker gathers the parts of its shard that it did not
+  // sum itself.
+  const int64_t gathered = TotalVolume(layout.shards) - TotalVolume(layout.scattered);
+  return element_bytes * (GatherCells(access, layout.scattered) + gathered);
+}
+
+}  // namespace tofu

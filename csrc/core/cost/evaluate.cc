@@ -1,0 +1,226 @@
+/*!
+ * \file evaluate.cc
+ * \brief Checks of whole plans, and what they cost, without tables.
+ */
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "core/cost/cost.h"
+
+namespace tofu {
+
+namespace {
+
+/*! \brief The regions of one tensor that workers have fetched, reader after reader. */
+class FetchedRegions {
+ public:
+  FetchedRegions(const Graph& graph, const WorkerGrid& grid) : graph_(graph), grid_(grid) {}
+
+  /*! \brief Takes the charge off the regions of a read that are there already. Updates share with
+   * nobody: they get the gradient from where the step hands it out. */
+  void Discharge(const Incidence& read, const std::vector<int>& choice, PlacedAccess* access) {
+    if (graph_.op(read.op).follows_tensor >= 0) return;
+    const std::vector<int64_t>& shape = graph_.tensor(read.tensor).shape;
+    if (tensor_ != read.tensor) regions_.assign(grid_.num_workers(), {});
+    tensor_ = read.tensor;
+    const Boxes axis_boxes = SplitBoxes(graph_.op(read.op).axis_extents, grid_, choice);
+    for (size_t i = 0; i < read.reads.size(); ++i) {
+      const Boxes boxes = AskedRegions(*read.reads[i], shape, axis_boxes, choice);
+      for (int worker = 0; worker < grid_.num_workers(); ++worker) {
+        if (!access->is_charged[i][worker]) continue;
+        access->is_charged[i][worker] = Add(worker, boxes[worker], read.reads[i]->fill, shape);
+      }
+    }
+  }
+
+ private:
+  struct Region {
+    std::vector<Interval> box;
+    double fill;
+  };
+
+  /*! \brief Whether the region is new to the worker. */
+  bool Add(int worker, const Interval* box, double fill, const std::vector<int64_t>& shape) {
+    for (const Region& known : regions_[worker]) {
+      if (IsSameRegion(known.box.data(), known.fill, box, fill, shape)) return false;
+    }
+    regions_[worker].push_back({std::vector<Interval>(box, box + shape.size()), fill});
+    return true;
+  }
+
+  const Graph& graph_;
+  const WorkerGrid& grid_;
+  int tensor_ = -1;
+  std::vector<std::vector<Region>> regions_;  // by worker
+};
+
+/*! \brief What is kept has to stay as it is while the step runs. */
+void CheckKept(const Graph& graph, const Assignment& assignment) {
+  if (assignment.kept.size() != assignment.tensors.size()) {
+    throw std::invalid_argument("it is said of " + std::to_string(assignment.kept.size()) +
+                                " tensors whether they are kept, the graph has " +
+                                std::to_string(graph.num_tensors()));
+  }
+  for (int id = 0; id < graph.num_operators(); ++id) {
+    for (const Input& input : graph.op(id).inputs) {
+      if (input.is_held && assignment.IsKept(input.tensor)) {
+        throw std::invalid_argument("operator " + std::to_string(id) + " writes tensor " +
+                                    std::to_string(input.tensor) +
+                                    " in place, so what was fetched of it cannot be kept");
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment) {
+  const size_t steps = grid.num_steps();
+  if (assignment.operators.size() != static_cast<size_t>(graph.num_operators()) ||
+      assignment.tensors.size() != static_cast<size_t>(graph.num_tensors())) {
+    throw std::invalid_argument("the plan has " + std::to_string(assignment.operators.size()) +
+                                " operators and " + std::to_string(assignment.tensors.size()) +
+                                " tensors, the graph has " + std::to_string(graph.num_operators()) +
+                                " and " + std::to_string(graph.num_tensors()));
+  }
+  const auto check = [&](const std::string& subject, const std::vector<int64_t>& extents,
+                         const std::vector<int>& choice) {
+    if (choice.size() != steps) {
+      throw std::invalid_argument(subject + " has " + std::to_string(choice.size()) +
+                                  " choices: one for each of " + std::to_string(steps) +
+                                  " steps is needed");
+    }
+    CheckChoice(subject, extents, grid, choice);
+  };
+  if (!assignment.kept.empty()) CheckKept(graph, assignment);
+  for (int id = 0; id < graph.num_tensors(); ++id) {
+    const std::string subject = "tensor " + std::to_string(id);
+    check(subject, graph.tensor(id).shape, assignment.tensors[id]);
+    if (assignment.tensors[id] != assignment.tensors[graph.TensorClass(id)]) {
+      throw std::invalid_argument(subject + " is tied to tensor " +
+                                  std::to_string(graph.TensorClass(id)) +
+                                  " and must have the same layout");
+    }
+  }
+  for (int id = 0; id < graph.num_operators(); ++id) {
+    const std::string subject = "operator " + std::to_string(id);
+    check(subject, graph.op(id).axis_extents, assignment.operators[id]);
+    const int root = graph.ChoiceRoot(id);
+    if (assignment.operators[id] != assignment.operators[root]) {
+      throw std::invalid_argument(subject + " shares the choice of operator " +
+                                  std::to_string(root) + " and must equal it");
+    }
+    const int followed = graph.op(id).follows_tensor;
+    if (followed >= 0 && assignment.operators[id] != assignment.tensors[followed]) {
+      throw std::invalid_argument(subject + " follows tensor " + std::to_string(followed) +
+                                  " and must equal its layout");
+    }
+  }
+}
+
+PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment) {
+  CheckAssignment(graph, grid, assignment);
+  PlanCost cost;
+  const std::vector<Incidence> incidences =
+      CollectIncidences(graph, FindSharers(graph, assignment.operators, assignment.reread));
+  for (int steps = 1; steps <= grid.num_steps(); ++steps) {
+    const WorkerGrid prefix = grid.Prefix(steps);
+    int64_t level_bytes = 0;
+    FetchedRegions fetched(graph, prefix);
+    for (int id = 0; id < graph.num_tensors(); ++id) {
+      const std::vector<int>& layout = assignment.tensors[id];
+      level_bytes +=
+          HoldingCost(graph.tensor(id), prefix, {layout.begin(), layout.begin() + steps});
+    }
+    for (const Incidence& incidence : incidences) {
+      const std::vector<int>& choice = assignment.operators[incidence.op];
+      const std::vector<int>& layout = assignment.tensors[incidence.tensor];
+      const Tensor& tensor = graph.tensor(incidence.tensor);
+      const std::vector<int> taken(choice.begin(), choice.begin() + steps);
+      PlacedAccess access = PlaceAccess(graph, incidence, prefix, taken);
+      if (!incidence.is_write && assignment.IsKept(incidence.tensor))
+        fetched.Discharge(incidence, taken, &access);
+      const PlacedLayout placed =
+          PlaceLayout(tensor, prefix, {layout.begin(), layout.begin() + steps});
+      const int64_t bytes = IncidenceBytes(incidence, access, placed, prefix, tensor.element_bytes);
+      if (bytes >= kForbiddenBytes) {
+        throw std::invalid_argument("operator " + std::to_string(incidence.op) + " writes tensor " +
+                                    std::to_string(incidence.tensor) +
+                                    " in place: each worker's region must be exactly its shard, "
+                                    "and this plan splits them differently");
+      }
+      level_bytes += bytes;
+      if (steps == grid.num_steps() && bytes > 0) {
+        cost.items.push_back(
+            {incidence.group, incidence.tensor, incidence.phase, bytes, incidence.is_write});
+      }
+    }
+    cost.step_bytes.push_back(level_bytes - cost.total_bytes);
+    cost.total_bytes = level_bytes;
+  }
+  return cost;
+}
+
+std::vector<int64_t> CountLevelBytes(const Graph& graph, const WorkerGrid& grid,
+                                     const Assignment& assignment) {
+  CheckAssignment(graph, grid, assignment);
+  const WorkerGrid levels(grid.factors(), std::vector<double>(grid.num_steps(), 1.0));
+  std::vector<int64_t> total(grid.num_steps(), 0);
+  FetchedRegions fetched(graph, levels);
+  for (const Incidence& incidence :
+       CollectIncidences(graph, FindSharers(graph, assignment.operators, assignment.reread))) {
+    const Tensor& tensor = graph.tensor(incidence.tensor);
+    const std::vector<int>& choice = assignment.operators[incidence.op];
+    PlacedAccess access = PlaceAccess(graph, incidence, levels, choice);
+    if (!incidence.is_write && assignment.IsKept(incidence.tensor))
+      fetched.Discharge(incidence, choice, &access);
+    const std::vector<int64_t> bytes = LevelBytes(
+        incidence, access, PlaceLayout(tensor, levels, assignment.tensors[incidence.tensor]),
+        levels, tensor.element_bytes);
+    for (size_t level = 0; level < bytes.size(); ++level) total[level] += bytes[level];
+  }
+  return total;
+}
+
+namespace {
+
+/*! \brief Bytes of all regions of a read that a worker fetches. */
+int64_t FetchedBytes(const PlacedAccess& access, const Boxes& shards, int64_t element_bytes) {
+  int64_t cells = 0;
+  for (size_t i = 0; i < access.regions.size(); ++i) {
+    const Boxes& regions = access.regions[i];
+    for (int worker = 0; worker < regions.count(); ++worker) {
+      if (access.is_charged[i][worker] &&
+          !IsEqualBox(regions[worker], shards[worker], regions.rank()))
+        cells += Volume(regions[worker], regions.rank());
+    }
+  }
+  return cells * element_bytes;
+}
+
+}  // namespace
+
+std::vector<Keeping> WeighKeeping(const Graph& graph, const WorkerGrid& grid,
+                                  const Assignment& assignment) {
+  CheckAssignment(graph, grid, assignment);
+  std::vector<Keeping> keeping(graph.num_tensors());
+  FetchedRegions fetched(graph, grid);
+  for (const Incidence& incidence :
+       CollectIncidences(graph, FindSharers(graph, assignment.operators, assignment.reread))) {
+    if (incidence.is_write || assignment.IsKept(incidence.tensor)) continue;
+    const Tensor& tensor = graph.tensor(incidence.tensor);
+    const std::vector<int>& choice = assignment.operators[incidence.op];
+    const PlacedLayout layout = PlaceLayout(tensor, grid, assignment.tensors[incidence.tensor]);
+    PlacedAccess access = PlaceAccess(graph, incidence, grid, choice);
+    Keeping& found = keeping[incidence.tensor];
+    found.saved_bytes += IncidenceBytes(incidence, access, layout, grid, tensor.element_bytes);
+    found.held_bytes += FetchedBytes(access, layout.shards, tensor.element_bytes);
+    fetched.Discharge(incidence, choice, &access);
+    found.saved_bytes -= IncidenceBytes(incidence, access, layout, grid, tensor.element_bytes);
+    found.held_bytes -= FetchedBytes(access, layout.shards, tensor.element_bytes);
+  }
+  return keeping;
+}
+
+}  // namespace tofu

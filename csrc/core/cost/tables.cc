@@ -1,0 +1,159 @@
+/*!
+ * \file tables.cc
+ * \brief Signatures of incidences, and the tables that they share.
+ */
+#include "core/cost/tables.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_set>
+#include <utility>
+
+#include "core/base/parallel.h"
+#include "core/cost/sharing.h"
+
+namespace tofu {
+
+namespace {
+
+void PutRows(const std::vector<Row>& rows, std::vector<int64_t>* out) {
+  for (const Row& row : rows) {
+    out->push_back(static_cast<int64_t>(row.terms.size()));
+    for (const Term& term : row.terms) {
+      out->push_back(term.axis);
+      out->push_back(term.coefficient);
+    }
+    out->push_back(row.lower);
+    out->push_back(row.upper);
+  }
+}
+
+void PutRead(const Input& input, std::vector<int64_t>* out) {
+  int64_t fill_bits;
+  std::memcpy(&fill_bits, &input.fill, sizeof(fill_bits));
+  out->push_back(fill_bits);
+  out->push_back(input.is_held);
+  out->push_back(input.is_read);
+  out->push_back(input.is_clipped);
+  out->push_back(static_cast<int64_t>(input.addend_axes.size()));
+  out->insert(out->end(), input.addend_axes.begin(), input.addend_axes.end());
+  PutRows(input.rows, out);
+}
+
+/*! \brief All that the bytes of an incidence depend on, short of the choices. */
+std::vector<int64_t> Signature(const Graph& graph, const Incidence& incidence) {
+  const Tensor& tensor = graph.tensor(incidence.tensor);
+  const std::vector<int64_t>& extents = graph.op(incidence.op).axis_extents;
+  std::vector<int64_t> signature = {incidence.is_write, tensor.element_bytes, tensor.is_replicable,
+                                    static_cast<int64_t>(tensor.shape.size()),
+                                    static_cast<int64_t>(extents.size())};
+  signature.insert(signature.end(), tensor.shape.begin(), tensor.shape.end());
+  signature.insert(signature.end(), extents.begin(), extents.end());
+  for (const Input* input : incidence.reads) PutRead(*input, &signature);
+  if (incidence.write != nullptr) {
+    PutRows(incidence.write->rows, &signature);
+    for (Combine combine : incidence.write->combine)
+      signature.push_back(static_cast<int64_t>(combine));
+  }
+  return signature;
+}
+
+template <typename T>
+std::string AsKey(const T* data, size_t count) {
+  return std::string(reinterpret_cast<const char*>(data), count * sizeof(T));
+}
+
+}  // namespace
+
+CostTables::CostTables(const Graph& graph)
+    : graph_(graph), grid_({}), incidences_(CollectIncidences(graph, FindBoundSharers(graph))) {
+  signatures_.reserve(incidences_.size());
+  for (const Incidence& incidence : incidences_)
+    signatures_.push_back(InternSignature(Signature(graph, incidence)));
+}
+
+int CostTables::InternSignature(const std::vector<int64_t>& signature) {
+  return signature_ids_
+      .emplace(AsKey(signature.data(), signature.size()), static_cast<int>(signature_ids_.size()))
+      .first->second;
+}
+
+void CostTables::SetGrid(WorkerGrid grid) {
+  grid_ = std::move(grid);
+  tables_.clear();
+}
+
+ChoiceList CostTables::Intern(std::vector<std::vector<int>> choices) {
+  std::vector<int64_t> flat = {-1,
+                               static_cast<int64_t>(choices.size())};  // -1: no signature starts so
+  for (const std::vector<int>& choice : choices)
+    flat.insert(flat.end(), choice.begin(), choice.end());
+  return {InternSignature(flat), std::move(choices)};
+}
+
+const std::vector<int64_t>& CostTables::Get(size_t incidence, const ChoiceList& operator_choices,
+                                            const ChoiceList& layouts) {
+  const int key[] = {signatures_[incidence], operator_choices.id, layouts.id};
+  const auto found = tables_.try_emplace(AsKey(key, 3));
+  if (found.second) {
+    found.first->second = Compute(incidences_[incidence], operator_choices, layouts);
+    ++num_tables_;
+  }
+  return found.first->second;
+}
+
+size_t CostTables::CountMissingEntries(const std::vector<Request>& requests) const {
+  std::unordered_set<std::string> missing;
+  size_t entries = 0;
+  for (const Request& request : requests) {
+    const int key[] = {signatures_[request.incidence], request.operator_choices->id,
+                       request.layouts->id};
+    std::string text = AsKey(key, 3);
+    if (tables_.count(text) == 0 && missing.insert(std::move(text)).second)
+      entries += request.operator_choices->choices.size() * request.layouts->choices.size();
+  }
+  return entries;
+}
+
+void CostTables::Prepare(const std::vector<Request>& requests, const std::function<void()>& pause) {
+  constexpr size_t kBatch = 64;
+  std::vector<std::pair<const Request*, std::vector<int64_t>*>> missing;
+  for (const Request& request : requests) {
+    const int key[] = {signatures_[request.incidence], request.operator_choices->id,
+                       request.layouts->id};
+    const auto found = tables_.try_emplace(AsKey(key, 3));
+    if (found.second) missing.emplace_back(&request, &found.first->second);
+  }
+  num_tables_ += missing.size();
+  for (size_t begin = 0; begin < missing.size(); begin += kBatch) {
+    const size_t end = std::min(begin + kBatch, missing.size());
+    ParallelFor(end - begin, 1, [&](size_t first, size_t last) {
+      for (size_t i = begin + first; i < begin + last; ++i) {
+        const Request& request = *missing[i].first;
+        *missing[i].second =
+            Compute(incidences_[request.incidence], *request.operator_choices, *request.layouts);
+      }
+    });
+    pause();
+  }
+}
+
+std::vector<int64_t> CostTables::Compute(const Incidence& incidence,
+                                         const ChoiceList& operator_choices,
+                                         const ChoiceList& layouts) const {
+  const Tensor& tensor = graph_.tensor(incidence.tensor);
+  std::vector<PlacedLayout> placed;
+  placed.reserve(layouts.choices.size());
+  for (const std::vector<int>& layout : layouts.choices)
+    placed.push_back(PlaceLayout(tensor, grid_, layout));
+  std::vector<int64_t> bytes;
+  bytes.reserve(operator_choices.choices.size() * placed.size());
+  for (const std::vector<int>& choice : operator_choices.choices) {
+    const PlacedAccess access = PlaceAccess(graph_, incidence, grid_, choice);
+    for (const PlacedLayout& layout : placed)
+      bytes.push_back(IncidenceBytes(incidence, access, layout, grid_, tensor.element_bytes));
+  }
+  return bytes;
+}
+
+}  // namespace tofu

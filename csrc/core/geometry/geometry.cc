@@ -1,0 +1,238 @@
+/*!
+ * \file geometry.cc
+ * \brief The splitting rule, regions and feasibility.
+ */
+#include "core/geometry/geometry.h"
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace tofu {
+
+WorkerGrid::WorkerGrid(std::vector<int64_t> factors, std::vector<double> prices)
+    : factors_(std::move(factors)), prices_(std::move(prices)) {
+  const auto is_price = [](double price) { return std::isfinite(price) && price > 0; };
+  if (has_prices() && (prices_.size() != factors_.size() ||
+                       !std::all_of(prices_.begin(), prices_.end(), is_price))) {
+    throw std::invalid_argument(std::to_string(prices_.size()) + " prices for " +
+                                std::to_string(factors_.size()) +
+                                " steps: each step needs one, a positive number");
+  }
+  constexpr int64_t kMaxWorkers = 65536;
+  int64_t product = 1;
+  for (int64_t factor : factors_) {
+    if (factor < 2)
+      throw std::invalid_argument("factors " + FormatList(factors_) +
+                                  ": each step needs at least 2 parts");
+    product = factor > kMaxWorkers ? factor : product * factor;
+    if (product > kMaxWorkers)
+      throw std::invalid_argument("factors " + FormatList(factors_) + ": more than 65536 workers");
+  }
+  num_workers_ = static_cast<int>(product);
+  digits_.resize(static_cast<size_t>(num_workers_) * factors_.size());
+  for (int worker = 0; worker < num_workers_; ++worker) {
+    int64_t rest = worker;
+    for (int step = num_steps() - 1; step >= 0; --step) {
+      digits_[static_cast<size_t>(worker) * factors_.size() + step] =
+          static_cast<int>(rest % factors_[step]);
+      rest /= factors_[step];
+    }
+  }
+}
+
+WorkerGrid WorkerGrid::Prefix(int steps) const {
+  return WorkerGrid({factors_.begin(), factors_.begin() + steps},
+                    has_prices() ? std::vector<double>(prices_.begin(), prices_.begin() + steps)
+                                 : std::vector<double>());
+}
+
+int WorkerGrid::CrossedLevel(int worker, int other) const {
+  int level = 0;
+  while (digit(worker, level) == digit(other, level)) ++level;
+  return level;
+}
+
+int64_t Volume(const Interval* box, int rank) {
+  int64_t volume = 1;
+  for (int d = 0; d < rank; ++d) volume *= box[d].extent();
+  return volume;
+}
+
+int64_t IntersectionVolume(const Interval* a, const Interval* b, int rank) {
+  int64_t volume = 1;
+  for (int d = 0; d < rank; ++d) {
+    const int64_t extent = std::min(a[d].end, b[d].end) - std::max(a[d].begin, b[d].begin);
+    if (extent <= 0) return 0;
+    volume *= extent;
+  }
+  return volume;
+}
+
+bool IsEqualBox(const Interval* a, const Interval* b, int rank) {
+  return std::equal(a, a + rank, b);
+}
+
+bool IsEmptyBox(const Interval* box, int rank) {
+  return std::any_of(box, box + rank,
+                     [](const Interval& interval) { return interval.end <= interval.begin; });
+}
+
+Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,
+                 const std::vector<int>& choice) {
+  Boxes boxes(grid.num_workers(), static_cast<int>(extents.size()));
+  for (int worker = 0; worker < grid.num_workers(); ++worker) {
+    Interval* box = boxes[worker];
+    for (size_t d = 0; d < extents.size(); ++d) box[d] = {0, extents[d]};
+    for (size_t step = 0; step < choice.size(); ++step) {
+      if (choice[step] == kReplicated) continue;
+      Interval& interval = box[choice[step]];
+      interval = SplitPart(interval, grid.digit(worker, static_cast<int>(step)),
+                           grid.factor(static_cast<int>(step)));
+    }
+  }
+  return boxes;
+}
+
+namespace {
+
+bool IsNarrowed(const Row& row, const std::vector<int>& choice) {
+  return std::any_of(row.terms.begin(), row.terms.end(), [&](const Term& term) {
+    return std::find(choice.begin(), choice.end(), term.axis) != choice.end();
+  });
+}
+
+Interval EvaluateRow(const Row& row, const Interval* axes) {
+  Interval region{row.lower, row.upper};
+  for (const Term& term : row.terms) {
+    const int64_t at_begin = term.coefficient * axes[term.axis].begin;
+    const int64_t at_last = term.coefficient * (axes[term.axis].end - 1);
+    region.begin += std::min(at_begin, at_last);
+    region.end += std::max(at_begin, at_last);
+  }
+  return region;
+}
+
+}  // namespace
+
+Boxes ComputeRegions(const std::vector<Row>& rows, const std::vector<int64_t>& shape,
+                     const Boxes& axis_boxes, const std::vector<int>& choice) {
+  Boxes regions(axis_boxes.count(), static_cast<int>(rows.size()));
+  for (size_t d = 0; d < rows.size(); ++d) {
+    const bool is_narrowed = IsNarrowed(rows[d], choice);
+    for (int worker = 0; worker < regions.count(); ++worker) {
+      regions[worker][d] =
+          is_narrowed ? EvaluateRow(rows[d], axis_boxes[worker]) : Interval{0, shape[d]};
+    }
+  }
+  return regions;
+}
+
+Boxes ClipBoxes(const Boxes& boxes, const std::vector<int64_t>& shape) {
+  Boxes clipped = boxes;
+  for (int worker = 0; worker < boxes.count(); ++worker) {
+    for (size_t d = 0; d < shape.size(); ++d)
+      clipped[worker][d] = Intersect(boxes[worker][d], {0, shape[d]});
+  }
+  return clipped;
+}
+
+int64_t SmallestPart(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice,
+                     int dimension) {
+  for (size_t step = 0; step < choice.size(); ++step) {
+    if (choice[step] == dimension) extent /= grid.factor(static_cast<int>(step));
+  }
+  return extent;
+}
+
+std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const WorkerGrid& grid,
+                                      const std::vector<int>& choice) {
+  std::vector<int> dimensions;
+  const int64_t parts = grid.factor(static_cast<int>(choice.size()));
+  for (int d = 0; d < static_cast<int>(extents.size()); ++d) {
+    if (SmallestPart(extents[d], grid, choice, d) >= parts) dimensions.push_back(d);
+  }
+  return dimensions;
+}
+
+std::vector<int> OperatorChoices(const Graph& graph, const WorkerGrid& grid, int op,
+                                 const std::vector<int>& prefix) {
+  std::vector<int> choices = SplittableDimensions(graph.op(op).axis_extents, grid, prefix);
+  if (choices.empty()) choices.push_back(kReplicated);
+  return choices;
+}
+
+std::vector<int> TensorChoices(const Graph& graph, const WorkerGrid& grid, int tensor,
+                               const std::vector<int>& prefix) {
+  std::vector<int> choices = SplittableDimensions(graph.tensor(tensor).shape, grid, prefix);
+  if (choices.empty() || graph.tensor(tensor).MayReplicate()) choices.push_back(kReplicated);
+  return choices;
+}
+
+std::vector<int> FeasibleOperatorChoices(const Graph& graph, const WorkerGrid& grid, int op,
+                                         const std::vector<int>& prefix) {
+  const int followed = graph.op(graph.ChoiceRoot(op)).follows_tensor;
+  return followed >= 0 ? TensorChoices(graph, grid, followed, prefix)
+                       : OperatorChoices(graph, grid, op, prefix);
+}
+
+void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents,
+                 const WorkerGrid& grid, const std::vector<int>& choice) {
+  const int steps = static_cast<int>(choice.size());
+  if (steps > grid.num_steps()) {
+    throw std::invalid_argument(subject + " has " + std::to_string(steps) + " choices for " +
+                                std::to_string(grid.num_steps()) + " steps of factors " +
+                                FormatList(grid.factors()));
+  }
+  std::vector<int> prefix;
+  for (int step = 0; step < steps; ++step) {
+    const int dimension = choice[step];
+    if (dimension < kReplicated || dimension >= static_cast<int>(extents.size())) {
+      throw std::invalid_argument(subject + " has choice " + std::to_string(dimension) +
+                                  " at step " + std::to_string(step) + ": it has dimensions 0 to " +
+                                  std::to_string(static_cast<int>(extents.size()) - 1) +
+                                  ", or -1 for replicated");
+    }
+    if (dimension != kReplicated &&
+        SmallestPart(extents[dimension], grid, prefix, dimension) < grid.factor(step)) {
+      throw std::invalid_argument(
+          subject + " of extents " + FormatList(extents) + " cannot be split along " +
+          std::to_string(dimension) + " at step " + std::to_string(step) +
+          ": its smallest part has extent " +
+          std::to_string(SmallestPart(extents[dimension], grid, prefix, dimension)) + ", and " +
+          std::to_string(grid.factor(step)) + " parts are asked for");
+    }
+    prefix.push_back(dimension);
+  }
+}
+
+Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, const WorkerGrid& grid,
+                    const std::vector<int>& layout) {
+  int largest = 0;
+  int64_t largest_extent = -1;
+  for (int d = 0; d < static_cast<int>(shape.size()); ++d) {
+    const int64_t extent = SmallestPart(shape[d], grid, layout, d);
+    if (extent > largest_extent) {
+      largest = d;
+      largest_extent = extent;
+    }
+  }
+  Boxes parts = shards;
+  if (shape.empty()) return parts;
+  for (int worker = 0; worker < shards.count(); ++worker) {
+    for (size_t step = 0; step < layout.size(); ++step) {
+      if (layout[step] != kReplicated) continue;
+      Interval& interval = parts[worker][largest];
+      interval = SplitPart(interval, grid.digit(worker, static_cast<int>(step)),
+                           grid.factor(static_cast<int>(step)));
+    }
+  }
+  return parts;
+}
+
+bool HasReplicatedStep(const std::vector<int>& choice) {
+  return std::find(choice.begin(), choice.end(), kReplicated) != choice.end();
+}
+
+}  // namespace tofu

@@ -1,0 +1,168 @@
+/*!
+ * \file geometry.h
+ * \brief Where things lie: the splitting rule, worker digits, axis boxes, shards and regions.
+ *
+ * All intervals are half open, [begin, end). A box is one interval per dimension; the boxes of all
+ * workers are one flat array.
+ */
+#ifndef TOFU_CORE_GEOMETRY_GEOMETRY_H_
+#define TOFU_CORE_GEOMETRY_GEOMETRY_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "core/graph/graph.h"
+
+namespace tofu {
+
+struct Interval {
+  int64_t begin = 0;
+  int64_t end = 0;
+
+  int64_t extent() const { return std::max<int64_t>(end - begin, 0); }
+};
+
+inline bool operator==(const Interval& a, const Interval& b) {
+  return a.begin == b.begin && a.end == b.end;
+}
+inline bool operator!=(const Interval& a, const Interval& b) { return !(a == b); }
+
+inline Interval Intersect(const Interval& a, const Interval& b) {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
+
+inline Interval Shift(const Interval& interval, int64_t distance) {
+  return {interval.begin + distance, interval.end + distance};
+}
+
+/*! \brief Part `part` of `parts` of an interval: [b + part * e // parts, b + (part + 1) * e //
+ * parts). */
+inline Interval SplitPart(const Interval& whole, int64_t part, int64_t parts) {
+  const int64_t extent = whole.end - whole.begin;
+  return {whole.begin + part * extent / parts, whole.begin + (part + 1) * extent / parts};
+}
+
+/*!
+ * \brief The workers of k = k1 * ... * km; digit 0 of a worker belongs to step 0 and is the most
+ * significant.
+ *
+ * Step i is also level i of the interconnect: two workers whose first different digit is that of
+ * step i read from each other across level i. Levels may have prices, the cost of one byte that
+ * crosses them.
+ */
+class WorkerGrid {
+ public:
+  /*! \throws std::invalid_argument where a factor is below 2, the product above 65,536, or there
+   * are prices, but not a positive one for each step. */
+  explicit WorkerGrid(std::vector<int64_t> factors, std::vector<double> prices = {});
+
+  int num_workers() const { return num_workers_; }
+  int num_steps() const { return static_cast<int>(factors_.size()); }
+  int64_t factor(int step) const { return factors_[step]; }
+  const std::vector<int64_t>& factors() const { return factors_; }
+  int digit(int worker, int step) const {
+    return digits_[static_cast<size_t>(worker) * factors_.size() + step];
+  }
+  /*! \brief The grid of the first `steps` steps. */
+  WorkerGrid Prefix(int steps) const;
+
+  /*! \brief Whether bytes have prices; else each costs 1. */
+  bool has_prices() const { return !prices_.empty(); }
+  double price(int level) const { return prices_[level]; }
+  /*! \brief The level that is crossed between two different workers. */
+  int CrossedLevel(int worker, int other) const;
+
+ private:
+  std::vector<int64_t> factors_;
+  std::vector<double> prices_;
+  std::vector<int> digits_;
+  int num_workers_ = 1;
+};
+
+/*! \brief One box of `rank` intervals for each worker. */
+class Boxes {
+ public:
+  Boxes() = default;
+  Boxes(int count, int rank)
+      : count_(count), rank_(rank), flat_(static_cast<size_t>(count) * rank) {}
+
+  int count() const { return count_; }
+  int rank() const { return rank_; }
+  Interval* operator[](int worker) { return flat_.data() + static_cast<size_t>(worker) * rank_; }
+  const Interval* operator[](int worker) const {
+    return flat_.data() + static_cast<size_t>(worker) * rank_;
+  }
+
+ private:
+  int count_ = 0;
+  int rank_ = 0;
+  std::vector<Interval> flat_;
+};
+
+int64_t Volume(const Interval* box, int rank);
+int64_t IntersectionVolume(const Interval* a, const Interval* b, int rank);
+bool IsEqualBox(const Interval* a, const Interval* b, int rank);
+bool IsEmptyBox(const Interval* box, int rank);
+
+/*!
+ * \brief Every worker's part of [0, extents) where step i splits dimension choice[i] (or none, for
+ * kReplicated).
+ *
+ * With an operator's axis extents these are axis boxes, with a tensor's shape they are shards.
+ */
+Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,
+                 const std::vector<int>& choice);
+
+/*! \brief The region of each worker, unclipped: it may reach outside [0, shape). `choice` says
+ * which axes are narrowed. */
+Boxes ComputeRegions(const std::vector<Row>& rows, const std::vector<int64_t>& shape,
+                     const Boxes& axis_boxes, const std::vector<int>& choice);
+
+/*! \brief The boxes cut to [0, shape). */
+Boxes ClipBoxes(const Boxes& boxes, const std::vector<int64_t>& shape);
+
+/*! \brief The extent of the smallest part of a dimension that the steps of `choice` have split. */
+int64_t SmallestPart(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice,
+                     int dimension);
+
+/*! \brief Dimensions whose smallest part can be split at step choice.size(), ascending. */
+std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const WorkerGrid& grid,
+                                      const std::vector<int>& choice);
+
+/*! \brief Choices of an operator at step prefix.size(): its feasible axes, or kReplicated alone
+ * where there is none. */
+std::vector<int> OperatorChoices(const Graph& graph, const WorkerGrid& grid, int op,
+                                 const std::vector<int>& prefix);
+
+/*! \brief Choices of a tensor at step prefix.size(): feasible dimensions, and kReplicated where it
+ * may be replicated or there is none. */
+std::vector<int> TensorChoices(const Graph& graph, const WorkerGrid& grid, int tensor,
+                               const std::vector<int>& prefix);
+
+/*! \brief Choices of an operator or, where it follows a tensor, of that tensor. */
+std::vector<int> FeasibleOperatorChoices(const Graph& graph, const WorkerGrid& grid, int op,
+                                         const std::vector<int>& prefix);
+
+/*!
+ * \brief Checks a whole choice (one per step) against the feasibility rule.
+ * \throws std::invalid_argument naming `subject`, the dimension and the step.
+ */
+void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents,
+                 const WorkerGrid& grid, const std::vector<int>& choice);
+
+/*!
+ * \brief Cuts each shard among the workers that hold copies of it: the replicated digits split its
+ * largest dimension further.
+ *
+ * The parts are disjoint, cover the shard and may be empty. The first of equally large dimensions
+ * is taken.
+ */
+Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, const WorkerGrid& grid,
+                    const std::vector<int>& layout);
+
+bool HasReplicatedStep(const std::vector<int>& choice);
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_GEOMETRY_GEOMETRY_H_

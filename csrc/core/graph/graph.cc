@@ -1,0 +1,263 @@
+/*!
+ * \file graph.cc
+ * \brief Building and checking the semantic graph.
+ */
+#include "core/graph/graph.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+
+namespace tofu {
+
+namespace {
+
+[[noreturn]] void Fail(const std::string& message) { throw std::invalid_argument(message); }
+
+std::string OperatorName(int id) { return "operator " + std::to_string(id); }
+
+std::string TensorName(int id) { return "tensor " + std::to_string(id); }
+
+}  // namespace
+
+std::string FormatList(const std::vector<int64_t>& values) {
+  std::string text = "[";
+  for (size_t i = 0; i < values.size(); ++i) text += (i ? ", " : "") + std::to_string(values[i]);
+  return text + "]";
+}
+
+int64_t Tensor::NumElements() const {
+  int64_t count = 1;
+  for (int64_t extent : shape) count *= extent;
+  return count;
+}
+
+bool Operator::IsFetched(const std::vector<int>& choice) const {
+  return std::find_first_of(choice.begin(), choice.end(), fetched_axes.begin(),
+                            fetched_axes.end()) != choice.end();
+}
+
+int Graph::CheckTensor(int id) const {
+  if (id < 0 || id >= num_tensors()) {
+    Fail(TensorName(id) + " does not exist: the graph has tensors 0 to " +
+         std::to_string(num_tensors() - 1));
+  }
+  return id;
+}
+
+int Graph::CheckOperator(int id) const {
+  if (id < 0 || id >= num_operators()) {
+    Fail(OperatorName(id) + " does not exist: the graph has operators 0 to " +
+         std::to_string(num_operators() - 1));
+  }
+  return id;
+}
+
+int Graph::AddTensor(std::vector<int64_t> shape, int64_t element_bytes, bool is_replicable,
+                     uint64_t label) {
+  const int id = num_tensors();
+  for (int64_t extent : shape) {
+    if (extent <= 0)
+      Fail(TensorName(id) + " has shape " + FormatList(shape) + ": every extent must be positive");
+  }
+  if (element_bytes <= 0)
+    Fail(TensorName(id) + " has elements of " + std::to_string(element_bytes) +
+         " bytes: must be positive");
+  Tensor tensor;
+  tensor.shape = std::move(shape);
+  tensor.element_bytes = element_bytes;
+  tensor.is_replicable = is_replicable;
+  tensor.label = label;
+  tensors_.push_back(std::move(tensor));
+  tensor_parents_.push_back(id);
+  return id;
+}
+
+void Graph::CheckRows(const std::string& where, const Operator& op, int tensor,
+                      const std::vector<Row>& rows) const {
+  const size_t rank = this->tensor(tensor).shape.size();
+  if (rows.size() != rank) {
+    Fail(where + " has " + std::to_string(rows.size()) + " rows for " + TensorName(tensor) +
+         " of rank " + std::to_string(rank) + ": one row per dimension is needed");
+  }
+  for (size_t d = 0; d < rank; ++d) {
+    const std::string place = where + ", dimension " + std::to_string(d);
+    if (rows[d].upper <= rows[d].lower) {
+      Fail(place + ": upper " + std::to_string(rows[d].upper) + " must be greater than lower " +
+           std::to_string(rows[d].lower));
+    }
+    for (const Term& term : rows[d].terms) {
+      if (term.axis < 0 || term.axis >= static_cast<int>(op.axis_extents.size())) {
+        Fail(place + " names axis " + std::to_string(term.axis) + ": the operator has " +
+             std::to_string(op.axis_extents.size()) + " axes");
+      }
+      if (term.coefficient == 0) Fail(place + " has a term with coefficient 0: leave it out");
+    }
+  }
+}
+
+void Graph::CheckInput(int id, const Operator& op, size_t position) const {
+  const Input& input = op.inputs[position];
+  const std::string where = OperatorName(id) + ", input " + std::to_string(position);
+  CheckRows(where, op, input.tensor, input.rows);
+  for (int axis : input.addend_axes) {
+    if (axis < 0 || axis >= static_cast<int>(op.axis_extents.size())) {
+      Fail(where + " is an addend of axis " + std::to_string(axis) + ": the operator has " +
+           std::to_string(op.axis_extents.size()) + " axes");
+    }
+  }
+}
+
+void Graph::CheckOutput(int id, const Operator& op, size_t position) const {
+  const Output& output = op.outputs[position];
+  const std::string where = OperatorName(id) + ", output " + std::to_string(position);
+  CheckRows(where, op, output.tensor, output.rows);
+  const Tensor& tensor = this->tensor(output.tensor);
+  if (output.combine.size() != op.axis_extents.size()) {
+    Fail(where + " says for " + std::to_string(output.combine.size()) +
+         " axes how parts come together: the operator has " +
+         std::to_string(op.axis_extents.size()));
+  }
+  if (tensor.producer >= 0) {
+    Fail(where + ": " + TensorName(output.tensor) + " is already produced by " +
+         OperatorName(tensor.producer));
+  }
+  if (!tensor.readers.empty() || !tensor.followers.empty()) {
+    Fail(where + ": " + TensorName(output.tensor) +
+         " is used before it is produced; add operators in topological order");
+  }
+  for (const Input& input : op.inputs) {
+    if (input.tensor == output.tensor)
+      Fail(where + ": " + TensorName(output.tensor) + " is an input of the same operator");
+  }
+  for (size_t other = 0; other < position; ++other) {
+    if (op.outputs[other].tensor == output.tensor)
+      Fail(where + ": " + TensorName(output.tensor) + " is listed twice");
+  }
+}
+
+void Graph::CheckChoiceLinks(int id, const Operator& op) const {
+  if (op.follows_tensor >= 0 && op.same_choice_as >= 0) {
+    Fail(OperatorName(id) +
+         " follows a tensor and shares an operator's choice: only one of the two is possible");
+  }
+  if (op.follows_tensor >= 0) {
+    if (tensor(op.follows_tensor).shape != op.axis_extents) {
+      Fail(OperatorName(id) + " of axes " + FormatList(op.axis_extents) + " follows " +
+           TensorName(op.follows_tensor) + " of shape " +
+           FormatList(tensor(op.follows_tensor).shape) + ": they must be equal");
+    }
+    if (!op.outputs.empty())
+      Fail(OperatorName(id) + " follows a tensor and has outputs: updates have none");
+  }
+  if (op.same_choice_as >= 0 && this->op(op.same_choice_as).axis_extents != op.axis_extents) {
+    Fail(OperatorName(id) + " of axes " + FormatList(op.axis_extents) + " shares the choice of " +
+         OperatorName(op.same_choice_as) + " of axes " +
+         FormatList(this->op(op.same_choice_as).axis_extents) + ": they must be equal");
+  }
+}
+
+void Graph::CheckFetched(int id, const Operator& op) const {
+  if (op.fetched_axes.empty()) return;
+  for (int axis : op.fetched_axes) {
+    if (axis < 0 || axis >= static_cast<int>(op.axis_extents.size())) {
+      Fail(OperatorName(id) + " is fetched along axis " + std::to_string(axis) + ": it has " +
+           std::to_string(op.axis_extents.size()) + " axes");
+    }
+  }
+  for (const Input& input : op.inputs) {
+    for (const Output& output : op.outputs) {
+      const Tensor& from = tensor(input.tensor);
+      const Tensor& to = tensor(output.tensor);
+      const bool is_alike =
+          from.shape.size() == to.shape.size() && from.element_bytes == to.element_bytes;
+      if (!input.is_read || is_alike) continue;
+      Fail(OperatorName(id) + " is fetched, and " + TensorName(input.tensor) + " of rank " +
+           std::to_string(from.shape.size()) + " and " + std::to_string(from.element_bytes) +
+           " bytes is no part of " + TensorName(output.tensor) + " of rank " +
+           std::to_string(to.shape.size()) + " and " + std::to_string(to.element_bytes) +
+           " bytes: cells are moved between tensors of equal ranks and elements");
+    }
+  }
+}
+
+void Graph::CheckGroup(int id, const Operator& op) {
+  const auto found = group_first_.emplace(op.group, id);
+  if (found.second) return;
+  const int first = found.first->second;
+  if (operators_[first].axis_extents != op.axis_extents) {
+    Fail(OperatorName(id) + " of axes " + FormatList(op.axis_extents) + " is in group " +
+         std::to_string(op.group) + " with " + OperatorName(first) + " of axes " +
+         FormatList(operators_[first].axis_extents) +
+         ": operators that share fetches must have equal ones");
+  }
+}
+
+int Graph::AddOperator(Operator op) {
+  const int id = num_operators();
+  for (int64_t extent : op.axis_extents) {
+    if (extent <= 0)
+      Fail(OperatorName(id) + " has axes " + FormatList(op.axis_extents) +
+           ": every extent must be positive");
+  }
+  if (op.phase < 0 || op.phase > 2)
+    Fail(OperatorName(id) + " has phase " + std::to_string(op.phase) + ": phases are 0, 1 and 2");
+  for (size_t i = 0; i < op.inputs.size(); ++i) CheckInput(id, op, i);
+  for (size_t i = 0; i < op.outputs.size(); ++i) CheckOutput(id, op, i);
+  CheckChoiceLinks(id, op);
+  CheckFetched(id, op);
+  for (Input& input : op.inputs) input.is_clipped = !op.fetched_axes.empty();
+  const int root = op.same_choice_as >= 0 ? choice_roots_[op.same_choice_as] : id;
+  CheckGroup(id, op);
+  for (const Input& input : op.inputs) {
+    if (!input.is_read) continue;
+    std::vector<int>& readers = tensors_[input.tensor].readers;
+    if (readers.empty() || readers.back() != id) readers.push_back(id);
+  }
+  for (size_t i = 0; i < op.outputs.size(); ++i) {
+    tensors_[op.outputs[i].tensor].producer = id;
+    tensors_[op.outputs[i].tensor].producer_output = static_cast<int>(i);
+  }
+  if (op.follows_tensor >= 0) tensors_[op.follows_tensor].followers.push_back(id);
+  operators_.push_back(std::move(op));
+  choice_roots_.push_back(root);
+  return id;
+}
+
+int Graph::TensorClass(int id) const {
+  CheckTensor(id);
+  while (tensor_parents_[id] != id) id = tensor_parents_[id];
+  return id;
+}
+
+void Graph::TieTensors(int a, int b) {
+  if (tensor(a).shape != tensor(b).shape) {
+    Fail(TensorName(a) + " of shape " + FormatList(tensor(a).shape) + " cannot be tied to " +
+         TensorName(b) + " of shape " + FormatList(tensor(b).shape) +
+         ": tied tensors have one layout");
+  }
+  if (tensor(a).is_replicable != tensor(b).is_replicable) {
+    Fail(TensorName(a) + " and " + TensorName(b) +
+         " cannot be tied: one of them is replicable, so that their choices differ");
+  }
+  const int first = TensorClass(a);
+  const int second = TensorClass(b);
+  tensor_parents_[a] = tensor_parents_[b] = tensor_parents_[std::max(first, second)] =
+      std::min(first, second);
+}
+
+void Graph::Hold(int tensor, double price) {
+  CheckTensor(tensor);
+  if (!std::isfinite(price) || price < 0) {
+    Fail(TensorName(tensor) + " cannot be held at a price of " + std::to_string(price) +
+         ": a price is a finite number, not negative");
+  }
+  tensors_[tensor].holding_price = price;
+}
+
+void Graph::MarkOutput(int tensor) {
+  tensors_[CheckTensor(tensor)].output_positions.push_back(num_outputs_++);
+}
+
+}  // namespace tofu

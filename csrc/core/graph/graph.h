@@ -1,0 +1,157 @@
+/*!
+ * \file graph.h
+ * \brief The semantic graph as the search sees it: tensors, operators, and how operators access
+ * tensors.
+ *
+ * No names, no framework: an operator is the extents of its splittable axes and one access (a row
+ * per tensor dimension) for each input and output. Operators are added in topological order; every
+ * check happens on the way in.
+ */
+#ifndef TOFU_CORE_GRAPH_GRAPH_H_
+#define TOFU_CORE_GRAPH_GRAPH_H_
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace tofu {
+
+/*! \brief A choice of a step: the index of an axis or a dimension, or this one for "replicated". */
+constexpr int kReplicated = -1;
+
+/*! \brief coefficient * (index of the axis). */
+struct Term {
+  int axis;
+  int64_t coefficient;
+};
+
+/*!
+ * \brief The interval of one tensor dimension that an operator touches, affine in its axes.
+ *
+ * At axis intervals [b, e) the row is [lower + sum of the terms' minima, upper + sum of the terms'
+ * maxima); a plain index i is terms = {(i, 1)}, lower = 0, upper = 1. A row none of whose axes is
+ * narrowed is the whole dimension.
+ */
+struct Row {
+  std::vector<Term> terms;
+  int64_t lower = 0;
+  int64_t upper = 1;
+};
+
+/*! \brief How the parts of an output along a split axis come together. */
+enum class Combine : int { kConcat = 0, kReduce = 1, kReplicate = 2, kOverlapAdd = 3 };
+
+struct Input {
+  int tensor = -1;
+  std::vector<Row> rows;         // one per dimension of the tensor
+  std::vector<int> addend_axes;  // under a split of these, part 0 alone reads the tensor and the
+                                 // others get zeros
+  double fill = 0;               // value of cells outside the tensor
+  bool is_held = false;          // written in place: each worker's region must be exactly its shard
+  bool is_read = true;           // false: the kernel takes it for its shape alone, so zeros will do
+  bool is_clipped = false;       // cells outside the tensor are not asked for
+};
+
+struct Output {
+  int tensor = -1;
+  std::vector<Row> rows;
+  std::vector<Combine> combine;  // one per axis
+};
+
+struct Tensor {
+  std::vector<int64_t> shape;
+  int64_t element_bytes = 4;
+  bool is_replicable = false;  // tiny: the search may keep a copy on every worker
+  double holding_price = -1;  // of a byte that some worker holds; not negative: the search may keep
+                              // copies on several workers, and pays for all it lays out
+  uint64_t label = 0;         // structural label, for canonical tie-breaking only
+  int producer = -1;          // operator, or -1 for variables
+  int producer_output = -1;
+  std::vector<int> readers;           // operators, each once, ascending
+  std::vector<int> followers;         // operators whose choice is this tensor's layout
+  std::vector<int> output_positions;  // places among the graph's outputs
+
+  int64_t NumElements() const;
+  bool MayReplicate() const { return is_replicable || holding_price >= 0; }
+  bool IsRead() const { return !readers.empty() || !output_positions.empty(); }
+};
+
+struct Operator {
+  std::vector<int64_t> axis_extents;
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  int phase = 0;       // 0 forward, 1 backward, 2 update
+  int64_t group = -1;  // operators of one group, phase and choice share their fetches
+  uint64_t label = 0;
+  int follows_tensor = -1;  // the choice is this tensor's layout (weight updates)
+  int same_choice_as = -1;  // an earlier operator whose choice this one shares
+
+  // Axes along which no kernel computes a part: the operator only moves cells, and each output is
+  // put together by a fetch. A cell of an output is the sum of those cells of the inputs that are
+  // read which lie at the distance of the rows' lower ends, or the fill where there are none.
+  std::vector<int> fetched_axes;
+
+  /*! \brief Whether fetches take the place of the operator's copies. */
+  bool IsFetched(const std::vector<int>& choice) const;
+};
+
+class Graph {
+ public:
+  /*! \brief Adds a tensor and returns its id. \throws std::invalid_argument for an empty or
+   * non-positive shape. */
+  int AddTensor(std::vector<int64_t> shape, int64_t element_bytes, bool is_replicable,
+                uint64_t label);
+
+  /*! \brief Adds an operator and returns its id. \throws std::invalid_argument naming the operator
+   * and the broken rule. */
+  int AddOperator(Operator op);
+
+  /*! \brief The two tensors always have the same layout. \throws std::invalid_argument for unequal
+   * shapes, or where one of them is replicable. */
+  void TieTensors(int a, int b);
+
+  /*! \brief The search may replicate the tensor at any step, and pays `price` for each byte that a
+   * worker holds. Tied tensors have to be priced alike, or not at all. */
+  void Hold(int tensor, double price);
+
+  /*! \brief The tensor is read from outside; the order of the calls is the order of the graph's
+   * outputs. */
+  void MarkOutput(int tensor);
+
+  int num_tensors() const { return static_cast<int>(tensors_.size()); }
+  int num_operators() const { return static_cast<int>(operators_.size()); }
+  const Tensor& tensor(int id) const { return tensors_[CheckTensor(id)]; }
+  const Operator& op(int id) const { return operators_[CheckOperator(id)]; }
+
+  /*! \brief The representative of the tensors tied to this one. */
+  int TensorClass(int id) const;
+  /*! \brief The first of the operators that share this one's choice. */
+  int ChoiceRoot(int id) const { return choice_roots_[CheckOperator(id)]; }
+
+  int CheckTensor(int id) const;
+  int CheckOperator(int id) const;
+
+ private:
+  void CheckInput(int id, const Operator& op, size_t position) const;
+  void CheckOutput(int id, const Operator& op, size_t position) const;
+  void CheckRows(const std::string& where, const Operator& op, int tensor,
+                 const std::vector<Row>& rows) const;
+  void CheckChoiceLinks(int id, const Operator& op) const;
+  void CheckFetched(int id, const Operator& op) const;
+  void CheckGroup(int id, const Operator& op);
+
+  std::vector<Tensor> tensors_;
+  std::vector<Operator> operators_;
+  std::vector<int> choice_roots_;
+  std::vector<int> tensor_parents_;  // union-find over tied tensors
+  std::unordered_map<int64_t, int> group_first_;
+  int num_outputs_ = 0;
+};
+
+/*! \brief "[2, 3, 4]", for messages. */
+std::string FormatList(const std::vector<int64_t>& values);
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_GRAPH_GRAPH_H_

@@ -1,0 +1,364 @@
+/*!
+ * \file emit.cc
+ * \brief The emission of a program, operator by operator.
+ */
+#include "core/program/emit.h"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "core/cost/sharing.h"
+#include "core/graph/canonical.h"
+#include "core/program/pieces.h"
+#include "core/program/program_builder.h"
+#include "core/program/shards.h"
+
+namespace tofu {
+
+namespace {
+
+/*! \brief One worker's fetch of a region, to be found again by the operators that share it. */
+struct SharedFetch {
+  std::vector<Interval> region;
+  double fill;
+  bool is_zero;
+  Entry entry;
+};
+
+// In place of sharers: all that read a tensor whose fetched regions are kept.
+constexpr int kAllReaders = -1;
+
+struct FetchKey {
+  int sharers;
+  int tensor;
+  int worker;
+
+  bool operator==(const FetchKey& other) const {
+    return sharers == other.sharers && tensor == other.tensor && worker == other.worker;
+  }
+};
+
+struct FetchKeyHash {
+  size_t operator()(const FetchKey& key) const {
+    return HashCombine(static_cast<uint64_t>(key.sharers),
+                       (static_cast<uint64_t>(key.tensor) << 32) | key.worker);
+  }
+};
+
+class Emitter {
+ public:
+  Emitter(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
+          const std::vector<int>& phases, const std::vector<OutputRequest>& outputs)
+      : graph_(graph),
+        grid_(grid),
+        assignment_(assignment),
+        outputs_(outputs),
+        builder_(grid.num_workers()),
+        shards_(graph, grid, assignment, &builder_),
+        is_used_(graph.num_tensors(), 0),
+        requested_(outputs.size()),
+        requests_of_(graph.num_tensors()) {
+    CheckAssignment(graph, grid, assignment);
+    sharers_ = FindSharers(graph, assignment.operators, assignment.reread);
+    for (int phase : phases) has_phase_.at(CheckPhase(phase)) = true;
+    FindUsedTensors();
+  }
+
+  Program Run() {
+    for (int id = 0; id < graph_.num_operators(); ++id) {
+      if (IsEmitted(id) && HasEffect(id)) EmitOperator(id);
+    }
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      if (requested_[i].empty()) EmitRequest(i);
+      for (const Entry& entry : requested_[i]) builder_.AddOutput(entry);
+    }
+    builder_.GroupByWorker();
+    builder_.KeepUnread();
+    return builder_.Take();
+  }
+
+ private:
+  static int CheckPhase(int phase) {
+    if (phase < 0 || phase > 2) {
+      throw std::invalid_argument("phase " + std::to_string(phase) + ": phases are 0, 1 and 2");
+    }
+    return phase;
+  }
+
+  bool IsEmitted(int op) const {
+    return has_phase_[graph_.op(op).phase] && graph_.op(op).follows_tensor < 0;
+  }
+
+  /*! \brief Whether somebody reads what the operator computes, or it reads something itself. */
+  bool HasEffect(int id) const {
+    const Operator& op = graph_.op(id);
+    return std::any_of(op.outputs.begin(), op.outputs.end(),
+                       [&](const Output& output) { return is_used_[output.tensor]; }) ||
+           std::any_of(op.inputs.begin(), op.inputs.end(),
+                       [](const Input& input) { return input.is_read; });
+  }
+
+  void FindUsedTensors() {
+    for (int op = 0; op < graph_.num_operators(); ++op) {
+      if (!IsEmitted(op)) continue;
+      for (const Input& input : graph_.op(op).inputs) {
+        if (input.is_read) Use(input.tensor, "operator " + std::to_string(op));
+      }
+    }
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      Use(outputs_[i].tensor, "the list of outputs");
+      requests_of_[outputs_[i].tensor].push_back(static_cast<int>(i));
+      if (outputs_[i].has_layout) CheckRequestedLayout(outputs_[i]);
+    }
+  }
+
+  void CheckRequestedLayout(const OutputRequest& request) const {
+    const std::string subject = "the requested layout of tensor " + std::to_string(request.tensor);
+    if (static_cast<int>(request.layout.size()) != grid_.num_steps()) {
+      throw std::invalid_argument(subject + " has " + std::to_string(request.layout.size()) +
+                                  " choices for " + std::to_string(grid_.num_steps()) + " steps");
+    }
+    CheckChoice(subject, graph_.tensor(request.tensor).shape, grid_, request.layout);
+  }
+
+  void Use(int tensor, const std::string& user) {
+    const int producer = graph_.tensor(tensor).producer;
+    if (producer >= 0 && !IsEmitted(producer)) {
+      throw std::invalid_argument("tensor " + std::to_string(tensor) + " is used by " + user +
+                                  ", but operator " + std::to_string(producer) + " of phase " +
+                                  std::to_string(graph_.op(producer).phase) +
+                                  ", which produces it, is not among the phases asked for");
+    }
+    is_used_[tensor] = true;
+  }
+
+  void EmitOperator(int id) {
+    const Operator& op = graph_.op(id);
+    const std::vector<int>& choice = assignment_.operators[id];
+    const Boxes axis_boxes = SplitBoxes(op.axis_extents, grid_, choice);
+    std::vector<Boxes> needed;
+    for (const Input& input : op.inputs) {
+      needed.push_back(AskedRegions(input, graph_.tensor(input.tensor).shape, axis_boxes, choice));
+    }
+    const bool is_fetched = op.IsFetched(choice);
+    std::vector<ProducedOutput> produced(op.outputs.size());
+    for (size_t i = 0; i < produced.size(); ++i) {
+      const std::vector<int64_t>& shape = graph_.tensor(op.outputs[i].tensor).shape;
+      produced[i].op = id;
+      produced[i].index = static_cast<int>(i);
+      produced[i].regions = ComputeRegions(op.outputs[i].rows, shape, axis_boxes, choice);
+      if (is_fetched) produced[i].regions = ClipBoxes(produced[i].regions, shape);
+    }
+    for (int worker = 0; worker < grid_.num_workers(); ++worker) {
+      if (is_fetched) {
+        EmitMoved(id, worker, needed, &produced);
+      } else {
+        EmitCopy(id, worker, needed, &produced);
+      }
+    }
+    for (size_t i = 0; i < produced.size(); ++i) {
+      const int tensor = op.outputs[i].tensor;
+      if (is_used_[tensor]) shards_.Assemble(produced[i]);
+      for (int request : requests_of_[tensor]) EmitRequest(request);
+    }
+  }
+
+  void EmitCopy(int id, int worker, const std::vector<Boxes>& needed,
+                std::vector<ProducedOutput>* produced) {
+    const Operator& op = graph_.op(id);
+    std::vector<Entry> inputs;
+    std::vector<std::vector<int64_t>> shapes;
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      inputs.push_back(EmitInput(id, op.inputs[i], needed[i][worker], worker));
+    }
+    for (const ProducedOutput& output : *produced) {
+      shapes.push_back(ExtentsOf(output.regions[worker], output.regions.rank()));
+    }
+    const int copy = builder_.AddCopy(id, worker, op.phase, std::move(inputs), std::move(shapes));
+    for (ProducedOutput& output : *produced) output.entries.push_back({copy, output.index});
+  }
+
+  /*! \brief The worker's parts of the outputs by a fetch for each, where the operator only moves
+   * cells. */
+  void EmitMoved(int id, int worker, const std::vector<Boxes>& needed,
+                 std::vector<ProducedOutput>* produced) {
+    const Operator& op = graph_.op(id);
+    std::vector<Entry> regions(op.inputs.size());  // node -1 where the fetches read shards
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const Interval* region = needed[i][worker];
+      if (!op.inputs[i].is_read || IsEmptyBox(region, needed[i].rank()) ||
+          GoesStraight(id, op.inputs[i], region, produced->front().regions[worker], worker)) {
+        continue;
+      }
+      regions[i] = EmitInput(id, op.inputs[i], region, worker);
+    }
+    for (ProducedOutput& output : *produced) {
+      output.entries.push_back(EmitPart(op, worker, needed, regions, output));
+    }
+  }
+
+  /*! \brief Whether nothing is fetched twice without a region of its own: it is the worker's shard,
+   * or all of it has this one use. */
+  bool GoesStraight(int id, const Input& input, const Interval* region, const Interval* part,
+                    int worker) {
+    const Operator& op = graph_.op(id);
+    const Boxes& shards = shards_.ShardBoxes(input.tensor);
+    if (IsEqualBox(region, shards[worker], shards.rank())) return true;
+    if (op.outputs.size() > 1 || CountSharedReads(id, input.tensor) > 1) return false;
+    const std::vector<int64_t> distance = FindDistance(input, op.outputs.front());
+    for (size_t d = 0; d < distance.size(); ++d) {
+      const Interval moved = Shift(region[d], distance[d]);
+      if (Intersect(moved, part[d]) != moved) return false;
+    }
+    return true;
+  }
+
+  /*! \brief How many reads of a tensor may share their fetches with those of an operator, which
+   * count as well. */
+  size_t CountSharedReads(int id, int tensor) const {
+    size_t count = 0;
+    for (int reader : graph_.tensor(tensor).readers) {
+      if (!assignment_.IsKept(tensor) && sharers_.Of(reader, tensor) != sharers_.Of(id, tensor))
+        continue;
+      for (const Input& input : graph_.op(reader).inputs) {
+        count += input.is_read && input.tensor == tensor;
+      }
+    }
+    return count;
+  }
+
+  /*! \brief How far the cells of an input move on their way to an output, by dimension. */
+  static std::vector<int64_t> FindDistance(const Input& input, const Output& output) {
+    std::vector<int64_t> distance(input.rows.size());
+    for (size_t d = 0; d < distance.size(); ++d) {
+      distance[d] = output.rows[d].lower - input.rows[d].lower;
+    }
+    return distance;
+  }
+
+  /*! \brief One output's part out of the regions of the inputs; node -1 where there is none. */
+  Entry EmitPart(const Operator& op, int worker, const std::vector<Boxes>& needed,
+                 const std::vector<Entry>& regions, const ProducedOutput& output) {
+    const Output& written = op.outputs[output.index];
+    const Interval* part = output.regions[worker];
+    const int rank = output.regions.rank();
+    const bool is_left_out = op.outputs.size() > 1 && !is_used_[written.tensor];
+    if (is_left_out || IsEmptyBox(part, rank)) return {};
+    FetchPieces pieces(part, rank);
+    double fill = 0;
+    std::vector<Interval> box(rank);    // what comes to lie in the part
+    std::vector<Interval> moved(rank);  // the same, there
+    std::vector<Interval> whole(rank);  // all of the region, there
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const Input& input = op.inputs[i];
+      if (!input.is_read) continue;
+      fill = input.fill;
+      const std::vector<int64_t> distance = FindDistance(input, written);
+      for (int d = 0; d < rank; ++d) {
+        whole[d] = Shift(needed[i][worker][d], distance[d]);
+        moved[d] = Intersect(whole[d], part[d]);
+        box[d] = Shift(moved[d], -distance[d]);
+      }
+      if (IsEmptyBox(box.data(), rank)) continue;
+      if (regions[i].node < 0) {
+        shards_.AddRegion(input.tensor, worker, box.data(), distance, &pieces);
+      } else {
+        pieces.Add(moved.data(), regions[i], whole.data());
+      }
+    }
+    return builder_.AddFetch(written.tensor, worker, op.phase, fill, pieces);
+  }
+
+  Entry EmitInput(int op_id, const Input& input, const Interval* region, int worker) {
+    const Operator& op = graph_.op(op_id);
+    const Boxes& shards = shards_.ShardBoxes(input.tensor);
+    const int rank = shards.rank();
+    const bool is_zero = IsZeroAddend(input, grid_, assignment_.operators[op_id], worker);
+    const bool is_shard = IsEqualBox(region, shards[worker], rank);
+    if (input.is_held && !is_shard) {
+      throw std::invalid_argument("operator " + std::to_string(op_id) + " writes tensor " +
+                                  std::to_string(input.tensor) +
+                                  " in place: each worker's region must be exactly its shard");
+    }
+    // Where the shape alone counts, a variable of that shape is there anyway.
+    const bool is_variable = graph_.tensor(input.tensor).producer < 0;
+    if (is_shard && (!is_zero || (!input.is_read && is_variable))) {
+      return shards_.Shard(input.tensor, worker);
+    }
+    const int sharers =
+        assignment_.IsKept(input.tensor) ? kAllReaders : sharers_.Of(op_id, input.tensor);
+    std::vector<SharedFetch>& shared = shared_[{sharers, input.tensor, worker}];
+    for (const SharedFetch& other : shared) {
+      if (other.is_zero == is_zero && IsSameRegion(other.region.data(), other.fill, region,
+                                                   input.fill, graph_.tensor(input.tensor).shape)) {
+        return other.entry;
+      }
+    }
+    const Entry entry =
+        is_zero ? builder_.AddFetch(input.tensor, worker, op.phase, 0, FetchPieces(region, rank))
+                : shards_.FetchRegion(input.tensor, worker, op.phase, region, input.fill);
+    builder_.MarkTransit(entry);
+    shared.push_back({std::vector<Interval>(region, region + rank), input.fill, is_zero, entry});
+    return entry;
+  }
+
+  void EmitRequest(size_t index) {
+    constexpr int kUpdatePhase = 2;
+    const OutputRequest& request = outputs_[index];
+    const std::vector<int>& layout =
+        request.has_layout ? request.layout : assignment_.tensors[request.tensor];
+    const Boxes wanted = SplitBoxes(graph_.tensor(request.tensor).shape, grid_, layout);
+    for (int worker = 0; worker < grid_.num_workers(); ++worker) {
+      const Interval* own = shards_.ShardBoxes(request.tensor)[worker];
+      const Entry entry =
+          IsEqualBox(wanted[worker], own, wanted.rank())
+              ? shards_.Shard(request.tensor, worker)
+              : shards_.FetchRegion(request.tensor, worker, kUpdatePhase, wanted[worker], 0);
+      requested_[index].push_back(entry);
+    }
+  }
+
+  const Graph& graph_;
+  const WorkerGrid& grid_;
+  const Assignment& assignment_;
+  const std::vector<OutputRequest>& outputs_;
+  std::array<bool, 3> has_phase_{};
+  ProgramBuilder builder_;
+  TensorShards shards_;
+  std::vector<char> is_used_;  // by tensor: somebody reads it in these phases
+  Sharers sharers_;
+  std::unordered_map<FetchKey, std::vector<SharedFetch>, FetchKeyHash> shared_;
+  std::vector<std::vector<Entry>> requested_;  // by output request, empty until emitted
+  std::vector<std::vector<int>> requests_of_;  // by tensor
+};
+
+}  // namespace
+
+Program EmitProgram(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
+                    const std::vector<int>& phases, const std::vector<OutputRequest>& outputs) {
+  return Emitter(graph, grid, assignment, phases, outputs).Run();
+}
+
+std::vector<int64_t> CountTraffic(const Graph& graph, const Program& program) {
+  const int64_t workers = program.num_workers;
+  std::vector<int64_t> bytes(workers * workers, 0);
+  for (const ProgramNode& node : program.nodes) {
+    if (node.kind != NodeKind::kFetch) continue;
+    const int64_t element_bytes = graph.tensor(static_cast<int>(node.id)).element_bytes;
+    for (const Piece& piece : node.pieces) {
+      int64_t cells = 1;
+      for (int64_t extent : piece.extent) cells *= extent;
+      for (const Source& source : piece.sources) {
+        const int64_t owner = program.nodes[node.inputs[source.input].node].worker;
+        if (owner != node.worker) bytes[node.worker * workers + owner] += cells * element_bytes;
+      }
+    }
+  }
+  return bytes;
+}
+
+}  // namespace tofu

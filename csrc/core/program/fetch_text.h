@@ -1,0 +1,142 @@
+/*!
+ * \file fetch_text.h
+ * \brief The pieces of a fetch as text, which MXNet saves with a symbol and hands back unchecked.
+ *
+ * A list with ";" of `begin:extent:input@begin+input@begin...`, coordinates with ",". A text comes
+ * from a file, so numbers that do not fit and boxes that leave their region are refused here.
+ */
+#ifndef TOFU_CORE_PROGRAM_FETCH_TEXT_H_
+#define TOFU_CORE_PROGRAM_FETCH_TEXT_H_
+
+#include <cerrno>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/program/program.h"
+
+namespace tofu {
+
+/*! \brief What stands between the separators; an empty text has no parts. */
+inline std::vector<std::string> SplitText(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+/*! \brief A whole number of [low, high]. \throws std::invalid_argument for anything else. */
+inline int64_t ParseNumber(const std::string& text,
+                           int64_t low = std::numeric_limits<int64_t>::min(),
+                           int64_t high = std::numeric_limits<int64_t>::max()) {
+  char* end = nullptr;
+  errno = 0;
+  const int64_t value = std::strtoll(text.c_str(), &end, 10);
+  if (text.empty() || end != text.c_str() + text.size())
+    throw std::invalid_argument("\"" + text + "\" is no integer");
+  if (errno == ERANGE || value < low || value > high)
+    throw std::invalid_argument(text + " is not a number from " + std::to_string(low) + " to " +
+                                std::to_string(high));
+  return value;
+}
+
+/*! \brief A floating point number, infinities included. \throws std::invalid_argument */
+inline double ParseReal(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || end != text.c_str() + text.size())
+    throw std::invalid_argument("\"" + text + "\" is no number");
+  return value;
+}
+
+inline std::vector<int64_t> ParseCoordinates(const std::string& text) {
+  std::vector<int64_t> values;
+  for (const std::string& part : SplitText(text, ',')) values.push_back(ParseNumber(part));
+  return values;
+}
+
+inline Piece ParsePiece(const std::string& text) {
+  const std::vector<std::string> fields = SplitText(text, ':');
+  if (fields.size() != 3)
+    throw std::invalid_argument("\"" + text + "\" is no begin:extent:sources");
+  Piece piece;
+  piece.begin = ParseCoordinates(fields[0]);
+  piece.extent = ParseCoordinates(fields[1]);
+  for (const std::string& source : SplitText(fields[2], '+')) {
+    const size_t at = source.find('@');
+    if (at == std::string::npos)
+      throw std::invalid_argument("\"" + source + "\" is no input@begin");
+    piece.sources.push_back(
+        {ParseNumber(source.substr(0, at)), ParseCoordinates(source.substr(at + 1))});
+  }
+  return piece;
+}
+
+/*!
+ * \brief Pieces that lie in a region of `shape` and read existing inputs.
+ * \throws std::invalid_argument for those that do not
+ */
+inline void CheckPieces(const std::vector<Piece>& pieces, const std::vector<int64_t>& shape,
+                        int64_t num_inputs) {
+  const auto refuse = [](const std::string& what) { throw std::invalid_argument(what); };
+  const size_t ndim = shape.size();
+  for (const Piece& piece : pieces) {
+    if (piece.begin.size() != ndim || piece.extent.size() != ndim)
+      refuse("a piece has not the " + std::to_string(ndim) + " dimensions of its region");
+    for (size_t d = 0; d < ndim; ++d) {
+      const int64_t begin = piece.begin[d], extent = piece.extent[d];
+      if (begin < 0 || extent < 0 || extent > shape[d] || begin > shape[d] - extent)
+        refuse("a piece from " + std::to_string(begin) + " on, of " + std::to_string(extent) +
+               ", leaves its region of " + std::to_string(shape[d]) + " in dimension " +
+               std::to_string(d));
+    }
+    if (piece.sources.empty()) refuse("a piece without sources");
+    for (const Source& source : piece.sources) {
+      if (source.input < 0 || source.input >= num_inputs)
+        refuse("there are " + std::to_string(num_inputs) + " inputs, a piece reads number " +
+               std::to_string(source.input));
+      if (source.begin.size() != ndim) refuse("a source has not the region's dimensions");
+      for (size_t d = 0; d < ndim; ++d) {
+        const int64_t begin = source.begin[d];
+        if (begin < 0 || begin > std::numeric_limits<int64_t>::max() - piece.extent[d])
+          refuse("a source begins outside");
+      }
+    }
+  }
+}
+
+/*! \brief The pieces in a text, in a region of `shape` over `num_inputs` inputs. */
+inline std::vector<Piece> ParsePieces(const std::string& text, const std::vector<int64_t>& shape,
+                                      int64_t num_inputs) {
+  std::vector<Piece> pieces;
+  for (const std::string& part : SplitText(text, ';')) pieces.push_back(ParsePiece(part));
+  CheckPieces(pieces, shape, num_inputs);
+  return pieces;
+}
+
+/*! \brief The inverse of ParsePieces. */
+inline std::string WritePieces(const std::vector<Piece>& pieces) {
+  std::ostringstream out;
+  const auto write = [&out](const std::vector<int64_t>& values) {
+    for (size_t d = 0; d < values.size(); ++d) out << (d == 0 ? "" : ",") << values[d];
+  };
+  for (size_t p = 0; p < pieces.size(); ++p) {
+    if (p != 0) out << ';';
+    write(pieces[p].begin);
+    out << ':';
+    write(pieces[p].extent);
+    for (size_t s = 0; s < pieces[p].sources.size(); ++s) {
+      out << (s == 0 ? ':' : '+') << pieces[p].sources[s].input << '@';
+      write(pieces[p].sources[s].begin);
+    }
+  }
+  return out.str();
+}
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_PROGRAM_FETCH_TEXT_H_

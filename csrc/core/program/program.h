@@ -1,0 +1,237 @@
+/*!
+ * \file program.h
+ * \brief The execution program: what every worker runs, in executable order, without names or
+ * attributes.
+ *
+ * `EmitProgram` (emit.h) writes it, the NNVM pass that builds the execution graph reads it. The two
+ * live in different extension modules with different C++ ABIs, so the program travels as one flat
+ * array of int64 (`EncodeProgram`, `DecodeProgram`).
+ *
+ * Invariants:
+ *  - nodes stand in the order of execution, in which memory is planned: inputs have smaller indices
+ * than the node that names them;
+ *  - pieces of a fetch are disjoint boxes inside its shape; the sources of a piece are summed;
+ * cells of no piece hold `fill`;
+ *  - all boxes are half open: [begin, begin + extent) in every dimension;
+ *  - a fetch reads a box of an entry in the entry's own local coordinates (`Source::begin`).
+ */
+#ifndef TOFU_CORE_PROGRAM_PROGRAM_H_
+#define TOFU_CORE_PROGRAM_PROGRAM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace tofu {
+
+enum class NodeKind : int64_t {
+  kVariable = 0,  // one worker's shard of a tensor that no operator produces
+  kOperator = 1,  // one worker's copy of an operator
+  kFetch = 2      // a region assembled on one worker out of the entries of several
+};
+
+/*! \brief An output of a node. Variables and fetches have the one output 0. */
+struct Entry {
+  int64_t node = -1;
+  int64_t index = 0;
+};
+
+inline bool operator==(const Entry& a, const Entry& b) {
+  return a.node == b.node && a.index == b.index;
+}
+
+/*! \brief A box of `inputs[input]` of the fetch, of the piece's extent, that starts at `begin` in
+ * that entry's coordinates. */
+struct Source {
+  int64_t input = 0;
+  std::vector<int64_t> begin;
+};
+
+/*! \brief A box of a fetch's output; its value is the sum of the sources. */
+struct Piece {
+  std::vector<int64_t> begin;
+  std::vector<int64_t> extent;
+  std::vector<Source> sources;
+};
+
+struct ProgramNode {
+  NodeKind kind = NodeKind::kVariable;
+  int64_t id = -1;  // operator id of an operator, tensor id of a variable or a fetch
+  int64_t worker = 0;
+  int64_t phase = 0;  // 0 forward, 1 backward, 2 update; 0 for variables
+  int64_t fill_bits =
+      0;  // the bit pattern of the double that cells outside all pieces hold (fetches only)
+  std::vector<std::vector<int64_t>>
+      shapes;  // local shape of every output; one for variables and fetches
+  std::vector<Entry> inputs;
+  std::vector<Piece> pieces;  // fetches only
+
+  double fill() const {
+    double value;
+    std::memcpy(&value, &fill_bits, sizeof(value));
+    return value;
+  }
+  void set_fill(double value) { std::memcpy(&fill_bits, &value, sizeof(value)); }
+};
+
+struct Program {
+  int64_t num_workers = 1;
+  std::vector<ProgramNode> nodes;
+  // Requested tensors in order, for each one the entries of worker 0 .. num_workers - 1; then an
+  // entry of every node that no other one reads (a shard of a replicated tensor, say).
+  std::vector<Entry> outputs;
+  // Entries in transit between workers: fetched regions, padded copies and partial results. All
+  // others are shards of tensors.
+  std::vector<Entry> transit;
+};
+
+/*! \brief First number of every encoded program; changes with the format. */
+constexpr int64_t kProgramFormat = 0x746f667532;
+
+namespace detail {
+
+inline void PutVector(const std::vector<int64_t>& values, std::vector<int64_t>* out) {
+  out->push_back(static_cast<int64_t>(values.size()));
+  out->insert(out->end(), values.begin(), values.end());
+}
+
+inline void PutEntries(const std::vector<Entry>& entries, std::vector<int64_t>* out) {
+  out->push_back(static_cast<int64_t>(entries.size()));
+  for (const Entry& entry : entries) {
+    out->push_back(entry.node);
+    out->push_back(entry.index);
+  }
+}
+
+inline void PutPiece(const Piece& piece, std::vector<int64_t>* out) {
+  PutVector(piece.begin, out);
+  PutVector(piece.extent, out);
+  out->push_back(static_cast<int64_t>(piece.sources.size()));
+  for (const Source& source : piece.sources) {
+    out->push_back(source.input);
+    PutVector(source.begin, out);
+  }
+}
+
+inline void PutNode(const ProgramNode& node, std::vector<int64_t>* out) {
+  out->push_back(static_cast<int64_t>(node.kind));
+  out->push_back(node.id);
+  out->push_back(node.worker);
+  out->push_back(node.phase);
+  out->push_back(node.fill_bits);
+  out->push_back(static_cast<int64_t>(node.shapes.size()));
+  for (const auto& shape : node.shapes) PutVector(shape, out);
+  PutEntries(node.inputs, out);
+  out->push_back(static_cast<int64_t>(node.pieces.size()));
+  for (const Piece& piece : node.pieces) PutPiece(piece, out);
+}
+
+/*! \brief Reads an encoded program front to back; every read is checked against the end of the
+ * array. */
+class ProgramReader {
+ public:
+  ProgramReader(const int64_t* data, size_t size) : data_(data), size_(size) {}
+
+  int64_t Get() {
+    if (position_ >= size_)
+      throw std::invalid_argument("the encoded program ends in the middle of a node");
+    return data_[position_++];
+  }
+  size_t GetCount() {
+    const int64_t count = Get();
+    if (count < 0 || static_cast<size_t>(count) > size_ - position_) {
+      throw std::invalid_argument("the encoded program holds a count that is longer than itself");
+    }
+    return static_cast<size_t>(count);
+  }
+  std::vector<int64_t> GetVector() {
+    const size_t count = GetCount();
+    std::vector<int64_t> values(data_ + position_, data_ + position_ + count);
+    position_ += count;
+    return values;
+  }
+  std::vector<Entry> GetEntries() {
+    std::vector<Entry> entries(GetCount());
+    for (Entry& entry : entries) {
+      entry.node = Get();
+      entry.index = Get();
+    }
+    return entries;
+  }
+  Piece GetPiece() {
+    Piece piece;
+    piece.begin = GetVector();
+    piece.extent = GetVector();
+    piece.sources.resize(GetCount());
+    for (Source& source : piece.sources) {
+      source.input = Get();
+      source.begin = GetVector();
+    }
+    return piece;
+  }
+  ProgramNode GetNode() {
+    ProgramNode node;
+    const int64_t kind = Get();
+    if (kind < 0 || kind > 2)
+      throw std::invalid_argument("the encoded program holds an unknown kind of node");
+    node.kind = static_cast<NodeKind>(kind);
+    node.id = Get();
+    node.worker = Get();
+    node.phase = Get();
+    node.fill_bits = Get();
+    node.shapes.resize(GetCount());
+    for (auto& shape : node.shapes) shape = GetVector();
+    node.inputs = GetEntries();
+    node.pieces.resize(GetCount());
+    for (Piece& piece : node.pieces) piece = GetPiece();
+    return node;
+  }
+  bool AtEnd() const { return position_ == size_; }
+
+ private:
+  const int64_t* data_;
+  size_t size_;
+  size_t position_ = 0;
+};
+
+}  // namespace detail
+
+/*! \brief The program as one flat array: format, workers, then nodes, outputs and entries in
+ * transit, each with its count first. */
+inline std::vector<int64_t> EncodeProgram(const Program& program) {
+  std::vector<int64_t> data;
+  data.reserve(64 + program.nodes.size() * 40);
+  data.push_back(kProgramFormat);
+  data.push_back(program.num_workers);
+  data.push_back(static_cast<int64_t>(program.nodes.size()));
+  for (const ProgramNode& node : program.nodes) detail::PutNode(node, &data);
+  detail::PutEntries(program.outputs, &data);
+  detail::PutEntries(program.transit, &data);
+  return data;
+}
+
+/*!
+ * \brief The inverse of EncodeProgram.
+ * \throws std::invalid_argument where `data` is not an encoded program of this format.
+ */
+inline Program DecodeProgram(const int64_t* data, size_t size) {
+  detail::ProgramReader reader(data, size);
+  if (size < 4 || reader.Get() != kProgramFormat)
+    throw std::invalid_argument("not an encoded program of this version of Tofu");
+  Program program;
+  program.num_workers = reader.Get();
+  const size_t num_nodes = reader.GetCount();
+  program.nodes.reserve(num_nodes);
+  for (size_t i = 0; i < num_nodes; ++i) program.nodes.push_back(reader.GetNode());
+  program.outputs = reader.GetEntries();
+  program.transit = reader.GetEntries();
+  if (!reader.AtEnd()) throw std::invalid_argument("the encoded program goes on after its end");
+  return program;
+}
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_PROGRAM_PROGRAM_H_

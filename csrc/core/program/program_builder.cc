@@ -1,0 +1,121 @@
+/*!
+ * \file program_builder.cc
+ * \brief Nodes of a program.
+ */
+#include "core/program/program_builder.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <utility>
+
+namespace tofu {
+
+namespace {
+
+ProgramNode MakeNode(NodeKind kind, int id, int worker, int phase) {
+  ProgramNode node;
+  node.kind = kind;
+  node.id = id;
+  node.worker = worker;
+  node.phase = phase;
+  return node;
+}
+
+}  // namespace
+
+std::vector<int64_t> ExtentsOf(const Interval* box, int rank) {
+  std::vector<int64_t> extents(rank);
+  for (int d = 0; d < rank; ++d) extents[d] = box[d].extent();
+  return extents;
+}
+
+int ProgramBuilder::AddNode(ProgramNode node) {
+  program_.nodes.push_back(std::move(node));
+  return static_cast<int>(program_.nodes.size()) - 1;
+}
+
+Entry ProgramBuilder::AddVariable(int tensor, int worker, std::vector<int64_t> shape) {
+  ProgramNode node = MakeNode(NodeKind::kVariable, tensor, worker, 0);
+  node.shapes = {std::move(shape)};
+  return {AddNode(std::move(node)), 0};
+}
+
+Entry ProgramBuilder::AddFetch(int tensor, int worker, int phase, double fill,
+                               const FetchPieces& pieces) {
+  ProgramNode node = MakeNode(NodeKind::kFetch, tensor, worker, phase);
+  node.set_fill(fill);
+  pieces.WriteTo(&node);
+  return {AddNode(std::move(node)), 0};
+}
+
+int ProgramBuilder::AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
+                            std::vector<std::vector<int64_t>> shapes) {
+  ProgramNode node = MakeNode(NodeKind::kOperator, op, worker, phase);
+  node.inputs = std::move(inputs);
+  node.shapes = std::move(shapes);
+  return AddNode(std::move(node));
+}
+
+/*! \brief `order` lists the nodes that there are, by the positions that they had. */
+void ProgramBuilder::Reorder(const std::vector<size_t>& order) {
+  std::vector<int64_t> position(order.size());
+  std::vector<ProgramNode> nodes;
+  nodes.reserve(order.size());
+  for (size_t id : order) {
+    position[id] = static_cast<int64_t>(nodes.size());
+    nodes.push_back(std::move(program_.nodes[id]));
+  }
+  program_.nodes = std::move(nodes);
+  for (ProgramNode& node : program_.nodes) {
+    for (Entry& input : node.inputs) input.node = position[input.node];
+  }
+  for (std::vector<Entry>* entries : {&program_.outputs, &program_.transit}) {
+    for (Entry& entry : *entries) entry.node = position[entry.node];
+  }
+}
+
+void ProgramBuilder::GroupByWorker() {
+  constexpr int64_t kFetchPhase = -1;
+  const std::vector<ProgramNode>& nodes = program_.nodes;
+  std::vector<std::pair<int64_t, int64_t>> keys;  // (run, worker); every fetch begins a run
+  int64_t run = 0;
+  int64_t phase = kFetchPhase;
+  for (const ProgramNode& node : nodes) {
+    if (node.kind != NodeKind::kVariable) {
+      const int64_t next = node.kind == NodeKind::kFetch ? kFetchPhase : node.phase;
+      if (next == kFetchPhase || next != phase) ++run;
+      phase = next;
+    }
+    keys.emplace_back(run, node.worker);
+  }
+  std::vector<size_t> order(nodes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return keys[a] < keys[b]; });
+  Reorder(order);
+}
+
+void ProgramBuilder::KeepUnread() {
+  std::vector<char> is_read(program_.nodes.size(), 0);
+  std::map<int64_t, int64_t> output_of;  // by operator: one that is read of some copy
+  const auto read = [&](const Entry& entry) {
+    is_read[entry.node] = 1;
+    const ProgramNode& node = program_.nodes[entry.node];
+    if (node.kind == NodeKind::kOperator) output_of.emplace(node.id, entry.index);
+  };
+  for (const ProgramNode& node : program_.nodes) {
+    for (const Entry& input : node.inputs) read(input);
+  }
+  for (const Entry& output : program_.outputs) read(output);
+  for (size_t id = 0; id < program_.nodes.size(); ++id) {
+    const ProgramNode& node = program_.nodes[id];
+    if (is_read[id] || node.kind == NodeKind::kVariable) continue;
+    // Not any output: MXNet has kernels that refuse to compute some, the gradient of indices, say.
+    const auto found = output_of.find(node.id);
+    const bool is_known = node.kind == NodeKind::kOperator && found != output_of.end();
+    program_.outputs.push_back({static_cast<int64_t>(id), is_known ? found->second : 0});
+  }
+}
+
+}  // namespace tofu

@@ -1,0 +1,118 @@
+/*!
+ * \file program_tables.cc
+ * \brief Nodes of a program laid down as rows.
+ */
+#include "core/program/program_tables.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace tofu {
+
+namespace {
+
+class TableMaker {
+ public:
+  explicit TableMaker(const Program& program) : program_(program) {}
+
+  ProgramTables Run() {
+    tables_.num_workers = program_.num_workers;
+    AddEntries();
+    for (size_t id = 0; id < program_.nodes.size(); ++id) AddNode(static_cast<int64_t>(id));
+    for (const Entry& entry : program_.outputs) tables_.output_entry.push_back(RowOf(entry));
+    for (const Entry& entry : program_.transit) tables_.transit_entry.push_back(RowOf(entry));
+    return std::move(tables_);
+  }
+
+ private:
+  /*! \brief All entries come first, since a program with a flaw may read what comes later. */
+  void AddEntries() {
+    size_t rank = 1;
+    for (const ProgramNode& node : program_.nodes) {
+      for (const auto& shape : node.shapes) rank = std::max(rank, shape.size());
+    }
+    tables_.rank = static_cast<int64_t>(rank);
+    for (size_t id = 0; id < program_.nodes.size(); ++id) {
+      first_entry_.push_back(static_cast<int64_t>(tables_.entry_node.size()));
+      for (const auto& shape : program_.nodes[id].shapes) {
+        tables_.entry_node.push_back(static_cast<int64_t>(id));
+        tables_.entry_rank.push_back(static_cast<int64_t>(shape.size()));
+        Append(shape, 1, &tables_.entry_shape);
+      }
+    }
+  }
+
+  void AddNode(int64_t id) {
+    const ProgramNode& node = program_.nodes[id];
+    tables_.node_kind.push_back(static_cast<int64_t>(node.kind));
+    tables_.node_id.push_back(node.id);
+    tables_.node_worker.push_back(node.worker);
+    tables_.node_phase.push_back(node.phase);
+    tables_.node_fill.push_back(node.fill());
+    const int64_t first_read = static_cast<int64_t>(tables_.read_node.size());
+    for (const Entry& input : node.inputs) {
+      tables_.read_node.push_back(id);
+      tables_.read_entry.push_back(RowOf(input));
+    }
+    for (const Piece& piece : node.pieces) AddPiece(id, piece, first_read);
+  }
+
+  void AddPiece(int64_t id, const Piece& piece, int64_t first_read) {
+    CheckPiece(id, piece);
+    const int64_t row = static_cast<int64_t>(tables_.piece_node.size());
+    tables_.piece_node.push_back(id);
+    Append(piece.begin, 0, &tables_.piece_begin);
+    Append(piece.extent, 1, &tables_.piece_extent);
+    for (const Source& source : piece.sources) {
+      tables_.source_piece.push_back(row);
+      tables_.source_read.push_back(first_read + source.input);
+      Append(source.begin, 0, &tables_.source_begin);
+    }
+  }
+
+  void CheckPiece(int64_t id, const Piece& piece) const {
+    const ProgramNode& node = program_.nodes[id];
+    if (node.shapes.size() != 1) Refuse(id, "has pieces, and not one shape");
+    const size_t rank = node.shapes.front().size();
+    bool has_rank = piece.begin.size() == rank && piece.extent.size() == rank;
+    for (const Source& source : piece.sources) {
+      has_rank = has_rank && source.begin.size() == rank;
+      if (source.input < 0 || source.input >= static_cast<int64_t>(node.inputs.size())) {
+        Refuse(id, "has " + std::to_string(node.inputs.size()) + " inputs, a piece reads number " +
+                       std::to_string(source.input));
+      }
+    }
+    if (!has_rank)
+      Refuse(id, "has " + std::to_string(rank) + " dimensions, and a piece of it others");
+  }
+
+  int64_t RowOf(const Entry& entry) const {
+    const bool is_node = entry.node >= 0 && entry.node < static_cast<int64_t>(first_entry_.size());
+    if (!is_node || entry.index < 0 ||
+        entry.index >= static_cast<int64_t>(program_.nodes[entry.node].shapes.size()))
+      throw std::invalid_argument("there is no output " + std::to_string(entry.index) +
+                                  " of a node " + std::to_string(entry.node));
+    return first_entry_[entry.node] + entry.index;
+  }
+
+  void Append(const std::vector<int64_t>& values, int64_t otherwise, Column* column) const {
+    column->insert(column->end(), values.begin(), values.end());
+    column->insert(column->end(), static_cast<size_t>(tables_.rank) - values.size(), otherwise);
+  }
+
+  [[noreturn]] static void Refuse(int64_t id, const std::string& what) {
+    throw std::invalid_argument("node " + std::to_string(id) + " " + what);
+  }
+
+  const Program& program_;
+  ProgramTables tables_;
+  std::vector<int64_t> first_entry_;  // by node
+};
+
+}  // namespace
+
+ProgramTables MakeProgramTables(const Program& program) { return TableMaker(program).Run(); }
+
+}  // namespace tofu

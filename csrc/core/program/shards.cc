@@ -1,0 +1,132 @@
+/*!
+ * \file shards.cc
+ * \brief Reading shards and assembling them.
+ */
+#include "core/program/shards.h"
+
+#include <utility>
+
+namespace tofu {
+
+namespace {
+
+/*! \brief The digits of the replicated steps, as one number for each worker. */
+std::vector<int> CopyNumbers(const WorkerGrid& grid, const std::vector<int>& layout) {
+  std::vector<int> numbers(grid.num_workers(), 0);
+  for (int step = 0; step < grid.num_steps(); ++step) {
+    if (layout[step] != kReplicated) continue;
+    for (int worker = 0; worker < grid.num_workers(); ++worker) {
+      numbers[worker] =
+          numbers[worker] * static_cast<int>(grid.factor(step)) + grid.digit(worker, step);
+    }
+  }
+  return numbers;
+}
+
+}  // namespace
+
+TensorShards::Placed& TensorShards::Place(int tensor) {
+  Placed& placed = tensors_[tensor];
+  if (placed.is_placed) return placed;
+  placed.is_placed = true;
+  const std::vector<int>& layout = assignment_.tensors[tensor];
+  placed.shards = SplitBoxes(graph_.tensor(tensor).shape, grid_, layout);
+  placed.replica = CopyNumbers(grid_, layout);
+  placed.entries.resize(grid_.num_workers());
+  return placed;
+}
+
+Entry TensorShards::Shard(int tensor, int worker) {
+  Placed& placed = Place(tensor);
+  Entry& entry = placed.entries[worker];
+  if (entry.node < 0) {
+    entry = builder_->AddVariable(tensor, worker,
+                                  ExtentsOf(placed.shards[worker], placed.shards.rank()));
+  }
+  return entry;
+}
+
+Entry TensorShards::FetchRegion(int tensor, int worker, int phase, const Interval* region,
+                                double fill) {
+  const int rank = ShardBoxes(tensor).rank();
+  FetchPieces pieces(region, rank);
+  AddRegion(tensor, worker, region, std::vector<int64_t>(rank, 0), &pieces);
+  return builder_->AddFetch(tensor, worker, phase, fill, pieces);
+}
+
+void TensorShards::AddRegion(int tensor, int worker, const Interval* region,
+                             const std::vector<int64_t>& distance, FetchPieces* pieces) {
+  const Placed& placed = Place(tensor);
+  const int rank = placed.shards.rank();
+  std::vector<Interval> box(rank);
+  std::vector<Interval> shard(rank);
+  for (int owner = 0; owner < grid_.num_workers(); ++owner) {
+    if (placed.replica[owner] != placed.replica[worker]) continue;
+    for (int d = 0; d < rank; ++d) {
+      shard[d] = Shift(placed.shards[owner][d], distance[d]);
+      box[d] = Intersect(Shift(region[d], distance[d]), shard[d]);
+    }
+    if (!IsEmptyBox(box.data(), rank)) pieces->Add(box.data(), Shard(tensor, owner), shard.data());
+  }
+}
+
+/*! \brief `box` of an output on one worker, summed over its holders; the worker's own entry where
+ * that is all. */
+Entry TensorShards::Gather(const ProducedOutput& produced, const Boxes& clipped,
+                           const std::vector<int>& replica, int worker, const Interval* box) {
+  const Operator& op = graph_.op(produced.op);
+  const int rank = clipped.rank();
+  FetchPieces pieces(box, rank);
+  std::vector<Interval> overlap(rank);
+  bool is_own = IsEqualBox(box, produced.regions[worker], rank);
+  for (int holder = 0; holder < grid_.num_workers(); ++holder) {
+    if (replica[holder] != replica[worker]) continue;
+    for (int d = 0; d < rank; ++d) overlap[d] = Intersect(box[d], clipped[holder][d]);
+    if (IsEmptyBox(overlap.data(), rank)) continue;
+    is_own = is_own && holder == worker;
+    pieces.Add(overlap.data(), produced.entries[holder], produced.regions[holder]);
+  }
+  if (is_own) return produced.entries[worker];
+  return builder_->AddFetch(op.outputs[produced.index].tensor, worker, op.phase, 0, pieces);
+}
+
+/*! \brief A replicated shard out of the parts that the workers which hold it have summed. */
+Entry TensorShards::JoinParts(int tensor, int phase, int worker, const PlacedLayout& layout,
+                              const std::vector<Entry>& parts) {
+  const int rank = layout.shards.rank();
+  const Interval* shard = layout.shards[worker];
+  if (IsEqualBox(layout.scattered[worker], shard, rank)) return parts[worker];
+  FetchPieces pieces(shard, rank);
+  for (int other = 0; other < grid_.num_workers(); ++other) {
+    if (parts[other].node < 0 || !IsEqualBox(layout.shards[other], shard, rank)) continue;
+    pieces.Add(layout.scattered[other], parts[other], layout.scattered[other]);
+  }
+  return builder_->AddFetch(tensor, worker, phase, 0, pieces);
+}
+
+void TensorShards::Assemble(const ProducedOutput& produced) {
+  const Output& output = graph_.op(produced.op).outputs[produced.index];
+  const std::vector<int>& choice = assignment_.operators[produced.op];
+  const Tensor& tensor = graph_.tensor(output.tensor);
+  const Boxes clipped = ClipBoxes(produced.regions, tensor.shape);
+  const std::vector<int> replica = ReplicaNumbers(output, grid_, choice);
+  const PlacedLayout layout = PlaceLayout(tensor, grid_, assignment_.tensors[output.tensor]);
+  const bool scatters = layout.can_scatter && IsPartialResult(output, choice);
+  const Boxes& boxes = scatters ? layout.scattered : layout.shards;
+  std::vector<Entry> parts(grid_.num_workers());
+  for (int worker = 0; worker < grid_.num_workers(); ++worker) {
+    if (IsEmptyBox(boxes[worker], boxes.rank())) continue;
+    parts[worker] = Gather(produced, clipped, replica, worker, boxes[worker]);
+  }
+  Placed& placed = Place(output.tensor);
+  for (int worker = 0; worker < grid_.num_workers(); ++worker) {
+    placed.entries[worker] =
+        scatters ? JoinParts(output.tensor, graph_.op(produced.op).phase, worker, layout, parts)
+                 : parts[worker];
+    for (const Entry& passing : {produced.entries[worker], parts[worker]}) {
+      if (passing.node >= 0 && !(passing == placed.entries[worker])) builder_->MarkTransit(passing);
+    }
+  }
+}
+
+}  // namespace tofu

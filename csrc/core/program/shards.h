@@ -1,0 +1,78 @@
+/*!
+ * \file shards.h
+ * \brief Where every tensor's shards are in the program: variables, entries of operator copies, or
+ * fetches that assemble them.
+ */
+#ifndef TOFU_CORE_PROGRAM_SHARDS_H_
+#define TOFU_CORE_PROGRAM_SHARDS_H_
+
+#include <vector>
+
+#include "core/cost/cost.h"
+#include "core/geometry/geometry.h"
+#include "core/graph/graph.h"
+#include "core/program/pieces.h"
+#include "core/program/program_builder.h"
+
+namespace tofu {
+
+/*! \brief What one operator left of one of its outputs on every worker. */
+struct ProducedOutput {
+  int op = -1;
+  int index = 0;
+  std::vector<Entry> entries;  // by worker; node -1 where its region is empty
+  Boxes regions;  // what each entry's array covers; cells outside the tensor mean nothing
+};
+
+class TensorShards {
+ public:
+  TensorShards(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment,
+               ProgramBuilder* builder)
+      : graph_(graph),
+        grid_(grid),
+        assignment_(assignment),
+        builder_(builder),
+        tensors_(graph.num_tensors()) {}
+
+  /*! \brief The boxes of a tensor's shards in its own layout. */
+  const Boxes& ShardBoxes(int tensor) { return Place(tensor).shards; }
+
+  /*! \brief The entry that holds a worker's shard; the shard of a variable comes into being at its
+   * first use. */
+  Entry Shard(int tensor, int worker);
+
+  /*! \brief A fetch of a region out of the shards; cells outside the tensor hold `fill`. */
+  Entry FetchRegion(int tensor, int worker, int phase, const Interval* region, double fill);
+
+  /*! \brief Adds a region, which lies in the tensor, to a fetch in which it stands at `distance`
+   * from there. */
+  void AddRegion(int tensor, int worker, const Interval* region,
+                 const std::vector<int64_t>& distance, FetchPieces* pieces);
+
+  /*! \brief Brings an output into its tensor's layout on every worker. */
+  void Assemble(const ProducedOutput& produced);
+
+ private:
+  struct Placed {
+    bool is_placed = false;
+    Boxes shards;
+    std::vector<int> replica;    // workers of equal numbers hold one whole copy between them
+    std::vector<Entry> entries;  // by worker; node -1 before first use
+  };
+
+  Placed& Place(int tensor);
+  Entry Gather(const ProducedOutput& produced, const Boxes& clipped,
+               const std::vector<int>& replica, int worker, const Interval* box);
+  Entry JoinParts(int tensor, int phase, int worker, const PlacedLayout& layout,
+                  const std::vector<Entry>& parts);
+
+  const Graph& graph_;
+  const WorkerGrid& grid_;
+  const Assignment& assignment_;
+  ProgramBuilder* builder_;
+  std::vector<Placed> tensors_;
+};
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_PROGRAM_SHARDS_H_

@@ -1,0 +1,139 @@
+/*!
+ * \file exact.cc
+ * \brief The stages of the exact search.
+ */
+#include "core/search/exact.h"
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/cost/sharing.h"
+#include "core/search/exact_bound.h"
+#include "core/search/exact_problem.h"
+#include "core/search/exact_state.h"
+
+namespace tofu {
+
+namespace {
+
+class ExactSearch {
+ public:
+  ExactSearch(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
+              const ExactLimits& limits, const ExactProgress& progress)
+      : graph_(graph),
+        grid_(grid),
+        hints_(hints),
+        variables_(graph, grid, hints),
+        state_(limits, progress) {}
+
+  ExactResult Run() {
+    FindRecursivePlan();
+    try {
+      problem_ = BuildExactProblem(graph_, grid_, variables_, Ceiling(), MostEntries(),
+                                   [this] { state_.Report("tables"); });
+      CountTables();
+      Solve();
+    } catch (const std::length_error& error) {
+      if (!assignment_) throw std::runtime_error(error.what());
+    }
+    return MakeResult();
+  }
+
+ private:
+  int64_t Ceiling() const { return assignment_ ? result_.recursive_bytes + 1 : kForbiddenBytes; }
+
+  /*! \brief Of the tables. Where they alone would take longer than the whole search may, the
+   * recursion's plan has to do. */
+  size_t MostEntries() const {
+    constexpr double kLeast = 0.1;  // seconds: what is cheap is made at any time
+    const double affordable =
+        std::max(state_.SecondsLeft(), kLeast) * kAdditionsPerSecond / PerEntry();
+    return assignment_ ? static_cast<size_t>(std::min<double>(affordable, kMaxExactEntries))
+                       : kMaxExactEntries;
+  }
+
+  /*! \brief Additions that an entry of a table takes. */
+  double PerEntry() const {
+    constexpr double kAdditionsPerWorker = 24;  // of its box
+    return kAdditionsPerWorker * static_cast<double>(grid_.num_workers());
+  }
+
+  void FindRecursivePlan() {
+    try {
+      result_.plan = SearchRecursive(graph_, grid_, hints_,
+                                     [this](int, int64_t) { state_.Report("recursive"); });
+      assignment_ = result_.plan.assignment;
+      for (int64_t bytes : result_.plan.step_bytes) result_.recursive_bytes += bytes;
+    } catch (const std::runtime_error&) {
+      // Too densely connected for elimination: a plan is left to message passing.
+    }
+  }
+
+  /*! \brief The tables take the effort and the memory that they take: nothing can be proved without
+   * them. */
+  void CountTables() {
+    const auto entries = static_cast<double>(problem_.num_entries);
+    state_.Spend(PerEntry() * entries);
+    state_.Hold(sizeof(int64_t) * entries + CountTableBytes(problem_.pairwise));
+  }
+
+  void Solve() {
+    Part part = MakePart(std::move(problem_.pairwise));
+    result_.table_entries = CountDistinctEntries(part.problem);
+    if (assignment_) state_.Offer(part, FindValues(problem_, variables_, *assignment_));
+    state_.DropDominated(&part);
+    if (state_.Solve(part) >= 0) return state_.Prove();
+    const BoundStatistics statistics = SearchByBounds(problem_, &part, &state_);
+    result_.num_sweeps = statistics.num_sweeps;
+  }
+
+  /*! \brief Who would share fetches if all operators of a group chose alike. */
+  std::vector<int> FindGroupSharers() const {
+    return FindSharers(graph_, std::vector<std::vector<int>>(graph_.num_operators())).first;
+  }
+
+  ExactResult MakeResult() {
+    if (state_.has_plan())
+      assignment_ = ToAssignment(graph_, problem_, variables_, state_.values());
+    const PlanCost cost = EvaluatePlan(graph_, grid_, *assignment_);
+    // Operators of one group that happen to choose alike share fetches, which no pair of variables
+    // sees: the plan may cost less than was counted, and so may others.
+    const bool is_counted = FindBoundSharers(graph_).first == FindGroupSharers();
+    if (state_.has_plan() && is_counted && cost.total_bytes != state_.bytes()) {
+      throw std::logic_error("the plan costs " + std::to_string(cost.total_bytes) +
+                             " bytes, and the search counted " + std::to_string(state_.bytes()));
+    }
+    result_.plan.assignment = std::move(*assignment_);
+    result_.plan.step_bytes = cost.step_bytes;
+    result_.plan.num_variables = variables_.size();
+    result_.plan.num_incidences = problem_.num_incidences;
+    result_.plan.num_tables = problem_.num_tables;
+    result_.lower_bound = is_counted ? std::min(state_.bound(), cost.total_bytes) : 0;
+    result_.held_bytes = state_.held_bytes();
+    result_.is_optimal = state_.is_optimal() && is_counted;
+    result_.plan.largest_table = std::max(result_.plan.largest_table, state_.largest_table());
+    return std::move(result_);
+  }
+
+  const Graph& graph_;
+  const WorkerGrid& grid_;
+  const Hints& hints_;
+  SearchVariables variables_;
+  ExactState state_;
+  ExactProblem problem_;
+  std::optional<Assignment> assignment_;
+  ExactResult result_;
+};
+
+}  // namespace
+
+ExactResult SearchExact(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
+                        const ExactLimits& limits, const ExactProgress& progress) {
+  return ExactSearch(graph, grid, hints, limits, progress).Run();
+}
+
+}  // namespace tofu

@@ -1,0 +1,200 @@
+/*!
+ * \file exact_problem.cc
+ * \brief Tabulation of the whole choice.
+ */
+#include "core/search/exact_problem.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "core/cost/tables.h"
+#include "core/search/ties.h"
+
+namespace tofu {
+
+namespace {
+
+class Tabulation {
+ public:
+  Tabulation(const Graph& graph, const WorkerGrid& grid, const SearchVariables& variables,
+             int64_t ceiling, size_t max_entries)
+      : graph_(graph),
+        grid_(grid),
+        variables_(variables),
+        ceiling_(ceiling),
+        max_entries_(max_entries),
+        tables_(graph) {
+    tables_.SetGrid(grid);
+    problem_.sequences = variables.Sequences();
+    std::map<const std::vector<std::vector<int>>*, int> known;
+    for (const SharedSequences& sequences : problem_.sequences) {
+      const auto found = known.emplace(sequences.get(), static_cast<int>(lists_.size()));
+      if (found.second) lists_.push_back(tables_.Intern(*sequences));
+      list_of_.push_back(found.first->second);
+    }
+  }
+
+  ExactProblem Run(const std::function<void()>& pause) {
+    AddTies();
+    AddHolding();
+    Prepare(pause);
+    AddCosts();
+    OrderVariables();
+    problem_.num_incidences = tables_.incidences().size();
+    problem_.num_tables = tables_.num_tables();
+    return std::move(problem_);
+  }
+
+ private:
+  int OperatorVariable(size_t i) const { return variables_.OfOperator(tables_.incidences()[i].op); }
+  int TensorVariable(size_t i) const { return variables_.OfTensor(tables_.incidences()[i].tensor); }
+  const ChoiceList& List(int variable) const { return lists_[list_of_[variable]]; }
+
+  void AddTies() {
+    const TieWeights ties(variables_.size());
+    for (int v = 0; v < variables_.size(); ++v) {
+      std::vector<Weight> unary;
+      unary.reserve(problem_.sequences[v]->size());
+      for (const std::vector<int>& choices : *problem_.sequences[v])
+        unary.push_back(MakeWeight(0, ties.OfSequence(variables_.label(v), choices)));
+      problem_.pairwise.unary.push_back(std::move(unary));
+    }
+  }
+
+  void AddHolding() {
+    for (int id = 0; id < graph_.num_tensors(); ++id) {
+      const int v = variables_.OfTensor(id);
+      std::vector<Weight>& unary = problem_.pairwise.unary[v];
+      for (size_t x = 0; x < unary.size(); ++x) {
+        const int64_t cost = HoldingCost(graph_.tensor(id), grid_, (*problem_.sequences[v])[x]);
+        unary[x] += MakeWeight(std::min(cost, ceiling_), 0);
+      }
+    }
+  }
+
+  void Prepare(const std::function<void()>& pause) {
+    std::vector<CostTables::Request> requests;
+    for (size_t i = 0; i < tables_.incidences().size(); ++i)
+      requests.push_back({i, &List(OperatorVariable(i)), &List(TensorVariable(i))});
+    const size_t entries = tables_.CountMissingEntries(requests);
+    if (entries > max_entries_) {
+      throw std::length_error("the tables of the exact search would have " +
+                              std::to_string(entries) + " entries, and " +
+                              std::to_string(max_entries_) + " are made at most");
+    }
+    problem_.num_entries = entries;
+    tables_.Prepare(requests, pause);
+  }
+
+  /*! \brief One table for each pair of variables: the sum over the incidences that connect them. */
+  void AddCosts() {
+    std::map<std::pair<int, int>, std::vector<const std::vector<int64_t>*>> parts;
+    for (size_t i = 0; i < tables_.incidences().size(); ++i) {
+      const int op = OperatorVariable(i);
+      const int tensor = TensorVariable(i);
+      const std::vector<int64_t>& bytes = tables_.Get(i, List(op), List(tensor));
+      if (op == tensor) {
+        std::vector<Weight>& unary = problem_.pairwise.unary[tensor];
+        for (size_t x = 0; x < unary.size(); ++x)
+          unary[x] += MakeWeight(std::min(bytes[x * unary.size() + x], ceiling_), 0);
+      } else {
+        parts[{op, tensor}].push_back(&bytes);
+      }
+    }
+    std::map<std::pair<int, std::vector<const std::vector<int64_t>*>>, SharedMatrix> sums;
+    for (auto& [pair, tables] : parts) {
+      std::sort(tables.begin(), tables.end());
+      // The rows of a sum are those of its tables, which do not know how many they have.
+      SharedMatrix& sum = sums[{list_of_[pair.first], tables}];
+      if (sum == nullptr) sum = Sum(List(pair.first), List(pair.second), tables);
+      problem_.pairwise.pairs.push_back({pair.first, pair.second, sum});
+    }
+  }
+
+  SharedMatrix Sum(const ChoiceList& rows, const ChoiceList& columns,
+                   const std::vector<const std::vector<int64_t>*>& tables) const {
+    auto sum = std::make_shared<ByteMatrix>();
+    sum->rows = rows.choices.size();
+    sum->columns = columns.choices.size();
+    sum->entries = *tables.front();
+    for (size_t t = 1; t < tables.size(); ++t) {
+      for (size_t x = 0; x < sum->entries.size(); ++x) sum->entries[x] += (*tables[t])[x];
+    }
+    for (int64_t& bytes : sum->entries) bytes = std::min(bytes, ceiling_);
+    return sum;
+  }
+
+  /*! \brief An operator comes at its place, a tensor just after what writes it or just before what
+   * reads it first. */
+  void OrderVariables() {
+    std::vector<int64_t> places(variables_.size(), -1);
+    const auto put = [&](int variable, int64_t place) {
+      if (places[variable] < 0) places[variable] = place;
+    };
+    for (int op = 0; op < graph_.num_operators(); ++op) {
+      for (const Input& input : graph_.op(op).inputs)
+        put(variables_.OfTensor(input.tensor), 3 * int64_t{op});
+      put(variables_.OfOperator(op), 3 * int64_t{op} + 1);
+      for (const Output& output : graph_.op(op).outputs)
+        put(variables_.OfTensor(output.tensor), 3 * int64_t{op} + 2);
+    }
+    problem_.order.resize(places.size());
+    std::iota(problem_.order.begin(), problem_.order.end(), 0);
+    std::stable_sort(problem_.order.begin(), problem_.order.end(),
+                     [&](int a, int b) { return places[a] < places[b]; });
+  }
+
+  const Graph& graph_;
+  const WorkerGrid& grid_;
+  const SearchVariables& variables_;
+  int64_t ceiling_;
+  size_t max_entries_;
+  CostTables tables_;
+  std::vector<ChoiceList> lists_;
+  std::vector<int> list_of_;  // by variable
+  ExactProblem problem_;
+};
+
+}  // namespace
+
+ExactProblem BuildExactProblem(const Graph& graph, const WorkerGrid& grid,
+                               const SearchVariables& variables, int64_t ceiling,
+                               size_t max_entries, const std::function<void()>& pause) {
+  return Tabulation(graph, grid, variables, ceiling, max_entries).Run(pause);
+}
+
+std::vector<int> FindValues(const ExactProblem& problem, const SearchVariables& variables,
+                            const Assignment& assignment) {
+  std::vector<int> values(problem.sequences.size(), -1);
+  const auto find = [&](int variable, const std::vector<int>& choices) {
+    const auto& sequences = *problem.sequences[variable];
+    const auto place = std::find(sequences.begin(), sequences.end(), choices);
+    values[variable] = place == sequences.end() ? -1 : static_cast<int>(place - sequences.begin());
+  };
+  for (size_t op = 0; op < assignment.operators.size(); ++op)
+    find(variables.OfOperator(static_cast<int>(op)), assignment.operators[op]);
+  for (size_t tensor = 0; tensor < assignment.tensors.size(); ++tensor)
+    find(variables.OfTensor(static_cast<int>(tensor)), assignment.tensors[tensor]);
+  return values;
+}
+
+Assignment ToAssignment(const Graph& graph, const ExactProblem& problem,
+                        const SearchVariables& variables, const std::vector<int>& values) {
+  Assignment assignment;
+  const auto choices = [&](int variable) {
+    return (*problem.sequences[variable])[values[variable]];
+  };
+  for (int op = 0; op < graph.num_operators(); ++op)
+    assignment.operators.push_back(choices(variables.OfOperator(op)));
+  for (int tensor = 0; tensor < graph.num_tensors(); ++tensor)
+    assignment.tensors.push_back(choices(variables.OfTensor(tensor)));
+  return assignment;
+}
+
+}  // namespace tofu

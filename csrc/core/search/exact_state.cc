@@ -1,0 +1,130 @@
+/*!
+ * \file exact_state.cc
+ * \brief Parts of a problem, and the best plan so far.
+ */
+#include "core/search/exact_state.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "core/elimination/dominance.h"
+
+namespace tofu {
+
+namespace {
+
+/*! \brief What an operation of elimination counts for: it adds 128 bits for each table, wherever
+ * they lie. */
+constexpr double kAdditionsPerOperation = 40;
+
+/*! \brief Of an elimination table: the weight and the best value. */
+constexpr double kBytesPerEntry = 18;
+
+}  // namespace
+
+double CountTableBytes(const PairwiseProblem& problem) {
+  return static_cast<double>(CountDistinctEntries(problem) * sizeof(int64_t));
+}
+
+KeptValues KeepAll(const PairwiseProblem& problem) {
+  KeptValues all;
+  for (const std::vector<Weight>& unary : problem.unary) {
+    all.emplace_back(unary.size());
+    std::iota(all.back().begin(), all.back().end(), 0);
+  }
+  return all;
+}
+
+Part MakePart(PairwiseProblem problem) {
+  KeptValues all = KeepAll(problem);
+  return {std::move(problem), std::move(all)};
+}
+
+Part Select(const Part& part, const KeptValues& kept) {
+  Part selected{Restrict(part.problem, kept), kept};
+  for (size_t v = 0; v < kept.size(); ++v) {
+    for (int& value : selected.originals[v]) value = part.originals[v][value];
+  }
+  return selected;
+}
+
+std::vector<int> FindPositions(const Part& part, const std::vector<int>& values) {
+  std::vector<int> positions;
+  for (size_t v = 0; v < values.size(); ++v) {
+    const std::vector<int>& originals = part.originals[v];
+    positions.push_back(static_cast<int>(
+        std::lower_bound(originals.begin(), originals.end(), values[v]) - originals.begin()));
+  }
+  return positions;
+}
+
+ExactState::ExactState(const ExactLimits& limits, const ExactProgress& progress)
+    : limits_(limits), progress_(progress), started_(std::chrono::steady_clock::now()) {}
+
+bool ExactState::IsOver(double share) const {
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started_;
+  const double most = share * limits_.seconds;
+  return spent_ >= most || passed.count() > kMostSlowness * most;
+}
+
+void ExactState::Report(const char* stage) const {
+  if (progress_) progress_(stage, has_plan() ? bytes() : -1, bound_);
+}
+
+void ExactState::Offer(const Part& part, const std::vector<int>& values) {
+  if (std::find(values.begin(), values.end(), -1) != values.end()) return;
+  const Weight weight = EvaluatePairwise(part.problem, values);
+  if (has_plan() && weight >= weight_) return;
+  weight_ = weight;
+  values_ = values;
+  for (size_t v = 0; v < values.size(); ++v) values_[v] = part.originals[v][values[v]];
+}
+
+void ExactState::RaiseBound(int64_t bytes) { bound_ = std::max(bound_, bytes); }
+
+bool ExactState::Fits(const PairwiseProblem& problem, double most_operations) const {
+  const EliminationEstimate estimate = EstimateElimination(problem);
+  constexpr double kLeast = 0.1;  // seconds: what is cheap is tried at any time
+  const double operations =
+      std::min(most_operations,
+               std::max(SecondsLeft(), kLeast) * kAdditionsPerSecond / kAdditionsPerOperation);
+  return estimate.largest_table <= static_cast<double>(limits_.max_table_entries) &&
+         estimate.operations <= operations;
+}
+
+int64_t ExactState::Solve(const Part& part, double most_operations) {
+  if (!Fits(part.problem, most_operations)) return -1;
+  Report("elimination");
+  const EliminationEstimate estimate = EstimateElimination(part.problem);
+  Spend(kAdditionsPerOperation * estimate.operations);
+  Hold(CountTableBytes(part.problem) + kBytesPerEntry * estimate.entries);
+  const EliminationResult solved = EliminatePairwise(part.problem, limits_.max_table_entries);
+  largest_table_ = std::max(largest_table_, solved.largest_table);
+  Offer(part, solved.values);
+  return WeightBytes(solved.weight);
+}
+
+void ExactState::Prove() {
+  bound_ = bytes();
+  is_optimal_ = true;
+}
+
+void ExactState::DropDominated(Part* part) {
+  while (true) {
+    const Dominance dominance = FindDominated(part->problem);
+    Spend(dominance.additions);
+    Hold(CountTableBytes(part->problem) + 8 * static_cast<double>(dominance.num_entries));
+    if (!dominance.is_reduced) break;
+    for (size_t v = 0; v < values_.size(); ++v) {
+      const std::vector<int>& originals = part->originals[v];
+      const auto place = std::lower_bound(originals.begin(), originals.end(), values_[v]);
+      values_[v] = originals[dominance.stand_ins[v][place - originals.begin()]];
+    }
+    *part = Select(*part, dominance.kept);
+    Report("dominance");
+  }
+  if (has_plan()) weight_ = EvaluatePairwise(part->problem, FindPositions(*part, values_));
+}
+
+}  // namespace tofu

@@ -1,0 +1,50 @@
+/*!
+ * \file polish.cc
+ * \brief Eliminations with all steps but two fixed.
+ */
+#include "core/search/polish.h"
+
+#include <vector>
+
+namespace tofu {
+
+namespace {
+
+/*! \brief Values that take what the best plan takes at all steps but two. */
+KeptValues FreeSteps(const ExactProblem& problem, const Part& part, const ExactState& state,
+                     int first, int second) {
+  KeptValues kept;
+  for (size_t v = 0; v < part.originals.size(); ++v) {
+    const std::vector<std::vector<int>>& sequences = *problem.sequences[v];
+    std::vector<int> best = sequences[state.values()[v]];
+    kept.emplace_back();
+    for (size_t x = 0; x < part.originals[v].size(); ++x) {
+      const std::vector<int>& choices = sequences[part.originals[v][x]];
+      best[first] = choices[first];
+      best[second] = choices[second];
+      if (choices == best) kept.back().push_back(static_cast<int>(x));
+    }
+  }
+  return kept;
+}
+
+}  // namespace
+
+void Polish(const ExactProblem& problem, const Part& part, ExactState* state) {
+  if (!state->has_plan()) return;
+  const int steps = static_cast<int>(problem.sequences.front()->front().size());
+  const int pairs = steps * (steps - 1) / 2;
+  int idle = 0;  // pairs in a row that found nothing
+  while (steps > 2) {
+    for (int first = 0; first < steps; ++first) {
+      for (int second = first + 1; second < steps; ++second) {
+        if (state->IsOver() || idle == pairs) return;
+        const Weight before = state->weight();
+        state->Solve(Select(part, FreeSteps(problem, part, *state, first, second)));
+        idle = state->weight() < before ? 0 : idle + 1;
+      }
+    }
+  }
+}
+
+}  // namespace tofu

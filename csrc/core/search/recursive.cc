@@ -1,0 +1,181 @@
+/*!
+ * \file recursive.cc
+ * \brief The steps of the recursive search.
+ */
+#include "core/search/recursive.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "core/cost/tables.h"
+#include "core/elimination/eliminate.h"
+#include "core/search/ties.h"
+
+namespace tofu {
+
+namespace {
+
+class RecursiveSearch {
+ public:
+  RecursiveSearch(const Graph& graph, const WorkerGrid& grid, const Hints& hints)
+      : graph_(graph),
+        grid_(grid),
+        variables_(graph, grid, hints),
+        tables_(graph),
+        histories_(variables_.size()),
+        ties_(variables_.size()) {
+    FindPairs();
+  }
+
+  SearchResult Run(const SearchProgress& progress) {
+    SearchResult result;
+    int64_t total_bytes = 0;
+    for (int step = 0; step < grid_.num_steps(); ++step) {
+      const int64_t bytes = RunStep(step, &result);
+      result.step_bytes.push_back(bytes - total_bytes);
+      total_bytes = bytes;
+      if (progress) progress(step + 1, total_bytes);
+    }
+    result.num_variables = variables_.size();
+    result.num_incidences = tables_.incidences().size();
+    result.num_tables = tables_.num_tables();
+    for (int id = 0; id < graph_.num_operators(); ++id)
+      result.assignment.operators.push_back(histories_[variables_.OfOperator(id)]);
+    for (int id = 0; id < graph_.num_tensors(); ++id)
+      result.assignment.tensors.push_back(histories_[variables_.OfTensor(id)]);
+    return result;
+  }
+
+ private:
+  static constexpr int kSameVariable = -1;
+
+  /*! \brief Groups the incidences by the pair of variables that they connect. */
+  void FindPairs() {
+    std::unordered_map<uint64_t, int> known;
+    for (const Incidence& incidence : tables_.incidences()) {
+      const int op = variables_.OfOperator(incidence.op);
+      const int tensor = variables_.OfTensor(incidence.tensor);
+      if (op == tensor) {
+        pair_of_.push_back(kSameVariable);
+        continue;
+      }
+      const uint64_t key = (static_cast<uint64_t>(op) << 32) | static_cast<uint64_t>(tensor);
+      const auto found = known.emplace(key, static_cast<int>(pairs_.size()));
+      if (found.second) pairs_.emplace_back(op, tensor);
+      pair_of_.push_back(found.first->second);
+    }
+  }
+
+  /*! \brief History + one more choice, for every value of the domain. */
+  std::vector<ChoiceList> ExtendHistories(const std::vector<std::vector<int>>& domains) {
+    std::vector<ChoiceList> lists;
+    lists.reserve(domains.size());
+    for (size_t v = 0; v < domains.size(); ++v) {
+      std::vector<std::vector<int>> choices(domains[v].size(), histories_[v]);
+      for (size_t x = 0; x < choices.size(); ++x) choices[x].push_back(domains[v][x]);
+      lists.push_back(tables_.Intern(std::move(choices)));
+    }
+    return lists;
+  }
+
+  void AddTies(int step, const std::vector<std::vector<int>>& domains,
+               EliminationProblem* problem) const {
+    problem->unary.resize(domains.size());
+    for (size_t v = 0; v < domains.size(); ++v) {
+      for (int choice : domains[v]) {
+        problem->unary[v].push_back(
+            MakeWeight(0, ties_.OfChoice(variables_.label(static_cast<int>(v)), step, choice)));
+      }
+    }
+  }
+
+  void AddHolding(const WorkerGrid& grid, const std::vector<ChoiceList>& lists,
+                  EliminationProblem* problem) const {
+    for (int id = 0; id < graph_.num_tensors(); ++id) {
+      const int v = variables_.OfTensor(id);
+      for (size_t x = 0; x < lists[v].choices.size(); ++x) {
+        problem->unary[v][x] +=
+            MakeWeight(HoldingCost(graph_.tensor(id), grid, lists[v].choices[x]), 0);
+      }
+    }
+  }
+
+  void AddCosts(const std::vector<ChoiceList>& lists, EliminationProblem* problem) {
+    for (const auto& [op, tensor] : pairs_) {
+      problem->pairs.push_back(
+          {op, tensor,
+           std::vector<int64_t>(lists[op].choices.size() * lists[tensor].choices.size(), 0)});
+    }
+    for (size_t i = 0; i < pair_of_.size(); ++i) {
+      const ChoiceList& op = lists[variables_.OfOperator(tables_.incidences()[i].op)];
+      const ChoiceList& tensor = lists[variables_.OfTensor(tables_.incidences()[i].tensor)];
+      const std::vector<int64_t>& bytes = tables_.Get(i, op, tensor);
+      if (pair_of_[i] == kSameVariable) {
+        std::vector<Weight>& unary =
+            problem->unary[variables_.OfTensor(tables_.incidences()[i].tensor)];
+        for (size_t x = 0; x < unary.size(); ++x)
+          unary[x] += MakeWeight(bytes[x * unary.size() + x], 0);
+      } else {
+        std::vector<int64_t>& sum = problem->pairs[pair_of_[i]].bytes;
+        for (size_t x = 0; x < sum.size(); ++x) sum[x] += bytes[x];
+      }
+    }
+  }
+
+  /*! \brief Fixes the next choice of every variable; returns the bytes of the geometry so far. */
+  int64_t RunStep(int step, SearchResult* result) {
+    const std::vector<std::vector<int>> domains = variables_.Domains(step, histories_);
+    tables_.SetGrid(grid_.Prefix(step + 1));
+    const std::vector<ChoiceList> lists = ExtendHistories(domains);
+    EliminationProblem problem;
+    AddTies(step, domains, &problem);
+    AddHolding(grid_.Prefix(step + 1), lists, &problem);
+    AddCosts(lists, &problem);
+    problem.order = std::move(order_);
+    EliminationResult best = Eliminate(problem);
+    order_ = std::move(best.order);
+    result->largest_table = std::max(result->largest_table, best.largest_table);
+    for (size_t v = 0; v < domains.size(); ++v) histories_[v].push_back(domains[v][best.values[v]]);
+    const int64_t bytes = WeightBytes(best.weight);
+    if (bytes >= kForbiddenBytes) ReportForbidden(step, lists, best);
+    return bytes;
+  }
+
+  [[noreturn]] void ReportForbidden(int step, const std::vector<ChoiceList>& lists,
+                                    const EliminationResult& best) {
+    for (size_t i = 0; i < pair_of_.size(); ++i) {
+      const Incidence& incidence = tables_.incidences()[i];
+      const int op = variables_.OfOperator(incidence.op);
+      const int tensor = variables_.OfTensor(incidence.tensor);
+      const size_t entry = best.values[op] * lists[tensor].choices.size() + best.values[tensor];
+      if (tables_.Get(i, lists[op], lists[tensor])[entry] < kForbiddenBytes) continue;
+      throw std::invalid_argument("operator " + std::to_string(incidence.op) + " writes tensor " +
+                                  std::to_string(incidence.tensor) +
+                                  " in place, and no choice at step " + std::to_string(step) +
+                                  " makes each worker's region exactly its shard; make the tensor "
+                                  "replicable or free its operator");
+    }
+    throw std::runtime_error("the bytes of a plan passed 2^50");
+  }
+
+  const Graph& graph_;
+  const WorkerGrid& grid_;
+  SearchVariables variables_;
+  CostTables tables_;
+  std::vector<std::vector<int>> histories_;  // by variable: its choices so far
+  std::vector<std::pair<int, int>> pairs_;   // (operator variable, tensor variable)
+  std::vector<int> pair_of_;                 // by incidence, or kSameVariable
+  std::vector<int> order_;                   // of elimination: the same at each step
+  TieWeights ties_;
+};
+
+}  // namespace
+
+SearchResult SearchRecursive(const Graph& graph, const WorkerGrid& grid, const Hints& hints,
+                             const SearchProgress& progress) {
+  return RecursiveSearch(graph, grid, hints).Run(progress);
+}
+
+}  // namespace tofu

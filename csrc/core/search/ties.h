@@ -1,0 +1,73 @@
+/*!
+ * \file ties.h
+ * \brief How plans of equal cost are told apart.
+ *
+ * Every choice of every variable has a weight, and the plan of the least sum is taken: first the
+ * one of the lowest dimensions and axes (replicated last; the first step counts most), then one by
+ * structural label and choices alone, so that the plan is unique. With one step the weights are
+ * those of the recursive search.
+ */
+#ifndef TOFU_CORE_SEARCH_TIES_H_
+#define TOFU_CORE_SEARCH_TIES_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "core/graph/canonical.h"
+#include "core/graph/graph.h"
+
+namespace tofu {
+
+class TieWeights {
+ public:
+  explicit TieWeights(int num_variables) {
+    while ((uint64_t{1} << shift_) < static_cast<uint64_t>(num_variables) + 1) ++shift_;
+    ++shift_;  // so many numbers of 64 - shift_ bits add up to less than 2^64
+  }
+
+  /*! \brief Of one choice at one step. */
+  uint64_t OfChoice(uint64_t label, int step, int choice) const {
+    return Compose(Rank(choice), kRankBits, Hash(label, step, choice));
+  }
+
+  /*! \brief Of one choice per step. */
+  uint64_t OfSequence(uint64_t label, const std::vector<int>& choices) const {
+    // Ranks of late steps give way where there are too many steps for the bits that are left.
+    const int most_steps = std::max(1, (64 - 2 * shift_ - kHashBits) / kRankBits);
+    const int steps = std::min(static_cast<int>(choices.size()), most_steps);
+    uint64_t rank = 0;
+    for (int step = 0; step < steps; ++step) rank = (rank << kRankBits) + Rank(choices[step]);
+    uint64_t hash = 0;
+    for (size_t step = 0; step < choices.size(); ++step) {
+      const uint64_t of_step = Hash(label, static_cast<int>(step), choices[step]);
+      hash = step == 0 ? of_step : HashCombine(hash, of_step);
+    }
+    return Compose(rank, steps * kRankBits, hash);
+  }
+
+ private:
+  static constexpr int kRankBits = 4;
+  static constexpr int kHashBits = 16;
+
+  static uint64_t Rank(int choice) {
+    constexpr int kLast = (1 << kRankBits) - 1;
+    return choice == kReplicated ? kLast : std::min(choice, kLast - 1);
+  }
+
+  static uint64_t Hash(uint64_t label, int step, int choice) {
+    return HashCombine(HashCombine(label, static_cast<uint64_t>(step)),
+                       static_cast<uint64_t>(choice + 1));
+  }
+
+  /*! \brief Sums of hashes stay below one unit of the rank. */
+  uint64_t Compose(uint64_t rank, int rank_bits, uint64_t hash) const {
+    return (rank << (64 - shift_ - rank_bits)) + (hash >> (2 * shift_ + rank_bits));
+  }
+
+  int shift_ = 0;
+};
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_SEARCH_TIES_H_

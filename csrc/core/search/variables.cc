@@ -1,0 +1,161 @@
+/*!
+ * \file variables.cc
+ * \brief Classes, domains and hints.
+ */
+#include "core/search/variables.h"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+#include "core/graph/canonical.h"
+
+namespace tofu {
+
+SearchVariables::SearchVariables(const Graph& graph, const WorkerGrid& grid, const Hints& hints)
+    : graph_(graph), grid_(grid) {
+  const CanonicalLabels labels = ComputeLabels(graph);
+  std::vector<int> of_root(std::max(graph.num_tensors(), graph.num_operators()), -1);
+  for (int id = 0; id < graph.num_tensors(); ++id) {
+    int& variable = of_root[graph.TensorClass(id)];
+    if (variable < 0) {
+      variable = size();
+      subjects_.push_back({true, id});
+      labels_.push_back(0);
+    }
+    of_tensor_.push_back(variable);
+    labels_[variable] += HashCombine(3, labels.tensors[id]);
+  }
+  of_root.assign(of_root.size(), -1);
+  for (int id = 0; id < graph.num_operators(); ++id) {
+    const int root = graph.ChoiceRoot(id);
+    const int followed = graph.op(root).follows_tensor;
+    int& variable = of_root[root];
+    if (variable < 0 && followed >= 0) variable = of_tensor_[followed];
+    if (variable < 0) {
+      variable = size();
+      subjects_.push_back({false, id});
+      labels_.push_back(0);
+    }
+    of_operator_.push_back(variable);
+    labels_[variable] += HashCombine(4, labels.operators[id]);
+  }
+  hints_.resize(subjects_.size());
+  hint_names_.resize(subjects_.size());
+  for (const auto& [id, hint] : hints.tensors) {
+    AddHint("tensor " + std::to_string(id), of_tensor_[graph.CheckTensor(id)], hint,
+            grid.num_steps());
+  }
+  for (const auto& [id, hint] : hints.operators) {
+    AddHint("operator " + std::to_string(id), of_operator_[graph.CheckOperator(id)], hint,
+            grid.num_steps());
+  }
+}
+
+void SearchVariables::AddHint(const std::string& name, int variable, const std::vector<int>& hint,
+                              int num_steps) {
+  if (static_cast<int>(hint.size()) != num_steps) {
+    throw std::invalid_argument(name + " is fixed to " + std::to_string(hint.size()) +
+                                " choices: one for each of " + std::to_string(num_steps) +
+                                " steps is needed (-2 leaves a step free)");
+  }
+  std::vector<int>& known = hints_[variable];
+  if (known.empty()) {
+    known = hint;
+    hint_names_[variable] = name;
+    return;
+  }
+  for (int step = 0; step < num_steps; ++step) {
+    if (hint[step] == kFree) continue;
+    if (known[step] != kFree && known[step] != hint[step]) {
+      throw std::invalid_argument(name + " is fixed to " + std::to_string(hint[step]) +
+                                  " at step " + std::to_string(step) + " and " +
+                                  hint_names_[variable] + " to " + std::to_string(known[step]) +
+                                  ", but they share one choice");
+    }
+    known[step] = hint[step];
+  }
+}
+
+std::string SearchVariables::Name(int variable) const {
+  return (subjects_[variable].is_tensor ? "tensor " : "operator ") +
+         std::to_string(subjects_[variable].id);
+}
+
+std::vector<int> SearchVariables::Choices(int variable, const std::vector<int>& history) const {
+  const Subject& subject = subjects_[variable];
+  return subject.is_tensor ? TensorChoices(graph_, grid_, subject.id, history)
+                           : OperatorChoices(graph_, grid_, subject.id, history);
+}
+
+std::vector<std::vector<int>> SearchVariables::SequencesOf(int variable) const {
+  std::vector<std::vector<int>> sequences = {{}};
+  for (int step = 0; step < grid_.num_steps(); ++step) {
+    const int hint = hints_[variable].empty() ? kFree : hints_[variable][step];
+    std::vector<std::vector<int>> longer;
+    for (const std::vector<int>& history : sequences) {
+      for (int choice : hint == kReplicated ? std::vector<int>{hint} : Choices(variable, history)) {
+        if (hint != kFree && hint != choice) continue;
+        longer.push_back(history);
+        longer.back().push_back(choice);
+      }
+    }
+    if (longer.empty()) {
+      throw std::invalid_argument(hint_names_[variable] + " is fixed to " + std::to_string(hint) +
+                                  " at step " + std::to_string(step) + " in " +
+                                  std::to_string(grid_.factor(step)) +
+                                  " parts, which no choice of the steps before it allows");
+    }
+    sequences = std::move(longer);
+  }
+  return sequences;
+}
+
+std::vector<SharedSequences> SearchVariables::Sequences() const {
+  std::map<std::vector<int64_t>, SharedSequences> known;
+  std::vector<SharedSequences> all;
+  for (int variable = 0; variable < size(); ++variable) {
+    const Subject& subject = subjects_[variable];
+    std::vector<int64_t> key = {subject.is_tensor};
+    if (subject.is_tensor) key.push_back(graph_.tensor(subject.id).MayReplicate());
+    const std::vector<int64_t>& extents =
+        subject.is_tensor ? graph_.tensor(subject.id).shape : graph_.op(subject.id).axis_extents;
+    key.insert(key.end(), extents.begin(), extents.end());
+    key.push_back(-1);
+    key.insert(key.end(), hints_[variable].begin(), hints_[variable].end());
+    SharedSequences& found = known[key];
+    if (found == nullptr)
+      found = std::make_shared<std::vector<std::vector<int>>>(SequencesOf(variable));
+    all.push_back(found);
+  }
+  return all;
+}
+
+std::vector<std::vector<int>> SearchVariables::Domains(
+    int step, const std::vector<std::vector<int>>& histories) const {
+  std::vector<std::vector<int>> domains;
+  std::string problems;
+  for (int variable = 0; variable < size(); ++variable) {
+    std::vector<int> choices = Choices(variable, histories[variable]);
+    const int hint = hints_[variable].empty() ? kFree : hints_[variable][step];
+    if (hint != kFree) {
+      // Replicating is always possible, though the search would not think of it.
+      if (hint != kReplicated && std::find(choices.begin(), choices.end(), hint) == choices.end()) {
+        problems += "\n  " + hint_names_[variable] + " is fixed to " + std::to_string(hint) +
+                    " at step " + std::to_string(step) + ", where it can take one of " +
+                    FormatList({choices.begin(), choices.end()});
+      }
+      choices = {hint};
+    }
+    domains.push_back(std::move(choices));
+  }
+  if (!problems.empty()) {
+    throw std::invalid_argument(
+        "hints that cannot be met in " + std::to_string(grid_.factor(step)) +
+        " parts (a dimension can be split while its smallest part has that extent):" + problems);
+  }
+  return domains;
+}
+
+}  // namespace tofu

@@ -1,0 +1,86 @@
+/*!
+ * \file variables.h
+ * \brief The unknowns of a search: one for each class of tied tensors and one for each class of
+ * operators that share a choice.
+ */
+#ifndef TOFU_CORE_SEARCH_VARIABLES_H_
+#define TOFU_CORE_SEARCH_VARIABLES_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/geometry/geometry.h"
+#include "core/graph/graph.h"
+
+namespace tofu {
+
+/*! \brief A hint leaves a step free with this value. */
+constexpr int kFree = -2;
+
+/*! \brief Choices that the caller has made: by operator or tensor id, one value per step or kFree.
+ */
+struct Hints {
+  std::unordered_map<int, std::vector<int>> operators;
+  std::unordered_map<int, std::vector<int>> tensors;
+};
+
+/*! \brief Sequences of choices, each one value per step. */
+using SharedSequences = std::shared_ptr<const std::vector<std::vector<int>>>;
+
+class SearchVariables {
+ public:
+  /*! \throws std::invalid_argument for hints of the wrong length, for unknown ids, or that
+   * contradict each other. */
+  SearchVariables(const Graph& graph, const WorkerGrid& grid, const Hints& hints);
+
+  int size() const { return static_cast<int>(subjects_.size()); }
+  int OfOperator(int op) const { return of_operator_[op]; }
+  int OfTensor(int tensor) const { return of_tensor_[tensor]; }
+
+  /*! \brief Structural label of the class: independent of ids and names. */
+  uint64_t label(int variable) const { return labels_[variable]; }
+
+  /*!
+   * \brief The values that each variable may take at step `step`, given its history of choices.
+   * \throws std::invalid_argument listing every hint that is not feasible.
+   */
+  std::vector<std::vector<int>> Domains(int step,
+                                        const std::vector<std::vector<int>>& histories) const;
+
+  /*!
+   * \brief All that each variable may take over all steps, one sequence of choices per value, in
+   * lexicographic order of the choices (replicated last); variables with equal sequences share
+   * them.
+   * \throws std::invalid_argument for a hint that no sequence meets.
+   */
+  std::vector<SharedSequences> Sequences() const;
+
+  /*! \brief "tensor 3" or "operator 5": the first member of the class. */
+  std::string Name(int variable) const;
+
+ private:
+  struct Subject {
+    bool is_tensor;
+    int id;
+  };
+
+  void AddHint(const std::string& name, int variable, const std::vector<int>& hint, int num_steps);
+  std::vector<int> Choices(int variable, const std::vector<int>& history) const;
+  std::vector<std::vector<int>> SequencesOf(int variable) const;
+
+  const Graph& graph_;
+  const WorkerGrid& grid_;
+  std::vector<Subject> subjects_;
+  std::vector<uint64_t> labels_;
+  std::vector<int> of_operator_;
+  std::vector<int> of_tensor_;
+  std::vector<std::vector<int>> hints_;  // by variable, empty for none
+  std::vector<std::string> hint_names_;  // who gave it
+};
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_SEARCH_VARIABLES_H_

@@ -1,0 +1,77 @@
+/*!
+ * \file mxnet_api.h
+ * \brief What csrc/nnvm uses of MXNet 1.9.1: public headers, and functions that libmxnet.so exports
+ *        but declares in private headers only (src/executor/exec_pass.h, graph_executor.h).
+ */
+#ifndef TOFU_NNVM_BASE_MXNET_API_H_
+#define TOFU_NNVM_BASE_MXNET_API_H_
+
+#include <mxnet/base.h>
+#include <mxnet/executor.h>
+#include <mxnet/graph_attr_types.h>
+#include <mxnet/ndarray.h>
+#include <mxnet/op_attr_types.h>
+#include <nnvm/graph.h>
+#include <nnvm/node.h>
+#include <nnvm/op.h>
+#include <nnvm/op_attr_types.h>
+#include <nnvm/pass.h>
+#include <nnvm/pass_functions.h>
+#include <nnvm/symbolic.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mxnet {
+namespace exec {
+nnvm::Graph InferShape(nnvm::Graph&& graph, mxnet::ShapeVector&& shapes, const std::string& key);
+nnvm::Graph InferType(nnvm::Graph&& graph, nnvm::DTypeVector&& types, const std::string& key);
+nnvm::Graph DetectInplaceAddTo(nnvm::Graph graph);
+nnvm::NodeEntry AggregateGradient(std::vector<nnvm::NodeEntry>&& parts);
+
+/*! \brief What every mxnet::Executor is, which is its first and only base. */
+class GraphExecutor {
+ public:
+  /*! \brief Issue the nodes [begin, end), which must be nodes of the graph. */
+  void RunOps(bool is_train, size_t begin, size_t end);
+
+  /*! \brief Have the nodes [begin, end), all of them on one device, run as operations of at most
+   * `max_nodes` of them. */
+  void BulkOpSegs(size_t begin, size_t end, size_t max_nodes);
+};
+}  // namespace exec
+}  // namespace mxnet
+
+namespace tofu {
+namespace nnvm_layer {
+
+/*! \brief A symbol as Python passes it: the integer value of `sym.handle`. */
+using SymbolHandle = std::uintptr_t;
+
+/*! \brief The symbol behind a handle; its nodes live as long as the handle's owner. */
+inline const nnvm::Symbol& SymbolOf(SymbolHandle handle) {
+  CHECK(handle != 0) << "Need the handle of a symbol, got a null handle";
+  return *reinterpret_cast<const nnvm::Symbol*>(handle);
+}
+
+/*! \brief A graph over the very nodes of the symbol, which must outlive it. */
+inline nnvm::Graph GraphOf(SymbolHandle handle) {
+  nnvm::Graph graph;
+  graph.outputs = SymbolOf(handle).outputs;
+  return graph;
+}
+
+/*! \brief A new handle; whoever wraps it as mx.sym.Symbol owns it. */
+inline SymbolHandle NewHandle(std::vector<nnvm::NodeEntry> outputs) {
+  auto symbol = std::make_unique<nnvm::Symbol>();
+  symbol->outputs = std::move(outputs);
+  return reinterpret_cast<SymbolHandle>(symbol.release());
+}
+
+}  // namespace nnvm_layer
+}  // namespace tofu
+
+#endif  // TOFU_NNVM_BASE_MXNET_API_H_

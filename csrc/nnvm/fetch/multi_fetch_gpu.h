@@ -1,0 +1,65 @@
+/*!
+ * \file multi_fetch_gpu.h
+ * \brief _tofu_multi_fetch on GPUs: prepared when its graph is bound, then one launch in each run.
+ */
+#ifndef TOFU_NNVM_FETCH_MULTI_FETCH_GPU_H_
+#define TOFU_NNVM_FETCH_MULTI_FETCH_GPU_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cuda/device_fetch.h"
+#include "nnvm/base/mxnet_api.h"
+#include "nnvm/fetch/multi_fetch.h"
+
+namespace tofu {
+namespace nnvm_layer {
+
+/*! \brief Where the arrays of a fetch are, and what they are. */
+struct FetchArrays {
+  int type = -1;
+  int device = 0;
+  std::vector<mxnet::TShape> shapes;  // of the inputs
+  std::vector<int> devices;           // of the inputs
+};
+
+/*! \brief What one node has on its GPU: made by Prepare, or by the first run of a node that was not
+ * prepared. */
+class GpuFetch {
+ public:
+  std::shared_ptr<cuda::DeviceFetch> Prepare(const MultiFetchParam& param,
+                                             const FetchArrays& arrays);
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<cuda::DeviceFetch> prepared_;
+  FetchArrays arrays_;
+};
+
+/*! \brief (reader, owner) -> bytes that one run copies because the reader cannot read the owner's
+ * memory. */
+using StagedBytes = std::map<std::pair<int, int>, int64_t>;
+
+/*!
+ * \brief Prepare all fetches of an execution graph, and enable peer access between all its GPUs.
+ * \param symbol the symbol that is bound
+ * \param devices the GPU of each group
+ * \throw dmlc::Error that names the fetch; cuda::CudaError where a GPU cannot be used at all
+ */
+StagedBytes PrepareGpuFetches(SymbolHandle symbol, const std::map<std::string, int>& devices);
+
+/*! \brief FCompute<gpu> of the operator. */
+void ComputeMultiFetchOnGpu(const nnvm::NodeAttrs& attrs, const mxnet::OpContext& context,
+                            const std::vector<mxnet::TBlob>& inputs,
+                            const std::vector<mxnet::OpReqType>& requests,
+                            const std::vector<mxnet::TBlob>& outputs);
+
+}  // namespace nnvm_layer
+}  // namespace tofu
+
+#endif  // TOFU_NNVM_FETCH_MULTI_FETCH_GPU_H_

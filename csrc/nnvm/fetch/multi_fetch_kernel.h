@@ -1,0 +1,52 @@
+/*!
+ * \file multi_fetch_kernel.h
+ * \brief The CPU kernel of _tofu_multi_fetch, and what it counts.
+ */
+#ifndef TOFU_NNVM_FETCH_MULTI_FETCH_KERNEL_H_
+#define TOFU_NNVM_FETCH_MULTI_FETCH_KERNEL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "nnvm/base/mxnet_api.h"
+#include "nnvm/fetch/multi_fetch.h"
+
+namespace tofu {
+namespace nnvm_layer {
+
+/*! \brief Sums over all launches since the last reset, of all executors of the process. */
+struct FetchCounters {
+  int64_t bytes_read_remote = 0;  // from inputs on another device than the output
+  int64_t bytes_read_local = 0;
+  int64_t launches = 0;
+};
+
+/*!
+ * \brief Whether fetches do nothing, by TOFU_SKIP_FETCH=1 in the environment as the first one runs.
+ *
+ * Their outputs are then whatever lay in their memory: a step tells nothing but its time, as in
+ * section 7.2 of the paper.
+ */
+bool SkipsFetches();
+
+FetchCounters ReadFetchCounters();
+void ResetFetchCounters();
+
+/*! \brief Adds a launch to the counters. */
+void CountFetch(const MultiFetchParam& param, const std::vector<mxnet::TBlob>& inputs,
+                const mxnet::TBlob& output);
+
+/*!
+ * \brief Write or add the region to `outputs[0]`, as `requests[0]` asks.
+ *
+ * Sources of a piece are summed in the order in which they stand, types of 16 bits in float.
+ */
+void ComputeMultiFetch(const nnvm::NodeAttrs& attrs, const mxnet::OpContext& context,
+                       const std::vector<mxnet::TBlob>& inputs,
+                       const std::vector<mxnet::OpReqType>& requests,
+                       const std::vector<mxnet::TBlob>& outputs);
+
+}  // namespace nnvm_layer
+}  // namespace tofu
+
+#endif  // TOFU_NNVM_FETCH_MULTI_FETCH_KERNEL_H_

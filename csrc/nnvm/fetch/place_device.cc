@@ -1,0 +1,94 @@
+/*!
+ * \file place_device.cc
+ */
+#include "nnvm/fetch/place_device.h"
+
+#include <string>
+#include <utility>
+
+#include "nnvm/fetch/multi_fetch.h"
+
+namespace tofu {
+namespace nnvm_layer {
+
+const char kGroupAttribute[] = "__ctx_group__";
+
+namespace {
+
+using nnvm::DeviceVector;
+using nnvm::Graph;
+using nnvm::IndexedGraph;
+
+constexpr int kUnplaced = -1;
+
+/*! \brief The body that MXNet registered. */
+nnvm::PassFunction& OriginalBody() {
+  static nnvm::PassFunction body;
+  return body;
+}
+
+/*! \brief The device of a node: that of its group, which a bound argument must already be on. */
+int DeviceOf(const nnvm::Node& node, const std::string& group_key,
+             const nnvm::DeviceAssignMap& devices, int bound) {
+  const auto group = node.attrs.dict.find(group_key);
+  CHECK(group != node.attrs.dict.end())
+      << node.attrs.name << " belongs to no worker (it has no attribute " << group_key
+      << "): a partitioned graph cannot be composed with other operators";
+  const auto device = devices.find(group->second);
+  CHECK(device != devices.end()) << "group2ctx has no context for " << group->second
+                                 << ", the worker of " << node.attrs.name;
+  CHECK(bound == kUnplaced || bound == device->second)
+      << node.attrs.name << " was bound to another context than that of its worker, "
+      << group->second;
+  return device->second;
+}
+
+void CheckEdges(const IndexedGraph& index, const DeviceVector& devices) {
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    const nnvm::Node& node = *index[id].source;
+    if (node.is_variable() || node.op() == MultiFetchOp()) continue;
+    for (const auto& entry : index[id].inputs) {
+      CHECK_EQ(devices[entry.node_id], devices[id])
+          << node.attrs.name << " reads " << index[entry.node_id].source->attrs.name
+          << " on another device without a fetch";
+    }
+  }
+}
+
+Graph PlaceDevice(Graph graph) {
+  const IndexedGraph& index = graph.indexed_graph();
+  if (!HoldsFetch(index)) return OriginalBody()(std::move(graph));
+  const std::string group_key = graph.GetAttr<std::string>("device_group_attr_key");
+  const auto& assigned = graph.GetAttr<nnvm::DeviceAssignMap>("device_assign_map");
+  DeviceVector devices(index.num_nodes(), kUnplaced);
+  if (graph.attrs.count("device") != 0) devices = graph.GetAttr<DeviceVector>("device");
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    devices[id] = DeviceOf(*index[id].source, group_key, assigned, devices[id]);
+  }
+  CheckEdges(index, devices);
+  for (const char* used : {"device_group_attr_key", "device_assign_map", "device_copy_op"}) {
+    graph.attrs.erase(used);
+  }
+  graph.attrs["device"] = std::make_shared<nnvm::any>(std::move(devices));
+  return graph;
+}
+
+}  // namespace
+
+bool HoldsFetch(const nnvm::IndexedGraph& index) {
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    if (index[id].source->op() == MultiFetchOp()) return true;
+  }
+  return false;
+}
+
+void InstallPlaceDevice() {
+  if (OriginalBody() != nullptr) return;
+  auto& pass = dmlc::Registry<nnvm::PassFunctionReg>::Get()->__REGISTER_OR_GET__("PlaceDevice");
+  CHECK(pass.body != nullptr) << "this MXNet has no pass PlaceDevice";
+  OriginalBody() = pass.body;
+  pass.set_body(PlaceDevice);
+}
+
+}  // namespace nnvm_layer
+}  // namespace tofu

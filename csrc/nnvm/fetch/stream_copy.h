@@ -1,0 +1,55 @@
+/*!
+ * \file stream_copy.h
+ * \brief A copy that leaves the caches alone.
+ */
+#ifndef TOFU_NNVM_FETCH_STREAM_COPY_H_
+#define TOFU_NNVM_FETCH_STREAM_COPY_H_
+
+#include <cstdint>
+#include <cstring>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+namespace tofu {
+namespace nnvm_layer {
+
+/*!
+ * \brief memcpy whose stores go to memory directly, on processors that can.
+ *
+ * An ordinary store reads the line that it changes first, and the processor reads ahead of a row
+ * that it sees written, past the row's end. Worth it for what is too large to be found in a cache
+ * by whoever reads it. Call FinishStreams before another thread reads the destination.
+ */
+inline void StreamCopy(void* destination, const void* source, size_t bytes) {
+#ifdef __SSE2__
+  constexpr size_t kVector = sizeof(__m128i);
+  auto* to = static_cast<char*>(destination);
+  const auto* from = static_cast<const char*>(source);
+  const size_t head = (kVector - reinterpret_cast<std::uintptr_t>(to) % kVector) % kVector;
+  if (bytes >= head + kVector) {
+    std::memcpy(to, from, head);
+    size_t at = head;
+    for (; at + kVector <= bytes; at += kVector) {
+      const __m128i cells = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at));
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + at), cells);
+    }
+    std::memcpy(to + at, from + at, bytes - at);
+    return;
+  }
+#endif
+  std::memcpy(destination, source, bytes);
+}
+
+/*! \brief What this thread has streamed becomes visible no later than what it stores next. */
+inline void FinishStreams() {
+#ifdef __SSE2__
+  _mm_sfence();
+#endif
+}
+
+}  // namespace nnvm_layer
+}  // namespace tofu
+
+#endif  // TOFU_NNVM_FETCH_STREAM_COPY_H_

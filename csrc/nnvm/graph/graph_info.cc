@@ -1,0 +1,162 @@
+/*!
+ * \file graph_info.cc
+ */
+#include "nnvm/graph/graph_info.h"
+
+#include <exception>
+#include <unordered_set>
+
+#include "nnvm/graph/liveness.h"
+
+namespace tofu {
+namespace nnvm_layer {
+namespace {
+
+using nnvm::Op;
+
+/*! \brief The value of a boolean or function attribute, or its default where it is not registered.
+ */
+template <typename T>
+T GetOpAttr(const Op* op, const char* key) {
+  return Op::GetAttr<T>(key).get(op, T());
+}
+
+template <typename T>
+bool HasOpAttr(const Op* op, const char* key) {
+  return Op::GetAttr<T>(key).contains(op);
+}
+
+/*! \brief Attributes of an operator without any set, as far as its parser accepts that. */
+nnvm::NodeAttrs DefaultAttrs(const Op* op) {
+  nnvm::NodeAttrs attrs;
+  attrs.op = op;
+  attrs.name = op->name;
+  if (op->attr_parser) {
+    try {
+      op->attr_parser(&attrs);
+    } catch (const std::exception&) {
+      attrs.parsed = nnvm::any();  // a required attribute is missing
+    }
+  }
+  return attrs;
+}
+
+/*! \brief Names of the inputs: those of the registered function where it can be called, else of the
+ * documentation. */
+std::vector<std::string> ListInputNames(const Op* op) {
+  const nnvm::NodeAttrs attrs = DefaultAttrs(op);
+  const auto list = GetOpAttr<nnvm::FListInputNames>(op, "FListInputNames");
+  if (list != nullptr && (!op->attr_parser || !attrs.parsed.empty())) return list(attrs);
+  std::vector<std::string> names;
+  for (const auto& argument : op->arguments) {
+    if (argument.type_info_str.find("Symbol") != std::string::npos) names.push_back(argument.name);
+  }
+  return names;
+}
+
+/*! \brief What the operator asks for on a CPU without any attribute set. */
+std::vector<mxnet::ResourceRequest> ListResources(const Op* op) {
+  const nnvm::NodeAttrs attrs = DefaultAttrs(op);
+  if (op->attr_parser && attrs.parsed.empty()) return {};
+  const auto extended = GetOpAttr<mxnet::FResourceRequestEx>(op, "FResourceRequestEx");
+  if (extended != nullptr) {
+    return extended(attrs, mshadow::cpu::kDevMask, mxnet::DispatchMode::kFCompute);
+  }
+  const auto plain = GetOpAttr<mxnet::FResourceRequest>(op, "FResourceRequest");
+  return plain == nullptr ? std::vector<mxnet::ResourceRequest>() : plain(attrs);
+}
+
+bool IsRandom(const Op* op) {
+  for (const mxnet::ResourceRequest& resource : ListResources(op)) {
+    if (resource.type != mxnet::ResourceRequest::kTempSpace) return true;
+  }
+  return false;
+}
+
+void DescribeNodeOperator(const nnvm::Node& node, NodeInfo* info) {
+  const Op* op = node.op();
+  info->op = op->name;
+  info->is_backward = GetOpAttr<nnvm::TIsBackward>(op, "TIsBackward");
+  info->is_layer_backward = GetOpAttr<bool>(op, "TIsLayerOpBackward");
+  info->has_infer_shape = HasOpAttr<mxnet::FInferShape>(op, "FInferShape");
+  info->mutable_inputs = ListMutableInputs(node.attrs);
+  info->ignored_inputs = ListIgnoredInputs(node.attrs);
+}
+
+}  // namespace
+
+std::vector<uint32_t> ListMutableInputs(const nnvm::NodeAttrs& attrs) {
+  const auto mutate = GetOpAttr<nnvm::FMutateInputs>(attrs.op, "FMutateInputs");
+  return mutate == nullptr ? std::vector<uint32_t>() : mutate(attrs);
+}
+
+void CheckEdges(SymbolHandle symbol) {
+  std::unordered_set<const nnvm::Node*> seen;
+  const auto check_entry = [](const nnvm::NodeEntry& entry, const std::string& reader) {
+    CHECK_LT(entry.index, entry.node->num_outputs())
+        << reader << " takes output number " << entry.index << " of " << entry.node->attrs.name
+        << ", which has " << entry.node->num_outputs();
+  };
+  nnvm::DFSVisit(SymbolOf(symbol).outputs, [&](const nnvm::ObjectPtr& node) {
+    const std::string& name = node->attrs.name;
+    for (const nnvm::NodeEntry& entry : node->inputs) {
+      CHECK(seen.count(entry.node.get()) != 0) << name << " is an input of itself, over others";
+      check_entry(entry, name);
+    }
+    seen.insert(node.get());
+    const uint32_t wanted = node->is_variable() ? 0 : node->num_inputs();
+    if (wanted != nnvm::kVarg && node->attrs.subgraphs.empty()) {  // loops count theirs otherwise
+      CHECK_EQ(node->inputs.size(), wanted) << name << " has other inputs than its operator needs";
+    }
+    if (node->is_variable()) return;
+    for (uint32_t slot : ListMutableInputs(node->attrs)) {
+      CHECK_LT(slot, node->inputs.size()) << name << " lacks an input that its operator changes";
+    }
+  });
+  for (const nnvm::NodeEntry& entry : SymbolOf(symbol).outputs) check_entry(entry, "the model");
+}
+
+std::vector<NodeInfo> ListNodes(SymbolHandle symbol) {
+  const nnvm::Graph graph = GraphOf(symbol);
+  const nnvm::IndexedGraph& index = graph.indexed_graph();
+  std::vector<NodeInfo> nodes(index.num_nodes());
+  for (uint32_t id = 0; id < nodes.size(); ++id) {
+    const nnvm::Node& node = *index[id].source;
+    NodeInfo& info = nodes[id];
+    info.name = node.attrs.name;
+    info.op = "null";
+    info.attrs = node.attrs.dict;
+    for (const auto& entry : index[id].inputs) info.inputs.emplace_back(entry.node_id, entry.index);
+    info.control_deps.assign(index[id].control_deps.begin(), index[id].control_deps.end());
+    info.num_outputs = node.num_outputs();
+    info.entry = index.entry_id(id, 0);
+    info.is_aux = index.mutable_input_nodes().count(id) != 0;
+    if (!node.is_variable()) DescribeNodeOperator(node, &info);
+  }
+  return nodes;
+}
+
+std::vector<EntryRef> ListOutputs(SymbolHandle symbol) {
+  const nnvm::Graph graph = GraphOf(symbol);
+  std::vector<EntryRef> outputs;
+  for (const auto& entry : graph.indexed_graph().outputs()) {
+    outputs.emplace_back(entry.node_id, entry.index);
+  }
+  return outputs;
+}
+
+OperatorInfo DescribeOperator(const std::string& name) {
+  const Op* op = Op::Get(name);
+  OperatorInfo info;
+  info.is_backward = GetOpAttr<nnvm::TIsBackward>(op, "TIsBackward");
+  info.is_layer_backward = GetOpAttr<bool>(op, "TIsLayerOpBackward");
+  info.stateful = HasOpAttr<mxnet::FCreateOpState>(op, "FCreateOpState");
+  info.has_infer_shape = HasOpAttr<mxnet::FInferShape>(op, "FInferShape");
+  info.has_parser = op->attr_parser != nullptr;
+  info.is_random = IsRandom(op);
+  info.input_names = ListInputNames(op);
+  return info;
+}
+
+}  // namespace nnvm_layer
+}  // namespace tofu

@@ -1,0 +1,71 @@
+/*!
+ * \file graph_info.h
+ * \brief What Python needs to know of a graph and of the registered operators.
+ */
+#ifndef TOFU_NNVM_GRAPH_GRAPH_INFO_H_
+#define TOFU_NNVM_GRAPH_GRAPH_INFO_H_
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "nnvm/base/mxnet_api.h"
+
+namespace tofu {
+namespace nnvm_layer {
+
+/*! \brief A node and which of its outputs. */
+using EntryRef = std::pair<uint32_t, uint32_t>;
+
+/*! \brief One node of a graph, in the topological order of nnvm::IndexedGraph. */
+struct NodeInfo {
+  std::string name;
+  std::string op;  // "null" for variables
+  std::unordered_map<std::string, std::string> attrs;
+  std::vector<EntryRef> inputs;
+  std::vector<uint32_t> control_deps;
+  uint32_t num_outputs = 1;
+  uint32_t entry = 0;  // position of output 0 among all the entries of the graph
+  bool is_backward = false;
+  bool is_layer_backward = false;  // needs the state that its forward node made on the same device
+  bool is_aux = false;
+  bool has_infer_shape = false;
+  std::vector<uint32_t> mutable_inputs;
+  std::vector<uint32_t> ignored_inputs;  // taken for their shapes: what they hold is not read
+};
+
+/*!
+ * \brief Check what every pass over a graph takes for granted, and what MXNet does not check when
+ * it loads a symbol: that each input exists, that operators have as many as they need, that there
+ * is no cycle.
+ * \throw dmlc::Error that names the node
+ */
+void CheckEdges(SymbolHandle symbol);
+
+/*! \brief What is registered about an operator. */
+struct OperatorInfo {
+  bool is_backward = false;
+  bool is_layer_backward = false;
+  bool stateful = false;
+  bool has_infer_shape = false;
+  bool has_parser = false;
+  bool is_random = false;                // asks for a random number generator
+  std::vector<std::string> input_names;  // as far as they do not depend on attributes
+};
+
+std::vector<NodeInfo> ListNodes(SymbolHandle symbol);
+
+std::vector<EntryRef> ListOutputs(SymbolHandle symbol);
+
+/*! \throw dmlc::Error where no operator has this name. */
+OperatorInfo DescribeOperator(const std::string& op);
+
+/*! \brief Which inputs the operator of this node changes (auxiliary states, optimizer states). */
+std::vector<uint32_t> ListMutableInputs(const nnvm::NodeAttrs& attrs);
+
+}  // namespace nnvm_layer
+}  // namespace tofu
+
+#endif  // TOFU_NNVM_GRAPH_GRAPH_INFO_H_

@@ -1,0 +1,103 @@
+/*!
+ * \file inference.cc
+ */
+#include "nnvm/graph/inference.h"
+
+namespace tofu {
+namespace nnvm_layer {
+
+const char kShapeAttribute[] = "__shape__";
+const char kTypeAttribute[] = "__dtype__";
+
+namespace {
+
+using nnvm::Op;
+
+constexpr int kUnknownType = -1;
+
+/*! \brief The values by name, in the order of the graph's inputs; `unknown` where none is given. */
+template <typename Value, typename Given, typename Convert>
+std::vector<Value> InInputOrder(const nnvm::IndexedGraph& index,
+                                const std::map<std::string, Given>& given, const Value& unknown,
+                                Convert convert) {
+  std::vector<Value> values(index.input_nodes().size(), unknown);
+  size_t used = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const auto found = given.find(index[index.input_nodes()[i]].source->attrs.name);
+    if (found == given.end()) continue;
+    values[i] = convert(found->second);
+    ++used;
+  }
+  if (used < given.size()) {
+    std::map<std::string, Given> left = given;
+    for (uint32_t id : index.input_nodes()) left.erase(index[id].source->attrs.name);
+    CHECK(left.empty()) << "no input of the graph is called " << left.begin()->first;
+  }
+  return values;
+}
+
+}  // namespace
+
+mxnet::TShape ToShape(const Extents& extents) {
+  mxnet::TShape shape(static_cast<int>(extents.size()), -1);
+  for (size_t d = 0; d < extents.size(); ++d) {
+    if (extents[d] > 0) shape[d] = extents[d];
+  }
+  return shape;
+}
+
+MaybeShape FromShape(const mxnet::TShape& shape) {
+  MaybeShape result;
+  result.has_rank = mxnet::ndim_is_known(shape);
+  if (result.has_rank) result.extents.assign(shape.begin(), shape.end());
+  return result;
+}
+
+nnvm::Graph InferGraphTypes(nnvm::Graph graph, const TypesByName& types) {
+  nnvm::DTypeVector given =
+      InInputOrder<int>(graph.indexed_graph(), types, kUnknownType, [](int type) { return type; });
+  return mxnet::exec::InferType(std::move(graph), std::move(given), kTypeAttribute);
+}
+
+nnvm::Graph InferGraph(nnvm::Graph graph, const ShapesByName& shapes, const TypesByName& types) {
+  mxnet::ShapeVector given =
+      InInputOrder<mxnet::TShape>(graph.indexed_graph(), shapes, mxnet::TShape(), ToShape);
+  graph = mxnet::exec::InferShape(std::move(graph), std::move(given), kShapeAttribute);
+  if (!types.empty()) return InferGraphTypes(std::move(graph), types);
+  const size_t num_entries = graph.indexed_graph().num_node_entries();
+  graph.attrs["dtype"] = std::make_shared<nnvm::any>(nnvm::DTypeVector(num_entries, kUnknownType));
+  return graph;
+}
+
+OperatorShapes InferOperator(const std::string& name,
+                             const std::unordered_map<std::string, std::string>& dict,
+                             const std::vector<MaybeShape>& inputs) {
+  const Op* op = Op::Get(name);
+  const auto infer = Op::GetAttr<mxnet::FInferShape>("FInferShape").get(op, nullptr);
+  OperatorShapes result;
+  // A backward operator without a parser takes over what its forward operator has parsed.
+  if (infer == nullptr || op->attr_parser == nullptr) {
+    const bool is_backward = Op::GetAttr<nnvm::TIsBackward>("TIsBackward").get(op, false);
+    if (infer == nullptr || is_backward) return result;
+  }
+  nnvm::NodeAttrs attrs;
+  attrs.op = op;
+  attrs.name = name;
+  attrs.dict = dict;
+  if (op->attr_parser) op->attr_parser(&attrs);
+
+  mxnet::ShapeVector input_shapes(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].has_rank) input_shapes[i] = ToShape(inputs[i].extents);
+  }
+  const uint32_t num_outputs =
+      op->get_num_outputs == nullptr ? op->num_outputs : op->get_num_outputs(attrs);
+  mxnet::ShapeVector output_shapes(num_outputs);
+  infer(attrs, &input_shapes, &output_shapes);
+  result.available = true;
+  for (const mxnet::TShape& shape : output_shapes) result.outputs.push_back(FromShape(shape));
+  return result;
+}
+
+}  // namespace nnvm_layer
+}  // namespace tofu

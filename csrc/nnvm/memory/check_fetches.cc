@@ -1,0 +1,169 @@
+/*!
+ * \file check_fetches.cc
+ */
+#include "nnvm/memory/check_fetches.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <set>
+#include <sstream>
+
+#include "nnvm/fetch/multi_fetch.h"
+
+namespace tofu {
+namespace nnvm_layer {
+namespace {
+
+using nnvm::IndexedGraph;
+using Coordinates = std::vector<int64_t>;
+
+std::string ShapeText(const Coordinates& shape) {
+  std::ostringstream out;
+  out << '(';
+  for (size_t d = 0; d < shape.size(); ++d) out << (d == 0 ? "" : ", ") << shape[d];
+  out << (shape.size() == 1 ? ",)" : ")");
+  return out.str();
+}
+
+std::string BoxText(const Coordinates& begin, const Coordinates& extent) {
+  std::ostringstream out;
+  out << '(';
+  for (size_t d = 0; d < begin.size(); ++d) {
+    out << (d == 0 ? "" : ", ") << '(' << begin[d] << ", " << begin[d] + extent[d] << ')';
+  }
+  out << (begin.size() == 1 ? ",)" : ")");
+  return out.str();
+}
+
+/*! \brief Is [begin, begin + extent) a box of cells of a tensor of this shape? */
+bool IsInside(const Coordinates& begin, const Coordinates& extent, const Coordinates& shape) {
+  if (begin.size() != shape.size() || extent.size() != shape.size()) return false;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (begin[d] < 0 || extent[d] <= 0 || begin[d] + extent[d] > shape[d]) return false;
+  }
+  return true;
+}
+
+bool Meet(const FetchPiece& a, const FetchPiece& b) {
+  for (size_t d = 0; d < a.begin.size(); ++d) {
+    const int64_t begin = std::max(a.begin[d], b.begin[d]);
+    if (begin >= std::min(a.begin[d] + a.extent[d], b.begin[d] + b.extent[d])) return false;
+  }
+  return true;
+}
+
+class Checker {
+ public:
+  explicit Checker(const PlannedGraph& planned)
+      : planned_(planned), index_(planned.graph.indexed_graph()) {}
+
+  std::vector<std::string> Check() {
+    for (uint32_t id = 0; id < index_.num_nodes(); ++id) {
+      CheckWorker(id);
+      if (index_[id].source->op() == MultiFetchOp()) CheckFetch(id);
+    }
+    return std::move(problems_);
+  }
+
+ private:
+  const std::string& Name(uint32_t id) const { return index_[id].source->attrs.name; }
+
+  /*! \brief The worker's group as text. */
+  std::string GroupOf(uint32_t id) const {
+    const std::string& name = planned_.groups[planned_.group_of_node[id]];
+    return name.empty() ? "no worker" : name;
+  }
+
+  void CheckWorker(uint32_t id) {
+    const int group = planned_.group_of_node[id];
+    if (planned_.groups[group].empty()) problems_.push_back(Name(id) + " belongs to no worker");
+    if (index_[id].source->op() == MultiFetchOp()) return;
+    for (const auto& entry : index_[id].inputs) {
+      if (planned_.group_of_node[entry.node_id] == group) continue;
+      problems_.push_back(Name(id) + " (" + GroupOf(id) + ") reads " + Name(entry.node_id) +
+                          " of another worker without a fetch");
+    }
+  }
+
+  void CheckFetch(uint32_t id) {
+    const MultiFetchParam& param = MultiFetchParamOf(index_[id].source->attrs);
+    const Coordinates region = FromShape(param.shape).extents;
+    bool are_boxes = true;
+    for (const FetchPiece& piece : param.pieces) {
+      if (IsInside(piece.begin, piece.extent, region)) continue;
+      are_boxes = false;
+      problems_.push_back(Name(id) + ": the piece " + BoxText(piece.begin, piece.extent) +
+                          " is empty or leaves the region of shape " + ShapeText(region));
+    }
+    if (are_boxes && !param.pieces.empty()) CheckOverlaps(id, param.pieces);
+  }
+
+  /*! \brief The dimension along which the pieces lie apart the most. */
+  static size_t FindSweep(const std::vector<FetchPiece>& pieces) {
+    size_t best = 0, most = 0;
+    for (size_t d = 0; d < pieces[0].begin.size(); ++d) {
+      std::set<int64_t> begins;
+      for (const FetchPiece& piece : pieces) begins.insert(piece.begin[d]);
+      if (begins.size() <= most) continue;
+      most = begins.size();
+      best = d;
+    }
+    return best;
+  }
+
+  /*! \brief Each piece is compared with those that begin before it ends, along one dimension. */
+  void CheckOverlaps(uint32_t id, const std::vector<FetchPiece>& pieces) {
+    const size_t d = FindSweep(pieces);
+    std::vector<size_t> order(pieces.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return pieces[a].begin[d] < pieces[b].begin[d]; });
+    for (size_t i = 0; i < order.size(); ++i) {
+      const FetchPiece& piece = pieces[order[i]];
+      for (size_t j = i + 1; j < order.size(); ++j) {
+        const FetchPiece& next = pieces[order[j]];
+        if (next.begin[d] >= piece.begin[d] + piece.extent[d]) break;
+        if (!Meet(piece, next)) continue;
+        problems_.push_back(Name(id) + ": cells are written twice, by the pieces " +
+                            BoxText(piece.begin, piece.extent) + " and " +
+                            BoxText(next.begin, next.extent));
+      }
+    }
+  }
+
+  const PlannedGraph& planned_;
+  const IndexedGraph& index_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+int64_t CountRemoteBytes(const PlannedGraph& planned) {
+  const IndexedGraph& index = planned.graph.indexed_graph();
+  const auto& types = planned.graph.GetAttr<nnvm::DTypeVector>("dtype");
+  int64_t bytes = 0;
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    if (index[id].source->op() != MultiFetchOp()) continue;
+    int64_t cells = 0;
+    for (const FetchPiece& piece : MultiFetchParamOf(index[id].source->attrs).pieces) {
+      const int64_t num_remote =
+          std::count_if(piece.sources.begin(), piece.sources.end(), [&](const FetchSource& source) {
+            const uint32_t producer = index[id].inputs[source.input].node_id;
+            return planned.group_of_node[producer] != planned.group_of_node[id];
+          });
+      cells += num_remote * std::accumulate(piece.extent.begin(), piece.extent.end(), int64_t{1},
+                                            std::multiplies<int64_t>());
+    }
+    bytes += cells * mshadow::mshadow_sizeof(types[index.entry_id(id, 0)]);
+  }
+  return bytes;
+}
+
+std::vector<std::string> FindFetchProblems(const PlannedGraph& planned) {
+  return Checker(planned).Check();
+}
+
+}  // namespace nnvm_layer
+}  // namespace tofu

@@ -1,0 +1,136 @@
+/*!
+ * \file memory_plan.cc
+ */
+#include "nnvm/memory/memory_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "nnvm/execution/execution_graph.h"
+#include "nnvm/fetch/place_device.h"
+#include "nnvm/graph/liveness.h"
+
+namespace tofu {
+namespace nnvm_layer {
+namespace {
+
+using nnvm::Graph;
+using nnvm::IndexedGraph;
+
+// MXNet's pool arrays are float32 arrays: their sizes are multiples of its element.
+constexpr int64_t kPoolAlignment = 4;
+// What MXNet's planner writes for an entry that it has to place, and for one that lies elsewhere.
+constexpr int kToBePlaced = -1;
+constexpr int kElsewhere = -2;
+
+void ListGroups(const IndexedGraph& index, PlannedGraph* planned) {
+  std::map<std::string, int> numbers;
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    const auto& dict = index[id].source->attrs.dict;
+    const auto attribute = dict.find(kGroupAttribute);
+    const std::string name = attribute == dict.end() ? "" : attribute->second;
+    const auto added = numbers.emplace(name, static_cast<int>(planned->groups.size()));
+    if (added.second) planned->groups.push_back(name);
+    planned->group_of_node.push_back(added.first->second);
+  }
+}
+
+/*! \brief A copy of the graph without control dependencies. Clones carry their shapes, so inference
+ * does not miss them. */
+Graph ForgetOrder(SymbolHandle symbol, nnvm::Symbol* copy) {
+  *copy = SymbolOf(symbol).Copy();
+  nnvm::DFSVisit(copy->outputs, [](const nnvm::ObjectPtr& node) { node->control_deps.clear(); });
+  Graph graph;
+  graph.outputs = copy->outputs;
+  return graph;
+}
+
+EntryKind KindOf(const IndexedGraph& index, uint32_t id, const std::vector<uint32_t>& transit,
+                 uint32_t output) {
+  if (index[id].source->is_variable()) {
+    return index.mutable_input_nodes().count(id) ? EntryKind::kAuxiliary : EntryKind::kArgument;
+  }
+  const bool passes = std::find(transit.begin(), transit.end(), output) != transit.end();
+  return passes ? EntryKind::kTransit : EntryKind::kTensor;
+}
+
+/*! \brief Where every entry lies before planning. */
+nnvm::StorageVector PlaceInAdvance(const IndexedGraph& index, bool holds_transit) {
+  nnvm::StorageVector storage(index.num_node_entries(), kToBePlaced);
+  for (uint32_t id = 0; !holds_transit && id < index.num_nodes(); ++id) {
+    for (uint32_t output : ListTransitOutputs(index[id].source->attrs)) {
+      storage[index.entry_id(id, output)] = kElsewhere;
+    }
+  }
+  return storage;
+}
+
+}  // namespace
+
+PlannedGraph PlanGraph(SymbolHandle symbol, const ShapesByName& shapes, const TypesByName& types,
+                       const MemoryPlanOptions& options) {
+  PlannedGraph planned;
+  Graph graph = options.keeps_order ? GraphOf(symbol) : ForgetOrder(symbol, &planned.unordered);
+  graph = InferGraphTypes(InferGraph(std::move(graph), shapes, {}), types);
+  ListGroups(graph.indexed_graph(), &planned);
+  graph.attrs["device"] = std::make_shared<nnvm::any>(planned.group_of_node);
+  graph.attrs["storage"] =
+      std::make_shared<nnvm::any>(PlaceInAdvance(graph.indexed_graph(), options.holds_transit));
+  planned.graph =
+      mxnet::exec::DetectInplaceAddTo(nnvm::ApplyPass(std::move(graph), "MXPlanMemory"));
+  return planned;
+}
+
+MemoryPlan ListEntries(const PlannedGraph& planned) {
+  const Graph& graph = planned.graph;
+  const IndexedGraph& index = graph.indexed_graph();
+  const auto& storage = graph.GetAttr<nnvm::StorageVector>("storage_id");
+  const std::vector<uint32_t> last = FindLastReaders(index);
+  MemoryPlan plan;
+  plan.groups = planned.groups;
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    const nnvm::Node& node = *index[id].source;
+    plan.nodes.push_back(node.attrs.name);
+    const std::vector<uint32_t> transit = ListTransitOutputs(node.attrs);
+    for (uint32_t output = 0; output < node.num_outputs(); ++output) {
+      const uint32_t entry = index.entry_id(id, output);
+      PlannedEntry row;
+      row.node = id;
+      row.output = output;
+      row.kind = KindOf(index, id, transit, output);
+      row.group = planned.group_of_node[id];
+      row.bytes = EntryBytes(graph, entry, node);
+      row.buffer = node.is_variable() ? kElsewhere : storage[entry];
+      row.last = last[entry];
+      plan.entries.push_back(row);
+    }
+  }
+  return plan;
+}
+
+std::map<std::string, DeviceMemory> SumMemory(const MemoryPlan& plan) {
+  std::map<std::string, DeviceMemory> result;
+  std::vector<DeviceMemory*> devices;
+  for (const std::string& group : plan.groups) devices.push_back(&result[group]);
+  std::map<std::pair<int, int>, int64_t> buffers;  // by group and number
+  for (const PlannedEntry& entry : plan.entries) {
+    DeviceMemory* device = devices[entry.group];
+    if (entry.kind == EntryKind::kArgument) device->arguments += entry.bytes;
+    if (entry.kind == EntryKind::kAuxiliary) device->auxiliary += entry.bytes;
+    if (entry.kind == EntryKind::kTransit) device->transit += entry.bytes;
+    if (entry.kind == EntryKind::kTensor || entry.kind == EntryKind::kTransit) {
+      device->unshared += entry.bytes;
+    }
+    if (entry.buffer < 0) continue;
+    int64_t& buffer = buffers[{entry.group, entry.buffer}];
+    buffer = std::max(buffer, entry.bytes);
+  }
+  for (const auto& buffer : buffers) {
+    const int64_t words = (buffer.second + kPoolAlignment - 1) / kPoolAlignment;
+    devices[buffer.first.first]->pool += words * kPoolAlignment;
+  }
+  return result;
+}
+
+}  // namespace nnvm_layer
+}  // namespace tofu

@@ -1,0 +1,240 @@
+/*!
+ * \file pack_memory.cc
+ */
+#include "nnvm/memory/pack_memory.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "nnvm/execution/execution_graph.h"
+#include "nnvm/fetch/place_device.h"
+#include "nnvm/graph/liveness.h"
+
+namespace tofu {
+namespace nnvm_layer {
+namespace {
+
+using nnvm::Graph;
+using nnvm::IndexedGraph;
+
+// What MXNet's planner writes in the place of the input over which an output is computed.
+constexpr int kUnread = -2;
+constexpr int kOwnBuffer = -1;
+
+/*! \brief Entries of which each is computed in place of the one before: they need one buffer. */
+struct Chain {
+  uint32_t first = 0;  // both inclusive: at a node, its inputs and outputs are alive
+  uint32_t last = 0;
+  int64_t bytes = 0;
+  std::vector<uint32_t> entries;
+};
+
+/*! \brief The body that MXNet registered. */
+nnvm::PassFunction& OriginalBody() {
+  static nnvm::PassFunction body;
+  return body;
+}
+
+/*! \brief The operator that MXNet sums gradients with in place. */
+const nnvm::Op* SumOp() {
+  static const nnvm::Op* op = nnvm::Op::Get("_grad_add");
+  return op;
+}
+
+/*! \brief Entries that MXNet will have added right into a sum, and so need no memory. */
+std::vector<int> FindAddedInPlace(const Graph& graph) {
+  return mxnet::exec::DetectInplaceAddTo(graph).GetAttr<std::vector<int>>("addto_entry");
+}
+
+/*! \brief Give all entries that are computed in place of each other one buffer, and no other.
+ * MXNet's planner also puts one chain after the other into a buffer. */
+void SeparateChains(Graph* graph) {
+  const IndexedGraph& index = graph->indexed_graph();
+  const auto& in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
+  auto storage = graph->GetAttr<nnvm::StorageVector>("storage_id");
+  int num_buffers = 0;
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    for (uint32_t output = 0; output < index[id].source->num_outputs(); ++output) {
+      const uint32_t entry = index.entry_id(id, output);
+      if (storage[entry] < 0) continue;
+      storage[entry] = in_place[entry] < 0
+                           ? num_buffers++
+                           : storage[index.entry_id(index[id].inputs[in_place[entry]])];
+    }
+  }
+  graph->attrs["storage_id"] = std::make_shared<nnvm::any>(std::move(storage));
+}
+
+/*! \brief Two gradients that MXNet sums in place of the first. */
+struct SumInPlace {
+  uint32_t sum = 0;
+  uint32_t second = 0;  // the node whose kernel adds to the first
+  bool is_read_late = false;
+};
+
+/*!
+ * \brief Have sums whose first gradient others read late computed in a buffer of their own.
+ *
+ * The kernel of the second gradient adds to the first where it stands, before the sum: whoever
+ * reads the first from there on, as a fetch of another worker may, would find both.
+ */
+void KeepFirstGradients(Graph* graph) {
+  const IndexedGraph& index = graph->indexed_graph();
+  const std::vector<int> is_added = FindAddedInPlace(*graph);
+  std::unordered_map<uint32_t, SumInPlace> sums;  // by the entry of the first
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    const auto& inputs = index[id].inputs;
+    if (index[id].source->op() != SumOp() || !is_added[index.entry_id(inputs[1])]) continue;
+    sums[index.entry_id(inputs[0])] = SumInPlace{id, inputs[1].node_id};
+  }
+  for (uint32_t id = 0; id < index.num_nodes() && !sums.empty(); ++id) {
+    if (index[id].source->is_variable()) continue;
+    const std::vector<uint32_t> ignored = ListIgnoredInputs(index[id].source->attrs);
+    for (uint32_t input = 0; input < index[id].inputs.size(); ++input) {
+      const auto found = sums.find(index.entry_id(index[id].inputs[input]));
+      if (found == sums.end() || id == found->second.sum || id < found->second.second) continue;
+      if (std::count(ignored.begin(), ignored.end(), input) == 0) found->second.is_read_late = true;
+    }
+  }
+  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
+  for (const auto& sum : sums) {
+    if (sum.second.is_read_late) in_place[index.entry_id(sum.second.sum, 0)] = kOwnBuffer;
+  }
+  graph->attrs["storage_inplace_index"] = std::make_shared<nnvm::any>(std::move(in_place));
+}
+
+/*! \brief The chains of every device, in order of their first nodes. */
+std::map<int, std::vector<Chain>> ListChains(const Graph& graph, const std::vector<int>& is_added) {
+  const IndexedGraph& index = graph.indexed_graph();
+  const auto& storage = graph.GetAttr<nnvm::StorageVector>("storage_id");
+  const auto& in_place = graph.GetAttr<std::vector<int>>("storage_inplace_index");
+  const auto& devices = graph.GetAttr<nnvm::DeviceVector>("device");
+  const std::vector<uint32_t> last = FindLastReaders(index);
+  std::vector<size_t> chain_of(index.num_node_entries(), 0);
+  std::map<int, std::vector<Chain>> chains;
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    const nnvm::Node& node = *index[id].source;
+    for (uint32_t output = 0; output < node.num_outputs(); ++output) {
+      const uint32_t entry = index.entry_id(id, output);
+      if (storage[entry] < 0 || is_added[entry]) continue;
+      std::vector<Chain>& on_device = chains[devices[id]];
+      if (in_place[entry] >= 0) {
+        chain_of[entry] = chain_of[index.entry_id(index[id].inputs[in_place[entry]])];
+      } else {
+        chain_of[entry] = on_device.size();
+        on_device.emplace_back();
+        on_device.back().first = id;
+      }
+      Chain& chain = on_device[chain_of[entry]];
+      chain.last = std::max(chain.last, last[entry]);
+      chain.bytes = std::max(chain.bytes, EntryBytes(graph, entry, node));
+      chain.entries.push_back(entry);
+    }
+  }
+  return chains;
+}
+
+/*! \brief A buffer, and when it is taken: disjoint lifetimes, half open. */
+class Buffer {
+ public:
+  explicit Buffer(int number) : number_(number) {}
+
+  int number() const { return number_; }
+  bool IsFree(uint32_t begin, uint32_t end) const {
+    const auto next = end_of_.lower_bound(begin);
+    if (next != end_of_.end() && next->first < end) return false;
+    return next == end_of_.begin() || std::prev(next)->second <= begin;
+  }
+  void Take(uint32_t begin, uint32_t end) { end_of_[begin] = end; }
+
+ private:
+  int number_;
+  std::map<uint32_t, uint32_t> end_of_;  // by begin
+};
+
+/*! \brief Put every chain of a device into the first buffer that is free while it lives. */
+void PackChains(std::vector<Chain> chains, int* num_buffers, nnvm::StorageVector* storage) {
+  std::stable_sort(chains.begin(), chains.end(),
+                   [](const Chain& a, const Chain& b) { return a.bytes > b.bytes; });
+  std::vector<Buffer> buffers;
+  for (const Chain& chain : chains) {
+    auto buffer = std::find_if(buffers.begin(), buffers.end(), [&](const Buffer& other) {
+      return other.IsFree(chain.first, chain.last + 1);
+    });
+    if (buffer == buffers.end()) {
+      buffer = buffers.insert(buffers.end(), Buffer((*num_buffers)++));
+    }
+    buffer->Take(chain.first, chain.last + 1);
+    for (uint32_t entry : chain.entries) (*storage)[entry] = buffer->number();
+  }
+}
+
+/*! \brief Have kernels compute the outputs that they are asked for. Where nobody reads an output,
+ * the executor asks for nothing; the planner has given it a buffer for the time of its node. */
+void AskForOutputs(Graph* graph) {
+  const IndexedGraph& index = graph->indexed_graph();
+  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    for (uint32_t output : ListAskedOutputs(index[id].source->attrs)) {
+      int& place = in_place[index.entry_id(id, output)];
+      if (place == kUnread) place = kOwnBuffer;
+    }
+  }
+  graph->attrs["storage_inplace_index"] = std::make_shared<nnvm::any>(std::move(in_place));
+}
+
+/*! \brief Nothing is computed in place of what is on another device, not even in a graph that is
+ * wrong: no fetch is between the two. */
+void SeparateDevices(Graph* graph) {
+  const IndexedGraph& index = graph->indexed_graph();
+  const auto& devices = graph->GetAttr<nnvm::DeviceVector>("device");
+  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    for (uint32_t output = 0; output < index[id].source->num_outputs(); ++output) {
+      int& place = in_place[index.entry_id(id, output)];
+      if (place < 0 || devices[index[id].inputs[place].node_id] == devices[id]) continue;
+      place = kOwnBuffer;
+    }
+  }
+  graph->attrs["storage_inplace_index"] = std::make_shared<nnvm::any>(std::move(in_place));
+}
+
+Graph PackMemory(Graph graph) {
+  graph = OriginalBody()(std::move(graph));
+  if (graph.attrs.count("device") == 0) return graph;
+  AskForOutputs(&graph);
+  if (!HoldsFetch(graph.indexed_graph())) return graph;
+  SeparateDevices(&graph);
+  SeparateChains(&graph);
+  KeepFirstGradients(&graph);
+  SeparateChains(&graph);
+  nnvm::StorageVector storage = graph.GetAttr<nnvm::StorageVector>("storage_id");
+  const std::vector<int> is_added = FindAddedInPlace(graph);
+  int num_buffers = 0;
+  for (auto& device : ListChains(graph, is_added)) {
+    PackChains(std::move(device.second), &num_buffers, &storage);
+  }
+  // MXNet moves what it adds in place to the sum's buffer, if it had another one before.
+  for (size_t entry = 0; entry < storage.size(); ++entry) {
+    if (is_added[entry]) storage[entry] = num_buffers++;
+  }
+  graph.attrs["storage_id"] = std::make_shared<nnvm::any>(std::move(storage));
+  return graph;
+}
+
+}  // namespace
+
+void InstallPackMemory() {
+  if (OriginalBody() != nullptr) return;
+  auto& pass = dmlc::Registry<nnvm::PassFunctionReg>::Get()->__REGISTER_OR_GET__("MXPlanMemory");
+  CHECK(pass.body != nullptr) << "this MXNet has no pass MXPlanMemory";
+  OriginalBody() = pass.body;
+  pass.set_body(PackMemory);
+}
+
+}  // namespace nnvm_layer
+}  // namespace tofu

@@ -1,0 +1,40 @@
+/*!
+ * \file indexed_view.h
+ * \brief Tensors along a dimension whose positions are data: what their indices mean.
+ */
+#ifndef TOFU_NNVM_PARTS_INDEXED_VIEW_H_
+#define TOFU_NNVM_PARTS_INDEXED_VIEW_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "nnvm/parts/dimension_view.h"
+#include "nnvm/parts/lowered_operator.h"
+
+namespace tofu {
+namespace nnvm_layer {
+
+/*! \brief Indices into a dimension of which a worker has the part in `view`. Where they are fewer
+ * than the lines, neighbouring ones share an index. */
+inline cuda::Positions DescribeIndices(const LoweredParam& param, const DimensionView& view,
+                                       const TBlob& indices) {
+  cuda::Positions positions = param.positions;
+  positions.extent = view.extent;
+  positions.count = static_cast<int64_t>(indices.Size());
+  positions.type = indices.type_flag_;
+  positions.lines = std::max<int64_t>(1, view.num_lines() / std::max<int64_t>(1, positions.count));
+  return positions;
+}
+
+/*! \brief Where in the part each index lies, -1 if in another part. */
+inline std::vector<int64_t> FindRows(const cuda::Positions& positions, const TBlob& indices) {
+  std::vector<int64_t> rows(positions.count);
+  for (int64_t n = 0; n < positions.count; ++n) rows[n] = positions.Locate(indices.dptr_, n);
+  return rows;
+}
+
+}  // namespace nnvm_layer
+}  // namespace tofu
+
+#endif  // TOFU_NNVM_PARTS_INDEXED_VIEW_H_

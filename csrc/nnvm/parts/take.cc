@@ -1,0 +1,197 @@
+/*!
+ * \file take.cc
+ * \brief Embedding, take, pick and SequenceLast, and their gradients, where a worker has a part of
+ * the rows.
+ *
+ * An index means a row of the whole table: out of range it is clipped, or begins anew. Rows of
+ * other parts are zeros, for the parts' results are added up.
+ */
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "nnvm/parts/dimension_view.h"
+#include "nnvm/parts/indexed_view.h"
+#include "nnvm/parts/lowered_operator.h"
+
+namespace tofu {
+namespace nnvm_layer {
+namespace {
+
+/*! \brief `shape` with other extents in place of `count` dimensions from `axis` on. */
+mxnet::TShape Replace(const mxnet::TShape& shape, int axis, int count, const mxnet::TShape& by) {
+  std::vector<int64_t> extents(shape.begin(), shape.begin() + axis);
+  extents.insert(extents.end(), by.begin(), by.end());
+  extents.insert(extents.end(), shape.begin() + axis + count, shape.end());
+  return mxnet::TShape(extents.begin(), extents.end());
+}
+
+mxnet::TShape ShapeOfTaken(const LoweredParam& param, const mxnet::TShape& table,
+                           const mxnet::TShape& indices) {
+  return Replace(table, param.axis, 1, indices);
+}
+
+mxnet::TShape ShapeOfTable(const LoweredParam& param, const mxnet::TShape& taken,
+                           const mxnet::TShape& indices) {
+  const bool fits = param.axis + indices.ndim() <= taken.ndim() &&
+                    std::equal(indices.begin(), indices.end(), taken.begin() + param.axis);
+  CHECK(fits) << "there is no " << indices << " in " << taken << " from dimension " << param.axis
+              << " on";
+  return Replace(taken, param.axis, indices.ndim(), mxnet::TShape(1, param.positions.extent));
+}
+
+/*! \brief `shape` with one cell in place of each line, whose dimension may stay, with extent 1. */
+mxnet::TShape KeepLines(const mxnet::TShape& shape, int axis, bool stays) {
+  return Replace(shape, axis, 1, mxnet::TShape(stays ? 1 : 0, 1));
+}
+
+/*! \brief There is an index for each line, or each of the first dimensions of lines. */
+void CheckIndices(const mxnet::TShape& data, int axis, const mxnet::TShape& indices) {
+  const mxnet::TShape lines = KeepLines(data, axis, false);
+  const bool is_for_lines =
+      indices.ndim() <= lines.ndim() && std::equal(indices.begin(), indices.end(), lines.begin());
+  CHECK(is_for_lines || indices == KeepLines(data, axis, true))
+      << "indices of shape " << indices << " are not one for each line of " << data
+      << " along dimension " << axis;
+}
+
+mxnet::TShape ShapeOfPicked(const LoweredParam& param, const mxnet::TShape& data,
+                            const mxnet::TShape& indices) {
+  CheckIndices(data, PositiveAxis(data, param.axis), indices);
+  return KeepLines(data, param.axis, param.keepdims);
+}
+
+mxnet::TShape ShapeOfLines(const LoweredParam& param, const mxnet::TShape& picked,
+                           const mxnet::TShape& indices) {
+  CHECK_LE(param.axis, picked.ndim() - (param.keepdims ? 1 : 0)) << "of " << picked;
+  const mxnet::TShape data =
+      Replace(picked, param.axis, param.keepdims ? 1 : 0, mxnet::TShape(1, param.positions.extent));
+  CheckIndices(data, param.axis, indices);
+  CHECK(picked == KeepLines(data, param.axis, param.keepdims))
+      << picked << " is not one for each line of " << data << " along dimension " << param.axis;
+  return data;
+}
+
+/*! \brief What is looked up, as [outer][indices][inner]. */
+PartView ViewTaken(const LoweredParam& param, const Blobs& inputs, const Blobs&) {
+  DimensionView view(inputs[0].shape_, param.axis);
+  const auto positions = DescribeIndices(param, view, inputs[1]);
+  view.extent = positions.count;
+  return {view, positions};
+}
+
+/*! \brief One cell of each line of the data, as [outer][1][inner]. */
+PartView ViewPicked(const LoweredParam& param, const Blobs& inputs, const Blobs&) {
+  DimensionView view(inputs[0].shape_, param.axis);
+  const auto positions = DescribeIndices(param, view, inputs[1]);
+  view.extent = 1;
+  return {view, positions};
+}
+
+/*! \brief A gradient, as [outer][rows][inner]. */
+PartView ViewRows(const LoweredParam& param, const Blobs& inputs, const Blobs& outputs) {
+  const DimensionView view(outputs[0].shape_, param.axis);
+  return {view, DescribeIndices(param, view, inputs[1])};
+}
+
+/*! \brief Writes or adds the rows of the table, zeros for those of other parts. */
+template <typename DType>
+void CopyRows(const PartView& at, const std::vector<int64_t>& rows, bool add, const DType* table,
+              DType* out) {
+  const int64_t inner = at.loop.inner;
+#pragma omp parallel for
+  for (int64_t n = 0; n < at.loop.outer * at.loop.extent; ++n) {
+    const int64_t row = rows[n % at.loop.extent];
+    const DType* from = table + (n / at.loop.extent * at.positions.extent + row) * inner;
+    DType* to = out + n * inner;
+    if (add) {
+      for (int64_t i = 0; row >= 0 && i < inner; ++i) to[i] += from[i];
+    } else if (row < 0) {
+      std::fill_n(to, inner, DType(0));
+    } else {
+      std::copy_n(from, inner, to);
+    }
+  }
+}
+
+/*! \brief table, indices -> the rows that they mean */
+void ComputeTake(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
+                 const Requests& requests, const Blobs& outputs) {
+  if (requests[0] == mxnet::kNullOp) return;
+  const PartView at = ViewTaken(LoweredParamOf(attrs), inputs, outputs);
+  const std::vector<int64_t> rows = FindRows(at.positions, inputs[1]);
+  MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
+    CopyRows(at, rows, requests[0] == mxnet::kAddTo, inputs[0].dptr<DType>(),
+             outputs[0].dptr<DType>());
+  });
+}
+
+/*! \brief d_out, indices -> d_table */
+void ComputeTakeBackward(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
+                         const Requests& requests, const Blobs& outputs) {
+  if (requests[0] == mxnet::kNullOp) return;
+  const PartView at = ViewRows(LoweredParamOf(attrs), inputs, outputs);
+  const std::vector<int64_t> rows = FindRows(at.positions, inputs[1]);
+  const int64_t inner = at.loop.inner;
+  MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
+    if (requests[0] != mxnet::kAddTo) {
+      std::fill_n(outputs[0].dptr<DType>(), outputs[0].Size(), DType(0));
+    }
+    const DType* d_out = inputs[0].dptr<DType>();
+    for (int64_t o = 0; o < at.loop.outer; ++o) {
+      DType* table = outputs[0].dptr<DType>() + o * at.loop.extent * inner;
+      for (int64_t n = 0; n < at.positions.count; ++n, d_out += inner) {
+        for (int64_t i = 0; rows[n] >= 0 && i < inner; ++i) table[rows[n] * inner + i] += d_out[i];
+      }
+    }
+  });
+}
+
+/*! \brief data, an index for lines -> the cells that they mean */
+void ComputePick(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
+                 const Requests& requests, const Blobs& outputs) {
+  const PartView at = ViewPicked(LoweredParamOf(attrs), inputs, outputs);
+  const std::vector<int64_t> rows = FindRows(at.positions, inputs[1]);
+  MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
+    const DType* data = inputs[0].dptr<DType>();
+    MapElements<DType>(requests[0], outputs[0], [&](size_t n) {
+      const int64_t line = static_cast<int64_t>(n);
+      const int64_t outer = line / at.loop.inner;
+      const int64_t found = rows[line / at.positions.lines];
+      const int64_t row = outer * at.positions.extent + found;
+      return found < 0 ? DType(0) : data[row * at.loop.inner + line % at.loop.inner];
+    });
+  });
+}
+
+/*! \brief d_out, an index for lines -> d_data */
+void ComputePickBackward(const NodeAttrs& attrs, const OpContext&, const Blobs& inputs,
+                         const Requests& requests, const Blobs& outputs) {
+  const PartView at = ViewRows(LoweredParamOf(attrs), inputs, outputs);
+  const std::vector<int64_t> rows = FindRows(at.positions, inputs[1]);
+  MSHADOW_REAL_TYPE_SWITCH(inputs[0].type_flag_, DType, {
+    const DType* d_out = inputs[0].dptr<DType>();
+    MapCells(at.loop, requests[0], outputs[0].dptr<DType>(), [&](int64_t line, int64_t p, int64_t) {
+      return p == rows[line / at.positions.lines] ? d_out[line] : DType(0);
+    });
+  });
+}
+
+void RegisterParts() {
+  RegisterPart("_tofu_take", {"di", "t", ShapeOfTaken}, ParsePositionsPart, ComputeTake,
+               {{"take.cu", "tofu_take", PartLoop::kMapPositions}}, ViewTaken);
+  RegisterPart("_tofu_take_backward", {"di", "t", ShapeOfTable}, ParsePositionsPart,
+               ComputeTakeBackward, {{"take.cu", "tofu_take_backward", PartLoop::kMapPositions}},
+               ViewRows);
+  RegisterPart("_tofu_pick", {"di", "t", ShapeOfPicked}, ParsePositionsPart, ComputePick,
+               {{"take.cu", "tofu_pick", PartLoop::kMapPositions}}, ViewPicked);
+  RegisterPart("_tofu_pick_backward", {"di", "t", ShapeOfLines}, ParsePositionsPart,
+               ComputePickBackward, {{"take.cu", "tofu_pick_backward", PartLoop::kMapLines}},
+               ViewRows);
+}
+
+[[maybe_unused]] const bool kRegistered = (RegisterParts(), true);
+
+}  // namespace
+}  // namespace nnvm_layer
+}  // namespace tofu

@@ -1,0 +1,86 @@
+"""Activation functions: Activation and LeakyReLU, and their gradients.
+
+LeakyReLU(act_type="rrelu") is not described: MXNet 1.9.1 ends with a segmentation fault when it computes it on a CPU.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tdl_ops.mxnet import op
+from tofu.tdl import absolute, erf, exp, expm1, log1p, maximum, minimum, output, scatter, tanh, unread, where
+
+FUNCTIONS = {
+    "relu": lambda x: maximum(x, 0.0),
+    "sigmoid": lambda x: 1 / (1 + exp(-x)),
+    "tanh": tanh,
+    "softrelu": lambda x: log1p(exp(x)),
+    "softsign": lambda x: x / (1 + absolute(x)),
+}
+# From the output y, or for softsign from the input x.
+DERIVATIVES = {
+    "relu": lambda y, x: where(y > 0, 1.0, 0.0),
+    "sigmoid": lambda y, x: y * (1 - y),
+    "tanh": lambda y, x: 1 - y * y,
+    "softrelu": lambda y, x: 1 - exp(-y),
+    "softsign": lambda y, x: 1 / (1 + absolute(x)) ** 2,
+}
+
+SELU_ALPHA, SELU_LAMBDA = 1.6732632423543772, 1.0507009873554805
+# MXNet computes gelu with these in single precision, whatever the type of the data.
+SQRT_2, SQRT_2_PI = float(np.float32(math.sqrt(2))), float(np.float32(math.sqrt(2 * math.pi)))
+LEAKY_FUNCTIONS = {
+    "leaky": lambda x, slope: where(x > 0, x, slope * x),
+    "elu": lambda x, slope: where(x > 0, x, slope * expm1(x)),
+    "selu": lambda x, slope: SELU_LAMBDA * where(x > 0, x, SELU_ALPHA * expm1(x)),
+    "gelu": lambda x, slope: 0.5 * x * (1 + erf(x / SQRT_2)),
+}
+LEAKY_DERIVATIVES = {
+    "leaky": lambda x, y, slope: where(x > 0, 1.0, slope),
+    "elu": lambda x, y, slope: where(x > 0, 1.0, slope + y),
+    # MXNet's own: the derivative of selu is SELU_LAMBDA * SELU_ALPHA + y there.
+    "selu": lambda x, y, slope: SELU_LAMBDA * where(x > 0, 1.0, SELU_ALPHA + y),
+    "gelu": lambda x, y, slope: 0.5 * (1 + erf(x / SQRT_2)) + x * exp(-0.5 * x * x) / SQRT_2_PI,
+}
+
+
+@op("Activation")
+def activation(data, *, act_type):
+    return lambda *i: FUNCTIONS[act_type](data[i])
+
+
+@op("_backward_Activation")
+def backward_activation(d_out, out, data=None, *, act_type):
+    derivative = DERIVATIVES[act_type]
+    if data is None:
+        return lambda *i: d_out[i] * derivative(out[i], None)
+    # MXNet's own kernels start from one of the two, oneDNN's from the other.
+    return lambda *i: d_out[i] * derivative(out[i], data[i]) + 0 * (out[i] + data[i])
+
+
+@op("LeakyReLU")
+def leaky_relu(data, gamma=None, *, act_type="leaky", slope=0.25):
+    if act_type == "prelu":
+        return lambda *i: LEAKY_FUNCTIONS["leaky"](data[i], _slope(gamma, i))
+    return lambda *i: LEAKY_FUNCTIONS[act_type](data[i], slope)
+
+
+@op("_backward_LeakyReLU")
+def backward_leaky_relu(d_out, *saved, act_type="leaky", slope=0.25):
+    if act_type != "prelu":
+        data, out = saved
+        derivative = LEAKY_DERIVATIVES[act_type]
+        # The kernel takes the sign from the output where it has the input's, so both are read.
+        return lambda *i: d_out[i] * derivative(data[i], out[i], slope) + 0 * (data[i] + out[i])
+    data, gamma, out = saved
+    by_gamma = lambda i: d_out[i] * minimum(data[i], 0.0)
+    cell = lambda i: (0 if gamma.is_one(0) else i[1],)
+    d_data = output("*i", lambda *i: where(data[i] > 0, d_out[i], d_out[i] * _slope(gamma, i)) + unread(out[i]))
+    return d_data, scatter(lambda *i: (cell(i), by_gamma(i)), rank=data.ndim)
+
+
+def _slope(gamma, i):
+    """The slope of prelu: one for each channel, or one."""
+    return gamma[0 if gamma.is_one(0) else i[1]]

@@ -1,0 +1,66 @@
+"""Element-wise operators of two tensors with broadcasting, operators that only broadcast, and their gradients.
+
+A dimension of extent 1 is read at 0; the gradient of such a tensor is a sum over the dimension.
+"""
+
+from __future__ import annotations
+
+from tdl_ops.mxnet import op
+from tdl_ops.mxnet.binary import FUNCTIONS, GRADIENTS
+from tofu.tdl import scatter, unread
+
+# The gradients of MXNet's NumPy operators are given operands for their shapes.
+GRADIENTS = {
+    "add": (lambda d, *operands: sum(map(unread, operands), d), lambda d, *operands: sum(map(unread, operands), d)),
+    "sub": (lambda d, *operands: sum(map(unread, operands), d), lambda d, *operands: sum(map(unread, operands), -d)),
+} | GRADIENTS
+
+
+def add_up(value, rank, shape):
+    """The sum of value(*i) over the dimensions in which `shape` has extent 1, for i over `rank` dimensions."""
+    missing = rank - len(shape)
+    cell = lambda i: tuple(0 if extent == 1 else i[missing + d] for d, extent in enumerate(shape))
+    return scatter(lambda *i: (cell(i), value(*i)), rank=rank)
+
+
+def _describe(function):
+    return lambda lhs, rhs: lambda *i: function(lhs.broadcast(*i), rhs.broadcast(*i))
+
+
+def _describe_gradients(by_lhs, by_rhs):
+    def description(d_out, *operands, output_shapes):
+        value = lambda f: lambda *i: f(d_out[i], *(operand.broadcast(*i) for operand in operands))
+        for_lhs, for_rhs = output_shapes
+        return add_up(value(by_lhs), d_out.ndim, for_lhs), add_up(value(by_rhs), d_out.ndim, for_rhs)
+
+    return description
+
+
+for _name, _function in FUNCTIONS.items():
+    op(f"broadcast_{_name}")(_describe(_function))
+for _name, _gradients in GRADIENTS.items():
+    op(f"_backward_broadcast_{_name}", concrete=True)(_describe_gradients(*_gradients))
+
+
+@op("broadcast_axis", bound={"size": lambda local: _extents(local, local.attributes["axis"])})
+def broadcast_axis(data, *, axis=(), size=()):
+    return lambda *i: data.broadcast(*i)
+
+
+def _extents(local, axes):
+    return tuple(local.outputs[0].shape[axis] for axis in axes)
+
+
+@op("broadcast_to", bound={"shape": lambda local: local.outputs[0].shape})
+def broadcast_to(data, *, shape=()):
+    return lambda *i: data.broadcast(*i)
+
+
+@op("broadcast_like")
+def broadcast_like(data, like):
+    return lambda *i: data.broadcast(*i) + unread(like[i])
+
+
+@op("_broadcast_backward", concrete=True)
+def backward_broadcast(d_out, *, output_shapes):
+    return add_up(lambda *i: d_out[i], d_out.ndim, output_shapes[0])

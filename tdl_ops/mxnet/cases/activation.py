@@ -1,0 +1,16 @@
+"""Activations that are chosen by an attribute."""
+
+from __future__ import annotations
+
+from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+
+CASES = [
+    *(Case("Activation", {"act_type": kind}, [(5, 7)]) for kind in ("relu", "sigmoid", "tanh", "softrelu", "softsign")),
+    *(
+        Case("LeakyReLU", {"act_type": kind}, [(5, 3, 7)], None, SINGLE_PRECISION)
+        for kind in ("leaky", "elu", "selu", "gelu")
+    ),
+    Case("LeakyReLU", {"act_type": "leaky", "slope": 0.125}, [(5, 7)], None, SINGLE_PRECISION),
+    Case("LeakyReLU", {"act_type": "prelu"}, [(5, 3, 7), (3,)], None, SINGLE_PRECISION),
+    Case("LeakyReLU", {"act_type": "prelu"}, [(5, 3), (1,)], None, SINGLE_PRECISION),
+]

@@ -1,0 +1,15 @@
+"""Attention over interleaved projections: two heads of three numbers."""
+
+from __future__ import annotations
+
+from tofu.mxnet.verify.case import Case, single
+
+HEADS = {"heads": 2}
+NAME = "_contrib_interleaved_matmul_"
+
+CASES = [
+    Case(f"{NAME}selfatt_qk", HEADS, [single(4, 3, 18)]),
+    Case(f"{NAME}selfatt_valatt", HEADS, [single(4, 3, 18), single(6, 4, 4)]),
+    Case(f"{NAME}encdec_qk", HEADS, [single(4, 3, 6), single(5, 3, 12)]),
+    Case(f"{NAME}encdec_valatt", HEADS, [single(5, 3, 12), single(6, 4, 5)]),
+]

@@ -1,0 +1,22 @@
+"""CTCLoss, with and without lengths."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tofu.mxnet.verify.case import Case, Numbers, labels, lengths, single
+
+
+def positions(low: int, high: int, *shape: int) -> Numbers:
+    """Whole numbers from low to below an extent."""
+    return replace(labels(high, *shape), low=low, dtype="float32")
+
+
+# Steps, batch and classes; labels of at most four classes. Every sample's labels, with a blank between equal ones, fit its steps.
+FIRST, LABELS = single(11, 3, 5), positions(1, 5, 3, 4)
+LENGTHS = [replace(lengths(extent, 3), dtype="float32", low=low) for low, extent in ((7, 11), (1, 4))]
+
+CASES = [
+    Case("CTCLoss", {}, [FIRST, LABELS]),
+    Case("CTCLoss", {"use_data_lengths": True, "use_label_lengths": True}, [FIRST, LABELS, *LENGTHS]),
+]

@@ -1,0 +1,41 @@
+"""Dropout. What is drawn cannot be compared: what is computed from it can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tofu.mxnet.verify.case import Case
+from tofu.mxnet.verify.comparison import Relation
+from tofu.mxnet.verify.kernels import Array
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The data times the mask, whose cells are 0 or, for the shares that stay, 1 over their probability."""
+
+    p: float
+
+    def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
+        """The relation of the forward operator."""
+        kept = float(np.float32(1) / np.float32(1 - self.p))  # MXNet divides in single precision
+        mask = np.where(outputs[1] > kept / 2, kept, 0.0)
+        return [inputs[0] * mask, mask]
+
+
+def _backward(inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
+    return [inputs[0] * inputs[1]]
+
+
+def _relate(p: float) -> dict[str, Relation]:
+    return {"Dropout": Kept(p), "_backward_Dropout": _backward}
+
+
+CASES = [
+    Case("Dropout", {"p": 0.5}, [(5, 3, 7)], relations=_relate(0.5)),
+    Case("Dropout", {"p": 0.25, "mode": "always"}, [(5, 7)], relations=_relate(0.25)),
+    Case("Dropout", {"p": 0.5, "axes": (1,)}, [(5, 3, 7)], relations=_relate(0.5)),
+    Case("Dropout", {"p": 0.0}, [(5, 7)]),
+]

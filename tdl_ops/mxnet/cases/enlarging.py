@@ -1,0 +1,22 @@
+"""Enlarged planes."""
+
+from __future__ import annotations
+
+from tofu.mxnet.verify.case import Case
+
+CASES = [
+    Case("UpSampling", {"scale": 2, "sample_type": "nearest", "num_args": 1}, [(3, 5, 3, 4)]),
+    Case("Pad", {"mode": "constant", "pad_width": (0, 0, 0, 0, 1, 2, 2, 1), "constant_value": 0.5}, [(3, 5, 3, 4)]),
+    *(
+        Case(
+            "UpSampling",
+            {"scale": scale, "sample_type": "bilinear", "num_args": 2, "num_filter": 5},
+            [(3, 5, 3, 4), (5, 1, k, k)],
+        )
+        for scale, k in ((2, 4), (3, 5))
+    ),
+    *(
+        Case("Pad", {"mode": mode, "pad_width": (0, 0, 0, 0, 1, 2, 2, 1)}, [(3, 5, 3, 4)])
+        for mode in ("edge", "reflect")
+    ),
+]

@@ -1,0 +1,10 @@
+"""Normalization of each example by itself."""
+
+from __future__ import annotations
+
+from tofu.mxnet.verify.case import Case, single
+
+CASES = [
+    Case("InstanceNorm", {}, [single(5, 3, 4, 2), single(3), single(3)]),
+    *(Case("L2Normalization", {"mode": mode}, [(5, 3, 4, 2)]) for mode in ("instance", "channel", "spatial")),
+]

@@ -1,0 +1,13 @@
+"""Solutions, singular values and eigenvalues of matrices."""
+
+from __future__ import annotations
+
+from tdl_ops.mxnet.cases.factorization import POSITIVE
+from tofu.mxnet.verify.case import Case
+
+CASES = [
+    Case("_npi_solve", {}, [POSITIVE, (3, 4, 5)]),
+    Case("_npi_svd", {}, [(3, 4, 5)]),
+    *(Case(f"_npi_{name}", {"UPLO": half}, [(3, 4, 4)]) for name in ("eigh", "eigvalsh") for half in "LU"),
+    Case("_npi_pinv_scalar_rcond", {}, [(3, 4, 5)]),
+]

@@ -1,0 +1,36 @@
+"""Pooling: every reducer, padding convention and the global kind."""
+
+from __future__ import annotations
+
+from tofu.mxnet.verify.case import Case
+
+CASES = [
+    Case("Pooling", {"kernel": (2, 2), "stride": (2, 2), "pool_type": "max"}, [(3, 5, 6, 6)]),
+    Case("Pooling", {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "pool_type": "max"}, [(3, 5, 7, 7)]),
+    Case("Pooling", {"kernel": (3,), "stride": (2,), "pool_type": "max", "pooling_convention": "full"}, [(3, 5, 8)]),
+    Case("Pooling", {"kernel": (2, 2, 2), "stride": (2, 2, 2), "pool_type": "max"}, [(2, 3, 4, 4, 4)]),
+    Case("Pooling", {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "pool_type": "avg"}, [(3, 5, 7, 7)]),
+    Case(
+        "Pooling",
+        {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "pool_type": "avg", "count_include_pad": False},
+        [(3, 5, 7, 7)],
+    ),
+    Case(
+        "Pooling", {"kernel": (2, 3), "stride": (1, 2), "pool_type": "avg", "count_include_pad": False}, [(3, 5, 7, 7)]
+    ),
+    Case(
+        "Pooling",
+        {"kernel": (3, 3), "stride": (2, 2), "pool_type": "avg", "pooling_convention": "full"},
+        [(3, 5, 8, 8)],
+    ),
+    Case("Pooling", {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1), "pool_type": "sum"}, [(3, 5, 7, 7)]),
+    *(
+        Case(
+            "Pooling",
+            {"kernel": (2, 3), "stride": (2, 2), "pad": (1, 1), "pool_type": "lp", "p_value": p},
+            [(3, 5, 6, 7)],
+        )
+        for p in (1, 2, 3)
+    ),
+    *(Case("Pooling", {"global_pool": True, "pool_type": kind}, [(3, 5, 4, 5)]) for kind in ("max", "avg", "sum")),
+]

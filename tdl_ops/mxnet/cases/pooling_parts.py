@@ -1,0 +1,15 @@
+"""The operator that average pooling runs as where it is split in space."""
+
+from __future__ import annotations
+
+from tofu.mxnet.verify.case import Case
+
+CASES = [
+    Case("_tofu_divide_by_window", {"axis": axis, **window}, [shape], ())
+    for axis, shape in ((2, (2, 3, 7)), (2, (2, 3, 7, 4)), (3, (2, 3, 4, 7)), (4, (2, 3, 2, 2, 7)))
+    for window in (
+        {"kernel": 3, "stride": 2, "pad": 1, "begin": 0, "end": 13},
+        {"kernel": 4, "stride": 2, "pad": 2, "begin": -2, "end": 14},
+        {"kernel": 3, "stride": 3, "pad": 0, "begin": 0, "end": 20},
+    )
+]

@@ -1,0 +1,23 @@
+"""Operators that keep all cells in their order."""
+
+from __future__ import annotations
+
+from tofu.mxnet.verify.case import Case
+
+CASES = [
+    Case("Flatten", {}, [(5, 3, 2, 2)]),
+    Case("Flatten", {}, [(5, 3)]),
+    Case("Reshape", {"shape": (-1, 6)}, [(5, 3, 4)]),
+    Case("Reshape", {"shape": (0, -1)}, [(5, 3, 4)]),
+    Case("Reshape", {"shape": (5, 2, 6)}, [(5, 3, 4)]),
+    Case("Reshape", {"shape": (10, 3)}, [(5, 6)]),
+    Case("Reshape", {"shape": (0, 2, 3)}, [(5, 6)]),
+    Case("Reshape", {"shape": (-3, 0)}, [(5, 3, 4)]),
+    Case("Reshape", {"shape": (-1, 0), "reverse": True}, [(5, 3, 4)]),
+    Case("Reshape", {"shape": (3, 2)}, [(2, 3)]),
+    Case("expand_dims", {"axis": 1}, [(5, 3)]),
+    Case("squeeze", {"axis": 1}, [(5, 1, 3)]),
+    Case("squeeze", {}, [(3, 1, 5, 1)]),
+    Case("_np_squeeze", {}, [(3, 1, 5, 1)]),
+    Case("reshape_like", {}, [(5, 6), (5, 3, 2)]),
+]

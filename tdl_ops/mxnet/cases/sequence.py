@@ -1,0 +1,16 @@
+"""Sequences of several lengths in one tensor."""
+
+from __future__ import annotations
+
+from tofu.mxnet.verify.case import Case, lengths
+
+CASES = [
+    Case("SequenceMask", {"use_sequence_length": True}, [(4, 3, 2), lengths(4, 3)]),
+    Case("SequenceMask", {"use_sequence_length": True, "axis": 1, "value": -1.0}, [(3, 4, 2), lengths(4, 3)]),
+    Case("SequenceMask", {}, [(3, 4, 2)]),
+    Case("SequenceLast", {"use_sequence_length": True}, [(4, 3, 2), lengths(4, 3)]),
+    Case("SequenceLast", {"use_sequence_length": True, "axis": 1}, [(3, 4, 2), lengths(4, 3)]),
+    Case("SequenceLast", {}, [(4, 3, 2)]),
+    Case("SequenceReverse", {"use_sequence_length": True}, [(4, 3, 2), lengths(4, 3)]),
+    Case("SequenceReverse", {}, [(5, 3, 2)]),
+]

@@ -1,0 +1,18 @@
+"""Grids and samples."""
+
+from __future__ import annotations
+
+from tofu.mxnet.verify.case import SINGLE_PRECISION, Case, single
+
+CASES = [
+    Case("GridGenerator", {"transform_type": "affine", "target_shape": (4, 5)}, [single(5, 6)]),
+    Case("GridGenerator", {"transform_type": "warp"}, [single(5, 2, 4, 3)]),
+    Case("BilinearSampler", {}, [(3, 5, 4, 3), (3, 2, 5, 4)]),
+    Case(
+        "SpatialTransformer",
+        {"target_shape": (4, 5), "transform_type": "affine", "sampler_type": "bilinear"},
+        [(3, 5, 4, 3), (3, 6)],
+        None,
+        SINGLE_PRECISION,
+    ),
+]

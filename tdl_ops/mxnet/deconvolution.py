@@ -1,0 +1,125 @@
+"""Deconvolution, the gradient of a convolution by its data, and its own gradient.
+
+Axes are called as in `convolution.py`; `y0, y1, ..` are positions of the input here. A part of space writes its cells around the
+borders too, which are added up. With a bias, which every part would add to them, space is not split.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tdl_ops.mxnet import op
+from tdl_ops.mxnet.convolution import local_groups
+from tdl_ops.mxnet.window import SPACE, check_layout, local_pad, numbered, read_window
+from tofu.errors import UnsupportedError
+from tofu.tdl import Sum, extent, merge, output, position, scatter, unread, where
+
+
+def _local_adj(local):
+    adj = local.attributes["adj"]
+    return tuple(0 if local.is_split(f"y{d}") else a for d, a in enumerate(adj))
+
+
+BOUND = {
+    "num_group": local_groups,
+    "num_filter": lambda local: local_groups(local) * local.extent("co"),
+    "pad": local_pad,
+    "adj": _local_adj,
+}
+
+
+def _check(layout, target_shape):
+    check_layout(layout)
+    if any(target_shape or ()):
+        raise UnsupportedError("Deconvolution(target_shape=...) is not described; give pad and adj")
+
+
+@op("Deconvolution", bound=BOUND, pads=SPACE)
+def deconvolution(
+    data,
+    weight,
+    bias=None,
+    *,
+    kernel,
+    num_filter,
+    stride=(),
+    pad=(),
+    dilate=(),
+    adj=(),
+    target_shape=(),
+    num_group=1,
+    layout=None,
+):
+    _check(layout, target_shape)
+    at, n = read_window(kernel, stride, pad, dilate), len(kernel)
+    g, extents = ("g", {"g": num_group}) if num_group > 1 else ("", {})
+    window = {f"d{i}": k for i, k in enumerate(kernel)}
+    if num_group > 1:
+        window["ci"] = data.shape[1] // extent("g")
+
+    term = lambda b, group, ci, co, y, d: data[(b, merge(*group, ci), *y)] * weight[(merge(*group, ci), co, *d)]
+
+    def contribution(b, *v):
+        group, (ci, co), y, d = v[: -2 * n - 2], v[-2 * n - 2 : -2 * n], v[-2 * n : -n], v[-n:]
+        return (b, merge(*group, co), *at(y, d)), term(b, group, ci, co, y, d)
+
+    def cell(b, *v):
+        group, co, x = v[: -n - 1], v[-n - 1], v[-n:]
+        meets = lambda y, d: prod(position(p) == position(q) for p, q in zip(at(y, d), x, strict=True))
+        total = Sum(
+            lambda ci, *v: where(meets(v[:n], v[n:]), term(b, group, ci, co, v[:n], v[n:]), 0.0),
+            names=f"ci {y} {d}",
+            extents=window,
+        )
+        return total + bias[merge(*group, co)]
+
+    y, d = numbered("y", n), numbered("d", n)
+    if bias is not None:
+        return output(f"b ({g} co) {numbered('x', n)}", lambda *v: cell(*v), extents)
+    return scatter(lambda *v: contribution(*v), extents | window, names=f"b {g} ci co {y} {d}")
+
+
+@op("_backward_Deconvolution", bound=BOUND, pads=SPACE)
+def backward_deconvolution(
+    d_out,
+    data,
+    weight,
+    bias=None,
+    *,
+    kernel,
+    num_filter,
+    stride=(),
+    pad=(),
+    dilate=(),
+    adj=(),
+    target_shape=(),
+    num_group=1,
+    no_bias=True,
+    layout=None,
+):
+    _check(layout, target_shape)
+    at, n = read_window(kernel, stride, pad, dilate), len(kernel)
+    g, extents = ("g ", {"g": num_group}) if num_group > 1 else ("", {})
+    window = {f"d{i}": k for i, k in enumerate(kernel)}
+    y, d = numbered("y", n), numbered("d", n)
+
+    def d_data(b, *v):
+        group, ci, y = v[: -n - 1], v[-n - 1], v[-n:]
+        cell = lambda co, d: (b, merge(*group, co), *at(y, d))
+        weight_at = lambda co, d: weight[(merge(*group, ci), co, *d)]
+        return Sum(lambda co, *d: d_out[cell(co, d)] * weight_at(co, d), ndim=1 + n, extents={"d": kernel})
+
+    def d_weight(*v):
+        group, (ci, co), d = v[: -n - 2], v[-n - 2 : -n], v[-n:]
+        cell = lambda b, y: (b, merge(*group, co), *at(y, d))
+        return Sum(lambda b, *y: data[(b, merge(*group, ci), *y)] * d_out[cell(b, y)], ndim=1 + n)
+
+    def d_bias(*v):
+        total = Sum(lambda b, *x: d_out[(b, merge(*v), *x)], ndim=1 + n)
+        return total if bias is None else total + unread(bias[merge(*v)])
+
+    return (
+        output(f"b ({g}ci) {y}", lambda *v: d_data(*v), extents),
+        output(f"({g}ci) co {d}", lambda *v: d_weight(*v), extents | window),
+        output(f"({g}co)", lambda *v: d_bias(*v), extents),
+    )[: 2 if no_bias else 3]

@@ -1,0 +1,30 @@
+"""Dropout: random, so that what it computes is checked against its own mask.
+
+The mask (0, or 1 / (1 - p)) is the second output; at p = 0 it is never written. Dimensions listed in `axes` have one mask cell for
+all; they cannot be split, for every part would draw its own.
+"""
+
+from __future__ import annotations
+
+from tdl_ops.mxnet import op
+from tofu.tdl import Random, output, unread, unwritten
+
+
+def _mask_cell(i, axes):
+    return tuple(0 if d in axes else v for d, v in enumerate(i))
+
+
+@op("Dropout")
+def dropout(data, *, p=0.5, axes=()):
+    cells = " ".join(f"one{d}" if d in axes else f"i{d}" for d in range(data.ndim))
+    if p == 0:
+        return lambda *i: data[i], unwritten(cells)
+    mask = Random()
+    return lambda *i: data[i] * mask(), output(cells, lambda *i: mask())
+
+
+@op("_backward_Dropout")
+def backward_dropout(d_out, mask, *, p=0.5, axes=()):
+    if p == 0:
+        return lambda *i: d_out[i] + unread(mask[_mask_cell(i, axes)])
+    return lambda *i: d_out[i] * mask[_mask_cell(i, axes)]

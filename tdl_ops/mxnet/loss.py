@@ -1,0 +1,113 @@
+"""Regression outputs and MakeLoss: layers whose backward operator starts the gradient and ignores the head gradient.
+
+MXNet divides by sizes of the tensors at hand: the outputs of a sample, the batch. Where those are split, the attribute grad_scale of
+the worker's copy, which MXNet holds in single precision, makes up for it.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tdl_ops.mxnet import op
+from tofu.errors import UnsupportedError
+from tofu.tdl import Sum, constant, exp, maximum, output, position, sign, trunc, unread, unwritten, where
+
+SAMPLE = tuple(f"s{d}" for d in range(8))
+LINKS = {"Linear": lambda x: x, "Logistic": lambda x: 1 / (1 + exp(-x)), "MAE": lambda x: x}
+RESIDUALS = {
+    "linear": lambda y, label: y - label,
+    "logistic": lambda y, label: y - label,
+    "mae": lambda y, label: sign(y - label),
+}
+
+
+def shrink(local, variables):
+    """The fraction of the extents of `variables`, all together, that a worker has."""
+    return prod(local.extent(name) / local.whole(name) for name in variables)
+
+
+def _local_regression_scale(local):
+    return local.attributes["grad_scale"] * shrink(local, SAMPLE[: len(local.inputs[1].shape) - 1])
+
+
+def _label_at(label, data, i):
+    """The label of a cell; that of data (n, 1) may be (n,)."""
+    if label.ndim not in (1, data.ndim):
+        raise UnsupportedError(
+            f"a label of {label.ndim} dimensions for data of {data.ndim} is not described; give the label the shape of the data"
+        )
+    return label[i[: label.ndim]]
+
+
+def _describe_regression(link):
+    return lambda data, label: lambda b, *s: link(data[(b, *s)]) + unread(_label_at(label, data, (b, *s)))
+
+
+def _describe_regression_gradient(residual):
+    def description(label, out, *, grad_scale=1.0):
+        value = lambda i: residual(out[i], _label_at(label, out, i)) * grad_scale / prod(label.shape[1:])
+        return lambda b, *s: value((b, *s)), unwritten("b *s")
+
+    return description
+
+
+for _name, _link in LINKS.items():
+    op(f"{_name}RegressionOutput")(_describe_regression(_link))
+for _name, _residual in RESIDUALS.items():
+    op(f"_backward_{_name}_reg_out", bound={"grad_scale": _local_regression_scale}, corrects=SAMPLE)(
+        _describe_regression_gradient(_residual)
+    )
+
+
+def _rows(shape):
+    """The index variables of all dimensions but the last, whose extents normalization="batch" divides by; of a vector, none."""
+    return ("b", *SAMPLE)[: len(shape) - 1]
+
+
+def _local_loss_scale(local):
+    is_batch = local.attributes["normalization"] == "batch"
+    return local.attributes["grad_scale"] * (shrink(local, _rows(local.outputs[0].shape)) if is_batch else 1)
+
+
+@op("MakeLoss", bound={"grad_scale": _local_loss_scale})
+def make_loss(data, *, grad_scale=1.0, normalization="null"):
+    return lambda b, *s: data[(b, *s)]
+
+
+@op("_backward_MakeLoss", bound={"grad_scale": _local_loss_scale}, corrects=("b", *SAMPLE))
+def backward_make_loss(*kept, grad_scale=1.0, normalization="null", valid_thresh=0.0):
+    if normalization == "valid":  # counts in the whole data, which the kernel takes for as large as its result
+        (data,) = kept
+        count = lambda: Sum(lambda *j: where(data[j] > valid_thresh, 1.0, 0.0), ndim=data.ndim)
+        return lambda b, *s: constant(grad_scale) / maximum(1.0, count()) + unread(data[(b, *s)])
+    rows = lambda i: prod(position(one.extent) for one in i[:-1]) if normalization == "batch" else 1
+    return lambda b, *s: constant(grad_scale) / rows((b, *s))
+
+
+@op("SVMOutput")
+def svm_output(data, label):
+    return output("*b k", lambda k, *b: data[(*b, k)] + unread(label[b]))
+
+
+@op("_backward_SVMOutput")
+def backward_svm_output(label, out, *, margin=1.0, regularization_coefficient=1.0, use_linear=False):
+    slack = lambda side, b, k: margin - side * out[(*b, k)]
+    hinge = lambda x: where(x > 0, 1.0, 0.0) if use_linear else 2 * maximum(x, 0.0)
+    side = lambda b, k: where(position(k) == trunc(label[b]), 1.0, -1.0)
+    value = lambda side, b, k: -side * hinge(slack(side, b, k)) * regularization_coefficient
+    return output("*b k", lambda k, *b: value(side(b, k), b, k)), unwritten("*b")
+
+
+@op("IdentityAttachKLSparseReg")
+def identity_attach_kl_sparse_reg(data, moving_avg):
+    return lambda b, c: data[b, c] + 0 * moving_avg[c]
+
+
+@op("_backward_IdentityAttachKLSparseReg")
+def backward_identity_attach_kl_sparse_reg(
+    d_out, data, moving_avg, *, sparseness_target=0.1, penalty=0.001, momentum=0.9
+):
+    mean = lambda c: Sum(lambda r: data[r, c]) / data.shape[0]
+    average = lambda c: momentum * moving_avg[c] + (1 - momentum) * mean(c)
+    slope = lambda a: (1 - sparseness_target) / (1 - a) - sparseness_target / a
+    return lambda b, c: d_out[b, c] + 0 * data[b, c] + penalty * slope(average(c))

@@ -1,0 +1,136 @@
+"""BatchNorm and LayerNorm and their gradients.
+
+The stock BatchNorm is split by channel; by batch or space only with use_global_stats, for else its statistics have to be added up over
+the workers, which its parts do (`batch_norm_parts.py`). LayerNorm is split by any dimension but its own. What they save for the gradient
+is 1 / std, and std.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tdl_ops.mxnet import op
+from tofu.tdl import Sum, output, sqrt, unread
+
+
+class Channels:
+    """Sums over all dimensions but the channels', the dimension `axis`; the others are called b, y0, y1, ... in order."""
+
+    def __init__(self, data, axis):
+        self.data, self.axis, self.others = data, axis % data.ndim, data.ndim - 1
+        self.count = prod(extent for d, extent in enumerate(data.shape) if d != self.axis)
+        others = ["b", *(f"y{d}" for d in range(self.others - 1))][: self.others]
+        self.names = " ".join(self.cell("c", others))
+        self.other_names = " ".join(others)
+
+    def cell(self, c, others):
+        return (*others[: self.axis], c, *others[self.axis :])
+
+    def sum(self, value, c, name="r"):
+        """Over all cells of channel c; over the dimensions of the data, so that they can be split, where `name` is empty."""
+        names = " ".join(f"{name}{d}" for d in range(self.others)) if name else self.other_names
+        return Sum(lambda *r: value(self.cell(c, r)), names=names)
+
+    def mean(self, c):
+        return self.sum(lambda i: self.data[i], c) / self.count
+
+    def variance(self, c):
+        deviation = lambda q: self.data[self.cell(c, q)] - self.mean(c)
+        return Sum(lambda *q: deviation(q) * deviation(q), ndim=self.others) / self.count
+
+
+@op("BatchNorm", needs={1: (0,), 2: (0,)})
+def batch_norm(
+    data,
+    gamma,
+    beta,
+    moving_mean,
+    moving_var,
+    *,
+    eps=0.0010000000474974513,
+    fix_gamma=True,
+    use_global_stats=False,
+    axis=1,
+):
+    channels = Channels(data, axis)
+    mean = (lambda c: moving_mean[c]) if use_global_stats else channels.mean
+    variance = (lambda c: moving_var[c]) if use_global_stats else channels.variance
+    inverse_std = lambda c: 1 / sqrt(variance(c) + eps)
+    scale = lambda c: inverse_std(c) + unread(gamma[c]) if fix_gamma else inverse_std(c) * gamma[c]
+    states = lambda c: 0 * moving_mean[c] + 0 * moving_var[c]  # read in inference
+    value = lambda i, c: (data[i] - mean(c)) * scale(c) + beta[c] + states(c)
+    return output(channels.names, lambda *i: value(i, i[axis])), lambda c: mean(c), lambda c: inverse_std(c)
+
+
+@op("_backward_BatchNorm")
+def backward_batch_norm(
+    d_out,
+    mean,
+    inverse_std,
+    data,
+    gamma,
+    beta,
+    moving_mean,
+    moving_var,
+    *,
+    fix_gamma=True,
+    use_global_stats=False,
+    axis=1,
+):
+    channels = Channels(data, axis)
+    normal = lambda i: (data[i] - mean[i[axis]]) * inverse_std[i[axis]]
+    sums = "" if use_global_stats else "s"  # of the cells that a part has, or of all
+    by_beta = lambda c, name=sums: channels.sum(lambda i: d_out[i], c, name)
+    by_gamma = lambda c, name=sums: channels.sum(lambda i: d_out[i] * normal(i), c, name)
+
+    def d_data(i, c):
+        scale = inverse_std[c] + unread(gamma[c]) if fix_gamma else inverse_std[c] * gamma[c]
+        states = 0 * moving_mean[c] + 0 * moving_var[c] + unread(beta[c])  # the kernel updates the statistics here
+        if use_global_stats:
+            return (d_out[i] + unread(data[i]) + unread(mean[c])) * scale + states
+        return (d_out[i] - (by_beta(c, "r") + normal(i) * by_gamma(c, "r")) / channels.count) * scale + states
+
+    return (
+        output(channels.names, lambda *i: d_data(i, i[axis])),
+        lambda c: unread(gamma[c]) if fix_gamma else by_gamma(c),
+        lambda c: by_beta(c),
+    )
+
+
+def last(tensor, axis):
+    """A pattern of `tensor` with k at its dimension `axis`, and one with a dimension of extent 1 there; and both cells."""
+    axis %= tensor.ndim
+    names = [f"i{d}" for d in range(tensor.ndim)]
+    whole, reduced = [*names[:axis], "k", *names[axis + 1 :]], [*names[:axis], "one", *names[axis + 1 :]]
+    return axis, " ".join(whole), " ".join(reduced)
+
+
+@op("LayerNorm", needs={1: (0,), 2: (0,)})
+def layer_norm(data, gamma, beta, *, axis=-1, eps=9.999999747378752e-06):
+    axis, whole, reduced = last(data, axis)
+    line = lambda i, j: data[(*i[:axis], j, *i[axis + 1 :])]
+    mean = lambda i: Sum(lambda j: line(i, j)) / data.shape[axis]
+    square = lambda i, j: (line(i, j) - mean(i)) * (line(i, j) - mean(i))
+    std = lambda i: sqrt(Sum(lambda m: square(i, m)) / data.shape[axis] + eps)
+    value = lambda i: (data[i] - mean(i)) / std(i) * gamma[i[axis]] + beta[i[axis]]
+    return output(whole, lambda *i: value(i)), output(reduced, lambda *i: mean(i)), output(reduced, lambda *i: std(i))
+
+
+@op("_backward_LayerNorm")
+def backward_layer_norm(d_out, data, gamma, mean, std, *, axis=-1):
+    axis, whole, _ = last(data, axis)
+    at = lambda t, i: t[(*i[:axis], 0, *i[axis + 1 :])]
+    normal = lambda i: (data[i] - at(mean, i)) / at(std, i)
+    scaled = lambda i: d_out[i] * gamma[i[axis]]
+    line = lambda f, i: Sum(lambda j: f((*i[:axis], j, *i[axis + 1 :]))) / data.shape[axis]
+    others = lambda f, k: Sum(lambda *i: f((*i[:axis], k, *i[axis:])), names=whole.replace("k", ""))
+
+    def d_data(i):
+        correction = line(scaled, i) + normal(i) * line(lambda cell: scaled(cell) * normal(cell), i)
+        return (scaled(i) - correction) / at(std, i)
+
+    return (
+        output(whole, lambda *i: d_data(i)),
+        lambda k: others(lambda i: d_out[i] * normal(i), k),
+        lambda k: others(lambda i: d_out[i], k),
+    )

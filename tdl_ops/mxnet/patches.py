@@ -1,0 +1,56 @@
+"""im2col and col2im: the patches under a sliding window, a column for each of its positions. They are each other's gradient.
+
+Split by sample and by channel `c`, the outermost part of a column. The window's cells are opaque, for all have to be there.
+"""
+
+from __future__ import annotations
+
+from tdl_ops.mxnet import op
+from tdl_ops.mxnet.window import numbered, read_window
+from tofu.tdl import merge, output, scatter
+
+
+def _take(data, space, kernel, stride, dilate, pad):
+    """Columns (b, c by window, positions) of `data`, whose window takes the positions `space`."""
+    at, n = read_window(kernel, stride, pad, dilate), len(kernel)
+    extents = {f"d{i}": k for i, k in enumerate(kernel)} | {f"y{i}": size for i, size in enumerate(space)}
+    names = f"b (c {numbered('d', n)}) ({numbered('y', n)})"
+    return output(names, lambda *v: data[(*v[:2], *at(v[2 + n :], v[2 : 2 + n]))], extents)
+
+
+def _put(columns, space, kernel, stride, dilate, pad):
+    """The sum of all columns, each cell where it was taken."""
+    at, n = read_window(kernel, stride, pad, dilate), len(kernel)
+    extents = {f"d{i}": k for i, k in enumerate(kernel)} | {f"y{i}": size for i, size in enumerate(space)}
+    place = lambda b, c, d, y: ((b, c, *at(y, d)), columns[b, merge(c, *d), merge(*y)])
+    names = f"b c {numbered('d', n)} {numbered('y', n)}"
+    return scatter(lambda b, c, *v: place(b, c, v[:n], v[n:]), extents, names=names)
+
+
+def _positions(size, kernel, stride, dilate, pad):
+    """How many positions the window takes in each dimension."""
+    at = read_window(kernel, stride, pad, dilate)
+    reach = [size + 2 * p - d * (k - 1) - 1 for size, k, d, p in zip(size, kernel, at.dilate, at.pad, strict=True)]
+    return [extent // s + 1 for extent, s in zip(reach, at.stride, strict=True)]
+
+
+@op("im2col", concrete=True)
+def im2col(data, *, kernel, stride=(), dilate=(), pad=()):
+    space = _positions(data.shape[2:], kernel, stride, dilate, pad)
+    return _take(data, space, kernel, stride, dilate, pad)
+
+
+@op("_backward_im2col", concrete=True)
+def backward_im2col(d_out, *, output_shapes, kernel, stride=(), dilate=(), pad=()):
+    space = _positions(output_shapes[0][2:], kernel, stride, dilate, pad)
+    return _put(d_out, space, kernel, stride, dilate, pad)
+
+
+@op("col2im", concrete=True)
+def col2im(data, *, output_size, kernel, stride=(), dilate=(), pad=()):
+    return _put(data, _positions(output_size, kernel, stride, dilate, pad), kernel, stride, dilate, pad)
+
+
+@op("_backward_col2im", concrete=True)
+def backward_col2im(d_out, *, output_size, kernel, stride=(), dilate=(), pad=()):
+    return _take(d_out, _positions(output_size, kernel, stride, dilate, pad), kernel, stride, dilate, pad)

@@ -1,0 +1,114 @@
+"""Proposals of detectors: the best boxes around all cells, without those that overlap better ones.
+
+No dimension can be split: a box begins with the number of its sample, and each sample's boxes lie behind those of the one before. In
+MXNet's gradients nothing is written.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tdl_ops.mxnet import op
+from tofu.tdl import Opaque, output, unwritten
+
+
+def _list_anchors(stride, scales, ratios):
+    """Left, top, right and bottom of the boxes around the first cell, whole numbers of pixels."""
+    middle, sizes = (stride - 1) / 2, []
+    for ratio in ratios:
+        width = np.floor(np.sqrt(np.floor(stride * stride / ratio)) + 0.5)
+        sizes += [(width * scale, np.floor(width * ratio + 0.5) * scale) for scale in scales]
+    halves = (np.array(sizes) - 1) / 2
+    return np.concatenate([middle - halves, middle + halves], 1)
+
+
+def _transform(boxes, deltas, is_moved):
+    """The boxes with their corners moved, or with their middles moved and their sizes multiplied."""
+    if is_moved:
+        return boxes + deltas
+    size = boxes[:, 2:] - boxes[:, :2] + 1
+    middle = boxes[:, :2] + (size - 1) / 2 + deltas[:, :2] * size
+    halves = (np.exp(deltas[:, 2:]) * size - 1) / 2
+    return np.concatenate([middle - halves, middle + halves], 1)
+
+
+def _suppress(boxes, most, threshold):
+    """The numbers of at most so many boxes, in order, that overlap no earlier one of them by more than the threshold."""
+    area = np.prod(boxes[:, 2:] - boxes[:, :2] + 1, 1)
+    kept, waiting = [], np.arange(len(boxes))
+    while len(waiting) and len(kept) < most:
+        best, waiting = waiting[0], waiting[1:]
+        kept.append(best)
+        low, high = np.maximum(boxes[waiting, :2], boxes[best, :2]), np.minimum(boxes[waiting, 2:], boxes[best, 2:])
+        inner = np.prod(np.maximum(high - low + 1, 0), 1)
+        waiting = waiting[inner <= threshold * (area[best] + area[waiting] - inner)]
+    return kept
+
+
+def _propose(scores, deltas, info, settings):
+    """The boxes of one sample, and their scores; repeated from the first on where they are too few."""
+    stride, (_, height, width) = settings["feature_stride"], scores.shape
+    anchors = _list_anchors(stride, settings["scales"], settings["ratios"])
+    count, (y, x) = len(anchors), np.mgrid[:height, :width]
+    cells = np.stack([x, y, x, y], -1)[:, :, None] * stride
+    scores = scores[count:].transpose(1, 2, 0).reshape(-1).copy()
+    deltas = deltas.reshape(count, 4, height, width).transpose(2, 3, 0, 1).reshape(-1, 4)
+    boxes = _transform((cells + anchors).reshape(-1, 4), deltas, settings["iou_loss"])
+    boxes = np.clip(boxes, 0, np.tile(info[1::-1] - 1, 2))
+    outside = (y >= int(info[0] / stride)) | (x >= int(info[1] / stride))
+    scores[np.repeat(outside.reshape(-1), count)] = -1
+    least = settings["rpn_min_size"] * info[2]
+    small = (boxes[:, 2:] - boxes[:, :2] + 1 < least).any(1)
+    boxes[small] += np.array([-1, -1, 1, 1]) * least / 2
+    scores[small] = -1
+    most = settings["rpn_pre_nms_top_n"] if settings["rpn_pre_nms_top_n"] > 0 else len(boxes)
+    order = np.argsort(-scores, kind="stable")[:most]
+    asked = min(settings["rpn_post_nms_top_n"], len(order))
+    kept = _suppress(boxes[order], asked, settings["threshold"])
+    chosen = order[[kept[n % len(kept)] for n in range(asked)]]
+    return boxes[chosen], scores[chosen, None]
+
+
+def _propose_all(scores, deltas, info, **settings):
+    found = [_propose(*sample, settings) for sample in zip(scores, deltas, info, strict=True)]
+    numbered = [np.insert(boxes, 0, sample, axis=1) for sample, (boxes, _) in enumerate(found)]
+    return np.concatenate([np.concatenate(numbered), np.concatenate([scores for _, scores in found])], 1)
+
+
+# MXNet's kernel refuses to compute the scores alone.
+@op("_contrib_Proposal", "_contrib_MultiProposal", concrete=True, needs={1: (0,)})
+def proposal(
+    cls_prob,
+    bbox_pred,
+    im_info,
+    *,
+    output_shapes,
+    rpn_pre_nms_top_n=6000,
+    rpn_post_nms_top_n=300,
+    threshold=0.7,
+    rpn_min_size=16,
+    scales=(4.0, 8.0, 16.0, 32.0),
+    ratios=(0.5, 1.0, 2.0),
+    feature_stride=16,
+    iou_loss=False,
+):
+    settings = {
+        "rpn_pre_nms_top_n": rpn_pre_nms_top_n,
+        "rpn_post_nms_top_n": rpn_post_nms_top_n,
+        "threshold": threshold,
+        "rpn_min_size": rpn_min_size,
+        "scales": scales,
+        "ratios": ratios,
+        "feature_stride": feature_stride,
+        "iou_loss": iou_loss,
+    }
+    proposals = Opaque(lambda *given: _propose_all(*given, **settings), "proposals")
+    everything = lambda tensor: tensor[(slice(None),) * tensor.ndim]
+    result = lambda: proposals(*map(everything, (cls_prob, bbox_pred, im_info)))
+    score = output("n one", lambda n, one: result()[n, one + 5])
+    return (lambda n, w: result()[n, w], score)[: len(output_shapes)]
+
+
+@op("_backward__contrib_Proposal", "_backward__contrib_MultiProposal")
+def backward_proposal():
+    return unwritten("b k y x"), unwritten("b q y x"), unwritten("b three")

@@ -1,0 +1,77 @@
+"""softmax, log_softmax, softmin over one dimension, SoftmaxActivation, their gradients, and the scaling of attention."""
+
+from __future__ import annotations
+
+from tdl_ops.mxnet import op
+from tofu.tdl import Sum, exp, log, sqrt, unread
+
+
+def _along(tensor, i, axis):
+    """The elements of `tensor` in the line through the cell `i` along `axis`, as a function of the position in it."""
+    axis %= len(i)
+    return lambda k: tensor[(*i[:axis], k, *i[axis + 1 :])]
+
+
+def _total(value, *tensors_at):
+    return Sum(lambda k: value(*(at(k) for at in tensors_at)))
+
+
+def _unread(tensors, i):
+    return sum((unread(tensor[i]) for tensor in tensors), 0.0)
+
+
+@op("softmax")
+def softmax(data, *, axis=-1, temperature=1.0):
+    t = temperature or 1.0
+    return lambda *i: exp(data[i] / t) / _total(lambda x: exp(x / t), _along(data, i, axis))
+
+
+@op("softmin")
+def softmin(data, *, axis=-1, temperature=1.0):
+    t = -(temperature or 1.0)
+    return lambda *i: exp(data[i] / t) / _total(lambda x: exp(x / t), _along(data, i, axis))
+
+
+@op("log_softmax")
+def log_softmax(data, *, axis=-1, temperature=1.0):
+    t = temperature or 1.0
+    return lambda *i: data[i] / t - log(_total(lambda x: exp(x / t), _along(data, i, axis)))
+
+
+@op("_backward_softmax")
+def backward_softmax(d_out, *kept, axis=-1, temperature=1.0):
+    out = kept[-1]  # after the data, where the types differ
+    inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, axis), _along(out, i, axis))
+    return lambda *i: out[i] * (d_out[i] - inner(i)) / (temperature or 1.0) + _unread(kept[:-1], i)
+
+
+@op("_backward_softmin")
+def backward_softmin(d_out, *kept, axis=-1, temperature=1.0):
+    out = kept[-1]  # after the data, where the types differ
+    inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, axis), _along(out, i, axis))
+    return lambda *i: -out[i] * (d_out[i] - inner(i)) / (temperature or 1.0) + _unread(kept[:-1], i)
+
+
+@op("_backward_log_softmax")
+def backward_log_softmax(d_out, *kept, axis=-1, temperature=1.0):
+    out = kept[-1]  # after the data, where the types differ
+    total = lambda i: _total(lambda d: d, _along(d_out, i, axis))
+    return lambda *i: (d_out[i] - exp(out[i]) * total(i)) / (temperature or 1.0) + _unread(kept[:-1], i)
+
+
+@op("SoftmaxActivation")
+def softmax_activation(data, *, mode="instance"):
+    axis = 1 if mode == "channel" else -1
+    return lambda *i: exp(data[i]) / _total(exp, _along(data, i, axis))
+
+
+@op("_backward_SoftmaxActivation")
+def backward_softmax_activation(d_out, out):
+    # MXNet's backward kernel runs over dimension 1 whatever the mode, its forward kernel under "instance" over the last one.
+    inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, 1), _along(out, i, 1))
+    return lambda *i: out[i] * (d_out[i] - inner(i))
+
+
+@op("_contrib_div_sqrt_dim")
+def div_sqrt_dim(data):
+    return lambda *i: data[i] / sqrt(data.shape[-1])

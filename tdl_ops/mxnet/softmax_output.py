@@ -1,0 +1,163 @@
+"""SoftmaxOutput: softmax with the gradient of cross entropy, which its backward operator starts by itself.
+
+The classes `k` are the second dimension under multi_output, else the last one. The gradient is divided by `normalization`: by nothing
+(under multi_output, by the number of positions in a sample), by the batch, or by the number of labels that are not ignored. A batch
+split turns "batch" into "null" and divides grad_scale, which MXNet holds in single precision, by the whole batch; the number of valid
+labels is known to nobody beforehand, so that MXNet's kernel cannot be split by batch under "valid" (it runs in parts then).
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tdl_ops.mxnet import op
+from tofu.errors import UnsupportedError
+from tofu.tdl import Sum, exp, maximum, merge, output, position, trunc, unread, unwritten, where
+
+BATCH = tuple(f"b{d}" for d in range(8))
+POSITIONS = tuple(f"s{d}" for d in range(8))
+
+
+@op("SoftmaxOutput")
+def softmax_output(data, label, *, multi_output=False, preserve_shape=False):
+    if is_distribution(label, data):
+        labels = lambda *i: unread(label[i])
+    elif multi_output:
+        labels = lambda b, k, *s: unread(label_at(label, b, s))
+    else:
+        labels = lambda *i: unread(label[i[:-1]])
+    if multi_output:
+        total = lambda b, s: Sum(lambda j: exp(data[(b, j, *s)]))
+        return lambda b, k, *s: exp(data[(b, k, *s)]) / total(b, s) + labels(b, k, *s)
+    if preserve_shape or data.ndim == 2:
+        total = lambda b: Sum(lambda j: exp(data[(*b, j)]))
+        return output("*b k", lambda k, *b: exp(data[(*b, k)]) / total(b) + labels(*b, k))
+    total = lambda b: Sum(lambda *j: exp(data[(b, *j)]), ndim=data.ndim - 1)
+    return lambda b, *k: exp(data[(b, *k)]) / total(b) + labels(b, *k)
+
+
+def is_distribution(label, data):
+    """Whether each cell has a label of its own; else each line of classes has one, with or without a class dimension of extent 1."""
+    return label.ndim == data.ndim and all(label.is_one(d) == data.is_one(d) for d in range(data.ndim))
+
+
+def label_at(label, b, s):
+    """The label of a position, whose dimensions may be merged into one, or have one of extent 1 before them."""
+    if label.ndim == 2 + len(s):
+        return label[(b, 0, *s)]
+    return label[(b, *s)] if label.ndim == 1 + len(s) else label[b, merge(*s)]
+
+
+def label_dimensions(label, b, s):
+    """The pattern of a label's dimensions, as `label_at` has them; `b` and `s` are names."""
+    only = ["only"] if label.ndim == 2 + len(s) else []
+    return " ".join([b, *only, *s]) if only or label.ndim == 1 + len(s) else f"{b} ({' '.join(s)})"
+
+
+def line_label(label, i, axis):
+    """The label of the line of classes through a cell, along the dimension `axis`."""
+    others = (*i[:axis], *i[axis + 1 :])
+    return label_at(label, others[0], others[1:])
+
+
+def residual_of(out, ignored, smooth, classes=None, first=0):
+    """What the class of a label differs by from a cell of the softmax, nothing for a label that is `ignored`.
+
+    Of a part of the classes: how many there are in all, and the first one of it.
+    """
+
+    def residual(i, k, label):
+        elsewhere = smooth / ((classes or position(k.extent)) - 1) if smooth else 0.0
+        value = out[i] - where(position(k) + first == trunc(label), 1 - smooth, elsewhere)
+        return value if ignored is None else where(trunc(label) == ignored, 0.0, value)
+
+    return residual
+
+
+def _batch(local):
+    """The index variables whose extents normalization="batch" divides by."""
+    is_multi = local.attributes["multi_output"]
+    return ("b",) if is_multi else BATCH[: len(local.inputs[1].shape)]
+
+
+def _is_class_label(local):
+    return local.inputs[1].shape != local.inputs[0].shape
+
+
+def _is_batch_split(local):
+    normalized = local.attributes["normalization"] == "batch" and _is_class_label(local)
+    return normalized and any(local.is_split(name) for name in _batch(local))
+
+
+def _local_normalization(local):
+    return "null" if _is_batch_split(local) else local.attributes["normalization"]
+
+
+def _local_scale(local):
+    """What the copy divides by its own positions is the whole scale, divided by all positions."""
+    scale = np.float32(local.attributes["grad_scale"])
+    if not (local.attributes["multi_output"] and _is_class_label(local)):
+        return float(scale / _whole_batch(local))
+    positions = POSITIONS[: len(local.inputs[0].shape) - 2]
+    own = np.float32(prod(local.extent(name) for name in positions))
+    wanted = scale / np.float32(prod(local.whole(name) for name in positions)) / _whole_batch(local)
+    return float(_dividend(wanted, own, scale))
+
+
+def _whole_batch(local):
+    """What a batch split divides by in place of normalization="batch"."""
+    return np.float32(prod(local.whole(name) for name in _batch(local)) if _is_batch_split(local) else 1)
+
+
+def _dividend(quotient, divisor, first):
+    """The number of single precision that, divided by `divisor`, comes nearest to `quotient`, mostly equals it; `first` if that does."""
+    near = quotient * divisor
+    candidates = (first, near, np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(np.inf)))
+    return min(candidates, key=lambda number: abs(number / divisor - quotient))
+
+
+@op(
+    "_backward_SoftmaxOutput",
+    bound={"normalization": _local_normalization, "grad_scale": _local_scale},
+    corrects=("b", *BATCH, *POSITIONS),
+)
+def backward_softmax_output(
+    out,
+    label,
+    *,
+    grad_scale=1.0,
+    ignore_label=-1.0,
+    multi_output=False,
+    use_ignore=False,
+    preserve_shape=False,
+    normalization="null",
+    out_grad=False,
+    smooth_alpha=0.0,
+):
+    scale = lambda i: grad_scale * out[i] if out_grad else grad_scale  # (MXNet hands out, not d_out)
+    if is_distribution(label, out):
+        return lambda *i: (out[i] - label[i]) * scale(i), unwritten("*i")
+    if out.ndim > 2 and not multi_output and not preserve_shape:
+        raise UnsupportedError(
+            "SoftmaxOutput over several class dimensions is not described: MXNet reads the labels of the wrong rows. Set "
+            "preserve_shape (classes last) or multi_output (classes second)"
+        )
+    smooth = 0.0 if multi_output else smooth_alpha  # MXNet does not smooth under multi_output
+    ignored = int(ignore_label)
+    residual = residual_of(out, ignored if use_ignore else None, smooth)
+
+    def divisor(positions):
+        if normalization == "batch":
+            return (label.shape[0] if multi_output else prod(label.shape)) * positions
+        if normalization != "valid":
+            return positions
+        is_valid = lambda *j: where(trunc(label[j]) == ignored, 0.0, 1.0)
+        return maximum(1.0, Sum(is_valid, ndim=label.ndim))
+
+    if multi_output:
+        size = prod(out.shape[2:])
+        value = lambda b, k, s: residual((b, k, *s), k, label_at(label, b, s)) * scale((b, k, *s)) / divisor(size)
+        return lambda b, k, *s: value(b, k, s), unwritten(label_dimensions(label, "b", POSITIONS[: out.ndim - 2]))
+    return output("*b k", lambda k, *b: residual((*b, k), k, label[b]) * scale((*b, k)) / divisor(1)), unwritten("*b")

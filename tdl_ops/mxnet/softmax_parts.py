@@ -1,0 +1,74 @@
+"""The parts that take the place of softmax, log_softmax and SoftmaxOutput where they are split along their own dimension, `k`.
+
+The largest number and the sum of exponentials of each line, and the rest from those; in the gradient one sum. `names` are those of
+the index variables, where the stock operator calls them differently.
+"""
+
+from __future__ import annotations
+
+from tdl_ops.mxnet import op
+from tdl_ops.mxnet.layer_norm_parts import Lines
+from tdl_ops.mxnet.softmax_output import line_label
+from tofu.tdl import Max, exp, log, output, unread
+
+
+@op("_tofu_softmax_maximum")
+def softmax_maximum(data, *, axis=-1, names=""):
+    lines = Lines(data, axis, names)
+    return output(lines.lines, lambda *i: Max(lambda k: data[lines.along(i, k)]))
+
+
+def _below(lines, data, largest, temperature):
+    """How far a cell is below the largest of its line."""
+    return lambda i: (data[i] - lines.of(largest, i)) / (temperature or 1.0)
+
+
+@op("_tofu_softmax_sum")
+def softmax_sum(data, largest, *, axis=-1, temperature=1.0, names=""):
+    lines = Lines(data, axis, names)
+    below = _below(lines, data, largest, temperature)
+    return lines.total(lambda i: exp(below(i)))
+
+
+@op("_tofu_softmax_apply")
+def softmax_apply(data, largest, sums, *, axis=-1, temperature=1.0):
+    lines = Lines(data, axis)
+    below = _below(lines, data, largest, temperature)
+    return output(lines.cells, lambda *i: exp(below(i)) / lines.of(sums, i))
+
+
+@op("_tofu_softmax_output_apply")
+def softmax_output_apply(data, largest, sums, label, *, names, axis=-1):
+    lines = Lines(data, axis, names)
+    below = _below(lines, data, largest, 1.0)
+    labels = lambda i: unread(line_label(label, i, lines.axis))
+    return output(lines.cells, lambda *i: exp(below(i)) / lines.of(sums, i) + labels(i))
+
+
+@op("_tofu_log_softmax_apply")
+def log_softmax_apply(data, largest, sums, *, axis=-1, temperature=1.0):
+    lines = Lines(data, axis)
+    below = _below(lines, data, largest, temperature)
+    return output(lines.cells, lambda *i: below(i) - log(lines.of(sums, i)))
+
+
+@op("_tofu_softmax_backward_sum")
+def softmax_backward_sum(d_out, out, *, axis=-1):
+    return Lines(out, axis).total(lambda i: d_out[i] * out[i])
+
+
+@op("_tofu_log_softmax_backward_sum")
+def log_softmax_backward_sum(d_out, *, axis=-1):
+    return Lines(d_out, axis).total(lambda i: d_out[i])
+
+
+@op("_tofu_softmax_backward_apply")
+def softmax_backward_apply(d_out, out, sums, *, axis=-1, temperature=1.0):
+    lines = Lines(out, axis)
+    return output(lines.cells, lambda *i: out[i] * (d_out[i] - lines.of(sums, i)) / (temperature or 1.0))
+
+
+@op("_tofu_log_softmax_backward_apply")
+def log_softmax_backward_apply(d_out, out, sums, *, axis=-1, temperature=1.0):
+    lines = Lines(out, axis)
+    return output(lines.cells, lambda *i: (d_out[i] - exp(out[i]) * lines.of(sums, i)) / (temperature or 1.0))

@@ -1,0 +1,67 @@
+"""The parts that take the place of Embedding, take, pick, SequenceLast and their gradients where the indexed dimension, `v`, is split.
+
+A worker looks up the rows of its own part, which begins at `first`, and has zeros for the others; `rows` is how many the whole table
+has. `names` are those of the index variables of what is looked up, which the stock operators call differently. Lines that are picked from
+may share an index with those that differ from them in inner dimensions only.
+"""
+
+from __future__ import annotations
+
+from tdl_ops.mxnet import op
+from tdl_ops.mxnet.embedding import row_of
+from tofu.tdl import Sum, output, position, where
+
+
+def _local_first(local):
+    return local.start("v")
+
+
+def _is_found(indices, rows, mode, first):
+    """Whether the row `v` of a part is the one that the index at `i` means."""
+    return lambda v, i: position(v) + first == row_of(indices[i], rows, mode)
+
+
+@op("_tofu_take", bound={"first": _local_first}, starts=("v",))
+def take(table, indices, *, names, rows, axis=0, mode="clip", first=0):
+    end = axis + indices.ndim
+    is_found = _is_found(indices, rows, mode, first)
+    cell = lambda i: Sum(lambda v: where(is_found(v, i[axis:end]), table[(*i[:axis], v, *i[end:])], 0.0))
+    return output(names, lambda *i: cell(i))
+
+
+@op("_tofu_take_backward", bound={"first": _local_first, "extent": "v"}, starts=("v",))
+def take_backward(d_out, indices, *, names, rows, extent, axis=0, mode="clip", first=0):
+    variables, end = names.split(), axis + indices.ndim
+    inside = " ".join(variables[axis:end])
+    is_found = _is_found(indices, rows, mode, first)
+
+    def total(c):
+        each = lambda *i: where(is_found(c[axis], i), d_out[(*c[:axis], *i, *c[axis + 1 :])], 0.0)
+        return Sum(each, names=inside)
+
+    return output(" ".join([*variables[:axis], "v", *variables[end:]]), lambda *c: total(c))
+
+
+def _index_of(index, i, axis, rank):
+    """The index of the line through a cell of so many dimensions; it may have a dimension of extent 1 in the place of the line's."""
+    return (*i[:axis], 0, *i[axis:]) if index.ndim == rank else i[: index.ndim]
+
+
+@op("_tofu_pick", bound={"first": _local_first}, starts=("v",))
+def pick(data, index, *, axis, rows, mode="clip", keepdims=False, names="*i", first=0):
+    is_found = _is_found(index, rows, mode, first)
+    line = lambda i: (*i[:axis], *i[axis + 1 :]) if keepdims else i
+    at = lambda i: _index_of(index, i, axis, data.ndim)
+    cell = lambda i: Sum(lambda v: where(is_found(v, at(i)), data[(*i[:axis], v, *i[axis:])], 0.0))
+    return output(names, lambda *i: cell(line(i)))
+
+
+@op("_tofu_pick_backward", bound={"first": _local_first, "extent": "v"}, starts=("v",))
+def pick_backward(d_out, index, *, axis, rows, extent, mode="clip", keepdims=False, names="", first=0):
+    rank = d_out.ndim + (not keepdims)
+    is_found = _is_found(index, rows, mode, first)
+    line = lambda i: (*i[:axis], *i[axis + 1 :])
+    at = lambda tensor, i: _index_of(tensor, line(i), axis, rank)
+    others = names.split() or [f"i{d}" for d in range(rank) if d != axis]
+    value = lambda i: where(is_found(i[axis], at(index, i)), d_out[at(d_out, i)], 0.0)
+    return output(" ".join([*others[:axis], "v", *others[axis:]]), lambda *i: value(i))

@@ -1,0 +1,124 @@
+"""The documents tell the truth: examples run and print what they say, links lead somewhere, the tour is complete."""
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("tofu", "tdl_ops", "csrc", "benchmarks")
+DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/**/*.md"))]
+READMES = [
+    path
+    for top in ("tofu", "tdl_ops", "csrc", "tests", "benchmarks")
+    for path in sorted(ROOT.glob(f"{top}/**/README.md"))
+]
+READMES = [path for folder in FOLDERS for path in sorted(ROOT.glob(f"{folder}/**/README.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NOT_RUN = re.compile(r"<!-- not run: .+ -->\s*$")
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+FIRST_LINE = "import tofu\n"  # it makes MXNet importable, whatever the document imports first
+
+
+@dataclass(frozen=True)
+class Example:
+    """A Python block, the line on which it starts, and what the text block right after it says that it prints."""
+
+    line: int
+    code: str
+    printed: str | None
+
+
+def find_examples(text):
+    blocks = list(BLOCK.finditer(text))
+    examples = []
+    for block, after in zip(blocks, [*blocks, None][1:], strict=True):
+        if block[1] != "python" or NOT_RUN.search(text[: block.start()]):
+            continue
+        adjacent = after is not None and after[1] == "text" and not text[block.end() : after.start()].strip()
+        line = text[: block.start()].count("\n") + 2
+        examples.append(Example(line, block[2], after[2] if adjacent and after else None))
+    return examples
+
+
+def run(examples, folder):
+    """What each example prints; the examples of one document share their names, as for a reader who follows it."""
+    separator = "--- next example ---"
+    script = [FIRST_LINE]
+    for example in examples:
+        script += [example.code, f'print("{separator}", flush=True)\n']
+    path = folder / "document.py"
+    path.write_text("\n".join(script))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(path)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split(separator + "\n")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_examples_run_and_print_what_the_document_says(document, tmp_path):
+    examples = find_examples(document.read_text())
+    if not examples:
+        return
+    *outputs, after_the_last = run(examples, tmp_path)
+    assert after_the_last == ""
+    for example, printed in zip(examples, outputs, strict=True):
+        if example.printed is not None:
+            assert printed.rstrip() == example.printed.rstrip(), f"the example on line {example.line}"
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, *READMES], ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document):
+    links = [link for link in LINK.findall(document.read_text()) if "://" not in link]
+    assert [link for link in links if not (document.parent / link).exists()] == []
+
+
+def sources():
+    suffixes = (".py", ".cc", ".h", ".cmake", ".map", ".cu", ".cuh")
+    found = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
+    return sorted(str(path.relative_to(ROOT)) for path in found if path.name != "__init__.py")
+
+
+def tour_of(source):
+    """Where a file is told of: in the README of its folder, or of the nearest one above that has one."""
+    folder = (ROOT / source).parent
+    while not (folder / "README.md").exists():
+        folder = folder.parent
+    return folder / "README.md"
+
+
+def test_every_source_file_is_told_of():
+    """A header and its source are one entry, by the name they share."""
+    missing = []
+    for source in sources():
+        named = {Path(name).with_suffix("").name for name in re.findall(r"`([\w/.]+)`", tour_of(source).read_text())}
+        if Path(source).with_suffix("").name not in named:
+            missing.append(source)
+    assert missing == []
+
+
+def test_no_file_is_told_of_that_is_gone():
+    existing = {Path(source).name for source in sources()} | {path.name for path in ROOT.iterdir()}
+    existing |= {path.name for path in ROOT.glob("tofu/*.pyi")} | {"__init__.py"}
+    gone = []
+    for tour in {ROOT / "ARCHITECTURE.md", *map(tour_of, sources())}:
+        names = re.findall(r"`([\w/]+\.(?:py|cc|h|cmake|pyi|cu|cuh))`", tour.read_text())
+        gone += [f"{tour.relative_to(ROOT)}: {name}" for name in names if Path(name).name not in existing]
+    assert gone == []
+
+
+def test_every_decision_is_listed_where_they_are_explained():
+    listed = (ROOT / "docs/decisions/README.md").read_text()
+    decisions = ROOT.glob("docs/decisions/0*.md")
+    assert [path.name for path in decisions if path.name not in listed] == []

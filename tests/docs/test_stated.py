@@ -1,0 +1,210 @@
+"""What README.md and docs/ state and no other test looks at: versions, constants, commands, what stays whole."""
+
+import importlib
+import re
+import shlex
+import subprocess
+from inspect import getsource, signature
+from pathlib import Path
+
+import click
+import mxnet as mx
+import pytest
+import tomli
+
+import tofu
+from benchmarks.fuzz import chains
+from benchmarks.fuzz.models import choose_workers
+from benchmarks.fuzz.sample import TOLERANCE
+from tests.docs.claimed import CODE, plain_text
+from tofu.command_line.main import main
+from tofu.mxnet.compare.values import draw_values
+from tofu.mxnet.runtime.devices import resolve_contexts
+from tofu.mxnet.verify.operators import verify_operator
+from tofu.plan import REPLICATION_LIMIT_BYTES
+from tofu.search.solve import DEFAULT_SEARCH_SECONDS
+
+ROOT = Path(__file__).parents[2]
+TEXTS = {path.name: plain_text(path.read_text()) for path in [ROOT / "README.md", *ROOT.glob("docs/*.md")]}
+README = TEXTS["README.md"]
+
+
+def test_versions_are_those_of_the_package():
+    package = tomli.loads((ROOT / "pyproject.toml").read_text())
+    first, middle, last = map(int, re.search(r"Both need Python 3\.(\d+), 3\.(\d+) or 3\.(\d+) ", README).groups())
+    assert f"| Python | 3.{first}, 3.{middle} and 3.{last}. `make` takes" in README
+    assert package["project"]["requires-python"] == f">=3.{first}"
+    numpy = re.search(r"MXNet ([\d.]+) from PyPI; NumPy 1\.(\d+) to 1\.(\d+) ", README)
+    for extra, name in {"mxnet": "mxnet", "cu112": "mxnet-cu112"}.items():
+        required = package["project"]["optional-dependencies"][extra]
+        assert f"{name}=={numpy[1]}; python_version < '3.{last + 1}'" in required
+        assert f"numpy>=1.{numpy[2]},<1.{int(numpy[3]) + 1}; python_version < '3.{last + 1}'" in required
+    assert f"numpy>=1.{numpy[2]},<3" in package["project"]["dependencies"]
+    assert f"Apache MXNet {numpy[1]} as published" in README
+
+
+def constant(path, name):
+    """The exponent of `name = size_t{1} << exponent`."""
+    return int(re.search(name + r" = size_t\{1\} << (\d+);", (ROOT / path).read_text())[1])
+
+
+def test_numbers_that_constants_decide():
+    for name in ("README.md", "search.md"):
+        stated = re.findall(r"tensors below (\d+) KiB", TEXTS[name], re.IGNORECASE)
+        assert {int(number) * 1024 for number in stated} == {REPLICATION_LIMIT_BYTES}
+    search = TEXTS["search.md"]
+    assert float(re.search(r"`search_seconds=` \((\d+) by default\)", search)[1]) == DEFAULT_SEARCH_SECONDS
+    entries = re.search(r"costs hold 2\^(\d+) entries at most .* those of a bound 2\^(\d+) \(", search)
+    assert int(entries[1]) == constant("csrc/core/search/exact_problem.h", "kMaxExactEntries")
+    assert int(entries[2]) == constant("csrc/core/bounds/mini_buckets.h", "kMaxMiniBucketEntries")
+    parts = re.search(r"in (\d), (\d) and (\d) uneven parts", TEXTS["tdl.md"])
+    assert signature(verify_operator).parameters["parts"].default == tuple(map(int, parts.groups()))
+    standard = re.search(r"g\+\+ with C\+\+(\d+) and", README)[1]
+    assert f"set(CMAKE_CXX_STANDARD {standard})" in (ROOT / "CMakeLists.txt").read_text()
+
+
+def test_make_has_its_targets():
+    rules = re.findall(r"^([\w -]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    targets = {target for rule in rules for target in rule.split()}
+    for name, text in TEXTS.items():
+        stated = set(re.findall(r"`make ([\w-]+)[^`]*`", text))
+        assert stated <= targets, f"{name} names {stated - targets}, which the Makefile does not have"
+
+
+def click_command(words):
+    """The click command that a line calls, and the words after it."""
+    if words[:2] == ["python", "-m"]:
+        words = words[2:]
+    if words[0] == "tofu":
+        return main.commands[words[1]], words[2:]
+    return load_main(words[0]), words[1:]
+
+
+def load_main(name):
+    """What `python -m name` runs."""
+    module = importlib.import_module(name)
+    return module.main if hasattr(module, "main") else importlib.import_module(f"{name}.__main__").main
+
+
+COMMANDS = {
+    f"{name}: {code}": code.removeprefix(".venv/bin/")
+    for name, text in TEXTS.items()
+    for code in (found.strip("`") for found in CODE.findall(text))
+    if code.removeprefix(".venv/bin/").startswith("python -m ")
+}
+
+
+@pytest.mark.parametrize("line", COMMANDS.values(), ids=COMMANDS)
+def test_commands_are_understood(line):
+    """Click reads each command: its options are there and take these values. `...` stands for what is left out."""
+    if line == "python -m tofu":
+        return
+    command, words = click_command(shlex.split(line))
+    if isinstance(command, click.Command):
+        words = [word for word in words if word != "..."]
+        options = {name for option in command.params for name in option.opts}
+        assert {word for word in words if word.startswith("--")} <= options
+        if "..." not in line and words:
+            command.make_context(command.name, words, resilient_parsing="model-symbol.json" in line)
+
+
+def test_options_of_the_text_are_there():
+    """`--name` in the text is an option of a command, `name=` an argument of a function or an attribute of an operator."""
+    benchmarks = {name for text in TEXTS.values() for name in re.findall(r"python -m (benchmarks\.\w+)", text)}
+    mains = [main for main in map(load_main, sorted(benchmarks)) if isinstance(main, click.Command)]
+    options = {
+        name for command in [*main.commands.values(), *mains] for option in command.params for name in option.opts
+    }
+    for text in TEXTS.values():
+        assert set(re.findall(r"`(--[\w-]+)[^`]*`", text)) <= options
+    sources = "\n".join(path.read_text() for folder in ("tofu", "tdl_ops") for path in (ROOT / folder).rglob("*.py"))
+    arguments = set(re.findall(r"\b([a-z_]+)(?:: |=)", sources))
+    for text in TEXTS.values():
+        assert set(re.findall(r"`([a-z_]+)=", text)) <= arguments
+
+
+def test_numbers_are_drawn_as_stated():
+    """Scales between 0.5 and 1.5, weights of variance 1 / fan-in, the rest between -0.5 and 0.5."""
+    net = mx.sym.BatchNorm(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=400, name="fc"), name="norm")
+    drawn = draw_values(net, {"data": (200, 100)})
+    ranges = {"data": (-0.5, 0.5), "fc_bias": (-0.5, 0.5), "norm_gamma": (0.5, 1.5), "norm_moving_var": (0.5, 1.5)}
+    for name, (low, high) in ranges.items():
+        assert low <= drawn[name].min() < low + 0.1
+        assert high - 0.1 < drawn[name].max() <= high
+    assert drawn["fc_weight"].var() * 100 == pytest.approx(1, abs=0.05)
+
+
+def test_chains_and_recurrences_run_on_many_workers():
+    text = TEXTS["testing.md"]
+    longest, *many = re.search(
+        r"a tensor that up to (\d+) operators read, .* mostly over (\d+) or (\d+) workers \| \| rec", text
+    ).groups()
+    for kind in ("chains", "recurrences"):
+        workers = [choose_workers(seed, kind) for seed in range(400)]
+        assert sum(k in map(int, many) for k in workers) > 300
+    assert f"grow.rng.choice((2, 7, 8, 8, 9, 10, 12, {longest}))" in getsource(chains)
+    assert float(re.search(r"off by more than (\d+e-\d+) of the largest", text)[1]) == TOLERANCE
+
+
+def test_instrumented_says_how_it_is_called():
+    done = subprocess.run([ROOT / ".ci/instrumented", "other"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert ".ci/instrumented sanitize [PYTEST ARGUMENTS]" in done.stdout
+
+
+def test_smoke_says_where_there_is_no_such_python():
+    done = subprocess.run([ROOT / ".ci/smoke", "3.0"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "There is no Python 3.0 here, so nothing is tried on it.\n")
+    assert (ROOT / ".ci/run").read_text().endswith("\nmake lint\nmake test\n.ci/smoke 3.12\n")
+
+
+@pytest.mark.parametrize(("gpus", "kind"), [(0, "cpu"), (4, "gpu"), (8, "gpu")])
+def test_workers_are_gpus_where_there_are_enough(gpus, kind, monkeypatch):
+    monkeypatch.setattr(mx.context, "num_gpus", lambda: gpus)
+    assert resolve_contexts(4) == tuple(mx.Context(kind, i) for i in range(4))
+
+
+def test_too_few_gpus_are_said():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mx.context, "num_gpus", lambda: 3)
+        with pytest.raises(tofu.DeviceError, match=r"4 workers were asked for, but MXNet sees 3 GPUs\. Use ngpus=3"):
+            resolve_contexts(4)
+
+
+DATA = mx.sym.Variable("data")
+LENGTHS = mx.sym.Variable("lengths", shape=(4,))
+AXES = {
+    "fused recurrence": (mx.rnn.FusedRNNCell(8, mode="lstm").unroll(6, DATA, layout="TNC")[0], "RNN", {("b",)}),
+    "stack": (mx.sym.stack(DATA, 2 * DATA, axis=1), "stack", {("i0", "i2", "i3")}),
+    "squeeze_axis": (
+        mx.sym.Group(list(mx.sym.SliceChannel(DATA, num_outputs=4, axis=1, squeeze_axis=True))),
+        "SliceChannel",
+        {("i0", "i2")},
+    ),
+    "reversal by lengths": (
+        mx.sym.SequenceReverse(DATA, LENGTHS, use_sequence_length=True),
+        "SequenceReverse",
+        {("b", "i0")},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", AXES)
+def test_dimensions_that_stay_whole(case):
+    """docs/limits.md says which. All others are strategies: data is (6, 4, 8)."""
+    symbol, op, expected = AXES[case]
+    problem = tofu.partition(symbol, 2, data=(6, 4, 8)).planned().problem
+    operators = problem.graph.operators
+    assert {problem.accesses[i].axes for i, operator in enumerate(operators) if operator.op == op} == expected
+
+
+@pytest.mark.parametrize("mode", ["clip", "wrap", "raise"])
+def test_the_table_that_is_looked_up_with_an_error_stays_whole(mode):
+    taken = mx.sym.take(mx.sym.Variable("table_weight", shape=(8, 6)), mx.sym.round(DATA), mode=mode, name="taken")
+    loss = mx.sym.MakeLoss(taken)
+    if mode != "raise":
+        plan = tofu.partition(loss, 2, hints={"taken": "v"}, data=(4, 6)).plan
+        assert plan.operators["taken"] == ("v",)
+        return
+    with pytest.raises(tofu.PlanError, match="taken"):
+        tofu.partition(loss, 2, hints={"taken": "v"}, data=(4, 6))

@@ -1,0 +1,9 @@
+"""A graph prints as its operators, in the order in which they run, with types and shapes."""
+
+import tofu
+from benchmarks.small_models.plain import plain_cnn
+
+
+def test_a_training_graph(check_golden):
+    model = plain_cnn()
+    check_golden("cnn.txt", f"{tofu.partition(model.symbol, 2, **model.shapes).planned().graph}\n")

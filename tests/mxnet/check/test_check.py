@@ -1,0 +1,101 @@
+"""The checker of execution graphs names every rule that a graph breaks."""
+
+import mxnet as mx
+import pytest
+
+import tofu
+from benchmarks.shared.json_graph import JsonGraph
+from tofu import _mxnet
+from tofu.errors import InternalError
+from tofu.mxnet.check import check_execution, check_traffic
+
+HALVES = [((0, 0), (2, 3), [(0, (0, 0))]), ((2, 0), (2, 3), [(1, (0, 0))])]
+
+
+def assemble(pieces=HALVES, region=(4, 3), reader="w0"):
+    """A (4, 3) tensor that two workers hold by rows, fetched as a whole by the first and read there."""
+    graph = JsonGraph()
+    shards = [graph.add("null", f"x@{w}", group=f"w{w}", __shape__=(2, 3), __dtype__=0) for w in range(2)]
+    fetch = graph.fetch("x@0#2", shards, region, pieces, "w0", dtype=0)
+    return graph.symbol(graph.add("relu", "relu", [fetch], group=reader))
+
+
+def plan(symbol):
+    return _mxnet.PlannedGraph(symbol.handle.value, {}, {})
+
+
+def problems_of(symbol, output=(4, 3)):
+    with pytest.raises(InternalError) as error:
+        check_execution(plan(symbol), [output])
+    return [line.removeprefix("  - ") for line in str(error.value).split("\n") if line.startswith("  - ")]
+
+
+def test_accepts_a_graph_that_keeps_the_rules():
+    check_execution(plan(assemble()), [(4, 3)])
+
+
+def test_bytes_that_the_plan_does_not_count():
+    check_traffic(plan(assemble()), 24)  # the second worker's six cells
+    with pytest.raises(InternalError, match="reads 24 bytes from other workers, its plan counts 48"):
+        check_traffic(plan(assemble()), 48)
+
+
+def test_cells_written_twice():
+    apart = [((0, 0), (2, 2), [(0, (0, 0))]), ((2, 0), (1, 1), [(1, (0, 0))])]
+    assert problems_of(assemble([*apart, ((1, 1), (2, 1), [(1, (0, 0))])])) == [
+        "x@0#2: cells are written twice, by the pieces ((0, 2), (0, 2)) and ((1, 3), (1, 2))"
+    ]
+
+
+def test_a_piece_that_overlaps_another_than_its_neighbour():
+    wide, between, twice = (
+        ((0, 0), (1, 3), [(0, (0, 0))]),
+        ((1, 1), (1, 1), [(0, (1, 1))]),
+        ((0, 2), (1, 1), [(0, (0, 2))]),
+    )
+    assert problems_of(assemble([wide, between, twice])) == [
+        "x@0#2: cells are written twice, by the pieces ((0, 1), (0, 3)) and ((0, 1), (2, 3))"
+    ]
+
+
+def test_sources_outside_of_their_shard():
+    with pytest.raises(RuntimeError, match="reads outside of input 0"):  # by the fetch itself, when shapes are inferred
+        plan(assemble([((0, 2), (3, 1), [(0, (0, 0))])]))
+
+
+def test_empty_piece():
+    assert problems_of(assemble([*HALVES, ((3, 0), (0, 3), [(0, (0, 0))])])) == [
+        "x@0#2: the piece ((3, 3), (0, 3)) is empty or leaves the region of shape (4, 3)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reader", "expected"),
+    [
+        ("w1", ["relu (w1) reads x@0#2 of another worker without a fetch"]),
+        (None, ["relu belongs to no worker", "relu (no worker) reads x@0#2 of another worker without a fetch"]),
+    ],
+)
+def test_nodes_on_other_workers(reader, expected):
+    assert problems_of(assemble(reader=reader)) == expected
+
+
+def test_outputs_of_another_size():
+    assert problems_of(assemble(), (3, 4)) == ["relu: an output has shape (4, 3), the plan says (3, 4) (12 elements)"]
+
+
+def test_runs_before_every_bind(monkeypatch):
+    """For training and for scoring, unless it is turned off."""
+    broken = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, name="fc")
+    monkeypatch.setattr(
+        "tofu.mxnet.check.execution._compare_outputs", lambda found, expected: ["fc is broken"] if expected else []
+    )
+    with pytest.raises(InternalError, match="fc is broken"):
+        tofu.partition(broken, 2, data=(4, 6), cache=False)
+    monkeypatch.setenv("TOFU_CHECK", "0")
+    symbol = tofu.partition(broken, 2, data=(4, 6), cache=False)
+    executor = symbol.simple_bind(mx.cpu(), data=(4, 6))
+    executor.forward(is_train=True)
+    monkeypatch.delenv("TOFU_CHECK")
+    with pytest.raises(InternalError, match="fc is broken"):
+        executor.forward(is_train=False)

@@ -1,0 +1,90 @@
+"""The comparison itself: what is drawn for whom, and that a wrong number is seen."""
+
+from dataclasses import replace
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+from tofu.mxnet.compare import (
+    Numbers,
+    compare_numbers,
+    draw_values,
+    find_positions,
+    relative_error,
+    run_step,
+    widen_types,
+    without_dropout,
+)
+
+
+def language_model():
+    tokens = mx.sym.Embedding(mx.sym.Variable("tokens"), input_dim=11, output_dim=6, name="embed")
+    net = mx.sym.FullyConnected(mx.sym.Dropout(tokens, p=0.5, name="drop"), num_hidden=7, flatten=False, name="fc")
+    return mx.sym.SoftmaxOutput(net, name="softmax", preserve_shape=True)
+
+
+def test_what_is_read_as_positions_is_drawn_within_bounds():
+    symbol, shapes = language_model(), {"tokens": (40, 5)}
+    assert find_positions(symbol, shapes, {}) == {"tokens": (0, 11), "softmax_label": (0, 7)}
+    values = draw_values(symbol, shapes)
+    assert set(np.unique(values["tokens"])) == set(range(11))
+    assert set(np.unique(values["softmax_label"])) == set(range(7))
+    assert 0.5 < values["fc_weight"].std() * np.sqrt(6) < 1.5
+
+
+def test_positions_are_seen_through_operators_that_move_cells():
+    indices = mx.sym.Reshape(mx.sym.Cast(mx.sym.Variable("ids"), dtype="int32"), shape=(-1,))
+    symbol = mx.sym.take(mx.sym.Variable("table"), indices, axis=0)
+    assert find_positions(symbol, {"table": (9, 2), "ids": (3, 4)}, {}) == {"ids": (0, 9)}
+
+
+def test_scales_are_drawn_around_one():
+    symbol = mx.sym.BatchNorm(mx.sym.log(mx.sym.Variable("data")), name="bn")
+    values = draw_values(symbol, {"data": (40, 5)})
+    for name in ("data", "bn_gamma", "bn_moving_var"):
+        assert 0.5 <= values[name].min() < values[name].max() <= 1.5
+    assert -0.5 <= values["bn_beta"].min() < 0 < values["bn_beta"].max() <= 0.5
+
+
+def test_given_values_are_taken_as_they_are():
+    symbol = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="fc")
+    values = draw_values(symbol, {"data": (2, 5)}, given={"fc_bias": np.arange(3)})
+    assert values["fc_bias"].tolist() == [0.0, 1.0, 2.0]
+    assert values["fc_bias"].dtype == np.float32
+
+
+def test_a_model_in_double_precision_names_no_narrower_type():
+    wide = widen_types(language_model())
+    _, outputs, _ = wide.infer_type(tokens="float64", embed_weight="float64")
+    assert outputs == [np.float64]
+    kept, dropping = without_dropout(wide)
+    assert dropping == ("drop",)
+    assert kept.attr_dict()["drop"]["p"] == "0"
+
+
+@pytest.mark.parametrize("request_", ["write", "add"])
+def test_the_partitioned_model_runs_the_same_step(request_):
+    symbol, _ = without_dropout(widen_types(language_model()))
+    shapes = {"tokens": (8, 5)}
+    values = draw_values(symbol, shapes, {"tokens": "float64", "embed_weight": "float64"})
+    requests = {name: "null" if name in ("tokens", "softmax_label") else request_ for name in symbol.list_arguments()}
+    single = run_step(symbol, shapes, values, requests)
+    split = tofu.partition(symbol, 3)
+    found = run_step(split, shapes, values, requests)
+    assert max(difference.error for difference in compare_numbers(found.training, single.training)) < 1e-12
+    assert max(difference.error for difference in compare_numbers(found.inference, single.inference)) < 1e-12
+    assert found.training_bytes == split.plan.communication_bytes
+    assert (single.training_bytes, single.inference_bytes) == (0, 0)
+
+
+def test_wrong_and_missing_numbers_are_seen():
+    right = Numbers({"y": np.ones(3)}, {"w": np.full(3, 2.0), "b": np.full(3, 1e-16)}, {"mean": np.ones(2)})
+    assert [difference.error for difference in compare_numbers(right, right)] == [0.0] * 4
+    wrong = replace(right, gradients={"w": np.array([2.0, 2.0, 2.002]), "b": np.full(3, -1e-16)})
+    found = {difference.name: difference for difference in compare_numbers(wrong, right)}
+    assert found["w"].error == pytest.approx(1e-3)
+    assert found["w"].digits == pytest.approx(3.0)
+    assert found["b"].error < 1e-15  # what rounding left of terms that cancel
+    assert relative_error(np.array([1.0, np.nan]), np.ones(2)) == np.inf

@@ -1,0 +1,201 @@
+"""Sparse storage, control flow and Custom operators: one clear error each, or whole on every worker."""
+
+import re
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.mxnet.compare import draw_values, run_step
+from tofu.tdl import tanh
+
+SHAPES = {"data": (4, 6)}
+
+
+def classifier(hidden):
+    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(hidden, num_hidden=4, name="fc"), name="softmax")
+
+
+def data():
+    return mx.sym.Variable("data")
+
+
+SPARSE = {
+    "Embedding emb: sparse_grad=True. Use sparse_grad=False.": lambda: mx.sym.Embedding(
+        data(), input_dim=10, output_dim=8, sparse_grad=True, name="emb"
+    ),
+    "variable table: stype. Leave it out.": lambda: mx.sym.dot(data(), mx.sym.Variable("table", stype="row_sparse")),
+    "cast_storage cast: stype=csr. Use 'default'.": lambda: mx.sym.cast_storage(data(), stype="csr", name="cast"),
+    "dot product: forward_stype=csr. Use 'default'.": lambda: mx.sym.dot(
+        data(), mx.sym.Variable("w"), forward_stype="csr", name="product"
+    ),
+    "_sparse_retain rows: it is for sparse tensors alone.": lambda: mx.sym.sparse.retain(
+        data(), mx.sym.Variable("kept"), name="rows"
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", SPARSE)
+@pytest.mark.parametrize("undescribed", ["error", "replicate"])
+def test_sparse_storage_is_refused_with_the_dense_way_out(reason, undescribed):
+    with pytest.raises(tofu.UnsupportedError) as raised:
+        tofu.partition(classifier(SPARSE[reason]()), ngpus=2, cache=False, undescribed=undescribed, **SHAPES)
+    headline, *lines = str(raised.value).splitlines()
+    assert headline.startswith("Sparse storage (row_sparse, csr) cannot be partitioned")
+    assert len(lines) == 1
+    assert lines[0].startswith(f"  - {reason}")
+
+
+@pytest.mark.parametrize("undescribed", ["error", "replicate"])
+def test_control_flow_is_refused_with_the_way_out(undescribed):
+    total, _ = mx.sym.contrib.foreach(lambda x, s: (x + s, x + s), data(), mx.sym.Variable("state"), name="loop")
+    with pytest.raises(tofu.UnsupportedError, match=r"_foreach \w+: contrib.foreach. Write its steps into the model"):
+        tofu.partition(classifier(total), ngpus=2, cache=False, undescribed=undescribed, **SHAPES, state=(6,))
+
+
+@pytest.mark.parametrize("undescribed", ["error", "replicate"])
+@pytest.mark.parametrize(
+    ("build", "way_out"),
+    [
+        (
+            lambda net: mx.sym.contrib.boolean_mask(net, mx.sym.Variable("mask")),
+            r"Multiply by the mask, or use where\.",
+        ),
+        (
+            lambda net: mx.sym.contrib.SyncBatchNorm(net, key="norm", name="norm"),
+            r"norm\. Use BatchNorm: its statistics",
+        ),
+    ],
+)
+def test_what_a_plan_cannot_know_is_refused_with_the_way_out(build, way_out, undescribed):
+    with pytest.raises(tofu.UnsupportedError, match=way_out):
+        tofu.partition(classifier(build(data())), ngpus=2, cache=False, undescribed=undescribed, **SHAPES)
+
+
+class Twice(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], 2 * in_data[0])
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], 2 * out_grad[0])
+
+
+@mx.operator.register("test_refusals_twice")
+class TwiceProperties(mx.operator.CustomOpProp):
+    def infer_shape(self, in_shape):
+        return in_shape, [in_shape[0]], []
+
+    def create_operator(self, ctx, shapes, dtypes):
+        return Twice()
+
+
+def test_custom_operators_are_named():
+    hidden = mx.sym.FullyConnected(data(), num_hidden=8, name="hidden")
+    custom = mx.sym.Custom(hidden, op_type="test_refusals_twice", name="twice")
+    with pytest.raises(
+        tofu.UndescribedOperatorError,
+        match=r"(?s)undescribed=\"replicate\".*- Custom, used by twice.*used by twice_backward",
+    ):
+        tofu.partition(classifier(custom), ngpus=2, cache=False, **SHAPES)
+
+
+def test_custom_operators_are_whole_on_every_worker_where_asked():
+    hidden = mx.sym.FullyConnected(data(), num_hidden=8, name="hidden")
+    model = classifier(mx.sym.Custom(hidden, op_type="test_refusals_twice", name="twice"))
+    partitioned = tofu.partition(model, ngpus=2, cache=False, undescribed="replicate", **SHAPES)
+    assert partitioned.plan.operators["twice"] == (None,)
+    np.testing.assert_allclose(gradient(partitioned), gradient(model), rtol=1e-5, atol=1e-7)
+
+
+def gradient(symbol):
+    executor, random = symbol.simple_bind(mx.cpu(), **SHAPES), np.random.RandomState(0)
+    for _, array in sorted(executor.arg_dict.items()):
+        array[:] = random.uniform(0, 1, array.shape)
+    executor.forward(is_train=True)
+    executor.backward()
+    return executor.grad_dict["hidden_weight"].asnumpy()
+
+
+def test_attributes_that_a_description_does_not_cover_name_the_operator():
+    twice = mx.sym.UpSampling(
+        mx.sym.Reshape(data(), shape=(0, 0, 1, 1)), scale=2, sample_type="nearest", num_args=1, name="twice"
+    )
+    both = mx.sym.UpSampling(twice, twice, scale=2, sample_type="nearest", num_args=2, name="both")
+    model = classifier(mx.sym.Flatten(both))
+    with pytest.raises(tofu.UnsupportedError, match=r"UpSampling both of .* is described .*undescribed=\"replicate\""):
+        tofu.partition(model, ngpus=2, cache=False, **SHAPES)
+    partitioned = tofu.partition(model, ngpus=2, cache=False, undescribed="replicate", **SHAPES)
+    assert partitioned.plan.operators["both"] == (None,)
+    assert partitioned.plan.operators["twice"] != (None,)
+
+
+def test_a_description_of_another_rank_names_the_operator(descriptions):
+    descriptions["tanh"] = DESCRIPTIONS.describe(lambda data: lambda b: tanh(data[b]), ("tanh",))
+    model = classifier(mx.sym.tanh(data(), name="squashed"))
+    shape = re.escape(str(SHAPES["data"]))
+    with pytest.raises(
+        tofu.DescriptionError, match=rf"tanh squashed of {shape}: .*:\d+: .* 2 dimensions.*undescribed=\"replicate\""
+    ):
+        tofu.partition(model, ngpus=2, cache=False, **SHAPES)
+    partitioned = tofu.partition(model, ngpus=2, cache=False, undescribed="replicate", **SHAPES)
+    assert partitioned.plan.operators["squashed"] == (None,)
+
+
+def test_tensors_without_cells_are_named():
+    empty = mx.sym.slice(data(), begin=(2, 0), end=(2, 4), name="cut")
+    with pytest.raises(tofu.UnsupportedError, match=r"cut_output \(operator slice\) has the shape \(0, 4\)"):
+        tofu.partition(mx.sym.MakeLoss(empty), ngpus=2, **SHAPES)
+
+
+@pytest.mark.parametrize(
+    ("window", "dtype", "is_refused"),
+    [
+        ({"stride": (2, 1), "dilate": (1, 2)}, "float64", True),
+        ({"stride": (2, 2), "dilate": (2, 2)}, "float32", False),
+        ({"stride": (2, 2)}, "float64", False),
+        ({"dilate": (2, 2)}, "float64", False),
+    ],
+)
+def test_a_kernel_that_is_wrong_on_one_device_is_refused(window, dtype, is_refused):
+    net = mx.sym.Deconvolution(data(), kernel=(3, 3), num_filter=4, name="up", **window)
+    split = tofu.partition(net, ngpus=2, cache=False)
+    if is_refused:
+        with pytest.raises(
+            tofu.UnsupportedError, match=r"- up \(Deconvolution\), stride \(2, 1\), dilate \(1, 2\), float64"
+        ):
+            split.simple_bind(mx.cpu(), type_dict={"data": dtype}, data=(4, 3, 5, 5))
+    else:
+        split.simple_bind(mx.cpu(), type_dict={"data": dtype}, data=(4, 3, 5, 5))
+
+
+def test_what_an_undescribed_kernel_takes_for_its_shape_is_not_fetched():
+    """A reshape_like of some dimensions reads nothing of its second input, and MXNet does not fetch it either."""
+    like = mx.sym.Variable("like") * 3
+    net = mx.sym.reshape_like(data() * 2, like, lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2, name="reshaped")
+    shapes = {"data": (64, 130), "like": (8, 8, 5)}
+    split = tofu.partition(net, ngpus=2, cache=False, undescribed="replicate", **shapes)
+    values = draw_values(net, shapes)
+    run = run_step(split, shapes, values, {"data": "write", "like": "null"})
+    assert run.training_bytes == split.plan.communication_bytes > 0
+
+
+def test_a_softmax_of_lengths_is_not_taken_for_one_without():
+    net = mx.sym.softmax(data(), mx.sym.Variable("length"), use_length=True, axis=1, name="probabilities")
+    with pytest.raises(tofu.TofuError, match="softmax probabilities of"):
+        _ = tofu.partition(net, 2, cache=False, data=(4, 6), length=(4,)).plan
+
+
+def test_a_softmax_of_lengths_is_whole_where_asked():
+    net = mx.sym.softmax(data() * 2, mx.sym.Variable("length"), use_length=True, axis=1, name="probabilities")
+    given = {"data": np.random.RandomState(0).rand(4, 6), "length": np.array([2, 6, 1, 3])}
+    found = []
+    for symbol in (net, tofu.partition(net, 2, cache=False, for_training=False, undescribed="replicate")):
+        executor = symbol.simple_bind(
+            mx.cpu(), grad_req="null", type_dict={"data": "float32", "length": "int32"}, data=(4, 6), length=(4,)
+        )
+        for name, value in given.items():
+            executor.arg_dict[name][:] = value
+        found.append(executor.forward()[0].asnumpy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)

@@ -1,0 +1,308 @@
+"""Each mistake of a user is answered by an error that names the thing, both values and the remedy; nothing is changed by it."""
+
+import re
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+from benchmarks.small_models.plain import mlp
+from tests.mxnet.runtime.refusals import refuses
+
+
+@pytest.fixture
+def model():
+    return mlp()
+
+
+@pytest.mark.parametrize("ngpus", [0, -2])
+def test_fewer_than_one_worker(model, ngpus):
+    with refuses(tofu.DeviceError, f"ngpus is {ngpus}", "at least 1", "ngpus=1"):
+        tofu.partition(model.symbol, ngpus)
+
+
+@pytest.mark.parametrize("ngpus", [2.0, "2", True])
+def test_ngpus_of_another_type(model, ngpus):
+    with refuses(tofu.DeviceError, "whole number", repr(ngpus)):
+        tofu.partition(model.symbol, ngpus)
+
+
+def test_ngpus_may_be_an_integer_of_numpy(model):
+    assert tofu.partition(model.symbol, np.int64(4), data=(12, 17)).plan.workers == 4
+
+
+def test_no_number_of_workers(model):
+    with refuses(tofu.DeviceError, "ngpus=", "contexts=", "plan="):
+        tofu.partition(model.symbol)
+
+
+def test_more_workers_than_can_be_fed():
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
+    with refuses(tofu.InfeasibleError, "64 workers", "ngpus="):
+        tofu.partition(net, 64, data=(2, 2))
+
+
+def test_the_numbers_of_workers_that_can_be_fed(model):
+    """The limit is on prime factors, one a step; 36 workers are more than the longest axis, and there is a plan."""
+    with refuses(
+        tofu.InfeasibleError,
+        "29 workers",
+        "29 parts",
+        "k0 of fc1_backward, 18",
+        "prime factor above 18, or a larger batch",
+    ):
+        tofu.partition(model.symbol, 29, data=(12, 17))
+    assert tofu.partition(model.symbol, 36, data=(12, 17)).plan.workers == 36
+    assert tofu.partition(model.symbol, 29, data=(29, 17)).plan.workers == 29
+
+
+def test_more_steps_than_the_model_has_axes_for():
+    net = mx.sym.relu(mx.sym.Variable("data"), name="relu")
+    with refuses(
+        tofu.InfeasibleError,
+        "8 workers",
+        "over 4 workers already",
+        "longest is i. of relu, 1",
+        "Use ngpus=4, or a larger batch",
+    ):
+        tofu.partition(net, 8, data=(2, 2), for_training=False)
+    assert tofu.partition(net, 4, data=(2, 2), for_training=False).plan.workers == 4
+
+
+def test_a_larger_batch_is_no_way_out_where_no_axis_is_the_batchs():
+    with refuses(tofu.InfeasibleError, "no operator of the model .box_nms0. has an axis to split. Use ngpus=1.$"):
+        tofu.partition(mx.sym.contrib.box_nms(mx.sym.Variable("data"), name="box_nms0"), 2, data=(2, 30, 6))
+
+
+def test_unknown_input_name(model):
+    with refuses(tofu.ShapeError, "no such inputs", "dta", "data"):
+        tofu.partition(model.symbol, 2, dta=(4, 17))
+
+
+def test_missing_shape(model):
+    with refuses(tofu.ShapeError, "data", "softmax_label"):
+        tofu.partition(model.symbol, 2, softmax_label=(12,))
+
+
+def test_contradictory_shapes(model):
+    with refuses(tofu.ShapeError, "data: \\(12, 17\\)", "fc0_weight: \\(18, 5\\)"):
+        tofu.partition(model.symbol, 2, data=(12, 17), fc0_weight=(18, 5))
+
+
+def test_contexts_fewer_than_workers(model):
+    with refuses(tofu.DeviceError, "ngpus says 3", "contexts says 2"):
+        tofu.partition(model.symbol, 3, contexts=[mx.cpu(0), mx.cpu(1)])
+
+
+def test_contexts_that_do_not_exist(model):
+    with refuses(tofu.DeviceError, "MXNet sees 0 GPUs", "gpu\\(7\\)"):
+        tofu.partition(model.symbol, 2, contexts=[mx.cpu(0), mx.gpu(7)])
+
+
+def test_contexts_listed_twice(model):
+    with refuses(tofu.DeviceError, "cpu\\(0\\)", "more than once"):
+        tofu.partition(model.symbol, contexts=[mx.cpu(0), mx.cpu(0)])
+
+
+@pytest.mark.parametrize("shape", [64, "64,17", None, (12.0, 17), (0, 17), (-1, 17), {12, 17}, "ab", (12, "17")])
+def test_a_shape_of_another_type(model, shape):
+    for partition in (tofu.partition, lambda symbol, workers, **shapes: tofu.bind(tofu.partition(symbol, 2), **shapes)):
+        with refuses(tofu.ShapeError, "tuple of positive whole numbers", re.escape(f"data={shape!r}")):
+            partition(model.symbol, 2, data=shape)
+
+
+def test_an_option_that_is_misspelt(model):
+    with refuses(tofu.ShapeError, "algorithms='exact'", "did you mean algorithm="):
+        tofu.partition(model.symbol, 2, algorithms="exact", data=(12, 17))
+    options = r"it has data, softmax_label\), nor are there such options \(ngpus, contexts, plan, "
+    with refuses(tofu.ShapeError, options, "- foo=3$", r"- dat=\(12, 17\) \(did you mean data=\?\)"):
+        tofu.partition(model.symbol, 2, dat=(12, 17), foo=3)
+    with refuses(tofu.ShapeError, r"- optimizr='adam' \(did you mean optimizer=\?\)"):
+        tofu.memory_report(model.symbol, 2, optimizr="adam", data=(12, 17))
+    with refuses(tofu.ShapeError, r"- algorithms='exact' \(did you mean algorithm=\?\)"):
+        tofu.frontier(model.symbol, 2, algorithms="exact", data=(12, 17))
+    with refuses(tofu.ShapeError, r"- fixd='data' \(did you mean fixed=\?\)"):
+        tofu.bind(tofu.partition(model.symbol, 2), fixd="data", data=(12, 17))
+
+
+def test_shapes_may_be_lists_and_of_numpy(model):
+    for shape in ([12, 17], np.array([12, 17]), (np.int32(12), 17)):
+        assert tofu.partition(model.symbol, 2, data=shape).plan.workers == 2
+
+
+def test_one_context_for_a_partitioned_symbol_is_a_script_for_mxnets_module(model):
+    symbol = tofu.partition(model.symbol, 2)
+    assert tofu.mod.Module(symbol, context=mx.cpu()).symbol is symbol
+
+
+@pytest.mark.parametrize("contexts", [["cpu(0)", "cpu(1)"], "cpu(0)", mx.cpu(0), [0, 1], 2, {mx.cpu(0), mx.cpu(1)}])
+def test_contexts_of_another_type(model, contexts):
+    for call in (
+        lambda: tofu.partition(model.symbol, contexts=contexts),
+        lambda: tofu.bind(model.symbol, contexts, data=(12, 17)),
+        lambda: tofu.bind(tofu.partition(model.symbol, 2), contexts, data=(12, 17)),
+        lambda: tofu.mod.Module(model.symbol, context=contexts),
+    ):
+        with refuses(tofu.DeviceError, "MXNet contexts", "contexts=\\[mx.cpu\\(0\\), mx.cpu\\(1\\)\\]"):
+            call()
+
+
+@pytest.mark.parametrize("undescribed", ["ignore", None, True])
+def test_an_unknown_treatment_of_undescribed_operators(model, undescribed):
+    with refuses(tofu.UnsupportedError, "'error', 'replicate'", repr(undescribed)):
+        tofu.partition(model.symbol, 2, undescribed=undescribed, data=(12, 17))
+
+
+def test_other_workers_than_those_of_a_partitioned_symbol(model):
+    symbol = tofu.partition(model.symbol, 2)
+    with refuses(tofu.DeviceError, "cpu\\(0\\), cpu\\(1\\)", "ngpus=4", "symbol.whole"):
+        tofu.mod.Module(symbol, ngpus=4)
+    with refuses(tofu.DeviceError, "cpu\\(2\\), cpu\\(3\\)"):
+        tofu.bind(symbol, [mx.cpu(2), mx.cpu(3)], data=(12, 17))
+    assert tofu.mod.Module(symbol, ngpus=2).symbol is symbol
+
+
+def test_names_that_are_one_string(model):
+    for option in ("data_names", "label_names", "fixed_param_names"):
+        with refuses(tofu.TofuError, f"{option} takes a list", "\\['data'\\]"):
+            tofu.mod.Module(model.symbol, ngpus=2, **{option: "data"})
+    with refuses(tofu.TofuError, "fixed takes a list"):
+        tofu.bind(tofu.partition(model.symbol, 2), fixed="fc0_weight", data=(12, 17))
+
+
+def test_unknown_names_show_the_inputs(model):
+    for names in ({"data_names": ["pixels"]}, {"fixed_param_names": ["pixels"]}):
+        with refuses(tofu.TofuError, "its inputs are data, softmax_label", "- pixels"):
+            tofu.mod.Module(model.symbol, ngpus=2, **names)
+
+
+def test_unknown_names_in_bind(model):
+    with refuses(tofu.TofuError, "not among the model's arguments", "fc9_weight", "dta", "fc8_weight"):
+        tofu.bind(
+            tofu.partition(model.symbol, 2),
+            fixed=["fc9_weight"],
+            differentiated_inputs=["dta"],
+            type_dict={"fc8_weight": "float64"},
+            data=(12, 17),
+        )
+
+
+def test_data_of_the_wrong_shape_at_run_time(model):
+    symbol = tofu.partition(model.symbol, 2)
+    executor = symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
+    with refuses(tofu.ShapeError, "data", "\\(12, 17\\)", "\\(12, 16\\)"):
+        executor.forward(is_train=True, data=mx.nd.ones((12, 16)))
+    executor.forward(is_train=True, data=mx.nd.ones((12, 17)))
+    assert executor.outputs[0].shape == (12, 10)
+
+
+def test_sparse_storage(model):
+    symbol = tofu.partition(model.symbol, 2)
+    with refuses(tofu.UnsupportedError, "fc0_weight: row_sparse", "sparse_grad=False"):
+        symbol.simple_bind(mx.cpu(), stype_dict={"fc0_weight": "row_sparse"}, data=(12, 17), softmax_label=(12,))
+
+
+def test_failed_partition_leaves_the_symbol_alone(model):
+    before = model.symbol.tojson()
+    with pytest.raises(tofu.TofuError):
+        tofu.partition(model.symbol, 2, hints={"nothing": 0}, data=(12, 17))
+    assert model.symbol.tojson() == before
+    assert tofu.partition(model.symbol, 2, data=(12, 17)).plan.workers == 2
+
+
+def test_failed_bind_leaves_the_next_one_working(model):
+    symbol = tofu.partition(model.symbol, 2)
+    with pytest.raises(tofu.ShapeError):
+        symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(11,))
+    assert np.isfinite(symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,)).forward()[0].asnumpy()).all()
+
+
+@pytest.fixture
+def cholesky():
+    """A batched Cholesky factorisation; it throws for a matrix that is not positive definite."""
+    return mx.sym.linalg.potrf(mx.sym.Variable("data") * mx.sym.Variable("scale"), name="factor")
+
+
+def test_an_operator_that_throws_on_one_worker(cholesky):
+    executor = tofu.partition(cholesky, 4).simple_bind(mx.cpu(), data=(8, 3, 3), scale=(8, 3, 3))
+    executor.arg_dict["scale"][:] = 1
+    good = np.repeat(4 * np.eye(3)[None], 8, axis=0)
+    bad = good.copy()
+    bad[5] *= -1  # on the third of four workers
+
+    def step(data):
+        output = executor.forward(is_train=True, data=mx.nd.array(data))[0]
+        executor.backward([mx.nd.ones((8, 3, 3))])
+        return output.asnumpy(), executor.grad_dict["scale"].asnumpy()
+
+    before = step(good)
+    for _ in range(2):
+        with pytest.raises(mx.MXNetError, match="positive definite"):
+            step(bad)
+        assert (executor.arg_dict["scale"].asnumpy() == 1).all()
+        for found, expected in zip(step(good), before, strict=True):
+            assert (found == expected).all()
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"search_seconds": "x"},
+        {"search_seconds": None},
+        {"search_seconds": float("nan")},
+        {"search_seconds": True},
+        {"search_seconds": 10**400},
+        {"hints": {5: 1}},
+        {"hints": {("fc0_weight",): 0, "fc0": 0}},
+        {"algorithm": []},
+        {"cache": "x"},
+        {"for_training": None},
+        {"undescribed": []},
+        {"memory_limit": 10**400},
+        {"memory_limit": 2**63},
+        {"topology": [10**400]},
+        {"topology": [1e-320]},
+        {"topology": [{"workers": 2**70, "bytes_per_second": 1}]},
+        {"plan": "\0"},
+        {"plan": "/dev/zero"},
+        {"topology": "/dev/zero"},
+        {"data": (2**63, 17)},
+        {"data": (10**30, 17)},
+        {"data": (2**40, 2**40)},
+        {"data": (12, 2**33, 2**31 + 1)},  # their product wraps in 64 bits
+        {"ngpus": 10**400},
+    ],
+    ids=lambda asked: repr(asked)[:50],
+)
+def test_values_of_any_kind_are_one_error(model, asked):
+    with pytest.raises(tofu.TofuError) as error:
+        tofu.partition(model.symbol, **{"ngpus": 2, "data": (12, 17), **asked})
+    assert len(str(error.value)) < 1000
+    assert tofu.partition(model.symbol, 2, data=(12, 17)).plan.workers == 2
+
+
+def test_outputs_that_there_are_not(model):
+    executor = tofu.bind(tofu.partition(model.symbol, 2), data=(12, 17), softmax_label=(12,))
+    executor.forward(False)
+    assert executor.output(0).shape == (12, 10)
+    for index in (1, -1):
+        with refuses(tofu.TofuError, f"no output {index}", "has 1, counted from 0"):
+            executor.output(index)
+
+
+@pytest.mark.parametrize("region", [((0, 13), (0, 17)), ((-1, 4), (0, 17)), ((4, 2), (0, 17)), ((0, 12),)])
+def test_regions_outside_a_tensor(model, region):
+    data = tofu.bind(tofu.partition(model.symbol, 2), data=(12, 17), softmax_label=(12,)).variables["data"]
+    assert data.gather_region(((3, 12), (0, 17))).shape == (9, 17)
+    with refuses(
+        tofu.ShapeError, "data has the shape \\(12, 17\\)", re.escape(str(list(region))), "does not lie inside"
+    ):
+        data.gather_region(region)
+
+
+@pytest.mark.parametrize("request_", ["add", {"fc_weight": "add"}, ["write"]])
+def test_module_takes_no_other_request(model, request_):
+    module = tofu.mod.Module(model.symbol, context=[mx.cpu(0), mx.cpu(1)])
+    with pytest.raises(tofu.TofuError, match="is not supported by tofu"):
+        module.bind([("data", (6, 4))], [("softmax_label", (6,))], grad_req=request_)

@@ -1,0 +1,65 @@
+"""Models that cannot be partitioned as they are: each error names the place in them and the remedy."""
+
+import json
+import re
+
+import mxnet as mx
+import pytest
+
+import tofu
+from benchmarks.small_models.plain import mlp
+from tests.mxnet.runtime.refusals import refuses
+
+
+def test_operator_without_description(descriptions):
+    del descriptions["khatri_rao"]
+    net = mx.sym.khatri_rao(mx.sym.Variable("a"), mx.sym.Variable("b"), name="odd")
+    with refuses(tofu.UndescribedOperatorError, "khatri_rao", "odd", "tofu.op", "replicate"):
+        tofu.partition(net, 2, for_training=False, a=(4, 4), b=(4, 4))
+
+
+def test_duplicate_argument_names():
+    net = mx.sym.Variable("x") + mx.sym.Variable("x")
+    with refuses(tofu.ShapeError, "same name", "x", "Rename"):
+        tofu.partition(net, 2, x=(4, 4))
+
+
+@pytest.mark.parametrize("name", ["a$b", "$"])
+def test_names_that_mxnet_cannot_take_apart(name):
+    symbol = mx.sym.FullyConnected(mx.sym.Variable(name), num_hidden=8, name="fc", attr={"__note__": "1"})
+    for call in (lambda: tofu.partition(symbol, 2, **{name: (12, 17)}), lambda: tofu.partition(symbol, 2)):
+        with refuses(tofu.ShapeError, re.escape("'$'"), "Rename"):
+            call()
+
+
+@pytest.mark.parametrize("dtype", ["x", "99", "-7"])
+def test_types_that_there_are_not(dtype):
+    symbol = mx.sym.FullyConnected(mx.sym.Variable("data", attr={"__dtype__": dtype}), num_hidden=8)
+    with refuses(tofu.ShapeError, "__dtype__", f"data: '{dtype}'"):
+        tofu.partition(symbol, 2, data=(12, 17))
+
+
+def broken_symbol(change):
+    value = json.loads(mlp().symbol.tojson())
+    change(value)
+    return mx.sym.load_json(json.dumps(value))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda value: value["nodes"][-1]["inputs"][0].__setitem__(1, 77), "takes output number 77 of"),
+        (lambda value: value["heads"][0].__setitem__(1, 77), "the model takes output number 77"),
+        (lambda value: value["nodes"][-1].__setitem__("inputs", []), "has other inputs than its operator needs"),
+        (
+            lambda value: value["nodes"][-1]["inputs"][0].__setitem__(0, len(value["nodes"]) - 1),
+            "is an input of itself",
+        ),
+    ],
+    ids=["output", "head", "none", "itself"],
+)
+def test_symbols_with_edges_to_nothing(change, message):
+    """MXNet loads them, and reads memory that is not there."""
+    symbol = broken_symbol(change)
+    with refuses(tofu.TofuError, "The symbol is broken", message):
+        tofu.partition(symbol, 2, data=(12, 17))

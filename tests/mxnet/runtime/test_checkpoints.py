@@ -1,0 +1,346 @@
+"""Checkpoints in MXNet's own files: saved at one number of workers, loaded at any other and in plain MXNet, training goes on exactly."""
+
+import os
+import pickle
+import subprocess
+import sys
+import tracemalloc
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+from benchmarks.shared.module_runs import (
+    BATCH,
+    FEATURES,
+    Case,
+    batches,
+    bind,
+    largest_error,
+    model,
+    parameters_of,
+    split_module,
+    start,
+    train,
+    with_optimizer,
+)
+from benchmarks.shared.optimizer_cases import CASES, resume_everywhere
+from tofu.mxnet.runtime.checkpoint import ParameterFile
+from tofu.mxnet.runtime.seal import MAGIC
+from tofu.mxnet.runtime.shards import ShardedTensor
+
+# MXNet's Module leaves the file of states to the garbage collector.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:.* has no checksum:UserWarning"),  # of MXNet's files; test_damage.py expects it
+]
+BEFORE, AFTER = 15, 15
+
+
+def save(module, folder):
+    prefix = str(folder / "model")
+    module.save_checkpoint(prefix, 3, save_optimizer_states=True)
+    return prefix
+
+
+def one_of_each_optimizer():
+    """And those with a state outside the weights' states: a scheduler, gradients summed over batches."""
+    first = list({case.optimizer: case for case in reversed(CASES)}.values())
+    return [*first, *(c for c in CASES if c.parameters.keys() & {"lr_scheduler", "batch_scale"} and c not in first)]
+
+
+@pytest.mark.parametrize("case", one_of_each_optimizer(), ids=str)
+@pytest.mark.usefixtures("double_history")
+def test_training_goes_on_at_any_number_of_workers_and_in_mxnet(case, tmp_path):
+    steps = batches(BEFORE + AFTER)
+    for error in resume_everywhere(case, steps[:BEFORE], steps[BEFORE:], tmp_path).values():
+        assert error < case.tolerance
+
+
+ADAM = Case("adam", {"learning_rate": 0.01})
+
+
+def test_four_workers_save_and_eight_go_on(tmp_path):
+    """The line of docs/training.md: `tofu.mod.Module.load("digits", 2, load_optimizer_states=True, ngpus=8)`."""
+    steps = batches(6)
+    straight, first = start(split_module(ADAM), ADAM), start(split_module(ADAM), ADAM)
+    expected = train(straight, steps)
+    train(first, steps[:3])
+    first.save_checkpoint(str(tmp_path / "digits"), 2, save_optimizer_states=True)
+    resumed = tofu.mod.Module.load(str(tmp_path / "digits"), 2, load_optimizer_states=True, ngpus=8)
+    found = train(with_optimizer(bind(resumed), ADAM), steps[3:])
+    assert resumed.plan.workers == 8
+    assert largest_error(found, expected) < 1e-12
+
+
+WITHOUT_COUNT = pytest.mark.filterwarnings("ignore:The file of optimizer states holds no count of steps:UserWarning")
+
+
+@WITHOUT_COUNT
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_mxnets_checkpoints_are_loaded(workers, tmp_path):
+    """MXNet's Module saves no count of steps, so Adam begins its bias correction anew in MXNet, and here."""
+    steps = batches(10)
+    single = start(mx.mod.Module(model()), ADAM)
+    train(single, steps[:5])
+    prefix = save(single, tmp_path)
+    found, expected = (
+        train(with_optimizer(bind(kind.load(prefix, 3, True, **options)), ADAM), steps[5:])
+        for kind, options in ((tofu.mod.Module, {"ngpus": workers}), (mx.mod.Module, {}))
+    )
+    assert largest_error(found, expected) < 1e-12
+
+
+def test_a_file_without_the_count_of_steps_says_so(tmp_path):
+    steps = batches(10)
+    single = start(mx.mod.Module(model()), ADAM)
+    train(single, steps[:5])
+    prefix = save(single, tmp_path)
+    with pytest.raises(UserWarning, match=r"no count of steps.*Adam reads that count.*begin_num_update"):
+        with_optimizer(bind(tofu.mod.Module.load(prefix, 3, True, ngpus=2)), ADAM)
+    counted = Case("adam", {**ADAM.parameters, "begin_num_update": 5})
+    found = train(with_optimizer(bind(tofu.mod.Module.load(prefix, 3, True, ngpus=2)), counted), steps[5:])
+    assert largest_error(found, train(single, steps[5:])) < 1e-12
+
+
+def test_files_are_bytes_of_mxnet(tmp_path):
+    module = start(split_module(ADAM), ADAM)
+    single = mx.mod.Module(model())
+    bind(single).init_params(arg_params=module.get_params()[0], aux_params={})
+    module.save_params(str(tmp_path / "ours.params"))
+    single.save_params(str(tmp_path / "mxnets.params"))
+    ours, mxnets = ((tmp_path / f"{name}.params").read_bytes() for name in ("ours", "mxnets"))
+    assert ours.startswith(mxnets)
+    assert ours[len(mxnets) :].endswith(MAGIC)  # where MXNet does not read
+    train(module, batches(1))
+    module.save_optimizer_states(str(tmp_path / "ours.states"))
+    states, optimizer = pickle.loads((tmp_path / "ours.states").read_bytes())
+    assert type(states[0][0]) is mx.nd.NDArray
+    assert states[0][0].shape == (18, FEATURES)
+    assert optimizer.num_update == 1
+
+
+def test_states_of_a_model_are_none_of_its_arguments(tmp_path):
+    """Moving statistics stand in a file where MXNet looks for them, and come back at any number of workers."""
+    net = mx.sym.BatchNorm(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc"), name="bn")
+    net = mx.sym.SoftmaxOutput(net, name="softmax")
+    module = bind(tofu.mod.Module(net, ngpus=2))
+    module.init_params(mx.init.Xavier(), aux_params={"bn_moving_mean": mx.nd.arange(8)}, allow_missing=True)
+    prefix = str(tmp_path / "model")
+    module.save_checkpoint(prefix, 1)
+    arguments, states = mx.model.load_params(prefix, 1)
+    assert set(states) == {"bn_moving_mean", "bn_moving_var"} == set(net.list_auxiliary_states())
+    assert set(arguments) == set(net.list_arguments()) - {"data", "softmax_label"}
+    for loaded in (mx.mod.Module.load(prefix, 1), tofu.mod.Module.load(prefix, 1, ngpus=3)):
+        assert bind(loaded).get_params()[1]["bn_moving_mean"].asnumpy().tolist() == list(range(8))
+
+
+WITHOUT_TOFU = """
+import sys, numpy
+numpy.bool = bool
+import mxnet as mx
+module = mx.mod.Module.load(sys.argv[1], 3, load_optimizer_states=True)
+module.bind([mx.io.DataDesc("data", (12, 17), "float64")], [mx.io.DataDesc("softmax_label", (12,), "float64")])
+module.init_optimizer(optimizer="adam", optimizer_params={"learning_rate": 0.01})
+module.forward_backward(mx.io.DataBatch([mx.nd.ones((12, 17), dtype="float64")], [mx.nd.ones(12, dtype="float64")]))
+module.update()
+assert "tofu" not in sys.modules and module._updater.optimizer.num_update == 3
+mx.nd.save(sys.argv[2], module.get_params()[0])
+"""
+
+
+def test_a_process_without_tofu_goes_on(tmp_path):
+    module = start(split_module(ADAM), ADAM)
+    train(module, batches(2))
+    prefix, result = save(module, tmp_path), str(tmp_path / "after")
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WITHOUT_TOFU, prefix, result], check=True, cwd=tmp_path, timeout=60
+    )
+    ones = mx.io.DataBatch([mx.nd.ones((BATCH, FEATURES), dtype="float64")], [mx.nd.ones(BATCH, dtype="float64")])
+    after = {name: value.asnumpy() for name, value in mx.nd.load(result).items()}
+    assert largest_error(after, train(module, [ones])) < 1e-12
+
+
+MOMENTUM = Case("sgd", {"learning_rate": 0.01, "momentum": 0.9})
+
+
+@pytest.mark.parametrize(
+    ("saved", "loaded", "message"),
+    [
+        (MOMENTUM, ADAM, r"fc0_weight it keeps \[array, array\], the file has array"),
+        (ADAM, MOMENTUM, r"fc0_weight it keeps array, the file has \[array, array\]"),
+        (Case("sgd"), MOMENTUM, r"SGD with these parameters: .* keeps array, the file has nothing"),
+    ],
+    ids=str,
+)
+def test_mxnets_states_of_another_optimizer_are_refused(saved, loaded, message, tmp_path):
+    file = str(tmp_path / "a.states")
+    single = start(mx.mod.Module(model()), saved)
+    train(single, batches(1))
+    single.save_optimizer_states(file)
+    module = start(split_module(loaded), loaded)
+    with pytest.raises(tofu.TofuError, match=message):
+        module.load_optimizer_states(file)
+
+
+@pytest.mark.parametrize(("saved", "loaded"), [(MOMENTUM, ADAM), (ADAM, MOMENTUM)], ids=str)
+def test_states_of_another_optimizer_are_refused(saved, loaded, tmp_path):
+    file = str(tmp_path / "a.states")
+    start(split_module(saved), saved).save_optimizer_states(file)
+    module = start(split_module(loaded), loaded)
+    message = f"(?i)the states of {saved.optimizer}, .* trains with {loaded.optimizer}.*optimizer='{saved.optimizer}'"
+    with pytest.raises(tofu.TofuError, match=message):
+        module.load_optimizer_states(file)
+
+
+@WITHOUT_COUNT
+def test_fixed_parameters_keep_mxnets_indices(tmp_path):
+    fixed, steps = ["fc0_weight", "fc1_bias"], batches(6)
+    single = start(mx.mod.Module(model(), fixed_param_names=fixed), ADAM)
+    train(single, steps[:3])
+    prefix = save(single, tmp_path)
+    modules = [
+        kind(model(), fixed_param_names=fixed, **o)
+        for kind, o in ((mx.mod.Module, {}), (tofu.mod.Module, {"ngpus": 3}))
+    ]
+    results = []
+    for module in modules:
+        bind(module).init_params(arg_params=mx.model.load_params(prefix, 3)[0], aux_params={})
+        with_optimizer(module, ADAM).load_optimizer_states(f"{prefix}-0003.states")
+        results.append(train(module, steps[3:]))
+    assert largest_error(results[1], results[0]) < 1e-12
+
+
+def test_a_checkpoint_keeps_its_plan(tmp_path):
+    module = start(split_module(ADAM), ADAM)
+    loaded = tofu.mod.Module.load(save(module, tmp_path), 3)
+    assert bind(loaded).plan == module.plan
+    assert largest_error(parameters_of(loaded), parameters_of(module)) == 0
+
+
+def test_an_interrupted_save_leaves_the_old_file(tmp_path, monkeypatch):
+    module = start(split_module(ADAM), ADAM)
+    train(module, batches(1))
+    path, states = tmp_path / "a.params", tmp_path / "a.states"
+    module.save_params(str(path))
+    module.save_optimizer_states(str(states))
+    before = path.read_bytes(), states.read_bytes()
+    train(module, batches(1))
+    calls = []
+
+    def failing(name):
+        original = getattr(ShardedTensor, name)
+
+        def gather(*arguments):
+            calls.append(name)
+            if len(calls) == 3:
+                raise OSError("No space left on device")
+            return original(*arguments)
+
+        monkeypatch.setattr(ShardedTensor, name, gather)
+
+    failing("gather")
+    failing("gather_region")
+    for write, target in ((module.save_params, path), (module.save_optimizer_states, states)):
+        calls.clear()
+        with pytest.raises(OSError, match="No space left"):
+            write(str(target))
+    assert (path.read_bytes(), states.read_bytes()) == before
+    assert sorted(os.listdir(tmp_path)) == ["a.params", "a.states"]
+
+
+def test_mistakes_in_files_are_named_and_change_nothing(tmp_path):
+    module = start(split_module(ADAM), ADAM)
+    train(module, batches(1))
+    prefix = save(module, tmp_path)
+    before = parameters_of(module)
+    content = (tmp_path / "model-0003.params").read_bytes()
+    cut = tmp_path / "cut.params"
+    for length in (0, 10, 60, len(content) // 2, len(content) - 3):
+        cut.write_bytes(content[:length])
+        with pytest.raises(tofu.TofuError, match="cut short"):
+            module.load_params(str(cut))
+    arrays = mx.nd.load(f"{prefix}-0003.params")
+    mx.nd.save(str(cut), {**arrays, "arg:fc0_weight": mx.nd.ones((17, 18)), "arg:fc1_bias": mx.nd.ones(13)})
+    with pytest.raises(tofu.ShapeError, match=r"fc0_weight: \(17, 18\) given, \(18, 17\)[\s\S]*fc1_bias"):
+        module.load_params(str(cut))
+    del arrays["arg:out_bias"]
+    mx.nd.save(str(cut), arrays)
+    with pytest.raises(tofu.TofuError, match=r"missing[\s\S]*out_bias"):
+        module.load_params(str(cut))
+    states = (tmp_path / "model-0003.states").read_bytes()
+    for bad in (b"", states[: len(states) // 2], pickle.dumps([1, 2, 3]), pickle.dumps({0: (mx.nd.ones((9, 9)),) * 2})):
+        cut.write_bytes(bad)
+        with pytest.raises(tofu.TofuError, match=r"no file of optimizer states|of another model"):
+            module.load_optimizer_states(str(cut))
+    assert largest_error(parameters_of(module), before) == 0
+    module.load_params(f"{prefix}-0003.params")
+    module.load_optimizer_states(f"{prefix}-0003.states")
+
+
+def test_a_checkpoint_that_is_not_there(tmp_path):
+    prefix = save(start(split_module(ADAM), ADAM), tmp_path)
+    with pytest.raises(tofu.TofuError, match=r"(?s)no epoch 4; those at 3 are.*model-0004.params.*model-0004.states"):
+        tofu.mod.Module.load(prefix, 4, load_optimizer_states=True)
+    with pytest.raises(
+        tofu.TofuError, match=r"(?s)no checkpoint.*save_checkpoint.*other-symbol.json.*other-0003.params"
+    ):
+        tofu.mod.Module.load(str(tmp_path / "other"), 3, ngpus=2)
+    (tmp_path / "model-symbol.json").write_text("{}")
+    with pytest.raises(tofu.TofuError, match=r"model-symbol.json is not a symbol that MXNet can read"):
+        tofu.mod.Module.load(prefix, 3)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "uint8", "int64", "int8"])
+def test_arrays_of_any_type_are_read_one_by_one(dtype, tmp_path):
+    path, arrays = str(tmp_path / "a.params"), {}
+    for name, shape in (("arg:a", (3, 4, 5)), ("arg:b", (1,)), ("aux:c", (7, 1))):
+        arrays[name] = mx.nd.array(np.arange(np.prod(shape)).reshape(shape), dtype=dtype)
+    mx.nd.save(path, arrays)
+    file = ParameterFile(path)
+    assert file.shapes == {name: array.shape for name, array in arrays.items()}
+    for name, array in arrays.items():
+        assert file[name].dtype == array.dtype
+        assert (file[name].asnumpy() == array.asnumpy()).all()
+    assert list(file.select("aux")) == ["c"]
+
+
+@pytest.mark.parametrize("stype", ["row_sparse", "csr"])
+def test_sparse_arrays_are_read(stype, tmp_path):
+    path = str(tmp_path / "a.params")
+    sparse = np.array([[0, 0, 1], [0, 0, 0], [2, 0, 3], [0, 0, 0]], "float32")
+    mx.nd.save(path, {"arg:a": mx.nd.array(sparse).tostype(stype), "arg:b": mx.nd.ones(2)})
+    file = ParameterFile(path)
+    assert file.shapes == {"arg:a": (4, 3), "arg:b": (2,)}
+    assert (file["arg:a"].asnumpy() == sparse).all()
+    content = bytearray((tmp_path / "a.params").read_bytes())
+    place = content.rindex(np.array([0, 2] if stype == "row_sparse" else [2, 0, 2], "int64").tobytes())
+    content[place : place + 8] = (4).to_bytes(8, "little")
+    (tmp_path / "a.params").write_bytes(content)
+    with pytest.raises(tofu.TofuError, match="cells outside"):
+        ParameterFile(path)
+
+
+def test_saving_gathers_one_tensor_at_a_time(tmp_path):
+    """Ten weights of 2 MB and their momentum are written with the Python memory of less than two."""
+    net = mx.sym.Variable("data")
+    for i in range(10):
+        net = mx.sym.FullyConnected(net, num_hidden=512, no_bias=True, name=f"fc{i}")
+    module = tofu.mod.Module(net, label_names=None, ngpus=2)
+    module.bind([("data", (4, 1024))])
+    module.init_params()
+    module.init_optimizer(optimizer_params={"momentum": 0.9})
+    module.forward(mx.io.DataBatch([mx.nd.ones((4, 1024))]))
+    module.backward([mx.nd.ones((4, 512))])
+    module.update()
+    mx.nd.waitall()
+    for write, total in ((module.save_params, 10), (module.save_optimizer_states, 10)):
+        tracemalloc.start()
+        write(str(tmp_path / "file"))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        size = os.path.getsize(tmp_path / "file")
+        assert size > total * 2**20
+        assert peak < 5 * 2**20

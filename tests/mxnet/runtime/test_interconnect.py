@@ -1,0 +1,74 @@
+"""From measured pairs of GPUs to the levels of the interconnect."""
+
+import importlib.util
+
+import pytest
+from click.testing import CliRunner
+
+from tofu.command_line.main import main
+from tofu.mxnet.runtime.interconnect import measure_interconnect
+from tofu.search.topology import read_topology
+
+FAST, SLOW = 50e9, 10e9
+
+
+def machine(boards, shared=None):
+    """A measurement of GPUs that read fast on their board and slowly across; all slow reads together get `shared` at most."""
+    board = {gpu: i for i, gpus in enumerate(boards) for gpu in gpus}
+
+    def measure(pairs):
+        fast = [pair for pair in pairs if board[pair[0]] == board[pair[1]]]
+        across = SLOW * (len(pairs) - len(fast))
+        return FAST * len(fast) + (across if shared is None else min(across, shared))
+
+    return measure
+
+
+def test_gpus_of_one_speed_are_one_level():
+    found = measure_interconnect(6, machine([range(6)]))
+    assert found.levels == ((6, 6 * FAST),)
+    assert found.devices == tuple(range(6))
+
+
+def test_boards_are_the_lower_level():
+    found = measure_interconnect(8, machine([range(4), range(4, 8)], shared=2 * SLOW))
+    assert found.levels == ((2, 2 * SLOW), (4, 8 * FAST))
+    assert found.pairs[0] == (0, FAST, FAST, FAST, SLOW, SLOW, SLOW, SLOW)
+
+
+def test_neighbours_are_those_that_read_fast():
+    found = measure_interconnect(6, machine([(0, 2, 5), (1, 3, 4)]))
+    assert found.devices == (0, 2, 5, 1, 3, 4)
+    assert found.levels == ((2, 6 * SLOW), (3, 6 * FAST))
+
+
+def test_three_levels():
+    def measure(pairs):
+        return sum(40e9 if a // 2 == b // 2 else 20e9 if a // 4 == b // 4 else 5e9 for a, b in pairs)
+
+    assert measure_interconnect(8, measure).levels == ((2, 40e9), (2, 160e9), (2, 320e9))
+
+
+def test_the_search_reads_the_file(tmp_path):
+    path = tmp_path / "topology.json"
+    path.write_text(measure_interconnect(8, machine([range(4), range(4, 8)])).to_json())
+    topology = read_topology(str(path))
+    assert topology.arrange(8)[0].factors == (2, 2, 2)
+    assert topology.arrange(8)[0].bandwidths == (8 * SLOW, 8 * FAST, 8 * FAST)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("cupy") is not None, reason="CuPy is installed")
+def test_says_what_it_needs():
+    result = CliRunner().invoke(main, ["topology"])
+    assert result.exit_code == 1
+    assert "needs two of them and CuPy (No module named 'cupy'): pip install cupy-cuda11x." in result.output
+
+
+def test_the_command_prints_pairs_and_writes_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("tofu.command_line.main.measure_with_cupy", lambda: (4, machine([(0, 2), (1, 3)])))
+    path = tmp_path / "topology.json"
+    result = CliRunner().invoke(main, ["topology", "--save", str(path)])
+    assert result.exit_code == 0, result.output
+    assert ["gpu(0)", "-", "50.0", "10.0", "10.0"] in [line.split() for line in result.output.splitlines()]
+    assert "contexts=[mx.gpu(0), mx.gpu(2), mx.gpu(1), mx.gpu(3)]" in result.output
+    assert read_topology(str(path)).arrange(4)[0].bandwidths == (4 * SLOW, 4 * FAST)

@@ -1,0 +1,85 @@
+"""The memory that a plan announces is the memory that MXNet allocates, byte for byte, on every worker."""
+
+import mxnet as mx
+import pytest
+
+import tofu
+from benchmarks import digits
+from benchmarks.models import Model, rnn, transformer, wresnet
+from benchmarks.shared.allocation import allocated_bytes
+from tofu import _mxnet
+from tofu.mxnet.backend.buffers import worker_variables
+from tofu.mxnet.frontend.read_symbol import find_labels, read_graph
+
+BATCH = 32
+
+MODELS = {
+    "digits": Model("digits", digits.residual_network(filters=16), digits.input_shapes(BATCH)),
+    "wresnet": wresnet(50, 1, 8, image=32, base=8, classes=16, blocks=(1, 1, 1, 1)),
+    "rnn": rnn(2, 32, 16, time_steps=10, features=16, classes=16),  # sums of more than 8 gradients: added in place
+    "transformer": transformer(2, 32, 4, 4, length=8, vocabulary=64),
+}
+
+
+@pytest.mark.parametrize("workers", [2, 6, 8])
+@pytest.mark.parametrize("name", MODELS)
+def test_planned_is_allocated(name, workers):
+    model = MODELS[name]
+    executor = tofu.bind(model.symbol, [mx.cpu(i) for i in range(workers)], **model.shapes)
+    shards = [array for variable in executor.variables.values() for array in variable.arrays]
+    planned = executor.partition.plan.worker_bytes
+    assert allocated_bytes(executor._training.bound, workers, shards) == list(planned)
+    report = tofu.memory_report(model.symbol, workers, optimizer=None, **model.shapes)
+    assert tuple(worker.planned_bytes for worker in report.workers) == planned
+
+
+@pytest.mark.parametrize("name", ["rnn", "transformer"])
+def test_the_order_of_nodes_saves_memory(name):
+    """Each worker's order is part of the graph: without it the planner meets the nodes later than they could run, and needs more."""
+    model = MODELS[name]
+    partition = tofu.partition(model.symbol, 4, **model.shapes).planned()
+    handle = partition.training.symbol.handle.value
+    variables = worker_variables(partition.problem, partition.choices, partition.training)
+    ordered, unordered = (
+        sum(worker["pool"] for worker in _mxnet.PlannedGraph(handle, *variables, keeps_order=keeps).memory().values())
+        for keeps in (True, False)
+    )
+    assert ordered < unordered
+
+
+@pytest.mark.parametrize(
+    ("name", "optimizer"), [*(("transformer", o) for o in ("sgd", "adam", "ftml", "rmsprop")), ("wresnet", "adam")]
+)
+def test_optimizer_states_are_those_of_a_module(name, optimizer):
+    model = MODELS[name]
+    parameters = {"momentum": 0.9} if optimizer == "sgd" else {}
+    module = tofu.mod.Module(model.symbol, context=[mx.cpu(i) for i in range(4)])
+    data = model.shapes["data"]
+    label = model.shapes.get("softmax_label", data[:1])
+    module.bind(data_shapes=[("data", data)], label_shapes=[("softmax_label", label)])
+    module.init_params()
+    module.init_optimizer(optimizer=optimizer, optimizer_params=parameters)
+    module.forward(mx.io.DataBatch([mx.nd.zeros(data)], [mx.nd.zeros(label)]))
+    module.backward()
+    module.update()
+    held = [0] * 4
+    for state in module._optimizer.updater.states.values():
+        for array in state if isinstance(state, tuple) else (state,):
+            for worker, shard in enumerate(array.tensor.arrays):
+                held[worker] += shard.size * shard.dtype().itemsize
+    report = tofu.memory_report(model.symbol, 4, optimizer=optimizer, optimizer_params=parameters, **model.shapes)
+    assert [worker.optimizer_bytes for worker in report.workers] == held
+    assert held[0] > 0
+
+
+def test_planned_is_allocated_on_one_device(monkeypatch):
+    monkeypatch.setenv("MXNET_SUBGRAPH_BACKEND", "NONE")  # oneDNN's fusion refuses a graph that holds its own gradients
+    symbol = digits.residual_network(filters=16)
+    shapes = digits.input_shapes(BATCH)
+    held = set(shapes) | find_labels(symbol)
+    training = read_graph(symbol, shapes, {}, [n for n in symbol.list_arguments() if n not in held]).native
+    planned = _mxnet.PlannedGraph(training.handle.value, shapes, dict.fromkeys(training.list_arguments(), 0)).memory()[
+        ""
+    ]
+    bound = training.simple_bind(mx.cpu(0), grad_req="null", **shapes)
+    assert allocated_bytes(bound, 1) == [planned["arguments"] + planned["auxiliary"] + planned["pool"]]

@@ -1,0 +1,381 @@
+"""Unmodified MXNet code over a partitioned symbol: Module, executors, copies and files."""
+
+import copy
+import pickle
+from dataclasses import fields
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+from benchmarks.small_models.plain import Model, mlp, residual_cnn
+from tofu.mxnet.runtime.executor import Executor
+from tofu.mxnet.runtime.shards import count_writes
+from tofu.planning.settings import Settings
+
+
+def train(symbol, model, steps=6, **bind):
+    """Train with mx.mod.Module as a user's script does; returns its parameters."""
+    rng = np.random.RandomState(0)
+    batch = model.shapes["data"]
+    data = rng.uniform(-1, 1, (batch[0] * 2, *batch[1:]))
+    labels = rng.randint(0, model.classes, batch[0] * 2)
+    iterator = mx.io.NDArrayIter(data, labels, batch[0], label_name="softmax_label")
+    mx.random.seed(3)
+    np.random.seed(3)
+    module = mx.mod.Module(symbol, context=mx.cpu(), **bind)
+    module.fit(
+        iterator,
+        num_epoch=steps // 2,
+        optimizer_params={"learning_rate": 0.1, "momentum": 0.9},
+        initializer=mx.init.Xavier(),
+    )
+    return module, {name: value.asnumpy() for name, value in module.get_params()[0].items()}, iterator
+
+
+@pytest.mark.parametrize("build", [mlp, residual_cnn])
+def test_an_unmodified_module_trains_alike(build):
+    model = build()
+    single, expected, iterator = train(model.symbol, model)
+    partitioned, found, _ = train(tofu.partition(model.symbol, 4), model)
+    assert isinstance(partitioned._exec_group.execs[0], Executor)
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=2e-4, atol=2e-5)
+    assert partitioned.score(iterator, "acc") == single.score(iterator, "acc")
+
+
+def with_a_fixed_gamma():
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=16, name="fc0")
+    net = mx.sym.FullyConnected(mx.sym.BatchNorm(net, fix_gamma=True, name="bn"), num_hidden=10, name="fc1")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (12, 20)}, 10)
+
+
+def test_states_are_those_of_one_device():
+    """What a Module reads, saves and scores with: moving statistics after training, and those that it is given."""
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=16, name="fc0")
+    net = mx.sym.BatchNorm(net, fix_gamma=False, momentum=0.5, name="bn")
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=10, name="fc1"), name="softmax")
+    model = Model(net, {"data": (12, 20)}, 10)
+    found = []
+    for symbol in (net, tofu.partition(net, 4), tofu.partition(net, 4, hints={"bn": "b", "bn_backward": "b"})):
+        module, _, iterator = train(symbol, model)
+        trained = {name: state.asnumpy() for name, state in module.get_params()[1].items()}
+        arguments = module.get_params()[0]
+        module.set_params(arguments, {name: mx.nd.array(2 + state) for name, state in trained.items()})
+        found.append((trained, module.predict(iterator).asnumpy()))
+    (expected, scores), *others = found
+    assert np.abs(expected["bn_moving_mean"]).max() > 1e-3
+    for states, own_scores in others:
+        assert states.keys() == expected.keys()
+        for name in expected:
+            np.testing.assert_allclose(states[name], expected[name], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(own_scores, scores, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch_norm", [{}, {"bn": "b", "bn_backward": "b"}], ids=["whole", "parts"])
+def test_the_engine_knows_what_operators_change(batch_norm):
+    """Whoever reads a state, or a gamma that is fixed, is put behind the step that changes it: on every worker, at every step."""
+    symbol = tofu.partition(with_a_fixed_gamma().symbol, 4, hints=batch_norm)
+    executor = tofu.bind(symbol, data=(12, 20))
+
+    def count(*names):
+        return [count_writes(array) for name in names for array in executor.variables[name].arrays]
+
+    states = ("bn_moving_mean", "bn_moving_var")
+    for _ in range(2):
+        gamma, before = count("bn_gamma"), count(*states)
+        executor.forward(is_train=True)
+        assert all(now > then for now, then in zip(count("bn_gamma"), gamma, strict=True))
+        executor.backward()
+        assert all(now > then for now, then in zip(count(*states), before, strict=True))
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_a_fixed_gamma_is_one_after_training(workers):
+    """On one device the operator overwrites the argument, and a checkpoint has what it wrote."""
+    module = mx.mod.Module(tofu.partition(with_a_fixed_gamma().symbol, workers), context=mx.cpu())
+    module.bind([("data", (12, 20))], [("softmax_label", (12,))])
+    module.init_params(mx.init.Xavier(), arg_params={"bn_gamma": mx.nd.full(16, 3)}, allow_missing=True)
+    module.init_optimizer()
+    module.forward_backward(mx.io.DataBatch([mx.nd.random.uniform(shape=(12, 20))], [mx.nd.ones(12)]))
+    module.update()
+    assert module.get_params()[0]["bn_gamma"].asnumpy().tolist() == [1] * 16
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_fixed_gamma_is_one_after_a_training_forward(workers):
+    executor = tofu.partition(with_a_fixed_gamma().symbol, workers).simple_bind(mx.cpu(), data=(12, 20))
+    for _ in range(2):
+        executor.arg_dict["bn_gamma"][:] = 3
+        executor.forward(is_train=True)[0].wait_to_read()
+        assert executor.arg_dict["bn_gamma"].asnumpy().tolist() == [1] * 16
+
+
+@pytest.mark.parametrize("axis", ["c", "b"])
+def test_a_fixed_gamma_is_one_where_nobody_asks_for_its_gradient(axis):
+    """Under every plan: MXNet's kernel sets it if it is asked for the mean, which no backward operator reads here, and parts always do."""
+    model = with_a_fixed_gamma()
+    symbol = tofu.partition(model.symbol, 4, hints={"bn": axis})
+    asked = {name: "write" if name == "fc1_weight" else "null" for name in symbol.list_arguments()}
+    executor = symbol.simple_bind(mx.cpu(), grad_req=asked, **model.shapes)
+    executor.arg_dict["bn_gamma"][:] = 3
+    executor.forward(is_train=True)
+    executor.backward()
+    assert executor.arg_dict["bn_gamma"].asnumpy().tolist() == [1] * 16
+
+
+@pytest.mark.parametrize("axes", [("c", "c"), ("b", "b"), ("b", "c")], ids=str)
+def test_scoring_leaves_a_fixed_gamma_as_it_is(axes):
+    """Also where it runs in parts: the moving statistics lie as the backward operator is split, not as the forward one."""
+    symbol = tofu.partition(with_a_fixed_gamma().symbol, 4, hints=dict(zip(("bn", "bn_backward"), axes, strict=True)))
+    executor = tofu.bind(symbol, data=(12, 20))
+    assert ("_tofu_batch_norm_global" in executor.partition.inference.symbol.tojson()) == (axes == ("b", "c"))
+    gamma = executor.variables["bn_gamma"]
+    gamma.scatter(mx.nd.full(16, 3))
+    executor.forward(is_train=False)
+    executor.wait()
+    assert gamma.gather().asnumpy().tolist() == [3] * 16
+
+
+def test_train_score_train_again():
+    model = mlp()
+    module, before, iterator = train(tofu.partition(model.symbol, 3), model)
+    module.score(iterator, "acc")
+    iterator.reset()
+    with pytest.warns(UserWarning, match="already initialized"):
+        module.fit(iterator, num_epoch=1, optimizer_params={"learning_rate": 0.1})
+    assert any(np.abs(module.get_params()[0][name].asnumpy() - before[name]).max() > 0 for name in before)
+
+
+@pytest.mark.parametrize("build", [lambda net: mx.mod.Module(tofu.partition(net, 2)), lambda net: split_module(net, 2)])
+def test_scoring_leaves_weights_as_they_lie(build):
+    """In inference oneDNN would keep a weight in its own blocks; those of one dimension MXNet cannot write to again."""
+    net = mx.sym.Embedding(mx.sym.Variable("data"), input_dim=40, output_dim=16, name="embed")
+    net = mx.sym.Convolution(mx.sym.transpose(net, (0, 2, 1)), kernel=(3,), pad=(1,), num_filter=24, name="conv")
+    net = mx.sym.FullyConnected(mx.sym.max(net, axis=2), num_hidden=10, name="fc")
+    net = mx.sym.SoftmaxOutput(net, name="softmax")
+    r = np.random.RandomState(0)
+    words, labels = r.randint(0, 40, (24, 12)), r.randint(0, 10, 24)
+    found = []
+    for module in (mx.mod.Module(net), build(net)):
+        mx.random.seed(3)
+        module.fit(mx.io.NDArrayIter(words, labels, batch_size=8), num_epoch=1)
+        found.append([module.predict(mx.io.NDArrayIter(words, labels, batch_size=n)).asnumpy() for n in (8, 4, 12, 8)])
+        for batch in mx.io.NDArrayIter(words, labels, batch_size=8):
+            module.forward_backward(batch)
+            module.update()
+        found[-1].append(module.get_params()[0]["conv_weight"].asnumpy())
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-6)
+
+
+def split_module(net, workers):
+    return tofu.mod.Module(net, context=[mx.cpu(i) for i in range(workers)])
+
+
+def test_fixed_parameters_do_not_move():
+    model = mlp()
+    rng = np.random.RandomState(1)
+    fixed = mx.nd.array(rng.uniform(-1, 1, (18, 17)))
+    iterator = mx.io.NDArrayIter(rng.rand(24, 17), rng.randint(0, 10, 24), 12, label_name="softmax_label")
+    module = mx.mod.Module(tofu.partition(model.symbol, 4), context=mx.cpu(), fixed_param_names=["fc0_weight"])
+    module.fit(
+        iterator, num_epoch=1, arg_params={"fc0_weight": fixed}, allow_missing=True, initializer=mx.init.Xavier()
+    )
+    assert (module.get_params()[0]["fc0_weight"].asnumpy() == fixed.asnumpy()).all()
+    executor = module._exec_group.execs[0]
+    assert executor.grad_dict["fc0_weight"] is None
+    assert "fc0_weight" not in [
+        executor.sharded.partition.graph.tensors[p].name for p in executor.sharded.partition.graph.gradients
+    ]
+
+
+def test_a_module_over_two_contexts_is_refused():
+    model = mlp()
+    module = mx.mod.Module(tofu.partition(model.symbol, 2), context=[mx.cpu(0), mx.cpu(1)])
+    with pytest.raises(tofu.UnsupportedError, match="one context"):
+        module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+
+
+def heads_model():
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=14, name="fc0")
+    first = mx.sym.Activation(net, act_type="tanh", name="first")
+    second = mx.sym.FullyConnected(first, num_hidden=9, name="second")
+    return mx.sym.Group([first, second])
+
+
+def run_heads(symbol, grad_req="write", repeats=1):
+    rng = np.random.RandomState(2)
+    executor = symbol.simple_bind(mx.cpu(), grad_req=grad_req, type_dict={"data": "float64"}, data=(10, 8))
+    for array in executor.arg_dict.values():
+        array[:] = rng.uniform(-1, 1, array.shape)
+    for _ in range(repeats):
+        outputs = executor.forward(is_train=True)
+        executor.backward([output * output for output in outputs])  # depends on the outputs
+    return [o.asnumpy() for o in executor.outputs], {n: g.asnumpy() for n, g in executor.grad_dict.items()}
+
+
+@pytest.mark.parametrize("grad_req", ["write", "add"])
+def test_head_gradients_from_the_outputs_of_several_heads(grad_req):
+    symbol = heads_model()
+    outputs, gradients = run_heads(symbol, grad_req, repeats=3)
+    found_outputs, found = run_heads(tofu.partition(symbol, 4), grad_req, repeats=3)
+    for one, other in zip(found_outputs, outputs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
+    for name, gradient in gradients.items():
+        np.testing.assert_allclose(found[name], gradient, rtol=1e-12, atol=1e-13)
+
+
+def test_missing_head_gradients_are_named():
+    executor = tofu.partition(heads_model(), 2).simple_bind(mx.cpu(), data=(10, 8))
+    executor.forward(is_train=True)
+    with pytest.raises(tofu.TofuError, match=r"out_grads[\s\S]*first_output[\s\S]*second_output"):
+        executor.backward()
+
+
+def test_backward_without_forward():
+    model = mlp()
+    executor = tofu.partition(model.symbol, 2).simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
+    executor.forward(is_train=False)
+    with pytest.raises(tofu.TofuError, match="is_train=True"):
+        executor.backward()
+
+
+def test_another_batch_size_reuses_the_plan(caplog):
+    model = mlp()
+    executor = tofu.partition(model.symbol, 4).simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
+    for name, array in executor.arg_dict.items():
+        array[:] = mx.nd.random.uniform(-1, 1, array.shape) if name != "softmax_label" else 1
+    smaller = executor.reshape(data=(9, 17), softmax_label=(9,))
+    assert smaller.plan.operators == executor.plan.operators
+    assert smaller.arg_dict["fc0_weight"] is executor.arg_dict["fc0_weight"]
+    data = mx.nd.random.uniform(-1, 1, (12, 17))
+    whole = executor.forward(data=data)[0].asnumpy()
+    part = smaller.forward(data=data[:9])[0].asnumpy()
+    np.testing.assert_allclose(part, whole[:9], rtol=1e-5)
+
+
+def test_a_batch_too_small_for_the_plan_is_searched_again(caplog):
+    model = mlp()
+    symbol = tofu.partition(model.symbol, 4, hints={"data": 0})
+    executor = symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
+    symbol.settings = tofu.partition(model.symbol, 4).settings
+    smaller = executor.reshape(data=(2, 17), softmax_label=(2,))
+    assert smaller.forward()[0].shape == (2, 10)
+    assert "search runs again" in caplog.text
+
+
+def test_one_worker_is_the_model_as_it_was():
+    model = mlp()
+    symbol = tofu.partition(model.symbol, 1, data=(12, 17))
+    executor = symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
+    assert isinstance(executor, mx.executor.Executor)
+    with pytest.raises(tofu.PlanError, match="ngpus=1"):
+        _ = symbol.plan
+
+
+def is_partitioned(symbol):
+    executor = symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
+    return isinstance(executor, Executor)
+
+
+def test_copies_pickles_and_files_stay_partitioned(tmp_path):
+    model = mlp()
+    symbol = tofu.partition(model.symbol, 4, data=(12, 17))
+    path = str(tmp_path / "model-symbol.json")
+    symbol.save(path)
+    others = [
+        copy.copy(symbol),
+        copy.deepcopy(symbol),
+        pickle.loads(pickle.dumps(symbol)),
+        mx.sym.load(path),
+        mx.sym.load_json(symbol.tojson()),
+    ]
+    for other in others:
+        plan = symbol.plan
+        assert other.current_plan in (None, plan)
+        assert tofu.partition(other, plan=plan, data=(12, 17)).plan == plan
+        assert is_partitioned(other)
+
+
+ASKED = [
+    {"hints": {"fc0_weight": (..., 1), "fc1_weight": 0}},
+    {"algorithm": "recursive"},
+    {"search_seconds": 3.0},
+    {"topology": [1e9, 5e10]},
+    {"memory_limit": 10**9},
+    {"undescribed": "replicate"},
+    {"for_training": False},
+    {"cache": False},
+]
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+def test_files_hold_all_that_was_asked(asked):
+    """Of every setting: those that are left out here say themselves that a file has no place for them."""
+    assert {*(name for one in ASKED for name in one), "workers", "plan", "strict_plan", "saved"} == {
+        field.name for field in fields(Settings)
+    }
+    symbol = tofu.partition(mlp().symbol, 4, **asked)
+    found = mx.sym.load_json(symbol.tojson()).settings
+    for name in asked:
+        assert str(getattr(found, name)).replace("[", "(").replace("]", ")") == str(getattr(symbol.settings, name))
+        assert getattr(found, name) != getattr(Settings(4), name)
+
+
+def test_module_load_stays_partitioned(tmp_path):
+    model = mlp()
+    module, parameters, iterator = train(tofu.partition(model.symbol, 3), model)
+    module.save_checkpoint(str(tmp_path / "model"), 1)
+    loaded = mx.mod.Module.load(str(tmp_path / "model"), 1)
+    loaded.bind(iterator.provide_data, iterator.provide_label)
+    assert isinstance(loaded._exec_group.execs[0], Executor)
+    assert (loaded.get_params()[0]["fc0_weight"].asnumpy() == parameters["fc0_weight"]).all()
+
+
+def test_plain_symbols_are_loaded_as_before(tmp_path):
+    path = str(tmp_path / "plain.json")
+    mlp().symbol.save(path)
+    assert type(mx.sym.load(path)) is mx.sym.Symbol
+
+
+def test_bind_and_eval_are_partitioned():
+    model = mlp()
+    symbol = tofu.partition(model.symbol, 4)
+    rng = np.random.RandomState(0)
+    shapes = dict(zip(symbol.list_arguments(), symbol.infer_shape(data=(12, 17))[0], strict=True))
+    arrays = {name: mx.nd.array(rng.rand(*shape)) for name, shape in shapes.items()}
+    expected = model.symbol.bind(mx.cpu(), arrays).forward()[0].asnumpy()
+    executor = symbol.bind(mx.cpu(), arrays)
+    assert isinstance(executor, Executor)
+    np.testing.assert_allclose(executor.forward()[0].asnumpy(), expected, rtol=1e-5)
+    np.testing.assert_allclose(symbol.eval(**arrays)[0].asnumpy(), expected, rtol=1e-5)
+    assert symbol.plan.workers == 4
+
+
+def test_optimize_for_is_refused():
+    with pytest.raises(tofu.UnsupportedError, match="one device"):
+        tofu.partition(mlp().symbol, 2).optimize_for("MKLDNN")
+
+
+@pytest.mark.parametrize("build", [mlp, residual_cnn])
+def test_a_plan_for_training_scores(build):
+    """Of a saved plan, an executor without gradients takes what it says of the forward graph."""
+    model = build()
+    plan = tofu.Plan.from_json(tofu.partition(model.symbol, 4, **model.shapes).plan.to_json())
+    found = []
+    for symbol in (model.symbol, tofu.partition(model.symbol, plan=plan)):
+        executor = symbol.simple_bind(mx.cpu(), grad_req="null", **model.shapes)
+        r = np.random.RandomState(0)
+        for arrays in (executor.arg_dict, executor.aux_dict):
+            for array in arrays.values():
+                array[:] = r.uniform(0.5, 1, array.shape)
+        found.append(executor.forward()[0].asnumpy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-4, atol=1e-6)
+    forward = symbol.plan
+    assert forward.operators == {name: plan.operators[name] for name in forward.operators}
+    assert forward.communication_bytes < plan.communication_bytes
+    smaller = {name: (2, *shape[1:]) for name, shape in model.shapes.items()}
+    with pytest.raises(tofu.PlanError, match="made for other shapes"):
+        tofu.partition(model.symbol, plan=plan, for_training=False, **smaller)

@@ -1,0 +1,386 @@
+"""What MXNet's users do around a module: buckets, monitors, chains of modules, callbacks, metrics."""
+
+import logging
+import re
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+from benchmarks.shared.module_runs import (
+    BATCH,
+    CLASSES,
+    FEATURES,
+    Case,
+    batches,
+    bind,
+    largest_error,
+    model,
+    parameters_of,
+    start,
+    train,
+)
+from benchmarks.small_models.plain import mlp
+
+SGD = Case("sgd", {"learning_rate": 0.1, "momentum": 0.9})
+PARTITION = {2: lambda net: tofu.partition(net, 2), 4: lambda net: tofu.partition(net, 4)}
+
+
+def iterator(count=5, label_name="softmax_label", **options):
+    rng = np.random.RandomState(0)
+    data = rng.uniform(-1, 1, (BATCH * count, FEATURES)).astype("float32")
+    return mx.io.NDArrayIter(data, rng.randint(0, CLASSES, BATCH * count), BATCH, label_name=label_name, **options)
+
+
+def sequence_model(length):
+    """A recurrent net by hand, its weights shared by the time steps and by the buckets."""
+    data, label = mx.sym.Variable("data"), mx.sym.Variable("softmax_label")
+    embedded = mx.sym.Embedding(data, input_dim=20, output_dim=8, name="embed", dtype="float64")
+    steps = mx.sym.SliceChannel(embedded, num_outputs=length, axis=1, squeeze_axis=True, name="steps")
+    weights = [mx.sym.Variable(name) for name in ("i2h_weight", "i2h_bias", "h2h_weight", "h2h_bias")]
+    state = None
+    for t in range(length):
+        new = mx.sym.FullyConnected(
+            steps[t] if length > 1 else steps, weight=weights[0], bias=weights[1], num_hidden=12, name=f"t{t}_i2h"
+        )
+        if state is not None:
+            new = new + mx.sym.FullyConnected(
+                state, weight=weights[2], bias=weights[3], num_hidden=12, name=f"t{t}_h2h"
+            )
+        state = mx.sym.Activation(new, act_type="tanh", name=f"t{t}_state")
+    out = mx.sym.FullyConnected(state, num_hidden=CLASSES, name="out")
+    return mx.sym.SoftmaxOutput(out, label, name="softmax", normalization="batch")
+
+
+def sequence_batches(lengths):
+    rng = np.random.RandomState(0)
+    made = []
+    for length in lengths:
+        data = mx.nd.array(rng.randint(0, 20, (BATCH, length)), dtype="float64")
+        label = mx.nd.array(rng.randint(0, CLASSES, BATCH), dtype="float64")
+        made.append(
+            mx.io.DataBatch(
+                [data],
+                [label],
+                bucket_key=length,
+                provide_data=[mx.io.DataDesc("data", data.shape, "float64")],
+                provide_label=[mx.io.DataDesc("softmax_label", label.shape, "float64")],
+            )
+        )
+    return made
+
+
+def train_buckets(apply, steps):
+    module = mx.mod.BucketingModule(
+        lambda length: (apply(sequence_model(length)), ("data",), ("softmax_label",)), default_bucket_key=6
+    )
+    first = next(step for step in steps if step.bucket_key == 6)
+    module.bind(first.provide_data, first.provide_label)
+    mx.random.seed(3)
+    module.init_params(mx.init.Xavier())
+    module.init_optimizer(optimizer="adam", optimizer_params={"learning_rate": 0.01})
+    outputs = []
+    for step in steps:
+        module.forward(step)
+        outputs.append(module.get_outputs()[0].asnumpy())
+        module.backward()
+        module.update()
+    return module, outputs
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_buckets_of_several_lengths(workers):
+    steps = sequence_batches([6, 3, 4, 3, 6, 2, 4, 6, 3])
+    single, expected = train_buckets(lambda net: net, steps)
+    module, outputs = train_buckets(PARTITION[workers], steps)
+    for found, wanted in zip(outputs, expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    assert largest_error(parameters_of(module), parameters_of(single)) < 1e-10
+    bound = {key: bucket._exec_group.execs[0] for key, bucket in module._buckets.items()}
+    assert sorted(bound) == [2, 3, 4, 6]
+    whole = bound[6].arg_dict["h2h_weight"]
+    assert all(executor.arg_dict["h2h_weight"] is whole for executor in bound.values())  # one copy on the host
+
+
+def test_buckets_fit_and_score():
+    steps = sequence_batches([6, 4, 6, 4])
+
+    class Buckets(mx.io.DataIter):
+        default_bucket_key, provide_data, provide_label = 6, steps[0].provide_data, steps[0].provide_label
+
+        def __iter__(self):
+            return iter(steps)
+
+        def reset(self):
+            pass
+
+    results = []
+    for apply in (lambda net: net, PARTITION[4]):
+        module = mx.mod.BucketingModule(
+            lambda length, apply=apply: (apply(sequence_model(length)), ("data",), ("softmax_label",)), 6
+        )
+        mx.random.seed(3)
+        module.fit(Buckets(), num_epoch=2, eval_metric="ce", initializer=mx.init.Xavier())
+        results.append(module.score(Buckets(), ["acc", "ce"]))
+    np.testing.assert_allclose(dict(results[1])["cross-entropy"], dict(results[0])["cross-entropy"], rtol=1e-6)
+
+
+def modules(workers=4):
+    return [
+        ("mxnet", mx.mod.Module(model())),
+        ("partitioned", mx.mod.Module(tofu.partition(model(), workers))),
+        ("sharded", tofu.mod.Module(model(), ngpus=workers)),
+    ]
+
+
+def norms(array):
+    return mx.nd.norm(array)
+
+
+@pytest.mark.parametrize("name", ["partitioned", "sharded"])
+@pytest.mark.parametrize("monitor_all", [False, True])
+def test_a_monitor_sees_every_workers_nodes(name, monitor_all):
+    module = start(dict(modules())[name], SGD)
+    monitor = mx.mon.Monitor(1, norms, pattern=".*fc1.*", monitor_all=monitor_all)
+    module.install_monitor(monitor)
+    steps = batches(2)
+    monitor.tic()
+    module.forward_backward(steps[0])
+    module.update()
+    seen = {entry[1] for entry in monitor.toc()}
+    assert {f"fc1@{worker}_output" for worker in range(4)} <= seen
+    assert any("fc1_weight" in entry for entry in seen)
+    smaller = mx.io.DataBatch([steps[1].data[0][:6]], [steps[1].label[0][:6]])
+    monitor.tic()
+    module.forward_backward(smaller)
+    assert name != "sharded" or f"fc1@{0}_output" in {entry[1] for entry in monitor.toc()}
+
+
+@pytest.mark.parametrize("name", ["mxnet", "partitioned", "sharded"])
+def test_fit_with_a_monitor(name, caplog):
+    caplog.set_level(logging.INFO)
+    module = dict(modules())[name]
+    monitor = mx.mon.Monitor(2, norms, pattern=".*out.*")
+    module.fit(iterator(3), num_epoch=1, monitor=monitor, initializer=mx.init.Xavier())
+    assert "out" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["partitioned", "sharded", "mixed"])
+def test_a_chain_of_modules(kind):
+    data = mx.sym.Variable("data")
+    first = mx.sym.Activation(mx.sym.FullyConnected(data, num_hidden=14, name="fc0"), act_type="tanh", name="act0")
+    second = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(data, num_hidden=CLASSES, name="fc1"), name="softmax")
+
+    def chain(make_first, make_second):
+        module = mx.mod.SequentialModule()
+        module.add(make_first(first, label_names=None)).add(make_second(second), take_labels=True, auto_wiring=True)
+        mx.random.seed(3)
+        metric = mx.metric.create(["acc", "ce"])
+        module.fit(
+            iterator(),
+            num_epoch=2,
+            eval_metric=metric,
+            initializer=mx.init.Xavier(),
+            optimizer_params={"learning_rate": 0.2},
+        )
+        return parameters_of(module), dict(module.score(iterator(), ["acc", "ce"]))
+
+    def partitioned(net, **options):
+        return mx.mod.Module(tofu.partition(net, 4), **options)
+
+    def sharded(net, **options):
+        return tofu.mod.Module(net, ngpus=4, **options)
+
+    makers = {
+        "partitioned": (partitioned, partitioned),
+        "sharded": (sharded, sharded),
+        "mixed": (mx.mod.Module, sharded),
+    }
+    expected, scores = chain(mx.mod.Module, mx.mod.Module)
+    found, found_scores = chain(*makers[kind])
+    assert largest_error(found, expected) < 1e-5
+    np.testing.assert_allclose(found_scores["cross-entropy"], scores["cross-entropy"], rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.* has no checksum:UserWarning")  # of what MXNet's callback writes
+@pytest.mark.parametrize("kind", ["partitioned", "sharded"])
+def test_fit_with_metrics_and_callbacks(kind, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    seen = {}
+    for name, module in modules():
+        if name not in ("mxnet", kind):
+            continue
+        prefix = str(tmp_path / name)
+        seen[name] = []
+        mx.random.seed(3)
+        module.fit(
+            iterator(),
+            eval_data=iterator(2),
+            eval_metric=["acc", mx.metric.TopKAccuracy(3), "ce"],
+            batch_end_callback=[mx.callback.Speedometer(BATCH, 2, auto_reset=False), mx.callback.ProgressBar(5)],
+            epoch_end_callback=[
+                mx.callback.do_checkpoint(prefix),
+                mx.callback.module_checkpoint(module, prefix + "-own", save_optimizer_states=True),
+                lambda epoch, symbol, arguments, states, seen=seen[name]: seen.append(
+                    (epoch, {n: v.asnumpy() for n, v in arguments.items()})
+                ),
+            ],
+            eval_end_callback=mx.callback.LogValidationMetricsCallback(),
+            optimizer="adam",
+            initializer=mx.init.Xavier(),
+            num_epoch=2,
+        )
+        again = type(module).load(prefix, 2, **({"ngpus": 3} if kind == "sharded" and name == kind else {}))
+        again.bind(iterator().provide_data, iterator().provide_label, for_training=False)
+        assert largest_error(parameters_of(again), parameters_of(module)) == 0
+        assert (
+            largest_error(
+                {n.split(":")[1]: v.asnumpy() for n, v in mx.nd.load(f"{prefix}-own-0002.params").items()},
+                parameters_of(module),
+            )
+            == 0
+        )
+    for (epoch, found), (expected_epoch, expected) in zip(seen[kind], seen["mxnet"], strict=True):
+        assert epoch == expected_epoch
+        assert largest_error(found, expected) < 1e-3
+    assert caplog.text.count("Speed:") == 8
+    assert "Validation-top_k_accuracy_3" in caplog.text
+
+
+def test_fit_goes_on_from_a_checkpoint(tmp_path):
+    """Two epochs, a checkpoint, two more: the same as four."""
+    prefix, options = str(tmp_path / "run"), {"optimizer": "adam", "initializer": mx.init.Xavier()}
+    mx.random.seed(3)
+    straight = tofu.mod.Module(model(), ngpus=4)
+    straight.fit(iterator(), num_epoch=4, **options)
+    mx.random.seed(3)
+    first = tofu.mod.Module(model(), ngpus=4)
+    saving = mx.callback.module_checkpoint(first, prefix, period=2, save_optimizer_states=True)
+    first.fit(iterator(), num_epoch=2, epoch_end_callback=saving, **options)
+    second = tofu.mod.Module.load(prefix, 2, load_optimizer_states=True, ngpus=3)
+    second.fit(iterator(), begin_epoch=2, num_epoch=4, **options)
+    assert largest_error(parameters_of(second), parameters_of(straight)) < 1e-4
+
+
+def test_fit_gathers_nothing_that_nobody_asks_for(monkeypatch):
+    module = tofu.mod.Module(model(), ngpus=4)
+    gathered = []
+    original = tofu.mxnet.runtime.shards.ShardedTensor.gather
+    monkeypatch.setattr(
+        tofu.mxnet.runtime.shards.ShardedTensor,
+        "gather",
+        lambda t, out=None: gathered.append(t.name) or original(t, out),
+    )
+    module.fit(iterator(), num_epoch=2, initializer=mx.init.Xavier())
+    assert not [name for name in gathered if name.endswith(("weight", "bias"))]
+
+
+@pytest.mark.parametrize("last", ["pad", "discard", "roll_over"])
+def test_predict_and_score_over_the_last_batch(last):
+    rng = np.random.RandomState(0)
+    data, labels = rng.uniform(-1, 1, (BATCH * 2 + 5, FEATURES)), rng.randint(0, CLASSES, BATCH * 2 + 5)
+    results = []
+    for _, module in modules():
+        feed = mx.io.NDArrayIter(data, labels, BATCH, last_batch_handle=last, label_name="softmax_label")
+        mx.random.seed(3)
+        module.bind(feed.provide_data, feed.provide_label, for_training=False)
+        module.init_params(mx.init.Xavier())
+        predicted = module.predict(feed).asnumpy()
+        several = [o[0].asnumpy() for o, _, _ in module.iter_predict(feed)]
+        results.append((predicted, several, dict(module.score(feed, ["acc", "ce"]))))
+    for predicted, several, scores in results[1:]:
+        np.testing.assert_allclose(predicted, results[0][0], rtol=1e-5)
+        for one, other in zip(several, results[0][1], strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-5)
+        np.testing.assert_allclose(scores["cross-entropy"], results[0][2]["cross-entropy"], rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:Data provided by label_shapes")
+@pytest.mark.parametrize("with_labels", [True, False])
+def test_a_smaller_batch_without_labels(with_labels):
+    """MXNet's Module refuses to change a label's shape that nobody gave; here it is inferred, as at the first bind."""
+    whole, module = batches(1)[0].data[0], tofu.mod.Module(model(), ngpus=4)
+    labels = [mx.io.DataDesc("softmax_label", (BATCH,), "float64")] if with_labels else None
+    module.bind([mx.io.DataDesc("data", (BATCH, FEATURES), "float64")], labels, for_training=False)
+    module.init_params(mx.init.Xavier())
+    module.forward(mx.io.DataBatch([whole]))
+    expected = module.get_outputs()[0].asnumpy()
+    for count in (7, 5, BATCH):
+        module.forward(mx.io.DataBatch([whole[:count]]))
+        np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), expected[:count], rtol=1e-9)
+
+
+@pytest.mark.parametrize("flatten", [lambda y, x: mx.sym.Reshape(y, shape=(-1,)), mx.sym.reshape_like])
+def test_a_smaller_batch_whose_labels_cannot_be_inferred(flatten):
+    """The labels reach the loss through a reshape, so the shape of the data does not tell theirs."""
+    scores = mx.sym.FullyConnected(mx.sym.Reshape(mx.sym.Variable("data"), shape=(-3, 0)), num_hidden=7, name="fc")
+    each_line = mx.sym.sum(scores, axis=1)
+    net = mx.sym.SoftmaxOutput(scores, flatten(mx.sym.Variable("softmax_label"), each_line), name="softmax")
+    rng = np.random.RandomState(0)
+    lines, labels = mx.nd.array(rng.uniform(-1, 1, (4, 3, 5))), mx.nd.array(rng.randint(0, 7, (4, 3)))
+    trained = []
+    for module in (mx.mod.Module(net), tofu.mod.Module(net, ngpus=2)):
+        module.bind([("data", (4, 3, 5))], [("softmax_label", (4, 3))])
+        module.init_params(mx.init.One())
+        module.init_optimizer()
+        for count in (4, 2, 4):
+            batch = mx.io.DataBatch([lines[:count]], [labels[:count]])
+            module.forward(batch, is_train=True)
+            module.backward()
+            module.update()
+        trained.append(module.get_params()[0])
+    for name, expected in trained[0].items():
+        np.testing.assert_allclose(trained[1][name].asnumpy(), expected.asnumpy(), rtol=1e-5)
+    module.forward(mx.io.DataBatch([lines]), is_train=False)
+    whole = module.get_outputs()[0].asnumpy()
+    module.forward(mx.io.DataBatch([lines[:2]]), is_train=False)
+    np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), whole[:6], rtol=1e-5)
+
+
+def test_a_smaller_batch_in_training():
+    steps = batches(4)
+    steps[1] = mx.io.DataBatch([steps[1].data[0][:7]], [steps[1].label[0][:7]])
+    expected, *found = (train(start(module, SGD), steps) for _, module in modules())
+    for parameters in found:
+        assert largest_error(parameters, expected) < 1e-12
+
+
+def test_the_reason_why_a_plan_does_not_fit_is_logged(caplog):
+    small = mlp()
+    symbol = tofu.partition(small.symbol, 4, hints={"data": 0})
+    module = tofu.mod.Module(symbol)
+    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+    module.init_params()
+    symbol.settings = tofu.partition(small.symbol, 4).settings
+    module.forward(mx.io.DataBatch([mx.nd.ones((2, 17))], [mx.nd.ones(2)]))
+    assert "search runs again" in caplog.text
+    line = next(record.getMessage() for record in caplog.records if "search runs again" in record.getMessage())
+    assert "softmax: 'b0' has extent 2" in line.split("search runs again")[1]
+    assert re.search(r"\(and \d+ more\)$", line)
+    assert "\n" not in line
+
+
+def test_initial_values_are_drawn_as_on_one_device():
+    """Every initializer that users name, the weights' own among them, and auxiliary states."""
+    net = mx.sym.Variable("data")
+    weight = mx.sym.Variable("fc0_weight", init=mx.init.Constant(0.3))
+    net = mx.sym.FullyConnected(net, weight=weight, num_hidden=18, name="fc0")
+    net = mx.sym.FullyConnected(net, num_hidden=16, name="fc1")
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=CLASSES, name="out"), name="softmax")
+    initializers = [
+        mx.init.Uniform(0.1),
+        mx.init.Normal(0.1),
+        mx.init.Orthogonal(),
+        mx.init.MSRAPrelu(),
+        mx.init.Mixed([".*bias", ".*"], [mx.init.Zero(), mx.init.Xavier(rnd_type="gaussian")]),
+        mx.init.Load({"out_bias": mx.nd.ones(CLASSES)}, default_init=mx.init.One()),
+    ]
+    for initializer in initializers:
+        values = []
+        for module in (mx.mod.Module(net), tofu.mod.Module(tofu.partition(net, 4, hints={"fc1_weight": (0, 1)}))):
+            mx.random.seed(5)
+            np.random.seed(5)
+            bind(module, "float32").init_params(initializer)
+            values.append(parameters_of(module))
+        assert largest_error(values[1], values[0]) == 0

@@ -1,0 +1,222 @@
+"""Every optimizer of MXNet on shards: the weights after 30 steps are those of plain MXNet's Module."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+from benchmarks.shared.module_runs import (
+    Case,
+    batches,
+    bind,
+    largest_error,
+    model,
+    parameters_of,
+    split_module,
+    start,
+    train,
+    with_optimizer,
+)
+from benchmarks.shared.optimizer_cases import CASES
+from tofu.mxnet.runtime.sharded_array import ShardedArray
+
+STEPS = 30
+
+
+def test_no_optimizer_is_left_out():
+    # Other tests may have registered optimizers of their own.
+    built_in = {n for n, o in mx.optimizer.Optimizer.opt_registry.items() if o.__module__.startswith("mxnet.")}
+    assert {case.optimizer for case in CASES} == built_in
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.usefixtures("double_history")
+def test_thirty_steps_equal_one_device(case):
+    steps = batches(STEPS)
+    expected = train(start(mx.mod.Module(model(case.bias)), case), steps)
+    module = split_module(case)
+    found = train(start(module, case), steps)
+    assert largest_error(found, expected) < case.tolerance
+    if case.optimizer != "test":  # which does not count
+        assert module.optimizer.num_update == STEPS  # once for each step, not for each worker
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "nag", "lars", "lamb", "lbsgd", "adam"])
+def test_half_precision_with_master_copies(optimizer):
+    """MXNet's CPU kernels multiply no float16, so the weights are cast; they, their gradients and updates are float16."""
+    parameters = {"learning_rate": 0.05, "multi_precision": True}
+    if optimizer not in ("lamb", "adam"):
+        parameters["momentum"] = 0.9
+    case, steps = Case(optimizer, parameters), batches(STEPS, dtype="float32")
+    weight = mx.sym.Cast(mx.sym.Variable("fc_weight", dtype="float16"), dtype="float32")
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), weight=weight, num_hidden=10, no_bias=True, name="fc")
+    net = mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch")
+    expected = train(start(mx.mod.Module(net), case, "float32"), steps)
+    module = tofu.mod.Module(tofu.partition(net, 4, hints={"fc_weight": (0, 1)}))
+    found = train(start(module, case, "float32"), steps)
+    assert found["fc_weight"].dtype == np.float16
+    assert largest_error(found, expected) < 1e-3  # half a step of float16, once
+    masters = arrays_in(module.optimizer_states["fc_weight"])
+    assert masters
+    assert {array.dtype for array in masters} == {np.float32}
+    assert all(isinstance(array, ShardedArray) for array in masters)
+
+
+def arrays_in(state):
+    if isinstance(state, (tuple, list)):
+        return [array for part in state for array in arrays_in(part)]
+    return [] if state is None else [state]
+
+
+STATES = {"sgd": 1, "adam": 2, "lamb": 2, "groupadagrad": 1}
+
+
+@pytest.mark.parametrize("optimizer", STATES)
+def test_states_lie_on_the_workers_that_own_the_weight(optimizer):
+    case = Case(optimizer, {"momentum": 0.9} if optimizer == "sgd" else {}, bias=optimizer != "groupadagrad")
+    module = split_module(case)
+    train(start(module, case, "float32"), batches(1, dtype="float32"))
+    weight = module.executor.variables["fc0_weight"]
+    states = arrays_in(module.optimizer_states["fc0_weight"])
+    assert len(states) == STATES[optimizer]
+    for state in states:
+        assert isinstance(state, ShardedArray)
+        rows = [region[0] for region in weight.regions]
+        assert [region[0] for region in state.tensor.regions] == rows
+        assert [array.context for array in state.tensor.arrays] == list(module.executor.contexts)
+
+
+class OfTheUser(mx.optimizer.Optimizer):
+    """Clips by the norm of the whole gradient, centres each row, keeps a sorted history: whatever NDArrays can do."""
+
+    def create_state(self, index, weight):
+        return mx.nd.array(weight, ctx=weight.context)
+
+    def update(self, index, weight, grad, state):
+        self._update_count(index)
+        grad = grad / mx.nd.maximum(1.0, grad.norm() / 0.1)
+        if len(grad.shape) == 2:
+            grad = grad - grad.mean(axis=1, keepdims=True) - 0.1 * grad.sum(axis=0)
+            state[0:3] = grad[0:3] * 2
+        state[:] = mx.nd.sort(state + 0.01 * grad, axis=0)
+        largest = weight.abs().max()
+        weight[:] -= self._get_lr(index) * (grad + 0.1 * state / largest)
+        mx.nd.clip(weight, -1.0, 1.0, out=weight)
+
+
+class OfManyKinds(mx.optimizer.Optimizer):
+    """Sums gradients up and forgets them every second step, through an operator that changes its input; moves by noise too."""
+
+    def create_state(self, index, weight):
+        return mx.nd.zeros(weight.shape, weight.context, weight.dtype)
+
+    def update(self, index, weight, grad, state):
+        self._update_count(index)
+        state += grad
+        weight[:] -= self._get_lr(index) * (state + 0.01 * mx.nd.random.normal_like(weight))
+        if self._index_update_count[index] % 2 == 0:
+            mx.nd.reset_arrays(state, num_arrays=1)
+
+
+@pytest.mark.parametrize("optimizer", [OfTheUser, OfManyKinds])
+def test_an_optimizer_of_the_user(optimizer):
+    name = optimizer.__name__.lower()
+    case, steps = Case(name, {"learning_rate": 0.1}), batches(STEPS)
+    mx.optimizer.Optimizer.opt_registry[name] = optimizer
+    try:
+        expected = train(start(mx.mod.Module(model()), case), steps)
+        assert largest_error(train(start(split_module(case), case), steps), expected) < 1e-10
+    finally:
+        del mx.optimizer.Optimizer.opt_registry[name]
+
+
+class BySquares(mx.optimizer.Optimizer):
+    """Steps by the sum of squares of the weight, which several workers may hold whole."""
+
+    def create_state(self, index, weight):
+        return None
+
+    def update(self, index, weight, grad, state):
+        self._update_count(index)
+        squares = mx.nd.multi_sum_sq(weight, num_arrays=1).asscalar() + weight.norm().asscalar()
+        weight[:] -= self._get_lr(index) * grad / (1 + squares)
+
+
+def test_replicas_count_once_in_a_norm():
+    case, steps = Case("bysquares", {"learning_rate": 0.5}, bias=False), batches(3)
+    hints = {"fc0_weight": (None, None), "fc1_weight": (0, None)}  # four replicas, and two of each half
+    mx.optimizer.Optimizer.opt_registry["bysquares"] = BySquares
+    try:
+        expected = train(start(mx.mod.Module(model(bias=False)), case), steps)
+        module = start(tofu.mod.Module(tofu.partition(model(bias=False), 4, hints=hints)), case)
+        assert [len(set(module.executor.variables[name].regions)) for name in hints] == [1, 2]
+        assert largest_error(train(module, steps), expected) < 1e-7  # multi_sum_sq is of single precision
+    finally:
+        del mx.optimizer.Optimizer.opt_registry["bysquares"]
+
+
+def test_views_are_refused():
+    class Reshaping(mx.optimizer.Optimizer):
+        def update(self, index, weight, grad, state):
+            weight.reshape((-1,))[:] = 0
+
+    module = bind(split_module(Case("sgd")))
+    module.init_params()
+    with pytest.warns(UserWarning, match="rescale_grad"):
+        module.init_optimizer(optimizer=Reshaping())
+    before = parameters_of(module)
+    module.forward_backward(batches(1)[0])
+    with pytest.raises(tofu.UnsupportedError, match="no meaning for shards"):
+        module.update()
+    assert all((parameters_of(module)[name] == value).all() for name, value in before.items())
+
+
+def test_history_follows_the_weights_to_another_plan():
+    """A batch that the plan does not fit is planned anew; momentum moves with the weights."""
+    case, steps = Case("adam", {"learning_rate": 0.01}), batches(6)
+    small = mx.io.DataBatch([steps[0].data[0][:2]], [steps[0].label[0][:2]])
+    run = [*steps[:3], small, *steps[3:]]
+    expected = train(start(mx.mod.Module(model()), case), run)
+    symbol = tofu.partition(model(), 4, hints={"data": 0})
+    module = start(tofu.mod.Module(symbol), case)
+    symbol.settings = tofu.partition(model(), 4).settings
+    assert largest_error(train(module, run), expected) < 1e-12
+
+
+def lie_with_their_weights(module):
+    """Whether every state that has its weight's shape is shards in the very places of the weight's, without asking for it."""
+    updater, executor = module._optimizer.updater, module.executor
+    states = [
+        (array, executor.variables[name])
+        for index, name in module._optimizer.trained.items()
+        for array in arrays_in(updater.states[index])
+    ]
+    return bool(states) and all(
+        isinstance(array, ShardedArray)
+        and array.tensor.matches(weight.like(weight.shape, array.dtype))
+        and [shard.shape for shard in array.tensor.arrays] == [shard.shape for shard in weight.arrays]
+        for array, weight in states
+        if array.shape == weight.shape
+    )
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop"])
+def test_states_follow_their_weights_wherever_these_go(optimizer, tmp_path):
+    """To the plan of a batch that the old one does not fit, and back; from a file to any number of workers, before the first step there."""
+    case, steps = Case(optimizer, {"momentum": 0.9} if optimizer == "sgd" else {}), batches(2, dtype="float32")
+    symbol = tofu.partition(model(), 4, hints={"data": 0})
+    module = start(tofu.mod.Module(symbol), case, "float32")
+    symbol.settings = tofu.partition(model(), 4).settings
+    small = mx.io.DataBatch([steps[0].data[0][:2]], [steps[0].label[0][:2]])
+    layouts = []
+    for batch in (steps[0], small, steps[1]):
+        train(module, [batch])
+        assert lie_with_their_weights(module)
+        layouts.append([variable.regions for variable in module.executor.variables.values()])
+    assert layouts[0] != layouts[1]
+    prefix = str(tmp_path / "model")
+    module.save_checkpoint(prefix, 1, save_optimizer_states=True)
+    for workers in (2, 3, 6):
+        other = tofu.mod.Module.load(prefix, 1, load_optimizer_states=True, ngpus=workers)
+        with_optimizer(bind(other, "float32"), case)
+        assert lie_with_their_weights(other)

@@ -1,0 +1,69 @@
+"""Parameters are saved and loaded in pieces, and initialized one tensor at a time: what the host holds while they are."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+from tests.mxnet.runtime.host_memory import peak_bytes
+from tofu.mxnet.runtime.checkpoint import ParameterFile
+from tofu.mxnet.runtime.shards import PIECE_BYTES, ShardedTensor, list_pieces
+
+WIDTH, LAYERS, WORKERS = 3072, 3, 4
+TENSOR_BYTES = 4 * WIDTH * WIDTH
+
+
+def wide_module():
+    """Square weights of 36 MiB, one split by columns, one by both dimensions."""
+    net = mx.sym.Variable("data")
+    for layer in range(LAYERS):
+        net = mx.sym.FullyConnected(net, num_hidden=WIDTH, no_bias=True, name=f"fc{layer}")
+    hints = {"fc0_weight": (1, 1), "fc1_weight": (0, 1)}
+    symbol = tofu.partition(mx.sym.LinearRegressionOutput(net, name="out"), WORKERS, hints=hints)
+    module = tofu.mod.Module(symbol, label_names=["out_label"])
+    module.bind([("data", (4, WIDTH))], [("out_label", (4, WIDTH))])
+    return module
+
+
+def checksums(module):
+    return [np.abs(array.asnumpy()).sum() for v in module.executor.variables.values() for array in v.arrays]
+
+
+def test_the_host_holds_no_whole_tensor_but_where_an_initializer_fills_one(tmp_path):
+    module, file = wide_module(), str(tmp_path / "wide.params")
+    checksums(module)  # the shards themselves are there
+    filled = peak_bytes(lambda: module.init_params(mx.init.Uniform(0.1)))
+    assert (
+        filled < 2 * TENSOR_BYTES + 4 * PIECE_BYTES
+    )  # of three: a whole one, and the parts of it that are being copied
+    before = checksums(module)
+    assert peak_bytes(lambda: module.save_params(file)) < 6 * PIECE_BYTES
+    for name, array in mx.nd.load(file).items():
+        np.testing.assert_array_equal(array.asnumpy(), module.executor.variables[name[4:]].gather().asnumpy())
+    assert peak_bytes(lambda: module.load_params(file)) < 6 * PIECE_BYTES
+    assert checksums(module) == before
+
+
+@pytest.mark.parametrize("shape", [(7,), (5, 3), (1, 9, 2), (3, 4, 5), (6, 1, 1, 1)])
+@pytest.mark.parametrize("most_bytes", [1, 8, 40, 1000])
+def test_pieces_follow_each_other_in_memory(shape, most_bytes):
+    cells = np.arange(np.prod(shape)).reshape(shape)
+    pieces = [cells[tuple(slice(*span) for span in region)] for region in list_pieces(shape, 4, most_bytes)]
+    np.testing.assert_array_equal(np.concatenate([piece.ravel() for piece in pieces]), cells.ravel())
+    assert all(piece.nbytes // 2 <= max(most_bytes, 4 * shape[-1]) for piece in pieces)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "int32"])
+def test_the_bytes_are_those_that_mxnet_writes(dtype, tmp_path):
+    regions = [((0, 3), (0, 2)), ((3, 5), (0, 2)), ((0, 3), (2, 4)), ((3, 5), (2, 4))]
+    tensor = ShardedTensor("w", (5, 4), dtype, regions, [mx.cpu(i) for i in range(4)])
+    whole = mx.nd.array(np.arange(20).reshape(5, 4), dtype=dtype)
+    tensor.scatter(whole)
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    tofu.mxnet.runtime.checkpoint.save_shards(str(ours), {"w": tensor})
+    mx.nd.save(str(theirs), {"w": whole})
+    assert np.array_equal(mx.nd.load(str(ours))["w"].asnumpy(), whole.asnumpy())
+    assert ours.read_bytes().startswith(theirs.read_bytes())
+    other = ShardedTensor("w", (5, 4), "float32", regions, tensor.contexts)
+    other.scatter(ParameterFile(str(ours)).cells("w"))
+    np.testing.assert_array_equal(other.gather().asnumpy(), whole.asnumpy().astype("float32"))

@@ -1,0 +1,210 @@
+"""tofu.mod.Module beside mx.mod.Module: fit, score, predict, optimizers, another batch size."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+from benchmarks.small_models.plain import mlp, residual_cnn
+
+
+def data_for(model, batches=3, extra=0):
+    rng = np.random.RandomState(0)
+    shape = model.shapes["data"]
+    count = shape[0] * batches + extra
+    return rng.uniform(-1, 1, (count, *shape[1:])).astype("float32"), rng.randint(0, model.classes, count)
+
+
+def fit(module, iterator, **options):
+    mx.random.seed(3)
+    np.random.seed(3)
+    module.fit(iterator, num_epoch=3, initializer=mx.init.Xavier(), **options)
+    return {name: value.asnumpy() for name, value in module.get_params()[0].items()}
+
+
+OPTIMIZERS = [
+    ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 1e-3}),
+    ("sgd", {"learning_rate": 0.1}),
+    ("nag", {"learning_rate": 0.05, "momentum": 0.9}),
+    ("adam", {"learning_rate": 0.01}),
+]
+
+
+@pytest.mark.parametrize(("optimizer", "options"), OPTIMIZERS)
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_fit_equals_one_device(optimizer, options, workers):
+    model = mlp()
+    data, labels = data_for(model)
+    iterator = mx.io.NDArrayIter(data, labels, model.shapes["data"][0], label_name="softmax_label")
+    expected = fit(mx.mod.Module(model.symbol), iterator, optimizer=optimizer, optimizer_params=options)
+    iterator.reset()
+    module = tofu.mod.Module(model.symbol, ngpus=workers)
+    found = fit(module, iterator, optimizer=optimizer, optimizer_params=options)
+    for name in expected:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-3, atol=2e-4)
+
+
+def test_score_and_predict_equal_one_device():
+    model = residual_cnn()
+    data, labels = data_for(model)
+    iterator = mx.io.NDArrayIter(data, labels, model.shapes["data"][0], label_name="softmax_label")
+    single = mx.mod.Module(model.symbol)
+    parameters = fit(single, iterator, optimizer_params={"learning_rate": 0.1})
+    module = tofu.mod.Module(tofu.partition(model.symbol, 4))
+    module.bind(iterator.provide_data, iterator.provide_label, for_training=False)
+    module.init_params(arg_params={name: mx.nd.array(value) for name, value in parameters.items()}, initializer=None)
+    assert module.score(iterator, "acc") == single.score(iterator, "acc")
+    found, expected = module.predict(iterator).asnumpy(), single.predict(iterator).asnumpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_smaller_batch_keeps_plan_and_parameters():
+    model = mlp()
+    module = tofu.mod.Module(model.symbol, ngpus=4)
+    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+    module.init_params(mx.init.Xavier())
+    before = {name: value.asnumpy() for name, value in module.get_params()[0].items()}
+    data = mx.nd.random.uniform(-1, 1, (12, 17))
+    module.forward(mx.io.DataBatch([data], [mx.nd.zeros(12)]), is_train=False)
+    whole = module.get_outputs()[0].asnumpy()
+    operators = dict(module.plan.operators)
+    module.forward(mx.io.DataBatch([data[:9]], [mx.nd.zeros(9)]), is_train=False)
+    np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), whole[:9], rtol=1e-5)
+    assert dict(module.plan.operators) == operators
+    for name, value in module.get_params()[0].items():
+        assert (value.asnumpy() == before[name]).all()
+
+
+def test_fixed_parameters_stay():
+    model = mlp()
+    data, labels = data_for(model)
+    iterator = mx.io.NDArrayIter(data, labels, 12, label_name="softmax_label")
+    module = tofu.mod.Module(model.symbol, ngpus=2, fixed_param_names=["fc0_weight"])
+    module.bind(iterator.provide_data, iterator.provide_label)
+    module.init_params(mx.init.Xavier())
+    before = {name: value.asnumpy() for name, value in module.get_params()[0].items()}
+    module.fit(iterator, num_epoch=1, optimizer_params={"learning_rate": 0.5})
+    after = {name: value.asnumpy() for name, value in module.get_params()[0].items()}
+    assert (after["fc0_weight"] == before["fc0_weight"]).all()
+    assert (after["fc1_weight"] != before["fc1_weight"]).any()
+
+
+def test_input_gradients():
+    model = mlp()
+    rng = np.random.RandomState(0)
+    values, labels = rng.uniform(-1, 1, (12, 17)), rng.randint(0, 10, 12)
+    batch = mx.io.DataBatch([mx.nd.array(values)], [mx.nd.array(labels)])
+    gradients = []
+    for module in (mx.mod.Module(model.symbol), tofu.mod.Module(model.symbol, ngpus=4)):
+        module.bind([("data", (12, 17))], [("softmax_label", (12,))], inputs_need_grad=True)
+        module.init_params(mx.init.One())
+        module.forward_backward(batch)
+        gradients.append(module.get_input_grads()[0].asnumpy())
+    np.testing.assert_allclose(gradients[1], gradients[0], rtol=1e-4, atol=1e-7)
+
+
+def test_one_head_gradient_may_be_given_alone():
+    net, gradients = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, name="fc"), []
+    head = mx.nd.array(np.random.RandomState(0).uniform(-1, 1, (12, 6)))
+    for given in ([head], head, head.asnumpy()):
+        module = tofu.mod.Module(net, label_names=None, ngpus=2)
+        module.bind([("data", (12, 9))], inputs_need_grad=True)
+        module.init_params(mx.init.One())
+        module.forward(mx.io.DataBatch([mx.nd.ones((12, 9))]), is_train=True)
+        module.backward(given)
+        gradients.append(module.get_input_grads()[0].asnumpy())
+    np.testing.assert_allclose(gradients[0], np.repeat(head.asnumpy().sum(axis=1, keepdims=True), 9, axis=1), rtol=1e-5)
+    for gradient in gradients[1:]:
+        np.testing.assert_array_equal(gradient, gradients[0])
+
+
+@pytest.mark.parametrize(
+    "options", [{"state_names": ["h"]}, {"group2ctxs": {"a": mx.cpu()}}, {"compression_params": {"type": "2bit"}}]
+)
+def test_options_of_mxnets_module_that_are_refused(options):
+    with pytest.raises(
+        tofu.UnsupportedError, match=rf"not supported by tofu\.mod\.Module[\s\S]*- {next(iter(options))}="
+    ):
+        tofu.mod.Module(mlp().symbol, ngpus=2, **options)
+
+
+def test_mistakes_are_named():
+    model = mlp()
+    with pytest.raises(tofu.TofuError, match=r"not among the model's arguments[\s\S]*dta"):
+        tofu.mod.Module(model.symbol, data_names=["dta"], ngpus=2)
+    module = tofu.mod.Module(model.symbol, ngpus=2)
+    batch = mx.io.DataBatch([mx.nd.ones((12, 17))], [mx.nd.ones(12)])
+    iterator = mx.io.NDArrayIter(np.ones((12, 17)), np.ones(12), 12, label_name="softmax_label")
+    runs = [
+        lambda: module.forward(batch),
+        lambda: module.score(iterator, "acc"),
+        lambda: module.predict(iterator),
+        lambda: list(module.iter_predict(iterator)),
+    ]
+    for run in [*runs, lambda: module.reshape([("data", (6, 17))])]:
+        with pytest.raises(tofu.TofuError, match=r"not bound: call bind\("):
+            run()
+    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+    for run in runs:
+        with pytest.raises(tofu.TofuError, match=r"no parameters yet: call init_params\("):
+            run()
+    module.init_params()
+    with pytest.raises(tofu.TofuError, match=r"no outputs yet: call forward\("):
+        module.get_outputs()
+    with pytest.raises(tofu.ShapeError, match=r"data: bound with \(12, 17\), the batch has \(12, 16\)"):
+        module.forward(mx.io.DataBatch([mx.nd.ones((12, 16))], [mx.nd.ones(12)]))
+    with pytest.raises(tofu.TofuError, match="init_optimizer"):
+        module.update()
+
+
+def pooled_cnn():
+    """A model whose parameters fit to images of any size."""
+    net = mx.sym.Convolution(mx.sym.Variable("data"), num_filter=8, kernel=(3, 3), pad=(1, 1), name="conv")
+    net = mx.sym.Pooling(
+        mx.sym.BatchNorm(net, fix_gamma=False, name="bn"), global_pool=True, pool_type="avg", kernel=(1, 1)
+    )
+    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=5, name="fc"), name="softmax")
+
+
+def test_reshape_binds_anew_and_training_goes_on_as_on_one_device():
+    rng = np.random.RandomState(0)
+    results = []
+    shapes = [(8, 3, 10, 10), (6, 3, 12, 14), (8, 3, 10, 10)]
+    batches = [
+        mx.io.DataBatch([mx.nd.array(rng.rand(*shape))], [mx.nd.array(rng.randint(0, 5, shape[0]))]) for shape in shapes
+    ]
+    for module in (mx.mod.Module(pooled_cnn()), tofu.mod.Module(pooled_cnn(), ngpus=2)):
+        mx.random.seed(3)
+        module.bind([("data", shapes[0])], [("softmax_label", (8,))])
+        module.init_params(mx.init.Xavier())
+        module.init_optimizer(optimizer_params={"learning_rate": 0.1, "momentum": 0.9})
+        for shape, batch in zip(shapes, batches, strict=True):
+            module.reshape([("data", shape)], [("softmax_label", shape[:1])])
+            assert module.data_shapes[0].shape == shape
+            module.forward_backward(batch)
+            module.update()
+        mx.nd.waitall()  # MXNet's engine does not know that a moving average is being changed
+        results.append({name: value.asnumpy() for group in module.get_params() for name, value in group.items()})
+    for name, expected in results[0].items():
+        np.testing.assert_allclose(results[1][name], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_another_batch_size_keeps_the_shards():
+    module = tofu.mod.Module(mlp().symbol, ngpus=2)
+    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+    module.init_params()
+    before = {name: module.executor.variables[name].arrays for name in module.symbol.list_arguments()[1:-1]}
+    module.reshape([("data", (24, 17))], [("softmax_label", (24,))])
+    for name, arrays in before.items():
+        kept = zip(module.executor.variables[name].arrays, arrays, strict=True)
+        assert all(now is then for now, then in kept), name
+
+
+def test_shapes_that_would_change_the_parameters_are_refused():
+    module = tofu.mod.Module(mlp().symbol, ngpus=2)
+    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+    module.init_params()
+    with pytest.raises(tofu.ShapeError, match=r"another shape:\n  - fc0_weight: \(18, 17\) becomes \(18, 16\)$"):
+        module.reshape([("data", (12, 16))], [("softmax_label", (12,))])
+    module.forward(mx.io.DataBatch([mx.nd.ones((12, 17))], [mx.nd.ones(12)]))
+    assert module.get_outputs()[0].shape == (12, 10)

@@ -1,0 +1,208 @@
+"""Importing Tofu: no framework before it is used, MXNet importable after it, old names, and one line where MXNet is missing."""
+
+import importlib.util
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tofu
+from tofu.imports import moved
+from tofu.imports import mxnet as _compat
+
+TOFU = Path(_compat.__file__).parents[1]
+
+
+def import_error(preparation):
+    """The message with which `tofu.partition` fails in a new process, after `preparation`."""
+    code = textwrap.dedent(preparation) + textwrap.dedent("""
+        try:
+            import tofu
+            tofu.partition
+        except ImportError as error:
+            print(error)
+    """)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return result.stdout.strip()
+
+
+def run(code):
+    """What a new process prints; a warning is an error there, but for MXNet's own."""
+    options = ["-W", "error", "-W", "ignore:::mxnet", "-W", "ignore::DeprecationWarning:distutils"]
+    result = subprocess.run(
+        [sys.executable, *options, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def test_import_of_tofu_imports_no_framework_and_changes_nothing_in_numpy():
+    printed = run("""
+        import sys
+        import numpy, numpy.typing
+        before = dict(vars(numpy))
+        import tofu
+        print("mxnet" in sys.modules, "jax" in sys.modules, dict(vars(numpy)) == before)
+    """)
+    assert printed == "False False True"
+
+
+def test_descriptions_are_registered_when_one_is_looked_up():
+    printed = run("""
+        import sys
+        import tofu
+        @tofu.op("mine")
+        def mine(x):
+            return lambda i: x[i]
+        print("tdl_ops.mxnet.matmul" in sys.modules, "mxnet" in sys.modules)
+    """)
+    assert printed == "True False"
+    printed = run("import sys, tofu; tofu.op; print('tdl_ops.mxnet.matmul' in sys.modules)")
+    assert printed == "False"
+
+
+@pytest.mark.parametrize("first", ["tofu", "mxnet"])
+def test_both_orders_of_import_give_mxnet_its_loaders(first, tmp_path):
+    """A saved partition read back by MXNet's own function is one again."""
+    second = {"tofu": "mxnet", "mxnet": "tofu"}[first]
+    printed = run(f"""
+        import warnings
+        import numpy
+        warnings.simplefilter("ignore")
+        for name in ("bool", "int", "float", "object", "complex"):
+            if "{first}" == "mxnet" and name not in vars(numpy):
+                setattr(numpy, name, getattr(__builtins__, name))
+        import {first}
+        import {second}
+        import mxnet as mx
+        net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
+        tofu.partition(net, 2).save("{tmp_path}/model.json")
+        print(type(mx.sym.load("{tmp_path}/model.json")).__name__)
+    """)
+    assert printed == "PartitionedSymbol"
+
+
+def test_modules_of_0_1_are_found_under_their_old_names():
+    with pytest.warns(DeprecationWarning, match=r"tofu\.verify(\.split)? is tofu\.mxnet\.verify"):
+        import tofu.verify.split
+    assert tofu.verify.split is sys.modules["tofu.mxnet.verify.split"]
+    assert tofu.mxnet.verify.split is tofu.verify.split
+
+
+def test_the_registry_of_0_1_was_that_of_mxnet():
+    with pytest.warns(DeprecationWarning, match=r"tofu\.tdl\.op is tdl_ops\.mxnet\.op now"):
+        from tofu.tdl import op
+    with pytest.warns(DeprecationWarning, match=r"tofu\.tdl\.lookup is"):
+        from tofu.tdl import lookup
+    with pytest.warns(DeprecationWarning, match=r"tofu\.tdl\.registered is"):
+        from tofu.tdl import registered
+    assert op == tofu.op
+    assert lookup("tanh") is registered()["tanh"]
+    with pytest.raises(ImportError):
+        from tofu.tdl import nothing  # noqa: F401
+
+
+def test_every_old_name_leads_somewhere():
+    for new in {*moved.MOVED.values(), *moved.HIDDEN.values()}:
+        assert importlib.util.find_spec(new) is not None, new
+
+
+@pytest.mark.parametrize("name", ["Frontier", "trace_frontier"])
+def test_pickles_of_0_1_name_a_module_that_is_a_function_now(name):
+    """As pickle looks a class up; the function stays what it is."""
+    __import__("tofu.frontier")
+    assert getattr(sys.modules["tofu.frontier"], name) is getattr(sys.modules["tofu.mxnet.frontier"], name)
+    assert callable(tofu.frontier)
+
+
+def test_missing_mxnet_is_one_line():
+    message = import_error("import sys; sys.modules['mxnet'] = None")
+    assert message.startswith("Tofu needs MXNet for this, which cannot be imported (")
+    assert message.endswith(f"): {_compat.REMEDY}")
+    assert len(message.splitlines()) == 1
+
+
+def test_another_mxnet_is_one_line():
+    message = import_error("""
+        import sys, types
+        sys.modules["mxnet"] = types.ModuleType("mxnet")
+        sys.modules["mxnet"].__version__ = "1.6.0"
+        sys.modules["mxnet"].__path__ = ["/somewhere/mxnet"]
+    """)
+    assert message == f"Tofu needs MXNet 1.9.1, but 1.6.0 is installed in /somewhere/mxnet: {_compat.REMEDY}"
+
+
+def test_native_code_that_does_not_load_is_one_line():
+    message = import_error("import sys; sys.modules['tofu._mxnet'] = None")
+    assert message.startswith("Tofu's native code does not fit this Python or MXNet (")
+    assert len(message.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "missing", ["tofu._core.search_exact", "tofu._mxnet.built_for_cuda", "tofu._mxnet.array_version"]
+)
+def test_native_code_of_older_sources_is_one_line(missing):
+    """As after a pull without a build."""
+    module, name = missing.rsplit(".", 1)
+    message = import_error(f"""
+        import sys, types
+        import numpy as np
+        np.bool = bool
+        import mxnet
+        parent = types.ModuleType("tofu")
+        parent.__path__ = ["{TOFU}"]
+        sys.modules["tofu"] = parent
+        import {module}
+        del {module}.{name}
+        del sys.modules["tofu"]
+    """)
+    assert message.startswith(
+        f"Tofu's native code was built from other sources than its Python code ({module} has no {name}): make build"
+    )
+    assert len(message.splitlines()) == 1
+
+
+def test_two_flavours_of_mxnet_are_one_line():
+    message = import_error("import importlib.metadata; importlib.metadata.version = lambda package: '1.9.1'")
+    assert message.startswith("mxnet and mxnet-cu112 are both installed, and have overwritten each other's files: ")
+    assert len(message.splitlines()) == 1
+
+
+def test_another_flavour_than_built_for_is_one_line():
+    message = import_error("""
+        import numpy as np
+        np.bool = bool
+        import mxnet
+        mxnet.runtime.Features.is_enabled = lambda features, name: name == "CUDA"
+    """)
+    assert message.startswith(
+        "Tofu was built against MXNet for CPUs, and MXNet for CUDA is installed: build Tofu again"
+    )
+    assert len(message.splitlines()) == 1
+
+
+def test_removed_numpy_names_come_back(monkeypatch):
+    def like_numpy_1_24(name):
+        raise AttributeError(name)
+
+    monkeypatch.setattr(np, "__getattr__", like_numpy_1_24)
+    for name in _compat.REMOVED_NUMPY_NAMES:  # Tofu has restored them where they were missing
+        monkeypatch.delattr(np, name, raising=False)
+    before = dict(vars(np))
+    assert not hasattr(np, "bool")
+    _compat.restore_numpy_names()
+    try:
+        assert np.bool is bool
+        assert np.object is object
+    finally:
+        for name in set(vars(np)) - set(before):
+            delattr(np, name)
+
+
+def test_names_that_are_there_stay():
+    before = set(vars(np))
+    _compat.restore_numpy_names()
+    assert set(vars(np)) == before

@@ -1,0 +1,117 @@
+"""Strategies that a description hides from the analysis."""
+
+import numpy as np
+import pytest
+
+from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.mxnet.verify import Case, find_missing, uniform
+from tofu.mxnet.verify.cuts import list_splits
+from tofu.mxnet.verify.nodes import execute_training_graph
+from tofu.mxnet.verify.windows import Windows, list_window_geometries
+from tofu.tdl import Opaque, output, unwritten
+
+ADDITION = Case("elemwise_add", {}, [(5, 7), (5, 7)], wrt=())
+PRODUCT = Case("dot", {}, [(3, 5), (5, 7)], wrt=())
+
+
+def hide(descriptions, name, function, **options):
+    descriptions[name] = DESCRIPTIONS.describe(function, (name,), **options)
+
+
+def find_cuts(case):
+    return [repr(missing.cut) for missing in find_missing(case)]
+
+
+def test_nothing_is_missing_of_what_is_described():
+    assert find_cuts(ADDITION) == []
+    assert find_cuts(PRODUCT) == []
+
+
+def test_a_dimension_that_a_description_hides_is_found(descriptions):
+    add = Opaque(lambda lhs, rhs: lhs + rhs)
+    hide(descriptions, "elemwise_add", lambda lhs, rhs: lambda i, j: add(lhs[i, :], rhs[i, :])[j])
+    assert find_cuts(ADDITION) == ["inputs (dimension 1, dimension 1) -> CONCAT along 1"]
+
+
+def test_a_sum_that_a_description_hides_is_found(descriptions):
+    product = Opaque(np.dot)
+    hide(descriptions, "dot", lambda lhs, rhs: lambda i, j: product(lhs[i, :], rhs[:, j])[()])
+    assert find_cuts(PRODUCT) == ["inputs (dimension 1, dimension 0) -> REDUCE"]
+
+
+def test_attributes_shrink_with_the_parts(descriptions):
+    repeat = Opaque(np.broadcast_to)
+    hide(descriptions, "broadcast_to", lambda data, *, shape: lambda i, j: repeat(data[:, :])[i, j])
+    case = Case("broadcast_to", {"shape": (5, 7)}, [(5, 1)], wrt=())
+    assert find_cuts(case) == ["inputs (dimension 0) -> CONCAT along 0", "inputs (whole) -> CONCAT along 1"]
+
+
+def test_a_strategy_covers_cuts_of_the_same_outputs_alone(descriptions):
+    repeat = Opaque(lambda row: np.broadcast_to(row, 7))
+    hide(
+        descriptions,
+        "broadcast_to",
+        lambda data, *, shape: lambda i, j: repeat(data[i, :])[j],
+        bound={"shape": lambda local: local.outputs[0].shape},
+    )
+    case = Case("broadcast_to", {"shape": (5, 7)}, [(5, 1)], wrt=())
+    assert find_cuts(case) == ["inputs (whole) -> CONCAT along 1"]
+
+
+def test_a_gradient_is_cut_as_its_operator(descriptions):
+    hidden = Opaque()
+    hide(descriptions, "_backward_tanh", lambda d_out, out: lambda i, j: hidden(d_out[:, :], out[:, :])[i, j])
+    missing = find_missing(Case("tanh", {}, [(5, 7)]))
+    assert {(one.op, one.cut.inputs) for one in missing} == {("_backward_tanh", (0, 0)), ("_backward_tanh", (1, 1))}
+
+
+def hide_windows(descriptions, name):
+    """Has the operator's first input be read whole for each sample, and the others whole."""
+    hidden = Opaque()
+
+    def description(data, *others, output_shapes):
+        whole = [tensor[(slice(None),) * tensor.ndim] for tensor in others]
+        value = output("b *i", lambda b, *i: hidden(data[(b, *(slice(None),) * (data.ndim - 1))], *whole)[i])
+        return (value, unwritten("b *i", is_scratch=True))[: len(output_shapes)]
+
+    hide(descriptions, name, description)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(
+            "Convolution", {"kernel": (3,), "num_filter": 2, "pad": (1,), "no_bias": True}, [(2, 3, 7), (2, 3, 3)], ()
+        ),
+        Case(
+            "Convolution",
+            {"kernel": (3,), "num_filter": 2, "stride": (2,), "no_bias": True},
+            [(2, 3, 9), (2, 3, 3)],
+            (),
+        ),
+        Case("Pooling", {"kernel": (3,), "pad": (1,), "pool_type": "max"}, [uniform(-2, -1, 2, 3, 7)], ()),
+    ],
+    ids=["padded", "of another extent", "of a maximum"],
+)
+def test_windows_that_a_description_hides_are_found(case, descriptions):
+    assert find_cuts(case) == []
+    hide_windows(descriptions, case.op)
+    whole = ", whole" * (len(case.inputs) - 1)
+    assert any(cut.startswith(f"inputs (dimension 2{whole}) -> CONCAT along 2") for cut in find_cuts(case))
+
+
+def test_windows_are_seen_by_changing_the_inputs():
+    attributes = {"kernel": "(3,)", "stride": "(2,)", "pad": "(1,)", "num_filter": "2", "no_bias": "True"}
+    random = np.random.RandomState(0)
+    inputs = [random.uniform(-1, 1, shape) for shape in ((2, 3, 9), (2, 3, 3))]
+    (forward,) = execute_training_graph("Convolution", attributes, inputs, (), seed=0)
+    geometries = list(list_window_geometries(forward, (0, 1), ()))
+    assert {geometry.windows for geometry in geometries} == {(Windows(begin=-1, size=3, step=2), None)}
+    assert {(geometry.zeroed, geometry.fill) for geometry in geometries} == {(("pad", 0), 0.0), (("pad", 0), -np.inf)}
+    assert geometries[0].find_region(0, 9, split=0, part=0) == (-1, 4)
+
+
+def test_an_even_extent_is_cut_unequally_too():
+    assert list_splits(4) == (((0, 1), (1, 4)), ((0, 3), (3, 4)), ((0, 1), (1, 2), (2, 4)))
+    assert list_splits(2) == (((0, 1), (1, 2)),)
+    assert ((0, 2), (2, 5)) in list_splits(5)

@@ -1,0 +1,179 @@
+"""The record and the coverage that is counted from it."""
+
+import inspect
+import json
+from dataclasses import replace
+
+import pytest
+
+from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.errors import InternalError
+from tofu.mxnet.verify import Case, NodeReport, load_cases, verify_case, verify_operator
+from tofu.mxnet.verify.campaign import verify_cases
+from tofu.mxnet.verify.comparison import Compared, Comparison
+from tofu.mxnet.verify.coverage import count_coverage, count_kinds, count_lines, read_operator_sets
+from tofu.mxnet.verify.record import (
+    NEVER_GIVEN,
+    RECORD,
+    _make_entry,
+    digest_of,
+    digest_of_kernels,
+    make_entries,
+    read_record,
+    write_record,
+)
+
+CASE = Case("FullyConnected", {"num_hidden": 5}, [(3, 7), (5, 7), (5,)])
+
+
+@pytest.fixture(scope="module")
+def results():
+    return list(verify_cases([CASE], examples=3))
+
+
+def test_the_record_is_whole_and_current():
+    """Else: python -m tofu verify --record."""
+    recorded = set(json.loads(RECORD.read_text()))
+    assert recorded - set(DESCRIPTIONS) == set()
+    assert set(DESCRIPTIONS) - recorded == set()
+    assert recorded - set(read_record()) == set(), "their descriptions or kernels have changed since"
+
+
+def test_all_that_is_recorded_was_compared():
+    assert {name: entry.missed for name, entry in read_record().items() if not entry.is_verified} == {}
+    assert count_kinds(read_record().values())["nothing"] == 0
+
+
+@pytest.mark.parametrize("op", ["Embedding", "softmax_cross_entropy"])
+def test_outputs_that_nobody_may_ask_for_are_refused_by_mxnet(op):
+    """They are called unwritten, and that cannot be compared."""
+    assert f"_backward_{op}" in NEVER_GIVEN
+    case = next(case for case in load_cases() if case.op == op)
+    with pytest.raises(RuntimeError, match=r"calculate data gradient|Cannot take gradient wrt label"):
+        verify_case(replace(case, wrt=None))
+
+
+def test_an_output_that_is_never_compared_is_missed():
+    found = Comparison(0, Compared.NUMBERS, 5)
+    half = NodeReport("tanh", 0.0, "", (), (), outputs=(0, 1), compared=(found,))
+    assert _make_entry("tanh", [(half, 3)]).missed == (1,)
+    assert not _make_entry("tanh", [(half, 3)]).is_verified
+    whole = replace(half, compared=(found, Comparison(1, Compared.RELATION, 5)))
+    entry = _make_entry("tanh", [(half, 3), (whole, 4)])
+    assert (entry.is_verified, entry.compared, entry.signatures) == (True, "a relation", 7)
+    assert entry.cells == {"numbers": 10, "a relation": 5}
+    assert count_kinds([entry, None, _make_entry("tanh", [(half, 3)])]) == {
+        "numbers": 0,
+        "a relation": 1,
+        "parts": 0,
+        "left unwritten": 0,
+        "nothing": 2,
+    }
+
+
+def test_a_strategy_that_was_not_run_in_parts_is_not_recorded():
+    report = verify_operator("tanh", {}, [(5, 7)], parts=(6,), wrt=())
+    assert [(one.axis, one.cells) for one in report.nodes[0].strategies] == [("i0", 0), ("i1", 35)]
+    assert _make_entry("tanh", [(report.nodes[0], 1)]).axes == ("i1",)
+
+
+def test_entries_say_what_was_verified(results):
+    entries = make_entries(results)
+    assert set(entries) == {"FullyConnected", "_backward_FullyConnected"}
+    entry = entries["FullyConnected"]
+    assert entry.axes == ("b", "h", "k0")
+    assert entry.reduced == ("k0",)
+    assert (entry.is_elementwise, entry.is_opaque, entry.compared) == (False, False, "numbers")
+    assert entry.cells == {"numbers": 15}
+    assert entry.missed == ()
+    assert entry.signatures == 1 + results[0].trials.verified
+
+
+def test_an_operator_with_a_problem_has_no_entry(results):
+    (broken,) = verify_cases([Case("tanh", {}, [(5, 7), (5, 7)])])
+    assert broken.problems
+    assert "tanh" not in make_entries([*results, broken])
+
+
+def test_a_changed_description_is_not_counted(results, tmp_path, monkeypatch):
+    path = tmp_path / "record.json"
+    write_record(make_entries(results), path)
+    assert set(read_record(path)) == {"FullyConnected", "_backward_FullyConnected"}
+    monkeypatch.setattr("tofu.mxnet.verify.record._digest_file", lambda path: "another")
+    assert read_record(path) == {}
+
+
+def test_a_description_depends_on_what_its_file_imports():
+    assert digest_of("Pooling") != digest_of("Pooling_v1")
+    assert digest_of("sin") == digest_of("cos")
+
+
+def test_kernels_of_tofu_s_own_are_part_of_what_an_entry_holds_for(tmp_path):
+    assert digest_of_kernels("tanh") == ""
+    assert digest_of_kernels("_tofu_softmax_sum") == digest_of_kernels("_tofu_softmax_maximum")
+    folder = tmp_path / "nnvm/parts"
+    folder.mkdir(parents=True)
+    (folder / "rise.cc").write_text('#include "nnvm/parts/loops.h"\nRegister("_tofu_rise");')
+    (folder / "loops.h").write_text("// one")
+    (folder / "other.cc").write_text("// nothing of it")
+    before = digest_of_kernels("_tofu_rise", tmp_path)
+    (folder / "other.cc").write_text("// still nothing")
+    assert digest_of_kernels("_tofu_rise", tmp_path) == before
+    for changed in ("loops.h", "loops.cc", "rise.cc"):
+        path = folder / changed
+        path.write_text((path.read_text() if path.exists() else "") + "// another")
+        assert digest_of_kernels("_tofu_rise", tmp_path) != before
+        before = digest_of_kernels("_tofu_rise", tmp_path)
+    assert digest_of_kernels("_tofu_rise", tmp_path / "not_installed") == ""
+    with pytest.raises(InternalError, match="registers _tofu_fall"):
+        digest_of_kernels("_tofu_fall", tmp_path)
+
+
+def test_an_entry_holds_where_kernels_move(tmp_path):
+    for room, guard, loops in (("nnvm/parts", "PARTS", "core/base"), ("nnvm/sums", "SUMS", "core/loops")):
+        sources = tmp_path / guard
+        for folder in (room, loops):
+            (sources / folder).mkdir(parents=True)
+        (sources / room / "rise.cc").write_text(f'#include "{room}/rise.h"\n\nRegister("_tofu_rise");\n')
+        lines = [f"#ifndef TOFU_{guard}_H_", f"#define TOFU_{guard}_H_", f'#include "{loops}/loops.h"', "int Rise();"]
+        (sources / room / "rise.h").write_text("\n".join([*lines, f"#endif  // TOFU_{guard}_H_", ""]))
+        (sources / loops / "loops.h").write_text("// one")
+    before, after = (digest_of_kernels("_tofu_rise", tmp_path / tree) for tree in ("PARTS", "SUMS"))
+    assert before == after
+    (tmp_path / "SUMS/core/loops/loops.h").write_text("// two")
+    assert digest_of_kernels("_tofu_rise", tmp_path / "SUMS") != before
+
+
+def test_an_entry_of_other_kernels_is_not_counted(results, tmp_path, monkeypatch):
+    path = tmp_path / "record.json"
+    write_record(make_entries(results), path)
+    monkeypatch.setattr("tofu.mxnet.verify.record.digest_of_kernels", lambda op: "another")
+    assert read_record(path) == {}
+
+
+def test_an_entry_of_another_version_is_not_counted(tmp_path):
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps({"tanh": {"digest": digest_of("tanh"), "checked": "numbers"}}))
+    assert read_record(path) == {}
+
+
+def test_sets_of_operators():
+    sets = read_operator_sets()
+    assert {name: len(set(operators)) for name, operators in sets.items()} == {
+        "mxnet_0_11": 139,
+        "mxnet_1_9_1_user_facing": 174,
+    }
+
+
+def test_coverage_counts_what_was_verified(results):
+    counts = count_coverage(["FullyConnected", "tanh", "Custom"], make_entries(results))
+    assert (counts.total, counts.described, counts.verified, counts.reduced) == (3, 2, 1, 1)
+    assert counts.without_strategy == ("tanh", "Custom")
+
+
+def test_lines_of_descriptions():
+    median, largest, name = count_lines()
+    assert median <= 3
+    assert largest < 60
+    source = inspect.getsource(DESCRIPTIONS[name].function)
+    assert largest == sum(bool(line.strip()) for line in source[source.index("def ") :].splitlines())

@@ -1,0 +1,167 @@
+"""Other signatures than the built-in ones: what is drawn, what fails, and how small it becomes."""
+
+import os
+import time
+from dataclasses import replace
+
+import mxnet as mx
+import pytest
+from hypothesis import find, given, settings
+
+from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.errors import UnsupportedError
+from tofu.mxnet.verify import Case, Fixed, Sandbox, labels, load_cases, single, try_variants, verify_case
+from tofu.mxnet.verify.declarations import list_choices
+from tofu.mxnet.verify.kernels import is_refusal
+from tofu.mxnet.verify.sandbox import ProcessEndedError
+from tofu.mxnet.verify.variants import variants
+from tofu.tdl import Sum, interpreter
+
+CASE = Case("FullyConnected", {"num_hidden": 5}, [(3, 7), (5, 7), (5,)])
+
+
+@settings(database=None, max_examples=20, deadline=None)
+@given(variants(CASE))
+def test_equal_numbers_stay_equal(variant):
+    data, weight, *bias = (given.shape for given in variant.numbers)
+    assert weight[0] == variant.attributes["num_hidden"]
+    assert data[1] == weight[1]
+    assert bias in ([], [weight[:1]])
+
+
+def test_attributes_take_the_values_that_mxnet_declares():
+    assert list_choices("Pooling")["pool_type"] == ("avg", "lp", "max", "sum")
+    assert list_choices("FullyConnected") == {"no_bias": ("False", "True"), "flatten": ("False", "True")}
+
+
+def test_another_attribute_may_take_away_an_input():
+    variant = find(variants(CASE), lambda one: one.attributes.get("no_bias") == "True")
+    assert len(variant.inputs) == 2
+
+
+def test_labels_stay_below_the_number_of_classes():
+    case = Case("pick", {}, [(5, 7), labels(7, 5)])
+    variant = find(variants(case), lambda one: one.numbers[0].shape[-1] == 3)
+    assert variant.numbers[1].high == 3
+
+
+def test_the_smallest_failing_signature_is_found(descriptions):
+    def wrong(data, weight, bias=None, *, num_hidden, no_bias=False):
+        return lambda b, h: Sum(lambda k: data[b, k] * weight[h, k])
+
+    descriptions["FullyConnected"] = DESCRIPTIONS.describe(wrong, ("FullyConnected",), bound={"num_hidden": "h"})
+    trials = try_variants(CASE, 20, verify_case)
+    assert trials.failure is not None
+    assert [given.shape for given in trials.failure.case.numbers] == [(1, 1), (1, 1), (1,)]
+    assert "output 0 of the description is off by" in trials.failure.problems[0]
+
+
+def test_the_reproducer_reproduces(descriptions):
+    descriptions["tanh"] = DESCRIPTIONS.describe(lambda data: lambda *i: data[i], ("tanh",))
+    failure = try_variants(Case("tanh", {}, [(5, 7)]), 5, verify_case).failure
+    _, reproducer = (line.strip() for line in repr(failure).splitlines()[-2:])
+    names = {}
+    exec(f"from tofu.mxnet.verify import *\nreport = {reproducer.removeprefix('print(').removesuffix(')')}", names)
+    assert names["report"].problems == failure.problems
+
+
+def test_what_descriptions_refuse_is_counted_apart():
+    trials = try_variants(Case("Pooling", {"kernel": (2, 2), "layout": "NHWC"}, [(2, 4, 4, 3)]), 5, verify_case)
+    assert trials.failure is None
+    assert trials.refused > 0
+    assert trials.verified == 0
+
+
+@pytest.mark.parametrize("error", [ValueError("low >= high"), MemoryError("25.3 GiB"), RuntimeError("vector::at")])
+def test_an_error_that_is_nobodys_refusal_is_a_failure(error):
+    def verify(case):
+        raise error
+
+    failure = try_variants(CASE, 5, verify).failure
+    assert failure is not None
+    assert failure.problems == (f"FullyConnected: {type(error).__name__}: {error}",)
+
+
+@pytest.mark.parametrize("error", [mx.MXNetError("Check failed: a == b (1 vs. 2)"), UnsupportedError("not described")])
+def test_refusals_are_told_by_type_and_text(error):
+    def verify(case):
+        raise error
+
+    trials = try_variants(CASE, 5, verify)
+    assert (trials.verified, trials.failure) == (0, None)
+    assert trials.refused > 0
+    assert is_refusal(error) is isinstance(error, mx.MXNetError)
+    assert not is_refusal(mx.MXNetError("segmentation fault"))
+
+
+def test_mxnet_s_own_refusals_are_known():
+    refused = [
+        Case("elemwise_add", {}, [(4, 5), (4, 6)]),
+        Case("gather_nd", {}, [(2, 2), Fixed(((5.0,), (7.0,)))], ()),
+        Case("Convolution", {"kernel": (3,), "num_filter": 2, "layout": "NWC"}, [(2, 3, 5), (2, 3, 3), (2,)]),
+    ]
+    for case in refused:
+        with pytest.raises((RuntimeError, IndexError)) as caught:
+            verify_case(case)
+        assert is_refusal(caught.value), case
+
+
+def test_signatures_that_are_too_large_are_drawn_again(monkeypatch):
+    monkeypatch.setattr(interpreter, "MOST_POINTS", 50)
+    trials = try_variants(Case("dot", {}, [(5, 7), (7, 4)]), 10, verify_case)
+    assert trials.failure is None
+    assert trials.verified == 10
+    with pytest.raises(
+        interpreter.TooManyPointsError, match=r"has 140 points .* at most 50 are executed. Give smaller"
+    ):
+        verify_case(Case("dot", {}, [(5, 7), (7, 4)]))
+
+
+def test_numbers_stay_in_a_range_when_sizes_are_small():
+    case = Case("CTCLoss", {}, [(11, 3, 5), replace(labels(5, 3, 4), low=1)])
+    variant = find(variants(case), lambda one: one.numbers[0].shape[-1] == 1)
+    assert variant.draw_inputs()[1].max() == 0
+
+
+def test_inputs_that_an_attribute_adds_have_the_type_of_the_others():
+    case = Case("FullyConnected", {"num_hidden": 5, "no_bias": True}, [single(3, 7), single(5, 7)])
+    variant = find(variants(case), lambda one: len(one.inputs) == 3)
+    assert variant.numbers[2].dtype == "float32"
+
+
+def test_a_sandbox_has_an_end_of_memory():
+    with Sandbox() as sandbox, pytest.raises(MemoryError):
+        sandbox.call(bytes, 100 * 2**30)
+
+
+def test_without_hypothesis_the_remedy_is_named(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "hypothesis", None)
+    with pytest.raises(UnsupportedError, match=r"pip install 'tofu\[verify\]'"):
+        try_variants(CASE, 5, verify_case)
+
+
+def test_sandbox_outlives_the_process_that_it_calls():
+    with Sandbox() as sandbox:
+        with pytest.raises(ProcessEndedError):
+            sandbox.call(os.abort)
+        assert sandbox.call(max, 2, 3) == 3
+
+
+def test_sandbox_ends_what_does_not_come_back():
+    with Sandbox(longest_call_seconds=20) as sandbox:
+        assert sandbox.call(max, 2, 3) == 3
+        sandbox._longest_call_seconds = 0.1
+        with pytest.raises(ProcessEndedError):
+            sandbox.call(time.sleep, 60)
+
+
+def test_sandbox_raises_what_its_function_raises():
+    with Sandbox() as sandbox, pytest.raises(ZeroDivisionError):
+        sandbox.call(divmod, 1, 0)
+
+
+def test_every_case_can_be_sent_to_the_sandbox():
+    import pickle
+
+    sent = pickle.loads(pickle.dumps(load_cases()))
+    assert list(map(repr, sent)) == list(map(repr, load_cases()))  # numbers that are NaN equal nothing

@@ -1,0 +1,177 @@
+"""A backend in NumPy: what runs programs, and counts for itself what they move and hold.
+
+Copies of operators are computed by the interpreter of descriptions, over the regions that they are given; fetches by their pieces. It knows
+no more of a plan than a framework's backend does: the program, the attributes of the copies, and where the shards of variables lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from math import prod
+
+import numpy as np
+
+from tests.numpy_engine.front_end import NumpyFrontEnd
+from tests.numpy_engine.operators import DESCRIPTIONS
+from tofu.engine import Engine, Measured
+from tofu.errors import InternalError
+from tofu.graph import Graph, TensorKind
+from tofu.program import Node, NodeKind, Program, check_program, worker_attributes
+from tofu.search.geometry import find_shards
+from tofu.tdl import interpret
+
+Array = np.ndarray
+Shape = tuple[int, ...]
+Boxes = np.ndarray  # [workers, dimensions, (begin, end)]
+
+
+@dataclass
+class Execution:
+    """A program that can run. `boxes`: tensor -> where its shards lie, of variables; `result_boxes`: the same of each result.
+
+    `read_bytes`: out of other workers' memory, so far.
+    """
+
+    graph: Graph
+    program: Program
+    attributes: list[list[dict[str, str]]]
+    boxes: dict[int, Boxes]
+    result_boxes: list[Boxes]
+    read_bytes: int = 0
+    values: list[list[Array]] = field(default_factory=list)
+
+    def run(self, shards: Mapping[str, Sequence[Array]]) -> list[list[Array]]:
+        """The shards of all results, worker by worker, from those of the variables."""
+        self.values = []
+        for node in self.program.nodes:
+            if node.kind is NodeKind.VARIABLE:
+                made = [shards[self.graph.tensors[node.id].name][node.worker]]
+            elif node.kind is NodeKind.FETCH:
+                made = [self._fetch(node)]
+            else:
+                made = self._compute(node)
+            if tuple(array.shape for array in made) != node.shapes:
+                raise InternalError(f"{node} became {[array.shape for array in made]}")
+            self.values.append(made)
+        return [[self.values[node][output] for node, output in entries] for entries in self.program.results]
+
+    def cut(self, values: Mapping[str, Array]) -> dict[str, list[Array]]:
+        """The shards of all variables, by name."""
+        named = {self.graph.tensors[tensor].name: boxes for tensor, boxes in self.boxes.items()}
+        return {name: [values[name][slices(box)] for box in boxes] for name, boxes in named.items()}
+
+    def run_whole(self, values: Mapping[str, Array]) -> list[Array]:
+        """The whole results, from whole variables."""
+        shapes = [self.graph.tensors[output.tensor].shape for output in self.program.outputs]
+        return [put_together(*one) for one in zip(self.run(self.cut(values)), self.result_boxes, shapes, strict=True)]
+
+    def _compute(self, node: Node) -> list[Array]:
+        operator = self.graph.operators[node.id]
+        inputs = [self.values[entry.node][entry.output] for entry in node.inputs]
+        attributes = {**operator.attributes, **self.attributes[node.id][node.worker]}
+        return interpret(DESCRIPTIONS[operator.op], attributes, inputs, node.shapes)
+
+    def _fetch(self, node: Node) -> Array:
+        tensor = self.graph.tensors[node.id]
+        together = np.maximum if node.id in self.program.largest else np.add
+        result = np.full(node.shapes[0], node.fill)
+        for piece in node.pieces:
+            read = []
+            for number, begin in piece.sources:
+                entry = node.inputs[number]
+                read.append(self.values[entry.node][entry.output][cells_of(begin, piece.extent)])
+                if self.program.nodes[entry.node].worker != node.worker:
+                    self.read_bytes += prod(piece.extent) * tensor.item_bytes
+            result[cells_of(piece.begin, piece.extent)] = reduce(together, read)
+        return result
+
+
+class NumpyBackend:
+    """Builds executions, and measures them by their buffers' lifetimes."""
+
+    def build(self, source, problem, choices, program):
+        table, index = worker_attributes(problem, choices, program.phases)
+        graph = problem.graph
+        variables = [t for t, tensor in enumerate(graph.tensors) if tensor.kind is not TensorKind.INTERMEDIATE]
+        return Execution(
+            graph,
+            program,
+            [[table[row] for row in rows] for rows in index],
+            {tensor: find_shards(problem, tensor, choices.layout(tensor)) for tensor in variables},
+            [find_shards(problem, output.tensor, output.layout) for output in program.outputs],
+        )
+
+    def measure(self, execution, problem, choices):
+        """A worker holds its shards of all variables, and each value from the node that makes it to the last that reads it."""
+        graph, program = execution.graph, execution.program
+        held = np.zeros(program.workers, np.int64)
+        for tensor, boxes in execution.boxes.items():
+            held += (boxes[..., 1] - boxes[..., 0]).prod(axis=1) * graph.tensors[tensor].item_bytes
+        made, read = [], []
+        for node in program.nodes:
+            tensors = graph.operators[node.id].outputs if node.kind is NodeKind.OPERATOR else (node.id,)
+            sizes = [prod(s) * graph.tensors[t].item_bytes for s, t in zip(node.shapes, tensors, strict=True)]
+            made.append(0 if node.kind is NodeKind.VARIABLE else sum(sizes))
+            read.append({entry.node for entry in node.inputs})
+        kept = {entry.node for entry in program.handed_out}
+        peaks = find_peaks([node.worker for node in program.nodes], made, read, kept)
+        return Measured(tuple(int(held[worker]) + peaks.get(worker, 0) for worker in range(program.workers)))
+
+    def measure_whole(self, source):
+        """The same for one device that runs the graph as it is."""
+        graph = source.graph
+        producer = {tensor: n for n, operator in enumerate(graph.operators) for tensor in operator.outputs}
+        held = sum(tensor.size_bytes for tensor in graph.tensors if tensor.kind is not TensorKind.INTERMEDIATE)
+        made = [sum(graph.tensors[t].size_bytes for t in operator.outputs) for operator in graph.operators]
+        read = [{producer[t] for t in operator.inputs if t in producer} for operator in graph.operators]
+        kept = {producer[t] for t in (*graph.outputs, *graph.gradients.values())}
+        return held + find_peaks([0] * len(made), made, read, kept)[0]
+
+    def check(self, execution, problem, choices, measured=None, communication_bytes=None):
+        """The rules of programs; and results have the sizes of the plan's shards."""
+        program = execution.program
+        check_program(program, communication_bytes)
+        for entries, boxes in zip(program.results, execution.result_boxes, strict=True):
+            shapes = [program.nodes[entry.node].shapes[entry.output] for entry in entries]
+            if shapes != [tuple(shape) for shape in (boxes[..., 1] - boxes[..., 0]).tolist()]:
+                raise InternalError(f"The shards of a result have the shapes {shapes}, the plan says {boxes.tolist()}.")
+
+
+NUMPY = Engine(NumpyFrontEnd(), NumpyBackend())
+
+
+def find_peaks(owners: list[int], made: list[int], read: list[set[int]], kept: set[int]) -> dict[int, int]:
+    """By owner, the most bytes that are there at a time: what a node makes stays until the last that reads it, or to the end."""
+    last = {producer: reader for reader, producers in enumerate(read) for producer in producers}
+    last.update(dict.fromkeys(kept, len(owners)))
+    ending: dict[int, list[int]] = {}
+    for producer, reader in last.items():
+        ending.setdefault(reader, []).append(producer)
+    now, peaks = dict.fromkeys(owners, 0), dict.fromkeys(owners, 0)
+    for node, owner in enumerate(owners):
+        now[owner] += made[node]
+        peaks[owner] = max(peaks[owner], now[owner])
+        for done in [*ending.get(node, ()), *(() if node in last else (node,))]:
+            now[owners[done]] -= made[done]
+    return peaks
+
+
+def slices(box: Iterable[tuple[int, int]]) -> tuple[slice, ...]:
+    return tuple(slice(begin, end) for begin, end in box)
+
+
+def cells_of(begin: Shape, extent: Shape) -> tuple[slice, ...]:
+    return slices((b, b + e) for b, e in zip(begin, extent, strict=True))
+
+
+def put_together(shards: Sequence[Array], boxes: Boxes, shape: Shape) -> Array:
+    """The whole tensor; replicas have to agree, and every cell has to be there."""
+    whole = np.full(shape, np.nan)
+    for shard, box in zip(shards, boxes, strict=True):
+        there = whole[slices(box)]
+        np.testing.assert_allclose(shard[~np.isnan(there)], there[~np.isnan(there)], rtol=1e-9, atol=1e-12)
+        whole[slices(box)] = shard
+    assert not np.isnan(whole).any()
+    return whole

@@ -1,0 +1,60 @@
+"""A front end whose programs are written by hand: each call adds an operator to the semantic graph."""
+
+from __future__ import annotations
+
+from tests.numpy_engine.operators import DESCRIPTIONS, LOWERINGS, SHAPES
+from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind
+
+DTYPE, ITEM_BYTES = "float64", 8
+
+
+class NumpyFrontEnd:
+    """The operators of this engine, as finding strategies and lowering see them."""
+
+    descriptions = DESCRIPTIONS
+    lowerings = LOWERINGS
+
+    def infer_shapes(self, op, attributes, inputs):
+        return SHAPES[op](*inputs, **attributes)
+
+    def draws_unsaid(self, operator, is_whole):
+        return False
+
+    def draws(self, operator, for_training):
+        return False
+
+
+class Step:
+    """A training step while it is written down. Tensors are known by their positions; those added under `phase` run in it."""
+
+    def __init__(self):
+        self.phase = Phase.FORWARD
+        self.tensors, self.operators, self.outputs = [], [], []
+        self.gradients, self.updated = {}, set()
+
+    def variable(self, name, *shape, kind=TensorKind.PARAMETER):
+        self.tensors.append(Tensor(name, shape, DTYPE, ITEM_BYTES, kind))
+        return len(self.tensors) - 1
+
+    def input(self, name, *shape):
+        return self.variable(name, *shape, kind=TensorKind.INPUT)
+
+    def apply(self, op, name, *inputs, forward=None, **attributes):
+        """An operator; returns its output, or the list of its outputs. `forward` names the operator that a backward one belongs to."""
+        shapes = SHAPES[f"np.{op}"](*(self.tensors[t].shape for t in inputs), **attributes)
+        names = [name] if len(shapes) == 1 else [f"{name}.{n}" for n in range(len(shapes))]
+        outputs = [
+            self.variable(one, *shape, kind=TensorKind.INTERMEDIATE) for one, shape in zip(names, shapes, strict=True)
+        ]
+        belongs_to = next((n for n, other in enumerate(self.operators) if other.name == forward), None)
+        self.operators.append(Operator(name, f"np.{op}", attributes, inputs, tuple(outputs), self.phase, belongs_to))
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def graph(self):
+        return Graph(
+            tuple(self.tensors),
+            tuple(self.operators),
+            tuple(self.outputs),
+            dict(self.gradients),
+            frozenset(self.updated),
+        )

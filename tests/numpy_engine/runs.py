@@ -1,0 +1,89 @@
+"""A step planned by the pipeline and run by the NumPy backend, and the same step computed whole."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from tests.numpy_engine.backend import NUMPY, put_together
+from tests.numpy_engine.operators import DESCRIPTIONS
+from tests.numpy_engine.steps import STEPS
+from tofu.engine import Source
+from tofu.graph import TensorKind
+from tofu.pipeline import Observer, analyse_step, make_partition
+from tofu.planning.settings import Settings
+from tofu.tdl import interpret
+
+
+@cache
+def analyse(name, workers, **asked):
+    """A step of `STEPS`, analysed."""
+    return analyse_step(Source(STEPS[name]()), NUMPY, Settings(workers, cache=False, **asked), Observer())
+
+
+@cache
+def partition(name, workers, **asked):
+    """Its partition, with hints and plans among what is asked."""
+    return make_partition(analyse(name, workers, **asked), Observer())
+
+
+@cache
+def draw_values(name):
+    """Numbers for all variables of a step; what is looked up are positions in a table of at least 16 rows."""
+    graph, rng = STEPS[name](), np.random.default_rng(len(name))
+    variables = [tensor for tensor in graph.tensors if tensor.kind is not TensorKind.INTERMEDIATE]
+    values = {tensor.name: rng.uniform(-0.5, 0.5, tensor.shape) for tensor in variables}
+    if "positions" in values:
+        values["positions"] = rng.integers(0, 16, values["positions"].shape).astype(float)
+    return values
+
+
+def compute_whole(graph, values):
+    """Every tensor of a step, by name, from those of its variables."""
+    known = dict(values)
+    for operator in graph.operators:
+        inputs = [known[graph.tensors[t].name] for t in operator.inputs]
+        outputs = [graph.tensors[t] for t in operator.outputs]
+        arrays = interpret(DESCRIPTIONS[operator.op], operator.attributes, inputs, [tensor.shape for tensor in outputs])
+        known.update({tensor.name: array for tensor, array in zip(outputs, arrays, strict=True)})
+    return known
+
+
+@cache
+def compute(name):
+    """The same of a step of `STEPS`."""
+    return compute_whole(STEPS[name](), draw_values(name))
+
+
+def check_run(made, name):
+    """The workers' results are those of the whole computation, and they read just the bytes that the plan counts."""
+    execution = made.training
+    execution.read_bytes = 0
+    results = execution.run_whole(draw_values(name))
+    compare(execution, results, compute(name))
+    assert execution.read_bytes == made.plan.communication_bytes == execution.program.remote_bytes
+
+
+def compare(execution, results, expected):
+    assert results
+    for output, found in zip(execution.program.outputs, results, strict=True):
+        tensor = execution.graph.tensors[output.tensor].name
+        np.testing.assert_allclose(found, expected[tensor], rtol=1e-9, atol=1e-12, err_msg=tensor)
+
+
+def descend_on_shards(made, values, steps, rate):
+    """All variables after so many steps of gradient descent, each weight updated where it lies."""
+    execution, graph = made.training, made.graph
+    shards = execution.cut(values)
+    first = execution.program.n_model_outputs
+    for _ in range(steps):
+        results = execution.run(shards)
+        for (variable, _), gradient in zip(graph.gradients.items(), results[first:], strict=True):
+            if variable in graph.updated:
+                held = shards[graph.tensors[variable].name]
+                held[:] = [shard - rate * slope for shard, slope in zip(held, gradient, strict=True)]
+    return {
+        graph.tensors[t].name: put_together(shards[graph.tensors[t].name], boxes, graph.tensors[t].shape)
+        for t, boxes in execution.boxes.items()
+    }

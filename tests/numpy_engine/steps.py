@@ -1,0 +1,97 @@
+"""Training steps written by hand."""
+
+from __future__ import annotations
+
+from tests.numpy_engine.front_end import Step
+from tofu.graph import Phase
+
+
+def perceptron(batch=24, inputs=20, hidden=36, classes=12, has_updates=False):
+    """Two layers, their loss and all gradients. Weights are updated by whoever runs the step, or by operators of it."""
+    step = Step()
+    data, labels = step.input("data", batch, inputs), step.input("labels", batch, classes)
+    weights = [step.variable("weight0", hidden, inputs), step.variable("weight1", classes, hidden)]
+    biases = [step.variable("bias0", hidden), step.variable("bias1", classes)]
+    before = step.apply("dense", "layer0", data, weights[0], biases[0])
+    between = step.apply("tanh", "activation", before)
+    scores = step.apply("dense", "layer1", between, weights[1], biases[1])
+    shares = step.apply("softmax", "shares", scores)
+    step.outputs += [shares, step.apply("cross_entropy", "loss", shares, labels)]
+    step.phase = Phase.BACKWARD
+    d_scores = step.apply("subtract", "d_scores", shares, labels, forward="shares")
+    d_between, d_weight1, d_bias1 = step.apply(
+        "dense_backward", "d_layer1", d_scores, between, weights[1], forward="layer1"
+    )
+    d_before = step.apply("tanh_backward", "d_activation", d_between, between, forward="activation")
+    d_data, d_weight0, d_bias0 = step.apply("dense_backward", "d_layer0", d_before, data, weights[0], forward="layer0")
+    gradients = {weights[0]: d_weight0, weights[1]: d_weight1, biases[0]: d_bias0, biases[1]: d_bias1}
+    if has_updates:
+        step.phase = Phase.UPDATE
+        for weight, gradient in gradients.items():
+            name = f"new_{step.tensors[weight].name}"
+            step.outputs.append(step.apply("descend", name, weight, gradient, rate=0.25))
+    else:
+        step.gradients = {data: d_data, **gradients}
+        step.updated = set(gradients)
+    return step.graph()
+
+
+def updated_perceptron():
+    """The same with its weights' updates in the graph."""
+    return perceptron(has_updates=True)
+
+
+def wide_perceptron():
+    """The same with activations and weights above 64 KiB, which are split wherever memory is not asked for."""
+    return perceptron(batch=120, inputs=100, hidden=90)
+
+
+def convolutions(batch=8, channels=6, length=21, classes=8):
+    """Two convolutions that pad differently, summed over space, with their gradients; the first weight is used twice."""
+    step = Step()
+    data, labels = step.input("data", batch, channels, length), step.input("labels", batch, classes)
+    first, last = step.variable("first", channels, channels, 3), step.variable("last", classes, channels, 4)
+    wide = step.apply("tanh", "wide", step.apply("convolve", "convolve0", data, first, pad=1))
+    again = step.apply("convolve", "convolve1", wide, first, pad=1)
+    narrow = step.apply("convolve", "convolve2", step.apply("tanh", "again", again), last, pad=0)
+    shares = step.apply("softmax", "shares", step.apply("total", "total", narrow))
+    step.outputs.append(shares)
+    step.phase = Phase.BACKWARD
+    d_total = step.apply("subtract", "d_total", shares, labels, forward="shares")
+    positions = step.tensors[narrow].shape[2]
+    d_narrow = step.apply("total_backward", "d_narrow", d_total, length=positions, forward="total")
+    activated = step.operators[3].outputs[0]
+    d_again, d_last = step.apply(
+        "convolve_backward", "d_convolve2", d_narrow, activated, last, pad=0, forward="convolve2"
+    )
+    d_sum = step.apply("tanh_backward", "d_again", d_again, activated, forward="again")
+    d_wide, once = step.apply("convolve_backward", "d_convolve1", d_sum, wide, first, pad=1, forward="convolve1")
+    d_first = step.apply("tanh_backward", "d_wide", d_wide, wide, forward="wide")
+    d_data, twice = step.apply("convolve_backward", "d_convolve0", d_first, data, first, pad=1, forward="convolve0")
+    whole = step.apply("add", "d_weight", once, twice)
+    step.gradients = {data: d_data, first: whole, last: d_last}
+    step.updated = {first, last}
+    return step.graph()
+
+
+def moved_cells(rows=16, columns=18):
+    """What only moves cells, what takes the largest, and rows that are looked up; no backward pass."""
+    step = Step()
+    left, right = step.input("left", rows, columns), step.input("right", rows, columns - 4)
+    positions = step.input("positions", 24)
+    both = step.apply("join", "both", left, step.apply("tanh", "activation", right))
+    middle = step.apply("cut", "middle", both, begin=5, length=columns)
+    turned = step.apply("transpose", "turned", step.apply("add", "sum", middle, left))
+    most = step.apply("largest", "most", turned)
+    found = step.apply("look_up", "found", turned, positions)
+    step.outputs += [both, most, found]
+    return step.graph()
+
+
+STEPS = {
+    "perceptron": perceptron,
+    "updated perceptron": updated_perceptron,
+    "wide perceptron": wide_perceptron,
+    "convolutions": convolutions,
+    "moved cells": moved_cells,
+}

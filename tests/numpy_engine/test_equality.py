@@ -1,0 +1,111 @@
+"""Steps written by hand, planned by the pipeline, emitted as programs and run by NumPy, are the whole computation."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks.shared.random_plans import random_plan
+from tests.numpy_engine.runs import (
+    analyse,
+    check_run,
+    compare,
+    compute,
+    compute_whole,
+    descend_on_shards,
+    draw_values,
+    partition,
+)
+from tests.numpy_engine.steps import STEPS
+from tofu.errors import InfeasibleError
+from tofu.pipeline import Observer, make_partition
+
+WORKERS = (2, 3, 4, 6, 8)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("name", STEPS)
+def test_the_best_plan(name, workers):
+    made = partition(name, workers)
+    assert made.plan.communication_bytes > 0
+    check_run(made, name)
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("name", STEPS)
+def test_random_plans(name, workers):
+    searched = partition(name, workers)
+    moved = set()
+    for seed in range(2):
+        plan = random_plan(searched, seed)
+        made = partition(name, workers, plan=plan)
+        check_run(made, name)
+        moved.add(made.plan.communication_bytes)
+    assert moved != {searched.plan.communication_bytes}
+
+
+@pytest.mark.parametrize("algorithm", ["recursive", "allrow-greedy", "spartan", "equalchop", "icml18", "data-parallel"])
+@pytest.mark.parametrize("name", ["perceptron", "convolutions"])
+def test_other_algorithms(name, algorithm):
+    made = partition(name, 4, algorithm=algorithm)
+    assert made.plan.algorithm == algorithm
+    check_run(made, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint", "steps"),
+    [
+        ("perceptron", {"shares": "c"}, ("c", "c")),  # in parts: the largest number and the sum go over the workers
+        ("perceptron", {"layer0": "i"}, ("i", "i")),  # partial sums, and a bias that one worker alone adds
+        ("updated perceptron", {"new_weight0": "i1"}, ("i1", "i1")),
+        ("convolutions", {"convolve1": "x"}, ("x", "x")),  # halos, and a copy that does not pad
+        ("convolutions", {"d_convolve1": "x"}, ("x", "x")),  # overlapping parts that are added
+        ("moved cells", {"both": "j"}, ("j", "j")),  # fetches take the place of the operator
+        ("moved cells", {"most": ["c", "n"]}, ("c", "n")),  # the largest of partial results
+    ],
+)
+def test_hints(name, hint, steps):
+    task = analyse(name, 4)
+    made = make_partition(replace(task, settings=replace(task.settings, hints=hint)), Observer())
+    (operator,) = hint
+    assert made.plan.operators[operator] == steps
+    check_run(made, name)
+
+
+def test_a_memory_limit():
+    """Memory is what this backend says: a plan within twice the tightest one's replicates, and moves less."""
+    tight = partition("wide perceptron", 4)
+    limit = 2 * max(tight.plan.worker_bytes)
+    loose = partition("wide perceptron", 4, memory_limit=limit)
+    assert loose.plan.tensors["weight0"][0] is None
+    assert loose.plan.communication_bytes < tight.plan.communication_bytes
+    assert max(tight.plan.worker_bytes) < max(loose.plan.worker_bytes) <= limit
+    check_run(loose, "wide perceptron")
+    nothing = max(tight.plan.worker_bytes) // 2
+    with pytest.raises(InfeasibleError, match="per worker"):
+        partition("wide perceptron", 4, memory_limit=nothing)
+
+
+@pytest.mark.parametrize("workers", [3, 4])
+@pytest.mark.parametrize("name", ["perceptron", "convolutions"])
+def test_weights_are_updated_where_they_lie(name, workers):
+    made, values = partition(name, workers), draw_values(name)
+    graph, expected = made.graph, dict(values)
+    for _ in range(2):
+        known = compute_whole(graph, expected)
+        for variable in graph.updated:
+            gradient = known[graph.tensors[graph.gradients[variable]].name]
+            expected[graph.tensors[variable].name] = expected[graph.tensors[variable].name] - 0.25 * gradient
+    found = descend_on_shards(made, values, 2, 0.25)
+    assert any(np.abs(found[key] - values[key]).max() > 1e-3 for key in values)
+    for key, value in expected.items():
+        np.testing.assert_allclose(found[key], value, rtol=1e-9, atol=1e-12, err_msg=key)
+
+
+@pytest.mark.parametrize("name", ["perceptron", "convolutions"])
+def test_the_forward_graph_alone(name):
+    made = partition(name, 4)
+    execution = made.inference
+    assert {node.phase.name for node in execution.program.nodes} == {"FORWARD"}
+    assert len(execution.program.outputs) == len(made.graph.outputs)
+    compare(execution, execution.run_whole(draw_values(name)), compute(name))

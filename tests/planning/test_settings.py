@@ -1,0 +1,44 @@
+"""Options stand in one table: what Python takes, what the command line offers and what files hold agree with it."""
+
+import inspect
+from dataclasses import fields
+
+import pytest
+
+import tofu
+from tofu.command_line.main import plan
+from tofu.planning.settings import DEFAULTS, OPTIONS, Settings
+from tofu.search.algorithms import ALGORITHMS
+
+
+def defaults_of(function):
+    """Name -> default of what a function takes by keyword alone."""
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def test_partition_takes_every_option():
+    taken = defaults_of(tofu.partition)
+    assert taken.pop("contexts") is None  # where the workers run is no part of a plan
+    assert taken == {name: DEFAULTS[name] for name in OPTIONS}
+    assert OPTIONS.keys() == {field.name for field in fields(Settings)} - {"workers", "strict_plan", "saved"}
+
+
+def test_the_frontier_takes_options_with_the_same_defaults():
+    taken = defaults_of(tofu.frontier)
+    assert taken
+    assert taken == {name: DEFAULTS[name] for name in taken}
+
+
+def test_the_docstring_names_every_option_and_algorithm():
+    text = inspect.getdoc(tofu.partition)
+    assert [name for name in OPTIONS if f"\n{name}\n    " not in text] == []
+    assert [name for name in ALGORITHMS if f'"{name}"' not in text] == []
+
+
+@pytest.mark.parametrize("name", [name for name, option in OPTIONS.items() if option.help])
+def test_the_command_line_offers_what_has_a_help_text(name):
+    (found,) = (one for one in plan.params if one.name == name)
+    assert found.opts == ["--" + name.replace("_", "-")]
+    assert found.help == OPTIONS[name].help
+    assert found.default == DEFAULTS[name]

@@ -1,0 +1,174 @@
+"""Every rule of programs is broken once, and the check names it with its node."""
+
+import re
+
+import pytest
+
+from tests.program.written import encode, list_nodes
+from tofu.errors import InternalError
+from tofu.program import NodeKind, check_program
+
+PHASE, WORKER, SHAPES, INPUTS, PIECES = 3, 2, 4, 5, 6
+REMOTE_BYTES = 2 * 4 * 3 * 4  # each worker reads the other's half
+
+
+def test_a_program_that_keeps_all_rules():
+    check_program(encode(list_nodes()), REMOTE_BYTES)
+
+
+def test_bytes_that_the_plan_does_not_count():
+    with pytest.raises(InternalError, match="The program reads 96 bytes from other workers, its plan counts 90"):
+        check_program(encode(list_nodes()), 90)
+
+
+def set_worker(nodes):
+    nodes[2][WORKER] = 2
+
+
+def set_phase(nodes):
+    nodes[4][PHASE] = 3
+
+
+def set_number(nodes):
+    nodes[4][1] = 1
+
+
+def drop_input(nodes):
+    nodes[5][INPUTS] = nodes[5][INPUTS][:1]
+
+
+def add_output(nodes):
+    nodes[4][SHAPES] = [(8, 3), (8, 3)]
+
+
+def run_in_another_phase(nodes):
+    nodes[4][PHASE] = 1
+
+
+def repeat_a_copy(nodes):
+    nodes[5][WORKER], nodes[5][INPUTS] = 0, [(2, 0), (2, 0)]
+
+
+def leave_a_worker_out(nodes):
+    nodes.pop()
+
+
+def repeat_a_variable(nodes):
+    nodes[1][WORKER] = 0
+
+
+def declare_a_result(nodes):
+    nodes[0][1] = 1
+
+
+def flatten_a_variable(nodes):
+    nodes[1] = [NodeKind.VARIABLE, 0, 1, 0, [(12,)], [], [], 0.0]
+    for node in nodes[2:4]:
+        node[PIECES].pop()
+
+
+def read_ahead(nodes):
+    nodes[2:4], nodes[4:] = nodes[4:], nodes[2:4]
+    for node in nodes[2:4]:
+        node[INPUTS] = [(n + 2, output) for n, output in node[INPUTS]]
+
+
+def read_across(nodes):
+    nodes[5][INPUTS] = [(3, 0), (2, 0)]
+
+
+def begin_before_the_region(nodes):
+    nodes[2][PIECES][0] = [(-1, 0), (4, 3), [(0, (0, 0))]]
+
+
+def end_after_the_region(nodes):
+    nodes[2][PIECES][1] = [(5, 0), (4, 3), [(1, (0, 0))]]
+
+
+def fetch_nothing(nodes):
+    nodes[2][PIECES][0] = [(0, 0), (0, 3), [(0, (0, 0))]]
+
+
+def begin_before_the_source(nodes):
+    nodes[3][PIECES][0] = [(0, 0), (4, 3), [(0, (-1, 0))]]
+
+
+def end_after_the_source(nodes):
+    nodes[3][PIECES][0] = [(0, 0), (4, 3), [(0, (1, 0))]]
+
+
+def leave_a_piece_without_source(nodes):
+    nodes[3][PIECES][0] = [(0, 0), (4, 3), []]
+
+
+def write_cells_twice(nodes):
+    nodes[2][PIECES][1] = [(3, 2), (4, 1), [(1, (0, 2))]]
+
+
+def write_cells_of_the_next_piece_but_one(nodes):
+    nodes[2][PIECES] = [
+        [(0, 0), (2, 3), [(0, (0, 0))]],
+        [(4, 0), (4, 3), [(1, (0, 0))]],
+        [(1, 0), (2, 3), [(0, (1, 0))]],
+    ]
+
+
+def fetch_into_other_elements(nodes):
+    nodes[2][1] = 2
+
+
+DEFECTS = [
+    (set_worker, "a worker, a phase, a tensor or an operator that there is not: node 2"),
+    (set_phase, "a worker, a phase, a tensor or an operator that there is not: node 4"),
+    (set_number, "a worker, a phase, a tensor or an operator that there is not: node 4"),
+    (drop_input, "inputs, outputs or a phase that its operator has not: node 5"),
+    (add_output, "inputs, outputs or a phase that its operator has not: node 4"),
+    (run_in_another_phase, "inputs, outputs or a phase that its operator has not: node 4"),
+    (repeat_a_copy, "twice on one worker, or not on every one: node 4, 5"),
+    (leave_a_worker_out, "twice on one worker, or not on every one: node 4"),
+    (repeat_a_variable, "twice on one worker, or not on every one: node 0, 1"),
+    (declare_a_result, "a variable that an operator writes: node 0"),
+    (flatten_a_variable, "other dimensions than its tensor has: node 1"),
+    (read_ahead, "reads what is written later: node 2, 3"),
+    (read_across, "reads another worker's memory without a fetch: node 5"),
+    (begin_before_the_region, "a piece outside of its region: node 2"),
+    (end_after_the_region, "a piece outside of its region: node 2"),
+    (fetch_nothing, "a piece outside of its region: node 2"),
+    (begin_before_the_source, "a piece outside of what it is read from: node 3"),
+    (end_after_the_source, "a piece outside of what it is read from: node 3"),
+    (leave_a_piece_without_source, "a piece without a source: node 3"),
+    (write_cells_twice, "two pieces that write one cell: node 2"),
+    (write_cells_of_the_next_piece_but_one, "two pieces that write one cell: node 2"),
+    (fetch_into_other_elements, "elements or dimensions unlike those that it reads: node 2"),
+]
+
+
+@pytest.mark.parametrize(("spoil", "message"), DEFECTS, ids=[spoil.__name__ for spoil, _ in DEFECTS])
+def test_a_rule_that_is_broken_is_named(spoil, message):
+    nodes = list_nodes()
+    spoil(nodes)
+    outputs = [(n, 0) for n, node in enumerate(nodes) if node[0] is NodeKind.OPERATOR]
+    with pytest.raises(InternalError, match=f"  - {re.escape(message)}$".replace("$", r"(\n|\Z)")):
+        check_program(encode(nodes, outputs))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [
+        ([(4, 0)], "1 entries for 1 results on 2 workers"),
+        ([(5, 0), (4, 0)], "result y has not a shard of its own on each worker"),
+        ([(2, 0), (3, 0)], "result y has not a shard of its own on each worker"),
+    ],
+)
+def test_results_that_are_not_there(outputs, message):
+    with pytest.raises(InternalError, match=message):
+        check_program(encode(list_nodes(), outputs))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [([(6, 0)], "there is no output 0 of a node 6"), ([(0, 1)], "there is no output 1 of a node 0")],
+)
+def test_a_program_that_cannot_be_read(outputs, message):
+    with pytest.raises(InternalError, match=f"The program cannot be read: {message}"):
+        check_program(encode(list_nodes(), outputs))

@@ -1,0 +1,57 @@
+"""The pipeline tells its observer of every pass, in order, each with a value that prints."""
+
+import mxnet as mx
+import pytest
+
+import tofu
+from tests.command_line.calls import run
+from tofu.mxnet.partition import plan_task, read_trained
+from tofu.pipeline import Observer, show_value
+from tofu.planning.settings import Settings
+
+PASSES = [
+    *("read", "completed", "lowered", "strategies", "problem", "found"),
+    *("settled", "cost", "program", "program-checked", "execution", "memory", "checked", "plan"),
+]
+
+
+@pytest.fixture
+def symbol():
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
+    return mx.sym.SoftmaxOutput(net, name="softmax")
+
+
+class Recorder(Observer):
+    def __init__(self):
+        super().__init__()
+        self.values = {}
+
+    def __call__(self, name, value):
+        self.values[name] = value
+        return super().__call__(name, value)
+
+
+def test_every_pass_is_told_once_in_order_and_prints(symbol):
+    observe = Recorder()
+    partition = plan_task(read_trained(symbol, {"data": (4, 6)}, Settings(2), observe), None, observe)
+    assert list(observe.values) == list(observe.seconds) == PASSES
+    assert all(show_value(value) for value in observe.values.values())
+    assert observe.values["plan"] is partition.plan
+    assert min(observe.seconds.values()) >= 0
+
+
+def test_the_environment_says_what_is_printed(symbol, monkeypatch, capsys):
+    monkeypatch.setenv("TOFU_PRINT", "lowered, plan")
+    partition = tofu.partition(symbol, 2)
+    partition.simple_bind(mx.cpu(), data=(4, 6))
+    printed = capsys.readouterr().err
+    assert [line.split()[1] for line in printed.splitlines() if line.startswith("--- ")] == ["lowered", "plan"]
+    assert "fc_output: float32[4, 8] = FullyConnected(data, fc_weight, fc_bias)" in printed
+
+
+def test_timings_on_the_command_line(symbol, tmp_path):
+    symbol.save(str(tmp_path / "model.json"))
+    printed = run("plan", str(tmp_path / "model.json"), "--shape", "data:4,6", "--workers", "2", "--timings").output
+    rows = [line.split() for line in printed.split("pass ")[1].splitlines()[1:] if line]
+    assert [name for name, _ in rows] == [*PASSES, "all"]
+    assert sum(float(seconds) for _, seconds in rows[:-1]) == pytest.approx(float(rows[-1][1]), abs=0.01)

@@ -1,0 +1,1 @@
+"""`python -m tofu`, a file for each group of commands."""

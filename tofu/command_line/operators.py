@@ -1,0 +1,294 @@
+"""`python -m tofu ops` and `python -m tofu verify`: what the descriptions cover, and whether they are true."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from importlib import import_module
+from typing import Any
+
+import click
+import mxnet as mx
+from rich.console import Console
+from rich.progress import track
+
+from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.command_line.arguments import read_attribute, read_extents
+from tofu.errors import TofuError
+from tofu.mxnet.verify import Case, load_cases, verify_operator
+from tofu.mxnet.verify.campaign import CaseResult, verify_cases
+from tofu.mxnet.verify.coverage import NOT_DESCRIBED, count_coverage, count_kinds, count_lines, read_operator_sets
+from tofu.mxnet.verify.kernels import compose, describe_refusal
+from tofu.mxnet.verify.nodes import list_operators
+from tofu.mxnet.verify.record import Entry, make_entries, read_record, write_record
+from tofu.mxnet.verify.tables import coverage_lines, coverage_rows, kinds_line, results_table
+from tofu.report.plan_table import make_console
+
+
+@click.command()
+@click.argument("names", nargs=-1)
+@click.option("--json", "as_json", is_flag=True, help="Print the table and the totals as JSON.")
+def ops(names: tuple[str, ...], as_json: bool) -> None:
+    """List the operators that are described, and so can be split; with NAMES, those whose names contain one of them, or match a
+    pattern such as "conv*", and their inputs.
+
+    `verified` is what python -m tofu verify --record compared with MXNet's kernels, for descriptions that have not changed since: the
+    description's numbers; a relation between what a random operator reads and writes; of one whose numbers are not described, the
+    kernel's parts with its whole; or that it leaves its outputs unwritten. Where nothing was compared it says no.
+
+    \b
+    Examples
+        python -m tofu ops
+        python -m tofu ops conv pool
+        python -m tofu ops "*_update"
+        python -m tofu ops --json
+    """  # noqa: D301  click reads the escape
+    entries = read_record()
+    sets = read_operator_sets()
+    listed = [
+        name
+        for name in sorted({*DESCRIPTIONS, *NOT_DESCRIBED}, key=str.lower)
+        if not names or any(_matches(name.lower(), asked.lower()) for asked in names)
+    ]
+    if not listed:
+        near = get_close_matches(names[0], DESCRIPTIONS, n=3)
+        raise TofuError(
+            f"No operator that is described has {' or '.join(names)} in its name"
+            + (f"; did you mean {', '.join(near)}?" if near else ".")
+        )
+    coverage = {name: count_coverage(operators, entries) for name, operators in sets.items()}
+    if as_json:
+        median, largest, _ = count_lines()
+        operators = {name: asdict(entries[name]) if name in entries else None for name in listed}
+        totals = {name: asdict(counts) for name, counts in coverage.items()}
+        lines = {"median": median, "largest": largest}
+        kinds = count_kinds(entries.get(name) for name in listed)
+        click.echo(
+            json.dumps({**totals, "compared": kinds, "description_lines": lines, "operators": operators}, indent=1)
+        )
+        return
+    click.echo("\n".join([*coverage_rows(listed, entries, bool(names)), *coverage_lines(listed, entries, coverage)]))
+
+
+def _matches(name: str, asked: str) -> bool:
+    return fnmatchcase(name, asked) if set(asked) & set("*?[") else asked in name
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[OPERATOR]...")
+@click.option(
+    "--examples",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    help="Other sizes and attributes drawn for each built-in case.",
+)
+@click.option("--seed", default=0, show_default=True, help="Of what is drawn.")
+@click.option(
+    "--missing/--no-missing", default=True, show_default=True, help="Search strategies that the analysis did not find."
+)
+@click.option("--shape", "shapes", multiple=True, metavar="D0,D1,...", help="Instead: shape of each input in turn.")
+@click.option("--attribute", "attributes", multiple=True, metavar="NAME=VALUE", help="With --shape: as in the model.")
+@click.option("--parts", default="2,3,4", show_default=True, help="With --shape: numbers of parts.")
+@click.option("--module", "modules", multiple=True, help="Import this first: descriptions of your own, and its CASES.")
+@click.option(
+    "--record",
+    is_flag=True,
+    help="Write down what was verified, for python -m tofu ops; without OPERATOR, what changed.",
+)
+@click.option("--all", "everything", is_flag=True, help="With --record: all, changed or not.")
+@click.option(
+    "--jobs", type=click.IntRange(1), default=os.cpu_count(), show_default="one for each core", help="Cases at a time."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+def verify(
+    names: tuple[str, ...],
+    examples: int,
+    seed: int,
+    missing: bool,
+    shapes: tuple[str, ...],
+    attributes: tuple[str, ...],
+    parts: str,
+    modules: tuple[str, ...],
+    record: bool,
+    everything: bool,
+    jobs: int,
+    as_json: bool,
+) -> None:
+    """Compare descriptions with MXNet's own kernels, in float64: all of them, or those of each OPERATOR and its gradient.
+
+    Three things are checked. (a) The description, evaluated with NumPy, has the kernel's numbers. (b) The operator split by each of its
+    strategies, in 2, 3 and 4 uneven parts, has the numbers of the whole. (c) No way to split the kernel is missing.
+
+    Beginning with the built-in cases, other sizes and attributes are drawn. What fails is shrunk to the smallest signature and printed
+    with the lines of Python that repeat it; the exit status is 1 then. Signatures that MXNet refuses, or a description says that it
+    does not cover, are counted as refused.
+
+    \b
+    Examples
+        python -m tofu verify
+        python -m tofu verify Convolution softmax --examples 100
+        python -m tofu verify dot --shape 6,8 --shape 8,5
+        python -m tofu verify Convolution --shape 4,6,9,9 --attribute "kernel=(3,3)" --attribute num_filter=8
+        python -m tofu verify my_operator --module my_descriptions
+        python -m tofu verify --record --all
+    """  # noqa: D301  click reads the escape
+    os.environ.setdefault("MXNET_SUBGRAPH_VERBOSE", "0")  # MXNet announces its backend for each graph that it binds
+    os.environ.setdefault(
+        "OMP_NUM_THREADS", "1"
+    )  # of the processes to come: kernels on small inputs, several at a time
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the processes that it started end with it
+    began = time.monotonic()
+    if record and modules:
+        raise TofuError("--record is of the built-in descriptions; leave --module out.")
+    own = [case for module in modules for case in _import_cases(module)]
+    if attributes and not shapes:
+        raise TofuError("--attribute is of one signature: give the --shape of each input as well.")
+    if shapes:
+        _verify_signature(names, shapes, attributes, parts)
+        return
+    known = read_record()
+    changed = DESCRIPTIONS.keys() - ({} if everything else known).keys()
+    targets = set(names) or (changed if record else set())
+    available = [*load_cases(), *own]
+    if record or not targets <= {case.op for case in available}:
+        cases = _find_cases(targets, available)
+    else:
+        cases = [case for case in available if case.op in (targets or {case.op})]
+    results = _run(cases, verify_cases(cases, examples, seed, missing, modules, min(jobs, len(cases) // 8 + 1)))
+    entries = make_entries(results)
+    resources = {"seconds": round(time.monotonic() - began, 1), "peak_memory_gib": round(_find_peak_memory_gib(), 2)}
+    if as_json:
+        click.echo(json.dumps(_summarise(results, entries) | resources, indent=1))
+    else:
+        _print_results(make_console(), results, entries)
+        click.echo("{seconds} seconds; the largest process had {peak_memory_gib} GiB.".format(**resources))
+    if record:
+        found = {name: entry for name, entry in entries.items() if name in targets}
+        kept = {name: entry for name, entry in known.items() if name in DESCRIPTIONS and name not in targets}
+        write_record(kept | found)
+    if any(result.problems for result in results):
+        raise SystemExit(1)
+
+
+def _find_peak_memory_gib() -> float:
+    """Of this process and of those that it has waited for, the most that one of them had."""
+    return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 2**20
+
+
+def _run(cases: Sequence[Case], running: Iterator[CaseResult]) -> list[CaseResult]:
+    """The results, with a bar meanwhile, and a line for each problem as it is found."""
+    console, results = Console(stderr=True, highlight=False), []
+    for result in track(running, "verifying", total=len(cases), console=console, transient=True):
+        results.append(result)
+        for problem in result.problems[:1]:
+            console.print(f"{result.case}: {problem}", markup=False)
+    return results
+
+
+def _import_cases(module: str) -> list[Case]:
+    """The cases of a module with descriptions."""
+    try:
+        return list(getattr(import_module(module), "CASES", []))
+    except ImportError as error:
+        raise TofuError(
+            f"--module {module} cannot be imported: {error}. Give the name of a module on Python's path, without .py; the folder "
+            "that you are in is on it with python -m tofu."
+        ) from error
+
+
+def _find_cases(names: Collection[str], cases: Sequence[Case]) -> list[Case]:
+    """The cases in which the operators `names` occur, themselves or in a gradient."""
+    operators = [_list_operators(case) for case in cases]
+    unknown = sorted(set(names).difference(*operators))
+    if unknown:
+        near = get_close_matches(unknown[0], DESCRIPTIONS, n=3)
+        raise TofuError(
+            f"There is no built-in case of {', '.join(unknown)}{'; did you mean ' + ', '.join(near) + '?' if near else '.'} "
+            "Give --shape and --attribute, or a --module with its CASES."
+        )
+    return [case for case, occurring in zip(cases, operators, strict=True) if not occurring.isdisjoint(names)]
+
+
+def _list_operators(case: Case) -> set[str]:
+    attributes = {name: str(value) for name, value in case.attributes.items()}
+    return list_operators(case.op, attributes, len(case.inputs), case.wrt)
+
+
+def _print_results(console: Console, results: Sequence[CaseResult], entries: Mapping[str, Entry]) -> None:
+    console.print(results_table(results))
+    failures = [result.trials.failure for result in results if result.trials.failure is not None]
+    for result in results:
+        for problem in (*result.report.problems, *result.report.refusals):
+            console.print(f"\n[bold red]{result.case}[/]\n- {problem}", highlight=False, markup=True)
+    for failure in failures:
+        console.print(f"\n[bold red]{failure.case}[/]")
+        console.print(repr(failure), markup=False, soft_wrap=True)
+    for headline, found in (
+        ("Strategies that the analysis did not find:", [f"{m.op}: {m.cut}" for r in results for m in r.missing]),
+        ("Exact cuts that are no strategies:", [f"{m.op}: {m.cut}: {why}" for r in results for m, why in r.explained]),
+    ):
+        if found:
+            console.print("\n".join([f"\n{headline}", *(f"- {text}" for text in dict.fromkeys(found))]), markup=False)
+    uncompared = [
+        f"{name}: {entry.reason or 'no output is asked for'}"
+        for name, entry in entries.items()
+        if not entry.is_verified
+    ]
+    if uncompared:
+        console.print("\n".join(["\nNot compared with anything:", *(f"- {text}" for text in uncompared)]), markup=False)
+    count = sum(bool(result.problems) for result in results)
+    tried = sum(1 + result.trials.verified for result in results)
+    refused = sum(result.trials.refused for result in results)
+    console.print(
+        f"\n{len(results)} cases at {tried} signatures, {refused} more refused: "
+        + (f"{count} cases have problems." if count else "all agree with MXNet.")
+    )
+    console.print(kinds_line(count_kinds(entries.values())), soft_wrap=True)
+
+
+def _summarise(results: Sequence[CaseResult], entries: Mapping[str, Entry]) -> dict[str, Any]:
+    return {
+        "cases": len(results),
+        "compared": count_kinds(entries.values()),
+        "signatures": sum(1 + result.trials.verified for result in results),
+        "refused": sum(result.trials.refused for result in results),
+        "problems": {str(result.case): list(result.problems) for result in results if result.problems},
+        "reproducers": [repr(result.trials.failure) for result in results if result.trials.failure is not None],
+        "explained": [f"{one.op}: {one.cut}: {reason}" for result in results for one, reason in result.explained],
+    }
+
+
+def _verify_signature(names: Sequence[str], shapes: Sequence[str], attributes: Sequence[str], parts: str) -> None:
+    if len(names) != 1:
+        raise TofuError("--shape is of one operator: python -m tofu verify OPERATOR --shape D0,D1,...")
+    values = dict(read_attribute(text) for text in attributes)
+    given = [read_extents(text, f"--shape {text!r} is not D0,D1,..., for example 4,6,9,9.") for text in shapes]
+    counts = read_extents(parts, f"--parts {parts!r} is not a list of numbers, for example 2,3,4.")
+    report = verify_operator(names[0], values, complete_shapes(names[0], values, given), counts)
+    click.echo(repr(report))
+    if not report.is_verified:
+        found = [f"  - {text}" for text in (*report.problems, *report.refusals)]
+        raise TofuError("\n".join([f"{names[0]} is not verified:", *found]))
+
+
+def complete_shapes(
+    operator: str, attributes: Mapping[str, str], given: Sequence[tuple[int, ...]]
+) -> list[tuple[int, ...]]:
+    """The shapes of all inputs of an operator, states included, from those of the first ones; by MXNet's inference."""
+    try:
+        symbol = compose(operator, attributes, len(given))
+        inferred = symbol.infer_shape(**{f"input{i}": shape for i, shape in enumerate(given)})
+    except mx.base.MXNetError as error:
+        reason = describe_refusal(error)
+        raise TofuError(f"{operator} does not take these shapes and attributes. MXNet says: {reason}") from error
+    if inferred[0] is None:
+        raise TofuError(f"{operator} needs more shapes than {len(given)}: {', '.join(symbol.list_arguments())}.")
+    return [tuple(shape) for shape in (*inferred[0], *inferred[2])]

@@ -1,0 +1,52 @@
+"""The planner without a framework: all that a front end and a backend of one's own are made with, and the passes that use them.
+
+    task = core.analyse_step(core.Source(graph), engine, core.Settings(workers=4), core.Observer())
+    partition = core.make_partition(task, core.Observer())
+
+`import tofu.core` imports NumPy and SymPy, and no framework. docs/engines.md shows a graph written by hand, planned and printed.
+"""
+
+from tofu.analysis import OperatorAccess, analyse
+from tofu.engine import Backend, Engine, FrontEnd, Measured, Source
+from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind
+from tofu.pipeline import Observer, Partition, Task, analyse_step, build_found, make_partition
+from tofu.plan import Plan
+from tofu.planning.find import Settings
+from tofu.program import OutputShards, Program, worker_attributes, write_program
+from tofu.search import Choices, Problem, find_strategies, pose_problem
+from tofu.search.topology import Topology
+from tofu.tdl import Registry, interpret
+
+__all__ = [
+    "Backend",
+    "Choices",
+    "Engine",
+    "FrontEnd",
+    "Graph",
+    "Measured",
+    "Observer",
+    "Operator",
+    "OperatorAccess",
+    "OutputShards",
+    "Partition",
+    "Phase",
+    "Plan",
+    "Problem",
+    "Program",
+    "Registry",
+    "Settings",
+    "Source",
+    "Task",
+    "Tensor",
+    "TensorKind",
+    "Topology",
+    "analyse",
+    "analyse_step",
+    "build_found",
+    "find_strategies",
+    "interpret",
+    "make_partition",
+    "pose_problem",
+    "worker_attributes",
+    "write_program",
+]

@@ -1,0 +1,68 @@
+"""What the planner needs of a framework, in two small protocols: a front end reads its programs, a backend builds and measures plans.
+
+`tofu.mxnet.engine` is the first pair; a NumPy backend in the tests is a second one, which keeps the protocols honest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tofu.graph import Graph, Operator
+from tofu.lowering import LowerableOperators
+from tofu.program import Program
+from tofu.search import Choices, Problem
+
+
+@dataclass(frozen=True)
+class Source:
+    """A training step as it was read: the semantic graph, and `native`, the framework's own form of it, which its backend copies."""
+
+    graph: Graph
+    native: Any = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What an execution graph needs: `worker_bytes`, of each worker, shards and buffers; `planned`, what the backend knows it from."""
+
+    worker_bytes: tuple[int, ...]
+    planned: Any = None
+
+
+class FrontEnd(LowerableOperators, Protocol):
+    """A framework's operators: what finding strategies and lowering need of them, and which draw random numbers."""
+
+    def draws(self, operator: Operator, for_training: bool) -> bool:
+        """Whether an operator that may draw random numbers does, as the model is used."""
+
+
+class Backend(Protocol):
+    """What runs plans: built from programs, measured and checked before they run."""
+
+    def build(self, source: Source, problem: Problem, choices: Choices, program: Program) -> Any:
+        """The execution graph of a program."""
+
+    def measure(self, execution: Any, problem: Problem, choices: Choices) -> Measured:
+        """The memory that the workers need, without allocating any."""
+
+    def check(
+        self,
+        execution: Any,
+        problem: Problem,
+        choices: Choices,
+        measured: Measured | None = None,
+        communication_bytes: int | None = None,
+    ) -> None:
+        """Raise InternalError where an execution graph breaks a rule, or does not read just the bytes that are counted."""
+
+    def measure_whole(self, source: Source) -> int:
+        """The bytes that one device needs for the whole step."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A framework: its front end, and its backend."""
+
+    front_end: FrontEnd
+    backend: Backend

@@ -1,0 +1,28 @@
+"""Tofu's extension modules, imported and held against their stubs."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+FOLDER = Path(__file__).parents[1]
+
+
+def import_native(name: str) -> ModuleType:
+    """`tofu._core` or `tofu._mxnet`. Raises an ImportError of one line where it does not load, or lacks a function that its stub has."""
+    try:
+        module = import_module(f"tofu.{name}")
+    except ImportError as error:
+        raise ImportError(
+            f"Tofu's native code does not fit this Python or MXNet ({error}): pip install tofu again, or make build"
+        ) from error
+    stub = (FOLDER / f"{name}.pyi").read_text()
+    missing = [one for one in re.findall(r"^(?:def )?([a-z]\w*)(?:\(|: )", stub, re.M) if not hasattr(module, one)]
+    if missing:
+        raise ImportError(
+            f"Tofu's native code was built from other sources than its Python code ({module.__name__} has no {missing[0]}): make build, or "
+            "pip install tofu again"
+        )
+    return module

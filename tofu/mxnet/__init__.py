@@ -1,0 +1,12 @@
+"""MXNet, the first engine: its symbols read, its operators lowered, its graphs built, bound, run, compared and verified.
+
+Importing anything of it imports MXNet, checks that Tofu was built for it, and has MXNet's own loaders give partitioned symbols back.
+"""
+
+from tofu.imports.mxnet import load
+
+load()
+
+from tofu.mxnet.runtime.files import install_loaders  # noqa: E402  MXNet has to be there
+
+install_loaders()

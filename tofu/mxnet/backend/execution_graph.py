@@ -1,0 +1,106 @@
+"""A program becomes an MXNet symbol over k workers (paper section 6): nodes, and the attributes that each worker's copy needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tofu import _mxnet
+from tofu.engine import Source
+from tofu.graph import Phase
+from tofu.mxnet.frontend.origin import Origin, find_origin
+from tofu.mxnet.frontend.read_symbol import DTYPE_NAMES, wrap_symbol
+from tofu.program import OutputShards, Program, worker_attributes
+from tofu.search import Choices, Problem
+
+
+@dataclass(frozen=True)
+class ExecutionGraph:
+    """The partitioned symbol. Its outputs are the shards of `outputs`, worker by worker, the model's own outputs first."""
+
+    symbol: Any
+    outputs: tuple[OutputShards, ...]
+    n_model_outputs: int
+    workers: int
+
+    @cached_property
+    def arguments(self) -> tuple[str, ...]:
+        """The names of the symbol's arguments, in MXNet's order."""
+        return tuple(self.symbol.list_arguments())
+
+    @cached_property
+    def states(self) -> tuple[str, ...]:
+        """The names of the symbol's auxiliary states, in MXNet's order."""
+        return tuple(self.symbol.list_auxiliary_states())
+
+    @cached_property
+    def forward_boundary(self) -> int:
+        """How many of the symbol's nodes, in execution order, the model's outputs need."""
+        return int(_mxnet.boundary(self.symbol.handle.value, self.n_model_outputs * self.workers))
+
+
+def build_execution_graph(source: Source, problem: Problem, choices: Choices, program: Program) -> ExecutionGraph:
+    """The execution graph of a program, whose nodes are copies of those of the source. Parts of operators, which it does not have, are
+    made by name.
+    """
+    symbol = build_symbol(source, problem, choices, program)
+    return ExecutionGraph(symbol, program.outputs, program.n_model_outputs, program.workers)
+
+
+def build_symbol(source: Source, problem: Problem, choices: Choices, program: Program) -> Any:
+    """The program as an MXNet symbol, whose nodes are copies of those of `source`."""
+    graph, phases = problem.graph, program.phases
+    origins = [find_origin(operator) for operator in graph.operators]
+    attributes, index = worker_attributes(problem, choices, phases)
+    _add_rewritten(origins, attributes, index)
+    types = [DTYPE_NAMES.index(tensor.dtype) for tensor in graph.tensors]
+    handle = _mxnet.build_execution_graph(
+        source.native.handle.value,
+        program.code,
+        [origin.node for origin in origins],
+        attributes,
+        index,
+        [tensor.name for tensor in graph.tensors],
+        types,
+        {
+            position: (operator.name, operator.op, dict(operator.attributes), [types[t] for t in operator.inputs])
+            for position, (operator, origin) in enumerate(zip(graph.operators, origins, strict=True))
+            if origin.node < 0
+        },
+        sorted(program.largest),
+        _list_asked_outputs(problem, phases),
+    )
+    return wrap_symbol(handle)
+
+
+def _add_rewritten(origins: Sequence[Origin], table: list[dict[str, str]], index: npt.NDArray[np.int32]) -> None:
+    """Give the copies of parts that differ from their nodes rows of the table that say in what."""
+    for position, origin in enumerate(origins):
+        if origin.rewritten:
+            for worker, row in enumerate(index[position]):
+                index[position, worker] = len(table)
+                table.append({**origin.rewritten, **table[row]})
+
+
+def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:
+    """Operators of several outputs -> those that every copy computes: what anybody reads, of whichever copy, and what is asked for."""
+    graph = problem.graph
+    running = [(position, operator) for position, operator in enumerate(graph.operators) if operator.phase in phases]
+    read = {*graph.outputs, *graph.gradients.values()}.union(*(operator.inputs for _, operator in running))
+    asked: dict[int, list[int]] = {}
+    for position, operator in running:
+        if len(operator.outputs) == 1:
+            continue
+        wanted = {n for n, tensor in enumerate(operator.outputs) if tensor in read}
+        if Phase.BACKWARD in phases:
+            wanted.update(find_origin(operator).asked)
+        needs = problem.accesses[position].description.needs
+        wanted = wanted.union(*(needs.get(n, ()) for n in wanted))
+        if wanted:
+            asked[position] = [n for n in range(len(operator.outputs)) if n in wanted]
+    return asked

@@ -1,0 +1,101 @@
+"""One training step, and one forward pass for inference, of whatever binds as an `mx.sym.Symbol` does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import mxnet as mx
+
+from tofu import _mxnet
+from tofu.compare.numbers import Array, Arrays, Numbers
+from tofu.mxnet.compare.values import draw_like
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a step gave, and the bytes that the kernels read from other workers in it and in the inference before it."""
+
+    training: Numbers
+    inference: Numbers
+    training_bytes: int
+    inference_bytes: int
+
+
+def run_step(
+    symbol: Any,
+    shapes: Mapping[str, tuple[int, ...]],
+    values: Arrays,
+    requests: Mapping[str, str],
+    context: Any = None,
+    seed: int = 1,
+    *,
+    trains: bool = True,
+    adds_apart: bool = False,
+) -> Run:
+    """Bind, run for inference, then run a training step on the same values.
+
+    `requests` are MXNet's "write", "add" and "null" by argument; the gradients of outputs, and what is added to, are drawn from `seed`.
+    Without any gradient wanted there is a training forward pass alone, and where nothing `trains`, inference alone.
+    With `adds_apart`, "add" is a gradient that is written and added here, since some of MXNet's kernels cannot add.
+    """
+    context = context or mx.cpu(0)
+    bound = {name: "write" if adds_apart and request == "add" else request for name, request in requests.items()}
+    executor = _bind(symbol, shapes, values, bound, context)
+    inference, inference_bytes = _count(lambda: executor.forward(is_train=False))
+    outputs = _whole(symbol.list_outputs(), inference)
+    if not trains:
+        return Run(Numbers({}), Numbers(outputs), 0, inference_bytes)
+    differentiated = [name for name, request in requests.items() if request != "null"]
+
+    addends = draw_like({name: values[name] for name in differentiated}, seed + 1)
+    for name, addend in addends.items():
+        executor.grad_dict[name][:] = addend
+
+    def step() -> Any:
+        made = executor.forward(is_train=True)
+        if differentiated:
+            heads = draw_like(_whole(symbol.list_outputs(), made), seed)
+            executor.backward([mx.nd.array(head, ctx=context, dtype=head.dtype) for head in heads.values()])
+        return made
+
+    made, training_bytes = _count(step)
+    gradients = {name: executor.grad_dict[name].asnumpy() for name in differentiated}
+    for name in (name for name in differentiated if requests[name] != bound[name]):
+        gradients[name] = gradients[name] + addends[name]
+    training = Numbers(
+        _whole(symbol.list_outputs(), made),
+        gradients,
+        {name: state.asnumpy() for name, state in executor.aux_dict.items()},
+    )
+    return Run(training, Numbers(outputs), training_bytes, inference_bytes)
+
+
+def _bind(
+    symbol: Any, shapes: Mapping[str, tuple[int, ...]], values: Arrays, requests: Mapping[str, str], context: Any
+) -> Any:
+    arguments = symbol.list_arguments()
+    executor = symbol.simple_bind(
+        context,
+        grad_req=dict(requests),
+        type_dict={name: values[name].dtype for name in arguments},
+        **shapes,
+    )
+    for name, value in values.items():
+        (executor.arg_dict if name in executor.arg_dict else executor.aux_dict)[name][:] = value
+    mx.nd.waitall()
+    return executor
+
+
+def _count(run: Any) -> tuple[Any, int]:
+    """What `run` gives, and the bytes that kernels read from other workers meanwhile."""
+    mx.nd.waitall()
+    _mxnet.reset_counters()
+    result = run()
+    mx.nd.waitall()
+    return result, int(_mxnet.counters()["bytes_read_remote"])
+
+
+def _whole(names: list[str], arrays: Any) -> dict[str, Array]:
+    return {name: array.asnumpy() for name, array in zip(names, arrays, strict=True)}

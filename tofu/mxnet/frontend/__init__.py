@@ -1,0 +1,1 @@
+"""MXNet symbols read into the semantic graph, and what is refused of them."""

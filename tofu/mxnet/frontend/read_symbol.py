@@ -1,0 +1,397 @@
+"""MXNet symbols read into the semantic graph: gradient graph, shapes and types from NNVM's own passes.
+
+The first two arrows of the pipeline. The training graph (an MXNet symbol whose outputs are the model's outputs followed by the
+gradients) is kept beside the semantic graph, because the execution graph is made of copies of its nodes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+
+from tofu import _mxnet
+from tofu.engine import Source
+from tofu.errors import ShapeError, TofuError, UnsupportedError, raise_together, suggest
+from tofu.graph.semantic import Graph, Operator, Phase, Tensor, TensorKind
+from tofu.mxnet.frontend.origin import Origin
+from tofu.mxnet.frontend.refusals import refuse_wrong_kernels
+from tofu.reading import show
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+# MXNet's type flags (mshadow/base.h) in order, as NumPy names.
+DTYPE_NAMES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
+HEAD_GRADIENT_PREFIX = "_head_grad_"
+# NNVM adds up a gradient that arrives from several readers by one of these, in the order of the readers.
+GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
+PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # of names that MXNet makes
+MOST_NAMES = 8  # in a message
+SEPARATOR = "$"
+MOST_CELLS = 2**47  # of a tensor; products with sizes of cells and numbers of workers do not wrap in 64 bits
+
+
+def dtype_code(dtype: Any) -> int:
+    """MXNet's type flag of a NumPy type or name."""
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = show(dtype)
+    if name not in DTYPE_NAMES:
+        raise ShapeError(f"MXNet has no type {name}; it has {', '.join(DTYPE_NAMES)}.")
+    return DTYPE_NAMES.index(name)
+
+
+def infer_operator_shapes(
+    op: str, attributes: dict[str, str], inputs: list[tuple[int, ...]]
+) -> list[tuple[int, ...]] | None:
+    """Output shapes of one operator by MXNet's own inference; None where MXNet has none (most backward operators)."""
+    shapes = _mxnet.infer_operator(op, attributes, inputs)
+    return None if shapes is None else [tuple(shape or ()) for shape in shapes]
+
+
+def wrap_symbol(handle: int) -> Any:
+    """An `mx.sym.Symbol` that owns `handle`."""
+    return mx.sym.Symbol(ctypes.c_void_p(handle))
+
+
+def read_graph(
+    symbol: Any,
+    shapes: Shapes,
+    dtypes: Mapping[str, Any] | None = None,
+    differentiated: Collection[str] = (),
+    updated: Collection[str] = (),
+) -> Source:
+    """Build the training graph of `symbol` and read it.
+
+    Parameters
+    ----------
+    symbol
+        An `mx.sym.Symbol`: the forward model.
+    shapes
+        Whole shapes of the inputs, at least as many as MXNet needs to infer the others.
+    dtypes
+        Types of arguments, where they are not float32.
+    differentiated
+        Names of the arguments whose gradients are wanted; none for inference.
+    updated
+        Names of those among them that an optimizer updates.
+
+    Raises
+    ------
+    ShapeError
+        For missing, contradictory or unknown names and shapes, all listed at once.
+    """
+    check_names(symbol, shapes, differentiated)
+    known_shapes, known_dtypes = infer_arguments(symbol, shapes, dtypes or {})
+    wanted = [name for name in symbol.list_arguments() if name in set(differentiated)]
+    training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, wanted)) if wanted else symbol
+    given = {*shapes, *find_labels(symbol)}
+    graph = _Reader(symbol, training, known_shapes, known_dtypes, given, wanted, updated).read()
+    refuse_wrong_kernels(graph)
+    return Source(graph, training)
+
+
+def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = ()) -> None:
+    """Raise a ShapeError for duplicate argument names, for those that MXNet cannot take apart, and for shapes and gradients of names
+    that the model does not have.
+    """
+    arguments = symbol.list_arguments() + symbol.list_auxiliary_states()
+    raise_together(
+        ShapeError,
+        f"MXNet writes {SEPARATOR!r} between a name and its attributes, so no name may have it. Rename:",
+        [show(name) for name in dict.fromkeys([*arguments, *_list_operators(symbol)]) if SEPARATOR in name],
+    )
+    duplicates = [name for name, count in Counter(arguments).items() if count > 1]
+    raise_together(
+        ShapeError,
+        "Several variables of the model have the same name, so their values cannot be told apart. Rename all but one of:",
+        duplicates,
+    )
+    unknown = dict.fromkeys(name for name in (*shapes, *differentiated) if name not in arguments)
+    problems = [f"{name}{suggest(name, arguments)}" for name in unknown]
+    raise_together(ShapeError, f"The model has no such inputs (it has {list_inputs(symbol)}):", problems)
+
+
+def _list_operators(symbol: Any) -> list[str]:
+    return [node["name"] for node in _mxnet.nodes(symbol.handle.value)]
+
+
+def list_inputs(symbol: Any) -> str:
+    """What seem to be a model's inputs, for a message: its arguments that are not named as MXNet names parameters."""
+    names = symbol.list_arguments()
+    inputs = [name for name in names if not name.endswith(PARAMETER_ENDINGS)] or names
+    return (", ".join(inputs[:MOST_NAMES]) or "none") + (", ..." if inputs[MOST_NAMES:] else "")
+
+
+def check_shapes(shapes: Shapes) -> None:
+    """Raise ShapeError for what is no shape, or larger than any tensor can be."""
+    wrong = [f"{name}={show(shape)}" for name, shape in shapes.items() if not is_shape(shape)]
+    raise_together(
+        ShapeError, "A shape is a tuple of positive whole numbers, for example data=(64, 3, 224, 224). Given:", wrong
+    )
+    large = [f"{name}={show(shape)}" for name, shape in shapes.items() if prod(map(int, shape)) > MOST_CELLS]
+    raise_together(ShapeError, f"A tensor may have {MOST_CELLS:,} cells at most. Make these smaller:", large)
+
+
+def is_shape(shape: Any) -> bool:
+    """Whether a value is a shape of an input: positive whole numbers, of Python or of NumPy."""
+    return isinstance(shape, (tuple, list, np.ndarray)) and all(
+        isinstance(extent, (int, np.integer)) and not isinstance(extent, bool) and extent > 0 for extent in shape
+    )
+
+
+def _declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
+    """Name -> the type flag that the model itself gives a variable."""
+    declared = {name: attributes.get("__dtype__", "-1") for name, attributes in symbol.attr_dict().items()}
+    flags = {str(code): code for code in range(-1, len(DTYPE_NAMES))}
+    wrong = [f"{name}: {show(text)}" for name, text in declared.items() if name in names and text not in flags]
+    raise_together(ShapeError, f"A variable's __dtype__ is a number from 0 to {len(DTYPE_NAMES) - 1}. Given:", wrong)
+    return {name: flags[text] for name, text in declared.items() if name in names and text != "-1"}
+
+
+def infer_arguments(
+    symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]
+) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
+    """Complete shapes and type flags of all arguments, auxiliary states and head gradients of a forward symbol."""
+    check_shapes(shapes)
+    names = symbol.list_arguments() + symbol.list_auxiliary_states()
+    codes = _declared_types(symbol, set(names))
+    codes |= {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
+    # MXNet's rule: an input of unstated type is float32 unless inference from the stated ones says otherwise.
+    unstated = dict.fromkeys(shapes, 0)
+    try:
+        inferred_shapes, inferred_types = _infer(symbol, shapes, codes or unstated)
+    except ShapeError:  # some operators, RNN among them, refuse inputs of a type that is not known yet
+        try:
+            inferred_shapes, inferred_types = _infer(symbol, shapes, unstated | codes)
+        except ShapeError:  # nor is that of an input whose shape was forgotten, which is named below
+            inferred_shapes, inferred_types = _infer(symbol, shapes, dict.fromkeys(names, 0) | codes)
+    if any(inferred_types.get(name, -1) < 0 for name in names):
+        codes = {name: max(inferred_types.get(name, -1), 0) for name in names}
+        inferred_shapes, inferred_types = _infer(symbol, shapes, codes)
+    problems = []
+    for name in names:
+        shape = inferred_shapes.get(name)
+        if shape is None or any(extent < 1 for extent in shape):
+            problems.append(f"{name}: {'nothing is known' if shape is None else f'only {shape} is known'}")
+    more = [f"... and {len(problems) - MOST_NAMES} more, which may follow from these"] if problems[MOST_NAMES:] else []
+    headline = f"Shapes cannot be inferred from those given ({_list_shapes(shapes)}). Give a shape for:"
+    raise_together(ShapeError, headline, [*problems[:MOST_NAMES], *more])
+    return {name: shape for name, shape in inferred_shapes.items() if shape is not None}, inferred_types
+
+
+def _infer(
+    symbol: Any, shapes: Shapes, codes: Mapping[str, int]
+) -> tuple[dict[str, tuple[int, ...] | None], dict[str, int]]:
+    """Shapes and types of the variables, and of the outputs under their head gradients' names."""
+    handle = symbol.handle.value
+    try:
+        entry_shapes, entry_types = _mxnet.infer(handle, {n: tuple(s) for n, s in shapes.items()}, dict(codes))
+    except RuntimeError as error:
+        problem = f"The shapes given ({_list_shapes(shapes)}) do not fit the model."
+        if _shapes_fit(symbol, shapes):
+            types = ", ".join(f"{name}: {DTYPE_NAMES[codes[name]]}" for name in shapes if codes.get(name, -1) >= 0)
+            problem = (
+                f"The shapes fit the model, and the types do not ({types or 'none is stated'}). Where none is stated, MXNet takes float32. "
+                "State it with dtype= of the Variable, for example mx.sym.Variable('data', dtype='float64'), or with type_dict= where the "
+                "model is bound."
+            )
+        raise ShapeError(f"{problem} MXNet says: {error}") from error
+    nodes = _mxnet.nodes(handle)
+    found_shapes: dict[str, tuple[int, ...] | None] = {}
+    found_types: dict[str, int] = {}
+    entries = [(node["name"], node["entry"]) for node in nodes if node["op"] == "null"]
+    heads = enumerate(_mxnet.outputs(handle))
+    entries += [(f"{HEAD_GRADIENT_PREFIX}{i}", nodes[node]["entry"] + index) for i, (node, index) in heads]
+    for name, entry in entries:
+        shape = entry_shapes[entry]
+        found_shapes[name] = None if shape is None else tuple(shape)
+        found_types[name] = entry_types[entry]
+    return found_shapes, found_types
+
+
+def _shapes_fit(symbol: Any, shapes: Shapes) -> bool:
+    """Whether MXNet's inference of shapes alone, without that of types, finds nothing wrong."""
+    try:
+        symbol.infer_shape_partial(**{name: tuple(shape) for name, shape in shapes.items()})
+    except (mx.base.MXNetError, ValueError):
+        return False
+    return True
+
+
+def _list_shapes(shapes: Shapes) -> str:
+    return ", ".join(f"{name}: {tuple(shape)}" for name, shape in shapes.items()) or "none"
+
+
+class _Reader:
+    """One pass over the nodes of a training graph."""
+
+    def __init__(
+        self,
+        symbol: Any,
+        training: Any,
+        shapes: Mapping[str, tuple[int, ...]],
+        codes: Mapping[str, int],
+        given: Collection[str],
+        wanted: Sequence[str],
+        updated: Collection[str],
+    ) -> None:
+        handle = training.handle.value
+        self.nodes = _mxnet.nodes(handle)
+        self.heads: list[tuple[int, int]] = [(node, index) for node, index in _mxnet.outputs(handle)]
+        self.n_outputs = len(symbol.list_outputs())
+        variables = {node["name"] for node in self.nodes if node["op"] == "null"}
+        self.entry_shapes, self.entry_types = _mxnet.infer(
+            handle,
+            {n: s for n, s in shapes.items() if n in variables},
+            {n: c for n, c in codes.items() if n in variables},
+        )
+        self.given = given
+        self.wanted = wanted
+        self.updated = updated
+        self.parameters = set(symbol.list_arguments())
+        self.tensors: list[Tensor] = []
+        self.operators: list[Operator] = []
+        self.tensor_of: dict[tuple[int, int], int] = {}
+        self.operator_of: dict[int, int] = {}
+        self.names: Counter[str] = Counter()
+
+    def read(self) -> Graph:
+        forward_nodes = self._ancestors(node for node, _ in self.heads[: self.n_outputs])
+        for node in self.nodes:
+            if node["op"] == "null":
+                self._add_tensors(node, [node["name"]], self._variable_kind(node))
+            else:
+                self._add_operator(node, node["id"] in forward_nodes)
+        gradients = {
+            self._variable(name): self.tensor_of[head]
+            for name, head in zip(self.wanted, self.heads[self.n_outputs :], strict=True)
+        }
+        return Graph(
+            tensors=tuple(self.tensors),
+            operators=tuple(self.operators),
+            outputs=tuple(self.tensor_of[head] for head in self.heads[: self.n_outputs]),
+            gradients=gradients,
+            updated=frozenset(self._variable(name) for name in self.updated if name in self.wanted),
+        )
+
+    def _variable(self, name: str) -> int:
+        for position, tensor in enumerate(self.tensors):
+            if tensor.name == name and tensor.kind is not TensorKind.INTERMEDIATE:
+                return position
+        # An argument that no output depends on still has a (zero) gradient; it is not part of the graph.
+        raise TofuError(f"The argument {name} does not take part in the training graph. Give it grad_req 'null'.")
+
+    def _variable_kind(self, node: Mapping[str, Any]) -> TensorKind:
+        if node["is_aux"]:
+            return TensorKind.AUXILIARY
+        if node["name"] in self.given:
+            return TensorKind.INPUT
+        if node["name"] not in self.parameters and node["name"].startswith(HEAD_GRADIENT_PREFIX):
+            return TensorKind.HEAD_GRADIENT
+        return TensorKind.PARAMETER
+
+    def _add_tensors(self, node: Mapping[str, Any], names: Iterable[str], kind: TensorKind) -> tuple[int, ...]:
+        positions = []
+        for index, name in enumerate(names):
+            entry = node["entry"] + index
+            shape, code = self.entry_shapes[entry], self.entry_types[entry]
+            if shape is None or any(extent < 0 for extent in shape) or code < 0:
+                raise ShapeError(
+                    f"MXNet cannot infer the shape or type of {name} (operator {node['op']}); it found {shape}."
+                )
+            if prod(shape) > MOST_CELLS:
+                raise ShapeError(
+                    f"{name} (operator {node['op']}) would have {prod(shape):,} cells; a tensor may have {MOST_CELLS:,}. "
+                    "Use smaller shapes."
+                )
+            if 0 in shape:
+                raise UnsupportedError(
+                    f"{name} (operator {node['op']}) has the shape {tuple(shape)}, and a tensor without cells cannot be split or "
+                    "replicated. Use other operators, or shapes, in its place."
+                )
+            dtype = DTYPE_NAMES[code]
+            self.tensor_of[node["id"], index] = len(self.tensors)
+            positions.append(len(self.tensors))
+            self.tensors.append(Tensor(name, tuple(shape), dtype, np.dtype(dtype).itemsize, kind))
+        return tuple(positions)
+
+    def _add_operator(self, node: Mapping[str, Any], is_forward: bool) -> None:
+        forward = (
+            self.operator_of.get(node["control_deps"][0]) if node["is_backward"] and node["control_deps"] else None
+        )
+        shares_name = forward is not None and node["name"] == self.operators[forward].name  # as Custom's gradient does
+        name = self._unique(f"{node['name']}_backward" if shares_name else node["name"])
+        n_outputs = node["num_outputs"]
+        names = [f"{name}_output"] if n_outputs == 1 else [f"{name}_output{i}" for i in range(n_outputs)]
+        outputs = self._add_tensors(node, names, TensorKind.INTERMEDIATE)
+        self.operator_of[node["id"]] = len(self.operators)
+        self.operators.append(
+            Operator(
+                name=name,
+                op=node["op"],
+                attributes=dict(node["attrs"]),
+                inputs=tuple(self.tensor_of[source, index] for source, index in node["inputs"]),
+                outputs=outputs,
+                phase=Phase.FORWARD if is_forward else Phase.BACKWARD,
+                forward=forward,
+                stateful=node["is_layer_backward"] and forward is not None,
+                mutates=tuple(node["mutable_inputs"]),
+                ignored=tuple(node["ignored_inputs"]),
+                annotations=frozenset(name for name in node["attrs"] if name.startswith("__")),
+                sums_gradients=not is_forward and forward is None and node["op"] in GRADIENT_SUMS,
+                origin=Origin(node["id"]),
+            )
+        )
+
+    def _unique(self, name: str) -> str:
+        """Gradient sums share their names in MXNet ("sum_grad"); a plan needs each of them apart."""
+        self.names[name] += 1
+        return name if self.names[name] == 1 else f"{name}~{self.names[name]}"
+
+    def _ancestors(self, roots: Iterable[int]) -> set[int]:
+        seen: set[int] = set()
+        stack = list(roots)
+        while stack:
+            node = stack.pop()
+            if node not in seen:
+                seen.add(node)
+                stack.extend(source for source, _ in self.nodes[node]["inputs"])
+                stack.extend(self.nodes[node]["control_deps"])
+        return seen
+
+
+def find_labels(symbol: Any) -> frozenset[str]:
+    """Arguments that only feed an operator's input called "label": they are data, not parameters."""
+    nodes = _mxnet.nodes(symbol.handle.value)
+    roles: dict[str, set[bool]] = {}
+    slots_of: dict[str, list[str]] = {}
+    for node in nodes:
+        if node["op"] == "null":
+            continue
+        if node["op"] not in slots_of:
+            slots_of[node["op"]] = _mxnet.operator_info(node["op"])["input_names"]
+        slots = slots_of[node["op"]]
+        for position, (source, _) in enumerate(node["inputs"]):
+            if nodes[source]["op"] == "null":
+                slot = slots[position] if position < len(slots) else ""
+                roles.setdefault(nodes[source]["name"], set()).add(slot.endswith("label"))
+    return frozenset(name for name, labels in roles.items() if labels == {True})
+
+
+def read_training(symbol: Any, shapes: Shapes) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+    """How a model is trained where nothing else is said: shapes of its inputs, labels included, and the names that are learned.
+
+    Raises ShapeError where the shapes given do not determine those of the labels.
+    """
+    labels = find_labels(symbol)
+    known, _ = infer_arguments(symbol, shapes, {})
+    names = symbol.list_arguments()
+    inputs = {name: known[name] for name in names if name in shapes or name in labels}
+    return inputs, [name for name in names if name not in inputs]

@@ -1,0 +1,147 @@
+"""The memory of a training step on one device and on every worker, without allocating any (paper section 6).
+
+What a bound module allocates is exact: shards, gradients, optimizer states, and the buffers that the planner shares between everything
+else. What kernels ask for while they run is an estimate (`tofu.mxnet.memory.workspace`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tofu import _mxnet
+from tofu.engine import Source
+from tofu.graph import Graph, TensorKind
+from tofu.mxnet.backend.buffers import Variables, source_variables, worker_variables
+from tofu.mxnet.memory.optimizer_states import OptimizerStates
+from tofu.mxnet.memory.workspace import estimate_workspace
+from tofu.pipeline import Partition
+from tofu.program import worker_group
+from tofu.report.memory import ACTIVATIONS, FETCH_BUFFERS, GRADIENTS, USES, DeviceMemory
+from tofu.search.geometry import find_shards
+
+TRANSIT = 3  # the kind of an entry in transit between workers, in tofu._mxnet.PlannedGraph.entries
+FIRST_POOLED = 2  # kinds below are variables
+
+
+def account_one_device(source: Source, states: OptimizerStates) -> DeviceMemory:
+    """One device that runs the whole training graph; `states` are those of the optimizer that will train it."""
+    graph = source.graph
+    whole = {t: [tensor.shape] for t, tensor in enumerate(graph.tensors) if tensor.kind is not TensorKind.INTERMEDIATE}
+    gradients = _mxnet.outputs(source.native.handle.value)[len(graph.outputs) :]
+    return _account(source.native, source_variables(graph), graph, whole, {"": "one device"}, gradients, states)[0]
+
+
+def account_workers(partition: Partition, states: OptimizerStates) -> tuple[DeviceMemory, ...]:
+    """The workers of a partition."""
+    graph, execution = partition.graph, partition.training
+    problem, choices, workers = partition.problem, partition.choices, execution.workers
+    shards = {
+        t: [tuple(int(end - begin) for begin, end in box) for box in find_shards(problem, t, choices.layout(t))]
+        for t, tensor in enumerate(graph.tensors)
+        if tensor.kind is not TensorKind.INTERMEDIATE
+    }
+    results = _mxnet.outputs(execution.symbol.handle.value)[: len(execution.outputs) * workers]
+    gradients = results[execution.n_model_outputs * workers :]
+    names = {worker_group(worker): f"worker {worker}" for worker in range(workers)}
+    variables = worker_variables(problem, choices, execution)
+    return tuple(_account(execution.symbol, variables, graph, shards, names, gradients, states))
+
+
+def _account(
+    symbol: Any,
+    variables: Variables,
+    graph: Graph,
+    shards: Mapping[int, Sequence[tuple[int, ...]]],
+    names: Mapping[str, str],
+    gradients: list[tuple[int, int]],
+    states: OptimizerStates,
+) -> list[DeviceMemory]:
+    """The devices of a graph. `shards`: variable -> its shape on each of them; `names`: group -> name, in the same order."""
+    buffers = _mxnet.PlannedGraph(symbol.handle.value, *variables)
+    planned = buffers.memory()
+    entries = _Entries(buffers.entries(), gradients)
+    workspace = estimate_workspace(symbol, variables)
+    devices = []
+    for position, (group, name) in enumerate(names.items()):
+        held = dict.fromkeys(TensorKind, 0)
+        optimizer_bytes = 0
+        for variable, shapes in shards.items():
+            tensor = graph.tensors[variable]
+            held[tensor.kind] += prod(shapes[position]) * tensor.item_bytes
+            if variable in graph.updated:
+                optimizer_bytes += states.count_bytes(tensor, shapes[position])
+        parameters = held.pop(TensorKind.PARAMETER)
+        devices.append(
+            DeviceMemory(
+                name=name,
+                parameters_bytes=parameters,
+                optimizer_bytes=optimizer_bytes,
+                inputs_bytes=sum(held.values()),
+                gradients_bytes=entries.gradient_bytes(group),
+                pool_bytes=planned[group]["pool"],
+                workspace_bytes=workspace.get(group, 0),
+                nodes=entries.nodes_of(group),
+                uses=entries.uses_of(group),
+            )
+        )
+    return devices
+
+
+class _Entries:
+    """The planned entries of a graph, as lifetimes of buffers."""
+
+    def __init__(self, table: Mapping[str, Any], gradients: list[tuple[int, int]]) -> None:
+        self._names = table["nodes"]
+        self._groups = {group: number for number, group in enumerate(table["groups"])}
+        self._columns = {name: table[name] for name in ("node", "output", "kind", "group", "bytes", "buffer", "last")}
+        pairs = zip(self._columns["node"].tolist(), self._columns["output"].tolist(), strict=True)
+        wanted = set(gradients)
+        self._is_gradient = np.fromiter((pair in wanted for pair in pairs), bool, len(self._columns["node"]))
+
+    def _rows(self, group: str) -> npt.NDArray[np.bool_]:
+        return np.asarray((self._columns["group"] == self._groups[group]) & (self._columns["kind"] >= FIRST_POOLED))
+
+    def gradient_bytes(self, group: str) -> int:
+        return int(self._columns["bytes"][self._rows(group) & self._is_gradient].sum())
+
+    def nodes_of(self, group: str) -> tuple[str, ...]:
+        return tuple(self._names[node] for node in np.unique(self._columns["node"][self._rows(group)]))
+
+    def uses_of(self, group: str) -> npt.NDArray[np.int64]:
+        """[use, node of the group]: bytes in use. What is computed in place of something else is counted once, under its last use."""
+        rows = self._rows(group)
+        own = np.unique(self._columns["node"][rows])
+        rows &= self._columns["buffer"] >= 0
+        order = np.lexsort((self._columns["node"][rows], self._columns["buffer"][rows]))
+        columns = [self._columns[name][rows][order].tolist() for name in ("buffer", "node", "last", "bytes", "kind")]
+        changes = np.zeros((len(USES), len(self._names) + 2), np.int64)
+        lifetime = _Lifetime()
+        for buffer, node, last, size, kind, is_gradient in zip(
+            *columns, self._is_gradient[rows][order].tolist(), strict=True
+        ):
+            if buffer != lifetime.buffer or node > lifetime.last:
+                lifetime.add_to(changes)
+                lifetime = _Lifetime(buffer, node)
+            use = GRADIENTS if is_gradient else FETCH_BUFFERS if kind == TRANSIT else ACTIVATIONS
+            lifetime.extend(last, size, use)
+        lifetime.add_to(changes)
+        return changes.cumsum(axis=1)[:, own]
+
+
+class _Lifetime:
+    """A buffer from the first node of what is computed in it, in place, to the last that reads it."""
+
+    def __init__(self, buffer: int = -1, first: int = 0) -> None:
+        self.buffer, self.first, self.last, self.size, self.use = buffer, first, first, 0, FETCH_BUFFERS
+
+    def extend(self, last: int, size: int, use: int) -> None:
+        self.last, self.size, self.use = max(self.last, last), max(self.size, size), min(self.use, use)
+
+    def add_to(self, changes: npt.NDArray[np.int64]) -> None:
+        changes[self.use, self.first] += self.size
+        changes[self.use, self.last + 1] -= self.size

@@ -1,0 +1,51 @@
+"""An estimate of the scratch memory of convolutions, the kernels that ask for most.
+
+cuDNN and oneDNN choose their algorithms when they run. Those that need most unfold the image: each position gets a copy of what its
+window covers. MXNet gives cuDNN no more than the operator's attribute `workspace`, in MiB, so the estimate is the smaller of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tofu import _mxnet
+from tofu.mxnet.backend.buffers import Variables
+from tofu.mxnet.frontend.read_symbol import DTYPE_NAMES
+
+GROUP_KEY = "__ctx_group__"
+DEFAULT_LIMIT_MIB = 1024  # MXNet's own
+
+Shape = Sequence[int]
+
+
+def estimate_workspace(symbol: Any, variables: Variables) -> dict[str, int]:
+    """Group -> bytes that its largest convolution may ask for; groups without one are left out."""
+    handle = symbol.handle.value
+    nodes = _mxnet.nodes(handle)
+    convolutions = [node for node in nodes if node["op"].endswith(("Convolution", "Deconvolution"))]
+    if not convolutions:
+        return {}
+    shapes, types = _mxnet.infer(handle, *variables)
+    needed: dict[str, int] = {}
+    for node in convolutions:
+        inputs = [shapes[nodes[source]["entry"] + index] or () for source, index in node["inputs"]]
+        item_bytes = np.dtype(DTYPE_NAMES[types[node["entry"]]]).itemsize
+        unfolded = item_bytes * _count_unfolded(node, inputs, shapes[node["entry"]] or ())
+        limit = int(node["attrs"].get("workspace", DEFAULT_LIMIT_MIB)) << 20
+        group = node["attrs"].get(GROUP_KEY, "")
+        needed[group] = max(needed.get(group, 0), min(unfolded, limit))
+    return needed
+
+
+def _count_unfolded(node: Mapping[str, Any], inputs: Sequence[Shape], output: Shape) -> int:
+    """Elements of the unfolded image. The backward operators read the output's gradient before the forward operator's inputs."""
+    is_backward = "_backward_" in node["op"]
+    data, weight = inputs[is_backward], inputs[is_backward + 1]
+    result = inputs[0] if is_backward else output
+    positions = data if node["op"].endswith("Deconvolution") else result
+    window = prod(weight[1:]) * int(node["attrs"].get("num_group", 1))
+    return window * positions[0] * prod(positions[2:])

@@ -1,0 +1,158 @@
+"""What users give to Tofu's functions, read and checked before anything is done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+from mxnet.module.executor_group import DataParallelExecutorGroup
+
+from tofu.errors import DeviceError, PlanError, ShapeError, TofuError, UnsupportedError, raise_together, suggest
+from tofu.mxnet.frontend.read_symbol import check_shapes, list_inputs
+from tofu.plan import Plan
+from tofu.planning.settings import Settings, read_options
+from tofu.reading import MOST_WORKERS, show, show_with_type
+
+GRAD_REQS = ("write", "add", "null")
+
+
+def _is_whole_number(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None) -> int:
+    """The number of workers, from whichever of the three is given. Raises DeviceError where there is none, or they differ."""
+    if ngpus is not None and not _is_whole_number(ngpus):
+        raise DeviceError(f"ngpus must be a whole number of devices, not {show(ngpus)}.")
+    if ngpus is not None and ngpus < 1:
+        raise DeviceError(
+            f"ngpus is {show(ngpus)}; a model needs at least 1 worker. Use ngpus=1 for the model as it is."
+        )
+    if ngpus is not None and ngpus > MOST_WORKERS:
+        raise DeviceError(f"ngpus is {show(ngpus)}; at most {MOST_WORKERS} workers can be planned for.")
+    counts = {
+        "ngpus": None if ngpus is None else int(ngpus),
+        "contexts": None if contexts is None else len(contexts),
+        "plan": None if plan is None else plan.workers,
+    }
+    given = {name: count for name, count in counts.items() if count is not None}
+    if not given:
+        raise DeviceError("How many workers? Give ngpus=, contexts= or plan=.")
+    if len(set(given.values())) > 1:
+        error = PlanError if plan is not None else DeviceError
+        raise error(
+            "The numbers of workers differ: " + ", ".join(f"{name} says {count}" for name, count in given.items()) + "."
+        )
+    return next(iter(given.values()))
+
+
+def read_settings(ngpus: Any, contexts: Sequence[Any] | None = None, **given: Any) -> Settings:
+    """The options of `tofu.partition` that are given, checked. Raises the TofuError of the first that is wrong or contradicts another."""
+    options = read_options(given)
+    settings = Settings(count_workers(ngpus, contexts, options.get("plan")), **options)
+    settings.check()
+    return settings
+
+
+def check_contexts(contexts: Any) -> tuple[Any, ...] | None:
+    """The contexts given, each an `mx.Context`."""
+    if contexts is None:
+        return None
+    example = "Write contexts=[mx.cpu(0), mx.cpu(1)], one for each worker."
+    if isinstance(contexts, (str, mx.Context)) or not isinstance(contexts, Sequence):
+        raise DeviceError(f"contexts= takes a list of MXNet contexts, not {show_with_type(contexts)}. {example}")
+    wrong = [show_with_type(context) for context in contexts if not isinstance(context, mx.Context)]
+    if wrong:
+        raise DeviceError(f"contexts= takes MXNet contexts, not {', '.join(wrong)}. {example}")
+    return tuple(contexts)
+
+
+def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str] = ()) -> dict[str, tuple[int, ...]]:
+    """Input name -> shape, as tuples of whole numbers. `options` are the names that the caller knows otherwise.
+
+    Raises ShapeError for names that are neither, and for what is no shape.
+    """
+    names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
+    unknown = [
+        f"{n}={show(shape)}{suggest(n, [*names, *options], '=')}" for n, shape in shapes.items() if n not in names
+    ]
+    choice = f", nor are there such options ({', '.join(options)})" if options else ""
+    raise_together(ShapeError, f"The model has no such inputs (it has {list_inputs(symbol)}){choice}:", unknown)
+    check_shapes(shapes)
+    return {name: tuple(int(extent) for extent in shape) for name, shape in shapes.items()}
+
+
+def check_names_given(what: str, names: Any) -> list[str]:
+    """A list of names; one string alone would be read as a list of letters."""
+    if isinstance(names, str):
+        raise TofuError(f"{what} takes a list of names. Write {what}=[{names!r}].")
+    return list(names or ())
+
+
+def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
+    """Raise DeviceError where a symbol was partitioned for other workers than those given as well."""
+    own = symbol.contexts
+    given = check_contexts(contexts)
+    if (ngpus is not None and ngpus != len(own)) or (given is not None and given != own):
+        asked = f"ngpus={ngpus}" if given is None else ", ".join(map(str, given))
+        raise DeviceError(
+            f"The symbol was partitioned for {', '.join(map(str, own))}, and {asked} is asked for. Leave the latter out, "
+            "or give the model as it was before: symbol.whole."
+        )
+
+
+def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
+    """Name -> "write", "add" or "null", from any of the forms that MXNet takes."""
+    if isinstance(grad_req, str):
+        requests = dict.fromkeys(names, grad_req)
+    elif isinstance(grad_req, Mapping):
+        requests = {name: grad_req.get(name, "null") for name in names}
+    else:
+        if len(grad_req) != len(names):
+            raise ShapeError(f"grad_req has {len(grad_req)} entries, the model has {len(names)} arguments.")
+        requests = dict(zip(names, grad_req, strict=True))
+    wrong = [f"{name}: {request!r}" for name, request in requests.items() if request not in GRAD_REQS]
+    raise_together(UnsupportedError, f"grad_req must be one of {', '.join(GRAD_REQS)}:", wrong)
+    return requests
+
+
+def arrays_by_name(arrays: Any, names: Sequence[str], what: str, optional: bool = False) -> dict[str, Any]:
+    """Arrays in a list or a mapping, by name."""
+    if not isinstance(arrays, Mapping):
+        if len(arrays) != len(names):
+            raise ShapeError(f"{what} has {len(arrays)} arrays, the model needs {len(names)}: {', '.join(names)}.")
+        arrays = dict(zip(names, arrays, strict=True))
+    if not optional:
+        raise_together(ShapeError, f"{what} lacks arrays for:", [name for name in names if name not in arrays])
+    return {name: arrays[name] for name in names if name in arrays}
+
+
+def refuse_sparse(stypes: Mapping[str, str] | None) -> None:
+    """Raise UnsupportedError for storage types that are not dense."""
+    sparse = [f"{name}: {stype}" for name, stype in (stypes or {}).items() if stype != "default"]
+    raise_together(
+        UnsupportedError,
+        "Sparse storage cannot be partitioned; leave stype out, or use sparse_grad=False. It is asked for:",
+        sparse,
+    )
+
+
+def refuse_data_parallel_group(frame: Any) -> None:
+    """A Module over several contexts binds the symbol once for each, at a fraction of the batch: two kinds of parallelism at once."""
+    group = frame.f_locals.get("self")
+    if isinstance(group, DataParallelExecutorGroup) and len(group.contexts) > 1:
+        names = ", ".join(map(str, group.contexts))
+        raise UnsupportedError(
+            f"The Module has {len(group.contexts)} contexts ({names}), and a partitioned symbol spreads itself over its workers. "
+            "Give the Module one context, and name the workers' devices in tofu.partition(sym, contexts=[...])."
+        )
+
+
+def refuse_groups(group2ctx: Any) -> None:
+    """Raise UnsupportedError where operators are placed by hand."""
+    if group2ctx:
+        raise UnsupportedError(
+            "group2ctx places operators by hand, which a partitioned symbol does itself. Leave it out."
+        )

@@ -1,0 +1,293 @@
+"""The executor that an unmodified `mx.mod.Module` works with: whole tensors at the edges, shards inside.
+
+It has the interface of `mx.executor.Executor`. Whole arrays live on one host context; before a step, those that changed since
+they were last scattered go to the shards again, after it, outputs and gradients are gathered where they are asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+
+from tofu.errors import PlanError, ShapeError, TofuError, raise_together
+from tofu.mxnet.frontend.read_symbol import HEAD_GRADIENT_PREFIX, infer_arguments
+from tofu.mxnet.runtime.failures import explaining_memory, raise_failure
+from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
+from tofu.mxnet.runtime.shards import ShardedTensor, count_writes
+from tofu.pipeline import Partition
+
+logger = logging.getLogger("tofu")
+
+# Shapes of the inputs -> a partition for them.
+Compile = Callable[[Mapping[str, tuple[int, ...]]], Partition]
+
+
+class Executor:
+    """A partitioned model bound to whole arrays.
+
+    Parameters
+    ----------
+    symbol
+        The partitioned symbol that was bound.
+    partition, contexts
+        What to run, and on which devices.
+    shapes
+        The input shapes that the partition was made for.
+    arguments, gradients, states
+        Name -> whole NDArray of arguments, of the gradients wanted, of auxiliary states.
+    grad_req
+        Name -> "write", "add" or "null".
+    compile_for
+        Makes the partition for other input shapes, for `reshape`.
+    shared
+        An executor of the same parameters whose shards are shared where their layouts agree.
+    """
+
+    def __init__(
+        self,
+        symbol: Any,
+        partition: Partition,
+        contexts: Sequence[Any],
+        shapes: Mapping[str, tuple[int, ...]],
+        arguments: Mapping[str, Any],
+        gradients: Mapping[str, Any],
+        states: Mapping[str, Any],
+        grad_req: Mapping[str, str],
+        compile_for: Compile,
+        shared: Executor | None = None,
+    ) -> None:
+        self._symbol = symbol
+        self.plan = partition.plan
+        self.arg_dict = dict(arguments)
+        self.grad_dict = {name: gradients.get(name) for name in self.arg_dict}
+        self.aux_dict = dict(states)
+        self._shapes = dict(shapes)
+        self._grad_req = dict(grad_req)
+        self._compile_for = compile_for
+        parameters: dict[str, ShardedTensor] = {}
+        if shared is not None:
+            parameters = {
+                n: v for n, v in shared.sharded.variables.items() if self.arg_dict.get(n) is shared.arg_dict.get(n)
+            }
+        with explaining_memory(partition.plan, contexts, "the whole arrays of the model"):
+            whole = [*self.arg_dict.values(), *self.aux_dict.values(), *gradients.values()]
+            raise_failure([array for array in whole if array is not None])
+        self.sharded: ShardedExecutor = ShardedExecutor(partition, contexts, parameters)
+        self._versions: dict[str, int] = {}
+        self._outputs: list[Any] | None = None
+
+    @property
+    def arg_arrays(self) -> list[Any]:
+        """Whole arguments, in the order of `list_arguments()`."""
+        return list(self.arg_dict.values())
+
+    @property
+    def grad_arrays(self) -> list[Any]:
+        """Whole gradients in the same order; None where grad_req is "null"."""
+        return list(self.grad_dict.values())
+
+    @property
+    def aux_arrays(self) -> list[Any]:
+        """Whole auxiliary states, in the order of `list_auxiliary_states()`."""
+        return list(self.aux_dict.values())
+
+    @property
+    def outputs(self) -> list[Any]:
+        """Whole outputs of the last forward, gathered when first asked for; zeros before the first one, as in MXNet."""
+        if not self.sharded.has_run:
+            tensors = self.sharded.partition.graph.tensors
+            shapes = [tensors[position] for position in self.sharded.partition.graph.outputs]
+            return [mx.nd.zeros(tensor.shape, dtype=tensor.dtype) for tensor in shapes]
+        if self._outputs is None:
+            self._outputs = [self.sharded.output(i).gather() for i in range(len(self._symbol.list_outputs()))]
+        return self._outputs
+
+    @property
+    def output_dict(self) -> dict[str, Any]:
+        """Output name -> whole output."""
+        return dict(zip(self._symbol.list_outputs(), self.outputs, strict=True))
+
+    def forward(self, is_train: bool = False, **kwargs: Any) -> list[Any]:
+        """Run the forward operators, after setting the inputs given by name. Returns the whole outputs."""
+        for name, array in kwargs.items():
+            if name not in self.arg_dict:
+                raise TofuError(f"The model has no argument {name}. It has {', '.join(self.arg_dict)}.")
+            if tuple(array.shape) != tuple(self.arg_dict[name].shape):
+                raise ShapeError(
+                    f"{name} was bound with shape {self.arg_dict[name].shape}, the array given has {tuple(array.shape)}."
+                )
+            self.arg_dict[name][:] = array
+        self._scatter_changed()
+        self._outputs = None
+        self.sharded.forward(bool(is_train))
+        outputs = self.outputs  # what failed is known before any whole array is written
+        if is_train:
+            for name in self.sharded.changed_arguments:
+                self._gather_changed(name, self.arg_dict[name])
+        for name in self.sharded.states_changed_by_forward:
+            self._gather_changed(name, self.aux_dict[name])
+        return outputs
+
+    def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
+        """Run the backward operators and put the gradients into `grad_dict`, as each argument's grad_req says.
+
+        `out_grads` are the gradients of the outputs: needed for outputs that are no loss, as in MXNet.
+        """
+        self._scatter_head_gradients(out_grads)
+        self.sharded.backward()
+        self.sharded.wait()  # what failed is known before any whole array is written
+        graph = self.sharded.partition.graph
+        for position in graph.gradients:
+            name = graph.tensors[position].name
+            gradient, whole = self.sharded.gradient(name), self.grad_dict[name]
+            if self._grad_req[name] == "add":
+                whole += gradient.gather()
+            else:
+                gradient.gather(whole)
+        for name, state in self.aux_dict.items():
+            self._gather_changed(name, state)
+
+    def _gather_changed(self, name: str, whole: Any) -> None:
+        """Make the whole array what operators have made of the shards, which need not be scattered for that."""
+        self.sharded.variables[name].gather(whole)
+        self._versions[name] = count_writes(whole)
+
+    def _scatter_changed(self) -> None:
+        for name, whole in (*self.arg_dict.items(), *self.aux_dict.items()):
+            version = count_writes(whole)
+            if self._versions.get(name) != version:
+                self.sharded.variables[name].scatter(whole)
+                self._versions[name] = version
+
+    def _scatter_head_gradients(self, out_grads: Any) -> None:
+        names = self._symbol.list_outputs()
+        if out_grads is None:
+            given = []
+        elif isinstance(out_grads, Mapping):
+            given = [out_grads.get(name) for name in names]
+        else:
+            given = [out_grads] if isinstance(out_grads, mx.nd.NDArray) else list(out_grads)
+        wanted = {
+            name: v
+            for name, v in self.sharded.variables.items()
+            if name.startswith(HEAD_GRADIENT_PREFIX) and name not in self.arg_dict
+        }
+        missing = []
+        for name, variable in wanted.items():
+            index = int(name[len(HEAD_GRADIENT_PREFIX) :])
+            if index >= len(given) or given[index] is None:
+                missing.append(f"{names[index]}, of shape {variable.shape}")
+            else:
+                variable.scatter(given[index])
+        raise_together(
+            TofuError, "backward() needs out_grads, a gradient for each output that is no loss. Missing for:", missing
+        )
+
+    def copy_params_from(
+        self,
+        arg_params: Mapping[str, Any],
+        aux_params: Mapping[str, Any] | None = None,
+        allow_extra_params: bool = False,
+    ) -> None:
+        """Copy parameters by name into the whole arrays, cast to their types. All names are checked before anything is written."""
+        targets = [(self.arg_dict, name, value, "arguments") for name, value in arg_params.items()]
+        targets += [(self.aux_dict, name, value, "auxiliary states") for name, value in (aux_params or {}).items()]
+        unknown = [f"{name} is not among the {kind}" for own, name, _, kind in targets if name not in own]
+        if not allow_extra_params:
+            raise_together(
+                TofuError, "These parameters are not the model's (allow_extra_params=True passes over them):", unknown
+            )
+        known = [(own[name], name, value) for own, name, value, _ in targets if name in own]
+        wrong = [
+            f"{name}: {tuple(value.shape)} given, {tuple(own.shape)} bound"
+            for own, name, value in known
+            if tuple(own.shape) != tuple(value.shape)
+        ]
+        raise_together(ShapeError, "These parameters have another shape:", wrong)
+        for own, _, value in known:
+            value.astype(own.dtype).copyto(own)
+
+    def reshape(
+        self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: tuple[int, ...]
+    ) -> Executor:
+        """An executor for other input shapes that shares the parameters of this one.
+
+        The plan is used again where it is feasible for the new shapes; else the search runs once more, and the log says so.
+        """
+        shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}
+        partition = self._compile_for(shapes)
+        known, _ = infer_arguments(self._symbol, shapes, {name: array.dtype for name, array in self.arg_dict.items()})
+        changed = [
+            f"{name}: {tuple(array.shape)} becomes {known[name]}"
+            for name, array in self.arg_dict.items()
+            if tuple(array.shape) != known[name] and name not in shapes
+        ]
+        if not partial_shaping:
+            raise_together(
+                ShapeError,
+                "The new shapes change arguments that were not named (partial_shaping=True allows it):",
+                changed,
+            )
+        return Executor(
+            self._symbol,
+            partition,
+            self.sharded.contexts,
+            shapes,
+            _resize(self.arg_dict, known),
+            _resize({name: array for name, array in self.grad_dict.items() if array is not None}, known),
+            _resize(self.aux_dict, known),
+            self._grad_req,
+            self._compile_for,
+            shared=self,
+        )
+
+    def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
+        """Call `callback(name, shard)` for each node's output; names carry the worker as `name@worker`."""
+        self.sharded.set_monitor_callback(callback, monitor_all)
+
+    def debug_str(self) -> str:
+        """MXNet's description of the execution graph."""
+        return self.sharded.debug_str()
+
+
+def _resize(arrays: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """The same arrays where the shape stays, new ones of zeros where it changes."""
+    return {
+        name: array
+        if tuple(array.shape) == shapes[name]
+        else mx.nd.zeros(shapes[name], ctx=array.context, dtype=array.dtype)
+        for name, array in arrays.items()
+    }
+
+
+def reuse_plan(compile_with: Callable[[Mapping[str, tuple[int, ...]], Any], Partition], plan: Any) -> Compile:
+    """A `Compile` that applies `plan` where it is feasible and searches again where it is not."""
+
+    def compile_for(shapes: Mapping[str, tuple[int, ...]]) -> Partition:
+        try:
+            return compile_with(shapes, plan)
+        except PlanError as error:
+            logger.warning(
+                "The plan does not fit the shapes %s, so the search runs again. %s",
+                dict(shapes),
+                describe_reason(error),
+            )
+            return compile_with(shapes, None)
+
+    return compile_for
+
+
+def describe_reason(error: Exception) -> str:
+    """An error in one line: of the problems that it lists the first, and how many there are."""
+    headline, *problems = (line.strip().removeprefix("- ") for line in str(error).splitlines())
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return " ".join([headline, *problems[:1]]) + more
+
+
+def as_ndarray(value: Any, context: Any, dtype: Any) -> Any:
+    """`value` as an NDArray: itself if it is one."""
+    return value if isinstance(value, mx.nd.NDArray) else mx.nd.array(np.asarray(value), ctx=context, dtype=dtype)

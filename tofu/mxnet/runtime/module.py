@@ -1,0 +1,253 @@
+"""`tofu.mod.Module`: fit, score and predict over shards.
+
+Parameters are initialised one by one on the host and scattered, updated on the workers that own them, read from files and written
+to them in pieces, and gathered one by one where a caller asks for them; no device ever holds a whole one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import mxnet as mx
+
+from tofu.errors import TofuError, UnsupportedError
+from tofu.mxnet.runtime.checkpoint import ParameterFile, save_shards
+from tofu.mxnet.runtime.files import check_checkpoint, read_symbol
+from tofu.mxnet.runtime.module_binding import ShardedModule
+from tofu.mxnet.runtime.optimizer import ShardOptimizer
+from tofu.mxnet.runtime.parameters import LiveParameters, fill_parameters, group_parameters, refuse_extra
+from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
+from tofu.mxnet.runtime.seal import Facts, check_belongs, read_seal, reading
+from tofu.mxnet.runtime.states import load_states, optimizer_types, save_states
+
+DEFAULT_INITIALIZER = mx.init.Uniform(0.01)
+
+
+class Module(ShardedModule):
+    """A model over several devices with the interface of `mx.mod.Module`.
+
+    Parameters
+    ----------
+    symbol
+        The model, or what `tofu.partition` made of it.
+    data_names, label_names
+        Names of the inputs.
+    logger
+        Where fit reports.
+    context
+        The workers' devices; or `ngpus=` their number. Not needed for a partitioned symbol.
+    fixed_param_names
+        Parameters that are not trained.
+    state_names, group2ctxs, compression_params
+        Of `mx.mod.Module`; UnsupportedError where they are given.
+
+    Examples
+    --------
+    >>> import mxnet as mx, tofu
+    >>> net = mx.sym.SoftmaxOutput(
+    ...     mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc"), name="softmax"
+    ... )
+    >>> module = tofu.mod.Module(net, ngpus=2)
+    >>> module.bind(data_shapes=[("data", (4, 6))], label_shapes=[("softmax_label", (4,))])
+    >>> module.plan.workers
+    2
+    """
+
+    _optimizer: ShardOptimizer | None = None
+    _parameter_file: ParameterFile | None = None
+    _state_file: str | None = None
+    _is_fitting = False
+    # The file that the parameters are from, as long as nothing has changed them.
+    _source: ParameterFile | None = None
+
+    def _after_bind(self) -> None:
+        if self._parameter_file is not None:
+            file, self._parameter_file = self._parameter_file, None
+            try:
+                self._fill_from(file)
+            except BaseException:
+                self._parameter_file = file
+                raise
+
+    def fit(self, *args: Any, **kwargs: Any) -> None:
+        """As MXNet's `fit`; parameters are gathered only where a callback asks for them."""
+        self._is_fitting = True
+        try:
+            super().fit(*args, **kwargs)
+        finally:
+            self._is_fitting = False
+
+    # ---- parameters
+
+    def init_params(
+        self,
+        initializer: Any = DEFAULT_INITIALIZER,
+        arg_params: Mapping[str, Any] | None = None,
+        aux_params: Mapping[str, Any] | None = None,
+        allow_missing: bool = False,
+        force_init: bool = False,
+        allow_extra: bool = False,
+    ) -> None:
+        """Fill the parameters' shards: from the arrays given, else by the initializer, in MXNet's order, so that equal seeds
+        give equal values. Missing parameters are initialized with allow_missing=True, or else are an error; arrays that are not the
+        model's are passed over, as in MXNet.
+        """
+        if self._parameter_file is not None and arg_params is None and aux_params is None:
+            self._after_bind()  # an interrupt kept bind from it
+        if self.params_initialized and not force_init:
+            return
+        attributes = self._symbol.attr_dict()
+        self._source = None
+        groups = group_parameters(self.executor, arg_params, aux_params, allow_missing)
+        self.params_initialized = False  # until all are filled: a half is worth nothing
+        fill_parameters(self.executor, attributes, initializer, groups)
+        self.params_initialized = True
+
+    def set_params(
+        self,
+        arg_params: Mapping[str, Any],
+        aux_params: Mapping[str, Any],
+        allow_missing: bool = False,
+        force_init: bool = True,
+        allow_extra: bool = False,
+    ) -> None:
+        """Set the parameters from whole arrays, scattered one by one; as in MXNet, other arrays are an error where
+        allow_missing=True and not allow_extra=True.
+        """
+        if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
+            return  # fit hands back what get_params gave it
+        if allow_missing and not allow_extra:
+            refuse_extra(self.executor, arg_params, aux_params)
+        super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
+
+    def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Whole copies of the parameters and of the auxiliary states, gathered on the host.
+
+        The callbacks of `fit` are given mappings that gather a parameter when it is asked for.
+        """
+        arguments = LiveParameters(self.executor, self._param_names)
+        states = LiveParameters(self.executor, self._symbol.list_auxiliary_states())
+        return (arguments, states) if self._is_fitting else (dict(arguments), dict(states))
+
+    # ---- files
+
+    @staticmethod
+    def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
+        """A module from a checkpoint of `save_checkpoint`, ours or MXNet's, for any number of workers.
+
+        `kwargs` are those of the constructor; without `ngpus` and `context`, a partitioned symbol is run as it was saved. The
+        parameters are read when the module is bound, the optimizer's states when it gets its optimizer. Raises TofuError for files that
+        are not there, are damaged, or are of two checkpoints.
+        """
+        check_checkpoint(prefix, epoch, ["params", *(["states"] if load_optimizer_states else [])])
+        symbol = read_symbol(f"{prefix}-symbol.json")
+        if isinstance(symbol, PartitionedSymbol) and (kwargs.get("ngpus") or kwargs.get("context")):
+            symbol = symbol.whole
+        module = Module(symbol, **kwargs)
+        file = module._parameter_file = ParameterFile(f"{prefix}-{epoch:04d}.params")
+        if load_optimizer_states:
+            module._state_file = f"{prefix}-{epoch:04d}.states"
+            with reading(module._state_file) as states:
+                check_belongs(file.seal, read_seal(states, module._state_file), file.path, module._state_file)
+        return module
+
+    def save_checkpoint(
+        self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True
+    ) -> None:
+        """Write PREFIX-symbol.json, PREFIX-EPOCH.params and, if asked for, PREFIX-EPOCH.states, each atomically."""
+        self._symbol.save(f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
+        digest = self._save_params(f"{prefix}-{epoch:04d}.params")
+        if save_optimizer_states:
+            self._save_states(f"{prefix}-{epoch:04d}.states", digest)
+        self.logger.info('Saved checkpoint to "%s-%04d.params"', prefix, epoch)
+
+    def save_params(self, fname: str) -> None:
+        """Write the parameters as MXNet does, gathered in pieces, with a checksum behind, which MXNet does not read."""
+        self._save_params(fname)
+
+    def _save_params(self, fname: str) -> str:
+        variables, states = self.executor.variables, self._symbol.list_auxiliary_states()
+        named = {f"arg:{name}": variables[name] for name in self._param_names}
+        return save_shards(fname, {**named, **{f"aux:{name}": variables[name] for name in states}}, self._steps)
+
+    @property
+    def _steps(self) -> int | None:
+        return None if self._optimizer is None else int(self._optimizer.optimizer.num_update)
+
+    def load_params(self, fname: str) -> None:
+        """Read the parameters from a file of MXNet's or of `save_params`, in pieces."""
+        self._fill_from(ParameterFile(fname))
+
+    def _fill_from(self, file: ParameterFile) -> None:
+        self.set_params(file.select("arg"), file.select("aux"))
+        self._source = file
+
+    def save_optimizer_states(self, fname: str) -> None:
+        """Write the optimizer and its states as MXNet's Updater does, one whole state at a time, with a checksum behind."""
+        self._save_states(fname, None)
+
+    def _save_states(self, fname: str, parameters: str | None) -> None:
+        """The same, beside the file of parameters that has this digest."""
+        optimizer = self._require_optimizer()
+        optimizer.lay_out_states(self.executor)
+        save_states(fname, optimizer.content, Facts(self._steps, parameters))
+
+    def load_optimizer_states(self, fname: str) -> None:
+        """Read states written by MXNet or by `save_optimizer_states`. The latter hold the optimizer with its counts of steps,
+        which takes the place of the present one, so that training goes on exactly. Raises TofuError for those of another optimizer, and
+        for those of another step than the file that the parameters were loaded from.
+        """
+        optimizer = self._require_optimizer()
+        content, seal = load_states(fname, optimizer_types(optimizer.optimizer))
+        if self._source is not None:
+            check_belongs(self._source.seal, seal, self._source.path, fname)
+        optimizer.load(content, self.executor)
+
+    # ---- optimizer
+
+    def init_optimizer(
+        self,
+        kvstore: Any = "local",
+        optimizer: Any = "sgd",
+        optimizer_params: Any = (("learning_rate", 0.01),),
+        force_init: bool = False,
+    ) -> None:
+        """Create the optimizer; its states are made on the shards at the first update. `kvstore` has no part in it."""
+        if self.optimizer_initialized and not force_init:
+            self.logger.warning("optimizer already initialized, ignoring...")
+            return
+        if "dist" in str(getattr(kvstore, "type", kvstore)):
+            raise UnsupportedError(
+                f"kvstore={kvstore!r}: the workers of one partitioned model share one machine. Use the default."
+            )
+        batch_size = self._data_shapes[0].shape[mx.io.DataDesc.get_batch_axis(self._data_shapes[0].layout)]
+        self._optimizer = ShardOptimizer(
+            optimizer, dict(optimizer_params), self._param_names, self._trained_names, 1.0 / batch_size, self._symbol
+        )
+        self.optimizer_initialized = True
+        if self._state_file is not None:
+            self.load_optimizer_states(self._state_file)
+            self._state_file = None
+
+    @property
+    def optimizer(self) -> Any:
+        """The MXNet optimizer, whose learning rate may be read and set. Raises TofuError before `init_optimizer`."""
+        return self._require_optimizer().optimizer
+
+    @property
+    def optimizer_states(self) -> dict[str, Any]:
+        """Trained parameter -> the optimizer's state for it, in the optimizer's form; its arrays are sharded."""
+        optimizer = self._require_optimizer()
+        optimizer.lay_out_states(self.executor)
+        return {name: optimizer.updater.states[index] for index, name in optimizer.trained.items()}
+
+    def _require_optimizer(self) -> ShardOptimizer:
+        if self._optimizer is None:
+            raise TofuError("There is no optimizer: call init_optimizer(...) first.")
+        return self._optimizer
+
+    def update(self) -> None:
+        """Update every trained parameter, shard by shard, with the gradients of the last backward."""
+        self._source = None
+        self._require_optimizer().update(self.executor)

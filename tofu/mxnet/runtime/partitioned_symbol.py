@@ -1,0 +1,334 @@
+"""The symbol that `tofu.partition` makes: it binds to k devices wherever MXNet would bind it to one.
+
+It keeps the model as the user wrote it; what is partitioned is what it is bound to. Every way of MXNet to run a symbol is either
+partitioned as well or refused with the way out, so that nothing falls back to one device in silence.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+
+from tofu.compare.agreement import Agreement
+from tofu.errors import PlanError, UnsupportedError
+from tofu.host.writing import write_atomically
+from tofu.mxnet.frontend.read_symbol import DTYPE_NAMES, check_names, find_labels, infer_arguments, read_training
+from tofu.mxnet.partition import compile_partition
+from tofu.mxnet.runtime.arguments import (
+    arrays_by_name,
+    read_grad_requests,
+    read_shapes,
+    refuse_data_parallel_group,
+    refuse_groups,
+    refuse_sparse,
+)
+from tofu.mxnet.runtime.executor import Executor, as_ndarray, reuse_plan
+from tofu.mxnet.runtime.partition_text import add_partition, load_whole, read_partition
+from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
+from tofu.mxnet.runtime.shards import ShardedTensor
+from tofu.mxnet.runtime.verification import verify_symbol
+from tofu.pipeline import Partition
+from tofu.plan import Plan
+from tofu.planning.progress import search_progress, stage_progress, track_searches
+from tofu.planning.settings import Settings
+from tofu.report.plan_page import render_page
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
+    """A model that binds to several devices. Made by `tofu.partition`."""
+
+    def __init__(self, whole: Any, settings: Settings, contexts: Sequence[Any]) -> None:
+        super().__init__(_copy_handle(whole))
+        self.settings = settings
+        self.contexts = tuple(contexts)
+        self._partition: Partition | None = None
+
+    @property
+    def whole(self) -> Any:
+        """The model as the user wrote it, a plain symbol for one device."""
+        return mx.sym.Symbol(_copy_handle(self))
+
+    @property
+    def current_plan(self) -> Plan | None:
+        """The plan, or None before there is one."""
+        return None if self._partition is None else self._partition.plan
+
+    @property
+    def plan(self) -> Plan:
+        """The plan: of the shapes given to `partition`, or of the last bind."""
+        return self.planned().plan
+
+    @property
+    def execution_symbol(self) -> Any:
+        """The partitioned symbol itself: k copies of each operator, and the fetches between them."""
+        return self.planned().training.symbol
+
+    def save_report(self, path: str | Path, title: str = "") -> None:
+        """Write a page for a browser: how every tensor is cut, what moves for each layer, and what other splits would move.
+
+        Raises PlanError before there is a plan. Takes a moment for each axis of the layers that move most.
+        """
+        write_atomically(str(path), render_page(self.planned(), title or self.name or "model", track_searches))
+
+    def planned(self) -> Partition:
+        """Everything that was made for the shapes given to `partition`, or for the last bind. Raises PlanError before."""
+        if self.settings.workers == 1:
+            raise PlanError("With ngpus=1 the model stays as it is: there is no plan.")
+        if self._partition is None:
+            raise PlanError(
+                "There is no plan yet: give the input shapes to tofu.partition(...), or bind the symbol first."
+            )
+        return self._partition
+
+    def plan_for(self, shapes: Shapes) -> None:
+        """Search for these input shapes now, as for training with plain parameters."""
+        if self.settings.workers == 1:
+            return
+        inputs, trained = read_training(self, shapes)
+        self._partition = self._compile(inputs, {}, trained, trained)
+
+    def _compile(
+        self,
+        shapes: Shapes,
+        dtypes: Mapping[str, Any],
+        differentiated: Collection[str],
+        updated: Collection[str],
+        settings: Settings | None = None,
+    ) -> Partition:
+        with search_progress(self.settings.workers) as progress:
+            return compile_partition(
+                self.whole,
+                shapes,
+                settings or self.settings,
+                dtypes=dtypes,
+                differentiated=differentiated,
+                updated=updated,
+                progress=progress,
+            )
+
+    def bind_shards(
+        self,
+        shapes: Shapes,
+        dtypes: Mapping[str, Any],
+        trained: Sequence[str],
+        differentiated_inputs: Sequence[str] = (),
+        shared: Mapping[str, ShardedTensor] | None = None,
+        settings: Settings | None = None,
+    ) -> ShardedExecutor:
+        """An executor over shards for these input shapes, in which the `trained` parameters get gradients in their own layout."""
+        differentiated = [*trained, *differentiated_inputs]
+        self._partition = self._compile(shapes, dtypes, differentiated, trained, settings)
+        return ShardedExecutor(self._partition, self.contexts, shared)
+
+    def compile_for(
+        self, shapes: Shapes, dtypes: Mapping[str, Any], differentiated: Collection[str], updated: Collection[str]
+    ) -> None:
+        """Plan now for inputs, types and gradients such as a later bind will have."""
+        self._partition = self._compile(shapes, dtypes, differentiated, updated)
+
+    def verify(
+        self,
+        *,
+        values: Mapping[str, Any] | None = None,
+        grad_req: Any = "write",
+        dtype: str | None = None,
+        seed: int = 0,
+        **shapes: Sequence[int],
+    ) -> Agreement:
+        """Run the model on one device and on the workers, and compare every number: docs/verify-model.md.
+
+        Parameters
+        ----------
+        values
+            Name -> numbers of inputs, parameters or auxiliary states, of NumPy or NDArrays. All others are drawn by what reads them.
+        grad_req
+            As in `mx.sym.Symbol.simple_bind`; one word is of the learned parameters.
+        dtype
+            "float64" or "float32". Left out: float64, and float32 where MXNet has no kernels for it.
+        seed
+            Of what is drawn.
+        **shapes
+            Shapes of the inputs; left out, those of the plan.
+
+        Examples
+        --------
+        >>> import mxnet as mx, tofu
+        >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
+        >>> tofu.partition(net, ngpus=2).verify(data=(4, 6)).agrees
+        True
+        """
+        inputs = read_shapes(self, shapes, PartitionedSymbol.verify.__kwdefaults__ or ())
+        if not inputs and self._partition is not None:
+            inputs = dict(self.plan.inputs)
+        with stage_progress() as report:
+            fresh = PartitionedSymbol(self, self.settings, self.contexts)
+            return verify_symbol(fresh, inputs, values=values, grad_req=grad_req, dtype=dtype, seed=seed, report=report)
+
+    # ---- the ways of MXNet to run a symbol
+
+    def simple_bind(
+        self,
+        ctx: Any,
+        grad_req: Any = "write",
+        type_dict: Mapping[str, Any] | None = None,
+        stype_dict: Mapping[str, str] | None = None,
+        group2ctx: Any = None,
+        shared_arg_names: Sequence[str] | None = None,
+        shared_exec: Any = None,
+        shared_buffer: Any = None,
+        **kwargs: Any,
+    ) -> Any:
+        """As `mx.sym.Symbol.simple_bind`, over the workers' devices. `ctx` is where the whole arrays live."""
+        if self.settings.workers == 1:
+            return super().simple_bind(
+                ctx, grad_req, type_dict, stype_dict, group2ctx, shared_arg_names, shared_exec, shared_buffer, **kwargs
+            )
+        refuse_data_parallel_group(sys._getframe(1))
+        refuse_sparse(stype_dict)
+        refuse_groups(group2ctx)
+        shapes = {name: tuple(shape) for name, shape in kwargs.items() if not self._is_absent_label(name)}
+        check_names(self, shapes)
+        known, codes = infer_arguments(self, shapes, type_dict or {})
+        shared = shared_exec if isinstance(shared_exec, Executor) else None
+        shareable = set(shared_arg_names or ())
+
+        def array(name: str, pool: Mapping[str, Any]) -> Any:
+            dtype, existing = DTYPE_NAMES[codes[name]], pool.get(name)
+            if existing is not None and tuple(existing.shape) == known[name] and np.dtype(existing.dtype) == dtype:
+                return existing
+            return mx.nd.zeros(known[name], ctx=ctx, dtype=dtype)
+
+        requests = read_grad_requests(grad_req, self.list_arguments())
+        shared_arguments = {n: a for n, a in shared.arg_dict.items() if n in shareable} if shared else {}
+        shared_gradients = {n: a for n, a in shared.grad_dict.items() if n in shareable} if shared else {}
+        arguments = {name: array(name, shared_arguments) for name in self.list_arguments()}
+        gradients = {name: array(name, shared_gradients) for name, request in requests.items() if request != "null"}
+        states = {name: array(name, shared.aux_dict if shared else {}) for name in self.list_auxiliary_states()}
+        return self._bind_arrays(shapes, arguments, gradients, states, requests, shared)
+
+    def bind(
+        self,
+        ctx: Any,
+        args: Any,
+        args_grad: Any = None,
+        grad_req: Any = "write",
+        aux_states: Any = None,
+        group2ctx: Any = None,
+        shared_exec: Any = None,
+    ) -> Any:
+        """As `mx.sym.Symbol.bind`, over the workers' devices: the arrays given are the whole ones."""
+        if self.settings.workers == 1:
+            return super().bind(ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
+        refuse_groups(group2ctx)
+        names = self.list_arguments()
+        arguments = arrays_by_name(args, names, "args")
+        gradients = {
+            n: a for n, a in arrays_by_name(args_grad or {}, names, "args_grad", optional=True).items() if a is not None
+        }
+        states = arrays_by_name(aux_states or {}, self.list_auxiliary_states(), "aux_states")
+        arguments = {name: as_ndarray(array, ctx, None) for name, array in arguments.items()}
+        requests = {n: r if n in gradients else "null" for n, r in read_grad_requests(grad_req, names).items()}
+        shapes = {name: tuple(array.shape) for name, array in arguments.items()}
+        shared = shared_exec if isinstance(shared_exec, Executor) else None
+        return self._bind_arrays(shapes, arguments, gradients, states, requests, shared, updated=set(gradients))
+
+    def _bind_arrays(
+        self,
+        shapes: Shapes,
+        arguments: Mapping[str, Any],
+        gradients: Mapping[str, Any],
+        states: Mapping[str, Any],
+        requests: Mapping[str, str],
+        shared: Executor | None,
+        updated: Collection[str] | None = None,
+    ) -> Executor:
+        labels = find_labels(self)  # MXNet never writes a label's gradient
+        differentiated = [name for name, request in requests.items() if request != "null" and name not in labels]
+        trained = (
+            [name for name in differentiated if name not in shapes]
+            if updated is None
+            else [n for n in differentiated if n in updated]
+        )
+        dtypes = {name: array.dtype for name, array in {**arguments, **states}.items()}
+
+        def compile_with(new_shapes: Shapes, plan: Plan | None) -> Partition:
+            settings = self.settings if plan is None else replace(self.settings, plan=plan, strict_plan=False)
+            return self._compile(new_shapes, dtypes, differentiated, trained, settings)
+
+        first = self._partition = compile_with(shapes, None)
+        return Executor(
+            self,
+            first,
+            self.contexts,
+            shapes,
+            arguments,
+            gradients,
+            states,
+            requests,
+            reuse_plan(compile_with, first.plan),
+            shared,
+        )
+
+    def eval(self, ctx: Any = None, **kwargs: Any) -> list[Any]:
+        """As `mx.sym.Symbol.eval`: bind to the arrays given, run once, return the whole outputs."""
+        if self.settings.workers == 1:
+            return list(super().eval(ctx, **kwargs))
+        return list(self.bind(ctx or mx.cpu(), kwargs).forward())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Compose, as in MXNet: the composed model is partitioned with the same settings, and planned anew."""
+        made = super().__call__(*args, **kwargs)
+        made._partition = None
+        return made
+
+    def optimize_for(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused: it would rewrite the graph for one device's backend."""
+        raise UnsupportedError(
+            "optimize_for works for one device. Apply it to the model before tofu.partition(...), or to sym.whole."
+        )
+
+    # ---- copies and files
+
+    def __deepcopy__(self, memo: Any) -> PartitionedSymbol:
+        made = PartitionedSymbol(self, self.settings, self.contexts)
+        made._partition = self._partition
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_json, (self.tojson(),)
+
+    def tojson(self, remove_amp_cast: bool = True) -> str:
+        """The original model as MXNet's JSON, with the settings and the plan in its attributes; plain MXNet reads it as the model."""
+        return add_partition(self.whole.tojson(remove_amp_cast), self.settings, self.contexts, self.current_plan)
+
+    def save(self, fname: str, remove_amp_cast: bool = True) -> None:
+        """Write `tojson()` to a file, atomically."""
+        write_atomically(fname, self.tojson(remove_amp_cast))
+
+    def _is_absent_label(self, name: str) -> bool:
+        """Module passes labels that the model does not have; MXNet passes over them."""
+        return name.endswith("label") and name not in self.list_arguments()
+
+    def __repr__(self) -> str:
+        return f"<PartitionedSymbol {self.name or 'group'} over {self.settings.workers} workers>"
+
+
+def load_json(text: str) -> Any:
+    """The symbol in `text`: partitioned if it was saved so, with the same plan. Raises TofuError for a partitioned one that is damaged."""
+    saved = read_partition(text)
+    return load_whole(text) if saved is None else PartitionedSymbol(saved.whole, saved.settings, saved.contexts)
+
+
+def _copy_handle(symbol: Any) -> Any:
+    handle = ctypes.c_void_p()
+    mx.base.check_call(mx.base._LIB.MXSymbolCopy(symbol.handle, ctypes.byref(handle)))
+    return handle

@@ -1,0 +1,336 @@
+"""The executor that knows shards alone: no whole tensor is ever made here.
+
+It runs a training step in two phases on one execution graph, since callers may compute head gradients from the outputs in
+between, and inference on a second graph over the same shards.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from functools import cached_property
+from typing import Any
+
+from tofu import _mxnet
+from tofu.errors import TofuError
+from tofu.graph import Phase, TensorKind
+from tofu.host.host_memory import read_free_bytes
+from tofu.host.interrupts import uninterrupted
+from tofu.mxnet.backend.execution_graph import ExecutionGraph
+from tofu.mxnet.runtime.bound_graph import BoundGraph
+from tofu.mxnet.runtime.failures import (
+    AllocationFailureError,
+    BirthProcess,
+    OperatorFailureError,
+    describe_lack,
+    explaining_memory,
+    find_failure,
+    forget_failures,
+    is_lack_of_memory,
+    raise_failure,
+    refuse_more_than_there_is,
+    summarise,
+)
+from tofu.mxnet.runtime.gpus import check_gpus
+from tofu.mxnet.runtime.shards import ShardedTensor
+from tofu.pipeline import Partition
+from tofu.program import OutputShards
+from tofu.search.geometry import find_shards
+
+logger = logging.getLogger("tofu")
+
+
+class Gradients(Enum):
+    """What stands where gradients are written."""
+
+    NONE = "no backward came yet"
+    CURRENT = "those of the last backward"
+    OVERWRITTEN = (
+        "nothing of use: a training forward came after the last backward and may use that memory, or a step failed"
+    )
+
+
+class ShardedExecutor:
+    """A partition bound to devices.
+
+    Attributes
+    ----------
+    variables
+        Name -> shards of every argument, auxiliary state and head gradient.
+    """
+
+    def __init__(
+        self, partition: Partition, contexts: Sequence[Any], shared: Mapping[str, ShardedTensor] | None = None
+    ) -> None:
+        self.partition = partition
+        self.contexts = tuple(contexts)
+        check_gpus(self.contexts)
+        self.variables: dict[str, ShardedTensor] = {}
+        self._process = BirthProcess()
+        self._current: BoundGraph | None = None
+        self._has_failed = False
+        self._has_unread = False  # whether something ran that nobody waited for
+        self._gradients = Gradients.NONE
+        self._earlier_gradients: dict[str, ShardedTensor] = {}
+        refuse_more_than_there_is(partition.plan, self.contexts)
+        with explaining_memory(partition.plan, self.contexts, "binding the model"):
+            for position, tensor in enumerate(partition.graph.tensors):
+                if tensor.kind is not TensorKind.INTERMEDIATE:
+                    self.variables[tensor.name] = self._bind_variable(position, shared or {})
+            self._training = self._make_graph(partition.training)
+            _ = self._training.bound
+        self._boundary = partition.training.forward_boundary
+
+    def _bind_variable(self, position: int, shared: Mapping[str, ShardedTensor]) -> ShardedTensor:
+        tensor = self.partition.graph.tensors[position]
+        regions = find_shards(self.partition.problem, position, self.partition.choices.layout(position))
+        fresh = ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self.contexts)
+        made = shared.get(tensor.name)
+        if made is not None and made.matches(fresh):
+            return made
+        raise_failure(fresh.arrays)  # MXNet allocates when it fills them
+        return fresh
+
+    def _make_graph(self, execution: ExecutionGraph) -> BoundGraph:
+        is_recurrent = any(operator.op == "RNN" for operator in self.partition.problem.graph.operators)
+        return BoundGraph(execution, self.variables, self.contexts, is_recurrent)
+
+    @cached_property
+    def _inference(self) -> BoundGraph:
+        return self._make_graph(self.partition.inference)
+
+    def forward(self, is_train: bool) -> None:
+        """Run the forward operators. Asynchronous, as everything in MXNet; the outputs are shards."""
+        self._process.check()
+        self._pass_over_failure()
+        graph = self._training if is_train else self._inference
+        with explaining_memory(self.partition.plan, self.contexts, "running the model"):
+            bound = graph.bound
+        with uninterrupted():
+            self._current, self._has_unread = graph, True
+            if not is_train:
+                bound.forward(is_train=False)
+                return
+            if self._gradients is Gradients.CURRENT or self._earlier_gradients:
+                self._gradients, self._earlier_gradients = Gradients.OVERWRITTEN, {}
+            _mxnet.partial_forward(graph.handle, True, 0, self._boundary)
+            if self.changed_arguments:
+                changed = [a.handle.value for name in self.changed_arguments for a in self.variables[name].arrays]
+                _mxnet.order_after(changed, [output.handle.value for output in self._list_outputs()])
+
+    def backward(self) -> None:
+        """Run the rest of the training step. Raises TofuError where no training forward came right before: backward operators use the
+        memory of what forward kept, so it runs once.
+        """
+        self._process.check()
+        if self._current is not self._training:
+            raise TofuError(
+                "backward() was called without a forward(is_train=True) before it, so there is nothing to differentiate."
+            )
+        if self._gradients is Gradients.CURRENT:
+            raise TofuError(
+                "backward() was called twice after one forward(is_train=True). The first one has used the memory of what forward kept; "
+                "call forward(is_train=True) again before it."
+            )
+        with uninterrupted():
+            self._has_unread, self._gradients, self._earlier_gradients = True, Gradients.CURRENT, {}
+            _mxnet.partial_forward(self._training.handle, True, self._boundary, -1)
+            for written, results in self._written_in_place:
+                _mxnet.order_after(written, results)
+
+    def wait(self) -> None:
+        """Block until what was run is computed.
+
+        Raises ExecutionError where an operator failed; the next forward runs as if it had not.
+        """
+        torn, failure = self._find_failures()
+        if failure is not None:
+            raise self._explain(torn, failure) from failure
+
+    def _find_failures(self) -> tuple[list[str], Exception | None]:
+        """The parameters that an update failed to write, and the first error of all that ran; forgotten after this."""
+        if self._current is None or not self._has_unread:
+            return [], None
+        parameters = {t.name for t in self.partition.graph.tensors if t.kind is TensorKind.PARAMETER}
+        updates = {name: find_failure(self.variables[name].arrays) for name in parameters - {*self.changed_arguments}}
+        torn = sorted(name for name, error in updates.items() if error is not None)
+        failure = updates[torn[0]] if torn else find_failure(self._list_results())
+        self._has_unread = False
+        if failure is not None:
+            self._recover()
+            failure = forget_failures(failure)
+        return torn, failure
+
+    def _explain(self, torn: Sequence[str], failure: Exception) -> TofuError:
+        if torn:
+            return OperatorFailureError(
+                f"The last update failed: {summarise(failure)} The parameters {', '.join(torn)} are as they were or partly written, the "
+                "others are updated: they no longer belong together. Load the last checkpoint."
+            )
+        if is_lack_of_memory(failure):
+            return AllocationFailureError(
+                describe_lack(self.partition.plan, self.contexts, "running the model", read_free_bytes())
+            )
+        return OperatorFailureError(
+            f"An operator failed while the model ran: {summarise(failure)} Outputs and gradients of this step are lost. The parameters are "
+            "as they were before it; auxiliary states, moving averages say, may have changed. Mend its inputs and call forward again."
+        )
+
+    def _recover(self) -> None:
+        """After a failure, forget it everywhere: MXNet refuses to run what reads or writes an array that an operator failed to write."""
+        for graph in (self._training, self.__dict__.get("_inference")):
+            if graph is not None:
+                graph.release()
+        for variable in self.variables.values():
+            find_failure(variable.arrays)
+        self.__dict__.pop("_written_in_place", None)
+        self._current, self._has_failed = None, True
+        self._gradients, self._earlier_gradients = Gradients.OVERWRITTEN, {}
+
+    def _pass_over_failure(self) -> None:
+        """A failed run whose results nobody took keeps no other from running; a failed update does, once."""
+        torn, failure = self._find_failures()
+        if torn and failure is not None:
+            raise self._explain(torn, failure) from failure
+        if failure is not None:
+            logger.warning("Nobody took the results of the last run. %s", self._explain(torn, failure))
+
+    def _list_outputs(self) -> list[Any]:
+        """The shards of the model's outputs, of the last forward."""
+        graph = self._current or self._training
+        return list(graph.bound.outputs[: len(self.partition.graph.outputs) * len(self.contexts)])
+
+    def _list_results(self) -> list[Any]:
+        """The arrays that the last run wrote."""
+        is_whole_step = self._current is self._training and self._gradients is Gradients.CURRENT
+        return (
+            [*self._training.bound.outputs, *self._training.bound.aux_arrays] if is_whole_step else self._list_outputs()
+        )
+
+    @cached_property
+    def _written_in_place(self) -> list[tuple[list[int], list[int]]]:
+        """For each device, handles of the states that operators change there, and of all results, which come no earlier."""
+        devices: dict[Any, tuple[list[int], list[int]]] = {context: ([], []) for context in self.contexts}
+        for state in self._training.bound.aux_arrays:
+            devices[state.context][0].append(state.handle.value)
+        for result in self._training.bound.outputs:
+            devices[result.context][1].append(result.handle.value)
+        return [(written, results) for written, results in devices.values() if written]
+
+    @cached_property
+    def changed_arguments(self) -> tuple[str, ...]:
+        """Names of the arguments that operators change in place when they train: the gamma of a BatchNorm that fixes it."""
+        graph = self.partition.problem.graph
+        changed = [graph.tensors[position] for position in sorted(graph.written_in_place)]
+        return tuple(t.name for t in changed if t.kind in (TensorKind.PARAMETER, TensorKind.INPUT))
+
+    @cached_property
+    def states_changed_by_forward(self) -> tuple[str, ...]:
+        """Names of the auxiliary states that operators change in the forward pass alone: an optimizer's update inside a model, say."""
+        graph = self.partition.problem.graph
+        changed: dict[bool, set[int]] = {True: set(), False: set()}
+        for operator in graph.operators:
+            changed[operator.phase is Phase.FORWARD].update(operator.inputs[slot] for slot in operator.mutates)
+        states = [graph.tensors[position] for position in sorted(changed[True] - changed[False])]
+        return tuple(tensor.name for tensor in states if tensor.kind is TensorKind.AUXILIARY)
+
+    @property
+    def has_run(self) -> bool:
+        """Whether a forward came."""
+        return self._current is not None or self._has_failed
+
+    def output(self, index: int) -> ShardedTensor:
+        """The shards of a model output, of the last forward, computed. Raises TofuError before the first one, where it failed, and for an
+        output that there is not.
+        """
+        self._process.check()
+        count = len(self.partition.graph.outputs)
+        if not 0 <= index < count:
+            raise TofuError(f"There is no output {index}: the model has {count}, counted from 0.")
+        if self._current is None:
+            state = "The last forward failed" if self._has_failed else "There are no outputs yet"
+            raise TofuError(f"{state}: call forward(...) first.")
+        self.wait()
+        return self._result(self._current, index)
+
+    @property
+    def differentiated(self) -> tuple[str, ...]:
+        """Names of the arguments that have gradients."""
+        return tuple(self.partition.graph.tensors[position].name for position in self.partition.graph.gradients)
+
+    def gradient(self, name: str) -> ShardedTensor:
+        """The shards of an argument's gradient, of the last backward, computed; in the argument's own layout if an optimizer updates it.
+
+        Zeros before the first backward, as in MXNet. Raises TofuError where a training forward came after the last backward.
+        """
+        self._process.check()
+        self.wait()
+        if name not in self.differentiated:
+            raise TofuError(f"{name} has no gradient. Those that have one: {', '.join(self.differentiated) or 'none'}.")
+        if self._gradients is Gradients.OVERWRITTEN:
+            raise TofuError(
+                "There are no gradients: the last step failed, or forward(is_train=True) came after the last backward() and may have used "
+                "their memory. Call backward() first."
+            )
+        if self._gradients is Gradients.CURRENT:
+            return self._result(self._training, len(self.partition.graph.outputs) + self.differentiated.index(name))
+        if name not in self._earlier_gradients:
+            self._earlier_gradients[name] = self._gradient_layout(name)
+        return self._earlier_gradients[name]
+
+    def keep_gradients(self, earlier: ShardedExecutor) -> None:
+        """Take over the gradients of another executor of the same parameters, until the next training forward."""
+        if earlier._gradients is Gradients.OVERWRITTEN:
+            self._gradients = Gradients.OVERWRITTEN
+        elif earlier._gradients is Gradients.CURRENT or earlier._earlier_gradients:
+            for name in self.differentiated:
+                own, before = self._gradient_layout(name), earlier.gradient(name)
+                if own.shape == before.shape:
+                    own.scatter(before.gather())
+                    self._earlier_gradients[name] = own
+
+    def forget_gradients(self, earlier: ShardedExecutor) -> None:
+        """Where the other executor had gradients, have none until the next backward."""
+        if earlier._gradients is not Gradients.NONE or earlier._earlier_gradients:
+            self._gradients = Gradients.OVERWRITTEN
+
+    def _gradient_layout(self, name: str) -> ShardedTensor:
+        output = self.partition.training.outputs[len(self.partition.graph.outputs) + self.differentiated.index(name)]
+        return self._shards_of(output, None)
+
+    def _result(self, graph: BoundGraph, index: int) -> ShardedTensor:
+        workers = len(self.contexts)
+        return self._shards_of(
+            graph.execution.outputs[index], graph.bound.outputs[index * workers : (index + 1) * workers]
+        )
+
+    def _shards_of(self, output: OutputShards, arrays: Sequence[Any] | None) -> ShardedTensor:
+        tensor = self.partition.graph.tensors[output.tensor]
+        regions = find_shards(self.partition.problem, output.tensor, output.layout)
+        return ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self.contexts, arrays)
+
+    # What `mx.mon.Monitor` asks an executor for.
+
+    @property
+    def _symbol(self) -> Any:
+        return self.partition.training.symbol
+
+    @property
+    def arg_arrays(self) -> list[Any]:
+        """The shards, as the arguments of the training graph."""
+        return list(self._training.bound.arg_arrays)
+
+    @property
+    def aux_arrays(self) -> list[Any]:
+        """The shards of auxiliary states, as those of the training graph."""
+        return list(self._training.bound.aux_arrays)
+
+    def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
+        """Install MXNet's monitor callback; it is called with the names and shards of the workers' nodes."""
+        for graph in (self._training, self._inference):
+            graph.watch(callback, monitor_all)
+
+    def debug_str(self) -> str:
+        """MXNet's own description of the training graph as bound."""
+        return str(self._training.bound.debug_str())

@@ -1,0 +1,119 @@
+"""`tofu.partition`: from a model and what the user asks to a symbol that binds to k devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import mxnet as mx
+
+from tofu.errors import UnsupportedError
+from tofu.mxnet.frontend.read_symbol import check_names
+from tofu.mxnet.frontend.refusals import refuse_broken, refuse_unpartitionable
+from tofu.mxnet.runtime.arguments import check_contexts, read_settings, read_shapes
+from tofu.mxnet.runtime.devices import resolve_contexts
+from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol, load_json
+from tofu.plan import Plan
+from tofu.search.algorithms import BASELINES, DEFAULT_ALGORITHM
+from tofu.search.solve import DEFAULT_SEARCH_SECONDS
+
+
+def partition(
+    symbol: Any,
+    ngpus: int | None = None,
+    *,
+    contexts: Sequence[Any] | None = None,
+    plan: Plan | str | Path | None = None,
+    hints: Mapping[str, Any] | None = None,
+    for_training: bool = True,
+    undescribed: str = "error",
+    cache: bool = True,
+    algorithm: str = DEFAULT_ALGORITHM,
+    search_seconds: float = DEFAULT_SEARCH_SECONDS,
+    topology: Any = None,
+    memory_limit: Any = None,
+    **shapes: Sequence[int],
+) -> PartitionedSymbol:
+    """Partition a model over `ngpus` devices.
+
+    Parameters
+    ----------
+    symbol
+        The model, an `mx.sym.Symbol` written for one device.
+    ngpus
+        The number of workers; 1 leaves the model as it is. Left out, it is that of `contexts` or of `plan`.
+    contexts
+        Where the workers run. Left out: gpu(0..ngpus-1) where MXNet sees that many, cpu(0..ngpus-1) where it sees none.
+    plan
+        A plan, its JSON, or the path of a file with its JSON, to apply instead of searching. What says how to search (`algorithm`,
+        `search_seconds`, `topology`) is refused beside it.
+    hints
+        Pins parts of the plan: tensor name -> dimension, operator name -> axis, or one such choice for each step.
+    for_training
+        False plans the forward graph alone.
+    undescribed
+        "replicate" computes operators without a description on every worker; "error" names them.
+    cache
+        False searches again even for a graph that was planned before.
+    algorithm
+        "exact": the best plan of all, with a proof. "recursive", the paper's: each step is the best, given the steps before. Or a
+        baseline to compare with: BASELINES (docs/search.md).
+    search_seconds
+        The effort of the exact search, in seconds, which are counted in operations, so that every run ends with the same plan.
+        Cost tables count, but are always made. After that the plan is the best one found; `plan.optimality` says what is proved.
+    topology
+        The bandwidth of each level of the interconnect in bytes per second, from the top, as a list or in a JSON file (docs/search.md).
+        The search then minimises seconds instead of bytes, over all orders of the factors.
+    memory_limit
+        Bytes for each worker (of `plan.worker_bytes`), or a text such as "12GB". Tensors may then stay whole on several workers at some
+        steps, as far as they fit; the plan is the one that moves the fewest bytes of those found. An error says what does not fit.
+    **shapes
+        Shapes of the inputs. With them the search runs now, without them when the symbol is bound.
+
+    Returns
+    -------
+    PartitionedSymbol
+        An `mx.sym.Symbol` with `plan` and `execution_symbol`.
+
+    Examples
+    --------
+    >>> import mxnet as mx, tofu
+    >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
+    >>> tofu.partition(net, ngpus=2, data=(4, 6)).plan.workers
+    2
+    """
+    if not isinstance(symbol, mx.sym.Symbol):
+        raise UnsupportedError(
+            f"partition needs an mx.sym.Symbol, not {type(symbol).__name__}. A Gluon block becomes one by block(mx.sym.var('data'))."
+        )
+    if isinstance(symbol, PartitionedSymbol):
+        symbol = symbol.whole
+    refuse_broken(symbol)
+    inputs = read_shapes(symbol, shapes, ("ngpus", *(partition.__kwdefaults__ or ())))
+    contexts = check_contexts(contexts)
+    settings = read_settings(
+        ngpus,
+        contexts,
+        plan=plan,
+        hints=hints,
+        for_training=for_training,
+        undescribed=undescribed,
+        cache=cache,
+        algorithm=algorithm,
+        search_seconds=search_seconds,
+        topology=topology,
+        memory_limit=memory_limit,
+    )
+    result = PartitionedSymbol(symbol, settings, resolve_contexts(settings.workers, contexts))
+    if settings.workers > 1:
+        refuse_unpartitionable(symbol)
+    check_names(symbol, inputs)
+    if inputs:
+        result.plan_for(inputs)
+    return result
+
+
+partition.__doc__ = str(partition.__doc__).replace("BASELINES", ", ".join(f'"{name}"' for name in BASELINES))
+
+__all__ = ["PartitionedSymbol", "load_json", "partition"]  # symbols that earlier versions pickled name load_json here

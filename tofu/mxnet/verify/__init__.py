@@ -1,0 +1,54 @@
+"""Verification: descriptions and their strategies against MXNet's own kernels, in float64 on small inputs.
+
+An operator counts as described only if (a) its description, evaluated with NumPy, has the kernel's numbers, and (b) for each of its
+strategies, the kernel run on every part gives the whole result; (c) a way to split the kernel that the analysis did not find is
+reported. The paper leaves this check as an open problem (section 9).
+"""
+
+from tofu.mxnet.verify.case import (
+    Case,
+    Fixed,
+    Numbers,
+    half,
+    labels,
+    lengths,
+    ones,
+    rounded,
+    single,
+    uniform,
+    verify_case,
+    whole,
+)
+from tofu.mxnet.verify.cases import load_cases
+from tofu.mxnet.verify.missing import Missing, find_missing
+from tofu.mxnet.verify.operators import verify_operator
+from tofu.mxnet.verify.report import TOLERANCE, NodeReport, Report, StrategyReport
+from tofu.mxnet.verify.sandbox import Sandbox
+from tofu.mxnet.verify.trials import Failure, Trials, try_variants
+
+__all__ = [
+    "TOLERANCE",
+    "Case",
+    "Failure",
+    "Fixed",
+    "Missing",
+    "NodeReport",
+    "Numbers",
+    "Report",
+    "Sandbox",
+    "StrategyReport",
+    "Trials",
+    "find_missing",
+    "half",
+    "labels",
+    "lengths",
+    "load_cases",
+    "ones",
+    "rounded",
+    "single",
+    "try_variants",
+    "uniform",
+    "verify_case",
+    "verify_operator",
+    "whole",
+]

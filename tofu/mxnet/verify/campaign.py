@@ -1,0 +1,116 @@
+"""Many cases, some at a time: each at its own signature and at others, its missing strategies, in processes of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from multiprocessing import get_context
+
+from tofu.mxnet.verify.case import Case
+from tofu.mxnet.verify.cuts import Cut, Geometry, try_geometry
+from tofu.mxnet.verify.explained import explain
+from tofu.mxnet.verify.kernels import describe_refusal
+from tofu.mxnet.verify.missing import Missing, find_missing
+from tofu.mxnet.verify.nodes import Node
+from tofu.mxnet.verify.report import Report
+from tofu.mxnet.verify.sandbox import ProcessEndedError, Sandbox
+from tofu.mxnet.verify.trials import Trials, try_variants, verify_apart
+from tofu.mxnet.verify.windows import list_window_geometries
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What was found out about one case. `explained` are the missing strategies that have a reason, `missing` the others."""
+
+    case: Case
+    report: Report
+    trials: Trials
+    missing: tuple[Missing, ...]
+    explained: tuple[tuple[Missing, str], ...]
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Everything that has to be mended, in the description, the analysis or the case."""
+        failure = self.trials.failure
+        found = [*self.report.problems, *self.report.refusals]
+        found += [] if failure is None else [f"at another signature: {failure.problems[0]}"]
+        return (*found, *(f"{one.op}: missing strategy {one.cut}" for one in self.missing))
+
+    @property
+    def broken_operators(self) -> frozenset[str]:
+        """The operators of the case that a problem names; all of them where it names none."""
+        failure = self.trials.failure
+        texts = [*self.report.problems, *self.report.refusals, *([] if failure is None else failure.problems)]
+        named = {re.split("[:,]", text)[0] for text in texts} | {one.op for one in self.missing}
+        operators = frozenset(node.op for node in self.report.nodes)
+        return operators if named - operators else operators & named
+
+
+def verify_cases(
+    cases: Iterable[Case],
+    examples: int = 0,
+    seed: int = 0,
+    search: bool = True,
+    modules: Sequence[str] = (),
+    jobs: int = 1,
+) -> Iterator[CaseResult]:
+    """Verify each case, `examples` variants of it, and where asked search for the strategies that are missing; `jobs` cases at a time.
+
+    `modules` hold descriptions that are not built in. Results come in the order of the cases.
+    """
+    if jobs == 1:
+        with Sandbox(modules) as sandbox:
+            for case in cases:
+                yield _verify(sandbox, case, examples, seed, search)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _open_sandbox, (modules,)) as pool:
+        yield from pool.map(partial(_verify_in_worker, examples=examples, seed=seed, search=search), cases)
+
+
+_sandboxes: list[Sandbox] = []  # of a worker: one
+
+
+def _open_sandbox(modules: Sequence[str]) -> None:
+    for module in modules:
+        import_module(module)
+    _sandboxes.append(Sandbox(modules))
+
+
+def _verify_in_worker(case: Case, examples: int, seed: int, search: bool) -> CaseResult:
+    return _verify(_sandboxes[0], case, examples, seed, search)
+
+
+def _verify(sandbox: Sandbox, case: Case, examples: int, seed: int, search: bool) -> CaseResult:
+    def attempt(node: Node, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
+        try:
+            return sandbox.call(try_geometry, node, geometry, asked)
+        except ProcessEndedError:
+            return None
+
+    def list_windowed(forward: Node, free: Collection[int], indexed: Collection[int], shrinks: bool) -> list[Geometry]:
+        try:
+            return sandbox.call(list_window_geometries, forward, free, indexed, shrinks)
+        except ProcessEndedError:
+            return []
+
+    try:
+        report = verify_apart(sandbox, case)
+    except Exception as error:
+        problem = f"the case cannot be run: {type(error).__name__}: {describe_refusal(error)}"
+        return CaseResult(case, Report.of_problem(case.op, problem), Trials(0, 0, None), (), ())
+    trials = Trials(0, 0, None)
+    if examples and report.is_verified:
+        trials = try_variants(case, examples, lambda variant: verify_apart(sandbox, variant), seed)
+    found = find_missing(case, attempt, list_windowed) if search and report.is_verified else ()
+    reasons = [(one, explain(one)) for one in found]
+    return CaseResult(
+        case,
+        report,
+        trials,
+        tuple(one for one, reason in reasons if reason is None),
+        tuple((one, reason) for one, reason in reasons if reason is not None),
+    )

@@ -1,0 +1,225 @@
+"""The nodes of one operator's training graph, executed in order: itself, and what its gradient is made of."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import mxnet as mx
+import numpy as np
+
+from tofu import _mxnet
+from tofu.mxnet.verify.kernels import DTYPES, Array, Shape, compose, find_left, run_gradient, run_kernel
+
+Role: TypeAlias = tuple[Literal["input", "output"], int]
+HEAD_GRADIENT = "_head_grad_"
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """How a backward operator that cannot be run alone is run: with its forward operator `forward`.
+
+    `wrt` lists the forward operator's inputs, `outputs` the backward operator's outputs that are their gradients. Of the backward
+    operator's inputs, `heads` are the positions of the head gradients (None for those that are not used), and `saved` maps positions
+    to the outputs of the forward operator that they are. `shares_state`: both have to be split alike.
+    """
+
+    forward: Node
+    wrt: tuple[int, ...]
+    outputs: tuple[int, ...]
+    heads: tuple[int | None, ...]
+    saved: Mapping[int, int]
+    shares_state: bool
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operator of the training graph with whole inputs and outputs.
+
+    `left` are the cells of each output that the kernel leaves as they were. `mutated` are the positions of inputs that it changes,
+    `inputs_after` the inputs as it left them. `input_roles` and `output_roles`
+    name the input or output of the forward operator that a tensor is shaped like: itself, or the one whose gradient it is.
+    """
+
+    op: str
+    attributes: Mapping[str, str]
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    left: tuple[Array, ...]
+    inputs_after: tuple[Array, ...]
+    mutated: tuple[int, ...]
+    input_roles: tuple[Role | None, ...]
+    output_roles: tuple[Role | None, ...]
+    gradient: Gradient | None = None
+
+    @property
+    def spoiled(self) -> tuple[int, ...]:
+        """Positions of inputs that the kernel changes although MXNet lists them as read alone, and nobody knows it."""
+        known = {*self.mutated, *_mxnet.overwritten_inputs(self.op, self.attributes)}
+        pairs = enumerate(zip(self.inputs, self.inputs_after, strict=True))
+        return tuple(n for n, (before, after) in pairs if n not in known and before.tobytes() != after.tobytes())
+
+    def is_asked_for(self, output: int) -> bool:
+        """Whether the kernel computed an output: with a forward operator, only the gradients of `wrt` are."""
+        return self.gradient is None or output in self.gradient.outputs
+
+    def run(
+        self, attributes: Mapping[str, str], inputs: Sequence[Array], output_shapes: Sequence[Shape]
+    ) -> tuple[list[Array], list[Array]]:
+        """The kernel on other inputs of the same types: its outputs, and the inputs as it left them."""
+        return run_kernel(self.op, attributes, inputs, output_shapes, [output.dtype.name for output in self.outputs])
+
+
+def execute_training_graph(
+    op: str, attributes: Mapping[str, str], inputs: Sequence[Array], wrt: Sequence[int] | None, seed: int
+) -> list[Node]:
+    """Run `op` and the operators of its gradient by the inputs `wrt` (all that it has not as states, where it has a gradient).
+
+    Head gradients are random numbers drawn with `seed`.
+    """
+    symbol, training, wrt = _build_training_graph(op, attributes, len(inputs), wrt)
+    return _Execution(symbol, training, inputs, wrt, seed).run()
+
+
+def list_operators(op: str, attributes: Mapping[str, str], count: int, wrt: Sequence[int] | None) -> set[str]:
+    """The operators of the same graph over `count` inputs; nothing is run."""
+    _, training, _ = _build_training_graph(op, attributes, count, wrt)
+    return {node["op"] for node in _mxnet.nodes(training.handle.value)} - {"null"}
+
+
+def _build_training_graph(
+    op: str, attributes: Mapping[str, str], count: int, wrt: Sequence[int] | None
+) -> tuple[Any, Any, Sequence[int]]:
+    """The operator as a symbol, its training graph, and the inputs by which its gradient is taken."""
+    symbol = compose(op, attributes, count)
+    states = set(symbol.list_auxiliary_states())
+    if wrt is None:
+        wrt = [n for n in range(count) if f"input{n}" not in states]
+    names = [f"input{n}" for n in wrt]
+    training = mx.sym.Symbol(ctypes.c_void_p(_mxnet.training_graph(symbol.handle.value, names))) if names else symbol
+    return symbol, training, wrt
+
+
+class _Execution:
+    def __init__(self, symbol: Any, training: Any, inputs: Sequence[Array], wrt: Sequence[int], seed: int) -> None:
+        self.nodes = _mxnet.nodes(training.handle.value)
+        self.wrt = wrt
+        self.heads = _mxnet.outputs(symbol.handle.value)
+        self.gradients = _mxnet.outputs(training.handle.value)[len(self.heads) :]
+        self.roles = self._find_roles(_mxnet.outputs(training.handle.value)[0][0])
+        self.values: dict[tuple[int, int], Array] = {}
+        variables = {f"input{n}": array for n, array in enumerate(inputs)}
+        variables |= self._draw_head_gradients(symbol, variables, np.random.RandomState(seed))
+        self.variables = variables
+        self.shapes, self.dtypes = _infer(training, variables)
+
+    def _draw_head_gradients(
+        self, symbol: Any, known: dict[str, Array], random: np.random.RandomState
+    ) -> dict[str, Array]:
+        shapes, dtypes = _infer(symbol, known)
+        entries = {node["id"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value)}
+        used = {node["name"] for node in self.nodes}
+        drawn = {}
+        for number, (node, output) in enumerate(self.heads):
+            if (name := f"{HEAD_GRADIENT}{number}") in used:
+                entry = entries[node] + output
+                drawn[name] = random.uniform(-1, 1, shapes[entry]).astype(DTYPES[dtypes[entry]])
+        return drawn
+
+    def _find_roles(self, forward: int) -> dict[tuple[int, int], Role]:
+        roles: dict[tuple[int, int], Role] = {
+            entry: ("input", n) for n, entry in zip(self.wrt, self.gradients, strict=True)
+        }
+        for node in self.nodes:
+            if node["id"] == forward:
+                roles |= {(forward, n): ("output", n) for n in range(node["num_outputs"])}
+            if node["op"] == "null":
+                is_head = node["name"].startswith(HEAD_GRADIENT)
+                number = int(node["name"].removeprefix(HEAD_GRADIENT if is_head else "input"))
+                roles[node["id"], 0] = ("output" if is_head else "input", number)
+        return roles
+
+    def run(self) -> list[Node]:
+        forward: dict[int, Node] = {}
+        executed = []
+        for node in self.nodes:
+            if node["op"] == "null":
+                self.values[node["id"], 0] = self.variables[node["name"]]
+                continue
+            inputs = [self.values[tuple(entry[:2])] for entry in node["inputs"]]
+            owner = forward[node["control_deps"][0]] if node["is_backward"] and node["control_deps"] else None
+            done = self._run_node(node, inputs, owner)
+            forward[node["id"]] = done
+            self.values |= {(node["id"], output): value for output, value in enumerate(done.outputs)}
+            executed.append(done)
+        return executed
+
+    def _run_node(self, node: dict[str, Any], inputs: Sequence[Array], forward: Node | None) -> Node:
+        first, count = node["entry"], node["num_outputs"]
+        shapes = [tuple(self.shapes[first + output]) for output in range(count)]
+        codes = [self.dtypes[first + output] for output in range(count)]
+        # Without any input there is nothing that types are inferred from.
+        dtypes = [DTYPES[code] if code >= 0 else node["attrs"].get("dtype", "float32") for code in codes]
+        common = (node["op"], dict(node["attrs"]), tuple(inputs))
+        mutated = tuple(node["mutable_inputs"])
+        roles = (
+            tuple(self.roles.get(tuple(entry[:2])) for entry in node["inputs"]),
+            tuple(self.roles.get((node["id"], output)) for output in range(count)),
+        )
+        if forward is None or not self._needs_forward(node):
+            try:
+                outputs, after = run_kernel(*common, shapes, dtypes)
+                left = find_left(outputs, run_kernel(*common, shapes, dtypes, pattern=1)[0])
+                return Node(*common, tuple(outputs), left, tuple(after), mutated, *roles)
+            except mx.MXNetError:
+                if forward is None:
+                    raise
+        # It needs the forward operator, or lacks an attribute that its parser asks for (_backward_gather_nd).
+        gradient = self._find_gradient(node, forward)
+        outputs, others = (
+            run_with_forward(gradient, forward.attributes, forward.inputs, inputs, shapes, pattern)
+            for pattern in range(2)
+        )
+        return Node(*common, tuple(outputs), find_left(outputs, others), tuple(inputs), mutated, *roles, gradient)
+
+    def _needs_forward(self, node: dict[str, Any]) -> bool:
+        wanted = {output for owner, output in self.gradients if owner == node["id"]}
+        return bool(_mxnet.operator_info(node["op"])["is_layer_backward"]) or len(wanted) < node["num_outputs"]
+
+    def _find_gradient(self, node: dict[str, Any], forward: Node) -> Gradient:
+        wanted = [
+            (n, output) for n, (owner, output) in zip(self.wrt, self.gradients, strict=True) if owner == node["id"]
+        ]
+        sources = {tuple(entry[:2]): position for position, entry in enumerate(node["inputs"])}
+        by_name = {other["name"]: other["id"] for other in self.nodes}
+        heads = [sources.get((by_name.get(f"{HEAD_GRADIENT}{n}", -1), 0)) for n in range(len(self.heads))]
+        entries = enumerate(node["inputs"])
+        saved = {position: entry[1] for position, entry in entries if entry[0] == node["control_deps"][0]}
+        outputs = tuple(output for _, output in wanted)
+        shares_state = _mxnet.operator_info(node["op"])["is_layer_backward"]
+        return Gradient(forward, tuple(n for n, _ in wanted), outputs, tuple(heads), saved, shares_state)
+
+
+def run_with_forward(
+    gradient: Gradient,
+    attributes: Mapping[str, str],
+    forward_inputs: Sequence[Array],
+    inputs: Sequence[Array],
+    output_shapes: Sequence[Shape],
+    pattern: int = 0,
+) -> list[Array]:
+    """The outputs of a backward operator, run with its forward operator; NaN in those that nobody asked for."""
+    heads = [inputs[position] for position in gradient.heads if position is not None]
+    found = run_gradient(gradient.forward.op, attributes, forward_inputs, heads, gradient.wrt, pattern)
+    outputs = [np.full(shape, np.nan) for shape in output_shapes]
+    for output, value in zip(gradient.outputs, found, strict=True):
+        outputs[output] = value
+    return outputs
+
+
+def _infer(symbol: Any, variables: Mapping[str, Array]) -> tuple[list[Any], list[int]]:
+    known = {name: array for name, array in variables.items() if name in symbol.list_inputs()}
+    shapes = {name: array.shape for name, array in known.items()}
+    return _mxnet.infer(symbol.handle.value, shapes, {name: DTYPES.index(a.dtype.name) for name, a in known.items()})

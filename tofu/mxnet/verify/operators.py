@@ -1,0 +1,263 @@
+"""`verify_operator`: one operator and what its gradient is made of, whole and in parts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.analysis import OperatorAccess, analyse
+from tofu.errors import TofuError, UnsupportedError
+from tofu.mxnet.verify.comparison import (
+    Compared,
+    Comparison,
+    Relation,
+    count_numbers,
+    find_mismatches,
+)
+from tofu.mxnet.verify.kernels import KERNEL_ERRORS, Array, Shape
+from tofu.mxnet.verify.nodes import Node, execute_training_graph, run_with_forward
+from tofu.mxnet.verify.report import TOLERANCE, NodeReport, Report, StrategyReport, find_precision
+from tofu.mxnet.verify.split import (
+    Range,
+    SplitError,
+    combine_outputs,
+    cut_input,
+    find_region,
+    move_cells,
+    region_shape,
+    relative_error,
+    split_range,
+)
+from tofu.mxnet.verify.whole import compare_whole
+from tofu.tdl import Description, trace
+from tofu.tdl.expression import OpaqueElement
+from tofu.tdl.tracing import Trace
+from tofu.tdl.walk import walk
+
+
+def verify_operator(
+    op: str,
+    attributes: Mapping[str, object],
+    inputs: Sequence[Shape | Array],
+    parts: Sequence[int] = (2, 3, 4),
+    wrt: Sequence[int] | None = None,
+    relations: Mapping[str, Relation] | None = None,
+    description_tolerance: float = TOLERANCE,
+    seed: int = 0,
+) -> Report:
+    """Compare `op`, and the backward operators of its gradient, with MXNet's kernels.
+
+    Parameters
+    ----------
+    op, attributes
+        The framework's name of the operator, and its attributes; values are turned into text.
+    inputs
+        A shape, for numbers between -1 and 1, or an array for each input, states included.
+    parts
+        The numbers of uneven parts in which every strategy is run; those that exceed the extent are left out.
+    wrt
+        Positions of the inputs whose gradient is taken; by default all that are no states. Empty for no gradient.
+    relations
+        For random operators, by name: a function of (inputs, outputs) that gives the outputs as they should be, given what was drawn,
+        None for one that the kernel leaves unwritten. It is checked on the whole and on the parts, in place of the description and of
+        the whole's numbers. One that does not notice another number in an output is a problem.
+    seed
+        Of the random numbers: inputs and head gradients.
+    description_tolerance
+        The largest relative error of a description, where MXNet's kernel rounds numbers to single precision on its way.
+
+    >>> verify_operator("FullyConnected", {"num_hidden": 5}, [(4, 6), (5, 6), (5,)]).is_verified
+    True
+    """
+    texts = {name: str(value) for name, value in attributes.items()}
+    random = np.random.RandomState(seed)
+    arrays = [given if isinstance(given, np.ndarray) else random.uniform(-1, 1, given) for given in inputs]
+    nodes = execute_training_graph(op, texts, arrays, wrt, seed + 1)
+    reports = [
+        _Verification(node, parts, (relations or {}).get(node.op), description_tolerance).report() for node in nodes
+    ]
+    return Report(op, tuple(texts.items()), tuple(array.shape for array in arrays), tuple(reports))
+
+
+class _Verification:
+    """The checks of one node."""
+
+    def __init__(self, node: Node, parts: Sequence[int], relation: Relation | None, tolerance: float) -> None:
+        self.node = node
+        self.precision = find_precision(array.dtype.name for array in (*node.inputs, *node.outputs))
+        self.tolerance = max(tolerance, self.precision)
+        self.parts = parts
+        self.relation = relation
+        self.output_shapes = [output.shape for output in node.outputs]
+        self.cells_of_parts: Counter[int] = Counter()
+
+    def report(self) -> NodeReport:
+        description = DESCRIPTIONS.get(self.node.op)
+        if description is None:
+            return NodeReport(self.node.op, None, "not described", (), (), ("it has no description",))
+        try:
+            access = analyse_node(description, self.node)
+        except UnsupportedError as refusal:
+            return NodeReport(self.node.op, None, str(refusal), (), (), refused=str(refusal))
+        except TofuError as problem:
+            return NodeReport(self.node.op, None, "not analysed", (), (), (str(problem),))
+        traced = _trace(description, self.node)
+        whole = compare_whole(self.node, description, access, traced, self.relation, self.tolerance)
+        unshared = self._find_unshared_axes(access)
+        strategies = [self._check_strategy(access, n) for n, axis in enumerate(access.axes) if axis not in unshared]
+        reason = "the forward operator, whose hidden state this one shares, is not split by it"
+        rejected = (*access.rejected, *((axis, reason) for axis in unshared))
+        spoiled = tuple(
+            f"the kernel changes input {n}, which others may read after it: name it in ListSpoiledInputs"
+            for n in self.node.spoiled
+        )
+        by_parts = whole.error is None and self.relation is None
+        cells = self.cells_of_parts.items() if by_parts else ()
+        return NodeReport(
+            self.node.op,
+            whole.error,
+            whole.checked,
+            tuple(strategies),
+            rejected,
+            (*whole.problems, *spoiled),
+            is_elementwise=access.elementwise,
+            is_opaque=_is_opaque(traced),
+            outputs=tuple(n for n, output in enumerate(traced.outputs) if not output.is_scratch),
+            compared=(*whole.compared, *(Comparison(n, Compared.PARTS, count) for n, count in cells)),
+        )
+
+    def _find_unshared_axes(self, access: OperatorAccess) -> tuple[str, ...]:
+        """The axes that the forward operator does not have, where both have to be split alike."""
+        gradient = self.node.gradient
+        description = DESCRIPTIONS.get(gradient.forward.op) if gradient is not None and gradient.shares_state else None
+        if gradient is None or description is None:
+            return ()
+        shared = analyse_node(description, gradient.forward).axes
+        return tuple(axis for axis in access.axes if axis not in shared)
+
+    def _check_strategy(self, access: OperatorAccess, axis: int) -> StrategyReport:
+        """The kernel on the parts of one axis against the kernel on the whole."""
+        tried = [n for n in self.parts if n <= access.extents[axis]]
+        errors, problems, before = [0.0], list[str](), self.cells_of_parts.total()
+        for count in tried:
+            try:
+                errors += self._run_in_parts(access, axis, split_range(access.extents[axis], count))
+            except (SplitError, *KERNEL_ERRORS) as error:  # noqa: PERF203  every number of parts is tried
+                problems.append(f"in {count} parts: {str(error).strip().splitlines()[-1]}")
+        if not max(errors) <= self._find_limit(access):
+            problems.append(f"the parts are off by {max(errors):.1e}")
+        combine = tuple(output.combine[axis].name for output in access.outputs)
+        cells = self.cells_of_parts.total() - before
+        return StrategyReport(access.axes[axis], combine, tuple(tried), max(errors), tuple(problems), cells)
+
+    def _find_limit(self, access: OperatorAccess) -> float:
+        """The largest error of parts put together: MXNet holds a number that is rewritten for each part in single precision."""
+        defaults = access.description.defaults
+        rescales = any(isinstance(defaults[name], float) for name in access.description.bound)
+        return self.tolerance if rescales else self.precision
+
+    def _run_in_parts(self, access: OperatorAccess, axis: int, ranges: Sequence[Range]) -> list[float]:
+        """The relative errors of all written outputs, and of the inputs that the kernel mutates."""
+        done = [self._run_part(access, axis, part) for part in ranges]
+        errors = []
+        for number, (whole, written) in enumerate(zip(self.node.outputs, access.outputs, strict=True)):
+            if not written.is_written or not self.node.is_asked_for(number) or self.relation is not None:
+                continue
+            pieces = [outputs[number] for outputs, _ in done]
+            together = combine_outputs(pieces, written, axis, ranges, access, whole.shape)
+            self.cells_of_parts[number] += count_numbers(together, whole)
+            errors.append(relative_error(together, whole))
+        for position in self.node.mutated:
+            after = self.node.inputs_after[position]
+            rows = access.inputs[position].rows
+            for part, (_, inputs_after) in zip(ranges, done, strict=True):
+                region = find_region(rows, after.shape, axis, part, access.extents)
+                errors.append(relative_error(inputs_after[position], after[tuple(slice(*r) for r in region)]))
+        return errors
+
+    def _run_part(self, access: OperatorAccess, axis: int, part: Range) -> tuple[list[Array], list[Array]]:
+        if access.axes[axis] in access.fetched_axes:
+            return move_cells(self.node.inputs, access, axis, part, self.output_shapes), list(self.node.inputs)
+        inputs = [
+            cut_input(array, read, axis, part, access.extents)
+            for array, read in zip(self.node.inputs, access.inputs, strict=True)
+        ]
+        shapes = [
+            region_shape(find_region(written.rows, shape, axis, part, access.extents))
+            for written, shape in zip(access.outputs, self.output_shapes, strict=True)
+        ]
+        attributes = _local_attributes(self.node, access, axis, part, [array.shape for array in inputs], shapes)
+        if self.node.gradient is not None:
+            return self._run_part_with_forward(access.axes[axis], part, inputs, shapes), inputs
+        outputs, after = self.node.run(attributes, inputs, shapes)
+        if self.relation is not None:
+            self._check_relation(inputs, outputs)
+        return outputs, after
+
+    def _check_relation(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        assert self.relation is not None
+        for number in find_mismatches(self.relation(inputs, outputs), outputs, self.precision):
+            raise SplitError(f"output {number} of a part does not fit what was drawn")
+        self.cells_of_parts.update({n: output.size for n, output in enumerate(outputs)})
+
+    def _run_part_with_forward(
+        self, axis_name: str, part: Range, inputs: Sequence[Array], shapes: Sequence[Shape]
+    ) -> list[Array]:
+        """A part of a backward operator that needs its forward operator, which is split along the same axis."""
+        gradient = self.node.gradient
+        assert gradient is not None
+        forward = gradient.forward
+        description = DESCRIPTIONS.get(forward.op)
+        access = analyse_node(description, forward) if description is not None else None
+        if access is None or axis_name not in access.axes:
+            raise SplitError(f"{forward.op} has no axis {axis_name}, and both have to be split alike")
+        axis = access.axes.index(axis_name)
+        forward_inputs = [  # what the forward operator does not read, the backward one may
+            cut_input(array, replace(read, is_read=True), axis, part, access.extents)
+            for array, read in zip(forward.inputs, access.inputs, strict=True)
+        ]
+        forward_shapes = [
+            region_shape(find_region(written.rows, output.shape, axis, part, access.extents))
+            for written, output in zip(access.outputs, forward.outputs, strict=True)
+        ]
+        local = [array.shape for array in forward_inputs]
+        attributes = _local_attributes(forward, access, axis, part, local, forward_shapes)
+        outputs = run_with_forward(gradient, attributes, forward_inputs, inputs, shapes)
+        if self.relation is not None:
+            drawn, _ = forward.run(attributes, forward_inputs, forward_shapes)
+            given = [drawn[gradient.saved[n]] if n in gradient.saved else array for n, array in enumerate(inputs)]
+            self._check_relation(given, outputs)
+        return outputs
+
+
+def analyse_node(description: Description, node: Node) -> OperatorAccess:
+    """The strategies of a node by its description."""
+    inputs = [array.shape for array in node.inputs]
+    return analyse(description, node.attributes, inputs, [array.shape for array in node.outputs])
+
+
+def _trace(description: Description, node: Node) -> Trace:
+    shapes = [output.shape for output in node.outputs]
+    inputs = [array.shape for array in node.inputs]
+    return trace(description, node.attributes, inputs, [len(shape) for shape in shapes], shapes)
+
+
+def _is_opaque(traced: Trace) -> bool:
+    values = [output.value for output in traced.outputs if output.value is not None]
+    return any(isinstance(one, OpaqueElement) for value in values for one in walk(value))
+
+
+def _local_attributes(
+    node: Node,
+    access: OperatorAccess,
+    axis: int,
+    part: Range,
+    input_shapes: Sequence[Shape],
+    output_shapes: Sequence[Shape],
+) -> dict[str, str]:
+    local = {access.axes[axis]: part}
+    return {**node.attributes, **access.worker_attributes(local, input_shapes, output_shapes)}

@@ -1,0 +1,216 @@
+"""What was verified, written down by a machine: `python -m tofu verify --record`.
+
+An entry holds for the sources that it was made from. Where they have changed since, it counts for nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from dataclasses import fields as dataclass_fields
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.errors import InternalError
+from tofu.mxnet.verify.campaign import CaseResult
+from tofu.mxnet.verify.comparison import Compared
+from tofu.mxnet.verify.report import NodeReport
+from tofu.tdl import Description
+
+RECORD = Path(__file__).parent / "record.json"
+SOURCES = Path(__file__).parents[3] / "csrc"
+_DESCRIPTIONS = "tdl_ops.mxnet"
+_OWN = "_tofu_"
+_INCLUDED = re.compile(r'^#include "(.+)"\n', re.MULTILINE)
+_GUARD = re.compile(r"^#(?:ifndef|define|endif  //) TOFU_\w+_H_\n", re.MULTILINE)
+NEVER_GIVEN = {"_backward_Embedding": 0, "_backward_softmax_cross_entropy": 1}
+"""The output, called unwritten, that MXNet refuses to be asked for: a gradient by labels."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What is known about one operator.
+
+    Attributes
+    ----------
+    digest
+        Of the description's sources.
+    kernels
+        Of the C++ sources of the kernels, where they are Tofu's own; empty where they are MXNet's.
+    axes
+        All that are strategies at one of the signatures, and were run in parts there.
+    reduced
+        Those of them under which parts of an output are summed, or the largest taken.
+    is_elementwise, is_opaque
+        At each signature; at one of them.
+    compared
+        The weakest way in which an output was compared at a signature, in the words of `Compared`.
+    cells
+        How many cells were compared in each way, at the signatures of the built-in cases.
+    missed
+        Outputs of which no cell was compared anywhere, scratch aside.
+    reason
+        Why the description's numbers were not compared, where they were not.
+    signatures
+        How many were verified.
+    """
+
+    digest: str
+    kernels: str
+    axes: tuple[str, ...]
+    reduced: tuple[str, ...]
+    is_elementwise: bool
+    is_opaque: bool
+    compared: str
+    cells: Mapping[str, int]
+    missed: tuple[int, ...]
+    reason: str
+    signatures: int
+
+    @property
+    def is_verified(self) -> bool:
+        """Whether every output was compared."""
+        return self.compared != str(Compared.NOTHING) and not self.missed
+
+
+def read_record(path: Path = RECORD) -> dict[str, Entry]:
+    """The entries by operator, those that no longer hold left out."""
+    entries = {name: _read_entry(fields) for name, fields in json.loads(path.read_text()).items()}
+    return {name: entry for name, entry in entries.items() if entry is not None and _is_current(name, entry)}
+
+
+def write_record(entries: Mapping[str, Entry], path: Path = RECORD) -> None:
+    """One line for each operator, by name, so that changes can be read."""
+    lines = (f" {json.dumps(name)}: {json.dumps(asdict(entry))}" for name, entry in sorted(entries.items()))
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def make_entries(results: Iterable[CaseResult]) -> dict[str, Entry]:
+    """The entries of all operators that occur in `results`; none of an operator that has a problem anywhere."""
+    nodes: dict[str, list[tuple[NodeReport, int]]] = defaultdict(list)
+    broken: set[str] = set()
+    for result in results:
+        broken |= result.broken_operators
+        for node in result.report.nodes:
+            nodes[node.op].append((node, 1 + result.trials.verified))
+    return {name: _make_entry(name, reports) for name, reports in nodes.items() if name not in broken}
+
+
+def _make_entry(op: str, reports: Sequence[tuple[NodeReport, int]]) -> Entry:
+    nodes = [node for node, _ in reports]
+    combine = [(one.axis, one.combine) for node in nodes for one in node.strategies if one.cells]
+    cells = Counter[Compared]()
+    for node in nodes:
+        for one in node.compared:
+            cells[one.kind] += one.cells
+    asked = {n for node in nodes for n in node.outputs} - {NEVER_GIVEN.get(op)}
+    found = {n for node in nodes for n in node.compared_outputs}
+    kinds = [node.kind for node in nodes if node.kind is not Compared.NOTHING]
+    return Entry(
+        digest=digest_of(op),
+        kernels=digest_of_kernels(op),
+        axes=tuple(dict.fromkeys(axis for axis, _ in combine)),
+        reduced=tuple(dict.fromkeys(axis for axis, together in combine if "REDUCE" in together)),
+        is_elementwise=all(node.is_elementwise for node in nodes),
+        is_opaque=any(node.is_opaque for node in nodes),
+        compared=str(_find_weakest(kinds)),
+        cells={str(kind): cells[kind] for kind in sorted(cells) if cells[kind]},
+        missed=tuple(sorted(asked - found)),
+        reason=next((node.checked for node in nodes if node.checked), ""),
+        signatures=sum(count for _, count in reports),
+    )
+
+
+def _find_weakest(kinds: Sequence[Compared]) -> Compared:
+    """What is left unwritten at one signature does not weaken what is compared at another."""
+    written = [kind for kind in kinds if kind is not Compared.UNWRITTEN]
+    return max(written or kinds, default=Compared.NOTHING)
+
+
+def _read_entry(fields: Mapping[str, object]) -> Entry | None:
+    """None for what another version wrote."""
+    if fields.keys() != {field.name for field in dataclass_fields(Entry)}:
+        return None
+    return Entry(**{name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()})  # type: ignore[arg-type]
+
+
+def _is_current(op: str, entry: Entry) -> bool:
+    kernels = digest_of_kernels(op)
+    return entry.digest == digest_of(op) and kernels in ("", entry.kernels)
+
+
+def digest_of(op: str) -> str:
+    """Of the file that describes `op` and of those of the same package that it imports; empty without a description."""
+    description = DESCRIPTIONS.get(op)
+    return "" if description is None else _digest_file(_file_of(description))
+
+
+def digest_of_kernels(op: str, sources: Path = SOURCES) -> str:
+    """Of the C++ code that an operator of Tofu's own is compiled from: the file that names it, and what that includes.
+
+    It stays the same where files move. Empty for an operator of MXNet's, and where the sources are not installed. Raises InternalError
+    where no file names the operator.
+    """
+    folder = sources / "nnvm"
+    if not op.startswith(_OWN) or not folder.is_dir():
+        return ""
+    found = [path for path in folder.rglob("*.cc") if f'"{op}"' in path.read_text()]
+    if not found:
+        raise InternalError(f"No file of {folder} registers {op}.")
+    files = _close(found, lambda path: _find_includes(path, sources))
+    return _digest(sorted(_read_code(path) for path in files))
+
+
+def _file_of(description: Description) -> Path:
+    return Path(description.place.file)
+
+
+@cache
+def _digest_file(path: Path) -> str:
+    return _digest(one.read_bytes() for one in sorted(_close([path], _find_imports)))
+
+
+def _digest(texts: Iterable[bytes]) -> str:
+    digest = sha256()
+    for text in texts:
+        digest.update(text)
+    return digest.hexdigest()[:16]
+
+
+def _close(paths: Iterable[Path], find_more: Callable[[Path], Iterable[Path]]) -> set[Path]:
+    """The files, and all that they need."""
+    waiting, seen = list(paths), set[Path]()
+    while waiting:
+        path = waiting.pop()
+        if path not in seen:
+            seen.add(path)
+            waiting += find_more(path)
+    return seen
+
+
+def _find_includes(path: Path, sources: Path) -> list[Path]:
+    """The headers of Tofu's that a C++ file includes, each with the file of the same name that implements it."""
+    headers = [sources / name for name in _INCLUDED.findall(path.read_text()) if name.startswith(("nnvm/", "core/"))]
+    return [one for header in headers for one in (header, header.with_suffix(".cc")) if one.is_file()]
+
+
+def _read_code(path: Path) -> bytes:
+    """A C++ file without the lines that only say where files lie: includes of Tofu's own, and guards."""
+    return _GUARD.sub("", _INCLUDED.sub("", path.read_text())).encode()
+
+
+def _find_imports(path: Path) -> list[Path]:
+    """The files of the descriptions' package that a file imports from."""
+    imports = [
+        node.module
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module
+    ]
+    names = [module.removeprefix(f"{_DESCRIPTIONS}.") for module in imports if module.startswith(f"{_DESCRIPTIONS}.")]
+    return [path.parent / f"{name}.py" for name in names]

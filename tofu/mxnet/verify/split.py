@@ -1,0 +1,142 @@
+"""Splitting along one axis, by the access rows alone: cut the inputs of a part, and put the outputs of all parts together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tofu.analysis import Combine, InputAccess, OperatorAccess, OutputAccess, Row
+from tofu.mxnet.verify.kernels import Array, Shape
+
+Box = tuple[tuple[int, int], ...]
+Range = tuple[int, int]
+
+
+class SplitError(Exception):
+    """The parts do not make up the whole."""
+
+
+def split_range(extent: int, parts: int) -> list[Range]:
+    """The uneven parts of an axis: part j of n is [j * extent // n, (j + 1) * extent // n)."""
+    return [(j * extent // parts, (j + 1) * extent // parts) for j in range(parts)]
+
+
+def find_region(rows: Sequence[Row], shape: Shape, axis: int, part: Range, extents: Sequence[int]) -> Box:
+    """The cells that a part of one axis touches, half-open; outside the tensor too."""
+    region = []
+    for row, extent in zip(rows, shape, strict=True):
+        if part == (0, extents[axis]) or all(moving != axis for moving, _ in row.terms):
+            region.append((0, extent))
+            continue
+        ranges = [part if moving == axis else (0, extents[moving]) for moving, _ in row.terms]
+        begin, end = row.lower, row.upper
+        for (_, step), (first, last) in zip(row.terms, ranges, strict=True):
+            begin += step * (first if step > 0 else last - 1)
+            end += step * (last - 1 if step > 0 else first)
+        region.append((begin, end))
+    return tuple(region)
+
+
+def region_shape(region: Box) -> Shape:
+    """The extents of a region."""
+    return tuple(end - begin for begin, end in region)
+
+
+def cut_input(array: Array, access: InputAccess, axis: int, part: Range, extents: Sequence[int]) -> Array:
+    """What a worker's copy is given of an input: its region with `fill` outside, or zeros if another part has the addend.
+
+    An input that the kernel is said not to read is not-a-number, so that a kernel that does read it is found out.
+    """
+    region = find_region(access.rows, array.shape, axis, part, extents)
+    if not access.is_read:
+        return np.full(region_shape(region), np.nan if array.dtype.kind == "f" else 0, array.dtype)
+    if axis in access.addend_axes and part[0] > 0:
+        return np.zeros(region_shape(region), array.dtype)
+    result = np.full(region_shape(region), access.fill, array.dtype)
+    inside, within = _clip(region, array.shape)
+    result[within] = array[inside]
+    return result
+
+
+def move_cells(
+    inputs: Sequence[Array], access: OperatorAccess, axis: int, part: Range, shapes: Sequence[Shape]
+) -> list[Array]:
+    """What fetches make of a part, where no kernel runs, of outputs of these whole shapes: the sum of all regions that are read."""
+    read = [(array, one) for array, one in zip(inputs, access.inputs, strict=True) if one.is_read]
+    return [
+        np.sum([_move(array, one, written, shape, axis, part, access.extents) for array, one in read], axis=0)
+        for written, shape in zip(access.outputs, shapes, strict=True)
+    ]
+
+
+def _move(
+    array: Array, read: InputAccess, written: OutputAccess, shape: Shape, axis: int, part: Range, extents: Sequence[int]
+) -> Array:
+    """The region of one input where it comes to lie in an output's part, with `fill` around it."""
+    source = find_region(read.rows, array.shape, axis, part, extents)
+    target = find_region(written.rows, shape, axis, part, extents)
+    result = np.full(region_shape(target), read.fill, array.dtype)
+    bounds = []
+    for n, extent in enumerate(array.shape):
+        distance = written.rows[n].lower - read.rows[n].lower
+        first, last = (bound - distance for bound in target[n])
+        bounds.append((max(0, source[n][0], first), min(extent, source[n][1], last), first))
+    cells = array[tuple(slice(begin, max(begin, end)) for begin, end, _ in bounds)]
+    if cells.size:
+        result[tuple(slice(begin - first, end - first) for begin, end, first in bounds)] = cells
+    return result
+
+
+def combine_outputs(
+    pieces: Sequence[Array],
+    access: OutputAccess,
+    axis: int,
+    parts: Sequence[Range],
+    whole: OperatorAccess,
+    shape: Shape,
+) -> Array:
+    """The whole output from the parts' ones; cells that no part writes are zero, as in a gradient with strides.
+
+    Raises SplitError where concatenated parts overlap, and where replicated ones differ.
+    """
+    combine = access.combine[axis]
+    if combine is Combine.REDUCE:
+        together = np.max if access.reducer == "Max" else np.sum
+        return np.asarray(together(pieces, axis=0))
+    if combine is Combine.REPLICATE:
+        if any(not np.allclose(piece, pieces[0], rtol=1e-10, atol=1e-10, equal_nan=True) for piece in pieces):
+            raise SplitError("the parts of a replicated output differ")
+        return pieces[0]
+    result, count = np.zeros(shape, pieces[0].dtype), np.zeros(shape, int)
+    for piece, part in zip(pieces, parts, strict=True):
+        inside, within = _clip(find_region(access.rows, shape, axis, part, whole.extents), shape)
+        result[inside] += piece[within]
+        count[inside] += 1
+    if combine is Combine.CONCAT and (count > 1).any():
+        raise SplitError(f"concatenated parts write {(count > 1).sum()} cells twice")
+    return result
+
+
+def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """The part of a region inside the tensor: as slices of the tensor, and of the region."""
+    bounds = [
+        (max(0, begin), max(0, min(end, extent)), begin) for (begin, end), extent in zip(region, shape, strict=True)
+    ]
+    inside = tuple(slice(begin, end) for begin, end, _ in bounds)
+    return inside, tuple(slice(begin - origin, max(begin, end) - origin) for begin, end, origin in bounds)
+
+
+def relative_error(value: Array, reference: Array) -> float:
+    """The largest difference, relative to the largest magnitude of `reference` or to 1.
+
+    It is infinite, and never no number, where one of both is no number and the other is: `max` of several errors passes over NaN.
+    """
+    if value.shape != reference.shape:
+        return float("inf")
+    with np.errstate(invalid="ignore"):
+        same = (value == reference) | (np.isnan(value) & np.isnan(reference))
+        difference = np.where(same, 0.0, np.abs(np.asarray(value, float) - np.asarray(reference, float)))
+    difference = np.where(np.isnan(difference), np.inf, difference)
+    magnitude = np.abs(reference[np.isfinite(reference)])
+    return float(difference.max(initial=0.0) / max(1.0, magnitude.max(initial=0.0)))

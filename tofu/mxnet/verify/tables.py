@@ -1,0 +1,109 @@
+"""What the descriptions cover and what verification found, as tables for people."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.table import Table
+
+from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.mxnet.lowerings import LOWERINGS
+from tofu.mxnet.verify.campaign import CaseResult
+from tofu.mxnet.verify.coverage import NOT_DESCRIBED, NOTHING_TO_SPLIT, PAPER, Coverage, count_kinds, count_lines
+from tofu.mxnet.verify.record import Entry
+from tofu.plan import align
+from tofu.tdl import Description
+
+
+def coverage_rows(names: Sequence[str], entries: Mapping[str, Entry], with_tensors: bool) -> list[str]:
+    """One line for each operator: how it is split, of what kind it is, what was verified of it, where it is described; and its inputs."""
+    rows = [("operator", "split by", "kind", "verified", "described in", "inputs" if with_tensors else "")]
+    for name in names:
+        description, entry = DESCRIPTIONS.get(name), entries.get(name)
+        if description is None:
+            rows.append((name, "", "", "", f"not described: {NOT_DESCRIBED[name]}", ""))
+            continue
+        axes = ", ".join(entry.axes) if entry is not None else ""
+        kind = ", ".join([*_list_kinds(entry), *(["lowered"] if name in LOWERINGS else [])])
+        inputs = _list_tensors(description) if with_tensors else ""
+        rows.append((name, axes, kind, _say_verified(entry), str(description.place), inputs))
+    return align(rows)
+
+
+def _list_kinds(entry: Entry | None) -> list[str]:
+    if entry is None:
+        return []
+    kinds = {"element-wise": entry.is_elementwise, "opaque": entry.is_opaque, "reduces": bool(entry.reduced)}
+    return [kind for kind, holds in kinds.items() if holds]
+
+
+def _say_verified(entry: Entry | None) -> str:
+    if entry is None or not entry.is_verified:
+        return "no"
+    return f"{entry.compared}, {entry.signatures} signatures"
+
+
+def _list_tensors(description: Description) -> str:
+    required = len(description.tensors) - description.optional
+    names = [name if i < required else f"{name}?" for i, name in enumerate(description.tensors)]
+    return ", ".join([*names, *([f"*{description.star}"] if description.star else [])])
+
+
+def kinds_line(kinds: Mapping[str, int]) -> str:
+    """How many operators were compared in each way, by the words of `Compared`."""
+    numbers, relation, parts, unwritten, nothing = kinds.values()
+    return (
+        f"Compared with MXNet's kernels: {numbers} operators by numbers, {relation} by a relation, {parts} by their parts alone; "
+        f"{unwritten} leave their outputs unwritten; {nothing} not at all."
+    )
+
+
+def coverage_lines(
+    listed: Sequence[str], entries: Mapping[str, Entry], coverage: Mapping[str, Coverage]
+) -> Iterator[str]:
+    """The totals, beside the paper's."""
+    median, largest, name = count_lines()
+    yield f"\n{len(listed)} operators listed. A description has {median:g} lines (the median), the longest, {name}, {largest}."
+    yield kinds_line(count_kinds(entries.get(one) for one in listed))
+    for name, counts in coverage.items():
+        yield (
+            f"{name}: {counts.described} of {counts.total} described, {counts.verified} with verified strategies; "
+            f"{counts.elementwise} element-wise, {counts.opaque} opaque, {counts.reduced} that reduce."
+        )
+        if counts.without_strategy:
+            yield "\n".join(["    without a verified strategy:", *map(_say_why, counts.without_strategy)])
+    yield (
+        f"The paper, MXNet 0.11: {PAPER['described']} of {PAPER['total']} described; {PAPER['elementwise']} element-wise, "
+        f"{PAPER['opaque']} opaque, {PAPER['reduced']} that reduce; most under three lines."
+    )
+
+
+def _say_why(operator: str) -> str:
+    """The operator, and why it has no strategy, where that is how it should be."""
+    reason = (NOT_DESCRIBED | NOTHING_TO_SPLIT).get(operator)
+    return f"      {operator}: {reason}" if reason else f"      {operator}"
+
+
+def results_table(results: Sequence[CaseResult]) -> Table:
+    """One row for each operator that occurs: at how many signatures, how exact, and whether anything disagrees."""
+    signatures: dict[str, int] = defaultdict(int)
+    errors: dict[str, float] = defaultdict(float)
+    axes: dict[str, dict[str, None]] = defaultdict(dict)
+    troubled: set[str] = set()
+    for result in results:
+        for node in result.report.nodes:
+            signatures[node.op] += 1 + result.trials.verified
+            errors[node.op] = max(
+                errors[node.op], node.description_error or 0.0, *(s.largest_error for s in node.strategies), 0.0
+            )
+            axes[node.op] |= dict.fromkeys(strategy.axis for strategy in node.strategies)
+            if result.problems:
+                troubled.add(node.op)
+    table = Table(
+        "operator", "signatures", "strategies", "largest error", "", header_style="bold", box=None, pad_edge=False
+    )
+    for name in sorted(signatures, key=str.lower):
+        state = "[red]see below[/]" if name in troubled else "[green]agrees[/]"
+        table.add_row(name, str(signatures[name]), ", ".join(axes[name]) or "none", f"{errors[name]:.0e}", state)
+    return table

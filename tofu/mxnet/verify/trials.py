@@ -1,0 +1,133 @@
+"""A case with many other sizes and attributes, until something disagrees; then the smallest signature at which it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from tofu.errors import UnsupportedError
+from tofu.mxnet.verify.case import Case, verify_case
+from tofu.mxnet.verify.defects import find_defect
+from tofu.mxnet.verify.kernels import describe_refusal, is_refusal
+from tofu.mxnet.verify.nodes import execute_training_graph
+from tofu.mxnet.verify.report import Report
+from tofu.mxnet.verify.sandbox import ProcessEndedError, Sandbox
+from tofu.tdl.interpreter import TooManyPointsError
+
+Verify = Callable[[Case], Report]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A signature at which something disagrees with MXNet's kernel."""
+
+    case: Case
+    problems: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        script = ["from tofu.mxnet.verify import *", f"print(verify_case({self.case!r}))"]
+        return "\n".join([*(f"- {problem}" for problem in self.problems), *(f"    {line}" for line in script)])
+
+
+@dataclass(frozen=True)
+class Trials:
+    """How many signatures were verified, how many MXNet or a description refused, and the smallest of those that failed.
+
+    Signatures at which MXNet is known to be wrong, or ends its process, are among the refused ones.
+    """
+
+    verified: int
+    refused: int
+    failure: Failure | None
+
+
+def verify_apart(sandbox: Sandbox, case: Case) -> Report:
+    """`verify_case` in the sandbox. Raises ProcessEndedError only where MXNet ends its process on the whole operator.
+
+    A process that ends may do so for memory that an earlier case damaged, so each gets a second, new one.
+    """
+    with suppress(ProcessEndedError):
+        return sandbox.call(verify_case, case)
+    with suppress(ProcessEndedError):
+        return sandbox.call(verify_case, case)
+    sandbox.call(_run_whole, case)
+    return Report.of_problem(case.op, "MXNet ends its process on a part")
+
+
+def _run_whole(case: Case) -> None:
+    texts = {name: str(value) for name, value in case.attributes.items()}
+    execute_training_graph(case.op, texts, case.draw_inputs(), case.wrt, seed=1)
+
+
+def try_variants(case: Case, examples: int, verify: Verify, seed: int = 0) -> Trials:
+    """Verify `examples` variants of a case. The failure, if there is one, is shrunk.
+
+    Raises UnsupportedError where hypothesis is not installed.
+    """
+    hypothesis = _import_hypothesis()
+    from tofu.mxnet.verify.variants import variants
+
+    verified, refused = set[str](), set[str]()
+    failing: list[Failure] = []
+
+    def fail(variant: Case, problems: tuple[str, ...]) -> NoReturn:
+        failing.append(Failure(variant, problems))
+        raise _DisagreementError
+
+    def check(variant: Case) -> None:
+        if find_defect(variant):
+            refused.add(str(variant))
+            return
+        try:
+            report = verify(variant)
+        except TooManyPointsError:
+            hypothesis.reject()
+        except Exception as error:
+            if not (isinstance(error, ProcessEndedError | UnsupportedError) or is_refusal(error)):
+                fail(variant, (f"{variant.op}: {type(error).__name__}: {describe_refusal(error)}",))
+            refused.add(str(variant))
+            return
+        if report.problems:
+            fail(variant, report.problems)
+        (refused if report.refusals else verified).add(str(variant))
+
+    run = hypothesis.given(variants(case))(check)
+    try:
+        hypothesis.seed(seed)(_quiet_settings(hypothesis, examples)(run))()
+    except _DisagreementError:  # the last one that was run is the smallest
+        return Trials(len(verified), len(refused), failing[-1])
+    except hypothesis.errors.Flaky:
+        unsteady = Failure(failing[-1].case, (*failing[-1].problems, "and this is not so each time"))
+        return Trials(len(verified), len(refused), unsteady)
+    except hypothesis.errors.Unsatisfiable:
+        pass  # MXNet takes no other signature than the case's own
+    return Trials(len(verified), len(refused), None)
+
+
+def _quiet_settings(hypothesis: Any, examples: int) -> Any:
+    """One failure at most is wanted, of `examples` draws however slow; it is printed elsewhere, and nothing is remembered."""
+    return hypothesis.settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        report_multiple_bugs=False,
+        verbosity=hypothesis.Verbosity.quiet,
+    )
+
+
+class _DisagreementError(Exception):
+    """Tells hypothesis that a variant failed."""
+
+
+def _import_hypothesis() -> Any:
+    try:
+        import hypothesis
+    except ImportError as error:
+        raise UnsupportedError(
+            "Other sizes and attributes than the built-in cases' are drawn by hypothesis, which is not installed: "
+            "pip install 'tofu[verify]', or ask for --examples 0."
+        ) from error
+    return hypothesis

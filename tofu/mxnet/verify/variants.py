@@ -1,0 +1,141 @@
+"""Other signatures of an operator, drawn by hypothesis from one case.
+
+Equal numbers in a case are one size: `Case("FullyConnected", {"num_hidden": 5}, [(3, 7), (5, 7), (5,)])` has the sizes 3, 5 and 7, and
+each is drawn anew wherever it stands. Attributes that take one of a few values take any that MXNet declares, and numbers that are
+no sizes move by one. What MXNet refuses is no signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any, TypeAlias
+
+import mxnet as mx
+from hypothesis import reject
+from hypothesis import strategies as st
+
+from tofu import _mxnet
+from tofu.errors import TofuError
+from tofu.mxnet.verify.case import SINGLE_PRECISION, Case, Fixed, Numbers, uniform
+from tofu.mxnet.verify.declarations import list_choices
+from tofu.mxnet.verify.kernels import Shape, compose
+
+LARGEST_SIZE = 9
+MOST_CHANGED = 2  # attributes at once: more are refused too often
+Given: TypeAlias = Numbers | Fixed
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+
+
+@st.composite
+def variants(draw: Draw, case: Case) -> Case:
+    """`case` with other sizes and attributes."""
+    sizes = sorted({extent for given in case.numbers for extent in given.shape if extent > 1})
+    is_fixed = any(isinstance(given, Fixed) for given in case.numbers)
+    drawn = {} if is_fixed else {size: draw(st.integers(1, LARGEST_SIZE)) for size in sizes}
+    attributes = {name: _resize(value, drawn) for name, value in case.attributes.items()}
+    if not case.relations:  # which may hold for these attributes alone
+        attributes |= draw(_changes(case, attributes, are_numbers_free=not is_fixed and not case.indexed))
+    inputs = [_resize_numbers(given, drawn) for given in case.numbers]
+    completed = complete_inputs(case, attributes, inputs)
+    if completed is None:
+        reject()
+    tolerance = max(case.description_tolerance, SINGLE_PRECISION)
+    return replace(case, attributes=attributes, inputs=completed, description_tolerance=tolerance)
+
+
+def _resize(value: Any, drawn: Mapping[int, int]) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_resize(item, drawn) for item in value)
+    return value if isinstance(value, bool | float) else drawn.get(value, value)
+
+
+def _resize_numbers(given: Given, drawn: Mapping[int, int]) -> Given:
+    if isinstance(given, Fixed):
+        return given
+    high = drawn.get(int(given.high), given.high) if given.is_index else given.high
+    low = min(given.low, high - 1 + given.is_length) if given.is_index else given.low
+    return replace(given, shape=_resize(given.shape, drawn), low=low, high=high)
+
+
+@st.composite
+def _changes(draw: Draw, case: Case, attributes: Mapping[str, Any], are_numbers_free: bool) -> dict[str, Any]:
+    """Other values for a few attributes. Numbers stay where data index into tensors, which they might make too small."""
+    ranges: dict[str, st.SearchStrategy[Any]] = {
+        name: st.sampled_from(values) for name, values in list_choices(case.op).items()
+    }
+    if are_numbers_free:
+        numeric = {name: value for name, value in attributes.items() if _is_numeric(value) and name not in ranges}
+        ranges |= {name: _near(value) for name, value in numeric.items()}
+    if not ranges:
+        return {}
+    names = draw(st.lists(st.sampled_from(sorted(ranges)), max_size=MOST_CHANGED, unique=True))
+    return {name: draw(ranges[name]) for name in names}
+
+
+def _is_numeric(value: Any) -> bool:
+    items = value if isinstance(value, tuple) else (value,)
+    return all(isinstance(item, int) and not isinstance(item, bool) for item in items)
+
+
+def _near(value: int | tuple[int, ...]) -> st.SearchStrategy[Any]:
+    """Numbers at most one away; what is at least 1, as strides are, stays so."""
+    if isinstance(value, tuple):
+        return st.tuples(*map(_near, value))
+    return st.sampled_from([number for number in (value, value + 1, value - 1) if number > 0 or value < 1])
+
+
+def complete_inputs(case: Case, attributes: Mapping[str, Any], inputs: Sequence[Given]) -> list[Given] | None:
+    """The inputs that the operator of `case` takes with other attributes, by name: those that it keeps have the numbers of `inputs`.
+
+    As many of the first shapes as MXNet accepts are kept, the others are as it infers them. None where it accepts none of them.
+    """
+    before, symbol = (_compose(case.op, values, len(inputs)) for values in (case.attributes, attributes))
+    if before is None or symbol is None:
+        return None
+    given = dict(zip(_find_variables(before), inputs, strict=False))
+    entries = _find_variables(symbol)
+    floating = [one.dtype for one in inputs if one.dtype.startswith("float")]
+    added = replace(uniform(-1, 1), dtype=floating[0] if floating else "float64")
+    sources = [given.get(name, added) for name in entries]
+    shapes_given = {name: given[name].shape for name in entries if name in given}
+    for known in range(len(shapes_given), -1, -1):
+        shapes = _infer(symbol, dict(islice(shapes_given.items(), known)))
+        if shapes is not None:
+            found = [shapes[entry] for entry in entries.values()]
+            return [_with_shape(source, shape) for source, shape in zip(sources, found, strict=True)]
+    return None
+
+
+def _find_variables(symbol: Any) -> dict[str, int]:
+    """The entries of a symbol's variables by name, in order."""
+    return {node["name"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value) if node["op"] == "null"}
+
+
+def _with_shape(given: Given, shape: Shape) -> Given:
+    return given if isinstance(given, Fixed) else replace(given, shape=shape)
+
+
+def _compose(op: str, attributes: Mapping[str, Any], count: int) -> Any:
+    """The operator over as many variables as its attributes ask for; of those that do not say, over `count`."""
+    texts = {name: str(value) for name, value in attributes.items()}
+    for wanted in (None, count):
+        try:
+            return compose(op, texts, wanted)
+        except mx.MXNetError:  # noqa: PERF203
+            continue
+    return None
+
+
+def _infer(symbol: Any, known: Mapping[str, Shape]) -> list[Shape] | None:
+    """The shapes of all entries; None where MXNet refuses or does not know them all."""
+    try:
+        shapes, _ = _mxnet.infer(symbol.handle.value, known, {})
+    except (TofuError, RuntimeError):
+        return None
+    if any(
+        shape is None or min(shape, default=0) < 1 for shape in shapes
+    ):  # what is negative, or (), MXNet calls unknown
+        return None
+    return [tuple(shape or ()) for shape in shapes]

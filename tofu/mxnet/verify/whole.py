@@ -1,0 +1,120 @@
+"""A kernel's results on the whole: against the description, or a relation; and whether it writes what it is said to write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tofu.analysis import OperatorAccess
+from tofu.errors import TofuError
+from tofu.mxnet.verify.comparison import (
+    Compared,
+    Comparison,
+    Relation,
+    count_numbers,
+    count_related,
+    find_mismatches,
+    find_overwritten,
+)
+from tofu.mxnet.verify.kernels import Array
+from tofu.mxnet.verify.nodes import Node
+from tofu.mxnet.verify.split import relative_error
+from tofu.tdl import Description, interpret
+from tofu.tdl.interpreter import TooManyPointsError
+from tofu.tdl.tracing import Trace
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The largest error of the description, or None and what was checked instead; what is wrong, and what was compared."""
+
+    error: float | None
+    checked: str
+    problems: tuple[str, ...] = ()
+    compared: tuple[Comparison, ...] = ()
+
+    def with_more(self, problems: Sequence[str], compared: Sequence[Comparison]) -> Whole:
+        """The same, and other outputs."""
+        return Whole(self.error, self.checked, (*self.problems, *problems), (*self.compared, *compared))
+
+
+def compare_whole(
+    node: Node,
+    description: Description,
+    access: OperatorAccess,
+    traced: Trace,
+    relation: Relation | None,
+    tolerance: float,
+) -> Whole:
+    """Compare all outputs that the kernel was asked for, scratch aside."""
+    asked = [n for n, output in enumerate(traced.outputs) if node.is_asked_for(n) and not output.is_scratch]
+    written = [n for n in asked if access.outputs[n].is_written]
+    silent = [n for n in asked if n not in written]
+    if relation is None:
+        found = _compare_numbers(node, description, written, tolerance)
+    else:
+        expected = relation(node.inputs, node.outputs)
+        silent += [n for n in written if expected[n] is None]
+        written = [n for n in written if expected[n] is not None]
+        found = _compare_relation(node, relation, expected, written, tolerance)
+    more = Whole(None, "").with_more(*_check_unwritten(node, silent))
+    return found.with_more([*_check_written(node, written), *more.problems], more.compared)
+
+
+def _compare_numbers(node: Node, description: Description, numbers: Sequence[int], tolerance: float) -> Whole:
+    try:
+        expected = interpret(description, node.attributes, node.inputs, [output.shape for output in node.outputs])
+    except TooManyPointsError:
+        raise
+    except TofuError as error:
+        return Whole(None, f"not executed: {error}")
+    errors = {n: relative_error(_round(expected[n], node.outputs[n]), node.outputs[n]) for n in numbers}
+    problems = [
+        f"output {n} of the description is off by {error:.1e}" for n, error in errors.items() if not error <= tolerance
+    ]
+    compared = [Comparison(n, Compared.NUMBERS, count_numbers(expected[n], node.outputs[n])) for n in numbers]
+    return Whole(max(errors.values(), default=0.0), "").with_more(problems, compared)
+
+
+def _compare_relation(
+    node: Node, relation: Relation, expected: Sequence[Array | None], numbers: Sequence[int], tolerance: float
+) -> Whole:
+    """The relation, and whether it would notice other outputs."""
+    result = Whole(None, "a relation between all that it reads and writes")
+    off = find_mismatches(expected, node.outputs, tolerance)
+    if off:
+        return result.with_more(
+            [f"output {n} does not fit the relation: it is off by {error:.1e}" for n, error in off.items()], []
+        )
+    cells = {n: count_related(relation, node.inputs, node.outputs, n, tolerance) for n in numbers}
+    return result.with_more(
+        [f"output {n} is compared with nothing: the relation holds whatever it is" for n in numbers if not cells[n]],
+        [Comparison(n, Compared.RELATION, count) for n, count in cells.items()],
+    )
+
+
+def _check_unwritten(node: Node, numbers: Sequence[int]) -> tuple[list[str], list[Comparison]]:
+    """Outputs called unwritten: the kernel leaves what was in memory, whatever that was, or writes zeros."""
+    counts = {n: find_overwritten(node.outputs[n], node.left[n]) for n in numbers}
+    problems = [
+        f"output {n} is called unwritten, but the kernel writes to {count} of its {node.outputs[n].size} cells"
+        for n, count in counts.items()
+        if count
+    ]
+    return problems, [Comparison(n, Compared.UNWRITTEN, node.outputs[n].size) for n in numbers]
+
+
+def _check_written(node: Node, numbers: Sequence[int]) -> list[str]:
+    counts = {n: int(node.left[n].sum()) for n in numbers}
+    return [
+        f"output {n}: the kernel leaves {count} of {node.outputs[n].size} cells as they were in memory"
+        for n, count in counts.items()
+        if count
+    ]
+
+
+def _round(value: Array, output: Array) -> Array:
+    """A description's numbers in the type of the kernel's output, where that is no floating-point type."""
+    return value if output.dtype.kind == "f" else np.asarray(value).astype(output.dtype)

@@ -1,0 +1,236 @@
+"""Where a plan comes from: given, remembered, or searched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+
+from tofu.errors import InfeasibleError, PlanError, raise_together
+from tofu.graph import Graph, TensorKind
+from tofu.plan import Plan, format_bytes
+from tofu.planning.fitting import format_limit
+from tofu.planning.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Tradeoff, explain_misfit
+from tofu.planning.settings import Settings
+from tofu.search import Choices, Problem
+from tofu.search.algorithms import ALGORITHMS
+from tofu.search.choices import FREE, ChoiceArray, has_more_orders
+from tofu.search.cost import evaluate, price
+from tofu.search.hints import resolve_hints, resolve_plan
+from tofu.search.solve import Effort, Progress
+from tofu.search.topology import Arrangement
+
+AS_GIVEN = "applied as it was given; nothing is proved of it"
+NO_PART_OF_THE_KEY = (
+    "plan",
+    "strict_plan",
+    "cache",
+    "saved",
+)  # of the settings: what is remembered is a search's result
+
+
+@dataclass(frozen=True)
+class Found:
+    """A plan as choices: the problem that they solve, how they were found, and how good they are known to be.
+
+    `lower_bound`: what no plan costs less than, 0 where nothing is proved. `search_bytes`: the memory of the exact search.
+    `claimed_bytes` are those that a plan from outside says it moves; where it moves others, what it says of itself is not true here.
+    """
+
+    problem: Problem
+    choices: Choices
+    algorithm: str
+    optimality: str
+    lower_bound: int = 0
+    search_bytes: int = 0
+    claimed_bytes: int | None = None
+
+    def describe_optimality(self, communication_bytes: int) -> str:
+        """How good the plan is known to be, given what it moves."""
+        return self.optimality if self.claimed_bytes in (None, communication_bytes) else AS_GIVEN
+
+
+_plans: dict[tuple[object, ...], Plan] = {}
+
+
+def find_plan(graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure) -> Found:
+    """The plan for `graph`: the one given, the one remembered, or the best over all arrangements of the steps.
+
+    `problem` is that of the fully lowered graph, in any arrangement. `measure` says what memory a plan needs.
+    """
+    if settings.plan is not None:
+        (arrangement,) = settings.arrangements
+        return _apply(graph, problem.arrange(arrangement), settings.plan, settings)
+    remembered = _recall(graph, problem, settings) if settings.cache else None
+    if remembered is not None:
+        return _take(graph, problem.arrange(Arrangement(remembered.factors, remembered.bandwidths)), remembered)
+    problems = [problem.arrange(arrangement) for arrangement in settings.arrangements]
+    if settings.memory_limit is None:
+        return _search(problems, settings, progress)
+    if not ALGORITHMS[settings.algorithm].is_search:
+        raise PlanError(
+            f"memory_limit= leaves it to a search what is replicated, and algorithm={settings.algorithm!r} is none. Leave one out."
+        )
+    return _search_within(problems, settings.memory_limit, settings, progress, measure)
+
+
+def make_tradeoffs(
+    problems: Sequence[Problem], settings: Settings, progress: Progress | None, measure: Measure
+) -> list[Tradeoff]:
+    """The trade of memory against communication, one for each arrangement."""
+    algorithm = ALGORITHMS[settings.algorithm]
+    effort = Effort(settings.search_seconds / len(problems) / SEARCHES_OF_A_TRADEOFF, progress)
+    return [Tradeoff(problem, measure, algorithm, settings.hints, effort) for problem in problems]
+
+
+def _search_within(
+    problems: Sequence[Problem], limit: int, settings: Settings, progress: Progress | None, measure: Measure
+) -> Found:
+    """The cheapest plan found that needs no more than `limit` bytes on any worker."""
+    tradeoffs = make_tradeoffs(problems, settings, progress, measure)
+    found = [point for tradeoff in tradeoffs if (point := tradeoff.find_fitting(limit)) is not None]
+    if not found:
+        raise InfeasibleError(explain_misfit(tradeoffs[0], limit))
+    best = min(found, key=lambda point: (point.cost, point.most_bytes))
+    tried = sum(len(tradeoff.points) for tradeoff in tradeoffs)
+    return Found(
+        best.problem,
+        best.choices,
+        settings.algorithm,
+        f"the best within {format_limit(limit)} per worker of {tried} plans; nothing is proved",
+    )
+
+
+def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Found:
+    """A plan from outside, where it fits the graph and the hints."""
+    if settings.strict_plan and plan.fingerprint != graph.fingerprint:
+        forward = _take_forward_part(plan, graph)
+        if forward is None:
+            raise PlanError(_describe_difference(plan, graph))
+        plan = forward
+    found = _take(graph, problem, plan)
+    choices = found.choices
+    evaluate(problem, choices)  # says by name what no execution graph can follow
+    fixed = resolve_hints(problem, settings.hints or {})
+    wrong = [
+        problem.graph.operators[o].name
+        for o, steps in fixed.operators.items()
+        if not _agrees(choices.operators[o], steps)
+    ]
+    wrong += [
+        problem.graph.tensors[t].name for t, steps in fixed.tensors.items() if not _agrees(choices.tensors[t], steps)
+    ]
+    raise_together(
+        PlanError, "The plan and the hints contradict each other; leave one of them out. They differ for:", wrong
+    )
+    return found
+
+
+def _take(graph: Graph, problem: Problem, plan: Plan) -> Found:
+    """A plan with what is known of it here: what it says of itself, where it is as it was found, and found for this graph."""
+    is_known = plan.is_as_found and plan.fingerprint == graph.fingerprint
+    optimality = plan.optimality if is_known else AS_GIVEN
+    return Found(
+        problem, resolve_plan(problem, plan), plan.algorithm, optimality, claimed_bytes=plan.communication_bytes
+    )
+
+
+def _search(problems: Sequence[Problem], settings: Settings, progress: Progress | None) -> Found:
+    """The cheapest plan over all orders of the steps; what is proved is proved of all of them."""
+    algorithm = ALGORITHMS[settings.algorithm]
+    found, errors = [], []
+    for problem in problems:
+        effort = Effort(settings.search_seconds / len(problems), progress)
+        try:
+            solution = algorithm.solve(problem, settings.hints, effort)
+        except InfeasibleError as error:
+            errors.append(error)
+        else:
+            found.append((problem, solution))
+    if not found:
+        raise errors[0]
+    problem, best = min(found, key=lambda one: price(one[0], one[1].choices))
+    exact = [solution.exact for _, solution in found if solution.exact is not None]
+    bound = min((result.lower_bound for result in exact), default=0)
+    optimality = algorithm.describe_optimality(problem, best, bound)
+    if algorithm.is_search and has_more_orders(problem.factors):
+        optimality += f", of the first {len(problems)} orders of the steps"
+    held = max((result.held_bytes for result in exact), default=0)
+    return Found(problem, best.choices, algorithm.name, optimality, bound, held)
+
+
+def check_limit(plan: Plan, settings: Settings) -> None:
+    """Raise PlanError where a plan from outside needs more than the memory that is allowed."""
+    limit, needed = settings.memory_limit, max(plan.worker_bytes)
+    if limit is not None and needed > limit:
+        raise PlanError(
+            f"The plan needs {format_bytes(needed)} on worker {plan.worker_bytes.index(needed)}, and the memory limit is "
+            f"{format_limit(limit)}. Leave plan= out, and a plan that fits is searched."
+        )
+
+
+def _take_forward_part(plan: Plan, graph: Graph) -> Plan | None:
+    """What the plan of a training step says of the forward graph of its model, for the same inputs; None where `graph` is none of it."""
+    inputs = {tensor.name: tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT}
+    has_all = plan.tensors.keys() >= graph.tensor_index.keys() and plan.operators.keys() >= graph.operator_index.keys()
+    if graph.gradients or not has_all or inputs != plan.inputs:
+        return None
+    return replace(
+        plan,
+        tensors={name: steps for name, steps in plan.tensors.items() if name in graph.tensor_index},
+        operators={name: plan.operators[name] for name in graph.operator_index},
+        kept=(),
+        reread=(),
+    )
+
+
+def _agrees(choice: ChoiceArray, fixed: Sequence[int]) -> bool:
+    return all(wanted in (FREE, int(taken)) for taken, wanted in zip(choice, fixed, strict=True))
+
+
+def remember_plan(plan: Plan, problem: Problem, settings: Settings) -> None:
+    """Use `plan` from now on wherever its graph is planned with these settings, instead of a search. `problem` is the one searched."""
+    _plans[_cache_key(plan.fingerprint, problem, settings)] = plan
+
+
+def _recall(graph: Graph, problem: Problem, settings: Settings) -> Plan | None:
+    """The plan that was saved with the settings, where it is of this graph, or the one remembered."""
+    if settings.saved is not None and settings.saved.fingerprint == graph.fingerprint:
+        return settings.saved
+    return _plans.get(_cache_key(graph.fingerprint, problem, settings))
+
+
+def _cache_key(fingerprint: str, problem: Problem, settings: Settings) -> tuple[object, ...]:
+    """All that a search depends on: every setting but those that are listed, and the descriptions of the operators."""
+    asked = {field.name: getattr(settings, field.name) for field in fields(settings)}
+    asked["hints"] = repr(sorted(map(repr, (settings.hints or {}).items())))
+    described = dict.fromkeys(access.description for access in problem.accesses)
+    return (fingerprint, *(asked[name] for name in asked if name not in NO_PART_OF_THE_KEY), *described)
+
+
+def _describe_difference(plan: Plan, graph: Graph) -> str:
+    inputs = [tensor for tensor in graph.tensors if tensor.kind is TensorKind.INPUT]
+    reshaped = [
+        f"{tensor.name} is {tensor.shape} here and {plan.inputs[tensor.name]} in the plan"
+        for tensor in inputs
+        if plan.inputs.get(tensor.name, tensor.shape) != tensor.shape
+    ]
+    if reshaped:
+        return (
+            f"The plan was made for other shapes: {'; '.join(reshaped)}. Give the shapes that it was made for, or leave plan= out, "
+            "and a plan for these is searched."
+        )
+    missing = [name for name in graph.tensor_index if name not in plan.tensors]
+    extra = [name for name in plan.tensors if name not in graph.tensor_index]
+    what = "; ".join(
+        text
+        for text in (
+            f"the plan lacks {', '.join(missing[:5])}" if missing else "",
+            f"the graph lacks {', '.join(extra[:5])}" if extra else "",
+        )
+        if text
+    )
+    what = what or "their names agree, so types, attributes or the arguments that are trained differ"
+    return (
+        f"The plan is of another graph (fingerprint {plan.fingerprint[:12]}, this graph has {graph.fingerprint[:12]}): {what}. "
+        "Use it with the model that it was made for, or search again without plan=."
+    )

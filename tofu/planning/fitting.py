@@ -1,0 +1,123 @@
+"""Whether a training step fits into a given memory: limits read and shown, the workers that it takes, what stays whole on all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tofu.analysis import InputAccess, OutputAccess
+from tofu.errors import InfeasibleError, PlanError
+from tofu.plan import format_bytes
+from tofu.reading import LARGEST_COUNT, show
+from tofu.search import Problem
+
+T = TypeVar("T")
+
+MOST_COUNTS = 12  # numbers of workers that are tried; each is a search
+MOST_WORKERS = 64  # that are tried
+UNITS = {
+    "B": 1,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 2**10,
+    "MiB": 2**20,
+    "GiB": 2**30,
+    "TiB": 2**40,
+}
+LONGEST_SIZE = len("123.4 GiB")
+MOST_NAMES = 3  # in a message
+GENERAL_ADVICE = "Make these smaller, or describe the operator with axes that split them."
+
+
+def read_bytes(value: Any, what: str = "memory_limit") -> int:
+    """A number of bytes, or a text like "12GB" (10^9 each) or "12 GiB" (2^30 each). PlanError, which names `what`, for anything else.
+
+    >>> read_bytes("1.5 KiB")
+    1536
+    """
+    pattern = r"\s*([\d.]+(?:e\d+)?)\s*((?:[kmgt]i?)?)b?\s*"
+    text = re.fullmatch(pattern, value.lower()) if isinstance(value, str) else None
+    sizes = {unit.lower().removesuffix("b"): size for unit, size in UNITS.items()}
+    try:
+        number = float(text[1]) * sizes[text[2]] if text else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = 0.0
+    if isinstance(value, bool) or not 1 <= number <= LARGEST_COUNT:
+        raise PlanError(
+            f"{what} {show(value)} is not a size: a number of bytes, for example 12e9, 12GB (12 * 10^9) or 16GiB (16 * 2^30)."
+        )
+    return int(number)
+
+
+def format_limit(count: int) -> str:
+    """A limit as somebody would have written it: in the unit that says it exactly and shortest, and in bytes.
+
+    >>> format_limit(10**9), format_limit(3 * 2**29), format_limit(1234567)
+    ('1 GB (1,000,000,000 bytes)', '1.5 GiB (1,610,612,736 bytes)', '1,234,567 bytes')
+    """
+    exact = f"{count:,} bytes"
+    texts = [f"{count / size:.5g} {unit}" for unit, size in UNITS.items() if 1 < size <= count < 10**5 * size]
+    short = [text for text in texts if len(text) <= LONGEST_SIZE and read_bytes(text) == count]
+    return f"{min(short, key=len)} ({exact})" if short else exact
+
+
+def find_fitting(least: int, limit_bytes: int, make: Callable[[int], T], needed: Callable[[T], int]) -> T | None:
+    """What `make` makes of the fewest workers, from `least` on, of which none needs more than `limit_bytes`, as `needed` says.
+
+    Numbers without a plan are passed over. None where none fits of the first `MOST_COUNTS` up to `MOST_WORKERS`.
+    """
+    for workers in _counts_tried(least):
+        try:
+            made = make(workers)
+        except InfeasibleError:
+            continue
+        if needed(made) <= limit_bytes:
+            return made
+    return None
+
+
+def _counts_tried(least: int) -> range:
+    return range(least, min(least + MOST_COUNTS - 1, MOST_WORKERS) + 1)
+
+
+def explain_none(problem: Problem, limit_bytes: int, least: int) -> str:
+    """What to do where no number of workers from `least` on fits: about the operator that takes up most of the limit on each of them,
+    however many they are, since none of its axes splits what it reads and writes; where there is none, about the batch.
+    """
+    graph = problem.graph
+    whole = [_list_whole(problem, position) for position in range(len(graph.operators))]
+    sizes = [sum(graph.tensors[tensor].size_bytes for tensor in tensors) for tensors in whole]
+    largest = max(range(len(sizes)), key=sizes.__getitem__)
+    tried = _counts_tried(least)
+    which = (
+        f" ({tried[0]} to {tried[-1]} were tried)"
+        if tried
+        else f" (it takes {least} or more; up to {MOST_WORKERS} are tried)"
+    )
+    found = f"No number of workers was found with which {format_limit(limit_bytes)} each are enough{which}."
+    if 2 * sizes[largest] < limit_bytes:
+        return f"{found} A smaller batch needs less."
+    operator = graph.operators[largest]
+    tensors = sorted((graph.tensors[tensor] for tensor in whole[largest]), key=lambda tensor: -tensor.size_bytes)
+    names = ", ".join(f"{tensor.name} ({format_bytes(tensor.size_bytes)})" for tensor in tensors[:MOST_NAMES])
+    more = f" and {len(tensors) - MOST_NAMES} more" if tensors[MOST_NAMES:] else ""
+    advice = problem.accesses[largest].description.advice or GENERAL_ADVICE
+    return (
+        f"{found} {operator.op} {operator.name} needs on every worker, however many there are, all of what none of its axes splits: "
+        f"{names}{more}. {advice}"
+    )
+
+
+def _list_whole(problem: Problem, position: int) -> list[int]:
+    """The tensors that an operator reads or writes as a whole, whichever of its axes it is split by."""
+    operator, access = problem.graph.operators[position], problem.accesses[position]
+    found = [t for t, read in zip(operator.inputs, access.inputs, strict=True) if read.is_read and not _is_cut(read)]
+    found += [t for t, out in zip(operator.outputs, access.outputs, strict=True) if out.is_written and not _is_cut(out)]
+    return list(dict.fromkeys(found))
+
+
+def _is_cut(access: InputAccess | OutputAccess) -> bool:
+    return any(row.terms for row in access.rows)

@@ -1,0 +1,232 @@
+"""Memory against communication: the plan of fewest bytes moved that fits into a worker's memory (`memory_limit=`), and all between.
+
+A search that may replicate every tensor at every step, and pays a price for each byte that is held, minimises
+    bytes moved + price * bytes held                                                        (a Lagrangian of the memory limit)
+Without a price it holds whatever saves communication; at a high one it splits everything, as the paper does. Between the two the
+memory falls as the price rises, so the price is bisected. What a plan needs is not taken from the searched sum, which knows no
+buffers that are used again, but measured: the plan is emitted and the backend's planner asked. Then the tensors that the next
+plan too large for the limit replicates are let in one after the other, as far as they fit. At last the best of these plans keep
+regions that they have fetched, from the forward to the backward pass too, as far as there is room. Where no plan fits, regions that
+operators share (the time steps of a recurrence, say) are fetched by each of them again, of as few tensors as it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+
+import numpy as np
+
+from tofu.graph import TensorKind
+from tofu.plan import format_bytes
+from tofu.planning.fitting import explain_none, find_fitting, format_limit
+from tofu.search import Choices, Problem
+from tofu.search.algorithms import ALGORITHMS, Algorithm, Hints
+from tofu.search.choices import REPLICATED, factorize
+from tofu.search.cost import list_worth_keeping, list_worth_rereading, price
+from tofu.search.geometry import find_shards
+from tofu.search.solve import Effort
+from tofu.search.topology import Arrangement
+
+Measure = Callable[[Problem, Choices], tuple[int, ...]]
+"""The bytes that each worker needs for a plan."""
+
+HIGHEST_PRICE = 4.0  # of a held byte, in moved ones: above it, everything is split
+LOWEST_PRICE = 2.0**-9
+BISECTIONS = 8
+REFINEMENTS = 5
+SEARCHES_OF_A_TRADEOFF = 3 + BISECTIONS + REFINEMENTS  # at most
+NEARLY = 1.1  # a limit that is missed by no more: all plans of the frontier are tried
+KEEPING_PLANS = 3  # the cheapest that fit, which then keep what they fetch
+
+
+@dataclass(frozen=True)
+class Point:
+    """A plan with what it moves, in bytes (or nanoseconds, with a topology), and the bytes that each worker needs."""
+
+    problem: Problem
+    choices: Choices
+    cost: int
+    worker_bytes: tuple[int, ...]
+
+    @property
+    def most_bytes(self) -> int:
+        """Of the worker that needs most."""
+        return max(self.worker_bytes)
+
+
+def price_plan(problem: Problem, choices: Choices, measure: Measure) -> Point:
+    """A plan with what it moves and needs."""
+    return Point(problem, choices, price(problem, choices), measure(problem, choices))
+
+
+@dataclass
+class Tradeoff:
+    """The plans of one problem at all prices of memory. Every plan that is made is kept in `points`.
+
+    `effort` is what one search may take.
+    """
+
+    problem: Problem
+    measure: Measure
+    algorithm: Algorithm
+    hints: Hints | None
+    effort: Effort
+    points: list[Point] = field(default_factory=list)
+
+    def split_all(self) -> Point:
+        """The plan that splits whatever can be split, but for small tensors that cost less whole."""
+        return self._make(self.problem)
+
+    def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
+        """The plan at a price of a held byte, in moved ones, where the tensors in `split` must be split."""
+        unit = max(self.problem.arrangement.nanoseconds_per_byte, default=1.0)
+        return self._make(self.problem.hold(held_price * unit, split))
+
+    def _make(self, problem: Problem) -> Point:
+        return self._add(self.algorithm.solve(problem, self.hints, self.effort).choices)
+
+    def _add(self, choices: Choices) -> Point:
+        point = price_plan(self.problem, choices, self.measure)
+        self.points.append(point)
+        return point
+
+    def keep(self, point: Point, tensors: Sequence[int]) -> Point:
+        """The same plan with what is fetched of `tensors` kept for all of their readers."""
+        return self._add(replace(point.choices, kept=tuple(sorted(tensors))))
+
+    def sweep(self) -> None:
+        """Makes the plans of all prices."""
+        for held_price in (HIGHEST_PRICE, 1.0, 0.7, 0.5, 0.35, 0.25, 0.12, 0.03, LOWEST_PRICE, 0.0):
+            point = self.at_price(held_price)
+            worth = list_worth_keeping(self.problem, point.choices)
+            for count in {len(worth), (len(worth) + 1) // 2} - {0}:
+                self.keep(point, worth[:count])
+
+    def find_fitting(self, limit: int) -> Point | None:
+        """The plan of the least cost that needs no more than `limit` bytes on any worker, of those found; None where none fits."""
+        free = self.at_price(0.0)
+        if free.most_bytes > limit:
+            self.split_all()
+            self._bisect(limit, free)
+            if limit < self._smallest() <= NEARLY * limit:
+                self.sweep()  # at other prices less may be held at the same time
+        fitting = [point for point in self.points if point.most_bytes <= limit]
+        for point in sorted(fitting, key=lambda point: (point.cost, point.most_bytes))[:KEEPING_PLANS]:
+            fitting += self._keep_fitting(point, limit)
+        if not fitting:
+            fitting = self._reread_fitting(min(self.points, key=lambda point: point.most_bytes), limit)
+        return min(fitting, key=lambda point: (point.cost, point.most_bytes), default=None)
+
+    def _smallest(self) -> int:
+        return min(point.most_bytes for point in self.points)
+
+    def _keep_fitting(self, point: Point, limit: int) -> list[Point]:
+        """The same plan with as much kept as fits, by bisection on the number of tensors; and those tried before that fit."""
+        worth = list_worth_keeping(self.problem, point.choices)
+        low, high, count = 0, len(worth) + 1, len(worth)  # so many fit, so many do not
+        fitting = []
+        for _ in range(REFINEMENTS):
+            if high - low < 2:
+                break
+            kept = self.keep(point, worth[:count])
+            if kept.most_bytes <= limit:
+                fitting.append(kept)
+                low = count
+            else:
+                high = count
+            count = (low + high) // 2
+        return fitting
+
+    def _reread_fitting(self, point: Point, limit: int) -> list[Point]:
+        """The same plan with what is fetched of as few tensors read again as makes it fit, by bisection; and those tried that fit."""
+        worth = list_worth_rereading(self.problem, point.choices)
+        low, high, count = 0, len(worth) + 1, len(worth)  # so many do not fit, so many might
+        fitting = []
+        for _ in range(REFINEMENTS):
+            if count in (low, high):
+                break
+            again = self._add(replace(point.choices, reread=tuple(sorted(worth[:count]))))
+            if again.most_bytes <= limit:
+                fitting.append(again)
+                high = count
+            elif count == len(worth):
+                break
+            else:
+                low = count
+            count = (low + high) // 2
+        return fitting
+
+    def _bisect(self, limit: int, too_large: Point) -> None:
+        low, high = LOWEST_PRICE, HIGHEST_PRICE
+        price_too_large = 0.0
+        fits = self.at_price(high)
+        if fits.most_bytes > limit:
+            return
+        for _ in range(BISECTIONS):
+            middle = (low * high) ** 0.5
+            point = self.at_price(middle)
+            if point.most_bytes <= limit:
+                high, fits = middle, point
+            else:
+                low, too_large, price_too_large = middle, point, middle
+            if same_layouts(fits, too_large):
+                return
+        self._refine(limit, fits, too_large, price_too_large)
+
+    def _refine(self, limit: int, fits: Point, too_large: Point, held_price: float) -> None:
+        """As many of the tensors that only the larger plan replicates as fit, the smallest first, by bisection on their number."""
+        copied, spared = ((point.choices.tensors == REPLICATED).sum(axis=1) for point in (too_large, fits))
+        sizes = [tensor.size_bytes for tensor in self.problem.graph.tensors]
+        larger = sorted(np.flatnonzero(copied > spared), key=lambda t: (sizes[t], t))
+        low, high = 0, len(larger)  # so many fit, so many do not
+        for _ in range(REFINEMENTS):
+            if high - low < 2:
+                break
+            middle = (low + high) // 2
+            point = self.at_price(held_price, frozenset(larger[middle:]))
+            low, high = (middle, high) if point.most_bytes <= limit else (low, middle)
+
+
+def same_layouts(one: Point, other: Point) -> bool:
+    """Whether two plans lay all tensors out alike."""
+    return bool(np.array_equal(one.choices.tensors, other.choices.tensors))
+
+
+def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
+    """What does not fit, by how much, and the smallest number of workers that would do."""
+    point = min(tradeoff.points, key=lambda one: one.most_bytes)
+    worker = point.worker_bytes.index(point.most_bytes)
+    problem, workers = point.problem, len(point.worker_bytes)
+    held = list(_variable_bytes(problem, point.choices))
+    variables = sum(count for _, count in held)
+    largest = ", ".join(f"{name} {format_bytes(count)}" for name, count in sorted(held, key=lambda item: -item[1])[:3])
+    whole = sum(t.size_bytes for t in problem.graph.tensors if t.kind is not TensorKind.INTERMEDIATE)
+    return (
+        f"No plan over {workers} workers fits into a memory limit of {format_limit(limit)} per worker. The smallest that was found needs "
+        f"{format_bytes(point.most_bytes)} on worker {worker}, {format_bytes(point.most_bytes - limit)} too much: "
+        f"{format_bytes(variables)} of parameters, states and inputs (the largest: {largest}), "
+        f"{format_bytes(point.most_bytes - variables)} of gradients, activations and buffers. "
+        + _advise(tradeoff, limit, max(workers + 1, ceil(whole / limit)))
+    )
+
+
+def _variable_bytes(problem: Problem, choices: Choices) -> Iterator[tuple[str, int]]:
+    """The bytes that one worker holds of each variable, at most."""
+    for position, tensor in enumerate(problem.graph.tensors):
+        if tensor.kind is not TensorKind.INTERMEDIATE:
+            shards = find_shards(problem, position, choices.layout(position))
+            yield tensor.name, int((shards[:, :, 1] - shards[:, :, 0]).prod(axis=1).max()) * tensor.item_bytes
+
+
+def _advise(tradeoff: Tradeoff, limit: int, least: int) -> str:
+    def plan_for(workers: int) -> Point:
+        problem = tradeoff.problem.arrange(Arrangement(factorize(workers)))
+        choices = ALGORITHMS["recursive"].solve(problem, effort=tradeoff.effort).choices
+        return price_plan(problem, choices, tradeoff.measure)
+
+    found = find_fitting(least, limit, plan_for, lambda point: point.most_bytes)
+    if found is None:
+        return explain_none(tradeoff.problem, limit, least)
+    return f"{len(found.worker_bytes)} workers would do ({format_bytes(found.most_bytes)} each), or a smaller batch."

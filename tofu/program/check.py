@@ -1,0 +1,200 @@
+"""The rules that every program keeps, whoever wrote it and whichever backend runs it; and the bytes that it moves, counted once more.
+
+This module imports neither the search nor the analysis: it knows the graph, and the program as tables of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from tofu.errors import InternalError
+from tofu.graph import Graph
+from tofu.program.nodes import NodeKind
+from tofu.program.program import Program
+from tofu.program.tables import Column, ProgramTables
+
+SHOWN_NODES = 5
+
+
+def check_program(program: Program, communication_bytes: int | None = None) -> None:
+    """Raise InternalError with the rules that a program breaks, or where it does not read just the bytes that its plan counts.
+
+    Regions lie inside their sources; no cell of a fetch is written twice (those of no piece are filled); every edge between workers enters
+    a fetch; nodes come after what they need.
+    """
+    try:
+        problems = find_problems(program)
+    except ValueError as error:
+        raise InternalError(f"The program cannot be read: {error}") from error
+    if problems:
+        shown = "\n".join(f"  - {problem}" for problem in problems)
+        raise InternalError(f"The program breaks {len(problems)} rules:\n{shown}")
+    if communication_bytes is not None and program.remote_bytes != communication_bytes:
+        raise InternalError(
+            f"The program reads {program.remote_bytes} bytes from other workers, its plan counts {communication_bytes}."
+        )
+
+
+def find_problems(program: Program) -> list[str]:
+    """A sentence for each rule that is broken. Numbers and edges come first: everything else follows them."""
+    for rules in ((NUMBERS,), (EDGES,), RULES):
+        found = [(problem, find(program.tables, program.graph)) for problem, find in rules]
+        problems = [_name(problem, np.unique(nodes)) for problem, nodes in found if nodes.size]
+        if problems:
+            return problems
+    return list(_check_results(program))
+
+
+def _name(problem: str, nodes: Column) -> str:
+    more = "" if len(nodes) <= SHOWN_NODES else f" and {len(nodes) - SHOWN_NODES} more"
+    return f"{problem}: node {', '.join(map(str, nodes[:SHOWN_NODES].tolist()))}{more}"
+
+
+def _find_wrong_numbers(tables: ProgramTables, graph: Graph) -> Column:
+    known = np.where(tables.node_kind == NodeKind.OPERATOR, len(graph.operators), len(graph.tensors))
+    is_worker = (tables.node_worker >= 0) & (tables.node_worker < tables.workers)
+    is_phase = (tables.node_phase >= 0) & (tables.node_phase <= 2)
+    return _where(~(is_worker & is_phase & (tables.node_id >= 0) & (tables.node_id < known)))
+
+
+def _find_other_operators(tables: ProgramTables, graph: Graph) -> Column:
+    """Copies that have not the inputs, the outputs and the phase of their operator."""
+    copies = _where(tables.node_kind == NodeKind.OPERATOR)
+    count = len(tables.node_kind)
+    found = (
+        np.bincount(tables.read_node, minlength=count)[copies],
+        np.bincount(tables.entry_node, minlength=count)[copies],
+        tables.node_phase[copies],
+    )
+    said = _column((len(o.inputs), len(o.outputs), int(o.phase)) for o in graph.operators).reshape(-1, 3)
+    return _pick(copies, (np.stack(found, axis=1) != said[tables.node_id[copies]]).any(axis=1))
+
+
+def _find_wrong_copies(tables: ProgramTables, graph: Graph) -> Column:
+    """Operators and variables twice on one worker, and copies of operators that do not run on all workers."""
+    keys = (tables.node_id * len(NodeKind) + tables.node_kind) * tables.workers + tables.node_worker
+    single = _where(tables.node_kind != NodeKind.FETCH)
+    _, place, counts = np.unique(keys[single], return_inverse=True, return_counts=True)
+    copies = _where(tables.node_kind == NodeKind.OPERATOR)
+    on_workers = np.bincount(tables.node_id[copies], minlength=len(graph.operators))
+    return np.concatenate((single[counts[place] > 1], copies[on_workers[tables.node_id[copies]] != tables.workers]))
+
+
+def _find_produced_variables(tables: ProgramTables, graph: Graph) -> Column:
+    produced = _column(chain.from_iterable(operator.outputs for operator in graph.operators))
+    return _where((tables.node_kind == NodeKind.VARIABLE) & np.isin(tables.node_id, produced))
+
+
+def _find_other_ranks(tables: ProgramTables, graph: Graph) -> Column:
+    """Entries that have not the dimensions of their tensors."""
+    ranks = _column(len(tensor.shape) for tensor in graph.tensors)
+    return _pick(tables.entry_node, tables.entry_rank != ranks[_find_tensors(tables, graph)])
+
+
+def _find_early_reads(tables: ProgramTables, graph: Graph) -> Column:
+    return _pick(tables.read_node, tables.entry_node[tables.read_entry] >= tables.read_node)
+
+
+def _find_remote_inputs(tables: ProgramTables, graph: Graph) -> Column:
+    """Copies of operators that read what lies on another worker."""
+    reader, writer = tables.read_node, tables.entry_node[tables.read_entry]
+    is_remote = tables.node_worker[reader] != tables.node_worker[writer]
+    return _pick(reader, is_remote & (tables.node_kind[reader] != NodeKind.FETCH))
+
+
+def _find_pieces_outside(tables: ProgramTables, graph: Graph) -> Column:
+    first_entry = tables.entry_node.searchsorted(tables.piece_node)
+    end = tables.piece_begin + tables.piece_extent
+    is_inside = (tables.piece_begin >= 0) & (tables.piece_extent > 0) & (end <= tables.entry_shape[first_entry])
+    return _pick(tables.piece_node, ~is_inside.all(axis=1))
+
+
+def _find_sources_outside(tables: ProgramTables, graph: Graph) -> Column:
+    end = tables.source_begin + tables.piece_extent[tables.source_piece]
+    is_inside = (tables.source_begin >= 0) & (end <= tables.entry_shape[tables.source_entry])
+    return _pick(tables.source_node, ~is_inside.all(axis=1))
+
+
+def _find_pieces_without_sources(tables: ProgramTables, graph: Graph) -> Column:
+    return _pick(tables.piece_node, np.bincount(tables.source_piece, minlength=len(tables.piece_node)) == 0)
+
+
+def _find_overlaps(tables: ProgramTables, graph: Graph) -> Column:
+    """Fetches of which two pieces have a cell in common: each piece is compared with the next of its fetch, the second next, and so on."""
+    found = []
+    end = tables.piece_begin + tables.piece_extent
+    first = np.arange(len(tables.piece_node) - 1)
+    distance = 1
+    while first.size:
+        first = first[first + distance < len(tables.piece_node)]
+        first = first[tables.piece_node[first] == tables.piece_node[first + distance]]
+        second = first + distance
+        meets = (tables.piece_begin[first] < end[second]) & (tables.piece_begin[second] < end[first])
+        found.append(tables.piece_node[first[meets.all(axis=1)]])
+        distance += 1
+    return np.concatenate(found) if found else np.empty(0, np.int64)
+
+
+def _find_unlike_sources(tables: ProgramTables, graph: Graph) -> Column:
+    """Fetches out of tensors whose elements have another size, or that have other dimensions."""
+    kinds = _column((tensor.item_bytes, len(tensor.shape)) for tensor in graph.tensors).reshape(-1, 2)
+    read = kinds[_find_tensors(tables, graph)[tables.source_entry]]
+    return _pick(tables.source_node, (read != kinds[tables.node_id[tables.source_node]]).any(axis=1))
+
+
+Rule = tuple[str, Callable[[ProgramTables, Graph], Column]]
+NUMBERS: Rule = ("a worker, a phase, a tensor or an operator that there is not", _find_wrong_numbers)
+EDGES: Rule = ("inputs, outputs or a phase that its operator has not", _find_other_operators)
+RULES: tuple[Rule, ...] = (
+    ("twice on one worker, or not on every one", _find_wrong_copies),
+    ("a variable that an operator writes", _find_produced_variables),
+    ("other dimensions than its tensor has", _find_other_ranks),
+    ("reads what is written later", _find_early_reads),
+    ("reads another worker's memory without a fetch", _find_remote_inputs),
+    ("a piece outside of its region", _find_pieces_outside),
+    ("a piece outside of what it is read from", _find_sources_outside),
+    ("a piece without a source", _find_pieces_without_sources),
+    ("two pieces that write one cell", _find_overlaps),
+    ("elements or dimensions unlike those that it reads", _find_unlike_sources),
+)
+
+
+def _check_results(program: Program) -> Iterator[str]:
+    """Every result has an entry of its tensor on each worker."""
+    tables, wanted = program.tables, [output.tensor for output in program.outputs]
+    entries = tables.output_entry[: len(wanted) * program.workers]
+    if len(entries) < len(wanted) * program.workers:
+        yield f"{len(entries)} entries for {len(wanted)} results on {program.workers} workers"
+        return
+    is_right = _find_tensors(tables, program.graph)[entries] == np.repeat(wanted, program.workers)
+    is_right &= tables.node_worker[tables.entry_node[entries]] == np.tile(np.arange(program.workers), len(wanted))
+    for result in np.unique(_where(~is_right) // max(program.workers, 1)).tolist():
+        yield f"result {program.graph.tensors[wanted[result]].name} has not a shard of its own on each worker"
+
+
+def _find_tensors(tables: ProgramTables, graph: Graph) -> Column:
+    """The tensor that each entry is a part of. Operators' copies have as many outputs as they should have."""
+    first = np.cumsum([0, *(len(operator.outputs) for operator in graph.operators)])
+    outputs = _column(chain.from_iterable(operator.outputs for operator in graph.operators))
+    tensors: Column = tables.node_id[tables.entry_node]
+    is_copy = tables.node_kind[tables.entry_node] == NodeKind.OPERATOR
+    tensors[is_copy] = outputs[first[tensors[is_copy]] + tables.entry_output[is_copy]]
+    return tensors
+
+
+def _column(values: Iterable[object]) -> Column:
+    return np.array(list(values), np.int64)
+
+
+def _pick(rows: Column, mask: npt.NDArray[np.bool_]) -> Column:
+    """The rows that are marked."""
+    picked: Column = rows[mask]
+    return picked
+
+
+def _where(mask: npt.NDArray[np.bool_]) -> Column:
+    return np.flatnonzero(mask)

@@ -1,0 +1,110 @@
+"""The nodes of a program as frozen values, for people and for backends that run them one after the other."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tofu.graph import Phase
+from tofu.program.tables import Column, ProgramTables
+
+Shape = tuple[int, ...]
+
+
+class NodeKind(enum.IntEnum):
+    """What a node is."""
+
+    VARIABLE = 0  # one worker's shard of a tensor that no operator produces
+    OPERATOR = 1  # one worker's copy of an operator
+    FETCH = 2  # a region assembled on one worker out of the entries of several
+
+
+class Entry(NamedTuple):
+    """One output of a node. Variables and fetches have the one output 0."""
+
+    node: int
+    output: int
+
+
+class PieceSource(NamedTuple):
+    """A box of an input of the fetch, of the piece's extent, that starts at `begin` in that entry."""
+
+    input: int
+    begin: Shape
+
+
+class Piece(NamedTuple):
+    """A box of a fetch's output, [begin, begin + extent) in every dimension; its value is the sum of the sources."""
+
+    begin: Shape
+    extent: Shape
+    sources: tuple[PieceSource, ...]
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of a program.
+
+    Attributes
+    ----------
+    id
+        Of an operator its position in the graph, of a variable or a fetch the tensor's.
+    phase
+        When it runs; variables have the first one.
+    shapes
+        Local shapes of the outputs.
+    pieces, fill
+        Of a fetch: disjoint boxes of the output, and the number in cells of no piece.
+    """
+
+    kind: NodeKind
+    id: int
+    worker: int
+    phase: Phase
+    shapes: tuple[Shape, ...]
+    inputs: tuple[Entry, ...] = ()
+    pieces: tuple[Piece, ...] = ()
+    fill: float = 0.0
+
+
+def pick_entries(tables: ProgramTables, rows: Column) -> tuple[Entry, ...]:
+    """The entries in these rows of their table."""
+    return tuple(map(Entry, tables.entry_node[rows].tolist(), tables.entry_output[rows].tolist()))
+
+
+def list_nodes(tables: ProgramTables) -> tuple[Node, ...]:
+    """The nodes in the order in which they run."""
+    count = len(tables.node_kind)
+    cut = [
+        tuple(shape[:rank]) for shape, rank in zip(tables.entry_shape.tolist(), tables.entry_rank.tolist(), strict=True)
+    ]
+    shapes = _gather(count, tables.entry_node.tolist(), cut)
+    inputs = _gather(count, tables.read_node.tolist(), pick_entries(tables, tables.read_entry))
+    pieces = _gather(count, tables.piece_node.tolist(), _list_pieces(tables, shapes))
+    columns = (tables.node_kind, tables.node_id, tables.node_worker, tables.node_phase, tables.node_fill)
+    heads = zip(*(column.tolist() for column in columns), strict=True)
+    return tuple(
+        Node(NodeKind(kind), number, worker, Phase(phase), shapes[n], inputs[n], pieces[n], fill)
+        for n, (kind, number, worker, phase, fill) in enumerate(heads)
+    )
+
+
+def _list_pieces(tables: ProgramTables, shapes: list[tuple[Shape, ...]]) -> list[Piece]:
+    ranks = [len(shapes[node][0]) for node in tables.piece_node.tolist()]
+    first_read = tables.read_node.searchsorted(tables.source_node)
+    numbers = (tables.source_read - first_read).tolist()
+    rows = zip(tables.source_piece.tolist(), numbers, tables.source_begin.tolist(), strict=True)
+    listed = [PieceSource(number, tuple(begin[: ranks[piece]])) for piece, number, begin in rows]
+    sources = _gather(len(ranks), tables.source_piece.tolist(), listed)
+    boxes = zip(ranks, tables.piece_begin.tolist(), tables.piece_extent.tolist(), sources, strict=True)
+    return [Piece(tuple(begin[:rank]), tuple(extent[:rank]), found) for rank, begin, extent, found in boxes]
+
+
+def _gather(count: int, owners: Iterable[int], values: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """The values of each of `count` owners, in their order."""
+    found: list[list[Any]] = [[] for _ in range(count)]
+    for owner, value in zip(owners, values, strict=True):
+        found[owner].append(value)
+    return [tuple(values) for values in found]

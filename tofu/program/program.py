@@ -1,0 +1,145 @@
+"""A program as a frozen value: its code, which the native modules hand on, and the view of it that people, checks and backends read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from tofu.graph import Graph, Phase
+from tofu.program.nodes import Entry, Node, NodeKind, Piece, list_nodes, pick_entries
+from tofu.program.tables import ProgramTables, read_tables
+
+Layout = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class OutputShards:
+    """One whole result of a program: a tensor whose shards, in a layout, are the outputs of the workers, one each."""
+
+    tensor: int
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class Program:
+    """What every worker runs. It prints a node a line.
+
+    Attributes
+    ----------
+    code
+        The copies of operators and the fetches in the order of execution, as `csrc/core/program/program.h` encodes them.
+    graph
+        The graph whose operators and tensors the nodes refer to, by position.
+    outputs
+        The whole results, the model's own first.
+    n_model_outputs
+        How many are the model's own; the others are gradients.
+    workers
+        How many there are.
+    phases
+        Those whose operators run.
+    largest
+        The tensors whose fetches take the largest of their sources; all others add them up.
+    """
+
+    code: npt.NDArray[np.int64]
+    graph: Graph = field(repr=False)
+    outputs: tuple[OutputShards, ...]
+    n_model_outputs: int
+    workers: int
+    phases: tuple[Phase, ...]
+    largest: frozenset[int] = frozenset()
+
+    @cached_property
+    def tables(self) -> ProgramTables:
+        """The code as tables of numbers."""
+        return read_tables(self.code)
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes in the order in which they run."""
+        return list_nodes(self.tables)
+
+    @cached_property
+    def handed_out(self) -> tuple[Entry, ...]:
+        """The entries of all results, worker by worker; then one of every node that nobody reads, which runs all the same."""
+        return pick_entries(self.tables, self.tables.output_entry)
+
+    @cached_property
+    def results(self) -> tuple[tuple[Entry, ...], ...]:
+        """For each of `outputs`, the entries that hold its shards, by worker."""
+        ends = range(self.workers, (len(self.outputs) + 1) * self.workers, self.workers)
+        return tuple(self.handed_out[end - self.workers : end] for end in ends)
+
+    @cached_property
+    def transit(self) -> frozenset[Entry]:
+        """Entries on their way between workers: fetched regions, padded copies and partial results. All others are shards."""
+        return frozenset(pick_entries(self.tables, self.tables.transit_entry))
+
+    @cached_property
+    def remote_bytes(self) -> int:
+        """Bytes that workers read from each other's memory, counted from the pieces of fetches alone."""
+        return self.tables.count_remote_bytes([tensor.item_bytes for tensor in self.graph.tensors])
+
+    def __repr__(self) -> str:
+        phases = ", ".join(phase.name.lower() for phase in self.phases)
+        kinds = np.bincount(self.tables.node_kind, minlength=len(NodeKind))
+        return (
+            f"{phases} on {self.workers} workers: {kinds[NodeKind.OPERATOR]} copies of operators and {kinds[NodeKind.FETCH]} fetches, "
+            f"which read {self.remote_bytes} bytes from other workers"
+        )
+
+    def __str__(self) -> str:
+        return "\n".join((repr(self), *_Printer(self).list_lines()))
+
+
+class _Printer:
+    """The lines of a program: %7 is the value of node 7, %7.1 its second output, @2 says that it lies on worker 2."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._graph, self._nodes = program.graph, program.nodes
+
+    def list_lines(self) -> Iterator[str]:
+        width = len(f"%{len(self._nodes) - 1}")
+        for number, node in enumerate(self._nodes):
+            phase = "" if node.kind is NodeKind.VARIABLE else node.phase.name.lower()
+            yield f"worker {node.worker}  {phase:8}  {f'%{number}':{width}} = {self._show_node(node)}"
+        for output, entries in zip(self._program.outputs, self._program.results, strict=True):
+            shown = ", ".join(f"{self._show_entry(entry)}@{self._nodes[entry.node].worker}" for entry in entries)
+            yield f"result {self._graph.tensors[output.tensor].name}: {shown}"
+
+    def _show_node(self, node: Node) -> str:
+        if node.kind is NodeKind.OPERATOR:
+            operator = self._graph.operators[node.id]
+            inputs = ", ".join(map(self._show_entry, node.inputs))
+            return f"{operator.op} {operator.name} ({inputs}) -> {', '.join(str(list(shape)) for shape in node.shapes)}"
+        tensor = f"{self._graph.tensors[node.id].name} {list(node.shapes[0])}"
+        if node.kind is NodeKind.VARIABLE:
+            return f"shard of {tensor}"
+        parts = [f"{_show_box(piece.begin, piece.extent)} = {self._show_sources(node, piece)}" for piece in node.pieces]
+        if sum(prod(piece.extent) for piece in node.pieces) < prod(node.shapes[0]):
+            parts.append(f"{'else' if parts else 'all'} {node.fill:g}")
+        return f"fetch {tensor}: {'; '.join(parts)}"
+
+    def _show_sources(self, node: Node, piece: Piece) -> str:
+        shown = []
+        for number, begin in piece.sources:
+            entry = node.inputs[number]
+            owner = self._nodes[entry.node]
+            is_whole = piece.extent == owner.shapes[entry.output]
+            box = "" if is_whole else _show_box(begin, piece.extent)
+            shown.append(f"{self._show_entry(entry)}{'' if owner.worker == node.worker else f'@{owner.worker}'}{box}")
+        return f"max({', '.join(shown)})" if len(shown) > 1 and node.id in self._program.largest else " + ".join(shown)
+
+    def _show_entry(self, entry: Entry) -> str:
+        return f"%{entry.node}" if len(self._nodes[entry.node].shapes) == 1 else f"%{entry.node}.{entry.output}"
+
+
+def _show_box(begin: tuple[int, ...], extent: tuple[int, ...]) -> str:
+    return f"[{', '.join(f'{b}:{b + e}' for b, e in zip(begin, extent, strict=True))}]"

@@ -1,0 +1,81 @@
+"""A program as tables of numbers, which are read back from its code and looked at whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tofu import _core
+
+Column = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramTables:
+    """Nodes, the entries that they write and read, and the pieces and sources of fetches; see `csrc/core/program/program_tables.h`.
+
+    A row is referred to by its position. Shapes, `begin` and `extent` have a column for each dimension of the entry that has the most; in
+    dimensions that an entry lacks its boxes are the one cell 0.
+    """
+
+    workers: int
+    node_kind: Column
+    node_id: Column
+    node_worker: Column
+    node_phase: Column
+    node_fill: npt.NDArray[np.float64]
+    entry_node: Column
+    entry_rank: Column
+    entry_shape: Column
+    read_node: Column
+    read_entry: Column
+    piece_node: Column
+    piece_begin: Column
+    piece_extent: Column
+    source_piece: Column
+    source_read: Column
+    source_begin: Column
+    output_entry: Column
+    transit_entry: Column
+
+    def __repr__(self) -> str:
+        return f"ProgramTables({self.workers} workers, {len(self.node_kind)} nodes, {len(self.piece_node)} pieces)"
+
+    @cached_property
+    def entry_output(self) -> Column:
+        """Which output of its node each entry is."""
+        return np.arange(len(self.entry_node)) - np.searchsorted(self.entry_node, self.entry_node)
+
+    @cached_property
+    def source_node(self) -> Column:
+        """The fetch that each source belongs to."""
+        node: Column = self.piece_node[self.source_piece]
+        return node
+
+    @cached_property
+    def source_entry(self) -> Column:
+        """The entry that each source is a box of."""
+        entry: Column = self.read_entry[self.source_read]
+        return entry
+
+    def count_remote_bytes(self, item_bytes: Sequence[int]) -> int:
+        """Bytes that workers read from each other's memory: of all sources on another worker than their fetch.
+
+        `item_bytes`: of each tensor's elements.
+        """
+        cells = self.piece_extent.prod(axis=1)[self.source_piece]
+        owner = self.entry_node[self.source_entry]
+        is_remote = self.node_worker[owner] != self.node_worker[self.source_node]
+        sizes = np.asarray(item_bytes, np.int64)[self.node_id[self.source_node[is_remote]]]
+        return int((cells[is_remote] * sizes).sum())
+
+
+def read_tables(code: npt.NDArray[np.int64]) -> ProgramTables:
+    """The tables of an encoded program. Raises ValueError where it cannot be decoded."""
+    found: dict[str, Any] = _core.program_tables(code)
+    return ProgramTables(**found)

@@ -1,0 +1,125 @@
+"""Who produces and who reads each tensor, and which operators are of one kind: what comparing parts of a graph starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tofu.graph import Graph, Operator, Phase, TensorKind
+
+# Learned or kept from step to step: two operators that read different ones are different operators.
+SHARED_KINDS = (TensorKind.PARAMETER, TensorKind.AUXILIARY)
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """The edges of a graph from both sides, and the signatures of its operators. Operators and tensors are positions.
+
+    Attributes
+    ----------
+    producers
+        By tensor: its producing operator and the output's number, or (-1, 0).
+    readers
+        By tensor: (operator, slot), in the graph's order.
+    kinds
+        By operator: a number equal for equal operator, attributes, shapes, types and phase; its order does not depend on names
+        or on the order of nodes.
+    signatures
+        By operator: a number equal for equal kinds that read the same parameters in the same slots.
+    futures
+        By operator: a digest of what is computed from its results, three operators deep.
+    forward
+        Forward operators in the graph's order, each with the forward operators that it reads from.
+    followers
+        Forward operator -> the forward operators that read its results.
+    """
+
+    graph: Graph
+    producers: tuple[tuple[int, int], ...]
+    readers: tuple[tuple[tuple[int, int], ...], ...]
+    kinds: tuple[int, ...]
+    signatures: tuple[int, ...]
+    futures: tuple[int, ...]
+    forward: Mapping[int, tuple[int, ...]]
+    followers: Mapping[int, tuple[int, ...]]
+
+    def is_shared(self, tensor: int) -> bool:
+        """Whether a tensor is a parameter or an auxiliary state."""
+        return self.graph.tensors[tensor].kind in SHARED_KINDS
+
+    def is_forward(self, operator: int) -> bool:
+        """Whether an operator belongs to the model itself."""
+        return self.graph.operators[operator].phase is Phase.FORWARD
+
+
+def trace_wiring(graph: Graph) -> Wiring:
+    """The wiring of `graph`. Linear in its edges."""
+    producers = [(-1, 0)] * len(graph.tensors)
+    readers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
+    for position, operator in enumerate(graph.operators):
+        for index, tensor in enumerate(operator.outputs):
+            producers[tensor] = position, index
+        for slot, tensor in enumerate(operator.inputs):
+            readers[tensor].append((position, slot))
+    kinds = _rank([_describe_kind(graph, operator) for operator in graph.operators])
+    seen: dict[tuple[object, ...], int] = {}
+    signatures = []
+    for operator, kind in zip(graph.operators, kinds, strict=True):
+        shared = tuple((s, t) for s, t in enumerate(operator.inputs) if graph.tensors[t].kind in SHARED_KINDS)
+        signatures.append(seen.setdefault((kind, shared), len(seen)))
+    return Wiring(
+        graph=graph,
+        producers=tuple(producers),
+        readers=tuple(map(tuple, readers)),
+        kinds=tuple(kinds),
+        signatures=tuple(signatures),
+        futures=_digest_futures(graph, kinds, readers),
+        **_link_forward(graph, producers, readers),
+    )
+
+
+def _link_forward(
+    graph: Graph, producers: list[tuple[int, int]], readers: list[list[tuple[int, int]]]
+) -> dict[str, dict[int, tuple[int, ...]]]:
+    """The fields `forward` and `followers`."""
+    chosen = {o for o, operator in enumerate(graph.operators) if operator.phase is Phase.FORWARD}
+    forward, followers = {}, {}
+    for position in sorted(chosen):
+        operator = graph.operators[position]
+        sources = dict.fromkeys(producers[t][0] for t in operator.inputs)
+        forward[position] = tuple(source for source in sources if source >= 0)
+        users = dict.fromkeys(user for t in operator.outputs for user, _ in readers[t])
+        followers[position] = tuple(user for user in users if user in chosen)
+    return {"forward": forward, "followers": followers}
+
+
+def _describe_kind(graph: Graph, operator: Operator) -> tuple[object, ...]:
+    """All that an operator computes by: no names, and no attributes that change nothing."""
+    attributes = sorted(item for item in operator.attributes.items() if item[0] not in operator.annotations)
+    tensors = [graph.tensors[t] for t in (*operator.inputs, *operator.outputs)]
+    return (
+        operator.op,
+        tuple(attributes),
+        tuple((t.shape, t.dtype, t.kind in SHARED_KINDS) for t in tensors),
+        (int(operator.phase), operator.stateful, operator.mutates, len(operator.inputs)),
+    )
+
+
+def _rank(kinds: list[tuple[object, ...]]) -> list[int]:
+    rank = {kind: number for number, kind in enumerate(sorted(set(kinds), key=repr))}
+    return [rank[kind] for kind in kinds]
+
+
+def _digest_futures(graph: Graph, kinds: list[int], readers: list[list[tuple[int, int]]]) -> tuple[int, ...]:
+    digests = list(kinds)
+    for _ in range(3):
+        digests = [
+            hash(
+                (
+                    kinds[position],
+                    tuple(tuple(sorted((digests[o], s) for o, s in readers[t])) for t in operator.outputs),
+                )
+            )
+            for position, operator in enumerate(graph.operators)
+        ]
+    return tuple(digests)

@@ -1,0 +1,121 @@
+"""The searches of the native core over a problem: the best choices, with some of them fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, TypeVar
+
+from tofu import _core
+from tofu.errors import InfeasibleError, PlanError
+from tofu.reading import show
+from tofu.search.choices import Choices, Fixed
+from tofu.search.native import restore_names
+from tofu.search.problem import Problem
+
+DEFAULT_SEARCH_SECONDS = 10.0
+LONGEST_SEARCH_SECONDS = 10**7  # four months
+
+Progress = Callable[[str, int, int], None]
+"""Told the stage, the bytes of the best plan so far (-1: none yet) and the proven lower bound; may raise to stop."""
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a search may take: `seconds` of the exact one; `progress` is told how it goes."""
+
+    seconds: float = DEFAULT_SEARCH_SECONDS
+    progress: Progress | None = None
+
+
+DEFAULT_EFFORT = Effort()
+
+
+def read_seconds(seconds: Any) -> float:
+    """The effort of a search that a user gives. Raises PlanError for what cannot be meant."""
+    is_number = isinstance(seconds, Real) and not isinstance(seconds, bool)
+    if not is_number or not 0 <= seconds <= LONGEST_SEARCH_SECONDS:
+        raise PlanError(
+            f"search_seconds is {show(seconds)}; it is the effort of the exact search, in seconds of work: a number from 0 to "
+            f"{LONGEST_SEARCH_SECONDS:,}."
+        )
+    return seconds  # type: ignore[no-any-return]  # as it was given, for files
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Choices, and the native result that they come from, with its statistics; None where no search found them."""
+
+    choices: Choices
+    result: _core.SearchResult | _core.ExactResult | None = None
+
+    @property
+    def exact(self) -> _core.ExactResult | None:
+        """The result of an exact search, with what it proves."""
+        return self.result if isinstance(self.result, _core.ExactResult) else None
+
+
+def solve_exactly(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
+    """The best choices of all, with a proof or a bound (csrc/core/exact.h).
+
+    Raises PlanError for fixed choices that do not go together, and InfeasibleError where the graph is too densely connected.
+    """
+    factors, prices = list(problem.factors), problem.arrangement.nanoseconds_per_byte
+
+    def search(graph: _core.Graph) -> _core.ExactResult:
+        return _core.search_exact(graph, factors, *fixed, effort.seconds, effort.progress, prices=prices)
+
+    result = _search(problem, search)
+    return Solution(Choices(result.plan.operators, result.plan.tensors), result)
+
+
+def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
+    """Step by step, each the best, given the steps before (section 5.2). Raises what `solve_exactly` does."""
+    factors, prices = list(problem.factors), problem.arrangement.nanoseconds_per_byte
+
+    def report(steps_done: int, step_bytes: int) -> None:
+        if effort.progress is not None:
+            effort.progress(f"step {steps_done}", step_bytes, 0)
+
+    result = _search(problem, lambda graph: _core.search_recursive(graph, factors, *fixed, report, prices))
+    return Solution(Choices(result.operators, result.tensors), result)
+
+
+def solve_greedily(problem: Problem, fixed: Fixed) -> Solution:
+    """The largest tensor first, then the operators around it (csrc/core/greedy.h). Raises what `solve_exactly` does."""
+    result = _search(problem, lambda graph: _core.search_greedy(graph, list(problem.factors), *fixed))
+    return Solution(Choices(result.operators, result.tensors), result)
+
+
+def complete(problem: Problem, fixed: Fixed, *, exactly: bool = False) -> Choices:
+    """Choices with these fixed, found step by step, or the cheapest of all. Raises PlanError where nothing can be done with them.
+
+    Unlike a search they need not respect the ties of coarsening, and are for bytes, whatever the interconnect.
+    """
+    asked = problem.native, list(problem.factors), fixed.operators, fixed.tensors
+    try:
+        result = _core.search_exact(*asked).plan if exactly else _core.search_recursive(*asked)
+    except (ValueError, RuntimeError) as error:
+        raise PlanError(f"The plan cannot be carried out: {restore_names(str(error), problem.graph)}") from error
+    return Choices(result.operators, result.tensors)
+
+
+def _search(problem: Problem, search: Callable[[_core.Graph], Result]) -> Result:
+    """What a native search finds on the coarse graph, or on the whole one where fixed choices break its ties."""
+    try:
+        return search(problem.coarse)
+    except ValueError:  # choices that differ on tied tensors
+        return _search_untied(problem, search)
+    except RuntimeError as error:
+        raise InfeasibleError(
+            f"The search gave up: {restore_names(str(error), problem.graph)} (hints= fixes choices)"
+        ) from error
+
+
+def _search_untied(problem: Problem, search: Callable[[_core.Graph], Result]) -> Result:
+    try:
+        return search(problem.native)
+    except (ValueError, RuntimeError) as error:
+        raise PlanError(f"The hints cannot be honoured together: {restore_names(str(error), problem.graph)}") from error

@@ -1,0 +1,92 @@
+"""Whether a plan gives every worker something of its own to do: an error says what would.
+
+At every step some operator is split, and what draws random numbers at every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import prod
+
+import numpy as np
+
+from tofu.errors import InfeasibleError
+from tofu.graph import Operator, TensorKind
+from tofu.search.choices import REPLICATED, Choices, factorize
+from tofu.search.problem import Problem
+
+MOST_NAMES = 3  # in a message
+
+
+def check_fed(problem: Problem, choices: Choices) -> None:
+    """Raise InfeasibleError where at some step no operator at all is split."""
+    split = choices.operators[: len(problem.graph.operators)]
+    for step in range(len(problem.factors)):
+        if len(split) and np.all(split[:, step] == REPLICATED):
+            raise InfeasibleError(f"{prod(problem.factors)} workers cannot be fed: {_explain(problem, choices, step)}")
+
+
+def check_drawn(problem: Problem, choices: Choices, draws: Callable[[Operator], bool]) -> None:
+    """Raise InfeasibleError where several workers compute the same part of an operator that draws random numbers, each its own.
+
+    `draws` says of an operator that may draw whether it does, as the model is used.
+    """
+    for operator, access, steps in zip(problem.graph.operators, problem.accesses, choices.operators, strict=False):
+        if not access.is_random or not draws(operator):
+            continue
+        alike = prod(factor for factor, choice in zip(problem.factors, steps, strict=True) if choice == REPLICATED)
+        if alike > 1:
+            workers, shape = prod(problem.factors), problem.graph.tensors[operator.outputs[0]].shape
+            raise InfeasibleError(
+                f"{operator} draws random numbers for {shape}, which {workers} workers cannot split: {alike} at a time would use the same "
+                f"numbers, and each draw its own. Use ngpus={workers // alike}, or draw them before the step and give them to the model as "
+                "an input."
+            )
+
+
+def _explain(problem: Problem, choices: Choices, step: int) -> str:
+    fed, factor = prod(problem.factors[:step]), problem.factors[step]
+    left = list(_axes_left(problem, choices, step))
+    if not left:
+        names = [operator.name for operator in problem.graph.operators]
+        more = f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else ""
+        return f"no operator of the model ({', '.join(names[:MOST_NAMES])}{more}) has an axis to split. Use ngpus=1."
+    longest, owner, axis = max(left)
+    among = f"over {fed} workers already, no operator" if fed > 1 else "no operator"
+    if longest >= factor:
+        return (
+            f"{among} is split into {factor} parts, which some could be (axis {axis} of {owner} is {longest} long), by the hints or "
+            "the algorithm given. Leave operators free that can be split."
+        )
+    if fed > 1:
+        remedy = f"ngpus={fed}"
+    else:
+        is_prime = len(factorize(factor)) == 1
+        remedy = (
+            f"a number of workers without a prime factor above {longest}" if is_prime else f"at most {longest} workers"
+        )
+    larger = ", or a larger batch" if _grows_with_batch(problem) else ""
+    return (
+        f"{among} has an axis left that divides into {factor} parts; the longest is {axis} of {owner}, {longest}. "
+        f"Use {remedy}{larger}."
+    )
+
+
+def _axes_left(problem: Problem, choices: Choices, step: int) -> Iterator[tuple[int, str, str]]:
+    """What the steps before `step` have left of each axis, at its smallest part: its extent, its operator, its name."""
+    for position, (operator, access) in enumerate(zip(problem.graph.operators, problem.accesses, strict=True)):
+        for number, (axis, extent) in enumerate(zip(access.axes, access.extents, strict=True)):
+            taken = [
+                f for f, a in zip(problem.factors[:step], choices.operators[position], strict=False) if a == number
+            ]
+            yield extent // prod(taken), operator.name, axis
+
+
+def _grows_with_batch(problem: Problem) -> bool:
+    """Whether an operator has an axis along the first dimension of one of the model's inputs."""
+    tensors = problem.graph.tensors
+    return any(
+        tensors[tensor].kind is TensorKind.INPUT and read.rows and read.rows[0].terms
+        for operator, access in zip(problem.graph.operators, problem.accesses, strict=True)
+        for tensor, read in zip(operator.inputs, access.inputs, strict=True)
+    )

@@ -1,9 +1,0 @@
-"""The cross entropy of a softmax as one number."""
-
-from __future__ import annotations
-
-from tofu.verify.case import Case, labels
-
-CASES = [
-    Case("softmax_cross_entropy", {}, [(5, 7), labels(7, 5)], wrt=(0,)),
-]
