@@ -11,7 +11,7 @@ from tofu.engine import Backend, Engine, FrontEnd, Measured, Source
 from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind
 from tofu.pipeline import Observer, Partition, Task, analyse_step, build_found, make_partition
 from tofu.plan import Plan
-from tofu.planning.find import Settings
+from tofu.planning.settings import Settings
 from tofu.program import OutputShards, Program, worker_attributes, write_program
 from tofu.search import Choices, Problem, find_strategies, pose_problem
 from tofu.search.topology import Topology
