@@ -44,7 +44,6 @@ def semantic_graph(spec):
             inputs=tuple(read.tensor for read in operator.reads),
             outputs=tuple(written.tensor for written in operator.written),
             phase=Phase(operator.phase),
-            node=n,
         )
         for n, operator in enumerate(spec.operators)
     )

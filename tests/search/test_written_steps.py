@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.search.written_steps import WrittenOperators, perceptron, recurrence
+from tofu.errors import UndescribedOperatorError
 from tofu.program import NodeKind, write_program
 from tofu.search import factorize, find_strategies, pose_problem
 from tofu.search.algorithms import ALGORITHMS
@@ -118,3 +119,12 @@ def test_a_recurrence_without_links_is_planned_as_well_as_with_them(has_phases):
     without, linked = (pose(recurrence(4, has_phases, has_links)) for has_links in (False, True))
     apart = pose(without.graph, equal=EqualParts((), ()))
     assert solve(without)[1] <= solve(linked)[1] < solve(apart)[1]
+
+
+def test_an_operator_without_description_says_how_to_describe_one():
+    graph = perceptron("in the step")
+    odd = replace(graph, operators=(replace(graph.operators[0], op="odd"), *graph.operators[1:]))
+    with pytest.raises(
+        UndescribedOperatorError, match=r"Describe each \(@registry\.op\(name\).*\n.*odd, used by product0"
+    ):
+        find_strategies(odd, WrittenOperators())
