@@ -177,7 +177,11 @@ def worker_attributes(
 
 
 def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Box:
-    """The region of a tensor that `box` touches: half-open, not clipped; whole dimensions where no axis of the row is narrowed."""
+    """The region of a tensor that `box` touches: half-open, not clipped; whole dimensions where no axis of the row is narrowed.
+
+    For parts that no plan has yet, and for the shapes that a copy's attributes follow. `ComputeRegions` in `csrc/core/geometry` says the
+    same of the parts of a plan; where the two disagreed, a copy would compute other shapes than its program says.
+    """
     result = []
     for (terms, lower, upper), dimension in zip(rows, shape, strict=True):
         if all(box[axis] == (0, extents[axis]) for axis, _ in terms):
