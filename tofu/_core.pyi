@@ -240,6 +240,15 @@ def emit(
 def count_traffic(graph: Graph, program: Int64Array) -> Int64Array:
     """[workers, workers]: bytes that worker i reads from worker j, counted from an encoded program's fetches alone."""
 
+PROGRAM_FORMAT: int
+"""The first number of every encoded program."""
+
+def worker_group(worker: int) -> str:
+    """The group of a worker's nodes in an execution graph."""
+
+def shard_name(whole: str, worker: int) -> str:
+    """What a worker has of a tensor or an operator: its shard, its copy."""
+
 def program_tables(program: Int64Array) -> dict[str, Any]:
     """An encoded program as tables of numbers, see `csrc/core/program/program_tables.h`: `workers`, and the arrays of the columns.
 

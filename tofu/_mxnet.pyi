@@ -1,12 +1,14 @@
 """What csrc/nnvm adds to MXNet. Handles are the integers of `symbol.handle.value`; a returned one is new and its receiver's."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 built_for_cuda: bool  # the flavour of MXNet that this was compiled against
+
+HEAD_GRADIENT_PREFIX: str  # of the variables that are the gradients of outputs; the output's number follows
 
 def training_graph(symbol: int, wrt: Sequence[str]) -> int: ...
 def check_edges(symbol: int) -> None: ...
@@ -39,6 +41,11 @@ def execution_tables(symbol: int, shapes: Mapping[str, Sequence[int]]) -> dict[s
 
 class PlannedGraph:
     """A graph with the buffers that binding will give it; see `csrc/nnvm/memory/memory_plan.h`. Planned once, asked for many things."""
+
+    TENSOR: ClassVar[int]
+    """The kind of an entry that an operator made, or of a shard put together; with TRANSIT, what the planner gives a buffer."""
+    TRANSIT: ClassVar[int]
+    """The kind of an entry in transit between workers."""
 
     def __init__(
         self,

@@ -9,6 +9,7 @@
 from tofu.analysis import OperatorAccess, analyse
 from tofu.engine import Backend, Engine, FrontEnd, Measured, Source
 from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind
+from tofu.lowering import Lowering, Parts
 from tofu.pipeline import Observer, Partition, Task, analyse_step, build_found, make_partition
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
@@ -23,12 +24,14 @@ __all__ = [
     "Engine",
     "FrontEnd",
     "Graph",
+    "Lowering",
     "Measured",
     "Observer",
     "Operator",
     "OperatorAccess",
     "OutputShards",
     "Partition",
+    "Parts",
     "Phase",
     "Plan",
     "Problem",

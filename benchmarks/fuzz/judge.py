@@ -17,7 +17,7 @@ from benchmarks.fuzz.sample import Sample
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.errors import TofuError
 from tofu.graph import Graph
-from tofu.mxnet.frontend.read_symbol import HEAD_GRADIENT_PREFIX
+from tofu.mxnet.frontend.head_gradients import find_head
 from tofu.tdl import interpret
 
 CANCELLED = 1e-3
@@ -110,8 +110,8 @@ def execute_descriptions(sample: Sample, graph: Graph) -> Results:
     for position, tensor in enumerate(graph.tensors):
         if tensor.name in sample.values:
             values[position] = sample.values[tensor.name]
-        elif tensor.name.startswith(HEAD_GRADIENT_PREFIX):
-            values[position] = sample.head_gradients[int(tensor.name.removeprefix(HEAD_GRADIENT_PREFIX))]
+        elif (output := find_head(tensor.name)) is not None:
+            values[position] = sample.head_gradients[output]
     for operator in graph.operators:
         description = DESCRIPTIONS.get(operator.op)
         if description is None:

@@ -4,9 +4,8 @@ import struct
 
 import numpy as np
 
+from tofu import _core
 from tofu.program import NodeKind
-
-PROGRAM_FORMAT = 0x746F667532
 
 
 class ProgramWriter:
@@ -43,7 +42,12 @@ class ProgramWriter:
         return len(self.nodes) - 1
 
     def encode(self):
-        data = [PROGRAM_FORMAT, self.workers, len(self.nodes), *(number for node in self.nodes for number in node)]
+        data = [
+            _core.PROGRAM_FORMAT,
+            self.workers,
+            len(self.nodes),
+            *(number for node in self.nodes for number in node),
+        ]
         for entries in (self.outputs, self.transit):
             data += [len(entries), *(number for entry in entries for number in entry)]
         return np.array(data, dtype=np.int64)

@@ -12,6 +12,7 @@
 #include "bindings/core_bindings.h"
 #include "bindings/core_conversions.h"
 #include "core/program/emit.h"
+#include "core/program/names.h"
 #include "core/program/program.h"
 #include "core/program/program_tables.h"
 
@@ -86,6 +87,9 @@ void RegisterProgram(py::module_* module) {
   module->def("emit", &Emit, py::arg("graph"), py::arg("factors"), py::arg("operators"),
               py::arg("tensors"), py::arg("phases"), py::arg("outputs"),
               py::arg("kept") = std::vector<int>(), py::arg("reread") = std::vector<int>());
+  module->attr("PROGRAM_FORMAT") = kProgramFormat;
+  module->def("worker_group", &NameGroup, py::arg("worker"));
+  module->def("shard_name", &NameShard, py::arg("whole"), py::arg("worker"));
   module->def("program_tables", &Tables, py::arg("program"));
   module->def("count_traffic", &Traffic, py::arg("graph"), py::arg("program"));
 }

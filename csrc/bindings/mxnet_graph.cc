@@ -104,6 +104,7 @@ std::vector<uint32_t> ListOverwrittenInputs(
 }  // namespace
 
 void RegisterGraph(py::module_* module) {
+  module->attr("HEAD_GRADIENT_PREFIX") = py::str(kHeadGradientPrefix);
   module->def("training_graph", BuildTrainingGraph, py::arg("symbol"), py::arg("wrt"));
   module->def("check_edges", CheckEdges, py::arg("symbol"));
   module->def("nodes", NodesToPython, py::arg("symbol"));

@@ -123,7 +123,10 @@ std::vector<std::string> FindProblems(const PlannedGraph& planned) {
 }  // namespace
 
 void RegisterPlannedGraph(py::module_* module) {
-  py::class_<PlannedGraph>(*module, "PlannedGraph")
+  py::class_<PlannedGraph> planned(*module, "PlannedGraph");
+  planned.attr("TENSOR") = static_cast<int>(EntryKind::kTensor);
+  planned.attr("TRANSIT") = static_cast<int>(EntryKind::kTransit);
+  planned
       .def(py::init([](SymbolHandle symbol, const ShapesByName& shapes, const TypesByName& types,
                        bool keeps_order, bool holds_transit) {
              return PlanGraph(symbol, shapes, types, {keeps_order, holds_transit});

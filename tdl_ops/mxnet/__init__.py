@@ -7,5 +7,5 @@ in the file of the same name.
 from tdl_ops.mxnet.attributes import format_attribute, parse_attribute
 from tofu.tdl import Registry
 
-DESCRIPTIONS = Registry(__name__, parse_attribute, format_attribute)
+DESCRIPTIONS = Registry(__name__, parse_attribute, format_attribute, "@tofu.op")
 op = DESCRIPTIONS.op

@@ -126,7 +126,7 @@ class NumpyBackend:
         held = sum(tensor.size_bytes for tensor in graph.tensors if tensor.kind is not TensorKind.INTERMEDIATE)
         made = [sum(graph.tensors[t].size_bytes for t in operator.outputs) for operator in graph.operators]
         read = [{producer[t] for t in operator.inputs if t in producer} for operator in graph.operators]
-        kept = {producer[t] for t in (*graph.outputs, *graph.gradients.values())}
+        kept = {producer[t] for t in graph.results}
         return held + find_peaks([0] * len(made), made, read, kept)[0]
 
     def check(self, execution, problem, choices, measured=None, communication_bytes=None):

@@ -30,7 +30,7 @@ class Step:
     def __init__(self):
         self.phase = Phase.FORWARD
         self.tensors, self.operators, self.outputs = [], [], []
-        self.gradients, self.updated = {}, set()
+        self.gradients, self.updated, self.next_values = {}, set(), {}
 
     def variable(self, name, *shape, kind=TensorKind.PARAMETER):
         self.tensors.append(Tensor(name, shape, DTYPE, ITEM_BYTES, kind))
@@ -57,4 +57,5 @@ class Step:
             tuple(self.outputs),
             dict(self.gradients),
             frozenset(self.updated),
+            dict(self.next_values),
         )

@@ -73,16 +73,19 @@ def compare(execution, results, expected):
 
 
 def descend_on_shards(made, values, steps, rate):
-    """All variables after so many steps of gradient descent, each weight updated where it lies."""
+    """All variables after so many steps of gradient descent, each weight updated where it lies, or by the step itself."""
     execution, graph = made.training, made.graph
     shards = execution.cut(values)
     first = execution.program.n_model_outputs
     for _ in range(steps):
-        results = execution.run(shards)
-        for (variable, _), gradient in zip(graph.gradients.items(), results[first:], strict=True):
+        results = execution.run(shards)[first:]
+        gradients, next_values = results[: len(graph.gradients)], results[len(graph.gradients) :]
+        for (variable, _), gradient in zip(graph.gradients.items(), gradients, strict=True):
             if variable in graph.updated:
                 held = shards[graph.tensors[variable].name]
                 held[:] = [shard - rate * slope for shard, slope in zip(held, gradient, strict=True)]
+        for variable, value in zip(sorted(graph.next_values), next_values, strict=True):
+            shards[graph.tensors[variable].name] = list(value)
     return {
         graph.tensors[t].name: put_together(shards[graph.tensors[t].name], boxes, graph.tensors[t].shape)
         for t, boxes in execution.boxes.items()

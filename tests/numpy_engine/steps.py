@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.numpy_engine.front_end import Step
 from tofu.graph import Phase
 
+RATE = 0.25
+
 
 def perceptron(batch=24, inputs=20, hidden=36, classes=12, has_updates=False):
     """Two layers, their loss and all gradients. Weights are updated by whoever runs the step, or by operators of it."""
@@ -29,7 +31,7 @@ def perceptron(batch=24, inputs=20, hidden=36, classes=12, has_updates=False):
         step.phase = Phase.UPDATE
         for weight, gradient in gradients.items():
             name = f"new_{step.tensors[weight].name}"
-            step.outputs.append(step.apply("descend", name, weight, gradient, rate=0.25))
+            step.next_values[weight] = step.apply("descend", name, weight, gradient, rate=RATE)
     else:
         step.gradients = {data: d_data, **gradients}
         step.updated = set(gradients)

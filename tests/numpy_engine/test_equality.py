@@ -16,7 +16,7 @@ from tests.numpy_engine.runs import (
     draw_values,
     partition,
 )
-from tests.numpy_engine.steps import STEPS
+from tests.numpy_engine.steps import RATE, STEPS
 from tofu.errors import InfeasibleError
 from tofu.pipeline import Observer, make_partition
 
@@ -87,7 +87,7 @@ def test_a_memory_limit():
 
 
 @pytest.mark.parametrize("workers", [3, 4])
-@pytest.mark.parametrize("name", ["perceptron", "convolutions"])
+@pytest.mark.parametrize("name", ["perceptron", "updated perceptron", "convolutions"])
 def test_weights_are_updated_where_they_lie(name, workers):
     made, values = partition(name, workers), draw_values(name)
     graph, expected = made.graph, dict(values)
@@ -95,14 +95,16 @@ def test_weights_are_updated_where_they_lie(name, workers):
         known = compute_whole(graph, expected)
         for variable in graph.updated:
             gradient = known[graph.tensors[graph.gradients[variable]].name]
-            expected[graph.tensors[variable].name] = expected[graph.tensors[variable].name] - 0.25 * gradient
-    found = descend_on_shards(made, values, 2, 0.25)
+            expected[graph.tensors[variable].name] = expected[graph.tensors[variable].name] - RATE * gradient
+        for variable, value in graph.next_values.items():
+            expected[graph.tensors[variable].name] = known[graph.tensors[value].name]
+    found = descend_on_shards(made, values, 2, RATE)
     assert any(np.abs(found[key] - values[key]).max() > 1e-3 for key in values)
     for key, value in expected.items():
         np.testing.assert_allclose(found[key], value, rtol=1e-9, atol=1e-12, err_msg=key)
 
 
-@pytest.mark.parametrize("name", ["perceptron", "convolutions"])
+@pytest.mark.parametrize("name", ["perceptron", "updated perceptron", "convolutions"])
 def test_the_forward_graph_alone(name):
     made = partition(name, 4)
     execution = made.inference

@@ -1,5 +1,6 @@
 """What is made of a step without a framework prints and is drawn, its memory is counted, and no framework is imported for it."""
 
+import os
 import subprocess
 import sys
 
@@ -37,8 +38,9 @@ def test_the_page_of_a_plan(name):
         assert named in page
 
 
-def test_no_framework_is_imported():
-    subprocess.run([sys.executable, "-c", PLAN_AND_RUN], check=True)
+def test_no_framework_is_imported(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", PLAN_AND_RUN], check=True, cwd=tmp_path, env=environment)
 
 
 def test_peaks_are_the_most_that_is_there_at_a_time():

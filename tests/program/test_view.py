@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.program.written import encode, list_nodes
+from tofu import _core
 from tofu.graph import Phase
 from tofu.program import Entry, Node, NodeKind, Piece, PieceSource
 
@@ -68,7 +69,7 @@ def test_a_program_prints_a_line_for_each_node():
     ]
 
 
-@pytest.mark.parametrize("code", [[1, 2, 3, 4], [0x746F667532, 2, 1]])
+@pytest.mark.parametrize("code", [[1, 2, 3, 4], [_core.PROGRAM_FORMAT, 2, 1]])
 def test_what_is_no_program_cannot_be_read(code):
     program = encode(list_nodes())
     object.__setattr__(program, "code", np.array(code, np.int64))

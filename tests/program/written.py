@@ -10,7 +10,7 @@ GRAPH = Graph(
         Tensor("y", (8, 3), "float32", 4, TensorKind.INTERMEDIATE),
         Tensor("z", (8,), "float64", 8, TensorKind.INPUT),
     ),
-    (Operator("square", "mul", {}, (0, 0), (1,), Phase.FORWARD, 0),),
+    (Operator("square", "mul", {}, (0, 0), (1,), Phase.FORWARD),),
     (1,),
 )
 

@@ -107,7 +107,10 @@ class Graph:
         For each argument that is differentiated, its tensor's position -> the position of its gradient. An argument whose
         gradient is identically the tensor of another one shares that position.
     updated
-        Positions of the arguments that an optimizer updates: their gradients are needed in their own layout.
+        Positions of the arguments that an optimizer updates after the step: their gradients are needed in their own layout.
+    next_values
+        For each variable that the step itself gives a new value (a parameter, a state of its optimizer), its tensor's position -> the
+        position of that value, which is needed in the variable's own layout: the next step begins with it.
     """
 
     tensors: tuple[Tensor, ...]
@@ -115,6 +118,23 @@ class Graph:
     outputs: tuple[int, ...]
     gradients: Mapping[int, int] = field(default_factory=dict)
     updated: frozenset[int] = frozenset()
+    next_values: Mapping[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def updates(self) -> tuple[tuple[int, int], ...]:
+        """The updates at the end of the step: (variable, what is needed in its layout), a gradient or the next value."""
+        trained = ((variable, self.gradients[variable]) for variable in sorted(self.updated))
+        return (*trained, *sorted(self.next_values.items()))
+
+    @cached_property
+    def results(self) -> frozenset[int]:
+        """Positions of all tensors that are handed out: outputs, gradients and next values."""
+        return frozenset((*self.outputs, *self.gradients.values(), *self.next_values.values()))
+
+    @property
+    def is_training(self) -> bool:
+        """Whether it is more than a forward pass."""
+        return bool(self.gradients or self.next_values)
 
     @cached_property
     def tensor_index(self) -> dict[str, int]:
@@ -148,6 +168,8 @@ class Graph:
             attributes = sorted(operator.attributes.items())
             digest.update(f"O{operator}|{attributes}|{operator.inputs}|{operator.outputs}|{operator.phase}\n".encode())
         digest.update(f"{self.outputs}|{sorted(self.gradients.items())}|{sorted(self.updated)}".encode())
+        if self.next_values:
+            digest.update(f"|{sorted(self.next_values.items())}".encode())
         return digest.hexdigest()[:32]
 
     def __str__(self) -> str:

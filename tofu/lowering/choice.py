@@ -57,7 +57,7 @@ def prepare_inference(
         if operator.phase is Phase.FORWARD:
             attributes = operator.attributes if lowering is None else lowering.in_inference(operator.attributes)
             operators.append(replace(operator, attributes=attributes))
-    forward = replace(graph, operators=tuple(operators), gradients={}, updated=frozenset())
+    forward = replace(graph, operators=tuple(operators), gradients={}, updated=frozenset(), next_values={})
     return _settle(forward, searched, choices, framework, undescribed)
 
 

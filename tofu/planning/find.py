@@ -172,7 +172,7 @@ def _take_forward_part(plan: Plan, graph: Graph) -> Plan | None:
     """What the plan of a training step says of the forward graph of its model, for the same inputs; None where `graph` is none of it."""
     inputs = {tensor.name: tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT}
     has_all = plan.tensors.keys() >= graph.tensor_index.keys() and plan.operators.keys() >= graph.operator_index.keys()
-    if graph.gradients or not has_all or inputs != plan.inputs:
+    if graph.is_training or not has_all or inputs != plan.inputs:
         return None
     return replace(
         plan,

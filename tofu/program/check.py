@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tofu.errors import InternalError
-from tofu.graph import Graph
+from tofu.graph import Graph, Phase
 from tofu.program.nodes import NodeKind
 from tofu.program.program import Program
 from tofu.program.tables import Column, ProgramTables
@@ -57,7 +57,7 @@ def _name(problem: str, nodes: Column) -> str:
 def _find_wrong_numbers(tables: ProgramTables, graph: Graph) -> Column:
     known = np.where(tables.node_kind == NodeKind.OPERATOR, len(graph.operators), len(graph.tensors))
     is_worker = (tables.node_worker >= 0) & (tables.node_worker < tables.workers)
-    is_phase = (tables.node_phase >= 0) & (tables.node_phase <= 2)
+    is_phase = (tables.node_phase >= 0) & (tables.node_phase < len(Phase))
     return _where(~(is_worker & is_phase & (tables.node_id >= 0) & (tables.node_id < known)))
 
 

@@ -37,11 +37,16 @@ def _find_largest(problem: Problem) -> frozenset[int]:
 
 
 def list_outputs(problem: Problem, choices: Choices, phases: Sequence[Phase]) -> tuple[OutputShards, ...]:
-    """The model's outputs, and where there is a backward phase the gradients: in the parameter's layout if it is updated."""
+    """The model's outputs; in training the gradients, in the parameter's layout if it is updated, and the next values of variables, in
+    the variable's layout.
+    """
     graph = problem.graph
     outputs = [OutputShards(t, tuple(choices.layout(t))) for t in graph.outputs]
     if Phase.BACKWARD in phases:
         for parameter, gradient in graph.gradients.items():
             aligned = parameter if parameter in graph.updated else gradient
             outputs.append(OutputShards(gradient, tuple(choices.layout(aligned))))
+    if Phase.UPDATE in phases:
+        for variable, value in sorted(graph.next_values.items()):
+            outputs.append(OutputShards(value, tuple(choices.layout(variable))))
     return tuple(outputs)

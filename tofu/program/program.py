@@ -38,7 +38,7 @@ class Program:
     outputs
         The whole results, the model's own first.
     n_model_outputs
-        How many are the model's own; the others are gradients.
+        How many are the model's own; the others are gradients, and next values of variables.
     workers
         How many there are.
     phases

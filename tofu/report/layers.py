@@ -134,6 +134,11 @@ def _find_owners(partition: Partition) -> dict[int, int]:
         for parameter in parameters:
             tensor = emitted.tensor_index[graph.tensors[parameter].name]
             owners[len(emitted.operators) + tensor] = owner
+    for variable, tensor in graph.updates:
+        group = len(emitted.operators) + emitted.tensor_index[graph.tensors[variable].name]
+        if group not in owners:  # a state of the step's own: where it is read, or made anew
+            users = (o for o, one in enumerate(graph.operators) if variable in one.inputs or tensor in one.outputs)
+            owners[group] = next(users, 0)
     return owners
 
 

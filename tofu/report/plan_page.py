@@ -64,7 +64,7 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
         "plan": plan,
         "inputs": _describe_inputs(plan),
         "factors": " x ".join(map(str, plan.factors)),
-        "run": "training step" if partition.graph.gradients else "run forward",
+        "run": "training step" if partition.graph.is_training else "run forward",
         "moved": format_bytes(plan.communication_bytes),
         "change": "more" if plan.communication_seconds is None else "more time",
         "facts": _list_facts(partition),

@@ -135,7 +135,7 @@ def print_partition(console: Console, partition: Partition, max_rows: int | None
     """The plan's headline and its two tables."""
     made = partition.plan
     steps = " + ".join(format_bytes(count) for count in made.step_bytes)
-    what = "training step" if partition.graph.gradients else "inference"
+    what = "training step" if partition.graph.is_training else "inference"
     console.print(
         f"[bold]{made.workers} workers[/bold] ({' x '.join(map(str, made.factors))}): "
         f"[bold]{format_bytes(made.communication_bytes)}[/bold] move per {what} ({steps}, step by step)"

@@ -77,7 +77,7 @@ def _for_bytes(problem: Problem) -> Problem:
 def _find_reducing(problem: Problem) -> list[set[int]]:
     """By operator: the axes along which it, or one that shares its choice, adds up a result of the model that somebody reads."""
     graph = problem.graph
-    read = {*graph.outputs, *graph.gradients.values(), *(t for operator in graph.operators for t in operator.inputs)}
+    read = {*graph.results, *(t for operator in graph.operators for t in operator.inputs)}
     kept = {t for t in read if not graph.tensors[t].is_inner}
     roots = [int(problem.native.choice_root(position)) for position in range(len(graph.operators))]
     dropped: dict[int, set[int]] = {root: set() for root in roots}

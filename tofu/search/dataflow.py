@@ -29,9 +29,10 @@ class Wiring:
     futures
         By operator: a digest of what is computed from its results, three operators deep.
     forward
-        Forward operators in the graph's order, each with the forward operators that it reads from.
+        The operators whose recurrences are looked for, in the graph's order, each with those of them that it reads from: the forward
+        operators, whose steps the backward operators follow; all, where no backward operator says which forward operator it follows.
     followers
-        Forward operator -> the forward operators that read its results.
+        Such an operator -> those of them that read its results.
     """
 
     graph: Graph
@@ -48,8 +49,8 @@ class Wiring:
         return self.graph.tensors[tensor].kind in SHARED_KINDS
 
     def is_forward(self, operator: int) -> bool:
-        """Whether an operator belongs to the model itself."""
-        return self.graph.operators[operator].phase is Phase.FORWARD
+        """Whether recurrences are looked for among operators of its kind."""
+        return operator in self.forward
 
 
 def trace_wiring(graph: Graph) -> Wiring:
@@ -82,7 +83,8 @@ def _link_forward(
     graph: Graph, producers: list[tuple[int, int]], readers: list[list[tuple[int, int]]]
 ) -> dict[str, dict[int, tuple[int, ...]]]:
     """The fields `forward` and `followers`."""
-    chosen = {o for o, operator in enumerate(graph.operators) if operator.phase is Phase.FORWARD}
+    is_linked = any(operator.forward is not None for operator in graph.operators)
+    chosen = {o for o, operator in enumerate(graph.operators) if operator.phase is Phase.FORWARD or not is_linked}
     forward, followers = {}, {}
     for position in sorted(chosen):
         operator = graph.operators[position]

@@ -19,10 +19,9 @@ def weigh_tensors(graph: Graph) -> list[float]:
             begin[tensor] = end[tensor] = position
         for tensor in operator.inputs:
             end[tensor] = position
-    kept = {*graph.outputs, *graph.gradients.values()}
     weights = []
     for position, info in enumerate(graph.tensors):
-        is_there = info.kind is not TensorKind.INTERMEDIATE or position in kept
+        is_there = info.kind is not TensorKind.INTERMEDIATE or position in graph.results
         if is_there or begin[position] < turn <= end[position]:
             weights.append(1.0)
         else:

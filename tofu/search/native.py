@@ -34,8 +34,8 @@ def build_native_graph(
         replicable.append(tiny)
     for position, access in enumerate(accesses):
         _add_operator(native, graph, position, access, position in live, first, is_coarse)
-    for parameter in sorted(graph.updated):
-        _add_update(native, graph, parameter)
+    for variable, needed in graph.updates:
+        _add_update(native, graph, variable, needed)
     untrained = (gradient for variable, gradient in graph.gradients.items() if variable not in graph.updated)
     for position in dict.fromkeys((*graph.outputs, *untrained)):
         native.mark_output(position)
@@ -89,26 +89,26 @@ def _shared_choice(operator: Operator) -> int:
     return operator.forward if operator.stateful and operator.forward is not None else -1
 
 
-def _add_update(native: _core.Graph, graph: Graph, parameter: int) -> None:
-    """An update: element-wise, in the layout of its weight, where it reads the gradient."""
-    shape = graph.tensors[parameter].shape
+def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -> None:
+    """An update: element-wise, in the layout of its variable, where it reads what is needed: the gradient, or the next value."""
+    shape = graph.tensors[variable].shape
     rows = [([(d, 1)], 0, 1) for d in range(len(shape))]
     native.add_operator(
         list(shape),
-        [(graph.gradients[parameter], rows, [], 0.0)],
+        [(needed, rows, [], 0.0)],
         [],
         phase=int(Phase.UPDATE),
-        group=len(graph.operators) + parameter,
+        group=len(graph.operators) + variable,
         label=_label("update", shape),
-        follows_tensor=parameter,
+        follows_tensor=variable,
     )
 
 
 def find_live_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> frozenset[int]:
-    """Operators whose results reach an output or a gradient, or whose state a backward operator shares that does; others feed only
+    """Operators whose results reach a result of the graph, or whose state a backward operator shares that does; others feed only
     inputs that their kernels never read.
     """
-    wanted = {*graph.outputs, *graph.gradients.values()}
+    wanted = set(graph.results)
     live: set[int] = set()
     for position in reversed(range(len(graph.operators))):
         operator, access = graph.operators[position], accesses[position]

@@ -1,7 +1,7 @@
 """The search problem: one graph, how each of its operators can be split, and the steps in which the workers split all of them.
 
-Operators keep their positions in the semantic graph; a weight update follows for each updated parameter, as an element-wise
-operator that takes its weight's layout and reads the gradient there (decision 7).
+Operators keep their positions in the semantic graph; an update follows for each variable that has one, as an element-wise operator
+that takes the variable's layout and reads the gradient, or the next value, there (decision 7).
 """
 
 from __future__ import annotations

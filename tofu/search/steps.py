@@ -59,5 +59,5 @@ def make_choices(
     """Choices of a row for each operator of the graph and for each tensor: a weight update takes its weight's layout."""
     shape = (-1, len(problem.factors))
     rows, layouts = (np.array(numbers, np.int32).reshape(shape) for numbers in (operators, tensors))
-    updates = layouts[sorted(problem.graph.updated)]
+    updates = layouts[[variable for variable, _ in problem.graph.updates]]
     return Choices(np.concatenate([rows, updates]), layouts, tuple(kept), tuple(reread))

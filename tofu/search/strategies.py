@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from tofu.analysis import InputAccess, OperatorAccess, OutputAccess, Row, analyse
 from tofu.errors import DescriptionError, ShapeError, UndescribedOperatorError, UnsupportedError, raise_together
 from tofu.graph import Graph, Operator
-from tofu.tdl import Description, describe
+from tofu.tdl import Registry, describe
 
 Shape = tuple[int, ...]
 Box = tuple[tuple[int, int], ...]
@@ -22,7 +22,7 @@ class Operators(Protocol):
     """What finding strategies needs to know of a framework's operators."""
 
     @property
-    def descriptions(self) -> Mapping[str, Description]:
+    def descriptions(self) -> Registry:
         """The descriptions, by operator."""
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
@@ -61,7 +61,7 @@ def mark_drawing(graph: Graph, accesses: Sequence[OperatorAccess], framework: Op
     )
 
 
-def check_described(graph: Graph, descriptions: Mapping[str, Description], undescribed: str) -> None:
+def check_described(graph: Graph, descriptions: Registry, undescribed: str) -> None:
     """Raise UndescribedOperatorError for operators without a description, unless they are to be replicated."""
     if undescribed not in ("error", "replicate"):
         raise UndescribedOperatorError(f'undescribed must be "error" or "replicate", not {undescribed!r}.')
@@ -73,7 +73,7 @@ def check_described(graph: Graph, descriptions: Mapping[str, Description], undes
         raise_together(
             UndescribedOperatorError,
             "These operators have no description, so Tofu cannot know how to split them. Describe each "
-            '(@tofu.op(name), see docs/tdl.md), or let every worker compute them whole with undescribed="replicate":',
+            f'({descriptions.decorator}(name), see docs/tdl.md), or let every worker compute them whole with undescribed="replicate":',
             [
                 f"{op}, used by {', '.join(names[:3])}{' ...' if len(names) > 3 else ''}"
                 for op, names in missing.items()
@@ -177,7 +177,11 @@ def worker_attributes(
 
 
 def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Box:
-    """The region of a tensor that `box` touches: half-open, not clipped; whole dimensions where no axis of the row is narrowed."""
+    """The region of a tensor that `box` touches: half-open, not clipped; whole dimensions where no axis of the row is narrowed.
+
+    For parts that no plan has yet, and for the shapes that a copy's attributes follow. `ComputeRegions` in `csrc/core/geometry` says the
+    same of the parts of a plan; where the two disagreed, a copy would compute other shapes than its program says.
+    """
     result = []
     for (terms, lower, upper), dimension in zip(rows, shape, strict=True):
         if all(box[axis] == (0, extents[axis]) for axis, _ in terms):

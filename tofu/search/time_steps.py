@@ -150,7 +150,7 @@ def _trace_chain(wiring: Wiring, family: list[int], taken: set[int]) -> Chain | 
 
 def _add_preparations(wiring: Wiring, steps: dict[int, int], candidates: list[int]) -> None:
     """Adds the operators whose results are read within one step alone."""
-    kept = set(wiring.graph.outputs)
+    kept = {*wiring.graph.outputs, *wiring.graph.next_values.values()}
     for position in reversed(candidates):
         outputs = wiring.graph.operators[position].outputs
         if position in steps or kept.intersection(outputs):

@@ -19,9 +19,17 @@ class Registry(Mapping[str, Description]):
 
     `package`: its modules register what comes with Tofu. They are imported when the first description is looked up, and before
     anybody else registers one. `parse` and `format` are how all its descriptions read and write attributes: without them, as values.
+    `decorator` is how users call `op`, for messages.
     """
 
-    def __init__(self, package: str = "", parse: Parse = keep_value, format: Format = keep_value) -> None:
+    def __init__(
+        self,
+        package: str = "",
+        parse: Parse = keep_value,
+        format: Format = keep_value,
+        decorator: str = "@registry.op",
+    ) -> None:
+        self.decorator = decorator
         self._package = package
         self._parse = parse
         self._format = format

@@ -201,7 +201,7 @@ int Graph::AddOperator(Operator op) {
       Fail(OperatorName(id) + " has axes " + FormatList(op.axis_extents) +
            ": every extent must be positive");
   }
-  if (op.phase < 0 || op.phase > 2)
+  if (!IsPhase(op.phase))
     Fail(OperatorName(id) + " has phase " + std::to_string(op.phase) + ": phases are 0, 1 and 2");
   for (size_t i = 0; i < op.inputs.size(); ++i) CheckInput(id, op, i);
   for (size_t i = 0; i < op.outputs.size(); ++i) CheckOutput(id, op, i);

@@ -15,6 +15,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/phase.h"
+
 namespace tofu {
 
 /*! \brief A choice of a step: the index of an axis or a dimension, or this one for "replicated". */
@@ -81,7 +83,7 @@ struct Operator {
   std::vector<int64_t> axis_extents;
   std::vector<Input> inputs;
   std::vector<Output> outputs;
-  int phase = 0;       // 0 forward, 1 backward, 2 update
+  int phase = kForwardPhase;
   int64_t group = -1;  // operators of one group, phase and choice share their fetches
   uint64_t label = 0;
   int follows_tensor = -1;  // the choice is this tensor's layout (weight updates)

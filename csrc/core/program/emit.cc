@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "core/base/phase.h"
 #include "core/cost/sharing.h"
 #include "core/graph/canonical.h"
 #include "core/program/pieces.h"
@@ -83,7 +84,7 @@ class Emitter {
 
  private:
   static int CheckPhase(int phase) {
-    if (phase < 0 || phase > 2) {
+    if (!IsPhase(phase)) {
       throw std::invalid_argument("phase " + std::to_string(phase) + ": phases are 0, 1 and 2");
     }
     return phase;
@@ -307,7 +308,6 @@ class Emitter {
   }
 
   void EmitRequest(size_t index) {
-    constexpr int kUpdatePhase = 2;
     const OutputRequest& request = outputs_[index];
     const std::vector<int>& layout =
         request.has_layout ? request.layout : assignment_.tensors[request.tensor];
@@ -326,7 +326,7 @@ class Emitter {
   const WorkerGrid& grid_;
   const Assignment& assignment_;
   const std::vector<OutputRequest>& outputs_;
-  std::array<bool, 3> has_phase_{};
+  std::array<bool, kNumPhases> has_phase_{};
   ProgramBuilder builder_;
   TensorShards shards_;
   std::vector<char> is_used_;  // by tensor: somebody reads it in these phases

@@ -61,7 +61,7 @@ struct ProgramNode {
   NodeKind kind = NodeKind::kVariable;
   int64_t id = -1;  // operator id of an operator, tensor id of a variable or a fetch
   int64_t worker = 0;
-  int64_t phase = 0;  // 0 forward, 1 backward, 2 update; 0 for variables
+  int64_t phase = 0;  // of base/phase.h; variables have the first
   int64_t fill_bits =
       0;  // the bit pattern of the double that cells outside all pieces hold (fetches only)
   std::vector<std::vector<int64_t>>

@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/program/names.h"
 #include "nnvm/execution/layout_flow.h"
 #include "nnvm/execution/operator_clone.h"
 #include "nnvm/fetch/multi_fetch.h"
@@ -138,7 +139,7 @@ class Builder {
         FillFetch(node, made.get());
         break;
     }
-    made->attrs.dict[kGroupAttribute] = GroupOfWorker(node.worker);
+    made->attrs.dict[kGroupAttribute] = NameGroup(node.worker);
     if (node.kind == NodeKind::kVariable) return made;
     made->attrs.dict[kPositionAttribute] = std::to_string(nodes_.size());
     if (last_ != nullptr) AddControlDep(last_, made.get());
@@ -147,7 +148,7 @@ class Builder {
   }
 
   std::string TensorAtWorker(const ProgramNode& node) const {
-    return input_.tensor_names.at(node.id) + "@" + std::to_string(node.worker);
+    return NameShard(input_.tensor_names.at(node.id), node.worker);
   }
 
   void FillVariable(const ProgramNode& node, Node* made) const {
@@ -190,7 +191,7 @@ class Builder {
     const auto& source = training_.index()[id];
     const Node& whole = *source.source;
     made->attrs = whole.attrs;
-    made->attrs.name = training_.name(id) + "@" + std::to_string(node.worker);
+    made->attrs.name = NameShard(training_.name(id), node.worker);
     made->inputs = ToEntries(node.inputs);
     CHECK_EQ(made->inputs.size(), whole.inputs.size()) << made->attrs.name << ": wrong inputs";
     if (IsSumInPlace(whole) && !AddsToOutputs(*made->inputs[1].node)) {
@@ -245,7 +246,7 @@ class Builder {
     copy->attrs.name = entry.node->attrs.name + "#" + position;
     SetMultiFetchAttributes(std::move(param), &copy->attrs);
     copy->inputs = {entry};
-    copy->attrs.dict[kGroupAttribute] = GroupOfWorker(node.worker);
+    copy->attrs.dict[kGroupAttribute] = NameGroup(node.worker);
     copy->attrs.dict[kPositionAttribute] = position;
     if (last_ != nullptr) AddControlDep(last_, copy.get());
     last_ = copy;
@@ -258,7 +259,7 @@ class Builder {
         << "operator " << node.id << " of the program is not in the training graph";
     const OwnOperator& own = found->second;
     made->attrs.op = nnvm::Op::Get(own.op);
-    made->attrs.name = own.name + "@" + std::to_string(node.worker);
+    made->attrs.name = NameShard(own.name, node.worker);
     made->attrs.dict = own.attributes;
     const AttributeChanges* changes = ChangesOf(node);
     if (changes != nullptr) {
@@ -373,8 +374,6 @@ std::vector<uint32_t> ReadOutputs(const nnvm::NodeAttrs& attrs, const char* attr
 }
 
 }  // namespace
-
-std::string GroupOfWorker(int64_t worker) { return "tofu_worker_" + std::to_string(worker); }
 
 std::vector<uint32_t> ListTransitOutputs(const nnvm::NodeAttrs& attrs) {
   return ReadOutputs(attrs, kTransitAttribute);

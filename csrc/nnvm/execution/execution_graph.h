@@ -51,9 +51,6 @@ struct ExecutionInput {
   std::unordered_set<int64_t> maximum_tensors;  // whose value is the largest of partial results
 };
 
-/*! \brief The group (attribute __ctx_group__) of a worker's nodes. */
-std::string GroupOfWorker(int64_t worker);
-
 /*!
  * \brief The outputs of a node that are in transit between workers: fetched regions, padded copies,
  * partial results. All others of a partitioned graph are shards; other graphs have none in transit.

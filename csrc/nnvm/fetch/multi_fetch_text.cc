@@ -8,6 +8,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "core/base/phase.h"
 #include "core/program/fetch_text.h"
 #include "nnvm/fetch/multi_fetch_gpu.h"
 
@@ -54,7 +55,7 @@ MultiFetchParam ParseParam(const nnvm::NodeAttrs& attrs) {
       ParsePieces(TextOf(attrs, "pieces", ""), Extents(param, attrs.name), param.num_args);
   param.tensor = TextOf(attrs, "tensor", "");
   param.worker = ParseInt(attrs, "worker", "0", 0, kMostInputs);
-  param.phase = ParseInt(attrs, "phase", "0", 0, 2);
+  param.phase = ParseInt(attrs, "phase", "0", 0, kNumPhases - 1);
   return param;
 }
 

@@ -91,7 +91,7 @@ def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, 
     """Operators of several outputs -> those that every copy computes: what anybody reads, of whichever copy, and what is asked for."""
     graph = problem.graph
     running = [(position, operator) for position, operator in enumerate(graph.operators) if operator.phase in phases]
-    read = {*graph.outputs, *graph.gradients.values()}.union(*(operator.inputs for _, operator in running))
+    read = graph.results.union(*(operator.inputs for _, operator in running))
     asked: dict[int, list[int]] = {}
     for position, operator in running:
         if len(operator.outputs) == 1:

@@ -19,6 +19,7 @@ from tofu import _mxnet
 from tofu.engine import Source
 from tofu.errors import ShapeError, TofuError, UnsupportedError, raise_together, suggest
 from tofu.graph.semantic import Graph, Operator, Phase, Tensor, TensorKind
+from tofu.mxnet.frontend.head_gradients import find_head, name_head_gradient
 from tofu.mxnet.frontend.origin import Origin
 from tofu.mxnet.frontend.refusals import refuse_wrong_kernels
 from tofu.reading import show
@@ -27,7 +28,6 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 # MXNet's type flags (mshadow/base.h) in order, as NumPy names.
 DTYPE_NAMES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
-HEAD_GRADIENT_PREFIX = "_head_grad_"
 # NNVM adds up a gradient that arrives from several readers by one of these, in the order of the readers.
 GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # of names that MXNet makes
@@ -208,7 +208,7 @@ def _infer(
     found_types: dict[str, int] = {}
     entries = [(node["name"], node["entry"]) for node in nodes if node["op"] == "null"]
     heads = enumerate(_mxnet.outputs(handle))
-    entries += [(f"{HEAD_GRADIENT_PREFIX}{i}", nodes[node]["entry"] + index) for i, (node, index) in heads]
+    entries += [(name_head_gradient(i), nodes[node]["entry"] + index) for i, (node, index) in heads]
     for name, entry in entries:
         shape = entry_shapes[entry]
         found_shapes[name] = None if shape is None else tuple(shape)
@@ -293,7 +293,7 @@ class _Reader:
             return TensorKind.AUXILIARY
         if node["name"] in self.given:
             return TensorKind.INPUT
-        if node["name"] not in self.parameters and node["name"].startswith(HEAD_GRADIENT_PREFIX):
+        if node["name"] not in self.parameters and find_head(node["name"]) is not None:
             return TensorKind.HEAD_GRADIENT
         return TensorKind.PARAMETER
 

@@ -18,7 +18,7 @@ def fill_unwritten(graph: Graph) -> Graph:
 
     The zeros are made by an operator of their own, right after the one that leaves them unwritten. Tensors keep their positions.
     """
-    read = {*graph.outputs, *graph.gradients.values()}.union(*(operator.inputs for operator in graph.operators))
+    read = graph.results.union(*(operator.inputs for operator in graph.operators))
     operators: list[Operator] = []
     tensors = list(graph.tensors)
     position_of: dict[int, int] = {}

@@ -24,9 +24,6 @@ from tofu.program import worker_group
 from tofu.report.memory import ACTIVATIONS, FETCH_BUFFERS, GRADIENTS, USES, DeviceMemory
 from tofu.search.geometry import find_shards
 
-TRANSIT = 3  # the kind of an entry in transit between workers, in tofu._mxnet.PlannedGraph.entries
-FIRST_POOLED = 2  # kinds below are variables
-
 
 def account_one_device(source: Source, states: OptimizerStates) -> DeviceMemory:
     """One device that runs the whole training graph; `states` are those of the optimizer that will train it."""
@@ -101,10 +98,11 @@ class _Entries:
         self._columns = {name: table[name] for name in ("node", "output", "kind", "group", "bytes", "buffer", "last")}
         pairs = zip(self._columns["node"].tolist(), self._columns["output"].tolist(), strict=True)
         wanted = set(gradients)
+        self._is_pooled = np.isin(self._columns["kind"], (_mxnet.PlannedGraph.TENSOR, _mxnet.PlannedGraph.TRANSIT))
         self._is_gradient = np.fromiter((pair in wanted for pair in pairs), bool, len(self._columns["node"]))
 
     def _rows(self, group: str) -> npt.NDArray[np.bool_]:
-        return np.asarray((self._columns["group"] == self._groups[group]) & (self._columns["kind"] >= FIRST_POOLED))
+        return np.asarray(self._is_pooled & (self._columns["group"] == self._groups[group]))
 
     def gradient_bytes(self, group: str) -> int:
         return int(self._columns["bytes"][self._rows(group) & self._is_gradient].sum())
@@ -127,7 +125,7 @@ class _Entries:
             if buffer != lifetime.buffer or node > lifetime.last:
                 lifetime.add_to(changes)
                 lifetime = _Lifetime(buffer, node)
-            use = GRADIENTS if is_gradient else FETCH_BUFFERS if kind == TRANSIT else ACTIVATIONS
+            use = GRADIENTS if is_gradient else FETCH_BUFFERS if kind == _mxnet.PlannedGraph.TRANSIT else ACTIVATIONS
             lifetime.extend(last, size, use)
         lifetime.add_to(changes)
         return changes.cumsum(axis=1)[:, own]

@@ -14,7 +14,8 @@ import mxnet as mx
 import numpy as np
 
 from tofu.errors import PlanError, ShapeError, TofuError, raise_together
-from tofu.mxnet.frontend.read_symbol import HEAD_GRADIENT_PREFIX, infer_arguments
+from tofu.mxnet.frontend.head_gradients import list_head_gradients
+from tofu.mxnet.frontend.read_symbol import infer_arguments
 from tofu.mxnet.runtime.failures import explaining_memory, raise_failure
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor, count_writes
@@ -171,18 +172,13 @@ class Executor:
             given = [out_grads.get(name) for name in names]
         else:
             given = [out_grads] if isinstance(out_grads, mx.nd.NDArray) else list(out_grads)
-        wanted = {
-            name: v
-            for name, v in self.sharded.variables.items()
-            if name.startswith(HEAD_GRADIENT_PREFIX) and name not in self.arg_dict
-        }
         missing = []
-        for name, variable in wanted.items():
-            index = int(name[len(HEAD_GRADIENT_PREFIX) :])
-            if index >= len(given) or given[index] is None:
-                missing.append(f"{names[index]}, of shape {variable.shape}")
+        for output, name in list_head_gradients(self.sharded.partition.graph).items():
+            variable = self.sharded.variables[name]
+            if output >= len(given) or given[output] is None:
+                missing.append(f"{names[output]}, of shape {variable.shape}")
             else:
-                variable.scatter(given[index])
+                variable.scatter(given[output])
         raise_together(
             TofuError, "backward() needs out_grads, a gradient for each output that is no loss. Missing for:", missing
         )

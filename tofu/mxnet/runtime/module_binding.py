@@ -14,7 +14,8 @@ from mxnet.module.base_module import BaseModule, _parse_data_desc
 
 from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
 from tofu.host.interrupts import uninterrupted
-from tofu.mxnet.frontend.read_symbol import HEAD_GRADIENT_PREFIX, infer_arguments, list_inputs
+from tofu.mxnet.frontend.head_gradients import list_head_gradients
+from tofu.mxnet.frontend.read_symbol import infer_arguments, list_inputs
 from tofu.mxnet.runtime.arguments import check_names_given, check_same_workers
 from tofu.mxnet.runtime.executor import describe_reason
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
@@ -305,17 +306,15 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     def backward(self, out_grads: Any = None) -> None:
         """Run the backward operators; `out_grads`, an array or a list of them, are needed for outputs that are no loss."""
-        heads = [name for name in self.executor.variables if name.startswith(HEAD_GRADIENT_PREFIX)]
+        heads = list_head_gradients(self.executor.partition.graph)
         is_one = isinstance(out_grads, (mx.nd.NDArray, np.ndarray))
         given = [out_grads] if is_one else list(out_grads or ())
-        missing = [
-            self.output_names[i] for i in (int(name[len(HEAD_GRADIENT_PREFIX) :]) for name in heads) if i >= len(given)
-        ]
+        missing = [self.output_names[output] for output in heads if output >= len(given)]
         raise_together(
             TofuError, "backward() needs out_grads, a gradient for each output that is no loss. Missing for:", missing
         )
-        for name in heads:
-            self.executor.variables[name].scatter(given[int(name[len(HEAD_GRADIENT_PREFIX) :])])
+        for output, name in heads.items():
+            self.executor.variables[name].scatter(given[output])
         self.executor.backward()
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:

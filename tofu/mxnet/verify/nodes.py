@@ -11,10 +11,10 @@ import mxnet as mx
 import numpy as np
 
 from tofu import _mxnet
+from tofu.mxnet.frontend.head_gradients import find_head, name_head_gradient
 from tofu.mxnet.verify.kernels import DTYPES, Array, Shape, compose, find_left, run_gradient, run_kernel
 
 Role: TypeAlias = tuple[Literal["input", "output"], int]
-HEAD_GRADIENT = "_head_grad_"
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class _Execution:
         used = {node["name"] for node in self.nodes}
         drawn = {}
         for number, (node, output) in enumerate(self.heads):
-            if (name := f"{HEAD_GRADIENT}{number}") in used:
+            if (name := name_head_gradient(number)) in used:
                 entry = entries[node] + output
                 drawn[name] = random.uniform(-1, 1, shapes[entry]).astype(DTYPES[dtypes[entry]])
         return drawn
@@ -136,9 +136,10 @@ class _Execution:
             if node["id"] == forward:
                 roles |= {(forward, n): ("output", n) for n in range(node["num_outputs"])}
             if node["op"] == "null":
-                is_head = node["name"].startswith(HEAD_GRADIENT)
-                number = int(node["name"].removeprefix(HEAD_GRADIENT if is_head else "input"))
-                roles[node["id"], 0] = ("output" if is_head else "input", number)
+                head = find_head(node["name"])
+                roles[node["id"], 0] = (
+                    ("input", int(node["name"].removeprefix("input"))) if head is None else ("output", head)
+                )
         return roles
 
     def run(self) -> list[Node]:
@@ -194,7 +195,7 @@ class _Execution:
         ]
         sources = {tuple(entry[:2]): position for position, entry in enumerate(node["inputs"])}
         by_name = {other["name"]: other["id"] for other in self.nodes}
-        heads = [sources.get((by_name.get(f"{HEAD_GRADIENT}{n}", -1), 0)) for n in range(len(self.heads))]
+        heads = [sources.get((by_name.get(name_head_gradient(n), -1), 0)) for n in range(len(self.heads))]
         entries = enumerate(node["inputs"])
         saved = {position: entry[1] for position, entry in entries if entry[0] == node["control_deps"][0]}
         outputs = tuple(output for _, output in wanted)

@@ -23,7 +23,10 @@ def split_range(extent: int, parts: int) -> list[Range]:
 
 
 def find_region(rows: Sequence[Row], shape: Shape, axis: int, part: Range, extents: Sequence[int]) -> Box:
-    """The cells that a part of one axis touches, half-open; outside the tensor too."""
+    """The cells that a part of one axis touches, half-open; outside the tensor too.
+
+    Worked out here and not by `tofu.search` or `csrc/core`: what they do with the rows must not hide what is wrong with them.
+    """
     region = []
     for row, extent in zip(rows, shape, strict=True):
         if part == (0, extents[axis]) or all(moving != axis for moving, _ in row.terms):

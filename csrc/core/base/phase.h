@@ -1,0 +1,19 @@
+/*!
+ * \file phase.h
+ * \brief When an operator runs within a training step; Python's tofu.graph.Phase has these numbers.
+ */
+#ifndef TOFU_CORE_BASE_PHASE_H_
+#define TOFU_CORE_BASE_PHASE_H_
+
+#include <cstdint>
+
+namespace tofu {
+
+enum Phase : int { kForwardPhase = 0, kBackwardPhase = 1, kUpdatePhase = 2 };
+constexpr int kNumPhases = 3;
+
+inline bool IsPhase(int64_t number) { return number >= 0 && number < kNumPhases; }
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_BASE_PHASE_H_

@@ -1,0 +1,110 @@
+"""What knows no framework: the imports of its files however they are spelled, which the linter does not see, and the words of its code."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+import tomli
+
+from tdl_ops.mxnet import DESCRIPTIONS
+
+ROOT = Path(__file__).parents[1]
+TOFU = ROOT / "tofu"
+KNOW_FRAMEWORKS = {"__init__", "__main__", "command_line", "imports", "mod", "mxnet"}
+MODULES = {path.stem for path in TOFU.glob("*.py")} | {path.parent.name for path in TOFU.glob("*/__init__.py")}
+NEUTRAL = MODULES - KNOW_FRAMEWORKS
+FRAMEWORKS = {"mxnet", "jax", "torch", "tdl_ops"}
+OPERATORS = {name for name in DESCRIPTIONS if re.match("[_A-Z]", name)}  # other names are also words of the language
+WORDS = re.compile("mxnet|nnvm|onednn|gluon", re.IGNORECASE)
+
+
+def neutral_files():
+    files = (path for name in NEUTRAL for path in (TOFU / name).rglob("*.py"))
+    return sorted([*files, *(TOFU / f"{name}.py" for name in NEUTRAL if (TOFU / f"{name}.py").exists())])
+
+
+def list_imports(tree):
+    """The dotted names that are imported, by statements or by their names as text."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = f"{'.' * node.level}{node.module or ''}"
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("import_module", "__import__"):
+            yield from (argument.value for argument in node.args if isinstance(argument, ast.Constant))
+
+
+def find_imports(text):
+    """The imports of a file's text that lead to a framework: of one, or of what is not neutral in Tofu."""
+    for name in list_imports(ast.parse(text)):
+        first, _, rest = name.partition(".")
+        if first in FRAMEWORKS or not first or (first == "tofu" and rest.split(".")[0] not in NEUTRAL | {"_core"}):
+            yield name
+
+
+def find_words(text):
+    """Names and texts of the code, docstrings and comments left out, that are a framework's."""
+    tree = ast.parse(text)
+    bodies = (node.body for node in ast.walk(tree) if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)))
+    docstrings = {id(body[0].value) for body in bodies if body and isinstance(body[0], ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and id(node) not in docstrings and node.value in OPERATORS:
+            yield node.value
+        for word in (getattr(node, field, None) for field in ("id", "attr", "name", "arg", "value")):
+            if isinstance(word, str) and id(node) not in docstrings and WORDS.search(word):
+                yield word
+
+
+def test_there_are_files_to_look_at():
+    assert len(neutral_files()) > 80
+    assert {"analysis", "search", "pipeline", "core"} <= NEUTRAL
+
+
+@pytest.mark.parametrize("path", neutral_files(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_neutral_files_know_no_framework(path):
+    assert list(find_imports(path.read_text())) == []
+    assert list(find_words(path.read_text())) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("from tofu import _mxnet", ["tofu._mxnet"]),
+        ("from tofu import _core, partition", ["tofu.partition"]),
+        ("import tofu", ["tofu"]),
+        ("import tofu._mxnet as native", ["tofu._mxnet"]),
+        ("from tofu.mxnet.engine import MXNET", ["tofu.mxnet.engine.MXNET"]),
+        ("def f():\n    import mxnet as mx", ["mxnet"]),
+        ("import importlib\nimportlib.import_module('tofu.mod')", ["tofu.mod"]),
+        ("__import__('jax')", ["jax"]),
+        ("from tdl_ops.mxnet import op", ["tdl_ops.mxnet.op"]),
+        ("from ..mxnet import engine", ["..mxnet.engine"]),
+        ("from tofu import _core\nfrom tofu.graph import Graph\nimport numpy", []),
+    ],
+)
+def test_planted_imports_are_found(text, found):
+    assert list(find_imports(text)) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("SUMS = ('add', '_grad_add')", ["_grad_add"]),
+        ("if op == 'RNN':\n    pass", ["RNN"]),
+        ("def read_mxnet():\n    'As MXNet has it.'", ["read_mxnet"]),
+        ("raise ValueError(f'MXNet has no {name}')", ["MXNet has no "]),
+        ("'Of MXNet.'\nclass A:\n    'As MXNet.'\n\n\nadd = 'tanh'  # as in MXNet", []),
+    ],
+)
+def test_planted_words_are_found(text, found):
+    assert list(find_words(text)) == found
+
+
+def test_the_linter_looks_at_the_same_packages():
+    contracts = tomli.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (listed,) = (c["source_modules"] for c in contracts if "mxnet" in c.get("forbidden_modules", []))
+    assert set(listed) == {f"tofu.{name}" for name in NEUTRAL}
