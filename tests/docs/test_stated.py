@@ -152,8 +152,9 @@ def test_instrumented_says_how_it_is_called():
     assert ".ci/instrumented sanitize [PYTEST ARGUMENTS]" in done.stdout
 
 
-def test_smoke_says_where_there_is_no_such_python():
-    done = subprocess.run([ROOT / ".ci/smoke", "3.0"], capture_output=True, text=True)
+@pytest.mark.parametrize("script", [".ci/core", ".ci/smoke"])
+def test_scripts_say_where_there_is_no_such_python(script):
+    done = subprocess.run([ROOT / script, "3.0"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "There is no Python 3.0 here, so nothing is tried on it.\n")
     assert (ROOT / ".ci/run").read_text().endswith("\nmake lint\nmake test\n")
 
