@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from tofu.mxnet.runtime.report_memory import memory_report
     from tofu.mxnet.runtime.symbol import partition
 
+__version__ = "0.2.0"
+
 _OF_MXNET = {
     "Frontier": "tofu.mxnet.frontier",
     "PartitionedSymbol": "tofu.mxnet.runtime.partitioned_symbol",

@@ -92,6 +92,26 @@ def test_modules_of_0_1_are_found_under_their_old_names():
     assert tofu.mxnet.verify.split is tofu.verify.split
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("tdl_ops.activation", "tdl_ops.mxnet.activation"),
+        ("tofu.lowering.pooling", "tofu.mxnet.lowerings.pooling"),
+        ("tofu.cli", "tofu.command_line.main"),
+    ],
+)
+def test_an_old_name_may_be_the_first_import(old, new):
+    printed = run(f"""
+        import sys, warnings
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always", DeprecationWarning)
+            import {old}
+        assert sys.modules["{old}"] is sys.modules["{new}"]
+        print([str(one.message) for one in warned if "{old}" in str(one.message)])
+    """)
+    assert printed == str([f"{old} is {new} now"])
+
+
 def test_the_registry_of_0_1_was_that_of_mxnet():
     with pytest.warns(DeprecationWarning, match=r"tofu\.tdl\.op is tdl_ops\.mxnet\.op now"):
         from tofu.tdl import op
@@ -123,6 +143,14 @@ def test_missing_mxnet_is_one_line():
     assert message.startswith("Tofu needs MXNet for this, which cannot be imported (")
     assert message.endswith(f"): {_compat.REMEDY}")
     assert len(message.splitlines()) == 1
+
+
+def test_the_command_line_without_mxnet_is_one_line():
+    code = "import sys, runpy; sys.modules['mxnet'] = None; sys.argv = ['tofu', 'ops']; runpy.run_module('tofu', run_name='__main__')"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert result.stderr.startswith("Error: Tofu needs MXNet for this, which cannot be imported (")
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_another_mxnet_is_one_line():

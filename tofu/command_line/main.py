@@ -15,6 +15,7 @@ from typing import Any
 import click
 from rich.table import Table
 
+from tofu import __version__
 from tofu.command_line.arguments import read_optimizer
 from tofu.command_line.models import verify_model
 from tofu.command_line.operators import ops, verify
@@ -49,7 +50,7 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="tofu")
+@click.version_option(__version__, prog_name="tofu")
 def main() -> None:
     """Tofu trains a model that was written for one device on several.
 
