@@ -25,6 +25,12 @@ def test_files_and_tests_of_bugs_are_there():
     assert all(mutant.before != mutant.after and mutant.breaks for mutant in mutants)
 
 
+@pytest.mark.parametrize("bug", read_mutants(), ids=lambda bug: bug.name)
+def test_the_place_of_a_bug_is_there(bug):
+    text = (ROOT / bug.file).read_text()
+    assert bug.plant(text) != text
+
+
 def test_a_bug_needs_exactly_one_place():
     assert BUG.plant("def one():\n    return 1\n") == "def one():\n    return 2\n"
     for text in ("", "return 1; return 1"):
