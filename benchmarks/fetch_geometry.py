@@ -45,14 +45,15 @@ class Fetch:
 
     def encode(self, gpus: int = 1) -> np.ndarray:
         """As csrc/bindings/cuda_library.cc reads it; the inputs lie on the GPUs in turn."""
-        numbers = [len(self.shape), *self.shape, len(self.inputs)]
+        rank = len(self.shape)
+        numbers = [rank, *self.shape, len(self.inputs)]
         for i, shape in enumerate(self.inputs):
-            numbers += [i % gpus, *shape]
+            numbers += [i % gpus, rank, *shape]
         numbers.append(len(self.pieces))
         for piece in self.pieces:
-            numbers += [*piece.begin, *piece.extent, len(piece.sources)]
+            numbers += [rank, *piece.begin, rank, *piece.extent, len(piece.sources)]
             for source, begin in piece.sources:
-                numbers += [source, *begin]
+                numbers += [source, rank, *begin]
         return np.array(numbers, dtype=np.int64)
 
     def compute(self, library: Any, arrays: Sequence[Any], dtype: str) -> Any:

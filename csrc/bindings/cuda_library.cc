@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -29,49 +28,21 @@ std::string& LastError() {
   return error;
 }
 
-/*! \brief Reads the numbers of TofuFetchCreate from front to back. */
-class GeometryReader {
- public:
-  GeometryReader(const int64_t* numbers, size_t size) : next_(numbers), end_(numbers + size) {}
-
-  FetchGeometry Read(int element_bytes, std::vector<int>* devices) {
-    FetchGeometry geometry;
-    geometry.element_bytes = element_bytes;
-    rank_ = Get();
-    geometry.shape = GetBox();
-    geometry.inputs.resize(Get());
-    for (auto& shape : geometry.inputs) {
-      devices->push_back(static_cast<int>(Get()));
-      shape = GetBox();
-    }
-    geometry.pieces.resize(Get());
-    for (tofu::Piece& piece : geometry.pieces) {
-      piece.begin = GetBox();
-      piece.extent = GetBox();
-      piece.sources.resize(Get());
-      for (tofu::Source& source : piece.sources) {
-        source.input = Get();
-        source.begin = GetBox();
-      }
-    }
-    return geometry;
+/*! \brief Reads the numbers of TofuFetchCreate. */
+FetchGeometry ReadGeometry(const int64_t* numbers, size_t size, int element_bytes,
+                           std::vector<int>* devices) {
+  tofu::ProgramReader reader(numbers, size);
+  FetchGeometry geometry;
+  geometry.element_bytes = element_bytes;
+  geometry.shape = reader.GetVector();
+  geometry.inputs.resize(reader.GetCount());
+  for (auto& shape : geometry.inputs) {
+    devices->push_back(static_cast<int>(reader.Get()));
+    shape = reader.GetVector();
   }
-
- private:
-  int64_t Get() {
-    if (next_ == end_) throw std::invalid_argument("the numbers of a fetch end too early");
-    return *next_++;
-  }
-  std::vector<int64_t> GetBox() {
-    std::vector<int64_t> box(rank_);
-    for (int64_t& number : box) number = Get();
-    return box;
-  }
-
-  const int64_t* next_;
-  const int64_t* end_;
-  int64_t rank_ = 0;
-};
+  geometry.pieces = reader.GetPieces();
+  return geometry;
+}
 
 template <typename Action>
 int Guard(const Action& action) {
@@ -112,15 +83,15 @@ TOFU_EXPORT int TofuCudaCompile(const char* file, const char* type, int capabili
 
 /*!
  * \brief A fetch into the memory of GPU 0, prepared.
- * \param numbers rank and shape of the region; number of inputs, for each its GPU and shape; number
- * of pieces, for each begin, extent, number of sources, for each input and begin
+ * \param numbers shape of the region; number of inputs, for each its GPU and shape; the pieces as
+ * an encoded program has them. All vectors have their length first
  * \param type the name of the element type
  */
 TOFU_EXPORT int TofuFetchCreate(const int64_t* numbers, size_t size, const char* type,
                                 int element_bytes, void** fetch) {
   return Guard([&] {
     std::vector<int> devices;
-    const FetchGeometry geometry = GeometryReader(numbers, size).Read(element_bytes, &devices);
+    const FetchGeometry geometry = ReadGeometry(numbers, size, element_bytes, &devices);
     *fetch = new DeviceFetch(geometry, type, 0, devices);
   });
 }

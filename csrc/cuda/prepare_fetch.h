@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "core/program/program.h"
+#include "core/program/piece.h"
 #include "cuda/fetch_table.cuh"
 
 namespace tofu {

@@ -40,9 +40,9 @@ void TryText(const std::string& text) {
     const std::vector<Piece> pieces = tofu::ParsePieces(text, shape, 3);
     for (const Piece& piece : pieces) {
       for (size_t d = 0; d < shape.size(); ++d) {
-        for (int64_t i : {piece.begin[d], piece.begin[d] + piece.extent[d]}) {
-          if (i < 0 || i > shape[d]) std::abort();
-        }
+        const tofu::Interval& interval = piece.box[d];
+        if (interval.begin < 0 || interval.end < interval.begin || interval.end > shape[d])
+          std::abort();
       }
     }
     const std::string written = tofu::WritePieces(pieces);
@@ -76,7 +76,7 @@ std::vector<int64_t> GoodProgram(Random* random) {
     node.shapes = {{6, 4}};
     node.inputs.resize(random->Draw(0, 3));
     node.pieces.resize(random->Draw(0, 2));
-    for (Piece& piece : node.pieces) piece = {{0, 0}, {6, 4}, {{0, {0, 0}}, {1, {0, 2}}}};
+    for (Piece& piece : node.pieces) piece = {{{0, 6}, {0, 4}}, {{0, {0, 0}}, {1, {0, 2}}}};
   }
   program.outputs.resize(random->Draw(0, 3));
   return tofu::EncodeProgram(program);

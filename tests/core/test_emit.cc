@@ -26,8 +26,8 @@ void CheckSources(const Program& program, const ProgramNode& fetch) {
       const std::vector<int64_t>& shape = program.nodes[entry.node].shapes[entry.index];
       for (size_t d = 0; d < shape.size(); ++d) {
         CHECK(source.begin[d] >= 0);
-        CHECK(source.begin[d] + piece.extent[d] <= shape[d]);
-        CHECK(piece.begin[d] >= 0 && piece.begin[d] + piece.extent[d] <= fetch.shapes[0][d]);
+        CHECK(source.begin[d] + piece.box[d].extent() <= shape[d]);
+        CHECK(Contains({0, fetch.shapes[0][d]}, piece.box[d]));
       }
     }
   }

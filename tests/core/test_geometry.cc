@@ -115,19 +115,33 @@ void TestRegions() {
 void TestIntersections() {
   for (uint64_t seed = 1; seed <= 500; ++seed) {
     Random random(seed);
-    Interval a[2];
-    Interval b[2];
+    Box a(2);
+    Box b(2);
     for (int d = 0; d < 2; ++d) {
       a[d].begin = random.Draw(-2, 4);
       a[d].end = a[d].begin + random.Draw(0, 4);
       b[d].begin = random.Draw(-2, 4);
       b[d].end = b[d].begin + random.Draw(0, 4);
     }
-    const Cells of_b = CellsOf(b, 2);
-    int64_t common = 0;
-    for (const Cell& cell : CellsOf(a, 2)) common += of_b.count(cell);
-    CHECK(IntersectionVolume(a, b, 2) == common);
-    CHECK(IsEmptyBox(a, 2) == CellsOf(a, 2).empty());
+    const Cells of_a = CellsOf(a.data(), 2);
+    const Cells of_b = CellsOf(b.data(), 2);
+    Cells common;
+    for (const Cell& cell : of_a) {
+      if (of_b.count(cell) != 0) common.insert(cell);
+    }
+    CHECK(IntersectionVolume(a.data(), b.data(), 2) == static_cast<int64_t>(common.size()));
+    CHECK(Meet(a, b) == !common.empty());
+    CHECK(IsEmptyBox(a.data(), 2) == of_a.empty());
+    Box overlap(2);
+    CHECK(Intersect(a.data(), b.data(), 2, overlap.data()) == !common.empty());
+    CHECK(CellsOf(overlap.data(), 2) == common);
+    CHECK((Contains(b[0], a[0]) && Contains(b[1], a[1])) <= (common == of_a));
+    std::vector<Box> rest;
+    Subtract(a, b, &rest);
+    for (const Box& box : rest) {
+      for (const Cell& cell : CellsOf(box.data(), 2)) CHECK(common.insert(cell).second);
+    }
+    CHECK(common == of_a);  // what they have in common and what is left, each cell once
   }
 }
 

@@ -2,6 +2,7 @@
  * \file test_program.cc
  * \brief Programs survive encoding, and damaged encodings are refused.
  */
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -36,8 +37,8 @@ Program DrawProgram(uint64_t seed) {
     for (int64_t i = random.Draw(0, 3); i > 0; --i) node.inputs.push_back({random.Draw(0, 9), 1});
     node.pieces.resize(random.Draw(0, 3));
     for (tofu::Piece& piece : node.pieces) {
-      piece.begin = DrawVector(&random, 4);
-      piece.extent = DrawVector(&random, 4);
+      for (int64_t begin : DrawVector(&random, 4))
+        piece.box.push_back({begin, begin + random.Draw(-5, 1000)});
       piece.sources.resize(random.Draw(0, 3));
       for (tofu::Source& source : piece.sources) {
         source = {random.Draw(0, 5), DrawVector(&random, 4)};
@@ -64,6 +65,9 @@ void TestRoundTrip() {
       CHECK(decoded.nodes[i].fill() == program.nodes[i].fill());
       CHECK(decoded.nodes[i].shapes == program.nodes[i].shapes);
       CHECK(decoded.nodes[i].inputs == program.nodes[i].inputs);
+      CHECK(decoded.nodes[i].pieces.size() == program.nodes[i].pieces.size());
+      for (size_t p = 0; p < decoded.nodes[i].pieces.size(); ++p)
+        CHECK(decoded.nodes[i].pieces[p].box == program.nodes[i].pieces[p].box);
     }
   }
 }
@@ -94,6 +98,32 @@ void TestDamage() {
   CHECK_THROWS(std::invalid_argument, tofu::DecodeProgram(data.data(), data.size()), "version");
 }
 
+/*! \brief An encoded piece of one dimension, with these numbers for its box. */
+std::vector<int64_t> WithBox(int64_t begin, int64_t num_extents, int64_t extent) {
+  Program program;
+  program.nodes.resize(1);
+  program.nodes[0].kind = tofu::NodeKind::kFetch;
+  program.nodes[0].pieces = {{{{7, 8}}, {}}};
+  std::vector<int64_t> data = EncodeProgram(program);
+  const size_t at = std::find(data.begin(), data.end(), 7) - data.begin();
+  data[at] = begin;
+  data[at + 1] = num_extents;
+  data[at + 2] = extent;
+  return data;
+}
+
+void TestDamagedBoxes() {
+  const auto refuse = [](const std::vector<int64_t>& data, const char* reason) {
+    CHECK_THROWS(std::invalid_argument, tofu::DecodeProgram(data.data(), data.size()), reason);
+  };
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  const std::vector<int64_t> data = WithBox(kMost - 1, 1, 1);
+  CHECK(EncodeProgram(tofu::DecodeProgram(data.data(), data.size())) == data);
+  refuse(WithBox(kMost, 1, 1), "ends beyond 64 bits");
+  refuse(WithBox(-kMost, 1, -2), "ends beyond 64 bits");
+  refuse(WithBox(0, 0, 1), "a box of other extents than begins");
+}
+
 /*! \brief A variable of two dimensions, and a fetch of a part of it on another worker. */
 Program SmallProgram() {
   Program program;
@@ -109,7 +139,7 @@ Program SmallProgram() {
   fetch.set_fill(0.5);
   fetch.shapes = {{3, 4}};
   fetch.inputs = {{1, 0}, {0, 0}};
-  fetch.pieces = {{{1, 0}, {2, 4}, {{1, {4, 0}}}}};
+  fetch.pieces = {{{{1, 3}, {0, 4}}, {{1, {4, 0}}}}};
   program.outputs = {{1, 1}, {2, 0}};
   program.transit = {{2, 0}};
   return program;
@@ -149,7 +179,7 @@ void TestTablesOfWhatIsNotThere() {
   program.nodes[2].pieces[0].sources[0] = {1, {4, 0, 0}};
   refuse(program, "node 2 has 2 dimensions, and a piece of it others");
   program = SmallProgram();
-  program.nodes[2].pieces[0].extent = {2};
+  program.nodes[2].pieces[0].box = {{1, 3}};
   refuse(program, "node 2 has 2 dimensions, and a piece of it others");
   program = SmallProgram();
   program.nodes[2].shapes = {};
@@ -163,6 +193,7 @@ int main() {
   TestRoundTrip();
   TestFill();
   TestDamage();
+  TestDamagedBoxes();
   TestTables();
   TestTablesOfWhatIsNotThere();
   return tofu_test::Finish("program");

@@ -24,9 +24,9 @@ FetchGeometry MakeGeometry() {
   geometry.shape = {3, 6};
   geometry.inputs = {{4, 6}, {4, 6}};
   geometry.element_bytes = 1;
-  geometry.pieces = {{{0, 0}, {2, 3}, {{0, {1, 3}}}},
-                     {{0, 3}, {2, 3}, {{1, {0, 0}}}},
-                     {{2, 0}, {1, 5}, {{0, {3, 0}}, {1, {2, 1}}}}};
+  geometry.pieces = {{{{0, 2}, {0, 3}}, {{0, {1, 3}}}},
+                     {{{0, 2}, {3, 6}}, {{1, {0, 0}}}},
+                     {{{2, 3}, {0, 5}}, {{0, {3, 0}}, {1, {2, 1}}}}};
   return geometry;
 }
 
@@ -93,7 +93,7 @@ void TestAddressesOfAnyAlignment() {
   geometry.shape = {32};
   geometry.inputs = {{40}};
   geometry.element_bytes = 2;
-  geometry.pieces = {{{0}, {32}, {{0, {8}}}}};
+  geometry.pieces = {{tofu::WholeBox({32}), {{0, {8}}}}};
   DeviceFetch fetch(geometry, "float16", 0, {0});
   alignas(16) uint16_t input[48];
   alignas(16) uint16_t output[40];

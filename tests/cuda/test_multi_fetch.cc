@@ -17,6 +17,7 @@
 namespace {
 
 using namespace tofu::cuda;  // NOLINT(build/namespaces)
+using tofu::Box;
 using tofu::Piece;
 using tofu::Source;
 using tofu_test::Random;
@@ -58,22 +59,18 @@ int64_t CellAt(const Extents& shape, const Extents& begin, const Extents& at) {
 }
 
 /*! \brief Cuts a box at random; some parts are left out. */
-void DrawPieces(Random* random, const Extents& begin, const Extents& extent, int depth,
-                std::vector<Piece>* pieces) {
-  const size_t d = random->Draw(0, static_cast<int64_t>(extent.size()) - 1);
-  if (depth == 0 || extent[d] < 2 || random->Draw(0, 3) == 0) {
-    if (random->Draw(0, 4) != 0) pieces->push_back({begin, extent, {}});
+void DrawPieces(Random* random, const Box& box, int depth, std::vector<Piece>* pieces) {
+  const size_t d = random->Draw(0, static_cast<int64_t>(box.size()) - 1);
+  if (depth == 0 || box[d].extent() < 2 || random->Draw(0, 3) == 0) {
+    if (random->Draw(0, 4) != 0) pieces->push_back({box, {}});
     return;
   }
-  const int64_t at = random->Draw(1, extent[d] - 1);
-  Extents low = extent;
-  Extents high = extent;
-  Extents second = begin;
-  low[d] = at;
-  high[d] -= at;
-  second[d] += at;
-  DrawPieces(random, begin, low, depth - 1, pieces);
-  DrawPieces(random, second, high, depth - 1, pieces);
+  const int64_t at = box[d].begin + random->Draw(1, box[d].extent() - 1);
+  Box low = box;
+  Box high = box;
+  low[d].end = high[d].begin = at;
+  DrawPieces(random, low, depth - 1, pieces);
+  DrawPieces(random, high, depth - 1, pieces);
 }
 
 /*! \brief A region of up to 7 dimensions whose pieces have up to 11 sources; often whole rows. */
@@ -84,14 +81,14 @@ FetchGeometry DrawGeometry(Random* random, int element_bytes) {
   for (int64_t d = 0; d < rank; ++d) {
     geometry.shape.push_back(random->Draw(1, d + 1 == rank ? 40 : rank > 4 ? 3 : 6));
   }
-  DrawPieces(random, Extents(rank, 0), geometry.shape, 3, &geometry.pieces);
+  DrawPieces(random, tofu::WholeBox(geometry.shape), 3, &geometry.pieces);
   const int64_t margin = random->Draw(0, 1) * 4;
   std::vector<Piece> sourced;
   for (Piece& piece : geometry.pieces) {
     const int64_t sources = random->Draw(1, random->Draw(0, 2) == 0 ? 11 : 2);
     for (int64_t s = 0; s < sources; ++s) {
       Source source{static_cast<int64_t>(geometry.inputs.size()), {}};
-      Extents shape = piece.extent;
+      Extents shape = ExtentsOf(piece.box.data(), static_cast<int>(rank));
       for (int64_t& extent : shape) {
         source.begin.push_back(random->Draw(0, margin));
         extent += source.begin.back() + random->Draw(0, margin);
@@ -110,12 +107,14 @@ std::vector<T> ExpectRegion(const FetchGeometry& geometry, const FetchArguments&
   using Sum = typename SumType<T>::type;
   std::vector<Sum> sums(region.size(), static_cast<Sum>(static_cast<T>(arguments.fill)));
   for (const Piece& piece : geometry.pieces) {
-    const int64_t cells = NumCells(piece.extent);
+    const int rank = static_cast<int>(piece.box.size());
+    const Extents extent = ExtentsOf(piece.box.data(), rank);
+    const int64_t cells = NumCells(extent);
     for (int64_t cell = 0; cell < cells; ++cell) {
-      Extents at(piece.extent.size());
+      Extents at(rank);
       int64_t rest = cell;
-      for (size_t d = at.size(); d-- > 0; rest /= piece.extent[d]) at[d] = rest % piece.extent[d];
-      Sum& sum = sums[CellAt(geometry.shape, piece.begin, at)];
+      for (size_t d = at.size(); d-- > 0; rest /= extent[d]) at[d] = rest % extent[d];
+      Sum& sum = sums[CellAt(geometry.shape, BeginsOf(piece.box.data(), rank), at)];
       for (size_t s = 0; s < piece.sources.size(); ++s) {
         const Source& source = piece.sources[s];
         const int64_t from = CellAt(geometry.inputs[source.input], source.begin, at);
@@ -189,7 +188,7 @@ void TestTruthsAreJoined() {
   FetchGeometry geometry;
   geometry.shape = {5};
   geometry.inputs = {{5}, {5}};
-  geometry.pieces = {{{0}, {5}, {{0, {0}}, {1, {0}}}}};
+  geometry.pieces = {{tofu::WholeBox({5}), {{0, {0}}, {1, {0}}}}};
   geometry.element_bytes = 1;
   const FetchTable table = PrepareFetch(geometry, 16);
   const bool a[5] = {false, true, false, true, true};
@@ -212,7 +211,7 @@ float SumOfHalves(bool adds, double fill, bool is_filled) {
   geometry.shape = {1};
   geometry.inputs = {{1}, {1}, {1}};
   geometry.element_bytes = 2;
-  if (!is_filled) geometry.pieces = {{{0}, {1}, {{0, {0}}, {1, {0}}, {2, {0}}}}};
+  if (!is_filled) geometry.pieces = {{tofu::WholeBox({1}), {{0, {0}}, {1, {0}}, {2, {0}}}}};
   const FetchTable table = PrepareFetch(geometry, 2);
   const Half sources[3] = {Half(2048.0f), Half(1.0f), Half(1.0f)};
   Half output(1.0f);

@@ -36,7 +36,7 @@ int ItemBytes(const Extents& region, const Extents& input, const Extents& extent
   FetchGeometry geometry;
   geometry.shape = region;
   geometry.inputs = {input};
-  geometry.pieces = {{Extents(region.size(), 0), extent, {{0, Extents(region.size(), 0)}}}};
+  geometry.pieces = {{tofu::WholeBox(extent), {{0, Extents(region.size(), 0)}}}};
   const FetchTable table = PrepareFetch(geometry, alignment);
   return table.pieces[0].item_bytes;
 }
@@ -75,7 +75,7 @@ void TestHugeRegion() {
   FetchGeometry geometry;
   geometry.shape = {rows, columns};
   geometry.inputs = {{rows, columns + 2}};
-  geometry.pieces = {{{0, 0}, {rows, columns}, {{0, {0, 2}}}}};
+  geometry.pieces = {{{{0, rows}, {0, columns}}, {{0, {0, 2}}}}};
   const FetchTable table = PrepareFetch(geometry, 16);
   int64_t items = 0;
   int64_t last_target = 0;
@@ -119,16 +119,16 @@ void TestHugePieces(uint64_t seed) {
   FetchGeometry geometry;
   geometry.element_bytes = 1 << random.Draw(0, 3);
   const int64_t rank = random.Draw(1, 6);
-  Piece piece{{}, {}, {{0, {}}}};
+  Piece piece{{}, {{0, {}}}};
   geometry.inputs.resize(1);
   for (int64_t d = 0; d < rank; ++d) {
     const int64_t bits = random.Draw(36, 40) / rank;
-    piece.extent.push_back(random.Draw(int64_t{1} << (bits - 1), int64_t{1} << bits));
-    piece.begin.push_back(random.Draw(0, 5));
+    const int64_t extent = random.Draw(int64_t{1} << (bits - 1), int64_t{1} << bits);
+    const int64_t begin = random.Draw(0, 5);
+    piece.box.push_back({begin, begin + extent});
     piece.sources[0].begin.push_back(random.Draw(0, 5));
-    geometry.shape.push_back(piece.begin.back() + piece.extent.back() + random.Draw(0, 5));
-    geometry.inputs[0].push_back(piece.sources[0].begin.back() + piece.extent.back() +
-                                 random.Draw(0, 5));
+    geometry.shape.push_back(begin + extent + random.Draw(0, 5));
+    geometry.inputs[0].push_back(piece.sources[0].begin.back() + extent + random.Draw(0, 5));
   }
   geometry.pieces = {piece};
   const FetchTable table = PrepareFetch(geometry, 16);
@@ -142,9 +142,9 @@ void TestHugePieces(uint64_t seed) {
     const int64_t target = TargetOf(record, item);
     const int64_t from = SourceOf(table, record, item);
     Extents at = CoordinatesOf(geometry.shape, target / geometry.element_bytes);
-    for (int64_t d = 0; d < rank; ++d) at[d] -= piece.begin[d];
+    for (int64_t d = 0; d < rank; ++d) at[d] -= piece.box[d].begin;
     CHECK(from == CellAt(geometry.inputs[0], piece.sources[0].begin, at) * geometry.element_bytes);
-    for (int64_t d = 0; d < rank; ++d) CHECK(at[d] >= 0 && at[d] < piece.extent[d]);
+    for (int64_t d = 0; d < rank; ++d) CHECK(at[d] >= 0 && at[d] < piece.box[d].extent());
     CHECK(target % record.item_bytes == 0 && from % record.item_bytes == 0);
   }
 }
@@ -155,7 +155,7 @@ FetchTable SideBySide(int64_t parts, int64_t rows, int64_t columns) {
   geometry.shape = {rows, parts * columns};
   geometry.inputs.assign(parts, {rows, columns});
   for (int64_t p = 0; p < parts; ++p) {
-    geometry.pieces.push_back({{0, p * columns}, {rows, columns}, {{p, {0, 0}}}});
+    geometry.pieces.push_back({{{0, rows}, {p * columns, (p + 1) * columns}}, {{p, {0, 0}}}});
   }
   return PrepareFetch(geometry, 16);
 }
@@ -183,7 +183,7 @@ void TestTooManyTiles() {
   geometry.element_bytes = 1;
   geometry.shape = {int64_t{1} << 20, (int64_t{1} << 21) + 1};  // odd rows of single bytes
   geometry.inputs = {{int64_t{1} << 20, (int64_t{1} << 21) + 2}};
-  geometry.pieces = {{{0, 0}, geometry.shape, {{0, {0, 1}}}}};
+  geometry.pieces = {{tofu::WholeBox(geometry.shape), {{0, {0, 1}}}}};
   CHECK_THROWS(std::invalid_argument, PrepareFetch(geometry, 16), "more than 2^31 tiles");
 }
 

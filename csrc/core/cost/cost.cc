@@ -115,7 +115,7 @@ bool IsSameRegion(const Interval* a, double fill_a, const Interval* b, double fi
   bool reaches_outside = false;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (a[d] != b[d]) return false;
-    reaches_outside = reaches_outside || a[d].begin < 0 || a[d].end > shape[d];
+    reaches_outside = reaches_outside || !Contains({0, shape[d]}, a[d]);
   }
   return !reaches_outside || fill_a == fill_b;
 }

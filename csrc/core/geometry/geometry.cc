@@ -4,6 +4,7 @@
  */
 #include "core/geometry/geometry.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -52,31 +53,6 @@ int WorkerGrid::CrossedLevel(int worker, int other) const {
   int level = 0;
   while (digit(worker, level) == digit(other, level)) ++level;
   return level;
-}
-
-int64_t Volume(const Interval* box, int rank) {
-  int64_t volume = 1;
-  for (int d = 0; d < rank; ++d) volume *= box[d].extent();
-  return volume;
-}
-
-int64_t IntersectionVolume(const Interval* a, const Interval* b, int rank) {
-  int64_t volume = 1;
-  for (int d = 0; d < rank; ++d) {
-    const int64_t extent = std::min(a[d].end, b[d].end) - std::max(a[d].begin, b[d].begin);
-    if (extent <= 0) return 0;
-    volume *= extent;
-  }
-  return volume;
-}
-
-bool IsEqualBox(const Interval* a, const Interval* b, int rank) {
-  return std::equal(a, a + rank, b);
-}
-
-bool IsEmptyBox(const Interval* box, int rank) {
-  return std::any_of(box, box + rank,
-                     [](const Interval& interval) { return interval.end <= interval.begin; });
 }
 
 Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,

@@ -1,40 +1,18 @@
 /*!
  * \file geometry.h
  * \brief Where things lie: the splitting rule, worker digits, axis boxes, shards and regions.
- *
- * All intervals are half open, [begin, end). A box is one interval per dimension; the boxes of all
- * workers are one flat array.
  */
 #ifndef TOFU_CORE_GEOMETRY_GEOMETRY_H_
 #define TOFU_CORE_GEOMETRY_GEOMETRY_H_
 
-#include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
+#include "core/geometry/box.h"
 #include "core/graph/graph.h"
 
 namespace tofu {
-
-struct Interval {
-  int64_t begin = 0;
-  int64_t end = 0;
-
-  int64_t extent() const { return std::max<int64_t>(end - begin, 0); }
-};
-
-inline bool operator==(const Interval& a, const Interval& b) {
-  return a.begin == b.begin && a.end == b.end;
-}
-inline bool operator!=(const Interval& a, const Interval& b) { return !(a == b); }
-
-inline Interval Intersect(const Interval& a, const Interval& b) {
-  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
-}
-
-inline Interval Shift(const Interval& interval, int64_t distance) {
-  return {interval.begin + distance, interval.end + distance};
-}
 
 /*! \brief Part `part` of `parts` of an interval: [b + part * e // parts, b + (part + 1) * e //
  * parts). */
@@ -99,11 +77,6 @@ class Boxes {
   int rank_ = 0;
   std::vector<Interval> flat_;
 };
-
-int64_t Volume(const Interval* box, int rank);
-int64_t IntersectionVolume(const Interval* a, const Interval* b, int rank);
-bool IsEqualBox(const Interval* a, const Interval* b, int rank);
-bool IsEmptyBox(const Interval* box, int rank);
 
 /*!
  * \brief Every worker's part of [0, extents) where step i splits dimension choice[i] (or none, for

@@ -14,7 +14,7 @@
 #include "core/base/phase.h"
 #include "core/cost/sharing.h"
 #include "core/graph/canonical.h"
-#include "core/program/pieces.h"
+#include "core/program/fetch_pieces.h"
 #include "core/program/program_builder.h"
 #include "core/program/shards.h"
 
@@ -24,7 +24,7 @@ namespace {
 
 /*! \brief One worker's fetch of a region, to be found again by the operators that share it. */
 struct SharedFetch {
-  std::vector<Interval> region;
+  Box region;
   double fill;
   bool is_zero;
   Entry entry;
@@ -212,8 +212,7 @@ class Emitter {
     if (op.outputs.size() > 1 || CountSharedReads(id, input.tensor) > 1) return false;
     const std::vector<int64_t> distance = FindDistance(input, op.outputs.front());
     for (size_t d = 0; d < distance.size(); ++d) {
-      const Interval moved = Shift(region[d], distance[d]);
-      if (Intersect(moved, part[d]) != moved) return false;
+      if (!Contains(part[d], Shift(region[d], distance[d]))) return false;
     }
     return true;
   }
@@ -251,27 +250,24 @@ class Emitter {
     if (is_left_out || IsEmptyBox(part, rank)) return {};
     FetchPieces pieces(part, rank);
     double fill = 0;
-    std::vector<Interval> box(rank);    // what comes to lie in the part
-    std::vector<Interval> moved(rank);  // the same, there
-    std::vector<Interval> whole(rank);  // all of the region, there
+    Box box(rank);    // what comes to lie in the part
+    Box moved(rank);  // the same, there
+    Box whole(rank);  // all of the region, there
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const Input& input = op.inputs[i];
       if (!input.is_read) continue;
       fill = input.fill;
       const std::vector<int64_t> distance = FindDistance(input, written);
-      for (int d = 0; d < rank; ++d) {
-        whole[d] = Shift(needed[i][worker][d], distance[d]);
-        moved[d] = Intersect(whole[d], part[d]);
-        box[d] = Shift(moved[d], -distance[d]);
-      }
-      if (IsEmptyBox(box.data(), rank)) continue;
+      for (int d = 0; d < rank; ++d) whole[d] = Shift(needed[i][worker][d], distance[d]);
+      if (!Intersect(whole.data(), part, rank, moved.data())) continue;
       if (regions[i].node < 0) {
+        for (int d = 0; d < rank; ++d) box[d] = Shift(moved[d], -distance[d]);
         shards_.AddRegion(input.tensor, worker, box.data(), distance, &pieces);
       } else {
         pieces.Add(moved.data(), regions[i], whole.data());
       }
     }
-    return builder_.AddFetch(written.tensor, worker, op.phase, fill, pieces);
+    return builder_.AddFetch(written.tensor, worker, op.phase, fill, std::move(pieces));
   }
 
   Entry EmitInput(int op_id, const Input& input, const Interval* region, int worker) {
@@ -303,7 +299,7 @@ class Emitter {
         is_zero ? builder_.AddFetch(input.tensor, worker, op.phase, 0, FetchPieces(region, rank))
                 : shards_.FetchRegion(input.tensor, worker, op.phase, region, input.fill);
     builder_.MarkTransit(entry);
-    shared.push_back({std::vector<Interval>(region, region + rank), input.fill, is_zero, entry});
+    shared.push_back({Box(region, region + rank), input.fill, is_zero, entry});
     return entry;
   }
 
@@ -350,8 +346,7 @@ std::vector<int64_t> CountTraffic(const Graph& graph, const Program& program) {
     if (node.kind != NodeKind::kFetch) continue;
     const int64_t element_bytes = graph.tensor(static_cast<int>(node.id)).element_bytes;
     for (const Piece& piece : node.pieces) {
-      int64_t cells = 1;
-      for (int64_t extent : piece.extent) cells *= extent;
+      const int64_t cells = Volume(piece.box);
       for (const Source& source : piece.sources) {
         const int64_t owner = program.nodes[node.inputs[source.input].node].worker;
         if (owner != node.worker) bytes[node.worker * workers + owner] += cells * element_bytes;

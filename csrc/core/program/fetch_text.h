@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "core/program/program.h"
+#include "core/program/piece.h"
 
 namespace tofu {
 
@@ -59,13 +59,35 @@ inline std::vector<int64_t> ParseCoordinates(const std::string& text) {
   return values;
 }
 
-inline Piece ParsePiece(const std::string& text) {
+/*! \brief Refuses a piece whose box has not the dimensions of its region. */
+inline void CheckRank(size_t box_rank, size_t ndim) {
+  if (box_rank != ndim)
+    throw std::invalid_argument("a piece has not the " + std::to_string(ndim) +
+                                " dimensions of its region");
+}
+
+/*! \brief Refuses what does not lie in [0, whole), in dimension d of a region; adds nothing up that
+ * may be too large. */
+inline void CheckPlace(int64_t begin, int64_t extent, int64_t whole, size_t d) {
+  if (begin < 0 || extent < 0 || extent > whole || begin > whole - extent)
+    throw std::invalid_argument("a piece from " + std::to_string(begin) + " on, of " +
+                                std::to_string(extent) + ", leaves its region of " +
+                                std::to_string(whole) + " in dimension " + std::to_string(d));
+}
+
+inline Piece ParsePiece(const std::string& text, const std::vector<int64_t>& shape) {
   const std::vector<std::string> fields = SplitText(text, ':');
   if (fields.size() != 3)
     throw std::invalid_argument("\"" + text + "\" is no begin:extent:sources");
   Piece piece;
-  piece.begin = ParseCoordinates(fields[0]);
-  piece.extent = ParseCoordinates(fields[1]);
+  const std::vector<int64_t> begin = ParseCoordinates(fields[0]);
+  const std::vector<int64_t> extent = ParseCoordinates(fields[1]);
+  CheckRank(begin.size(), shape.size());
+  CheckRank(extent.size(), shape.size());
+  for (size_t d = 0; d < shape.size(); ++d) {
+    CheckPlace(begin[d], extent[d], shape[d], d);
+    piece.box.push_back({begin[d], begin[d] + extent[d]});
+  }
   for (const std::string& source : SplitText(fields[2], '+')) {
     const size_t at = source.find('@');
     if (at == std::string::npos)
@@ -85,15 +107,9 @@ inline void CheckPieces(const std::vector<Piece>& pieces, const std::vector<int6
   const auto refuse = [](const std::string& what) { throw std::invalid_argument(what); };
   const size_t ndim = shape.size();
   for (const Piece& piece : pieces) {
-    if (piece.begin.size() != ndim || piece.extent.size() != ndim)
-      refuse("a piece has not the " + std::to_string(ndim) + " dimensions of its region");
-    for (size_t d = 0; d < ndim; ++d) {
-      const int64_t begin = piece.begin[d], extent = piece.extent[d];
-      if (begin < 0 || extent < 0 || extent > shape[d] || begin > shape[d] - extent)
-        refuse("a piece from " + std::to_string(begin) + " on, of " + std::to_string(extent) +
-               ", leaves its region of " + std::to_string(shape[d]) + " in dimension " +
-               std::to_string(d));
-    }
+    CheckRank(piece.box.size(), ndim);
+    for (size_t d = 0; d < ndim; ++d)
+      CheckPlace(piece.box[d].begin, piece.box[d].end - piece.box[d].begin, shape[d], d);
     if (piece.sources.empty()) refuse("a piece without sources");
     for (const Source& source : piece.sources) {
       if (source.input < 0 || source.input >= num_inputs)
@@ -102,7 +118,7 @@ inline void CheckPieces(const std::vector<Piece>& pieces, const std::vector<int6
       if (source.begin.size() != ndim) refuse("a source has not the region's dimensions");
       for (size_t d = 0; d < ndim; ++d) {
         const int64_t begin = source.begin[d];
-        if (begin < 0 || begin > std::numeric_limits<int64_t>::max() - piece.extent[d])
+        if (begin < 0 || begin > std::numeric_limits<int64_t>::max() - piece.box[d].extent())
           refuse("a source begins outside");
       }
     }
@@ -113,7 +129,7 @@ inline void CheckPieces(const std::vector<Piece>& pieces, const std::vector<int6
 inline std::vector<Piece> ParsePieces(const std::string& text, const std::vector<int64_t>& shape,
                                       int64_t num_inputs) {
   std::vector<Piece> pieces;
-  for (const std::string& part : SplitText(text, ';')) pieces.push_back(ParsePiece(part));
+  for (const std::string& part : SplitText(text, ';')) pieces.push_back(ParsePiece(part, shape));
   CheckPieces(pieces, shape, num_inputs);
   return pieces;
 }
@@ -121,17 +137,19 @@ inline std::vector<Piece> ParsePieces(const std::string& text, const std::vector
 /*! \brief The inverse of ParsePieces. */
 inline std::string WritePieces(const std::vector<Piece>& pieces) {
   std::ostringstream out;
-  const auto write = [&out](const std::vector<int64_t>& values) {
-    for (size_t d = 0; d < values.size(); ++d) out << (d == 0 ? "" : ",") << values[d];
+  const auto write = [&out](size_t ndim, const auto& value) {
+    for (size_t d = 0; d < ndim; ++d) out << (d == 0 ? "" : ",") << value(d);
   };
   for (size_t p = 0; p < pieces.size(); ++p) {
     if (p != 0) out << ';';
-    write(pieces[p].begin);
+    const Box& box = pieces[p].box;
+    write(box.size(), [&](size_t d) { return box[d].begin; });
     out << ':';
-    write(pieces[p].extent);
+    write(box.size(), [&](size_t d) { return box[d].extent(); });
     for (size_t s = 0; s < pieces[p].sources.size(); ++s) {
-      out << (s == 0 ? ':' : '+') << pieces[p].sources[s].input << '@';
-      write(pieces[p].sources[s].begin);
+      const Source& source = pieces[p].sources[s];
+      out << (s == 0 ? ':' : '+') << source.input << '@';
+      write(source.begin.size(), [&](size_t d) { return source.begin[d]; });
     }
   }
   return out.str();

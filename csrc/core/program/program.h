@@ -12,7 +12,6 @@
  * than the node that names them;
  *  - pieces of a fetch are disjoint boxes inside its shape; the sources of a piece are summed;
  * cells of no piece hold `fill`;
- *  - all boxes are half open: [begin, begin + extent) in every dimension;
  *  - a fetch reads a box of an entry in the entry's own local coordinates (`Source::begin`).
  */
 #ifndef TOFU_CORE_PROGRAM_PROGRAM_H_
@@ -21,9 +20,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
-#include <utility>
 #include <vector>
+
+#include "core/program/piece.h"
 
 namespace tofu {
 
@@ -42,20 +43,6 @@ struct Entry {
 inline bool operator==(const Entry& a, const Entry& b) {
   return a.node == b.node && a.index == b.index;
 }
-
-/*! \brief A box of `inputs[input]` of the fetch, of the piece's extent, that starts at `begin` in
- * that entry's coordinates. */
-struct Source {
-  int64_t input = 0;
-  std::vector<int64_t> begin;
-};
-
-/*! \brief A box of a fetch's output; its value is the sum of the sources. */
-struct Piece {
-  std::vector<int64_t> begin;
-  std::vector<int64_t> extent;
-  std::vector<Source> sources;
-};
 
 struct ProgramNode {
   NodeKind kind = NodeKind::kVariable;
@@ -106,9 +93,16 @@ inline void PutEntries(const std::vector<Entry>& entries, std::vector<int64_t>* 
   }
 }
 
+/*! \brief A box as a vector of begins and one of extents. */
+inline void PutBox(const Box& box, std::vector<int64_t>* out) {
+  out->push_back(static_cast<int64_t>(box.size()));
+  for (const Interval& interval : box) out->push_back(interval.begin);
+  out->push_back(static_cast<int64_t>(box.size()));
+  for (const Interval& interval : box) out->push_back(interval.end - interval.begin);
+}
+
 inline void PutPiece(const Piece& piece, std::vector<int64_t>* out) {
-  PutVector(piece.begin, out);
-  PutVector(piece.extent, out);
+  PutBox(piece.box, out);
   out->push_back(static_cast<int64_t>(piece.sources.size()));
   for (const Source& source : piece.sources) {
     out->push_back(source.input);
@@ -128,6 +122,8 @@ inline void PutNode(const ProgramNode& node, std::vector<int64_t>* out) {
   out->push_back(static_cast<int64_t>(node.pieces.size()));
   for (const Piece& piece : node.pieces) PutPiece(piece, out);
 }
+
+}  // namespace detail
 
 /*! \brief Reads an encoded program front to back; every read is checked against the end of the
  * array. */
@@ -161,16 +157,28 @@ class ProgramReader {
     }
     return entries;
   }
+  Box GetBox() {
+    Box box(GetCount());
+    for (Interval& interval : box) interval.begin = Get();
+    if (GetCount() != box.size())
+      throw std::invalid_argument("the encoded program holds a box of other extents than begins");
+    for (Interval& interval : box) interval.end = AddChecked(interval.begin, Get());
+    return box;
+  }
   Piece GetPiece() {
     Piece piece;
-    piece.begin = GetVector();
-    piece.extent = GetVector();
+    piece.box = GetBox();
     piece.sources.resize(GetCount());
     for (Source& source : piece.sources) {
       source.input = Get();
       source.begin = GetVector();
     }
     return piece;
+  }
+  std::vector<Piece> GetPieces() {
+    std::vector<Piece> pieces(GetCount());
+    for (Piece& piece : pieces) piece = GetPiece();
+    return pieces;
   }
   ProgramNode GetNode() {
     ProgramNode node;
@@ -185,19 +193,23 @@ class ProgramReader {
     node.shapes.resize(GetCount());
     for (auto& shape : node.shapes) shape = GetVector();
     node.inputs = GetEntries();
-    node.pieces.resize(GetCount());
-    for (Piece& piece : node.pieces) piece = GetPiece();
+    node.pieces = GetPieces();
     return node;
   }
   bool AtEnd() const { return position_ == size_; }
 
  private:
+  static int64_t AddChecked(int64_t begin, int64_t extent) {
+    using Limits = std::numeric_limits<int64_t>;
+    if (extent > 0 ? begin > Limits::max() - extent : begin < Limits::min() - extent)
+      throw std::invalid_argument("the encoded program holds a box that ends beyond 64 bits");
+    return begin + extent;
+  }
+
   const int64_t* data_;
   size_t size_;
   size_t position_ = 0;
 };
-
-}  // namespace detail
 
 /*! \brief The program as one flat array: format, workers, then nodes, outputs and entries in
  * transit, each with its count first. */
@@ -218,7 +230,7 @@ inline std::vector<int64_t> EncodeProgram(const Program& program) {
  * \throws std::invalid_argument where `data` is not an encoded program of this format.
  */
 inline Program DecodeProgram(const int64_t* data, size_t size) {
-  detail::ProgramReader reader(data, size);
+  ProgramReader reader(data, size);
   if (size < 4 || reader.Get() != kProgramFormat)
     throw std::invalid_argument("not an encoded program of this version of Tofu");
   Program program;

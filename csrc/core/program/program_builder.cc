@@ -24,12 +24,6 @@ ProgramNode MakeNode(NodeKind kind, int id, int worker, int phase) {
 
 }  // namespace
 
-std::vector<int64_t> ExtentsOf(const Interval* box, int rank) {
-  std::vector<int64_t> extents(rank);
-  for (int d = 0; d < rank; ++d) extents[d] = box[d].extent();
-  return extents;
-}
-
 int ProgramBuilder::AddNode(ProgramNode node) {
   program_.nodes.push_back(std::move(node));
   return static_cast<int>(program_.nodes.size()) - 1;
@@ -41,11 +35,10 @@ Entry ProgramBuilder::AddVariable(int tensor, int worker, std::vector<int64_t> s
   return {AddNode(std::move(node)), 0};
 }
 
-Entry ProgramBuilder::AddFetch(int tensor, int worker, int phase, double fill,
-                               const FetchPieces& pieces) {
+Entry ProgramBuilder::AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces) {
   ProgramNode node = MakeNode(NodeKind::kFetch, tensor, worker, phase);
   node.set_fill(fill);
-  pieces.WriteTo(&node);
+  pieces.MoveTo(&node);
   return {AddNode(std::move(node)), 0};
 }
 

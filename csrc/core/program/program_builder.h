@@ -9,14 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/geometry/geometry.h"
-#include "core/program/pieces.h"
+#include "core/program/fetch_pieces.h"
 #include "core/program/program.h"
 
 namespace tofu {
-
-/*! \brief The extents of a box: the shape of the array that holds it. */
-std::vector<int64_t> ExtentsOf(const Interval* box, int rank);
 
 class ProgramBuilder {
  public:
@@ -24,7 +20,7 @@ class ProgramBuilder {
 
   Entry AddVariable(int tensor, int worker, std::vector<int64_t> shape);
 
-  Entry AddFetch(int tensor, int worker, int phase, double fill, const FetchPieces& pieces);
+  Entry AddFetch(int tensor, int worker, int phase, double fill, FetchPieces pieces);
 
   int AddCopy(int op, int worker, int phase, std::vector<Entry> inputs,
               std::vector<std::vector<int64_t>> shapes);

@@ -63,8 +63,12 @@ class TableMaker {
     CheckPiece(id, piece);
     const int64_t row = static_cast<int64_t>(tables_.piece_node.size());
     tables_.piece_node.push_back(id);
-    Append(piece.begin, 0, &tables_.piece_begin);
-    Append(piece.extent, 1, &tables_.piece_extent);
+    for (const Interval& interval : piece.box) {
+      tables_.piece_begin.push_back(interval.begin);
+      tables_.piece_extent.push_back(interval.end - interval.begin);
+    }
+    Pad(piece.box.size(), 0, &tables_.piece_begin);
+    Pad(piece.box.size(), 1, &tables_.piece_extent);
     for (const Source& source : piece.sources) {
       tables_.source_piece.push_back(row);
       tables_.source_read.push_back(first_read + source.input);
@@ -76,7 +80,7 @@ class TableMaker {
     const ProgramNode& node = program_.nodes[id];
     if (node.shapes.size() != 1) Refuse(id, "has pieces, and not one shape");
     const size_t rank = node.shapes.front().size();
-    bool has_rank = piece.begin.size() == rank && piece.extent.size() == rank;
+    bool has_rank = piece.box.size() == rank;
     for (const Source& source : piece.sources) {
       has_rank = has_rank && source.begin.size() == rank;
       if (source.input < 0 || source.input >= static_cast<int64_t>(node.inputs.size())) {
@@ -99,7 +103,12 @@ class TableMaker {
 
   void Append(const std::vector<int64_t>& values, int64_t otherwise, Column* column) const {
     column->insert(column->end(), values.begin(), values.end());
-    column->insert(column->end(), static_cast<size_t>(tables_.rank) - values.size(), otherwise);
+    Pad(values.size(), otherwise, column);
+  }
+
+  /*! \brief The columns of the dimensions that a row of `rank` lacks. */
+  void Pad(size_t rank, int64_t otherwise, Column* column) const {
+    column->insert(column->end(), static_cast<size_t>(tables_.rank) - rank, otherwise);
   }
 
   [[noreturn]] static void Refuse(int64_t id, const std::string& what) {

@@ -51,22 +51,22 @@ Entry TensorShards::FetchRegion(int tensor, int worker, int phase, const Interva
   const int rank = ShardBoxes(tensor).rank();
   FetchPieces pieces(region, rank);
   AddRegion(tensor, worker, region, std::vector<int64_t>(rank, 0), &pieces);
-  return builder_->AddFetch(tensor, worker, phase, fill, pieces);
+  return builder_->AddFetch(tensor, worker, phase, fill, std::move(pieces));
 }
 
 void TensorShards::AddRegion(int tensor, int worker, const Interval* region,
                              const std::vector<int64_t>& distance, FetchPieces* pieces) {
   const Placed& placed = Place(tensor);
   const int rank = placed.shards.rank();
-  std::vector<Interval> box(rank);
-  std::vector<Interval> shard(rank);
+  Box moved(rank);
+  for (int d = 0; d < rank; ++d) moved[d] = Shift(region[d], distance[d]);
+  Box box(rank);
+  Box shard(rank);
   for (int owner = 0; owner < grid_.num_workers(); ++owner) {
     if (placed.replica[owner] != placed.replica[worker]) continue;
-    for (int d = 0; d < rank; ++d) {
-      shard[d] = Shift(placed.shards[owner][d], distance[d]);
-      box[d] = Intersect(Shift(region[d], distance[d]), shard[d]);
-    }
-    if (!IsEmptyBox(box.data(), rank)) pieces->Add(box.data(), Shard(tensor, owner), shard.data());
+    for (int d = 0; d < rank; ++d) shard[d] = Shift(placed.shards[owner][d], distance[d]);
+    if (Intersect(moved.data(), shard.data(), rank, box.data()))
+      pieces->Add(box.data(), Shard(tensor, owner), shard.data());
   }
 }
 
@@ -77,17 +77,17 @@ Entry TensorShards::Gather(const ProducedOutput& produced, const Boxes& clipped,
   const Operator& op = graph_.op(produced.op);
   const int rank = clipped.rank();
   FetchPieces pieces(box, rank);
-  std::vector<Interval> overlap(rank);
+  Box overlap(rank);
   bool is_own = IsEqualBox(box, produced.regions[worker], rank);
   for (int holder = 0; holder < grid_.num_workers(); ++holder) {
     if (replica[holder] != replica[worker]) continue;
-    for (int d = 0; d < rank; ++d) overlap[d] = Intersect(box[d], clipped[holder][d]);
-    if (IsEmptyBox(overlap.data(), rank)) continue;
+    if (!Intersect(box, clipped[holder], rank, overlap.data())) continue;
     is_own = is_own && holder == worker;
     pieces.Add(overlap.data(), produced.entries[holder], produced.regions[holder]);
   }
   if (is_own) return produced.entries[worker];
-  return builder_->AddFetch(op.outputs[produced.index].tensor, worker, op.phase, 0, pieces);
+  return builder_->AddFetch(op.outputs[produced.index].tensor, worker, op.phase, 0,
+                            std::move(pieces));
 }
 
 /*! \brief A replicated shard out of the parts that the workers which hold it have summed. */
@@ -101,7 +101,7 @@ Entry TensorShards::JoinParts(int tensor, int phase, int worker, const PlacedLay
     if (parts[other].node < 0 || !IsEqualBox(layout.shards[other], shard, rank)) continue;
     pieces.Add(layout.scattered[other], parts[other], layout.scattered[other]);
   }
-  return builder_->AddFetch(tensor, worker, phase, 0, pieces);
+  return builder_->AddFetch(tensor, worker, phase, 0, std::move(pieces));
 }
 
 void TensorShards::Assemble(const ProducedOutput& produced) {

@@ -11,7 +11,7 @@
 #include "core/cost/cost.h"
 #include "core/geometry/geometry.h"
 #include "core/graph/graph.h"
-#include "core/program/pieces.h"
+#include "core/program/fetch_pieces.h"
 #include "core/program/program_builder.h"
 
 namespace tofu {

@@ -167,13 +167,7 @@ class Builder {
     param.dtype = input_.tensor_types.at(node.id);
     param.fill = node.fill();
     param.takes_maximum = input_.maximum_tensors.count(node.id) != 0;
-    for (const Piece& piece : node.pieces) {
-      FetchPiece copy{piece.begin, piece.extent, {}};
-      for (const Source& source : piece.sources) {
-        copy.sources.push_back(FetchSource{static_cast<int>(source.input), source.begin});
-      }
-      param.pieces.push_back(std::move(copy));
-    }
+    param.pieces = node.pieces;
     param.tensor = input_.tensor_names.at(node.id);
     param.worker = static_cast<int>(node.worker);
     param.phase = static_cast<int>(node.phase);
@@ -232,12 +226,11 @@ class Builder {
     const Entry& source = node.inputs.at(input);
     const ProgramNode& producer = input_.program.nodes.at(source.node);
     const Extents& extent = producer.shapes.at(source.index);
-    const Extents origin(extent.size(), 0);
     MultiFetchParam param;
     param.num_args = 1;
     param.shape = ToShape(extent);
     param.dtype = type;
-    param.pieces.push_back(FetchPiece{origin, extent, {FetchSource{0, origin}}});
+    param.pieces.push_back({WholeBox(extent), {{0, Extents(extent.size(), 0)}}});
     param.tensor = entry.node->attrs.name;
     param.worker = static_cast<int>(node.worker);
     param.phase = static_cast<int>(node.phase);

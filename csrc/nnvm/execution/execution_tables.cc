@@ -68,12 +68,13 @@ class Reader {
     tables_.fetch_node.push_back(id);
     tables_.fetch_type.push_back(types_[index_.entry_id(id, 0)]);
     AppendPadded(FromShape(param.shape).extents, 1, &tables_.fetch_shape);
-    for (const FetchPiece& piece : param.pieces) {
+    for (const Piece& piece : param.pieces) {
       const int64_t position = tables_.piece_fetch.size();
       tables_.piece_fetch.push_back(fetch);
-      AppendPadded(piece.begin, 0, &tables_.piece_begin);
-      AppendPadded(piece.extent, 1, &tables_.piece_extent);
-      for (const FetchSource& source : piece.sources) {
+      const int ndim = static_cast<int>(piece.box.size());
+      AppendPadded(BeginsOf(piece.box.data(), ndim), 0, &tables_.piece_begin);
+      AppendPadded(ExtentsOf(piece.box.data(), ndim), 1, &tables_.piece_extent);
+      for (const Source& source : piece.sources) {
         const auto& entry = index_[id].inputs[source.input];
         const MaybeShape shape = FromShape(shapes_[index_.entry_id(entry)]);
         tables_.source_piece.push_back(position);

@@ -19,14 +19,14 @@ using nnvm::NodeAttrs;
 
 /*! \brief Every source box has to lie inside its input. */
 void CheckSources(const NodeAttrs& attrs, const mxnet::ShapeVector& inputs) {
-  for (const FetchPiece& piece : MultiFetchParamOf(attrs).pieces) {
-    for (const FetchSource& source : piece.sources) {
+  for (const Piece& piece : MultiFetchParamOf(attrs).pieces) {
+    for (const Source& source : piece.sources) {
       const mxnet::TShape& shape = inputs[source.input];
       if (!mxnet::shape_is_known(shape)) continue;
       CHECK_EQ(shape.ndim(), static_cast<int>(source.begin.size()))
           << attrs.name << ": input " << source.input << " has shape " << shape;
       for (int d = 0; d < shape.ndim(); ++d) {
-        CHECK_LE(source.begin[d] + piece.extent[d], shape[d])
+        CHECK_LE(source.begin[d] + piece.box[d].extent(), shape[d])
             << attrs.name << " reads outside of input " << source.input << " of shape " << shape
             << " in dimension " << d;
       }

@@ -14,18 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "core/program/program.h"
+#include "core/program/piece.h"
 #include "nnvm/base/mxnet_api.h"
 
 namespace tofu {
 namespace nnvm_layer {
 
 extern const char kMultiFetchName[];
-
-/*! \brief A box of an input of the fetch; a box of its output, whose value is the sum of the
- * sources, or the largest. Boxes are half open. */
-using FetchSource = Source;
-using FetchPiece = Piece;
 
 class GpuFetch;
 
@@ -37,7 +32,7 @@ struct MultiFetchParam {
   int dtype = -1;  // MXNet's type code; -1: that of the inputs
   double fill = 0.0;
   bool takes_maximum = false;  // of the sources of a piece; else they are summed
-  std::vector<FetchPiece> pieces;
+  std::vector<Piece> pieces;
   // Whose region this is; for reports and checks, not for the kernel.
   std::string tensor;
   int worker = 0;

@@ -18,13 +18,7 @@ cuda::FetchGeometry GeometryOf(const MultiFetchParam& param, const FetchArrays& 
   for (const mxnet::TShape& shape : arrays.shapes) {
     geometry.inputs.emplace_back(shape.begin(), shape.end());
   }
-  for (const FetchPiece& piece : param.pieces) {
-    Piece copied{piece.begin, piece.extent, {}};
-    for (const FetchSource& source : piece.sources) {
-      copied.sources.push_back({source.input, source.begin});
-    }
-    geometry.pieces.push_back(std::move(copied));
-  }
+  geometry.pieces = param.pieces;
   geometry.element_bytes = static_cast<int>(mshadow::mshadow_sizeof(arrays.type));
   return geometry;
 }

@@ -125,15 +125,12 @@ void ComputeCells(const PieceRuns& runs, const std::vector<const DType*>& inputs
 }
 
 template <typename Combine, typename DType>
-void ComputePiece(const FetchPiece& piece, const std::vector<TBlob>& inputs,
+void ComputePiece(const Piece& piece, const std::vector<TBlob>& inputs,
                   const mxnet::TShape& output_shape, Store store, DType* output) {
-  std::vector<mxnet::TShape> shapes;
   std::vector<const DType*> data;
-  for (const FetchSource& source : piece.sources) {
-    shapes.push_back(inputs[source.input].shape_);
-    data.push_back(inputs[source.input].dptr<DType>());
-  }
-  const PieceRuns runs(piece, shapes, output_shape);
+  for (const Source& source : piece.sources) data.push_back(inputs[source.input].dptr<DType>());
+  const auto shape_of = [&](int64_t input) -> const mxnet::TShape& { return inputs[input].shape_; };
+  const PieceRuns runs(LayOut(piece, output_shape, shape_of, 1));
   const int64_t cells = runs.num_cells();
   if (cells == 0) return;
   const int64_t bytes = cells * static_cast<int64_t>(sizeof(DType) * data.size());
@@ -145,15 +142,9 @@ void ComputePiece(const FetchPiece& piece, const std::vector<TBlob>& inputs,
   }
 }
 
-int64_t NumCells(const FetchPiece& piece) {
-  int64_t cells = 1;
-  for (int64_t extent : piece.extent) cells *= extent;
-  return cells;
-}
-
 bool CoversRegion(const MultiFetchParam& param) {
   int64_t cells = 0;
-  for (const FetchPiece& piece : param.pieces) cells += NumCells(piece);
+  for (const Piece& piece : param.pieces) cells += Volume(piece.box);
   return cells == static_cast<int64_t>(param.shape.Size());
 }
 
@@ -170,7 +161,7 @@ bool Overlaps(const std::vector<TBlob>& inputs, const TBlob& output, size_t elem
 template <typename DType>
 void ComputePieces(const MultiFetchParam& param, const std::vector<TBlob>& inputs, Store store,
                    DType* output) {
-  for (const FetchPiece& piece : param.pieces) {
+  for (const Piece& piece : param.pieces) {
     if (param.takes_maximum) {
       ComputePiece<TakeMaximum>(piece, inputs, param.shape, store, output);
     } else {
@@ -225,9 +216,9 @@ void CountFetch(const MultiFetchParam& param, const std::vector<TBlob>& inputs,
   int64_t remote = 0;
   int64_t local = 0;
   const int64_t element_bytes = mshadow::mshadow_sizeof(output.type_flag_);
-  for (const FetchPiece& piece : param.pieces) {
-    const int64_t bytes = NumCells(piece) * element_bytes;
-    for (const FetchSource& source : piece.sources) {
+  for (const Piece& piece : param.pieces) {
+    const int64_t bytes = Volume(piece.box) * element_bytes;
+    for (const Source& source : piece.sources) {
       (inputs[source.input].dev_id() == output.dev_id() ? local : remote) += bytes;
     }
   }

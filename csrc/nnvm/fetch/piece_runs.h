@@ -5,29 +5,23 @@
 #ifndef TOFU_NNVM_FETCH_PIECE_RUNS_H_
 #define TOFU_NNVM_FETCH_PIECE_RUNS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "nnvm/fetch/multi_fetch.h"
+#include "core/program/strided_piece.h"
 
 namespace tofu {
 namespace nnvm_layer {
 
-/*!
- * \brief Where the cells of a piece lie in its output and in each of its sources, all of them
- * row-major.
- *
- * Trailing dimensions that the piece takes whole, in the output and in every source, are one run.
- */
+/*! \brief A strided piece, in elements, whose innermost dimension is one run where its cells are
+ * neighbours in the output and in every source; else every cell is a run. */
 class PieceRuns {
  public:
-  /*! \param source_shapes shapes of the inputs that the piece's sources read, one for each source
-   */
-  PieceRuns(const FetchPiece& piece, const std::vector<mxnet::TShape>& source_shapes,
-            const mxnet::TShape& output_shape);
+  explicit PieceRuns(StridedPiece piece);
 
   int64_t run_length() const { return run_length_; }
-  int64_t num_cells() const { return num_cells_; }
+  int64_t num_cells() const { return piece_.num_cells(); }
 
   /*! \brief Offsets, in elements, of one run after the other. */
   class Walk {
@@ -38,25 +32,16 @@ class PieceRuns {
     int64_t source_offset(size_t source) const { return offsets_[source + 1]; }
 
    private:
-    const PieceRuns& runs_;
-    std::vector<int64_t> position_;  // in the outer dimensions
+    const std::vector<StridedDimension>& dimensions_;
+    const size_t first_outer_;
+    std::vector<int64_t> position_;  // in the dimensions outside of the run
     std::vector<int64_t> offsets_;   // of the output, then of each source
-    std::vector<int64_t> strides_;   // of the innermost of those dimensions, in the same order
   };
 
  private:
-  /*! \brief Row-major strides of the output, or of a source, and the offset of the piece's first
-   * cell. */
-  struct Place {
-    std::vector<int64_t> strides;
-    int64_t offset = 0;
-  };
-  static Place Locate(const mxnet::TShape& shape, const std::vector<int64_t>& begin);
-
-  std::vector<int64_t> outer_extent_;  // of the dimensions outside of the run
-  std::vector<Place> places_;          // of the output, then of each source
+  StridedPiece piece_;
+  size_t first_outer_ = 0;  // the dimension after those of the run
   int64_t run_length_ = 1;
-  int64_t num_cells_ = 1;
 };
 
 }  // namespace nnvm_layer

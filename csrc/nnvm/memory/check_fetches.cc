@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <numeric>
 #include <set>
 #include <sstream>
@@ -27,29 +26,21 @@ std::string ShapeText(const Coordinates& shape) {
   return out.str();
 }
 
-std::string BoxText(const Coordinates& begin, const Coordinates& extent) {
+std::string BoxText(const Box& box) {
   std::ostringstream out;
   out << '(';
-  for (size_t d = 0; d < begin.size(); ++d) {
-    out << (d == 0 ? "" : ", ") << '(' << begin[d] << ", " << begin[d] + extent[d] << ')';
+  for (size_t d = 0; d < box.size(); ++d) {
+    out << (d == 0 ? "" : ", ") << '(' << box[d].begin << ", " << box[d].end << ')';
   }
-  out << (begin.size() == 1 ? ",)" : ")");
+  out << (box.size() == 1 ? ",)" : ")");
   return out.str();
 }
 
-/*! \brief Is [begin, begin + extent) a box of cells of a tensor of this shape? */
-bool IsInside(const Coordinates& begin, const Coordinates& extent, const Coordinates& shape) {
-  if (begin.size() != shape.size() || extent.size() != shape.size()) return false;
+/*! \brief Has the box cells, and has a tensor of this shape all of them? */
+bool IsInside(const Box& box, const Coordinates& shape) {
+  if (box.size() != shape.size()) return false;
   for (size_t d = 0; d < shape.size(); ++d) {
-    if (begin[d] < 0 || extent[d] <= 0 || begin[d] + extent[d] > shape[d]) return false;
-  }
-  return true;
-}
-
-bool Meet(const FetchPiece& a, const FetchPiece& b) {
-  for (size_t d = 0; d < a.begin.size(); ++d) {
-    const int64_t begin = std::max(a.begin[d], b.begin[d]);
-    if (begin >= std::min(a.begin[d] + a.extent[d], b.begin[d] + b.extent[d])) return false;
+    if (box[d].extent() == 0 || !Contains({0, shape[d]}, box[d])) return false;
   }
   return true;
 }
@@ -91,21 +82,21 @@ class Checker {
     const MultiFetchParam& param = MultiFetchParamOf(index_[id].source->attrs);
     const Coordinates region = FromShape(param.shape).extents;
     bool are_boxes = true;
-    for (const FetchPiece& piece : param.pieces) {
-      if (IsInside(piece.begin, piece.extent, region)) continue;
+    for (const Piece& piece : param.pieces) {
+      if (IsInside(piece.box, region)) continue;
       are_boxes = false;
-      problems_.push_back(Name(id) + ": the piece " + BoxText(piece.begin, piece.extent) +
+      problems_.push_back(Name(id) + ": the piece " + BoxText(piece.box) +
                           " is empty or leaves the region of shape " + ShapeText(region));
     }
     if (are_boxes && !param.pieces.empty()) CheckOverlaps(id, param.pieces);
   }
 
   /*! \brief The dimension along which the pieces lie apart the most. */
-  static size_t FindSweep(const std::vector<FetchPiece>& pieces) {
+  static size_t FindSweep(const std::vector<Piece>& pieces) {
     size_t best = 0, most = 0;
-    for (size_t d = 0; d < pieces[0].begin.size(); ++d) {
+    for (size_t d = 0; d < pieces[0].box.size(); ++d) {
       std::set<int64_t> begins;
-      for (const FetchPiece& piece : pieces) begins.insert(piece.begin[d]);
+      for (const Piece& piece : pieces) begins.insert(piece.box[d].begin);
       if (begins.size() <= most) continue;
       most = begins.size();
       best = d;
@@ -114,21 +105,21 @@ class Checker {
   }
 
   /*! \brief Each piece is compared with those that begin before it ends, along one dimension. */
-  void CheckOverlaps(uint32_t id, const std::vector<FetchPiece>& pieces) {
+  void CheckOverlaps(uint32_t id, const std::vector<Piece>& pieces) {
     const size_t d = FindSweep(pieces);
     std::vector<size_t> order(pieces.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return pieces[a].begin[d] < pieces[b].begin[d]; });
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return pieces[a].box[d].begin < pieces[b].box[d].begin;
+    });
     for (size_t i = 0; i < order.size(); ++i) {
-      const FetchPiece& piece = pieces[order[i]];
+      const Box& box = pieces[order[i]].box;
       for (size_t j = i + 1; j < order.size(); ++j) {
-        const FetchPiece& next = pieces[order[j]];
-        if (next.begin[d] >= piece.begin[d] + piece.extent[d]) break;
-        if (!Meet(piece, next)) continue;
-        problems_.push_back(Name(id) + ": cells are written twice, by the pieces " +
-                            BoxText(piece.begin, piece.extent) + " and " +
-                            BoxText(next.begin, next.extent));
+        const Box& next = pieces[order[j]].box;
+        if (next[d].begin >= box[d].end) break;
+        if (!Meet(box, next)) continue;
+        problems_.push_back(Name(id) + ": cells are written twice, by the pieces " + BoxText(box) +
+                            " and " + BoxText(next));
       }
     }
   }
@@ -147,14 +138,13 @@ int64_t CountRemoteBytes(const PlannedGraph& planned) {
   for (uint32_t id = 0; id < index.num_nodes(); ++id) {
     if (index[id].source->op() != MultiFetchOp()) continue;
     int64_t cells = 0;
-    for (const FetchPiece& piece : MultiFetchParamOf(index[id].source->attrs).pieces) {
+    for (const Piece& piece : MultiFetchParamOf(index[id].source->attrs).pieces) {
       const int64_t num_remote =
-          std::count_if(piece.sources.begin(), piece.sources.end(), [&](const FetchSource& source) {
+          std::count_if(piece.sources.begin(), piece.sources.end(), [&](const Source& source) {
             const uint32_t producer = index[id].inputs[source.input].node_id;
             return planned.group_of_node[producer] != planned.group_of_node[id];
           });
-      cells += num_remote * std::accumulate(piece.extent.begin(), piece.extent.end(), int64_t{1},
-                                            std::multiplies<int64_t>());
+      cells += num_remote * Volume(piece.box);
     }
     bytes += cells * mshadow::mshadow_sizeof(types[index.entry_id(id, 0)]);
   }

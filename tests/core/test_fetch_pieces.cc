@@ -1,11 +1,11 @@
 /*!
- * \file test_pieces.cc
+ * \file test_fetch_pieces.cc
  * \brief Pieces are disjoint, lie inside the fetch, and sum exactly the boxes that were added.
  */
 #include <map>
 
 #include "check.h"
-#include "core/program/pieces.h"
+#include "core/program/fetch_pieces.h"
 
 namespace {
 
@@ -13,8 +13,6 @@ using namespace tofu;  // NOLINT(build/namespaces)
 using tofu_test::Cell;
 using tofu_test::CellsOf;
 using tofu_test::Random;
-
-using Box = std::vector<Interval>;
 
 Box DrawBox(Random* random, const Box& inside) {
   Box box;
@@ -31,18 +29,15 @@ using Contributions = std::map<Cell, std::set<std::pair<int64_t, Cell>>>;
 Contributions ReadBack(const ProgramNode& fetch) {
   Contributions found;
   for (const Piece& piece : fetch.pieces) {
-    Box box;
-    for (size_t d = 0; d < piece.begin.size(); ++d) {
-      CHECK(piece.begin[d] >= 0);
-      CHECK(piece.extent[d] > 0);
-      CHECK(piece.begin[d] + piece.extent[d] <= fetch.shapes[0][d]);
-      box.push_back({piece.begin[d], piece.begin[d] + piece.extent[d]});
+    for (size_t d = 0; d < piece.box.size(); ++d) {
+      CHECK(piece.box[d].extent() > 0);
+      CHECK(Contains({0, fetch.shapes[0][d]}, piece.box[d]));
     }
-    for (const Cell& cell : CellsOf(box.data(), static_cast<int>(box.size()))) {
+    for (const Cell& cell : CellsOf(piece.box.data(), static_cast<int>(piece.box.size()))) {
       CHECK(found.count(cell) == 0);
       for (const Source& source : piece.sources) {
         Cell from = cell;
-        for (size_t d = 0; d < cell.size(); ++d) from[d] += source.begin[d] - piece.begin[d];
+        for (size_t d = 0; d < cell.size(); ++d) from[d] += source.begin[d] - piece.box[d].begin;
         CHECK(found[cell].emplace(source.input, from).second);
       }
     }
@@ -60,7 +55,6 @@ void TestRandomBoxes() {
     }
     const int rank = static_cast<int>(region.size());
     FetchPieces pieces(region.data(), rank);
-    CHECK(pieces.IsEmpty());
     Contributions expected;
     const int64_t count = random.Draw(0, 5);
     for (int64_t input = 0; input < count; ++input) {
@@ -79,7 +73,7 @@ void TestRandomBoxes() {
       }
     }
     ProgramNode fetch;
-    pieces.WriteTo(&fetch);
+    pieces.MoveTo(&fetch);
     CHECK(ReadBack(fetch) == expected);
     CHECK(static_cast<int64_t>(fetch.inputs.size()) == count);
   }
@@ -90,7 +84,7 @@ void TestEqualBoxesShareAPiece() {
   FetchPieces pieces(region.data(), 2);
   for (int64_t input = 0; input < 5; ++input) pieces.Add(region.data(), {input, 0}, region.data());
   ProgramNode fetch;
-  pieces.WriteTo(&fetch);
+  pieces.MoveTo(&fetch);
   CHECK(fetch.pieces.size() == 1);
   CHECK(fetch.pieces[0].sources.size() == 5);
 }
@@ -100,5 +94,5 @@ void TestEqualBoxesShareAPiece() {
 int main() {
   TestRandomBoxes();
   TestEqualBoxesShareAPiece();
-  return tofu_test::Finish("pieces");
+  return tofu_test::Finish("fetch_pieces");
 }

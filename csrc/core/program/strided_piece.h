@@ -1,0 +1,92 @@
+/*!
+ * \file strided_piece.h
+ * \brief A piece laid over row-major arrays: what the kernels of CPUs and of GPUs have in common.
+ *
+ * A kernel knows addresses, no coordinates, and where an array is narrower than another, equal
+ * boxes lie differently in them. So this is another form of a piece, made when the shapes of the
+ * inputs are known.
+ */
+#ifndef TOFU_CORE_PROGRAM_STRIDED_PIECE_H_
+#define TOFU_CORE_PROGRAM_STRIDED_PIECE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "core/program/piece.h"
+
+namespace tofu {
+
+/*! \brief An extent, and how far apart neighbours lie in the output and in each source. */
+struct StridedDimension {
+  int64_t extent;
+  std::vector<int64_t> strides;
+};
+
+struct StridedPiece {
+  std::vector<int64_t> offsets;              // of the first cell: in the output and in each source
+  std::vector<StridedDimension> dimensions;  // innermost first, none of extent 1
+
+  int64_t num_cells() const {
+    int64_t cells = 1;
+    for (const StridedDimension& dimension : dimensions) cells *= dimension.extent;
+    return cells;
+  }
+};
+
+/*! \brief Drops dimensions of extent 1 and joins those that are one row in every array. */
+inline void MergeDimensions(std::vector<StridedDimension>* dimensions) {
+  std::vector<StridedDimension> merged;
+  for (StridedDimension& dimension : *dimensions) {
+    if (dimension.extent == 1) continue;
+    bool goes_on = !merged.empty();
+    for (size_t a = 0; goes_on && a < dimension.strides.size(); ++a) {
+      goes_on = dimension.strides[a] == merged.back().strides[a] * merged.back().extent;
+    }
+    if (goes_on) {
+      merged.back().extent *= dimension.extent;
+    } else {
+      merged.push_back(std::move(dimension));
+    }
+  }
+  *dimensions = std::move(merged);
+}
+
+/*!
+ * \brief Where the cells of a piece lie in the output and in its sources.
+ * \param shape of the output: anything with extents at [d]
+ * \param shape_of from the number of an input to its shape
+ * \param element how far apart neighbouring elements are: 1, or their bytes
+ */
+template <typename Shape, typename ShapeOf>
+StridedPiece LayOut(const Piece& piece, const Shape& shape, const ShapeOf& shape_of,
+                    int64_t element) {
+  StridedPiece strided;
+  for (size_t d = piece.box.size(); d-- > 0;) {
+    strided.dimensions.push_back({piece.box[d].extent(), {}});
+    strided.dimensions.back().strides.reserve(piece.sources.size() + 1);
+  }
+  strided.offsets.reserve(piece.sources.size() + 1);
+  const auto add = [&](const Shape& extents, const auto& begin) {
+    int64_t offset = 0;
+    int64_t stride = element;
+    size_t d = piece.box.size();
+    for (StridedDimension& dimension : strided.dimensions) {
+      --d;
+      dimension.strides.push_back(stride);
+      offset += begin(d) * stride;
+      stride *= extents[d];
+    }
+    strided.offsets.push_back(offset);
+  };
+  add(shape, [&](size_t d) { return piece.box[d].begin; });
+  for (const Source& source : piece.sources)
+    add(shape_of(source.input), [&](size_t d) { return source.begin[d]; });
+  MergeDimensions(&strided.dimensions);
+  return strided;
+}
+
+}  // namespace tofu
+
+#endif  // TOFU_CORE_PROGRAM_STRIDED_PIECE_H_
