@@ -22,6 +22,10 @@ PieceRuns::Walk::Walk(const PieceRuns& runs, int64_t first_run)
     : dimensions_(runs.piece_.dimensions),
       first_outer_(runs.first_outer_),
       offsets_(runs.piece_.offsets) {
+  if (first_outer_ < dimensions_.size()) {
+    strides_ = dimensions_[first_outer_].strides;
+    innermost_ = dimensions_[first_outer_].extent;
+  }
   for (size_t d = first_outer_; d < dimensions_.size(); ++d) {
     const StridedDimension& dimension = dimensions_[d];
     position_.push_back(first_run % dimension.extent);
@@ -33,6 +37,11 @@ PieceRuns::Walk::Walk(const PieceRuns& runs, int64_t first_run)
 }
 
 void PieceRuns::Walk::Next() {
+  if (!position_.empty() && position_[0] + 1 < innermost_) {  // nearly always, where runs are short
+    ++position_[0];
+    for (size_t a = 0; a < offsets_.size(); ++a) offsets_[a] += strides_[a];
+    return;
+  }
   for (size_t d = 0; d < position_.size(); ++d) {
     const StridedDimension& dimension = dimensions_[first_outer_ + d];
     const bool carry = ++position_[d] == dimension.extent;

@@ -36,6 +36,8 @@ class PieceRuns {
     const size_t first_outer_;
     std::vector<int64_t> position_;  // in the dimensions outside of the run
     std::vector<int64_t> offsets_;   // of the output, then of each source
+    std::vector<int64_t> strides_;   // of the innermost of those dimensions, in the same order
+    int64_t innermost_ = 0;          // its extent
   };
 
  private:
