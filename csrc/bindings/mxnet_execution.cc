@@ -118,6 +118,8 @@ void RegisterExecution(py::module_* module) {
   module->def("storage_info", StorageToPython, py::arg("array"));
   module->def("array_version", CountWrites, py::arg("array"),
               py::call_guard<py::gil_scoped_release>());
+  module->def("array_digest", DigestArray, py::arg("array"),
+              py::call_guard<py::gil_scoped_release>());
 }
 
 }  // namespace bindings

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/digest.h"
 #include "nnvm/fetch/multi_fetch.h"
 #include "nnvm/fetch/place_device.h"
 
@@ -99,6 +100,15 @@ StorageInfo DescribeStorage(ObjectHandle handle) {
 
 int64_t CountWrites(ObjectHandle handle) {
   return static_cast<int64_t>(WaitForArray(handle).version());
+}
+
+std::uint64_t DigestArray(ObjectHandle handle) {
+  const mxnet::NDArray& array = WaitForArray(handle);
+  if (array.ctx().dev_mask() != mshadow::cpu::kDevMask) return 0;
+  // A plain executor over the same array may have put it into oneDNN's blocks.
+  const mxnet::NDArray plain = array.IsMKLDNNData() ? array.Reorder2Default() : array;
+  const mxnet::TBlob& blob = plain.data();
+  return DigestBytes(blob.dptr_, blob.Size() * mshadow::mshadow_sizeof(blob.type_flag_));
 }
 
 }  // namespace nnvm_layer

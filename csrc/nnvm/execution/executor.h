@@ -63,6 +63,13 @@ StorageInfo DescribeStorage(ObjectHandle array);
 /*! \brief How many writes an array has seen, counted after those under way are done. */
 int64_t CountWrites(ObjectHandle array);
 
+/*!
+ * \brief Tells apart what an array holds at different times, after the writes under way: writes through pointers are not counted.
+ *
+ * 0 for an array that is not in the host's memory.
+ */
+std::uint64_t DigestArray(ObjectHandle array);
+
 }  // namespace nnvm_layer
 }  // namespace tofu
 

@@ -1,13 +1,15 @@
 """The executor that an unmodified `mx.mod.Module` works with: whole tensors at the edges, shards inside.
 
-It has the interface of `mx.executor.Executor`. Whole arrays live on one host context; before a step, those that changed since
-they were last scattered go to the shards again, after it, outputs and gradients are gathered where they are asked for.
+It has the interface of `mx.executor.Executor`. The whole arrays live on one host context and are the model: they are the same for the
+life of the executor. Before a step those that changed go to the shards; what a step makes is gathered into them after it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from math import prod
 from typing import Any
 
 import mxnet as mx
@@ -18,7 +20,7 @@ from tofu.mxnet.frontend.head_gradients import list_head_gradients
 from tofu.mxnet.frontend.read_symbol import infer_arguments
 from tofu.mxnet.runtime.failures import explaining_memory, raise_failure
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
-from tofu.mxnet.runtime.shards import ShardedTensor, count_writes
+from tofu.mxnet.runtime.shards import ShardedTensor, count_writes, digest
 from tofu.pipeline import Partition
 
 logger = logging.getLogger("tofu")
@@ -66,6 +68,7 @@ class Executor:
         self.arg_dict = dict(arguments)
         self.grad_dict = {name: gradients.get(name) for name in self.arg_dict}
         self.aux_dict = dict(states)
+        self._ctx = next((array.context for array in self.arg_arrays), mx.cpu(0))  # mx.test_utils reads it
         self._shapes = dict(shapes)
         self._grad_req = dict(grad_req)
         self._compile_for = compile_for
@@ -78,8 +81,7 @@ class Executor:
             whole = [*self.arg_dict.values(), *self.aux_dict.values(), *gradients.values()]
             raise_failure([array for array in whole if array is not None])
         self.sharded: ShardedExecutor = ShardedExecutor(partition, contexts, parameters)
-        self._versions: dict[str, int] = {}
-        self._outputs: list[Any] | None = None
+        self._scattered: dict[str, tuple[int, int | None]] = {}  # count of writes, and digest, when it was scattered
 
     @property
     def arg_arrays(self) -> list[Any]:
@@ -98,14 +100,14 @@ class Executor:
 
     @property
     def outputs(self) -> list[Any]:
-        """Whole outputs of the last forward, gathered when first asked for; zeros before the first one, as in MXNet."""
-        if not self.sharded.has_run:
-            tensors = self.sharded.partition.graph.tensors
-            shapes = [tensors[position] for position in self.sharded.partition.graph.outputs]
-            return [mx.nd.zeros(tensor.shape, dtype=tensor.dtype) for tensor in shapes]
-        if self._outputs is None:
-            self._outputs = [self.sharded.output(i).gather() for i in range(len(self._symbol.list_outputs()))]
+        """Whole outputs, which each forward writes anew; zeros before the first one, as in MXNet."""
         return self._outputs
+
+    @cached_property
+    def _outputs(self) -> list[Any]:
+        graph = self.sharded.partition.graph
+        outputs = [graph.tensors[position] for position in graph.outputs]
+        return [mx.nd.zeros(tensor.shape, ctx=self._ctx, dtype=tensor.dtype) for tensor in outputs]
 
     @property
     def output_dict(self) -> dict[str, Any]:
@@ -122,16 +124,19 @@ class Executor:
                     f"{name} was bound with shape {self.arg_dict[name].shape}, the array given has {tuple(array.shape)}."
                 )
             self.arg_dict[name][:] = array
-        self._scatter_changed()
-        self._outputs = None
+        for name, whole in (*self.arg_dict.items(), *self.aux_dict.items()):
+            if self._has_changed(name, whole):
+                self.sharded.variables[name].scatter(whole)
         self.sharded.forward(bool(is_train))
-        outputs = self.outputs  # what failed is known before any whole array is written
+        self.sharded.wait()  # what failed is known before any whole array is written
+        for position, whole in enumerate(self.outputs):
+            self.sharded.output(position).gather(whole)
         if is_train:
             for name in self.sharded.changed_arguments:
-                self._gather_changed(name, self.arg_dict[name])
+                self.sharded.variables[name].gather(self.arg_dict[name])
         for name in self.sharded.states_changed_by_forward:
-            self._gather_changed(name, self.aux_dict[name])
-        return outputs
+            self.sharded.variables[name].gather(self.aux_dict[name])
+        return self.outputs
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Run the backward operators and put the gradients into `grad_dict`, as each argument's grad_req says.
@@ -150,19 +155,19 @@ class Executor:
             else:
                 gradient.gather(whole)
         for name, state in self.aux_dict.items():
-            self._gather_changed(name, state)
+            self.sharded.variables[name].gather(state)
 
-    def _gather_changed(self, name: str, whole: Any) -> None:
-        """Make the whole array what operators have made of the shards, which need not be scattered for that."""
-        self.sharded.variables[name].gather(whole)
-        self._versions[name] = count_writes(whole)
+    def _has_changed(self, name: str, whole: Any) -> bool:
+        """Whether a whole array may hold something else than what was scattered last.
 
-    def _scatter_changed(self) -> None:
-        for name, whole in (*self.arg_dict.items(), *self.aux_dict.items()):
-            version = count_writes(whole)
-            if self._versions.get(name) != version:
-                self.sharded.variables[name].scatter(whole)
-                self._versions[name] = version
+        MXNet counts its own writes. Others, through DLPack or a pointer, show in a digest, which is taken from the second forward on that
+        finds no counted write, so that training does not pay for it.
+        """
+        version, before = count_writes(whole), self._scattered.get(name)
+        is_uncounted = before is not None and before[0] == version
+        now = version, digest(whole) if is_uncounted else None
+        self._scattered[name] = now
+        return now != before
 
     def _scatter_head_gradients(self, out_grads: Any) -> None:
         names = self._symbol.list_outputs()
@@ -210,9 +215,10 @@ class Executor:
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: tuple[int, ...]
     ) -> Executor:
-        """An executor for other input shapes that shares the parameters of this one.
+        """An executor for other input shapes that shares the arrays of this one, as in MXNet: smaller ones are the beginning of theirs.
 
-        The plan is used again where it is feasible for the new shapes; else the search runs once more, and the log says so.
+        The plan is used again where it is feasible for the new shapes; else the search runs once more, and the log says so. Raises
+        ShapeError for arguments that were not named, and for arrays that are too small without `allow_up_sizing`.
         """
         shapes = {**self._shapes, **{name: tuple(shape) for name, shape in kwargs.items()}}
         partition = self._compile_for(shapes)
@@ -227,6 +233,17 @@ class Executor:
                 ShapeError,
                 "The new shapes change arguments that were not named (partial_shaping=True allows it):",
                 changed,
+            )
+        small = [
+            f"{name}: {tuple(array.shape)} becomes {known[name]}"
+            for name, array in (*self.arg_dict.items(), *self.aux_dict.items())
+            if prod(array.shape) < prod(known[name])
+        ]
+        if not allow_up_sizing:
+            raise_together(
+                ShapeError,
+                "These arrays are too small for the new shapes (allow_up_sizing=True makes new ones):",
+                small,
             )
         return Executor(
             self._symbol,
@@ -251,13 +268,16 @@ class Executor:
 
 
 def _resize(arrays: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    """The same arrays where the shape stays, new ones of zeros where it changes."""
-    return {
-        name: array
-        if tuple(array.shape) == shapes[name]
-        else mx.nd.zeros(shapes[name], ctx=array.context, dtype=array.dtype)
-        for name, array in arrays.items()
-    }
+    """The same arrays where the shape stays, their beginning where they are large enough, new ones of zeros where they are not."""
+    return {name: _resize_array(array, shapes[name]) for name, array in arrays.items()}
+
+
+def _resize_array(array: Any, shape: tuple[int, ...]) -> Any:
+    if tuple(array.shape) == shape:
+        return array
+    if array.size < prod(shape):
+        return mx.nd.zeros(shape, ctx=array.context, dtype=array.dtype)
+    return array.reshape((-1,))[: prod(shape)].reshape(shape)
 
 
 def reuse_plan(compile_with: Callable[[Mapping[str, tuple[int, ...]], Any], Partition], plan: Any) -> Compile:

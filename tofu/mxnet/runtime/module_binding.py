@@ -318,14 +318,16 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         self.executor.backward()
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """Whole outputs of the last forward."""
-        return [self.executor.output(index).gather() for index in range(len(self.output_names))]
+        """Whole outputs of the last forward. With merge_multi_context=False each is in a list of its own, as MXNet has it of one device."""
+        whole = [self.executor.output(index).gather() for index in range(len(self.output_names))]
+        return whole if merge_multi_context else [[array] for array in whole]
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
-        """Whole gradients of the data inputs; needs bind(inputs_need_grad=True)."""
+        """Whole gradients of the data inputs; needs bind(inputs_need_grad=True). Nested as `get_outputs` is."""
         if not self._input_gradients:
             raise TofuError("The inputs have no gradients: bind with inputs_need_grad=True.")
-        return [self.executor.gradient(name).gather() for name in self._input_gradients]
+        whole = [self.executor.gradient(name).gather() for name in self._input_gradients]
+        return whole if merge_multi_context else [[array] for array in whole]
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Feed a metric with whole labels and outputs."""

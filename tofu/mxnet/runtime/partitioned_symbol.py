@@ -47,10 +47,29 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
     """A model that binds to several devices. Made by `tofu.partition`."""
 
     def __init__(self, whole: Any, settings: Settings, contexts: Sequence[Any]) -> None:
-        super().__init__(_copy_handle(whole))
         self.settings = settings
+        super().__init__(_copy_handle(whole))
         self.contexts = tuple(contexts)
         self._partition: Partition | None = None
+
+    @property
+    def handle(self) -> Any:
+        """MXNet's own symbol, for the methods of this object and for Tofu. What others would build from it, an operator over it, a Group, a
+        CachedOp, would run on one device: they get an UnsupportedError, which MXNet has no other place for.
+        """
+        asker = sys._getframe(1)
+        is_own = asker.f_locals.get("self") is self or asker.f_globals.get("__name__", "").startswith("tofu.")
+        if not is_own and self.settings.workers > 1:
+            raise UnsupportedError(
+                f"{self!r} binds to several devices; what MXNet builds from it (arithmetic, operators, mx.sym.Group, CachedOp, "
+                "SymbolBlock) would run on one. Build the whole model first and call tofu.partition(...) last; sym.whole is the model "
+                "for one device."
+            )
+        return mx.sym.Symbol.handle.__get__(self)
+
+    @handle.setter
+    def handle(self, handle: Any) -> None:
+        mx.sym.Symbol.handle.__set__(self, handle)
 
     @property
     def whole(self) -> Any:
@@ -290,10 +309,36 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
         made._partition = None
         return made
 
+    def __getitem__(self, index: Any) -> Any:
+        """One output, by number or name, as in MXNet: partitioned with the same settings, and planned where it is bound."""
+        return self._partition_too(super().__getitem__(index))
+
+    def get_internals(self) -> PartitionedSymbol:
+        """Every node's outputs, as in MXNet: what is picked of them is partitioned with the same settings."""
+        return self._partition_too(super().get_internals())
+
+    def get_children(self) -> PartitionedSymbol | None:
+        """The inputs of the outputs' nodes, as in MXNet: partitioned with the same settings. None for a variable."""
+        children = super().get_children()
+        return None if children is None else self._partition_too(children)
+
+    def _partition_too(self, symbol: Any) -> PartitionedSymbol:
+        return PartitionedSymbol(symbol, self.settings, self.contexts)
+
     def optimize_for(self, *args: Any, **kwargs: Any) -> Any:
         """Refused: it would rewrite the graph for one device's backend."""
         raise UnsupportedError(
             "optimize_for works for one device. Apply it to the model before tofu.partition(...), or to sym.whole."
+        )
+
+    def get_backend_symbol(self, backend: str) -> Any:
+        """Refused, as `optimize_for` is."""
+        return self.optimize_for(backend)
+
+    def as_np_ndarray(self) -> Any:
+        """Refused: a symbol of MXNet's NumPy interface would run on one device."""
+        raise UnsupportedError(
+            "as_np_ndarray gives a symbol for one device. Convert the model before tofu.partition(...)."
         )
 
     # ---- copies and files

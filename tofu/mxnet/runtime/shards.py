@@ -213,3 +213,8 @@ def count_writes(array: Any) -> int:
     """The engine's count of writes to an NDArray, once those that are under way are done."""
     array.wait_to_read()
     return int(_mxnet.array_version(array.handle.value))
+
+
+def digest(array: Any) -> int:
+    """Tells apart what an NDArray in the host's memory holds at different times; 0 for one on another device."""
+    return _mxnet.array_digest(array.handle.value)

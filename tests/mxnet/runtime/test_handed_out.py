@@ -1,0 +1,197 @@
+"""The arrays that an executor hands out are the same for its life, and hold what MXNet's do: scripts run on one device and on workers."""
+
+import ctypes
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+from tofu.errors import ShapeError
+
+SHAPES = {"data": (6, 4)}
+
+
+def build_net():
+    hidden = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc1")
+    normal = mx.sym.BatchNorm(hidden, fix_gamma=True, name="bn")
+    return mx.sym.FullyConnected(mx.sym.Activation(normal, act_type="tanh"), num_hidden=4, name="fc2")
+
+
+def bind(is_partitioned, grad_req="write"):
+    net = build_net()
+    symbol = tofu.partition(net, 2) if is_partitioned else net
+    executor = symbol.simple_bind(
+        mx.cpu(), grad_req=grad_req, type_dict=dict.fromkeys(net.list_inputs(), "float64"), **SHAPES
+    )
+    draw = np.random.RandomState(3)
+    for name, array in [*executor.arg_dict.items(), *executor.aux_dict.items()]:
+        array[:] = draw.rand(*array.shape) if name == "bn_moving_var" else draw.randn(*array.shape)
+    return executor
+
+
+def read(arrays):
+    return [array.asnumpy().copy() for array in arrays]
+
+
+def take_before_forward(executor):
+    (kept,) = executor.outputs
+    executor.forward()
+    return read([kept, executor.outputs[0]])
+
+
+def keep_over_two_forwards(executor):
+    (first,) = executor.forward()
+    found = read([first])
+    executor.forward(data=mx.nd.ones(SHAPES["data"], dtype="float64"))
+    return [*found, *read([first, executor.output_dict["fc2_output"]])]
+
+
+def keep_over_training(executor):
+    kept = [executor.outputs[0], *executor.grad_dict.values(), *executor.aux_dict.values()]
+    found = []
+    for _ in range(2):
+        executor.forward(is_train=True)
+        executor.backward(mx.nd.ones((6, 4), dtype="float64"))
+        executor.arg_dict["fc1_weight"][:] -= executor.grad_dict["fc1_weight"]
+        found += read(kept)
+    return found
+
+
+def write_through_a_pointer(executor):
+    executor.forward()
+    weight = executor.arg_dict["fc1_weight"]
+    weight.wait_to_read()
+    pointer = ctypes.c_void_p()
+    mx.base.check_call(mx.base._LIB.MXNDArrayGetData(weight.handle, ctypes.byref(pointer)))
+    cells = (ctypes.c_double * weight.size).from_address(pointer.value)
+    cells[:] = [0.5] * weight.size
+    return read(executor.forward())
+
+
+def write_through_dlpack(executor):
+    view = mx.nd.from_dlpack(executor.arg_dict["fc1_weight"].to_dlpack_for_write())
+    executor.forward()
+    view[:] = 0.25
+    view.wait_to_read()
+    return read(executor.forward())
+
+
+def read_through_dlpack(executor):
+    view = mx.nd.from_dlpack(executor.outputs[0].to_dlpack_for_read())
+    executor.forward()
+    mx.nd.waitall()
+    return read([view])
+
+
+def write_a_state_between_steps(executor):
+    executor.forward(is_train=True)
+    executor.aux_dict["bn_moving_mean"][:] = 7
+    return read(executor.forward())
+
+
+def backward_after_a_second_forward(executor):
+    """Weights are written between two training forwards."""
+    executor.forward(is_train=True)
+    executor.arg_dict["fc2_weight"][:] = 1
+    executor.forward(is_train=True)
+    executor.backward(mx.nd.ones((6, 4), dtype="float64"))
+    return read([*executor.grad_arrays, *executor.outputs])
+
+
+SCRIPTS = [
+    take_before_forward,
+    keep_over_two_forwards,
+    keep_over_training,
+    write_through_a_pointer,
+    write_through_dlpack,
+    read_through_dlpack,
+    write_a_state_between_steps,
+    backward_after_a_second_forward,
+]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_arrays_hold_what_those_of_mxnet_hold(script):
+    for found, expected in zip(script(bind(True)), script(bind(False)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_arrays_are_the_same_for_the_life_of_an_executor():
+    executor = bind(True)
+
+    def list_arrays():
+        named = (executor.arg_dict, executor.grad_dict, executor.aux_dict, executor.output_dict)
+        return [array for arrays in named for array in arrays.values()] + executor.outputs
+
+    before = list_arrays()
+    for _ in range(2):
+        executor.forward(is_train=True)
+        executor.backward(mx.nd.ones((6, 4), dtype="float64"))
+    assert all(one is other for one, other in zip(before, list_arrays(), strict=True))
+
+
+def reshape_smaller(executor):
+    """MXNet's arrays for fewer samples are the beginning of those for more."""
+    smaller = executor.reshape(data=(3, 4))
+    found = read([smaller.arg_dict["data"], *smaller.forward()])
+    smaller.arg_dict["data"][:] = 2
+    found += read(executor.forward())
+    return found
+
+
+def reshape_smaller_and_back(executor):
+    again = executor.reshape(data=(2, 4)).reshape(data=(6, 4), allow_up_sizing=True)
+    again.arg_dict["data"][:] = 1
+    return read([*again.forward(), executor.arg_dict["data"], again.arg_dict["fc1_weight"]])
+
+
+@pytest.mark.parametrize("script", [reshape_smaller, reshape_smaller_and_back])
+def test_other_shapes_share_the_arrays(script):
+    for found, expected in zip(script(bind(True)), script(bind(False)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_larger_arrays_have_to_be_asked_for():
+    executor = bind(True)
+    with pytest.raises(ShapeError, match=r"data: \(6, 4\) becomes \(7, 4\)"):
+        executor.reshape(data=(7, 4))
+    with pytest.raises(mx.MXNetError):  # as on one device
+        bind(False).reshape(data=(7, 4))
+    assert executor.reshape(data=(7, 4), allow_up_sizing=True).forward()[0].shape == (7, 4)
+
+
+def test_weights_may_be_those_of_an_executor_of_one_device():
+    """Which puts the weights of convolutions into oneDNN's blocks, where they are."""
+    net = mx.sym.Convolution(
+        mx.sym.Variable("data"), kernel=(3, 3), num_filter=16, pad=(1, 1), no_bias=True, name="conv"
+    )
+    draw = np.random.RandomState(5)
+    values = {"data": mx.nd.array(draw.randn(2, 16, 8, 8)), "conv_weight": mx.nd.array(draw.randn(16, 16, 3, 3))}
+    plain = net.bind(mx.cpu(), values)
+    parted = tofu.partition(net, 2).bind(mx.cpu(), values)
+    for _ in range(3):
+        expected = plain.forward(is_train=False)[0].asnumpy()
+        np.testing.assert_allclose(parted.forward()[0].asnumpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_check_consistency_of_mxnet():
+    contexts = [{"ctx": mx.cpu(0), "data": (6, 4), "type_dict": {"data": dtype}} for dtype in (np.float64, np.float32)]
+    mx.test_utils.check_consistency(tofu.partition(build_net(), 2), contexts, raise_on_err=True)
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_results_of_a_module_nest_as_those_of_mxnet(merge):
+    found = []
+    for module in (mx.mod.Module, tofu.mod.Module):
+        symbol = build_net() if module is mx.mod.Module else tofu.partition(build_net(), 2)
+        bound = module(symbol, data_names=["data"], label_names=None)
+        bound.bind([("data", (6, 4))], inputs_need_grad=True)
+        bound.init_params(mx.init.One())
+        bound.forward(mx.io.DataBatch([mx.nd.ones((6, 4))]), is_train=True)
+        bound.backward([mx.nd.ones((6, 4))])
+        results = (bound.get_outputs(merge_multi_context=merge), bound.get_input_grads(merge_multi_context=merge))
+        found.append(
+            [[whole.shape if merge else [one.shape for one in whole] for whole in result] for result in results]
+        )
+    assert found[0] == found[1]
