@@ -15,8 +15,9 @@ namespace tofu {
 /*!
  * \brief 64 bits that tell apart what memory holds at different times, at the speed of reading it.
  *
- * Each word is mixed into one of eight lanes by steps that can be undone, so a change of one word is always seen; several changes go
- * unseen with the chance of two random numbers of 64 bits being equal. It is no defence against somebody who looks for equal ones.
+ * Each word is mixed into one of eight lanes by steps that can be undone, so a change of one word
+ * is always seen; several changes go unseen with the chance of two random numbers of 64 bits being
+ * equal. It is no defence against somebody who looks for equal ones.
  */
 inline std::uint64_t DigestBytes(const void* memory, std::size_t bytes) {
   constexpr std::size_t kLanes = 8;
@@ -36,7 +37,8 @@ inline std::uint64_t DigestBytes(const void* memory, std::size_t bytes) {
   words = {};
   if (left > 0) std::memcpy(words.data(), at, left);
   std::uint64_t digest = bytes;
-  for (std::size_t lane = 0; lane < kLanes; ++lane) digest = mix(digest, mix(lanes[lane], words[lane]));
+  for (std::size_t lane = 0; lane < kLanes; ++lane)
+    digest = mix(digest, mix(lanes[lane], words[lane]));
   return digest;
 }
 

@@ -64,7 +64,8 @@ StorageInfo DescribeStorage(ObjectHandle array);
 int64_t CountWrites(ObjectHandle array);
 
 /*!
- * \brief Tells apart what an array holds at different times, after the writes under way: writes through pointers are not counted.
+ * \brief Tells apart what an array holds at different times, after the writes under way: writes
+ * through pointers are not counted.
  *
  * 0 for an array that is not in the host's memory.
  */
