@@ -163,6 +163,25 @@ def test_takes_the_largest_where_it_is_asked_to(dtype, geometry, seed):
     np.testing.assert_array_equal(result, expected_region(shape, inputs, pieces, 1, dtype, np.maximum))
 
 
+def fetch_all(inputs, dtype, **attributes):
+    """Vectors of one length, which workers have computed parts of, put together."""
+    count = len(inputs[0])
+    piece = ((0,), (count,), [(source, (0,)) for source in range(len(inputs))])
+    return run_fetch((count,), [np.array(x, dtype) for x in inputs], [piece], 0, dtype, **attributes)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_largest_is_no_number_where_any_is_none(dtype):
+    none, inf = np.nan, np.inf
+    inputs = [[none, 1, 1, none, inf, 3] * 7, [1, none, 1, none, none, 2] * 7, [1, 1, none, 0, 1, -inf] * 7]
+    np.testing.assert_array_equal(fetch_all(inputs, dtype, takes_maximum=1), [none, none, none, none, none, 3] * 7)
+
+
+def test_half_precision_is_summed_in_single_precision():
+    """2048 + 1 is 2048 in half precision."""
+    np.testing.assert_array_equal(fetch_all([[2048] * 40, [1] * 40, [1] * 40], "float16"), [2050] * 40)
+
+
 def test_sums_of_gradients_ask_for_addition():
     """MXNet skips the addition in a chain of gradients and lets its second summand add: a fetch has to follow."""
     graph = JsonGraph()
