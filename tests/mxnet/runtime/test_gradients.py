@@ -58,8 +58,31 @@ def after_a_first_forward(module):
     module.update()
 
 
+def updated_before_a_first_forward(module):
+    module.update()
+    module.forward(batches(1)[0], is_train=True)
+    module.update()
+
+
+def over_batches_of_other_sizes(module):
+    for samples in (6, BATCH, 12):
+        module.forward(mx.io.DataBatch([mx.nd.ones((samples, FEATURES))], [mx.nd.zeros(samples)]), is_train=True)
+        module.update()
+
+
+RUNS = [
+    untouched,
+    after_a_step,
+    after_a_reshape,
+    reshaped_at_first,
+    after_a_first_forward,
+    updated_before_a_first_forward,
+    over_batches_of_other_sizes,
+]
+
+
 @pytest.mark.parametrize("route", ROUTES)
-@pytest.mark.parametrize("run", [untouched, after_a_step, after_a_reshape, reshaped_at_first, after_a_first_forward])
+@pytest.mark.parametrize("run", RUNS)
 def test_an_update_without_backward_is_that_of_mxnet(run, route):
     results = []
     for module in (mx.mod.Module(model()), ROUTES[route]()):

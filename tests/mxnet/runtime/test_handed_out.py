@@ -58,14 +58,17 @@ def keep_over_training(executor):
     return found
 
 
+def write_raw(array, values):
+    array.wait_to_read()
+    pointer = ctypes.c_void_p()
+    mx.base.check_call(mx.base._LIB.MXNDArrayGetData(array.handle, ctypes.byref(pointer)))
+    cells = (ctypes.c_double * array.size).from_address(pointer.value)
+    cells[:] = np.broadcast_to(values, array.shape).ravel().tolist()
+
+
 def write_through_a_pointer(executor):
     executor.forward()
-    weight = executor.arg_dict["fc1_weight"]
-    weight.wait_to_read()
-    pointer = ctypes.c_void_p()
-    mx.base.check_call(mx.base._LIB.MXNDArrayGetData(weight.handle, ctypes.byref(pointer)))
-    cells = (ctypes.c_double * weight.size).from_address(pointer.value)
-    cells[:] = [0.5] * weight.size
+    write_raw(executor.arg_dict["fc1_weight"], 0.5)
     return read(executor.forward())
 
 
@@ -99,6 +102,16 @@ def backward_after_a_second_forward(executor):
     return read([*executor.grad_arrays, *executor.outputs])
 
 
+def write_before_backward(executor):
+    """The gradients of a loss may depend on what is written after its forward; what forward computed stays."""
+    executor.forward(is_train=True)
+    executor.arg_dict["data"][:] = 0.5
+    executor.arg_dict["fc2_weight"][:] = 0.25
+    executor.aux_dict["bn_moving_mean"][:] = 7
+    executor.backward(mx.nd.ones((6, 4), dtype="float64"))
+    return read([*executor.grad_arrays, *executor.aux_arrays, *executor.outputs])
+
+
 SCRIPTS = [
     take_before_forward,
     keep_over_two_forwards,
@@ -108,6 +121,7 @@ SCRIPTS = [
     read_through_dlpack,
     write_a_state_between_steps,
     backward_after_a_second_forward,
+    write_before_backward,
 ]
 
 
@@ -146,7 +160,20 @@ def reshape_smaller_and_back(executor):
     return read([*again.forward(), executor.arg_dict["data"], again.arg_dict["fc1_weight"]])
 
 
-@pytest.mark.parametrize("script", [reshape_smaller, reshape_smaller_and_back])
+def write_there_and_back_again(executor):
+    """An executor that shares the weights runs in between, with others."""
+    smaller = executor.reshape(data=(3, 4))
+    weight = executor.arg_dict["fc1_weight"]
+    kept = weight.asnumpy().copy()
+    for _ in range(2):
+        executor.forward()
+    write_raw(weight, 0.5)
+    found = read(smaller.forward())
+    write_raw(weight, kept)
+    return found + read(executor.forward())
+
+
+@pytest.mark.parametrize("script", [reshape_smaller, reshape_smaller_and_back, write_there_and_back_again])
 def test_other_shapes_share_the_arrays(script):
     for found, expected in zip(script(bind(True)), script(bind(False)), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
@@ -180,18 +207,23 @@ def test_check_consistency_of_mxnet():
     mx.test_utils.check_consistency(tofu.partition(build_net(), 2), contexts, raise_on_err=True)
 
 
+@pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize("merge", [True, False])
-def test_results_of_a_module_nest_as_those_of_mxnet(merge):
+def test_results_of_a_module_nest_as_those_of_mxnet(merge, devices):
+    """A list for each result, with what each device has of the batch; of a partitioned model the only one is the whole."""
+    plain = mx.mod.Module(build_net(), label_names=None, context=[mx.cpu(n) for n in range(devices)])
+    parted = tofu.mod.Module(tofu.partition(build_net(), 2), label_names=None)
     found = []
-    for module in (mx.mod.Module, tofu.mod.Module):
-        symbol = build_net() if module is mx.mod.Module else tofu.partition(build_net(), 2)
-        bound = module(symbol, data_names=["data"], label_names=None)
-        bound.bind([("data", (6, 4))], inputs_need_grad=True)
-        bound.init_params(mx.init.One())
-        bound.forward(mx.io.DataBatch([mx.nd.ones((6, 4))]), is_train=True)
-        bound.backward([mx.nd.ones((6, 4))])
-        results = (bound.get_outputs(merge_multi_context=merge), bound.get_input_grads(merge_multi_context=merge))
-        found.append(
-            [[whole.shape if merge else [one.shape for one in whole] for whole in result] for result in results]
-        )
-    assert found[0] == found[1]
+    for module in (plain, parted):
+        module.bind([("data", (6, 4))], inputs_need_grad=True)
+        module.init_params(mx.init.One())
+        module.forward(mx.io.DataBatch([mx.nd.ones((6, 4))]), is_train=True)
+        module.backward([mx.nd.ones((6, 4))])
+        results = [module.get_outputs(merge_multi_context=merge), module.get_input_grads(merge_multi_context=merge)]
+        if not merge:
+            assert [len(parts) for result in results for parts in result] == [devices if module is plain else 1] * 2
+            results = [[mx.nd.concat(*parts, dim=0) for parts in result] for result in results]
+        assert module.get_states(merge_multi_context=False) == []
+        found.append([whole.asnumpy() for result in results for whole in result])
+    for whole, expected in zip(*found, strict=True):
+        np.testing.assert_allclose(whole, expected, rtol=1e-5, atol=1e-6)

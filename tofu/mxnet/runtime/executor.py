@@ -81,7 +81,6 @@ class Executor:
             whole = [*self.arg_dict.values(), *self.aux_dict.values(), *gradients.values()]
             raise_failure([array for array in whole if array is not None])
         self.sharded: ShardedExecutor = ShardedExecutor(partition, contexts, parameters)
-        self._scattered: dict[str, tuple[int, int | None]] = {}  # count of writes, and digest, when it was scattered
 
     @property
     def arg_arrays(self) -> list[Any]:
@@ -124,26 +123,26 @@ class Executor:
                     f"{name} was bound with shape {self.arg_dict[name].shape}, the array given has {tuple(array.shape)}."
                 )
             self.arg_dict[name][:] = array
-        for name, whole in (*self.arg_dict.items(), *self.aux_dict.items()):
-            if self._has_changed(name, whole):
-                self.sharded.variables[name].scatter(whole)
+        self._scatter_where(self._has_changed)
         self.sharded.forward(bool(is_train))
         self.sharded.wait()  # what failed is known before any whole array is written
         for position, whole in enumerate(self.outputs):
             self.sharded.output(position).gather(whole)
         if is_train:
             for name in self.sharded.changed_arguments:
-                self.sharded.variables[name].gather(self.arg_dict[name])
+                self._gather_changed(name, self.arg_dict[name])
         for name in self.sharded.states_changed_by_forward:
-            self.sharded.variables[name].gather(self.aux_dict[name])
+            self._gather_changed(name, self.aux_dict[name])
         return self.outputs
 
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Run the backward operators and put the gradients into `grad_dict`, as each argument's grad_req says.
 
-        `out_grads` are the gradients of the outputs: needed for outputs that are no loss, as in MXNet.
+        `out_grads` are the gradients of the outputs: needed for outputs that are no loss, as in MXNet. Arguments and states written since
+        the forward, a label say, are read anew by the operators that read them, as in MXNet.
         """
         self._scatter_head_gradients(out_grads)
+        self._scatter_where(self._was_written)
         self.sharded.backward()
         self.sharded.wait()  # what failed is known before any whole array is written
         graph = self.sharded.partition.graph
@@ -157,16 +156,36 @@ class Executor:
         for name, state in self.aux_dict.items():
             self.sharded.variables[name].gather(state)
 
+    def _gather_changed(self, name: str, whole: Any) -> None:
+        """Make the whole array what operators have made of the shards, which backward need not scatter for that."""
+        variable = self.sharded.variables[name]
+        variable.gather(whole)
+        variable.source = count_writes(whole), None
+
+    def _scatter_where(self, is_needed: Callable[[str, Any], bool]) -> None:
+        for name, whole in (*self.arg_dict.items(), *self.aux_dict.items()):
+            if is_needed(name, whole):
+                self.sharded.variables[name].scatter(whole)
+
+    def _was_written(self, name: str, whole: Any) -> bool:
+        """Whether MXNet counted a write to a whole array since it was scattered last."""
+        variable, version = self.sharded.variables[name], count_writes(whole)
+        if variable.source is not None and variable.source[0] == version:
+            return False
+        variable.source = version, None
+        return True
+
     def _has_changed(self, name: str, whole: Any) -> bool:
         """Whether a whole array may hold something else than what was scattered last.
 
         MXNet counts its own writes. Others, through DLPack or a pointer, show in a digest, which is taken from the second forward on that
         finds no counted write, so that training does not pay for it.
         """
-        version, before = count_writes(whole), self._scattered.get(name)
+        variable = self.sharded.variables[name]
+        version, before = count_writes(whole), variable.source
         is_uncounted = before is not None and before[0] == version
         now = version, digest(whole) if is_uncounted else None
-        self._scattered[name] = now
+        variable.source = now
         return now != before
 
     def _scatter_head_gradients(self, out_grads: Any) -> None:

@@ -44,7 +44,8 @@ logger = logging.getLogger("tofu")
 class Gradients(Enum):
     """What stands where gradients are written."""
 
-    NONE = "no backward came yet"
+    NONE = "zeros: no backward came yet"
+    EARLIER = "those of another executor, before a reshape"
     CURRENT = "those of the last backward"
     OVERWRITTEN = (
         "nothing of use: a training forward came after the last backward and may use that memory, or a step failed"
@@ -112,7 +113,7 @@ class ShardedExecutor:
             if not is_train:
                 bound.forward(is_train=False)
                 return
-            if self._gradients is Gradients.CURRENT or self._earlier_gradients:
+            if self._gradients in (Gradients.CURRENT, Gradients.EARLIER):
                 self._gradients, self._earlier_gradients = Gradients.OVERWRITTEN, {}
             _mxnet.partial_forward(graph.handle, True, 0, self._boundary)
             if self.changed_arguments:
@@ -283,7 +284,8 @@ class ShardedExecutor:
         """Take over the gradients of another executor of the same parameters, until the next training forward."""
         if earlier._gradients is Gradients.OVERWRITTEN:
             self._gradients = Gradients.OVERWRITTEN
-        elif earlier._gradients is Gradients.CURRENT or earlier._earlier_gradients:
+        elif earlier._gradients is not Gradients.NONE:
+            self._gradients = Gradients.EARLIER
             for name in self.differentiated:
                 own, before = self._gradient_layout(name), earlier.gradient(name)
                 if own.shape == before.shape:
@@ -292,7 +294,7 @@ class ShardedExecutor:
 
     def forget_gradients(self, earlier: ShardedExecutor) -> None:
         """Where the other executor had gradients, have none until the next backward."""
-        if earlier._gradients is not Gradients.NONE or earlier._earlier_gradients:
+        if earlier._gradients is not Gradients.NONE:
             self._gradients = Gradients.OVERWRITTEN
 
     def _gradient_layout(self, name: str) -> ShardedTensor:

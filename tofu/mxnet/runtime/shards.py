@@ -35,6 +35,12 @@ class ShardedTensor:
         The workers' devices.
     arrays
         The shards, where they exist already (an executor's outputs); else they are allocated, filled with zeros.
+
+    Attributes
+    ----------
+    source
+        How many writes the whole array of an executor had seen, and its digest if one was taken, when the shards last became it. It stands
+        here since executors share shards.
     """
 
     def __init__(
@@ -52,6 +58,7 @@ class ShardedTensor:
         self.regions: tuple[Region, ...] = tuple(tuple((int(b), int(e)) for b, e in region) for region in regions)
         self.contexts = tuple(contexts)
         self._arrays = None if arrays is None else tuple(arrays)
+        self.source: tuple[int, int | None] | None = None
 
     @property
     def arrays(self) -> tuple[Any, ...]:
