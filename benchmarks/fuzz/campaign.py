@@ -46,13 +46,12 @@ def find_commit() -> str:
     return (commit or "unknown") + ("+" if changed else "")
 
 
-def run_seed(commit: str, focus: str, seed: int, drawn: Callable[[], None]) -> Record:
-    """One model under its plans; `drawn` is called once the model is there."""
+def run_seed(commit: str, focus: str, seed: int, ready: Callable[[], None]) -> Record:
+    """One model under its plans; `ready` is called once the model is there and has run on one device."""
     record = Record(commit, focus, seed, choose_kind(seed, focus))
     try:
         sample = make_sample(seed, record.kind)
-        drawn()
-        outcome = try_sample(sample, choose_workers(seed, record.kind), seed)
+        outcome = try_sample(sample, choose_workers(seed, record.kind), seed, ready=ready)
     except Exception as error:  # MXNet refuses the model on one device
         record.stage = f"no model: {describe(error)}: {str(error).strip().splitlines()[-1][:300]}"
         return record
@@ -119,7 +118,7 @@ class _Member:
         self.connection: Connection
         self.count = 0
         self.started = 0.0
-        self.is_drawn = False  # whether the model is there, and Tofu has it
+        self.is_ready = False  # whether the model is there and runs on one device, and Tofu has it
 
     def give(self, seed: int) -> None:
         if self.process is None or self.count >= MODELS_OF_A_PROCESS:
@@ -130,7 +129,7 @@ class _Member:
             self.process.start()
             other.close()
         self.connection.send(seed)
-        self.is_drawn = False
+        self.is_ready = False
         self.seed, self.started, self.count = seed, time.monotonic(), self.count + 1
 
     def take(self) -> Record | None:
@@ -143,7 +142,7 @@ class _Member:
                 if record is not None:
                     self.seed = None
                     return record
-                self.is_drawn = True
+                self.is_ready = True
             if time.monotonic() - self.started > LONGEST_SECONDS:
                 stage = "hangs"
         except EOFError:
@@ -152,10 +151,10 @@ class _Member:
         if not stage:
             return None
         record = Record(self.commit, self.focus, self.seed, choose_kind(self.seed, self.focus), stage)
-        if self.is_drawn:
+        if self.is_ready:
             record.failures = [{"kind": stage, "plan": "?", "asked": {}, "message": stage, "workers": 0}]
-        else:  # MXNet's kernels were tried alone
-            record.stage = f"no model: {stage} while it was drawn"
+        else:  # in MXNet alone
+            record.stage = f"no model: {stage} while it was drawn or ran on one device"
         self.stop()
         return record
 

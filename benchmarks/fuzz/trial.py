@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import mxnet as mx
@@ -138,10 +139,16 @@ def describe(error: Exception) -> str:
     return type(error).__name__
 
 
-def try_sample(sample: Sample, workers: int, seed: int, randoms: int = 3) -> Outcome:
-    """The default plan, `randoms` random ones and some of other kinds. A model that cannot feed all the workers gets fewer."""
+def try_sample(
+    sample: Sample, workers: int, seed: int, randoms: int = 3, ready: Callable[[], None] = lambda: None
+) -> Outcome:
+    """The default plan, `randoms` random ones and some of other kinds. A model that cannot feed all the workers gets fewer.
+
+    `ready` is called once the sample has run on one device.
+    """
     started = time.process_time()
     trial = Trial(sample, workers)
+    ready()
     default = trial.check("default", {}, thorough=True)
     while default is None and trial.outcome.workers > 2 and not trial.outcome.failures:
         trial.outcome.workers = max(2, trial.outcome.workers // 2)
