@@ -2,7 +2,8 @@
 
 PARTITIONED = """
 import warnings
-import mxnet as mx, tofu
+import tofu
+import mxnet as mx
 from tofu.mxnet.runtime.gpus import check_gpus, prepare_gpus
 net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
 net = mx.sym.SoftmaxOutput(net, name="softmax")

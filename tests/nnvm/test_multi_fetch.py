@@ -336,7 +336,7 @@ def test_reading_outside_of_an_input_is_refused():
 def test_skipped_fetches_read_nothing():
     """TOFU_SKIP_FETCH=1 counts for a whole process."""
     program = (
-        "import numpy as np; from tests.nnvm.test_multi_fetch import _mxnet, run_fetch\n"
+        "import numpy as np, tofu\nfrom tests.nnvm.test_multi_fetch import _mxnet, run_fetch\n"
         "run_fetch((3,), [np.ones(3, 'float32')], [((0,), (3,), [(0, (0,))])], 0, 'float32')\n"
         "print(_mxnet.counters())"
     )
