@@ -36,7 +36,9 @@ BITS = {
     "or": lambda name, x, y: _wrap(x.astype(np.int64) | y.astype(np.int64), name),
     "xor": lambda name, x, y: _wrap(x.astype(np.int64) ^ y.astype(np.int64), name),
     "not": lambda name, x: _wrap(~x.astype(np.int64), name),
-    "shift_left": lambda name, x, y: _wrap(np.where(y < 32, _unsigned(x, name) << np.minimum(y, 32).astype(np.int64), 0), name),
+    "shift_left": lambda name, x, y: _wrap(
+        np.where(y < 32, _unsigned(x, name) << np.minimum(y, 32).astype(np.int64), 0), name
+    ),
     "shift_right_logical": lambda name, x, y: _wrap(_unsigned(x, name) >> np.minimum(y, 63).astype(np.int64), name),
     "shift_right_arithmetic": lambda name, x, y: x.astype(np.int64) >> np.minimum(y, 63).astype(np.int64),
     "population_count": lambda name, x: sum((_unsigned(x, name) >> b) & 1 for b in range(32)),
@@ -91,7 +93,9 @@ def bitcast_convert_type(x, *, input_types, output_types):
     (before,), (after,) = input_types, output_types
     sizes = [re.sub(r"\D", "", name) for name in (before, after)]
     if sizes[0] != sizes[1] or sizes[0] not in ("16", "32") or "bfloat16" in (before, after):
-        raise UnsupportedError(f"the bits of {before} as {after} are not described: those of equal sizes up to 32 bits are")
+        raise UnsupportedError(
+            f"the bits of {before} as {after} are not described: those of equal sizes up to 32 bits are"
+        )
     cast = typed(f"bits_of_{before}", after, lambda v: v.astype(before).view(after))
     return lambda *i: cast(x[i])
 
@@ -100,7 +104,9 @@ def bitcast_convert_type(x, *, input_types, output_types):
 def reduce_precision(x, *, exponent_bits, mantissa_bits):
     def rounded(v):
         mantissa, exponent = np.frexp(v)
-        return np.where(np.isfinite(v), np.ldexp(np.rint(np.ldexp(mantissa, mantissa_bits + 1)), exponent - mantissa_bits - 1), v)
+        return np.where(
+            np.isfinite(v), np.ldexp(np.rint(np.ldexp(mantissa, mantissa_bits + 1)), exponent - mantissa_bits - 1), v
+        )
 
     cut = typed("precision", f"{mantissa_bits}_bits", rounded)
     return lambda *i: cut(x[i])

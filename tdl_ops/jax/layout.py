@@ -87,9 +87,7 @@ def _find_starts(starts, literals, first, whole, sizes):
 def dynamic_slice(operand, *starts, slice_sizes, literals=()):
     begins = _find_starts(starts, literals, 1, operand.shape, slice_sizes)
     is_whole = [extent == size for extent, size in zip(operand.shape, slice_sizes, strict=True)]
-    return lambda *i: operand[
-        tuple(v if is_whole[d] else Any(begins[d] + position(v)) for d, v in enumerate(i))
-    ]
+    return lambda *i: operand[tuple(v if is_whole[d] else Any(begins[d] + position(v)) for d, v in enumerate(i))]
 
 
 @op("dynamic_update_slice", concrete=True)

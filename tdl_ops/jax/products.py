@@ -79,9 +79,10 @@ def conv_general_dilated(
     channel = lambda group, ci: in_group(feature_group_count > 1, group, ci)
 
     def product(group, b, co, ci, x, d):
-        return lhs[place(lhs_spec, (batch(group, b), channel(group, ci), *x))] * rhs[
-            place(rhs_spec, (merge(*group, co), ci, *d))
-        ]
+        return (
+            lhs[place(lhs_spec, (batch(group, b), channel(group, ci), *x))]
+            * rhs[place(rhs_spec, (merge(*group, co), ci, *d))]
+        )
 
     if all(dilation == 1 for dilation in lhs_dilation):
         at = lambda y, d: [y[k] * window_strides[k] + d[k] * rhs_dilation[k] - low[k] for k in range(n)]
@@ -91,9 +92,7 @@ def conv_general_dilated(
         def value(v):
             i = dict(zip(names, v, strict=True))
             group, y = [i[name] for name in g.split()], [i[f"y{k}"] for k in range(n)]
-            return Sum(
-                lambda ci, *d: product(group, i["b"], i["co"], ci, at(y, d), d), names=f"ci {numbered('d', n)}"
-            )
+            return Sum(lambda ci, *d: product(group, i["b"], i["co"], ci, at(y, d), d), names=f"ci {numbered('d', n)}")
 
         return output(" ".join(order), lambda *v: value(v), groups)
     if any(stride != 1 for stride in window_strides):

@@ -47,7 +47,9 @@ def _local_first(local):
     return tuple(local.start(f"i{d}") for d in range(rank))
 
 
-@op("random_bits", concrete=True, starts=AXES, bound={"shape": lambda local: _local_shape(local), "first": _local_first})
+@op(
+    "random_bits", concrete=True, starts=AXES, bound={"shape": lambda local: _local_shape(local), "first": _local_first}
+)
 def random_bits(keys, *, output_shapes, shape, bit_width, first=()):
     rank = len(output_shapes[0])
     begin = first or (0,) * rank
@@ -87,7 +89,12 @@ def random_fold_in(*x, literals=()):
     return lambda *i: key(cell(keys, i), cell(data, i))[()]
 
 
-@op("random_split", concrete=True, starts=AXES, bound={"shape": lambda local: _local_shape(local), "first": _local_first})
+@op(
+    "random_split",
+    concrete=True,
+    starts=AXES,
+    bound={"shape": lambda local: _local_shape(local), "first": _local_first},
+)
 def random_split(keys, *, output_shapes, shape, first=()):
     rank = len(output_shapes[0])
     begin = first or (0,) * rank

@@ -30,9 +30,9 @@ def _describe_window(reducer):
 
 
 for _name, _reducer, _fill in (("sum", Sum, 0.0), ("max", Max, -math.inf), ("min", Min, math.inf)):
-    op(
-        f"reduce_window_{_name}", concrete=True, bound={"padding": _local_padding}, pads=PADS, fill={"operand": _fill}
-    )(_describe_window(_reducer))
+    op(f"reduce_window_{_name}", concrete=True, bound={"padding": _local_padding}, pads=PADS, fill={"operand": _fill})(
+        _describe_window(_reducer)
+    )
 
 
 @op(

@@ -1,7 +1,7 @@
 """JAX: steps are read from their jaxprs and planned. What runs the plans comes next.
 
-    source = read_step(step, (state, batch))
-    task = core.analyse_step(source, JAX, core.Settings(workers=8), core.Observer())
+source = read_step(step, (state, batch))
+task = core.analyse_step(source, JAX, core.Settings(workers=8), core.Observer())
 """
 
 from tdl_ops.jax import op

@@ -14,13 +14,15 @@ from tofu.search import Choices, Problem
 from tofu.search.geometry import find_shards
 
 Shape = tuple[int, ...]
+LOWERINGS: Lowerings = {}
+"""No primitive runs in parts: JAX's are small already."""
 
 
 class JaxFrontEnd:
     """JAX's primitives. Random numbers follow from keys: no primitive draws any."""
 
     descriptions = DESCRIPTIONS
-    lowerings: Lowerings = {}
+    lowerings = LOWERINGS
 
     def infer_shapes(self, op: str, attributes: dict[str, Any], inputs: list[Shape]) -> Sequence[Shape] | None:
         """Descriptions alone say which parts there are; what lowers a plan checks the shapes of each part."""

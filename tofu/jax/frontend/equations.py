@@ -70,8 +70,8 @@ class Equation:
     line
         The line of the user's program that made it.
     checkpoint
-        The number of the `jax.checkpoint` that computes it again in the backward pass, None outside of any: what lowers the step has to keep
-        the equations of one apart, or XLA finds that they were computed before.
+        The number of the `jax.checkpoint` that computes it again in the backward pass, None outside of any. What lowers the step has to
+        keep the equations of one apart, or XLA finds that they were computed before.
     """
 
     primitive: Any

@@ -1,4 +1,7 @@
-"""Loops of known length. A scan is unrolled here, in one function, so that a scan that stays a loop can take its place."""
+"""Loops of known length. A scan is unrolled here, in one function, so that a scan that stays a loop can take its place.
+
+Results are stacked whether or not somebody reads the stack; what only another scan reads, cell by cell, is left out afterwards.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +43,11 @@ def unroll_scan(flattening: Flattening, one: core.JaxprEqn, equation: Equation) 
     return [*carry, *stacked]
 
 
-def _take(flattening: Flattening, like: Equation, scanned: Operand, t: int) -> int:
-    """The cell `t` of what is scanned."""
+def _take(flattening: Flattening, like: Equation, scanned: Operand, t: int) -> Operand:
+    """The cell `t` of what is scanned. Of what another scan has put together it is the cell as that scan made it."""
     assert isinstance(scanned, int)
+    if scanned in flattening.stacks:
+        return flattening.stacks[scanned][t]
     whole = flattening.types[scanned]
     rest = whole.shape[1:]
     cut = flattening.add(
@@ -73,8 +78,9 @@ def _stack(flattening: Flattening, like: Equation, cells: Sequence[Operand], sha
                 sharding=None,
             )
         )
-    if len(lines) == 1:
-        return lines[0]
-    return flattening.add(
-        primitives.concatenate_p, flattening.types[lines[0]].with_shape(*shape), lines, like, dimension=0
-    )
+    stacked = lines[0]
+    if len(lines) > 1:
+        whole = flattening.types[lines[0]].with_shape(*shape)
+        stacked = flattening.add(primitives.concatenate_p, whole, lines, like, dimension=0)
+    flattening.stacks[stacked] = cells
+    return stacked

@@ -53,6 +53,7 @@ class Flattening:
         self.equations: list[Equation] = []
         self.constants: dict[int, Any] = {}
         self.checkpoints = 0
+        self.stacks: dict[int, Sequence[Operand]] = {}  # what a scan has put together -> its cells
         self._known: dict[int, int] = {}  # id of a constant -> its value's number
 
     def add_value(self, type_: ValueType) -> int:
@@ -63,7 +64,9 @@ class Flattening:
     def add(self, primitive: Any, type_: ValueType, inputs: Sequence[Operand], like: Equation, **params: Any) -> int:
         """A new equation of one result, with the scope, line and checkpoint of another one; returns the result."""
         output = self.add_value(type_)
-        self.equations.append(replace(like, primitive=primitive, params=params, inputs=tuple(inputs), outputs=(output,)))
+        self.equations.append(
+            replace(like, primitive=primitive, params=params, inputs=tuple(inputs), outputs=(output,))
+        )
         return output
 
     def inline(
