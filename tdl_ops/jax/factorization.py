@@ -12,7 +12,9 @@ from tofu.tdl import Opaque
 @op("cholesky")
 def cholesky(operand, *, symmetrize_input=True):
     symmetric = lambda matrix: (matrix + matrix.T) / 2 if symmetrize_input else matrix
-    factor = Opaque(lambda matrix: np.linalg.cholesky(symmetric(matrix)), "cholesky")
+    # What stands above the diagonal is left as it was on CPUs; jnp.linalg.cholesky makes it zeros.
+    whole = lambda matrix: np.linalg.cholesky(matrix) + np.triu(matrix, 1)
+    factor = Opaque(lambda matrix: whole(symmetric(matrix)), "cholesky")
     return lambda *i: factor(operand[(*i[:-2], slice(None), slice(None))])[i[-2], i[-1]]
 
 

@@ -8,7 +8,7 @@ from tdl_ops.jax import op
 from tdl_ops.jax.operands import cell, put_together
 from tdl_ops.jax.patterns import cut, join, reshape_to
 from tofu.errors import UnsupportedError
-from tofu.tdl import Any, maximum, minimum, position, scatter, where
+from tofu.tdl import Any, maximum, minimum, output, position, scatter, where
 
 AXES = [f"i{d}" for d in range(8)]
 
@@ -25,9 +25,17 @@ def reshape(operand, *, output_shapes, new_sizes, dimensions=None):
     return reshape_to(operand, output_shapes[0])
 
 
-@op("squeeze", "expand_dims", concrete=True)
+@op("squeeze", concrete=True)
 def squeeze(operand, *, output_shapes):
     return reshape_to(operand, output_shapes[0])
+
+
+@op("optimization_barrier")
+def optimization_barrier(*operands):
+    alone = lambda n, operand: output(
+        " ".join(f"x{n}_{d}" for d in range(operand.ndim)), lambda *i: operand[i]
+    )
+    return tuple(alone(n, operand) for n, operand in enumerate(operands))
 
 
 @op("rev")

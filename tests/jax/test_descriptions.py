@@ -16,6 +16,13 @@ from tofu.tdl import interpret
 OPAQUE = {"random_bits", "random_fold_in", "random_seed", "random_split", "random_unwrap", "random_wrap"}
 
 
+def has_numbers(step, equation):
+    """Whether its description computes its results, and none of its operands is a key."""
+    used = [x for x in equation.inputs if not isinstance(x, Literal)]
+    is_key = any(step.types[x].is_key for x in (*used, *equation.outputs))
+    return not is_key and equation.primitive.name not in OPAQUE
+
+
 def compare_equation(step, equation, values):
     """Whether the description gives what the primitive gives, within float32."""
     inputs = [np.asarray(values[x], np.float64) for x in equation.inputs if not isinstance(x, Literal)]
@@ -35,7 +42,7 @@ def test_descriptions_compute_what_primitives_do(name):
     for equation in step.equations:
         inputs = [x.number if isinstance(x, Literal) else step.types[x] for x in equation.inputs]
         signature = f"{equation.primitive.name} {read_attributes(equation, step.types)} {inputs}"
-        if signature not in seen and equation.primitive.name not in OPAQUE:
+        if signature not in seen and has_numbers(step, equation):
             compare_equation(step, equation, values)
         seen.add(signature)
 
@@ -45,4 +52,4 @@ def test_every_description_is_compared_or_opaque():
     for function, *arguments in CASES.values():
         step, _ = trace_step(function, arguments)
         seen |= {equation.primitive.name for equation in step.equations}
-    assert set(DESCRIPTIONS) - seen <= {"bitcast_convert_type"}
+    assert set(DESCRIPTIONS) - seen == set()
