@@ -32,9 +32,7 @@ def squeeze(operand, *, output_shapes):
 
 @op("optimization_barrier")
 def optimization_barrier(*operands):
-    alone = lambda n, operand: output(
-        " ".join(f"x{n}_{d}" for d in range(operand.ndim)), lambda *i: operand[i]
-    )
+    alone = lambda n, operand: output(" ".join(f"x{n}_{d}" for d in range(operand.ndim)), lambda *i: operand[i])
     return tuple(alone(n, operand) for n, operand in enumerate(operands))
 
 

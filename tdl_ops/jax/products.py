@@ -25,18 +25,17 @@ def dot_general(lhs, rhs, *, dimension_numbers):
 
 
 def _local_padding(local):
-    """A copy's padding: where the output's positions or the window are split, the fetched region has the border; where the positions of
-    a dilated input are, the copy computes all that its cells reach.
+    """A copy's padding. Where the output's positions or the window are split, the fetched region has the border; of a dilated input, where
+    its positions or the window are, the copy computes all that its cells reach.
     """
     a = local.attributes
     kernel = [local.inputs[1].shape[d] for d in a["rhs_spec"][2:]]
+    is_dilated = any(dilation != 1 for dilation in a["lhs_dilation"])
 
     def pads(d):
-        if local.is_split(f"y{d}") or local.is_split(f"d{d}"):
-            return 0, 0
-        if local.is_split(f"x{d}"):
-            return ((kernel[d] - 1) * a["rhs_dilation"][d],) * 2
-        return tuple(a["padding"][d])
+        if not any(local.is_split(f"{v}{d}") for v in "yxd"):
+            return tuple(a["padding"][d])
+        return ((kernel[d] - 1) * a["rhs_dilation"][d],) * 2 if is_dilated else (0, 0)
 
     return tuple(pads(d) for d in range(len(kernel)))
 

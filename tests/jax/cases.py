@@ -146,7 +146,10 @@ CASES = {
     "reductions": (both(lambda x: (x.sum(1), x.max(0), x.min(2), x.mean((0, 2)), jnp.prod(x, 1))), floats(4, 6, 8)),
     "product": (lambda x: jnp.prod(x, 1), floats(4, 8)),
     "barrier": (both(lambda x, y: sum(lax.optimization_barrier((x, x * y)))), floats(4, 8), floats(4, 8)),
-    "bits of floats": (lambda x: lax.bitcast_convert_type(lax.bitcast_convert_type(x, jnp.uint32) >> 9, jnp.float32), floats(4, 8)),
+    "bits of floats": (
+        lambda x: lax.bitcast_convert_type(lax.bitcast_convert_type(x, jnp.uint32) >> 9, jnp.float32),
+        floats(4, 8),
+    ),
     "argmax": (lambda x: (jnp.argmax(x, 1), jnp.argmin(x, 0)), floats(4, 8)),
     "softmax": (both(jax.nn.log_softmax), floats(4, 8)),
     "logsumexp": (both(lambda x: jax.nn.logsumexp(x, 0)), floats(4, 8)),

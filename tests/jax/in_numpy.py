@@ -24,9 +24,7 @@ class InNumpy(NumpyBackend):
 
     def build(self, source, problem, choices, program):
         made = super().build(source, problem, choices, program)
-        return JaxExecution(
-            made.graph, made.program, made.attributes, made.boxes, made.result_boxes
-        )
+        return JaxExecution(made.graph, made.program, made.attributes, made.boxes, made.result_boxes)
 
 
 IN_NUMPY = core.Engine(JaxFrontEnd(), InNumpy())
