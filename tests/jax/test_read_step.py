@@ -31,7 +31,7 @@ def train(params, batch):
 
 
 PARAMS = {"layer_0": {"kernel": shape(512, 256), "bias": shape(256)}, "layer_1": {"kernel": shape(256, 128)}}
-BATCH = {"x": shape(64, 512), "y": shape(64, 128)}
+BATCH = {"x": shape(16, 512), "y": shape(16, 128)}
 
 
 def test_names_are_paths_and_scopes():
