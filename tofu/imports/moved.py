@@ -72,14 +72,14 @@ MOVED = {
 }
 # Modules of 0.1 whose names are now those of functions: only pickles name them.
 HIDDEN = {"tofu.frontier": "tofu.mxnet.frontier", "tofu.partition": "tofu.mxnet.partition"}
-STAYED = frozenset(("tdl_ops", "tdl_ops.mxnet"))
+STAYED = frozenset(("tdl_ops", "tdl_ops.mxnet", "tdl_ops.jax"))
 # Names of tofu.tdl that were about the one registry that there was, MXNet's.
 OF_REGISTRY = {"op": "op", "lookup": "DESCRIPTIONS.get", "registered": "DESCRIPTIONS.copy"}
 
 
 def find_new_name(name: str) -> str | None:
     """The name of a module that 0.1 had under another one."""
-    if name in STAYED or name.startswith("tdl_ops.mxnet."):
+    if name in STAYED or name.startswith(("tdl_ops.mxnet.", "tdl_ops.jax.")):
         return None
     parent, rest = name, ""
     while parent:

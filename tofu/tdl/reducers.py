@@ -49,19 +49,25 @@ def Sum(  # noqa: N802
     return _reduce("Sum", body, ndim, extents, names)
 
 
-def Max(body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None) -> Value:  # noqa: N802
+def Max(  # noqa: N802
+    body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str | None = None
+) -> Value:
     """The largest `body` over its index variables."""
-    return _reduce("Max", body, ndim, extents)
+    return _reduce("Max", body, ndim, extents, names)
 
 
-def Min(body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None) -> Value:  # noqa: N802
+def Min(  # noqa: N802
+    body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str | None = None
+) -> Value:
     """The smallest `body` over its index variables."""
-    return _reduce("Min", body, ndim, extents)
+    return _reduce("Min", body, ndim, extents, names)
 
 
-def Prod(body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None) -> Value:  # noqa: N802
+def Prod(  # noqa: N802
+    body: Callable[..., Operand], *, ndim: int | None = None, extents: Extents | None = None, names: str | None = None
+) -> Value:
     """The product of `body` over its index variables."""
-    return _reduce("Prod", body, ndim, extents)
+    return _reduce("Prod", body, ndim, extents, names)
 
 
 class OpaqueResult:

@@ -1,0 +1,121 @@
+"""Primitives that work cell by cell on numbers: arithmetic, comparisons, choices, and functions of one number."""
+
+from __future__ import annotations
+
+from tdl_ops.jax import op
+from tdl_ops.jax.operands import find_cells
+from tdl_ops.jax.special import digamma, erf_inv, erfc, next_after
+from tofu import tdl
+from tofu.errors import UnsupportedError
+
+UNARY = {
+    "abs": tdl.absolute,
+    "acos": tdl.arccos,
+    "acosh": tdl.arccosh,
+    "asin": tdl.arcsin,
+    "asinh": tdl.arcsinh,
+    "atan": tdl.arctan,
+    "atanh": tdl.arctanh,
+    "cbrt": tdl.cbrt,
+    "ceil": tdl.ceil,
+    "cos": tdl.cos,
+    "cosh": tdl.cosh,
+    "digamma": digamma,
+    "erf": tdl.erf,
+    "erf_inv": erf_inv,
+    "erfc": erfc,
+    "exp": tdl.exp,
+    "exp2": lambda x: tdl.power(2.0, x),
+    "expm1": tdl.expm1,
+    "floor": tdl.floor,
+    "is_finite": tdl.isfinite,
+    "lgamma": tdl.gammaln,
+    "log": tdl.log,
+    "log1p": tdl.log1p,
+    "logistic": lambda x: 1 / (1 + tdl.exp(-x)),
+    "neg": tdl.negative,
+    "rsqrt": lambda x: 1 / tdl.sqrt(x),
+    "sign": tdl.sign,
+    "sin": tdl.sin,
+    "sinh": tdl.sinh,
+    "sqrt": tdl.sqrt,
+    "square": tdl.square,
+    "tan": tdl.tan,
+    "tanh": tdl.tanh,
+}
+
+BINARY = {
+    "add": tdl.add,
+    "add_any": tdl.add,
+    "atan2": tdl.arctan2,
+    "eq": tdl.equal,
+    "ge": tdl.greater_equal,
+    "gt": tdl.greater,
+    "le": tdl.less_equal,
+    "lt": tdl.less,
+    "max": tdl.maximum,
+    "min": tdl.minimum,
+    "mul": tdl.multiply,
+    "ne": tdl.not_equal,
+    "pow": tdl.power,
+    "rem": tdl.fmod,
+    "sub": tdl.subtract,
+}
+
+
+def describe_cells(function):
+    """A description: `function` of the operands' elements, cell by cell."""
+
+    def description(*x, literals=()):
+        cells = find_cells(x, literals)
+        return lambda *i: function(*cells(i))
+
+    return description
+
+
+for _name, _function in (UNARY | BINARY).items():
+    op(_name)(describe_cells(_function))
+
+
+@op("div")
+def divide(*x, output_types, literals=()):
+    is_integer = "int" in output_types[0]  # whose quotients are cut towards zero
+    cells = find_cells(x, literals)
+    quotient = lambda x, y: tdl.trunc(tdl.divide(x, y)) if is_integer else tdl.divide(x, y)
+    return lambda *i: quotient(*cells(i))
+
+
+@op("nextafter")
+def nextafter(*x, output_types, literals=()):
+    if output_types != ("float32",):
+        raise UnsupportedError(f"nextafter of {output_types[0]} is not described: of float32 it is")
+    return describe_cells(next_after)(*x, literals=literals)
+
+
+@op("round")
+def round_(x, *, rounding_method):
+    away = lambda v: tdl.sign(v) * tdl.floor(tdl.absolute(v) + 0.5)
+    return lambda *i: away(x[i]) if rounding_method == "AWAY_FROM_ZERO" else tdl.rint(x[i])
+
+
+@op("integer_pow")
+def integer_pow(x, *, y):
+    return lambda *i: x[i] ** y
+
+
+@op("select_n")
+def select_n(*x, literals=()):
+    cells = find_cells(x, literals)
+
+    def chosen(which, *cases):
+        value = cases[-1]
+        for number, case in reversed(list(enumerate(cases[:-1]))):
+            value = tdl.where(which == number, case, value)
+        return value
+
+    return lambda *i: chosen(*cells(i))
+
+
+@op("clamp")
+def clamp(*x, literals=()):
+    return describe_cells(lambda low, value, high: tdl.minimum(tdl.maximum(value, low), high))(*x, literals=literals)

@@ -1,0 +1,112 @@
+"""Primitives on integers' bits and on booleans, and those that change types. Integers of up to 32 bits are exact in the interpreter."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from tdl_ops.jax import op
+from tdl_ops.jax.operands import find_cells
+from tofu.errors import UnsupportedError
+from tofu.tdl import elementwise, logical_and, logical_not, logical_or, logical_xor, trunc
+
+
+def _read_integer_type(name):
+    """(whether it has a sign, its bits) of `int32` or `uint8`."""
+    found = re.fullmatch(r"(u?)int(\d+)", name)
+    if found is None or int(found[2]) > 32:
+        raise UnsupportedError(f"bits of {name} are not described: those of integers up to 32 bits are")
+    return not found[1], int(found[2])
+
+
+def _wrap(number, name):
+    """Whole numbers as an integer type has them."""
+    signed, bits = _read_integer_type(name)
+    low = number.astype(np.int64) & (2**bits - 1)
+    return np.where(low >= 2 ** (bits - 1), low - 2**bits, low) if signed else low
+
+
+def _unsigned(x, name):
+    return x.astype(np.int64) & (2 ** _read_integer_type(name)[1] - 1)
+
+
+BITS = {
+    "and": lambda name, x, y: _wrap(x.astype(np.int64) & y.astype(np.int64), name),
+    "or": lambda name, x, y: _wrap(x.astype(np.int64) | y.astype(np.int64), name),
+    "xor": lambda name, x, y: _wrap(x.astype(np.int64) ^ y.astype(np.int64), name),
+    "not": lambda name, x: _wrap(~x.astype(np.int64), name),
+    "shift_left": lambda name, x, y: _wrap(
+        np.where(y < 32, _unsigned(x, name) << np.minimum(y, 32).astype(np.int64), 0), name
+    ),
+    "shift_right_logical": lambda name, x, y: _wrap(_unsigned(x, name) >> np.minimum(y, 63).astype(np.int64), name),
+    "shift_right_arithmetic": lambda name, x, y: x.astype(np.int64) >> np.minimum(y, 63).astype(np.int64),
+    "population_count": lambda name, x: sum((_unsigned(x, name) >> b) & 1 for b in range(32)),
+    "clz": lambda name, x: _read_integer_type(name)[1] - np.ceil(np.log2(_unsigned(x, name) + 1.0)),
+}
+LOGICAL = {"and": logical_and, "or": logical_or, "xor": logical_xor, "not": logical_not}
+_known = {}
+
+
+def typed(primitive, name, function):
+    """The element-wise function of a primitive at a type, made once."""
+    if (primitive, name) not in _known:
+        _known[primitive, name] = elementwise(f"{primitive}_of_{name}", function)
+    return _known[primitive, name]
+
+
+def _describe(primitive, function):
+    def description(*x, output_types, literals=()):
+        (name,) = output_types
+        cells = find_cells(x, literals)
+        if name == "bool":
+            if primitive not in LOGICAL:
+                raise UnsupportedError(f"{primitive} of booleans is not described")
+            return lambda *i: LOGICAL[primitive](*cells(i))
+        _read_integer_type(name)
+        apply = typed(primitive, name, lambda *v: function(name, *v))
+        return lambda *i: apply(*cells(i))
+
+    return description
+
+
+for _name, _function in BITS.items():
+    op(_name)(_describe(_name, _function))
+
+
+@op("convert_element_type")
+def convert_element_type(*x, input_types, output_types, literals=()):
+    (before,), (after,) = input_types, output_types
+    cells = find_cells(x, literals)
+    if after == "bool":
+        return lambda *i: cells(i)[0] != 0
+    if "int" in after and "int" not in before:
+        return lambda *i: trunc(cells(i)[0] + 0.0)
+    if "int" in after:
+        whole = typed("convert", after, lambda v: _wrap(v, after)) if after[-2:] != "64" else None
+        return lambda *i: cells(i)[0] + 0.0 if whole is None else whole(cells(i)[0])
+    return lambda *i: cells(i)[0] + 0.0  # rounding to a shorter float is within any tolerance
+
+
+@op("bitcast_convert_type")
+def bitcast_convert_type(x, *, input_types, output_types):
+    (before,), (after,) = input_types, output_types
+    sizes = [re.sub(r"\D", "", name) for name in (before, after)]
+    if sizes[0] != sizes[1] or sizes[0] not in ("16", "32") or "bfloat16" in (before, after):
+        raise UnsupportedError(
+            f"the bits of {before} as {after} are not described: those of equal sizes up to 32 bits are"
+        )
+    cast = typed(f"bits_of_{before}", after, lambda v: v.astype(before).view(after))
+    return lambda *i: cast(x[i])
+
+
+@op("reduce_precision")
+def reduce_precision(x, *, exponent_bits, mantissa_bits):
+    def rounded(v):
+        mantissa, exponent = np.frexp(v)
+        return np.where(
+            np.isfinite(v), np.ldexp(np.rint(np.ldexp(mantissa, mantissa_bits + 1)), exponent - mantissa_bits - 1), v
+        )
+
+    cut = typed("precision", f"{mantissa_bits}_bits", rounded)
+    return lambda *i: cut(x[i])

@@ -1,0 +1,228 @@
+"""gather and the scatters: cells that are read or written where other data says.
+
+A dimension is *looked up* where the indices name its cells and a slice does not span it. Of a gather of whole lines (an embedding,
+take_along_axis) that dimension can be split too: a copy looks up what lies in its own part, which begins at `first`, and has zeros for
+the rest. A scatter writes the cells of its own part in the same way. `rows` is how many cells the whole dimensions have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tdl_ops.jax import op
+from tofu.errors import UnsupportedError
+from tofu.tdl import Any, Max, Min, Prod, Sum, maximum, minimum, output, position, where
+
+AXES = [f"v{d}" for d in range(8)]
+SMALLEST = {"bool": 0.0, "int8": -(2.0**7), "int16": -(2.0**15), "int32": -(2.0**31), "int64": -(2.0**63)}
+LARGEST = {"uint8": 2.0**8 - 1, "uint16": 2.0**16 - 1, "uint32": 2.0**32 - 1, "uint64": 2.0**64 - 1}
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """The dimensions of one gather or scatter, both of which relate an operand, indices and slices.
+
+    `sizes`: of a slice, by the operand's dimension. `shared`: the operand's dimension -> the slices' dimension that is the same position
+    (the whole of it lies in a slice, or it is a batch). `window`: the operand's dimension -> the slices' one that counts from where the
+    indices say. `batch`: the slices' dimensions that tell slices apart, in the order of the indices' dimensions.
+    """
+
+    sizes: tuple
+    index_map: tuple
+    shared: dict
+    window: dict
+    batch: tuple
+
+    def find_row(self, indices, i, d):
+        """Where the slice of which `i` is a cell begins in the operand's dimension `d`, as the indices have it."""
+        return indices[(*(i[b] for b in self.batch), self.index_map.index(d))]
+
+    def find_start(self, indices, i, d, rows, mode):
+        """The same, moved to where the slice lies inside if that is asked for."""
+        row = self.find_row(indices, i, d)
+        return maximum(0.0, minimum(row, float(rows[d] - self.sizes[d]))) if mode == "CLIP" else row
+
+    def is_inside(self, indices, i, rows):
+        """Whether all of a slice lies in the operand; None where there is nothing to look up."""
+        inside = None
+        for d in self.index_map:
+            row = self.find_row(indices, i, d)
+            here = (row >= 0) & (row <= float(rows[d] - self.sizes[d]))
+            inside = here if inside is None else inside & here
+        return inside
+
+    @property
+    def looked_up(self):
+        """The operand's dimensions that are."""
+        return tuple(d for d in self.index_map if d not in self.shared)
+
+
+def _relate(shape, rank, sizes, offset_dims, collapsed, index_map, operand_batching, indices_batching, mode):
+    if mode not in ("CLIP", "FILL_OR_DROP", "PROMISE_IN_BOUNDS"):
+        raise UnsupportedError(f"mode={mode} is not described")
+    batch = tuple(d for d in range(rank) if d not in offset_dims)
+    inner = [d for d in range(len(shape)) if d not in collapsed and d not in operand_batching]
+    window = dict(zip(inner, offset_dims, strict=True))
+    shared = {d: w for d, w in window.items() if sizes[d] == shape[d] or d not in index_map}
+    shared |= {o: batch[indices_batching[n]] for n, o in enumerate(operand_batching)}
+    return Lookup(tuple(sizes), tuple(index_map), shared, {d: w for d, w in window.items() if d not in shared}, batch)
+
+
+def _local_first(local):
+    return tuple(local.start(f"v{d}") if local.has(f"v{d}") else 0 for d in range(len(local.inputs[0].shape)))
+
+
+def _local_rows(local):
+    """The extents of the whole operand along what is looked up; a copy's own where they are not needed."""
+    own = local.inputs[0].shape
+    return tuple(local.whole(f"v{d}") if local.has(f"v{d}") else extent for d, extent in enumerate(own))
+
+
+def _local_sizes(local):
+    """Slices span what a copy has of the operand's dimensions, unless they are cut out of them."""
+    sizes, own = local.attributes["slice_sizes"], local.inputs[0].shape
+    dims = enumerate(zip(sizes, own, strict=True))
+    return tuple(extent if local.has(f"w{d}") else size for d, (size, extent) in dims)
+
+
+def _find_fill(fill_value, name):
+    if fill_value is not None:
+        return float(fill_value)
+    return SMALLEST.get(name, LARGEST.get(name, float("nan")))
+
+
+@op(
+    "gather",
+    concrete=True,
+    starts=AXES,
+    bound={"slice_sizes": _local_sizes, "first": _local_first, "rows": _local_rows},
+)
+def gather(
+    operand,
+    indices,
+    *,
+    output_shapes,
+    output_types,
+    slice_sizes,
+    offset_dims,
+    collapsed_slice_dims,
+    start_index_map,
+    operand_batching_dims=(),
+    start_indices_batching_dims=(),
+    mode="PROMISE_IN_BOUNDS",
+    fill_value=None,
+    first=(),
+    rows=(),
+):
+    rank = len(output_shapes[0])
+    first, rows = first or (0,) * operand.ndim, rows or operand.shape
+    looks = _relate(
+        operand.shape,
+        rank,
+        slice_sizes,
+        offset_dims,
+        collapsed_slice_dims,
+        start_index_map,
+        operand_batching_dims,
+        start_indices_batching_dims,
+        mode,
+    )
+    names = {w: f"w{d}" for d, w in looks.shared.items()}
+    pattern = " ".join(names.get(d, f"i{d}") for d in range(rank))
+    fill = _find_fill(fill_value, output_types[0])
+    start = lambda i, d: looks.find_start(indices, i, d, rows, mode)
+    if len(looks.looked_up) == 1 and looks.looked_up[0] not in looks.window:
+        (d,) = looks.looked_up
+
+        def found(i, v):
+            number = position(v) + first[d]
+            cell = operand[tuple(v if o == d else i[looks.shared[o]] for o in range(operand.ndim))]
+            value = where(number == start(i, d), cell, 0.0)
+            if mode != "FILL_OR_DROP":
+                return value
+            return where(looks.is_inside(indices, i, rows), value, where(number == 0, fill, 0.0))
+
+        return output(pattern, lambda *i: Sum(lambda *v: found(i, *v), names=f"v{d}"))
+
+    def read(i):
+        offset = lambda d: position(i[looks.window[d]]) if d in looks.window else 0.0
+        at = lambda d: i[looks.shared[d]] if d in looks.shared else Any(start(i, d) + offset(d))
+        cell = operand[tuple(at(d) for d in range(operand.ndim))]
+        if mode != "FILL_OR_DROP" or not looks.index_map:
+            return cell
+        return where(looks.is_inside(indices, i, rows), cell, fill)
+
+    return output(pattern, lambda *i: read(i))
+
+
+# How a scatter joins what it writes with what was there: from the cell, and a function that reduces over the updates of one cell.
+# Several updates of one cell have no defined result in the plain one.
+JOINED = {
+    "scatter": lambda cell, over: where(over(Max, lambda u: 1.0, 0.0) > 0, over(Sum, lambda u: u, 0.0), cell),
+    "scatter-add": lambda cell, over: cell + over(Sum, lambda u: u, 0.0),
+    "scatter-mul": lambda cell, over: cell * over(Prod, lambda u: u, 1.0),
+    "scatter-max": lambda cell, over: maximum(cell, over(Max, lambda u: u, -float("inf"))),
+    "scatter-min": lambda cell, over: minimum(cell, over(Min, lambda u: u, float("inf"))),
+}
+
+
+def _describe_scatter(join):
+    def description(
+        operand,
+        indices,
+        updates,
+        *,
+        update_window_dims,
+        inserted_window_dims,
+        scatter_dims_to_operand_dims,
+        operand_batching_dims=(),
+        scatter_indices_batching_dims=(),
+        mode="FILL_OR_DROP",
+        first=(),
+        rows=(),
+    ):
+        first, rows = first or (0,) * operand.ndim, rows or operand.shape
+        inner = [d for d in range(operand.ndim) if d not in (*inserted_window_dims, *operand_batching_dims)]
+        spans = dict(zip(inner, (updates.shape[u] for u in update_window_dims), strict=True))
+        looks = _relate(
+            operand.shape,
+            updates.ndim,
+            [spans.get(d, 1) for d in range(operand.ndim)],
+            update_window_dims,
+            inserted_window_dims,
+            scatter_dims_to_operand_dims,
+            operand_batching_dims,
+            scatter_indices_batching_dims,
+            mode,
+        )
+        reduced = [u for u in range(updates.ndim) if u not in looks.shared.values()]
+
+        def value(c):
+            known = {u: c[d] for d, u in looks.shared.items()}
+
+            def is_hit(i):
+                hit = looks.is_inside(indices, i, rows) if mode == "FILL_OR_DROP" else None
+                for d in looks.looked_up:
+                    offset = position(i[looks.window[d]]) if d in looks.window else 0.0
+                    here = position(c[d]) + first[d] == looks.find_start(indices, i, d, rows, mode) + offset
+                    hit = here if hit is None else hit & here
+                return hit
+
+            def over(reducer, function, neutral):
+                def each(*r):
+                    i = known | dict(zip(reduced, r, strict=True))
+                    hit, new = is_hit(i), function(updates[tuple(i[u] for u in range(updates.ndim))])
+                    return new if hit is None else where(hit, new, neutral)
+
+                return reducer(each, names=" ".join(f"u{u}" for u in reduced)) if reduced else each()
+
+            return join(operand[c], over)
+
+        names = (f"w{d}" if d in looks.shared else f"v{d}" for d in range(operand.ndim))
+        return output(" ".join(names), lambda *c: value(c))
+
+    return description
+
+
+for _name, _join in JOINED.items():
+    op(_name, concrete=True, starts=AXES, bound={"first": _local_first, "rows": _local_rows})(_describe_scatter(_join))

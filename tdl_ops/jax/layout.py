@@ -1,0 +1,115 @@
+"""Primitives that move cells."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+from tdl_ops.jax import op
+from tdl_ops.jax.operands import cell, put_together
+from tdl_ops.jax.patterns import cut, join, reshape_to
+from tofu.errors import UnsupportedError
+from tofu.tdl import Any, maximum, minimum, output, position, scatter, where
+
+AXES = [f"i{d}" for d in range(8)]
+
+
+@op("transpose")
+def transpose(operand, *, permutation):
+    return lambda *i: operand[tuple(i[permutation.index(d)] for d in range(operand.ndim))]
+
+
+@op("reshape", concrete=True, bound={"new_sizes": lambda local: local.outputs[0].shape})
+def reshape(operand, *, output_shapes, new_sizes, dimensions=None):
+    if dimensions is not None:
+        raise UnsupportedError("a reshape that reads dimensions in another order is not described: transpose first")
+    return reshape_to(operand, output_shapes[0])
+
+
+@op("squeeze", concrete=True)
+def squeeze(operand, *, output_shapes):
+    return reshape_to(operand, output_shapes[0])
+
+
+@op("optimization_barrier")
+def optimization_barrier(*operands):
+    alone = lambda n, operand: output(" ".join(f"x{n}_{d}" for d in range(operand.ndim)), lambda *i: operand[i])
+    return tuple(alone(n, operand) for n, operand in enumerate(operands))
+
+
+@op("rev")
+def rev(operand, *, dimensions):
+    return lambda *i: operand[tuple(operand.shape[d] - 1 - v if d in dimensions else v for d, v in enumerate(i))]
+
+
+@op("concatenate", concrete=True)
+def concatenate(*operands, dimension):
+    *begins, _ = accumulate((part.shape[dimension] for part in operands), initial=0)
+    return join(operands, begins, dimension)
+
+
+@op("split", concrete=True)
+def split(operand, *, sizes, axis):
+    *begins, _ = accumulate(sizes, initial=0)
+    return cut(operand, begins, axis)
+
+
+def _local_start(local):
+    """Where a dimension is split, the fetched region begins with the first cell that is taken."""
+    return tuple(0 if local.is_split(f"i{d}") else begin for d, begin in enumerate(local.attributes["start_indices"]))
+
+
+def _local_limit(local):
+    strides = local.attributes["strides"] or (1,) * len(local.outputs[0].shape)
+    parts = zip(_local_start(local), local.outputs[0].shape, strides, strict=True)
+    return tuple(begin + (extent - 1) * stride + 1 for begin, extent, stride in parts)
+
+
+@op("slice", pads=AXES, bound={"start_indices": _local_start, "limit_indices": _local_limit})
+def slice_(operand, *, start_indices, limit_indices, strides=None):
+    steps = strides or (1,) * operand.ndim
+    return lambda *i: operand[tuple(v * s + first for v, first, s in zip(i, start_indices, steps, strict=True))]
+
+
+@op("pad", fill={"operand": lambda attributes: dict(attributes["literals"]).get(1, 0.0)})
+def pad(operand, *value, padding_config, literals=()):
+    if value:
+        raise UnsupportedError("padding with a number that is known at run time alone is not described: use where")
+    if all(inner == 0 for _, _, inner in padding_config):
+        return lambda *i: operand[tuple(v - low for v, (low, _, _) in zip(i, padding_config, strict=True))]
+    if dict(literals).get(1, 0.0) != 0.0:
+        raise UnsupportedError("padding between cells is described with zeros alone")
+    at = lambda i: tuple(v * (inner + 1) + low for v, (low, _, inner) in zip(i, padding_config, strict=True))
+    return scatter(lambda *i: (at(i), operand[i]), rank=operand.ndim)
+
+
+def _find_starts(starts, literals, first, whole, sizes):
+    """The first cell of a dynamic slice in each dimension, moved so that all of it lies inside."""
+    begins = [cell(start, ()) for start in put_together(starts, [(n - first, number) for n, number in literals])]
+    inside = lambda begin, most: maximum(0.0, minimum(begin, float(most)))
+    return [inside(begin, extent - size) for begin, extent, size in zip(begins, whole, sizes, strict=True)]
+
+
+@op("dynamic_slice", concrete=True, bound={"slice_sizes": lambda local: local.outputs[0].shape})
+def dynamic_slice(operand, *starts, slice_sizes, literals=()):
+    begins = _find_starts(starts, literals, 1, operand.shape, slice_sizes)
+    is_whole = [extent == size for extent, size in zip(operand.shape, slice_sizes, strict=True)]
+    return lambda *i: operand[tuple(v if is_whole[d] else Any(begins[d] + position(v)) for d, v in enumerate(i))]
+
+
+@op("dynamic_update_slice", concrete=True)
+def dynamic_update_slice(*x, literals=()):
+    tensors = put_together(x, literals)
+    if any(isinstance(tensor, (int, float)) for tensor in tensors[:2]):
+        raise UnsupportedError("a dynamic update of a number is not described")
+    operand, update = tensors[:2]
+    begins = _find_starts(x[2:], literals, 2, operand.shape, update.shape)
+    partial = [d for d in range(operand.ndim) if operand.shape[d] != update.shape[d]]
+
+    def value(i):
+        offset = {d: position(i[d]) - begins[d] for d in partial}
+        new = update[tuple(Any(offset[d]) if d in offset else v for d, v in enumerate(i))]
+        for d in partial:
+            new = where((offset[d] >= 0) & (offset[d] < update.shape[d]), new, operand[i])
+        return new
+
+    return lambda *i: value(i)

@@ -1,0 +1,103 @@
+"""Primitives of random keys. A key is one element, whatever it consists of; what it gives depends on it and on the position alone.
+
+So a part of the bits can be had from the whole key and the part's first position: the numbers are the same whatever the split.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tdl_ops.jax import op
+from tdl_ops.jax.operands import cell, numbered, put_together
+from tofu.tdl import Opaque, elementwise, output, position
+
+AXES = [f"i{d}" for d in range(8)]
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+def _threefry(key0, key1, x0, x1):
+    """Threefry-2x32 with 20 rounds (Salmon and others, 2011), on numbers of 32 bits."""
+    mask = np.int64(0xFFFFFFFF)
+    key0, key1, x0, x1 = (np.asarray(v).astype(np.int64) for v in (key0, key1, x0, x1))
+    keys = key0, key1, key0 ^ key1 ^ np.int64(0x1BD11BDA)
+    x0, x1 = (x0 + keys[0]) & mask, (x1 + keys[1]) & mask
+    for block in range(5):
+        for rotation in ROTATIONS[block % 2]:
+            x0 = (x0 + x1) & mask
+            x1 = (((x1 << rotation) | (x1 >> (32 - rotation))) & mask) ^ x0
+        x0 = (x0 + keys[(block + 1) % 3]) & mask
+        x1 = (x1 + keys[(block + 2) % 3] + block + 1) & mask
+    return x0, x1
+
+
+HALVES = [
+    elementwise("threefry_first", lambda *v: _threefry(*v)[0]),
+    elementwise("threefry_second", lambda *v: _threefry(*v)[1]),
+]
+
+
+@op("threefry2x32")
+def threefry2x32(*x, literals=()):
+    operands = put_together(x, literals)
+    return tuple(lambda *i, half=half: half(*(cell(operand, i) for operand in operands)) for half in HALVES)
+
+
+def _local_first(local):
+    rank = len(local.outputs[0].shape)
+    return tuple(local.start(f"i{d}") for d in range(rank))
+
+
+@op(
+    "random_bits", concrete=True, starts=AXES, bound={"shape": lambda local: _local_shape(local), "first": _local_first}
+)
+def random_bits(keys, *, output_shapes, shape, bit_width, first=()):
+    rank = len(output_shapes[0])
+    begin = first or (0,) * rank
+    bits = Opaque(name="random_bits")
+    cells = lambda i: [position(v) + b for v, b in zip(i[keys.ndim :], begin[keys.ndim :], strict=True)]
+    return output(numbered("i", rank), lambda *i: bits(keys[i[: keys.ndim]], *cells(i))[()])
+
+
+def _local_shape(local):
+    return local.outputs[0].shape[len(local.inputs[0].shape) :]
+
+
+@op("random_wrap")
+def random_wrap(bits):
+    wrap = Opaque(name="random_wrap")
+    return lambda *i: wrap(bits[(*i, slice(None))])[()]
+
+
+@op("random_unwrap", concrete=True)
+def random_unwrap(keys, *, output_shapes):
+    unwrap = Opaque(name="random_unwrap")
+    names = numbered("i", len(output_shapes[0]))
+    return output(names, lambda *i: unwrap(keys[i[:-1]])[i[-1]], {f"i{keys.ndim}": output_shapes[0][-1]})
+
+
+@op("random_seed")
+def random_seed(*seeds, literals=()):
+    (seed,) = put_together(seeds, literals)
+    key = Opaque(name="random_seed")
+    return lambda *i: key(cell(seed, i))[()]
+
+
+@op("random_fold_in")
+def random_fold_in(*x, literals=()):
+    keys, data = put_together(x, literals)
+    key = Opaque(name="random_fold_in")
+    return lambda *i: key(cell(keys, i), cell(data, i))[()]
+
+
+@op(
+    "random_split",
+    concrete=True,
+    starts=AXES,
+    bound={"shape": lambda local: _local_shape(local), "first": _local_first},
+)
+def random_split(keys, *, output_shapes, shape, first=()):
+    rank = len(output_shapes[0])
+    begin = first or (0,) * rank
+    key = Opaque(name="random_split")
+    cells = lambda i: [position(v) + b for v, b in zip(i[keys.ndim :], begin[keys.ndim :], strict=True)]
+    return output(numbered("i", rank), lambda *i: key(keys[i[: keys.ndim]], *cells(i))[()])

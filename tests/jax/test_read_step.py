@@ -1,0 +1,120 @@
+"""Steps as the front end reads them: names, state, loops, what is refused."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.jax.in_numpy import plan
+from tofu.errors import UnsupportedError
+from tofu.graph import TensorKind
+from tofu.jax import JAX, read_step
+from tofu.jax.frontend.trace import trace_step
+
+
+def shape(*extents, dtype=jnp.float32):
+    return jax.ShapeDtypeStruct(extents, dtype)
+
+
+def train(params, batch):
+    """One step of gradient descent of a small network."""
+
+    def loss(params):
+        with jax.named_scope("mlp"):
+            hidden = jax.nn.relu(batch["x"] @ params["layer_0"]["kernel"] + params["layer_0"]["bias"])
+        return jnp.mean((hidden @ params["layer_1"]["kernel"] - batch["y"]) ** 2)
+
+    value, gradients = jax.value_and_grad(loss)(params)
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients), value
+
+
+PARAMS = {"layer_0": {"kernel": shape(512, 256), "bias": shape(256)}, "layer_1": {"kernel": shape(256, 128)}}
+BATCH = {"x": shape(16, 512), "y": shape(16, 128)}
+
+
+def test_names_are_paths_and_scopes():
+    graph = read_step(train, (PARAMS, BATCH)).graph
+    names = [t.name for t in graph.tensors if t.kind is not TensorKind.INTERMEDIATE]
+    assert names == ["params/layer_0/bias", "params/layer_0/kernel", "params/layer_1/kernel", "batch/x", "batch/y"]
+    assert "jvp(mlp)/dot_general" in graph.operator_index
+
+
+def test_state_that_comes_out_again_is_the_next_value():
+    graph = read_step(train, (PARAMS, BATCH)).graph
+    assert [graph.tensors[t].name for t in graph.next_values] == [
+        "params/layer_0/bias",
+        "params/layer_0/kernel",
+        "params/layer_1/kernel",
+    ]
+    assert all(graph.tensors[a].shape == graph.tensors[b].shape for a, b in graph.next_values.items())
+    assert len(graph.outputs) == 1
+
+
+def test_a_step_is_planned_from_shapes_alone():
+    partition = plan(read_step(train, (PARAMS, BATCH)), 4, JAX)
+    assert partition.plan.optimality == "optimal"
+    assert partition.plan.communication_bytes > 0
+    assert max(partition.plan.worker_bytes) < partition.measure_whole() / 2
+
+
+def test_a_plan_run_in_numpy_gives_what_jax_gives():
+    source = read_step(train, (PARAMS, BATCH))
+    made = plan(source, 4)
+    rng = np.random.default_rng(0)
+    arguments = jax.tree.map(lambda x: jnp.asarray(rng.normal(size=x.shape) / 8, x.dtype), (PARAMS, BATCH))
+    tensors = source.graph.tensors
+    values = {tensors[n].name: np.asarray(x, np.float64) for n, x in enumerate(jax.tree.leaves(arguments))}
+    computed = source.native.step.compute_all(jax.tree.leaves(arguments))
+    wanted = {t: computed[number] for number, t in source.native.tensor_of.items()}
+    found = made.training.run_whole(values)
+    assert len(found) == 4
+    for output, ours in zip(made.training.program.outputs, found, strict=True):
+        np.testing.assert_allclose(ours, wanted[output.tensor], rtol=1e-3, atol=1e-5)
+    assert made.training.read_bytes == made.plan.communication_bytes
+
+
+def test_the_flat_step_computes_what_the_step_does():
+    def step(state, x):
+        (h, c), out = jax.lax.scan(lambda carry, y: ((jnp.tanh(carry[0] + y), carry[1] + 1), carry[0]), state, x)
+        return (h, c), jax.checkpoint(lambda v: jnp.sin(v).sum())(out) + jnp.pad(h, (1, 2)).sum()
+
+    arguments = (jnp.ones(4), jnp.float32(0)), jnp.arange(12.0).reshape(3, 4)
+    flat, _ = trace_step(step, arguments)
+    assert {e.primitive.name for e in flat.equations}.isdisjoint({"scan", "pjit", "remat2"})
+    for ours, theirs in zip(flat.compute(jax.tree.leaves(arguments)), jax.tree.leaves(step(*arguments)), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+def test_equations_that_a_checkpoint_computes_again_are_marked():
+    function = jax.grad(lambda w, x: jax.checkpoint(lambda w: jnp.sin(x @ w).sum())(w))
+    step, _ = trace_step(function, (shape(4, 4), shape(4, 4)))
+    assert {e.checkpoint for e in step.equations if e.primitive.name == "dot_general"} == {0}
+
+
+def test_a_gradient_by_scan_reads_cells_of_earlier_steps_as_they_are():
+    run = lambda w, x: jax.lax.scan(lambda h, y: (jnp.tanh(h @ w + y),) * 2, x[0], x)[0].sum()  # noqa: E731
+    step, _ = trace_step(jax.grad(run), (shape(4, 4), shape(3, 2, 4)))
+    assert "concatenate" not in {e.primitive.name for e in step.equations}
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (
+            lambda x: jax.lax.while_loop(lambda v: v.sum() < 9, lambda v: v + 1, x),
+            r"while at .*test_read_step\.py:\d+ is",
+        ),
+        (lambda x: jax.lax.cond(x[0] > 0, lambda v: v, lambda v: -v, x), "cond at .*jnp.where computes both"),
+        (lambda x: jax.debug.print("{}", x) or x, r"The step has side effects"),
+    ],
+)
+def test_what_is_refused(function, says):
+    with pytest.raises(UnsupportedError, match=says):
+        read_step(function, (shape(4),))
+
+
+def test_a_step_is_a_function():
+    with pytest.raises(UnsupportedError, match="A step is a function of arrays, not 3"):
+        read_step(3, ())

@@ -1,0 +1,1 @@
+"""From a step function to the semantic graph: traced, calls inlined, equations named, arguments that come out again found."""

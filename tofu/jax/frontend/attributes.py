@@ -1,0 +1,53 @@
+"""The parameters of an equation as a description reads them: numbers, texts and tuples."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tofu.jax.frontend.equations import Equation, Literal, ValueType
+
+LEFT_OUT = ("sharding", "out_sharding", "accuracy", "precision", "preferred_element_type", "update_consts")
+
+
+def read_attributes(equation: Equation, types: Sequence[ValueType]) -> dict[str, Any]:
+    """The attributes of an equation's operator. Parameters that only say how or where it is computed are left out."""
+    found: dict[str, Any] = {}
+    for name, value in _list_parameters(equation.params):
+        if name not in LEFT_OUT and (plain := _make_plain(value)) is not None:
+            found[name] = plain
+    literals = tuple((n, x.number) for n, x in enumerate(equation.inputs) if isinstance(x, Literal))
+    given = (x.type if isinstance(x, Literal) else types[x] for x in equation.inputs)
+    found["input_types"] = tuple(str(type_.dtype) for type_ in given)
+    found["output_types"] = tuple(str(types[x].dtype) for x in equation.outputs)
+    return found | ({"literals": literals} if literals else {})
+
+
+def _list_parameters(params: Any) -> Iterator[tuple[str, Any]]:
+    """Parameters, with the fields of dimension numbers in their place."""
+    for name, value in params.items():
+        fields = getattr(value, "_fields", None)
+        if name == "dimension_numbers" and not isinstance(value, tuple):
+            yield from vars(value).items()
+        elif name == "dimension_numbers" and fields:
+            yield from zip(fields, value, strict=True)
+        else:
+            yield name, value
+
+
+def _make_plain(value: Any) -> Any:
+    """A value that can be compared and hashed; None for anything else."""
+    if isinstance(value, enum.Enum):
+        return value.name
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (tuple, list)):
+        parts = tuple(_make_plain(part) for part in value)
+        return None if None in parts else parts
+    name = getattr(value, "name", None)  # a primitive, a type
+    return name if isinstance(name, str) else None

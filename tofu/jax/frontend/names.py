@@ -1,0 +1,49 @@
+"""Names of tensors and operators, as a person knows them: paths of the arguments' trees, and named scopes."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+
+def name_arguments(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str]:
+    """A name for each leaf: `params/layer_3/mlp/kernel` for the argument `params`."""
+    return [
+        "/".join(filter(None, (argument, _show(path))))
+        for argument, tree in zip(_name_parameters(function, len(arguments)), arguments, strict=True)
+        for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]
+    ]
+
+
+def _show(path: Any) -> str:
+    return str(jax.tree_util.keystr(path, simple=True, separator="/"))
+
+
+def _name_parameters(function: Callable[..., Any], count: int) -> list[str]:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # a callable that hides them
+        parameters = []
+    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return (positional + [f"arg{n}" for n in range(len(positional), count)])[:count]
+
+
+class Names:
+    """Gives each name once: the second one of a name has `_1` behind it."""
+
+    def __init__(self, taken: Sequence[str] = ()) -> None:
+        self._taken = set(taken)
+        self._counts: Counter[str] = Counter()
+
+    def take(self, wanted: str) -> str:
+        """The name, or one like it."""
+        name = wanted
+        while name in self._taken:
+            self._counts[wanted] += 1
+            name = f"{wanted}_{self._counts[wanted]}"
+        self._taken.add(name)
+        return name

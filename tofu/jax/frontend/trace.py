@@ -1,0 +1,168 @@
+"""A function -> its jaxpr -> flat equations: calls are inlined, what is known is computed, what nobody needs is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+from tofu.errors import UnsupportedError
+from tofu.jax.frontend.equations import Equation, Literal, Operand, Step, ValueType, read_type
+from tofu.jax.frontend.loops import unroll_scan
+from tofu.jax.frontend.versions import CALLS, CHECKPOINTS, PASSED_THROUGH, find_body, find_line, find_scope
+
+CONTROL = {
+    "while": "how often it runs is known at run time alone; lax.scan and lax.fori_loop with fixed bounds are planned",
+    "cond": "which branch runs is known at run time alone; jnp.where computes both",
+}
+
+
+def trace_step(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Step, Any]:
+    """The flat step, and the tree of the shapes of its results. `arguments`: trees of arrays, or of their shapes.
+
+    Raises UnsupportedError for side effects and for control flow that is not planned.
+    """
+    closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+    if closed.effects:
+        effects = ", ".join(sorted(map(str, closed.effects)))
+        raise UnsupportedError(
+            f"The step has side effects ({effects}): callbacks, prints and references cannot be run on parts. Take them out of the step."
+        )
+    flattening = Flattening()
+    inputs = [flattening.add_value(read_type(variable.aval)) for variable in closed.jaxpr.invars]
+    outputs = flattening.inline(closed.jaxpr, closed.consts, inputs)
+    step = Step(
+        tuple(flattening.types),
+        tuple(flattening.equations),
+        tuple(inputs),
+        tuple(outputs),
+        flattening.constants,
+    )
+    return leave_out_unneeded(step), shapes
+
+
+class Flattening:
+    """The flat equations so far."""
+
+    def __init__(self) -> None:
+        self.types: list[ValueType] = []
+        self.equations: list[Equation] = []
+        self.constants: dict[int, Any] = {}
+        self.checkpoints = 0
+        self.stacks: dict[int, Sequence[Operand]] = {}  # what a scan has put together -> its cells
+        self._known: dict[int, int] = {}  # id of a constant -> its value's number
+
+    def add_value(self, type_: ValueType) -> int:
+        """A new value."""
+        self.types.append(type_)
+        return len(self.types) - 1
+
+    def add(self, primitive: Any, type_: ValueType, inputs: Sequence[Operand], like: Equation, **params: Any) -> int:
+        """A new equation of one result, with the scope, line and checkpoint of another one; returns the result."""
+        output = self.add_value(type_)
+        self.equations.append(
+            replace(like, primitive=primitive, params=params, inputs=tuple(inputs), outputs=(output,))
+        )
+        return output
+
+    def inline(
+        self,
+        jaxpr: core.Jaxpr,
+        constants: Sequence[Any],
+        arguments: Sequence[Operand],
+        scope: str = "",
+        line: str = "",
+        checkpoint: int | None = None,
+    ) -> list[Operand]:
+        """The equations of a jaxpr for these arguments; returns its results."""
+        values: dict[Any, Operand] = dict(zip(jaxpr.invars, arguments, strict=True))
+        values.update(zip(jaxpr.constvars, map(self._add_constant, constants), strict=True))
+        for one in jaxpr.eqns:
+            equation = Equation(
+                one.primitive,
+                one.params,
+                tuple(self._read(values, x) for x in one.invars),
+                (),
+                "/".join(filter(None, (scope, find_scope(one)))),
+                find_line(one) or line,
+                checkpoint,
+            )
+            outputs = self._flatten(one, equation)
+            values.update(zip(one.outvars, outputs, strict=True))
+        return [self._read(values, x) for x in jaxpr.outvars]
+
+    def _read(self, values: dict[Any, Operand], x: Any) -> Operand:
+        if not isinstance(x, core.Literal):
+            return values[x]
+        type_ = read_type(x.aval)
+        return Literal(np.asarray(x.val, type_.dtype), type_)
+
+    def _add_constant(self, value: Any) -> Operand:
+        """A value that the program brings along; scalars are literals."""
+        type_ = read_type(value if hasattr(value, "dtype") else np.asarray(value))
+        if not type_.shape and not type_.is_key:
+            return Literal(np.asarray(value), type_)
+        if id(value) not in self._known:
+            number = self._known[id(value)] = self.add_value(type_)
+            self.constants[number] = value
+        return self._known[id(value)]
+
+    def _flatten(self, one: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
+        name = one.primitive.name
+        if name in CALLS or name in CHECKPOINTS:
+            return self._inline_call(one, equation)
+        if name == "scan":
+            return unroll_scan(self, one, equation)
+        if name in CONTROL:
+            raise UnsupportedError(f"{name} at {equation.line or 'an unknown line'} is not planned: {CONTROL[name]}.")
+        if name in PASSED_THROUGH:
+            return equation.inputs
+        types = [read_type(variable.aval) for variable in one.outvars]
+        if all(isinstance(x, Literal) for x in equation.inputs) and equation.inputs and _are_numbers(types):
+            computed = equation.compute([x.value for x in equation.inputs if isinstance(x, Literal)])
+            return [Literal(np.asarray(value), type_) for value, type_ in zip(computed, types, strict=True)]
+        equation = self._without_order(equation)
+        outputs = [self.add_value(type_) for type_ in types]
+        self.equations.append(replace(equation, outputs=tuple(outputs)))
+        return outputs
+
+    def _inline_call(self, one: core.JaxprEqn, equation: Equation) -> list[Operand]:
+        body, constants = find_body(one)
+        checkpoint = equation.checkpoint
+        if one.primitive.name in CHECKPOINTS:
+            checkpoint, self.checkpoints = self.checkpoints, self.checkpoints + 1
+        named = str(one.params.get("name") or "")
+        scope = "/".join(filter(None, (equation.scope, "" if named == "<lambda>" else named)))
+        return self.inline(body, constants, equation.inputs, scope, equation.line, checkpoint)
+
+    def _without_order(self, equation: Equation) -> Equation:
+        """A reshape that reads dimensions in another order as a transpose and a reshape."""
+        order = equation.params.get("dimensions") if equation.primitive.name == "reshape" else None
+        if order is None:
+            return equation
+        (operand,) = equation.inputs
+        assert isinstance(operand, int)
+        before = self.types[operand]
+        turned = before.with_shape(*(before.shape[d] for d in order))
+        moved = self.add(core.primitives.transpose_p, turned, [operand], equation, permutation=tuple(order))
+        return replace(equation, inputs=(moved,), params={**equation.params, "dimensions": None})
+
+
+def _are_numbers(types: Sequence[ValueType]) -> bool:
+    return all(not type_.shape and not type_.is_key for type_ in types)
+
+
+def leave_out_unneeded(step: Step) -> Step:
+    """The step without equations and constants that no result needs."""
+    wanted = {x for x in step.outputs if isinstance(x, int)}
+    kept = []
+    for equation in reversed(step.equations):
+        if wanted.intersection(equation.outputs):
+            wanted.update(x for x in equation.inputs if isinstance(x, int))
+            kept.append(equation)
+    constants = {number: value for number, value in step.constants.items() if number in wanted}
+    return replace(step, equations=tuple(kept[::-1]), constants=constants)

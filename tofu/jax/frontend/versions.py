@@ -1,0 +1,53 @@
+"""What differs between versions of JAX, and what of a jaxpr no public function tells: all of it stands here, written for 0.6.2."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+
+BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+"""The parameters that may hold the body of a call."""
+
+CALLS = frozenset(
+    (
+        "pjit",  # jax.jit; "jit" from 0.7 on
+        "jit",
+        "closed_call",
+        "core_call",
+        "custom_jvp_call",
+        "custom_vjp_call",
+        "custom_vjp_call_jaxpr",
+    )
+)
+CHECKPOINTS = frozenset(("remat2", "remat", "checkpoint"))
+PASSED_THROUGH = frozenset(("copy", "copy_p", "sharding_constraint", "stop_gradient"))
+
+_JAX = os.path.dirname(os.path.abspath(jax.__file__))
+
+
+def find_body(equation: JaxprEqn) -> tuple[Jaxpr, Sequence[Any]]:
+    """The jaxpr that a call runs, and the values of its constants."""
+    body = next(equation.params[name] for name in BODIES if name in equation.params)
+    return (body.jaxpr, body.consts) if isinstance(body, ClosedJaxpr) else (body, ())
+
+
+def find_scope(equation: JaxprEqn) -> str:
+    """The named scopes and transformations in which an equation was made: `transpose(jvp(encoder))/attention`."""
+    return str(equation.source_info.name_stack)
+
+
+def find_line(equation: JaxprEqn) -> str:
+    """The line of the user's program that made an equation, `file:line`; empty where JAX does not know it."""
+    return next(_list_lines(equation), "")
+
+
+def _list_lines(equation: JaxprEqn) -> Iterator[str]:
+    traceback = equation.source_info.traceback
+    for frame in traceback.frames if traceback is not None else ():
+        path = os.path.abspath(frame.file_name)
+        if not path.startswith((_JAX + os.sep, os.path.dirname(os.__file__) + os.sep)) and "site-packages" not in path:
+            yield f"{frame.file_name}:{frame.line_num}"
