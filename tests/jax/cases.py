@@ -189,7 +189,11 @@ CASES = {
     ),
     "embedding": (both(lambda w, i: w[i]), floats(8, 4), integers(8, 4, 6)),
     "embedding, clipped": (at("clip"), floats(8, 4), integers(8, 4, 6) - 12),
-    "embedding, filled": (at("fill"), floats(8, 4), integers(12, 4, 6)),
+    "embedding, filled": (
+        both(lambda w, i: w.at[i].get(mode="fill", fill_value=-3.0)),
+        floats(8, 4),
+        integers(12, 4, 6),
+    ),
     "two indices": (both(lambda w, i, j: w[i, :, j]), floats(4, 3, 5), integers(4, 6), integers(5, 6)),
     "a window of another place": (
         lambda w, i: lax.gather(

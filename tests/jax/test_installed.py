@@ -1,0 +1,9 @@
+"""Whether JAX is there, in a version that is supported."""
+
+import pytest
+
+jax = pytest.importorskip("jax", reason="JAX is not installed: pip install tofu[jax]")
+
+
+def test_the_version_is_supported():
+    assert jax.__version_info__ >= (0, 6, 2)
