@@ -23,6 +23,17 @@ def has_numbers(step, equation):
     return not is_key and equation.primitive.name not in OPAQUE
 
 
+def list_distinct(step):
+    """The equations of a step that have numbers, each primitive once with the same parameters, literals and types."""
+    seen = set()
+    for equation in step.equations:
+        inputs = [x.number if isinstance(x, Literal) else step.types[x] for x in equation.inputs]
+        signature = f"{equation.primitive.name} {read_attributes(equation, step.types)} {inputs}"
+        if signature not in seen and has_numbers(step, equation):
+            yield equation
+        seen.add(signature)
+
+
 def compare_equation(step, equation, values):
     """Whether the description gives what the primitive gives, within float32."""
     inputs = [np.asarray(values[x], np.float64) for x in equation.inputs if not isinstance(x, Literal)]
@@ -38,13 +49,8 @@ def test_descriptions_compute_what_primitives_do(name):
     function, *arguments = CASES[name]
     step, _ = trace_step(function, arguments)
     values = step.compute_all(arguments)
-    seen = set()
-    for equation in step.equations:
-        inputs = [x.number if isinstance(x, Literal) else step.types[x] for x in equation.inputs]
-        signature = f"{equation.primitive.name} {read_attributes(equation, step.types)} {inputs}"
-        if signature not in seen and has_numbers(step, equation):
-            compare_equation(step, equation, values)
-        seen.add(signature)
+    for equation in list_distinct(step):
+        compare_equation(step, equation, values)
 
 
 def test_every_description_is_compared_or_opaque():

@@ -332,11 +332,13 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
         )
 
     def get_backend_symbol(self, backend: str) -> Any:
-        """Refused, as `optimize_for` is."""
-        return self.optimize_for(backend)
+        """Refused, as `optimize_for` is, but for one worker."""
+        return super().get_backend_symbol(backend) if self.settings.workers == 1 else self.optimize_for(backend)
 
     def as_np_ndarray(self) -> Any:
-        """Refused: a symbol of MXNet's NumPy interface would run on one device."""
+        """Refused, but for one worker: a symbol of MXNet's NumPy interface would run on one device."""
+        if self.settings.workers == 1:
+            return super().as_np_ndarray()
         raise UnsupportedError(
             "as_np_ndarray gives a symbol for one device. Convert the model before tofu.partition(...)."
         )

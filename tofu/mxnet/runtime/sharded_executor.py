@@ -236,11 +236,6 @@ class ShardedExecutor:
         states = [graph.tensors[position] for position in sorted(changed[True] - changed[False])]
         return tuple(tensor.name for tensor in states if tensor.kind is TensorKind.AUXILIARY)
 
-    @property
-    def has_run(self) -> bool:
-        """Whether a forward came."""
-        return self._current is not None or self._has_failed
-
     def output(self, index: int) -> ShardedTensor:
         """The shards of a model output, of the last forward, computed. Raises TofuError before the first one, where it failed, and for an
         output that there is not.
