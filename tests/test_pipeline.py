@@ -10,7 +10,7 @@ from tofu.pipeline import Observer, show_value
 from tofu.planning.settings import Settings
 
 PASSES = [
-    *("read", "completed", "lowered", "strategies", "problem", "found"),
+    *("read", "completed", "lowered", "strategies", "stock", "problem", "found"),
     *("settled", "cost", "program", "program-checked", "execution", "memory", "checked", "plan"),
 ]
 

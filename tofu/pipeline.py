@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from tofu import _core
+from tofu.analysis import OperatorAccess
 from tofu.engine import Engine, Source
 from tofu.graph import Graph, TensorKind
 from tofu.lowering import Settled, lower, prepare_inference, settle
@@ -67,10 +68,12 @@ def observe_by_environment() -> Observer:
 class Task:
     """A model that is read and analysed, before anything is decided: what any number of plans are made for.
 
-    `problem` is that of the fully lowered graph, in the first arrangement of its steps.
+    `stock` are the strategies of the graph as it was read, whose operators are whole; `problem` is that of the fully lowered graph, in
+    the first arrangement of its steps.
     """
 
     source: Source
+    stock: tuple[OperatorAccess, ...]
     problem: Problem
     settings: Settings
     engine: Engine
@@ -85,7 +88,8 @@ class Task:
 
     def settle(self, problem: Problem, choices: Choices) -> Settled:
         """The graph of the model with those operators in parts that need it, for a plan of the lowered one."""
-        return settle(self.source.graph, problem, choices, self.engine.front_end, self.settings.undescribed)
+        front_end, undescribed = self.engine.front_end, self.settings.undescribed
+        return settle(self.source.graph, self.stock, problem, choices, front_end, undescribed)
 
 
 @dataclass(frozen=True)
@@ -143,8 +147,11 @@ def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Ob
     lowered = observe("lowered", lower(source.graph, engine.front_end.lowerings))
     found = find_strategies(lowered, engine.front_end, settings.undescribed)
     strategies = observe("strategies", mark_drawing(lowered, found, engine.front_end))
+    is_lowered = lowered is not source.graph
+    whole = find_strategies(source.graph, engine.front_end, settings.undescribed) if is_lowered else found
+    stock = observe("stock", whole)
     problem = observe("problem", pose_problem(lowered, strategies, settings.arrangements[0].factors))
-    return Task(source, problem, settings, engine)
+    return Task(source, stock, problem, settings, engine)
 
 
 def make_partition(task: Task, observe: Observer, progress: Progress | None = None) -> Partition:

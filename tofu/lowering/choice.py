@@ -30,15 +30,21 @@ class Settled:
 
 
 def settle(
-    graph: Graph, searched: Problem, choices: Choices, framework: LowerableOperators, undescribed: str = "error"
+    graph: Graph,
+    stock: Sequence[OperatorAccess],
+    searched: Problem,
+    choices: Choices,
+    framework: LowerableOperators,
+    undescribed: str = "error",
 ) -> Settled:
     """The graph of the model with those operators in parts that need it, and the same choices.
 
-    `searched` is the problem of the fully lowered graph. Raises InternalError where this would cost more than what was searched.
+    `stock`: the strategies of `graph`, whose operators are whole; `searched` is the problem of the fully lowered graph. Raises
+    InternalError where this would cost more than what was searched.
     """
     if searched.graph is graph:
         return Settled(searched, choices)
-    settled = _settle(graph, searched, choices, framework, undescribed)
+    settled = _settle(graph, stock, searched, choices, framework, undescribed)
     found, expected = (evaluate(p, c).total_bytes for p, c in ((settled.problem, settled.choices), (searched, choices)))
     if found > expected:
         raise InternalError(f"Operators with their own kernels move {found} bytes, and in parts {expected}.")
@@ -58,14 +64,19 @@ def prepare_inference(
             attributes = operator.attributes if lowering is None else lowering.in_inference(operator.attributes)
             operators.append(replace(operator, attributes=attributes))
     forward = replace(graph, operators=tuple(operators), gradients={}, updated=frozenset(), next_values={})
-    return _settle(forward, searched, choices, framework, undescribed)
+    stock = find_strategies(forward, framework, undescribed)
+    return _settle(forward, stock, searched, choices, framework, undescribed)
 
 
 def _settle(
-    graph: Graph, searched: Problem, choices: Choices, framework: LowerableOperators, undescribed: str
+    graph: Graph,
+    stock: Sequence[OperatorAccess],
+    searched: Problem,
+    choices: Choices,
+    framework: LowerableOperators,
+    undescribed: str,
 ) -> Settled:
     axes, layouts = list_operator_steps(searched, choices), list_tensor_steps(searched, choices)
-    stock = find_strategies(graph, framework, undescribed)
     names = [tensor.name for tensor in graph.tensors]
     # An operator that nobody reads stays in parts, which are left out: its own kernel would run for the states that it may change.
     live = {searched.graph.operators[o].name for o in find_live_operators(searched.graph, searched.accesses)}
