@@ -11,6 +11,7 @@ from tests.jax.in_numpy import plan
 from tofu.errors import UnsupportedError
 from tofu.graph import TensorKind
 from tofu.jax import JAX, read_step
+from tofu.jax.frontend.equations import Loop
 from tofu.jax.frontend.trace import trace_step
 
 
@@ -75,14 +76,14 @@ def test_a_plan_run_in_numpy_gives_what_jax_gives():
     assert made.training.read_bytes == made.plan.communication_bytes
 
 
-def test_the_flat_step_computes_what_the_step_does():
+def test_the_step_as_read_computes_what_the_step_does():
     def step(state, x):
         (h, c), out = jax.lax.scan(lambda carry, y: ((jnp.tanh(carry[0] + y), carry[1] + 1), carry[0]), state, x)
         return (h, c), jax.checkpoint(lambda v: jnp.sin(v).sum())(out) + jnp.pad(h, (1, 2)).sum()
 
     arguments = (jnp.ones(4), jnp.float32(0)), jnp.arange(12.0).reshape(3, 4)
     flat, _ = trace_step(step, arguments)
-    assert {e.primitive.name for e in flat.equations}.isdisjoint({"scan", "pjit", "remat2"})
+    assert {e.primitive.name for e in flat.walk()}.isdisjoint({"scan", "pjit", "remat2"})
     for ours, theirs in zip(flat.compute(jax.tree.leaves(arguments)), jax.tree.leaves(step(*arguments)), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
@@ -90,13 +91,58 @@ def test_the_flat_step_computes_what_the_step_does():
 def test_equations_that_a_checkpoint_computes_again_are_marked():
     function = jax.grad(lambda w, x: jax.checkpoint(lambda w: jnp.sin(x @ w).sum())(w))
     step, _ = trace_step(function, (shape(4, 4), shape(4, 4)))
-    assert {e.checkpoint for e in step.equations if e.primitive.name == "dot_general"} == {0}
+    assert {e.checkpoint for e in step.walk() if e.primitive.name == "dot_general"} == {0}
 
 
-def test_a_gradient_by_scan_reads_cells_of_earlier_steps_as_they_are():
-    run = lambda w, x: jax.lax.scan(lambda h, y: (jnp.tanh(h @ w + y),) * 2, x[0], x)[0].sum()  # noqa: E731
-    step, _ = trace_step(jax.grad(run), (shape(4, 4), shape(3, 2, 4)))
-    assert "concatenate" not in {e.primitive.name for e in step.equations}
+def run_recurrence(w, x):
+    return jax.lax.scan(lambda h, y: (jnp.tanh(h @ w + y),) * 2, x[0], x)[0].sum()
+
+
+def test_the_body_of_a_scan_stands_once_whatever_its_length():
+    short, long = (trace_step(jax.grad(run_recurrence), (shape(4, 4), shape(n, 2, 4)))[0] for n in (3, 100))
+    assert len(list(short.walk())) == len(list(long.walk()))
+    assert [item.length for item in long.equations if isinstance(item, Loop)] == [100, 100]
+
+
+def test_nested_loops_and_loops_from_the_end_are_computed():
+    def step(x):
+        def row(total, line):
+            inner, parts = jax.lax.scan(lambda a, v: (a + v, a * v), total, line, reverse=True)
+            return inner, parts.sum() + total
+
+        return jax.lax.scan(row, jnp.float32(0), x)
+
+    x = jnp.arange(6.0).reshape(2, 3)
+    flat, _ = trace_step(step, (x,))
+    for ours, theirs in zip(flat.compute([x]), jax.tree.leaves(step(x)), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    graph = read_step(step, (x,)).graph
+    assert {tensor.times for tensor in graph.tensors} == {1, 2, 6}
+
+
+def test_what_a_carry_never_changes_is_read_from_outside():
+    step, _ = trace_step(
+        lambda w, x: jax.lax.fori_loop(0, 5, lambda _, carry: (carry[0], carry[1] @ carry[0]), (w, x))[1],
+        (shape(4, 4), shape(2, 4)),
+    )
+    (loop,) = (item for item in step.equations if isinstance(item, Loop))
+    assert [carry.first for carry in loop.carries] == [step.inputs[1]]
+    (product,) = (item for item in loop.equations if item.primitive.name == "dot_general")
+    assert step.inputs[0] in product.inputs
+
+
+def test_a_loop_moves_what_it_carries_in_each_step_and_what_it_only_reads_once():
+    def plan_loop(length, **settings):
+        step = lambda w, x: jax.lax.fori_loop(0, length, lambda _, h: jnp.tanh(h @ w), x)  # noqa: E731
+        return plan(read_step(step, (shape(256, 256), shape(128, 256))), 4, JAX, **settings).plan
+
+    two = plan_loop(2, hints={"w": [0, 0], "scan/dot_general": ["m0", "n1"]})
+    four, six = (plan_loop(n, plan=two, strict_plan=False) for n in (4, 6))
+    weight = 4 * (256 * 128 - 64 * 128) * 4  # of what each worker reads of it, it has a part
+    carried = four.communication_bytes - two.communication_bytes
+    assert six.communication_bytes - four.communication_bytes == carried
+    assert carried > 0
+    assert two.communication_bytes == weight + carried
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,7 @@ class TensorKind(enum.Enum):
     AUXILIARY = "auxiliary"  # a state that operators change in place (moving statistics)
     HEAD_GRADIENT = "head gradient"  # the gradient of an output, fed between forward and backward
     INTERMEDIATE = "intermediate"  # the output of an operator
+    CARRY = "carry"  # what a loop hands from step to step, or what it is after the last one
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Tensor:
     """A tensor of the graph. `shape` is of the whole tensor, in elements; `dtype` is NumPy's name.
 
     An `is_inner` tensor passes between the parts that take an operator's place (`tofu.lowering`): the model does not have it, and
-    no plan names it.
+    no plan names it. `times`: how often it gets new values in a step of training; what the body of a loop computes gets them in each
+    step of the loop, and is moved as often.
     """
 
     name: str
@@ -49,11 +51,22 @@ class Tensor:
     item_bytes: int
     kind: TensorKind
     is_inner: bool = False
+    times: int = 1
 
     @property
     def size_bytes(self) -> int:
         """Bytes of the whole tensor."""
         return prod(self.shape) * self.item_bytes
+
+    @property
+    def moved_item_bytes(self) -> int:
+        """Bytes that move in a step of training where an element does each time that it gets a new value."""
+        return self.item_bytes * self.times
+
+    @property
+    def is_given(self) -> bool:
+        """Whether it is there before the step begins."""
+        return self.kind not in (TensorKind.INTERMEDIATE, TensorKind.CARRY)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
@@ -96,6 +109,20 @@ class Operator:
 
 
 @dataclass(frozen=True)
+class Carry:
+    """What a loop hands from one of its steps to the next.
+
+    `tensor` is what its body reads; `values` are the tensors, as far as they are some, that it becomes: the first value, and the one that
+    the body computes for the next step. Both are needed in its layout. `last`, which lies alike, is what it is
+    after the loop.
+    """
+
+    tensor: int
+    values: tuple[int, ...]
+    last: int
+
+
+@dataclass(frozen=True)
 class Graph:
     """One training step, or one inference, of a model.
 
@@ -111,6 +138,8 @@ class Graph:
     next_values
         For each variable that the step itself gives a new value (a parameter, a state of its optimizer), its tensor's position -> the
         position of that value, which is needed in the variable's own layout: the next step begins with it.
+    carries
+        What loops hand from step to step. The body of a loop stands once among the operators; its tensors get new values several `times`.
     """
 
     tensors: tuple[Tensor, ...]
@@ -119,17 +148,20 @@ class Graph:
     gradients: Mapping[int, int] = field(default_factory=dict)
     updated: frozenset[int] = frozenset()
     next_values: Mapping[int, int] = field(default_factory=dict)
+    carries: tuple[Carry, ...] = ()
 
     @cached_property
     def updates(self) -> tuple[tuple[int, int], ...]:
-        """The updates at the end of the step: (variable, what is needed in its layout), a gradient or the next value."""
+        """The updates: (variable, what is needed in its layout), a gradient or the next value; of a carry, each of its values."""
         trained = ((variable, self.gradients[variable]) for variable in sorted(self.updated))
-        return (*trained, *sorted(self.next_values.items()))
+        carried = ((carry.tensor, value) for carry in self.carries for value in carry.values)
+        return (*trained, *sorted(self.next_values.items()), *carried)
 
     @cached_property
     def results(self) -> frozenset[int]:
-        """Positions of all tensors that are handed out: outputs, gradients and next values."""
-        return frozenset((*self.outputs, *self.gradients.values(), *self.next_values.values()))
+        """Positions of all tensors that are handed out: outputs, gradients and next values, also those of loops."""
+        carried = (value for carry in self.carries for value in carry.values)
+        return frozenset((*self.outputs, *self.gradients.values(), *self.next_values.values(), *carried))
 
     @property
     def is_training(self) -> bool:
@@ -170,6 +202,8 @@ class Graph:
         digest.update(f"{self.outputs}|{sorted(self.gradients.items())}|{sorted(self.updated)}".encode())
         if self.next_values:
             digest.update(f"|{sorted(self.next_values.items())}".encode())
+        if self.carries:
+            digest.update(f"|{self.carries}|{[tensor.times for tensor in self.tensors]}".encode())
         return digest.hexdigest()[:32]
 
     def __str__(self) -> str:

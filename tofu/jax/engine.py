@@ -7,7 +7,7 @@ from typing import Any
 
 from tdl_ops.jax import DESCRIPTIONS
 from tofu.engine import Engine, Measured, Source
-from tofu.graph import Graph, Operator, TensorKind
+from tofu.graph import Graph, Operator
 from tofu.lowering import Lowerings
 from tofu.program import Program
 from tofu.search import Choices, Problem
@@ -70,7 +70,7 @@ class ArgumentsBackend:
 
 
 def _list_arguments(graph: Graph) -> list[int]:
-    return [n for n, tensor in enumerate(graph.tensors) if tensor.kind is not TensorKind.INTERMEDIATE]
+    return [n for n, tensor in enumerate(graph.tensors) if tensor.is_given]
 
 
 JAX = Engine(JaxFrontEnd(), ArgumentsBackend())

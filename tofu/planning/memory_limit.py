@@ -18,7 +18,6 @@ from math import ceil
 
 import numpy as np
 
-from tofu.graph import TensorKind
 from tofu.plan import format_bytes
 from tofu.planning.fitting import explain_none, find_fitting, format_limit
 from tofu.search import Choices, Problem
@@ -202,7 +201,7 @@ def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
     held = list(_variable_bytes(problem, point.choices))
     variables = sum(count for _, count in held)
     largest = ", ".join(f"{name} {format_bytes(count)}" for name, count in sorted(held, key=lambda item: -item[1])[:3])
-    whole = sum(t.size_bytes for t in problem.graph.tensors if t.kind is not TensorKind.INTERMEDIATE)
+    whole = sum(t.size_bytes for t in problem.graph.tensors if t.is_given)
     return (
         f"No plan over {workers} workers fits into a memory limit of {format_limit(limit)} per worker. The smallest that was found needs "
         f"{format_bytes(point.most_bytes)} on worker {worker}, {format_bytes(point.most_bytes - limit)} too much: "
@@ -215,7 +214,7 @@ def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
 def _variable_bytes(problem: Problem, choices: Choices) -> Iterator[tuple[str, int]]:
     """The bytes that one worker holds of each variable, at most."""
     for position, tensor in enumerate(problem.graph.tensors):
-        if tensor.kind is not TensorKind.INTERMEDIATE:
+        if tensor.is_given:
             shards = find_shards(problem, position, choices.layout(position))
             yield tensor.name, int((shards[:, :, 1] - shards[:, :, 0]).prod(axis=1).max()) * tensor.item_bytes
 

@@ -37,8 +37,8 @@ def _find_largest(problem: Problem) -> frozenset[int]:
 
 
 def list_outputs(problem: Problem, choices: Choices, phases: Sequence[Phase]) -> tuple[OutputShards, ...]:
-    """The model's outputs; in training the gradients, in the parameter's layout if it is updated, and the next values of variables, in
-    the variable's layout.
+    """The model's outputs; in training the gradients, in the parameter's layout if it is updated, and the next values of variables and
+    of what loops carry, in the variable's layout.
     """
     graph = problem.graph
     outputs = [OutputShards(t, tuple(choices.layout(t))) for t in graph.outputs]
@@ -47,6 +47,7 @@ def list_outputs(problem: Problem, choices: Choices, phases: Sequence[Phase]) ->
             aligned = parameter if parameter in graph.updated else gradient
             outputs.append(OutputShards(gradient, tuple(choices.layout(aligned))))
     if Phase.UPDATE in phases:
-        for variable, value in sorted(graph.next_values.items()):
+        carried = ((carry.tensor, value) for carry in graph.carries for value in carry.values)
+        for variable, value in (*sorted(graph.next_values.items()), *carried):
             outputs.append(OutputShards(value, tuple(choices.layout(variable))))
     return tuple(outputs)

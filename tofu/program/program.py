@@ -84,7 +84,7 @@ class Program:
     @cached_property
     def remote_bytes(self) -> int:
         """Bytes that workers read from each other's memory, counted from the pieces of fetches alone."""
-        return self.tables.count_remote_bytes([tensor.item_bytes for tensor in self.graph.tensors])
+        return self.tables.count_remote_bytes([tensor.moved_item_bytes for tensor in self.graph.tensors])
 
     def __repr__(self) -> str:
         phases = ", ".join(phase.name.lower() for phase in self.phases)

@@ -37,11 +37,11 @@ def count_level_bytes(problem: Problem, choices: Choices) -> tuple[int, ...]:
 def list_worth_keeping(problem: Problem, choices: Choices) -> list[int]:
     """The tensors whose fetched regions would save bytes if they were kept, those first that save most for each byte that stays."""
     weighed = _core.weigh_keeping(problem.native, list(problem.factors), choices.operators, choices.tensors)
-    written = problem.graph.written_in_place
+    tensors, written = problem.graph.tensors, problem.graph.written_in_place
     saving = [
-        (-saved / held, tensor)
+        (-saved * tensors[tensor].times / held, tensor)
         for tensor, (saved, held) in enumerate(weighed)
-        if saved > 0 and tensor not in written and not problem.graph.tensors[tensor].is_inner
+        if saved > 0 and tensor not in written and not tensors[tensor].is_inner
     ]
     return [tensor for _, tensor in sorted(saving)]
 

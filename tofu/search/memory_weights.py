@@ -10,7 +10,7 @@ from tofu.graph import Graph, Phase, TensorKind
 
 
 def weigh_tensors(graph: Graph) -> list[float]:
-    """By tensor: the part of its bytes that counts, between 0 and 1."""
+    """By tensor: the part of its bytes that counts, between 0 and 1; of one that gets new values several times, of those that move."""
     count = len(graph.operators)
     turn = next((o for o, operator in enumerate(graph.operators) if operator.phase is not Phase.FORWARD), count)
     begin, end = [0] * len(graph.tensors), [0] * len(graph.tensors)
@@ -23,7 +23,9 @@ def weigh_tensors(graph: Graph) -> list[float]:
     for position, info in enumerate(graph.tensors):
         is_there = info.kind is not TensorKind.INTERMEDIATE or position in graph.results
         if is_there or begin[position] < turn <= end[position]:
-            weights.append(1.0)
+            weights.append(1.0 / info.times)
         else:
-            weights.append((end[position] - begin[position] + 1) / max(count, 1))
+            weights.append((end[position] - begin[position] + 1) / max(count, 1) / info.times)
+    for carry in graph.carries:  # what is carried and what it is at the end are one buffer
+        weights[carry.tensor] = weights[carry.last] = weights[carry.tensor] / 2
     return weights

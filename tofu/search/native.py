@@ -29,8 +29,8 @@ def build_native_graph(
     first = {operator: family[0] for family in equal.operators for operator in family}
     for position, tensor in enumerate(graph.tensors):
         tiny = tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
-        label = _label(tensor.kind, tensor.shape, tensor.dtype)
-        native.add_tensor(list(tensor.shape), tensor.item_bytes, tiny, label)
+        label = _label(tensor.kind, tensor.shape, tensor.dtype, *([tensor.times] if tensor.times > 1 else []))
+        native.add_tensor(list(tensor.shape), tensor.moved_item_bytes, tiny, label)
         replicable.append(tiny)
     for position, access in enumerate(accesses):
         _add_operator(native, graph, position, access, position in live, first, is_coarse)
@@ -39,6 +39,8 @@ def build_native_graph(
     untrained = (gradient for variable, gradient in graph.gradients.items() if variable not in graph.updated)
     for position in dict.fromkeys((*graph.outputs, *untrained)):
         native.mark_output(position)
+    for carry in graph.carries:
+        native.tie_tensors(carry.tensor, carry.last)
     if is_coarse:
         for tied in equal.tensors:
             for position in tied[1:]:

@@ -45,10 +45,13 @@ def find_strategies(graph: Graph, framework: Operators, undescribed: str = "erro
     for operator in graph.operators:
         inputs = [graph.tensors[position].shape for position in operator.inputs]
         outputs = [graph.tensors[position].shape for position in operator.outputs]
-        key = (operator.op, tuple(sorted(operator.attributes.items())), tuple(inputs), tuple(outputs), operator.ignored)
+        attributes = tuple(sorted(operator.attributes.items()))
+        is_mixed = len({graph.tensors[position].times for position in (*operator.inputs, *operator.outputs)}) > 1
+        key = (operator.op, attributes, tuple(inputs), tuple(outputs), operator.ignored, is_mixed)
         if key not in cache:
             found = _analyse_operator(operator, inputs, outputs, framework, undescribed)
-            cache[key] = _without_ignored(found, operator.ignored)
+            found = _without_ignored(found, operator.ignored)
+            cache[key] = _without_fetched_axes(found) if is_mixed else found
         accesses.append(cache[key])
     return _align_parts(graph, _align_stateful(graph, accesses))
 
@@ -115,6 +118,16 @@ def _without_ignored(access: OperatorAccess, ignored: Sequence[int]) -> Operator
         return access
     inputs = (replace(read, is_read=read.is_read and n not in ignored) for n, read in enumerate(access.inputs))
     return replace(access, inputs=tuple(inputs))
+
+
+def _without_fetched_axes(access: OperatorAccess) -> OperatorAccess:
+    """The same access without the axes along which fetches would move cells from outside a loop into a tensor of its body."""
+    if not access.fetched_axes:
+        return access
+    reason = "its inputs and outputs get new values at different rates, so that no fetch takes the place of its copies"
+    rejected = tuple((axis, reason) for axis in access.fetched_axes)
+    kept = restrict_axes(access, [axis for axis in access.axes if axis not in access.fetched_axes])
+    return replace(kept, rejected=kept.rejected + rejected)
 
 
 # Stands for the description of operators that have none: nothing to split, no attribute to rewrite.

@@ -1,13 +1,19 @@
-"""A step as a flat list of equations: what remains of a jaxpr when calls are inlined and scans unrolled."""
+"""A step as a list of equations and loops: what remains of a jaxpr when calls are inlined."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import jax
 import numpy as np
+from jax.extend.core import Primitive
+
+LOOP_CELL = Primitive("loop_cell")
+"""Stands in a loop's body for the cell of a scanned value that a step of the loop is about: whole -> whole[t]."""
+LOOP_STACK = Primitive("loop_stack")
+"""Stands in a loop's body for putting together what its steps give: cell -> whole, whose cell t it is."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +89,83 @@ class Equation:
     checkpoint: int | None = None
 
     def __str__(self) -> str:
-        shown = (str(x.value) if isinstance(x, Literal) else f"v{x}" for x in self.inputs)
-        return f"{', '.join(f'v{n}' for n in self.outputs)} = {self.primitive.name}({', '.join(shown)})"
+        return (
+            f"{', '.join(f'v{n}' for n in self.outputs)} = {self.primitive.name}({', '.join(map(_show, self.inputs))})"
+        )
 
-    def compute(self, operands: Sequence[Any]) -> list[Any]:
+    def evaluate(self, operands: Sequence[Any]) -> list[Any]:
         """The results for concrete operands, literals among them."""
         results = self.primitive.bind(*operands, **self.params)
         return list(results) if self.primitive.multiple_results else [results]
+
+    def compute(self, values: dict[int, Any]) -> None:
+        """Adds its results to the values that are known."""
+        operands = [read_operand(x, values) for x in self.inputs]
+        values.update(zip(self.outputs, self.evaluate(operands), strict=True))
+
+    def with_operands(self, others: Mapping[int, Operand]) -> Equation:
+        """The same with other operands in the place of some."""
+        return replace(self, inputs=tuple(_exchange(x, others) for x in self.inputs))
+
+
+@dataclass(frozen=True)
+class Carry:
+    """What a loop hands from step to step: `value`, in its body, is `first` and then what `following` was; `last` is that at the end."""
+
+    value: int
+    first: Operand
+    following: Operand
+    last: int
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop of `length` steps over its equations, from the last cell of what is scanned to the first where it is `reverse`."""
+
+    equations: tuple[Equation | Loop, ...]
+    carries: tuple[Carry, ...]
+    length: int
+    reverse: bool
+    scope: str
+
+    def __str__(self) -> str:
+        carried = (
+            f"v{c.value} = {_show(c.first)} then {_show(c.following)}, at the end v{c.last}" for c in self.carries
+        )
+        lines = [f"{self.scope}: {self.length} times", *carried, *"\n".join(map(str, self.equations)).splitlines()]
+        return "\n    ".join(lines)
+
+    def without_constant_carries(self) -> Loop:
+        """The same where the body reads what a carry is in every step as the value from outside that it is."""
+        constant = {c.value: c.first for c in self.carries if c.following == c.value}
+        if not constant:
+            return self
+        carries = tuple(replace(c, following=c.first) if c.value in constant else c for c in self.carries)
+        return replace(self, carries=carries).with_operands(constant)
+
+    def with_operands(self, others: Mapping[int, Operand]) -> Loop:
+        """The same with other operands in the place of some."""
+        carries = tuple(
+            replace(c, first=_exchange(c.first, others), following=_exchange(c.following, others)) for c in self.carries
+        )
+        return replace(self, equations=tuple(item.with_operands(others) for item in self.equations), carries=carries)
+
+    def compute(self, values: dict[int, Any]) -> None:
+        """Adds the values of its equations, those of its last step where they have one in each, to those that are known."""
+        stacked: dict[int, list[Any]] = {}
+        state = [read_operand(carry.first, values) for carry in self.carries]
+        for t in reversed(range(self.length)) if self.reverse else range(self.length):
+            values.update(zip((carry.value for carry in self.carries), state, strict=True))
+            for item in self.equations:
+                if isinstance(item, Equation) and item.primitive is LOOP_CELL:
+                    values[item.outputs[0]] = read_operand(item.inputs[0], values)[t]
+                elif isinstance(item, Equation) and item.primitive is LOOP_STACK:
+                    stacked.setdefault(item.outputs[0], []).append(read_operand(item.inputs[0], values))
+                else:
+                    item.compute(values)
+            state = [read_operand(carry.following, values) for carry in self.carries]
+        values.update(zip((carry.last for carry in self.carries), state, strict=True))
+        values.update((whole, jax.numpy.stack(cells[:: -1 if self.reverse else 1])) for whole, cells in stacked.items())
 
 
 @dataclass(frozen=True)
@@ -97,7 +173,7 @@ class Step:
     """A step: values are numbered, and `types` has the type of each. `constants` are those that the program brings along."""
 
     types: tuple[ValueType, ...]
-    equations: tuple[Equation, ...]
+    equations: tuple[Equation | Loop, ...]
     inputs: tuple[int, ...]
     outputs: tuple[Operand, ...]
     constants: Mapping[int, Any]
@@ -106,14 +182,38 @@ class Step:
         return "\n".join(map(str, self.equations))
 
     def compute_all(self, arguments: Sequence[Any]) -> dict[int, Any]:
-        """Every value, equation by equation."""
+        """Every value, equation by equation; of what a loop computes in each of its steps, that of the last one."""
         values: dict[int, Any] = dict(zip(self.inputs, arguments, strict=True)) | dict(self.constants)
-        for equation in self.equations:
-            operands = [x.value if isinstance(x, Literal) else values[x] for x in equation.inputs]
-            values.update(zip(equation.outputs, equation.compute(operands), strict=True))
+        for item in self.equations:
+            item.compute(values)
         return values
 
     def compute(self, arguments: Sequence[Any]) -> list[Any]:
         """The results: to compare with those of the step as it was written."""
         values = self.compute_all(arguments)
-        return [x.value if isinstance(x, Literal) else values[x] for x in self.outputs]
+        return [read_operand(x, values) for x in self.outputs]
+
+    def walk(self) -> Iterator[Equation]:
+        """All equations, those of loops among them, in order."""
+        return _walk(self.equations)
+
+
+def _walk(items: Sequence[Equation | Loop]) -> Iterator[Equation]:
+    for item in items:
+        if isinstance(item, Loop):
+            yield from _walk(item.equations)
+        else:
+            yield item
+
+
+def read_operand(operand: Operand, values: Mapping[int, Any]) -> Any:
+    """The value of an operand, where those of numbered values are known."""
+    return operand.value if isinstance(operand, Literal) else values[operand]
+
+
+def _exchange(operand: Operand, others: Mapping[int, Operand]) -> Operand:
+    return others.get(operand, operand) if isinstance(operand, int) else operand
+
+
+def _show(operand: Operand) -> str:
+    return str(operand.value) if isinstance(operand, Literal) else f"v{operand}"

@@ -1,7 +1,4 @@
-"""Loops of known length. A scan is unrolled here, in one function, so that a scan that stays a loop can take its place.
-
-Results are stacked whether or not somebody reads the stack; what only another scan reads, cell by cell, is left out afterwards.
-"""
+"""Loops of known length. A scan stays a loop: its body stands once in the step."""
 
 from __future__ import annotations
 
@@ -10,77 +7,39 @@ from typing import TYPE_CHECKING
 
 from jax.extend import core
 
-from tofu.jax.frontend.equations import Equation, Operand, read_type
+from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Carry, Equation, Loop, Operand, read_type
 
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import Flattening
 
-primitives = core.primitives
 
-
-def unroll_scan(flattening: Flattening, one: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
-    """A scan as its steps, one after the other: slices of what is scanned, and the results put together."""
+def enter_scan(flattening: Flattening, one: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
+    """A scan as a loop, whose body begins with the cells of what is scanned and ends with its results being put together."""
     params = one.params
     body, length = params["jaxpr"], params["length"]
     fixed, carried = params["num_consts"], params["num_consts"] + params["num_carry"]
-    constants, carry = equation.inputs[:fixed], list(equation.inputs[fixed:carried])
-    results: dict[int, list[Operand]] = {}
-    for t in reversed(range(length)) if params["reverse"] else range(length):
-        cells = [_take(flattening, equation, x, t) for x in equation.inputs[carried:]]
-        outputs = flattening.inline(
-            body.jaxpr,
-            body.consts,
-            [*constants, *carry, *cells],
-            "/".join(filter(None, (equation.scope, f"step_{t}"))),
-            equation.line,
-            equation.checkpoint,
-        )
-        carry, results[t] = outputs[: params["num_carry"]], outputs[params["num_carry"] :]
-    stacked = [
-        _stack(flattening, equation, [results[t][n] for t in range(length)], read_type(variable.aval).shape)
-        for n, variable in enumerate(one.outvars[params["num_carry"] :])
+    inside = "/".join(filter(None, (equation.scope, "scan")))
+    around, flattening.equations = flattening.equations, []
+    values = [flattening.add_value(read_type(variable.aval)) for variable in body.jaxpr.invars[fixed:carried]]
+    cells = [
+        flattening.add(LOOP_CELL, read_type(variable.aval), [whole], equation, inside)
+        for variable, whole in zip(body.jaxpr.invars[carried:], equation.inputs[carried:], strict=True)
     ]
-    return [*carry, *stacked]
-
-
-def _take(flattening: Flattening, like: Equation, scanned: Operand, t: int) -> Operand:
-    """The cell `t` of what is scanned. Of what another scan has put together it is the cell as that scan made it."""
-    assert isinstance(scanned, int)
-    if scanned in flattening.stacks:
-        return flattening.stacks[scanned][t]
-    whole = flattening.types[scanned]
-    rest = whole.shape[1:]
-    cut = flattening.add(
-        primitives.slice_p,
-        whole.with_shape(1, *rest),
-        [scanned],
-        like,
-        start_indices=(t,) + (0,) * len(rest),
-        limit_indices=(t + 1, *rest),
-        strides=None,
+    outputs = flattening.inline(
+        body.jaxpr,
+        body.consts,
+        [*equation.inputs[:fixed], *values, *cells],
+        inside,
+        equation.line,
+        equation.checkpoint,
     )
-    return flattening.add(primitives.squeeze_p, whole.with_shape(*rest), [cut], like, dimensions=(0,))
-
-
-def _stack(flattening: Flattening, like: Equation, cells: Sequence[Operand], shape: tuple[int, ...]) -> int:
-    """The results of all steps as one tensor."""
-    lines = []
-    for cell in cells:
-        type_ = flattening.types[cell] if isinstance(cell, int) else cell.type
-        lines.append(
-            flattening.add(
-                primitives.broadcast_in_dim_p,
-                type_.with_shape(1, *shape[1:]),
-                [cell],
-                like,
-                shape=(1, *shape[1:]),
-                broadcast_dimensions=tuple(range(1, len(shape))),
-                sharding=None,
-            )
-        )
-    stacked = lines[0]
-    if len(lines) > 1:
-        whole = flattening.types[lines[0]].with_shape(*shape)
-        stacked = flattening.add(primitives.concatenate_p, whole, lines, like, dimension=0)
-    flattening.stacks[stacked] = cells
-    return stacked
+    ends = [read_type(variable.aval) for variable in one.outvars]
+    stacks = [
+        flattening.add(LOOP_STACK, type_, [cell], equation, inside, length=length)
+        for type_, cell in zip(ends[carried - fixed :], outputs[carried - fixed :], strict=True)
+    ]
+    lasts = list(map(flattening.add_value, ends[: carried - fixed]))
+    carries = tuple(map(Carry, values, equation.inputs[fixed:carried], outputs, lasts))
+    loop = Loop(tuple(flattening.equations), carries, length, bool(params["reverse"]), inside)
+    flattening.equations = [*around, loop.without_constant_carries()]
+    return [*lasts, *stacks]

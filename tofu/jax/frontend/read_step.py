@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 
 from tofu.engine import Source
 from tofu.errors import UnsupportedError
-from tofu.graph import Graph, Operator, Phase, Tensor, TensorKind
+from tofu.graph import Carry, Graph, Operator, Phase, Tensor, TensorKind
 from tofu.jax.frontend.attributes import read_attributes
-from tofu.jax.frontend.equations import Step, ValueType
+from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step
 from tofu.jax.frontend.names import Names, name_arguments
 from tofu.jax.frontend.trace import trace_step
 
@@ -57,37 +57,77 @@ def _is_alike(one: Any, other: Any) -> bool:
 
 def make_graph(step: Step, names: Sequence[str], state: int = 0) -> tuple[Graph, dict[int, int]]:
     """The graph of a step whose first `state` arguments come out again as its first results; and value -> tensor."""
-    tensors: list[Tensor] = []
-    tensor_of: dict[int, int] = {}
-    taken = Names()
-
-    def add(number: int, name: str, kind: TensorKind) -> None:
-        type_: ValueType = step.types[number]
-        tensor_of[number] = len(tensors)
-        tensors.append(Tensor(taken.take(name), type_.shape, str(type_.dtype), type_.item_bytes, kind))
-
+    made = _Graph(step)
     for n, (number, name) in enumerate(zip(step.inputs, names, strict=True)):
-        add(number, name, TensorKind.PARAMETER if n < state else TensorKind.INPUT)
+        made.add_tensor(number, name, TensorKind.PARAMETER if n < state else TensorKind.INPUT)
     for n, number in enumerate(step.constants):
-        add(number, f"constant_{n}", TensorKind.PARAMETER)
-    operators, known = [], Names()
-    for equation in step.equations:
-        name = known.take("/".join(filter(None, (equation.scope, equation.primitive.name))))
+        made.add_tensor(number, f"constant_{n}", TensorKind.PARAMETER)
+    made.add_all(step.equations)
+    tensors, tensor_of = made.tensors, made.tensor_of
+    pairs = zip(step.inputs[:state], step.outputs[:state], strict=True)
+    following = {tensor_of[a]: tensor_of[r] for a, r in pairs if isinstance(r, int) and a != r}
+    rest = (tensor_of[x] for x in step.outputs[state:] if isinstance(x, int))
+    outputs = tuple(dict.fromkeys(t for t in rest if not tensors[t].is_given))
+    graph = Graph(tuple(tensors), tuple(made.operators), outputs, next_values=following, carries=tuple(made.carries))
+    return graph, tensor_of
+
+
+class _Graph:
+    """The graph of a step, as far as it has been built."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.tensors: list[Tensor] = []
+        self.operators: list[Operator] = []
+        self.carries: list[Carry] = []
+        self.tensor_of: dict[int, int] = {}
+        self._tensor_names, self._operator_names = Names(), Names()
+
+    def add_tensor(self, number: int, name: str, kind: TensorKind, times: int = 1) -> None:
+        """The tensor of a value."""
+        type_ = self.step.types[number]
+        self.tensor_of[number] = len(self.tensors)
+        taken = self._tensor_names.take(name)
+        self.tensors.append(Tensor(taken, type_.shape, str(type_.dtype), type_.item_bytes, kind, times=times))
+
+    def add_all(self, items: Sequence[Equation | Loop], times: int = 1) -> None:
+        """The operators of equations that run `times` times in a step."""
+        for item in items:
+            if isinstance(item, Loop):
+                self._add_loop(item, times)
+            else:
+                self._add_operator(item, times)
+
+    def _add_operator(self, equation: Equation, times: int) -> None:
+        name = self._operator_names.take("/".join(filter(None, (equation.scope, equation.primitive.name))))
         for n, number in enumerate(equation.outputs):
-            add(number, name if len(equation.outputs) == 1 else f"{name}.{n}", TensorKind.INTERMEDIATE)
-        operators.append(
+            own = name if len(equation.outputs) == 1 else f"{name}.{n}"
+            self.add_tensor(number, own, TensorKind.INTERMEDIATE, times)
+        self.operators.append(
             Operator(
                 name,
                 equation.primitive.name,
-                read_attributes(equation, step.types),
-                tuple(tensor_of[x] for x in equation.inputs if isinstance(x, int)),
-                tuple(tensor_of[x] for x in equation.outputs),
+                read_attributes(equation, self.step.types),
+                self._list_tensors(equation.inputs),
+                self._list_tensors(equation.outputs),
                 Phase.FORWARD,  # the step is one program, in which nothing is fed between its phases
                 origin=equation,
             )
         )
-    pairs = zip(step.inputs[:state], step.outputs[:state], strict=True)
-    following = {tensor_of[a]: tensor_of[r] for a, r in pairs if isinstance(r, int) and a != r}
-    rest = (tensor_of[x] for x in step.outputs[state:] if isinstance(x, int))
-    outputs = tuple(dict.fromkeys(t for t in rest if tensors[t].kind is TensorKind.INTERMEDIATE))
-    return Graph(tuple(tensors), tuple(operators), outputs, next_values=following), tensor_of
+
+    def _add_loop(self, loop: Loop, times: int) -> None:
+        """Its body, once. What it puts together gets its values once each time that the loop runs."""
+        for n, carry in enumerate(loop.carries):
+            self.add_tensor(carry.value, f"{loop.scope}/carry_{n}", TensorKind.CARRY, times * loop.length)
+        self.add_all(loop.equations, times * loop.length)
+        for n, carry in enumerate(loop.carries):
+            self.add_tensor(carry.last, f"{loop.scope}/carry_{n}/last", TensorKind.CARRY, times)
+            values = self._list_tensors(x for x in (carry.first, carry.following) if x != carry.value)
+            self.carries.append(Carry(self.tensor_of[carry.value], values, self.tensor_of[carry.last]))
+        for item in loop.equations:
+            if isinstance(item, Equation) and item.primitive is LOOP_STACK:
+                whole = self.tensor_of[item.outputs[0]]
+                self.tensors[whole] = replace(self.tensors[whole], times=times)
+
+    def _list_tensors(self, operands: Iterable[Operand]) -> tuple[int, ...]:
+        return tuple(self.tensor_of[x] for x in operands if isinstance(x, int))

@@ -1,4 +1,4 @@
-"""A function -> its jaxpr -> flat equations: calls are inlined, what is known is computed, what nobody needs is left out."""
+"""A function -> its jaxpr -> equations and loops: calls are inlined, what is known is computed, what nobody needs is left out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import numpy as np
 from jax.extend import core
 
 from tofu.errors import UnsupportedError
-from tofu.jax.frontend.equations import Equation, Literal, Operand, Step, ValueType, read_type
-from tofu.jax.frontend.loops import unroll_scan
+from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, Step, ValueType, read_type
+from tofu.jax.frontend.loops import enter_scan
 from tofu.jax.frontend.versions import CALLS, CHECKPOINTS, PASSED_THROUGH, find_body, find_line, find_scope
 
 CONTROL = {
@@ -22,7 +22,7 @@ CONTROL = {
 
 
 def trace_step(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Step, Any]:
-    """The flat step, and the tree of the shapes of its results. `arguments`: trees of arrays, or of their shapes.
+    """The step, and the tree of the shapes of its results. `arguments`: trees of arrays, or of their shapes.
 
     Raises UnsupportedError for side effects and for control flow that is not planned.
     """
@@ -46,14 +46,13 @@ def trace_step(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[
 
 
 class Flattening:
-    """The flat equations so far."""
+    """The equations so far: of the step, or of the body of the loop that is being read."""
 
     def __init__(self) -> None:
         self.types: list[ValueType] = []
-        self.equations: list[Equation] = []
+        self.equations: list[Equation | Loop] = []
         self.constants: dict[int, Any] = {}
         self.checkpoints = 0
-        self.stacks: dict[int, Sequence[Operand]] = {}  # what a scan has put together -> its cells
         self._known: dict[int, int] = {}  # id of a constant -> its value's number
 
     def add_value(self, type_: ValueType) -> int:
@@ -61,11 +60,20 @@ class Flattening:
         self.types.append(type_)
         return len(self.types) - 1
 
-    def add(self, primitive: Any, type_: ValueType, inputs: Sequence[Operand], like: Equation, **params: Any) -> int:
-        """A new equation of one result, with the scope, line and checkpoint of another one; returns the result."""
+    def add(
+        self,
+        primitive: Any,
+        type_: ValueType,
+        inputs: Sequence[Operand],
+        like: Equation,
+        scope: str | None = None,
+        **params: Any,
+    ) -> int:
+        """A new equation of one result, which it returns; like another one in line and checkpoint, and in scope where none is given."""
         output = self.add_value(type_)
+        scope = like.scope if scope is None else scope
         self.equations.append(
-            replace(like, primitive=primitive, params=params, inputs=tuple(inputs), outputs=(output,))
+            replace(like, primitive=primitive, params=params, inputs=tuple(inputs), outputs=(output,), scope=scope)
         )
         return output
 
@@ -116,14 +124,14 @@ class Flattening:
         if name in CALLS or name in CHECKPOINTS:
             return self._inline_call(one, equation)
         if name == "scan":
-            return unroll_scan(self, one, equation)
+            return enter_scan(self, one, equation)
         if name in CONTROL:
             raise UnsupportedError(f"{name} at {equation.line or 'an unknown line'} is not planned: {CONTROL[name]}.")
         if name in PASSED_THROUGH:
             return equation.inputs
         types = [read_type(variable.aval) for variable in one.outvars]
         if all(isinstance(x, Literal) for x in equation.inputs) and equation.inputs and _are_numbers(types):
-            computed = equation.compute([x.value for x in equation.inputs if isinstance(x, Literal)])
+            computed = equation.evaluate([x.value for x in equation.inputs if isinstance(x, Literal)])
             return [Literal(np.asarray(value), type_) for value, type_ in zip(computed, types, strict=True)]
         equation = self._without_order(equation)
         outputs = [self.add_value(type_) for type_ in types]
@@ -159,10 +167,31 @@ def _are_numbers(types: Sequence[ValueType]) -> bool:
 def leave_out_unneeded(step: Step) -> Step:
     """The step without equations and constants that no result needs."""
     wanted = {x for x in step.outputs if isinstance(x, int)}
-    kept = []
-    for equation in reversed(step.equations):
-        if wanted.intersection(equation.outputs):
-            wanted.update(x for x in equation.inputs if isinstance(x, int))
-            kept.append(equation)
+    kept = _keep_needed(step.equations, wanted)
     constants = {number: value for number, value in step.constants.items() if number in wanted}
-    return replace(step, equations=tuple(kept[::-1]), constants=constants)
+    return replace(step, equations=kept, constants=constants)
+
+
+def _keep_needed(items: Sequence[Equation | Loop], wanted: set[int]) -> tuple[Equation | Loop, ...]:
+    """Those that compute what is wanted, to which what they read is added."""
+    kept: list[Equation | Loop] = []
+    for item in reversed(items):
+        if isinstance(item, Loop):
+            loop = _shorten(item, wanted)
+            if loop.equations or loop.carries:
+                kept.append(loop)
+        elif wanted.intersection(item.outputs):
+            wanted.update(x for x in item.inputs if isinstance(x, int))
+            kept.append(item)
+    return tuple(kept[::-1])
+
+
+def _shorten(loop: Loop, wanted: set[int]) -> Loop:
+    """The loop without carries and equations that nobody needs; a carry may be needed for what it is after the loop, or within it."""
+    known = -1
+    while known < len(wanted):
+        known = len(wanted)
+        carries = tuple(c for c in loop.carries if c.last in wanted or c.value in wanted)
+        wanted.update(x for c in carries for x in (c.first, c.following) if isinstance(x, int))
+        equations = _keep_needed(loop.equations, wanted)
+    return replace(loop, equations=equations, carries=carries)
