@@ -203,6 +203,22 @@ def test_a_gradient_that_an_update_works_on_is_read_by_others_as_it_was():
         np.testing.assert_array_equal(found, expected)
 
 
+def test_places_that_a_gradient_writes_over_are_read_by_others_as_they_were():
+    """The gradient of SpatialTransformer works over the places that it has read; here two workers need each of them."""
+    symbol = S.SpatialTransformer(
+        S.var("data"), S.var("loc"), target_shape=(4, 4), transform_type="affine", sampler_type="bilinear", name="warp"
+    )
+    r = np.random.RandomState(6)
+    values = {"data": r.uniform(-1, 1, (4, 6, 5, 5)), "loc": r.uniform(-0.6, 0.6, (4, 6))}
+    symbol = S.MakeLoss(S.sin(symbol))
+    expected = find_gradients(symbol, values, "float64")
+    hints = {"warp_backward": ["b", "c"], "warp_output2": [None, 0]}
+    for _ in range(5):
+        found = find_gradients(tofu.partition(symbol, 4, hints=hints), values, "float64")
+        for name, gradient in expected.items():
+            np.testing.assert_allclose(found[name], gradient, rtol=1e-11, atol=1e-14)
+
+
 @pytest.mark.parametrize("workers", [2, 4])
 def test_learned_slope(workers):
     """The kernel of PReLU reads the gradient of its output for the slope's once the data's is written."""

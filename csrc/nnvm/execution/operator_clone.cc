@@ -238,6 +238,8 @@ std::vector<uint32_t> ListSpoiledInputs(const NodeAttrs& attrs) {
       {"_backward_linalg_det", 2},      // the triangular factors, inverted where they are
       {"_backward_linalg_slogdet", 3},  // the same
       {"_backward_RNN", 4},  // the gradient of the output, where that between two layers is put
+      {"_backward_SpatialTransformer",
+       2},  // the places that were read, over which their gradients go
   };
   if (attrs.op == nullptr) return {};
   const std::string& name = OriginalOperator(attrs.op)->name;

@@ -104,6 +104,15 @@ def test_a_kernel_that_changes_what_it_reads_is_noticed(monkeypatch):
     )
 
 
+def test_a_gradient_that_changes_what_its_forward_operator_has_left_is_noticed(monkeypatch):
+    """It gives other numbers when it is run again."""
+    case = find_case("SpatialTransformer")
+    assert verify_case(case).problems == ()
+    monkeypatch.setattr(nodes._mxnet, "overwritten_inputs", lambda op, attributes: [])
+    said = "_backward_SpatialTransformer: the kernel changes input 2, which others may"
+    assert any(said in one for one in verify_case(case).problems)
+
+
 def test_scratch_is_neither_compared_nor_missed(descriptions):
     """oneDNN's places of the largest cells: a byte each, in the first quarter of an int32 tensor."""
     case = Case("Pooling", {"kernel": (2,), "pool_type": "max"}, [single(3, 5, 6)])

@@ -87,10 +87,12 @@ def run_gradient(
     head_gradients: Sequence[Array],
     wrt: Sequence[int],
     pattern: int = 0,
+    times: int = 1,
 ) -> list[Array]:
     """Run `op` and its backward operator together and return the gradients of the inputs `wrt`, filled with a pattern beforehand.
 
-    For backward operators that share hidden state with their forward operator, so that they cannot be run alone.
+    For backward operators that share hidden state with their forward operator, so that they cannot be run alone. The backward operator
+    runs `times` times after the one forward operator.
     """
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
@@ -101,7 +103,8 @@ def run_gradient(
     mx.random.seed(SEED)
     executor.forward(is_train=True)
     heads = [mx.nd.array(gradient, dtype=gradient.dtype) for gradient in head_gradients]
-    executor.backward(heads or None)
+    for _ in range(times):
+        executor.backward(heads or None)
     return [gradients[f"input{n}"].asnumpy() for n in wrt]
 
 

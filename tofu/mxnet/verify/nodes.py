@@ -39,7 +39,8 @@ class Node:
     """One operator of the training graph with whole inputs and outputs.
 
     `left` are the cells of each output that the kernel leaves as they were. `mutated` are the positions of inputs that it changes,
-    `inputs_after` the inputs as it left them. `input_roles` and `output_roles`
+    `inputs_after` the inputs as it left them, as far as they can be seen, and `reused` the outputs of the forward operator among them,
+    where the kernel gives other numbers when it reads them a second time. `input_roles` and `output_roles`
     name the input or output of the forward operator that a tensor is shaped like: itself, or the one whose gradient it is.
     """
 
@@ -53,13 +54,15 @@ class Node:
     input_roles: tuple[Role | None, ...]
     output_roles: tuple[Role | None, ...]
     gradient: Gradient | None = None
+    reused: tuple[int, ...] = ()
 
     @property
     def spoiled(self) -> tuple[int, ...]:
         """Positions of inputs that the kernel changes although MXNet lists them as read alone, and nobody knows it."""
         known = {*self.mutated, *_mxnet.overwritten_inputs(self.op, self.attributes)}
         pairs = enumerate(zip(self.inputs, self.inputs_after, strict=True))
-        return tuple(n for n, (before, after) in pairs if n not in known and before.tobytes() != after.tobytes())
+        seen = tuple(n for n, (before, after) in pairs if n not in known and before.tobytes() != after.tobytes())
+        return seen if known.intersection(self.reused) else (*seen, *self.reused)
 
     def is_asked_for(self, output: int) -> bool:
         """Whether the kernel computed an output: with a forward operator, only the gradients of `wrt` are."""
@@ -179,11 +182,14 @@ class _Execution:
                     raise
         # It needs the forward operator, or lacks an attribute that its parser asks for (_backward_gather_nd).
         gradient = self._find_gradient(node, forward)
-        outputs, others = (
-            run_with_forward(gradient, forward.attributes, forward.inputs, inputs, shapes, pattern)
-            for pattern in range(2)
+        outputs, others, again = (
+            run_with_forward(gradient, forward.attributes, forward.inputs, inputs, shapes, pattern, times)
+            for pattern, times in ((0, 1), (1, 1), (0, 2))
         )
-        return Node(*common, tuple(outputs), find_left(outputs, others), tuple(inputs), mutated, *roles, gradient)
+        is_repeated = all(one.tobytes() == other.tobytes() for one, other in zip(outputs, again, strict=True))
+        reused = () if is_repeated or _keeps_state(forward) else tuple(gradient.saved)
+        left = find_left(outputs, others)
+        return Node(*common, tuple(outputs), left, tuple(inputs), mutated, *roles, gradient, reused)
 
     def _needs_forward(self, node: dict[str, Any]) -> bool:
         wanted = {output for owner, output in self.gradients if owner == node["id"]}
@@ -203,6 +209,11 @@ class _Execution:
         return Gradient(forward, tuple(n for n, _ in wanted), outputs, tuple(heads), saved, shares_state)
 
 
+def _keeps_state(forward: Node) -> bool:
+    """Whether an operator has state beside its outputs, so that its gradient may be another one the second time."""
+    return bool(forward.mutated) or bool(_mxnet.operator_info(forward.op)["is_random"])
+
+
 def run_with_forward(
     gradient: Gradient,
     attributes: Mapping[str, str],
@@ -210,10 +221,11 @@ def run_with_forward(
     inputs: Sequence[Array],
     output_shapes: Sequence[Shape],
     pattern: int = 0,
+    times: int = 1,
 ) -> list[Array]:
-    """The outputs of a backward operator, run with its forward operator; NaN in those that nobody asked for."""
+    """The outputs of a backward operator, run `times` times after its forward operator; NaN in those that nobody asked for."""
     heads = [inputs[position] for position in gradient.heads if position is not None]
-    found = run_gradient(gradient.forward.op, attributes, forward_inputs, heads, gradient.wrt, pattern)
+    found = run_gradient(gradient.forward.op, attributes, forward_inputs, heads, gradient.wrt, pattern, times)
     outputs = [np.full(shape, np.nan) for shape in output_shapes]
     for output, value in zip(gradient.outputs, found, strict=True):
         outputs[output] = value
