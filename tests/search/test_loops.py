@@ -1,0 +1,66 @@
+"""Loops whose body stands once in the graph: what they carry moves in each of their steps, what their body only reads once."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.search.written_steps import Writer, WrittenOperators
+from tofu.graph import Carry, Phase, TensorKind
+from tofu.program import check_program, write_program
+from tofu.search import factorize, find_strategies, pose_problem
+from tofu.search.algorithms import ALGORITHMS
+from tofu.search.cost import evaluate
+
+ROWS, WIDTH, ITEM = 128, 256, 4
+
+
+def loop(times):
+    """state -> tanh(state x weight), `times` times; what it is at the end is the output."""
+    write = Writer()
+    start = write.variable("start", ROWS, WIDTH, TensorKind.INPUT)
+    weight = write.variable("weight", WIDTH, WIDTH)
+    state = write.variable("state", ROWS, WIDTH, TensorKind.CARRY)
+    write.phase = Phase.FORWARD
+    following = write.apply("activate", write.apply("product", state, weight))
+    for tensor in range(state, following + 1):
+        write.tensors[tensor] = replace(write.tensors[tensor], times=times)
+    last = write.variable("last", ROWS, WIDTH, TensorKind.CARRY)
+    end = write.apply("activate", last)
+    return write.graph([end], carries=(Carry(state, (start, following), last),))
+
+
+def solve(times, **hints):
+    graph = loop(times)
+    problem = pose_problem(graph, find_strategies(graph, WrittenOperators()), factorize(4))
+    choices = ALGORITHMS["exact"].solve(problem, hints).choices
+    moved = evaluate(problem, choices).total_bytes
+    program = write_program(problem, choices)
+    check_program(program, moved)
+    return problem, choices, program
+
+
+def test_what_is_carried_moves_in_each_step_and_the_weight_once():
+    """Products in two by two parts: of the weight each worker has a quarter, of which half is its own part's; of the state half."""
+    hints = {"product0": ["i", "j"], "weight": [0, 0], "state": [0, 1], "start": [0, 1]}
+    weight = 4 * (WIDTH - WIDTH // 4) * WIDTH // 2 * ITEM
+    state = 4 * ROWS // 2 * WIDTH // 2 * ITEM
+    for times in (1, 2, 7):
+        assert solve(times, **hints)[2].remote_bytes == weight + times * state
+
+
+def test_the_search_weighs_what_each_step_moves():
+    """A split by rows reads the weight once and carries nothing; where that is dear, parts of the weight would be, in each step."""
+    problem, choices, program = solve(100)
+    product = problem.graph.operator_index["product0"]
+    axes = [problem.accesses[product].axes[axis] for axis in choices.operators[product]]
+    assert axes == ["i", "i"]
+    assert program.remote_bytes == 3 * WIDTH * WIDTH * ITEM
+
+
+@pytest.mark.parametrize("layout", [[0, 0], [0, 1], [1, 1]])
+def test_first_following_and_last_value_lie_as_the_carry(layout):
+    problem, choices, program = solve(3, state=layout)
+    (carry,) = problem.graph.carries
+    assert list(choices.layout(carry.tensor)) == list(choices.layout(carry.last)) == layout
+    asked = [(output.tensor, list(output.layout)) for output in program.outputs]
+    assert [(value, layout) for value in carry.values] == [pair for pair in asked if pair[0] in carry.values]
