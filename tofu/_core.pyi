@@ -68,6 +68,8 @@ class Graph:
         """Both always have the same layout. ValueError for unequal shapes, or where one is replicable."""
     def hold(self, tensor: int, price: float) -> None:
         """The search may replicate a tensor, and pays `price` for each byte that a worker holds; tied tensors alike."""
+    def split_equally(self) -> None:
+        """From now on a dimension or an axis is split into equal parts only."""
     def mark_output(self, tensor: int) -> None:
         """The tensor is read from outside. Mark outputs in the graph's own order: it is part of the structure."""
     @property

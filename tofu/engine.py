@@ -62,7 +62,8 @@ class Backend(Protocol):
 
 @dataclass(frozen=True)
 class Engine:
-    """A framework: its front end, and its backend."""
+    """A framework: its front end, and its backend, which may need all parts of a dimension or an axis to be equal."""
 
     front_end: FrontEnd
     backend: Backend
+    splits_equally: bool = False

@@ -150,7 +150,9 @@ def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Ob
     is_lowered = lowered is not source.graph
     whole = find_strategies(source.graph, engine.front_end, settings.undescribed) if is_lowered else found
     stock = observe("stock", whole)
-    problem = observe("problem", pose_problem(lowered, strategies, settings.arrangements[0].factors))
+    factors = settings.arrangements[0].factors
+    posed = pose_problem(lowered, strategies, factors, splits_equally=engine.splits_equally)
+    problem = observe("problem", posed)
     return Task(source, stock, problem, settings, engine)
 
 

@@ -35,7 +35,8 @@ std::vector<int> FeasibleChoices(const Graph& graph, const std::vector<int64_t>&
                                 " choices leaves no step of " + std::to_string(factors.size()));
   }
   CheckChoice(kind + " " + std::to_string(id),
-              is_operator ? graph.op(id).axis_extents : graph.tensor(id).shape, grid, prefix);
+              is_operator ? graph.op(id).axis_extents : graph.tensor(id).shape, grid, prefix,
+              graph.splits_equally());
   return is_operator ? FeasibleOperatorChoices(graph, grid, id, prefix)
                      : TensorChoices(graph, grid, id, prefix);
 }
@@ -45,7 +46,7 @@ py::array_t<int64_t> WorkerBoxes(const Graph& graph, const std::vector<int64_t>&
   const WorkerGrid grid(factors);
   const std::vector<int64_t>& extents =
       IsOperatorKind(kind) ? graph.op(id).axis_extents : graph.tensor(id).shape;
-  CheckChoice(kind + " " + std::to_string(id), extents, grid, choice);
+  CheckChoice(kind + " " + std::to_string(id), extents, grid, choice, graph.splits_equally());
   return FromBoxes(SplitBoxes(extents, grid, choice));
 }
 

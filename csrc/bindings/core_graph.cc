@@ -103,6 +103,7 @@ void RegisterGraph(py::module_* module) {
            py::arg("fetched_axes") = std::vector<int>())
       .def("tie_tensors", &Graph::TieTensors, py::arg("a"), py::arg("b"))
       .def("hold", &Graph::Hold, py::arg("tensor"), py::arg("price"))
+      .def("split_equally", &Graph::SplitEqually)
       .def("mark_output", &Graph::MarkOutput, py::arg("tensor"))
       .def_property_readonly("num_tensors", &Graph::num_tensors)
       .def_property_readonly("num_operators", &Graph::num_operators)

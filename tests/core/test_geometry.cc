@@ -77,6 +77,20 @@ void TestShardsTile() {
   }
 }
 
+/*! \brief Where parts have to be equal, a dimension is offered and accepted as long as its parts
+ * divide. */
+void TestEqualParts() {
+  const WorkerGrid grid({3, 2, 2});
+  CHECK(SplittableDimensions({7, 6, 4}, grid, {}) == std::vector<int>({0, 1, 2}));
+  CHECK(SplittableDimensions({7, 6, 4}, grid, {}, true) == std::vector<int>({1}));
+  CHECK(SplittableDimensions({7, 6, 4}, grid, {1}, true) == std::vector<int>({1, 2}));
+  CHECK(SplittableDimensions({7, 6, 4}, grid, {1, 1}, true) == std::vector<int>({2}));
+  CheckChoice("x", {7, 6, 4}, grid, {1, 1, 2}, true);
+  CheckChoice("x", {7, 6, 4}, grid, {0, 1, 2}, false);
+  CHECK_THROWS(std::invalid_argument, CheckChoice("x", {7, 6, 4}, grid, {0, 1, 2}, true),
+               "3 equal parts are asked for");
+}
+
 /*! \brief Rows cover exactly the hull of the indices that their terms reach. */
 void TestRegions() {
   for (uint64_t seed = 1; seed <= 500; ++seed) {
@@ -207,6 +221,7 @@ int main() {
   TestSplitRule();
   TestDigits();
   TestShardsTile();
+  TestEqualParts();
   TestRegions();
   TestIntersections();
   TestScatter();

@@ -94,7 +94,8 @@ def _settle(
     final = lower(graph, framework.lowerings, lambda operator: operator.name not in whole)
     # Who shares a fetch was priced in the search: operators in parts and whole ones need not look equally repeated.
     equal = searched.equal.carry_over(searched.graph, final)
-    problem = pose_problem(final, find_strategies(final, framework, undescribed), searched.factors, equal)
+    accesses = find_strategies(final, framework, undescribed)
+    problem = pose_problem(final, accesses, searched.factors, equal, searched.splits_equally)
     return Settled(problem, carry_over(searched, choices, problem))
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tofu import _core
 from tofu.analysis.access import Combine
 from tofu.search.choices import REPLICATED, Choices, Fixed
 from tofu.search.hints import resolve_hints
@@ -34,9 +35,8 @@ def plan_allrow(problem: Problem, hints: Hints, effort: Effort) -> Solution:
 
 
 def _first_dimension(problem: Problem, tensor: int) -> list[int]:
-    (workers,) = problem.factors
-    shape = problem.graph.tensors[tensor].shape
-    return [next((d for d, extent in enumerate(shape) if extent >= workers), REPLICATED)]
+    feasible = _core.feasible_choices(problem.native, list(problem.factors), "tensor", tensor, [])
+    return [next((d for d in feasible if d != REPLICATED), REPLICATED)]
 
 
 def _is_free(problem: Problem, tensor: int) -> bool:
@@ -60,7 +60,7 @@ def plan_icml18(problem: Problem, hints: Hints, effort: Effort) -> Solution:
         restrict_axes(access, [axis for n, axis in enumerate(access.axes) if n not in dropped])
         for access, dropped in zip(problem.accesses, _find_reducing(problem), strict=True)
     ]
-    restricted = pose_problem(problem.graph, accesses, problem.factors)
+    restricted = pose_problem(problem.graph, accesses, problem.factors, splits_equally=problem.splits_equally)
     found = solve_exactly(restricted, resolve_hints(restricted, hints), effort)
     operators = found.choices.operators.copy()
     for position, (few, all_axes) in enumerate(zip(restricted.accesses, problem.accesses, strict=True)):

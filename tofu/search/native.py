@@ -14,16 +14,22 @@ from tofu.search.recurrence import EqualParts
 
 
 def build_native_graph(
-    graph: Graph, accesses: Sequence[OperatorAccess], equal: EqualParts, is_coarse: bool = False
+    graph: Graph,
+    accesses: Sequence[OperatorAccess],
+    equal: EqualParts,
+    is_coarse: bool = False,
+    splits_equally: bool = False,
 ) -> _core.Graph:
     """The native graph, in which tensors and operators have the positions of `graph`; the weight updates come after the operators.
 
     Operators whose results nobody needs read nothing. Tensors below `REPLICATION_LIMIT_BYTES` may be replicated; so may those of any
     size that operators write in place, which lie where the operators are, and those between the parts of an operator, which all
     parts need. Operators that `equal` puts together share their fetches where they take the same choice; in a coarse graph they have
-    to, their tensors lie alike, and the rule for element-wise operators (coarsen.h) is applied.
+    to, their tensors lie alike, and the rule for element-wise operators (coarsen.h) is applied. `splits_equally`: into equal parts only.
     """
     native = _core.Graph()
+    if splits_equally:
+        native.split_equally()
     live = find_live_operators(graph, accesses)
     replicable = []
     first = {operator: family[0] for family in equal.operators for operator in family}

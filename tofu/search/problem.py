@@ -35,6 +35,8 @@ class Problem:
         The native graph, without the ties of coarsening, which plans that come from outside need not respect.
     make_coarse
         Gives the native graph with these ties, which takes as long as all the rest, and is made once for all arrangements.
+    splits_equally
+        Whether dimensions and axes are split into equal parts only; what has none is whole.
     """
 
     graph: Graph
@@ -43,6 +45,7 @@ class Problem:
     equal: EqualParts
     native: _core.Graph
     make_coarse: Callable[[], _core.Graph]
+    splits_equally: bool = False
 
     @property
     def factors(self) -> tuple[int, ...]:
@@ -63,7 +66,7 @@ class Problem:
 
         `price`: of a byte that one worker holds for the whole training step, in what the search minimises.
         """
-        coarse = build_native_graph(self.graph, self.accesses, self.equal, is_coarse=True)
+        coarse = build_native_graph(self.graph, self.accesses, self.equal, True, self.splits_equally)
         for tensor, weight in enumerate(weigh_tensors(self.graph)):
             if tensor not in split:
                 coarse.hold(tensor, price * weight)
@@ -76,11 +79,16 @@ class Problem:
 
 
 def pose_problem(
-    graph: Graph, accesses: Sequence[OperatorAccess], factors: Sequence[int], equal: EqualParts | None = None
+    graph: Graph,
+    accesses: Sequence[OperatorAccess],
+    factors: Sequence[int],
+    equal: EqualParts | None = None,
+    splits_equally: bool = False,
 ) -> Problem:
     """The problem of splitting `graph` in steps of so many parts each. The equal time steps are found where none are given."""
     accesses = tuple(accesses)
     kinds = [(access.axes, access.extents) for access in accesses]
     equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)
-    build = partial(build_native_graph, graph, accesses, equal)
-    return Problem(graph, accesses, Arrangement(tuple(factors)), equal, build(), cache(partial(build, is_coarse=True)))
+    build = partial(build_native_graph, graph, accesses, equal, splits_equally=splits_equally)
+    make_coarse = cache(partial(build, is_coarse=True))
+    return Problem(graph, accesses, Arrangement(tuple(factors)), equal, build(), make_coarse, splits_equally)

@@ -51,11 +51,14 @@ def _explain(problem: Problem, choices: Choices, step: int) -> str:
         names = [operator.name for operator in problem.graph.operators]
         more = f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else ""
         return f"no operator of the model ({', '.join(names[:MOST_NAMES])}{more}) has an axis to split. Use ngpus=1."
+    equal = "equal " if problem.splits_equally else ""
+    fitting = [(extent, *names) for extent, *names in left if extent >= factor and not (equal and extent % factor)]
     longest, owner, axis = max(left)
     among = f"over {fed} workers already, no operator" if fed > 1 else "no operator"
-    if longest >= factor:
+    if fitting:
+        longest, owner, axis = max(fitting)
         return (
-            f"{among} is split into {factor} parts, which some could be (axis {axis} of {owner} is {longest} long), by the hints or "
+            f"{among} is split into {factor} {equal}parts, which some could be (axis {axis} of {owner} is {longest} long), by the hints or "
             "the algorithm given. Leave operators free that can be split."
         )
     if fed > 1:
@@ -67,7 +70,7 @@ def _explain(problem: Problem, choices: Choices, step: int) -> str:
         )
     larger = ", or a larger batch" if _grows_with_batch(problem) else ""
     return (
-        f"{among} has an axis left that divides into {factor} parts; the longest is {axis} of {owner}, {longest}. "
+        f"{among} has an axis left that divides into {factor} {equal}parts; the longest is {axis} of {owner}, {longest}. "
         f"Use {remedy}{larger}."
     )
 

@@ -91,7 +91,7 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
                                   " choices: one for each of " + std::to_string(steps) +
                                   " steps is needed");
     }
-    CheckChoice(subject, extents, grid, choice);
+    CheckChoice(subject, extents, grid, choice, graph.splits_equally());
   };
   if (!assignment.kept.empty()) CheckKept(graph, assignment);
   for (int id = 0; id < graph.num_tensors(); ++id) {

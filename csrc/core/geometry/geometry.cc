@@ -122,26 +122,35 @@ int64_t SmallestPart(int64_t extent, const WorkerGrid& grid, const std::vector<i
   return extent;
 }
 
+bool CanSplit(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice, int dimension,
+              int64_t parts, bool equally) {
+  const int64_t smallest = SmallestPart(extent, grid, choice, dimension);
+  // The parts before are equal where all of them were made so.
+  return smallest >= parts && !(equally && smallest % parts != 0);
+}
+
 std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const WorkerGrid& grid,
-                                      const std::vector<int>& choice) {
+                                      const std::vector<int>& choice, bool equally) {
   std::vector<int> dimensions;
   const int64_t parts = grid.factor(static_cast<int>(choice.size()));
   for (int d = 0; d < static_cast<int>(extents.size()); ++d) {
-    if (SmallestPart(extents[d], grid, choice, d) >= parts) dimensions.push_back(d);
+    if (CanSplit(extents[d], grid, choice, d, parts, equally)) dimensions.push_back(d);
   }
   return dimensions;
 }
 
 std::vector<int> OperatorChoices(const Graph& graph, const WorkerGrid& grid, int op,
                                  const std::vector<int>& prefix) {
-  std::vector<int> choices = SplittableDimensions(graph.op(op).axis_extents, grid, prefix);
+  std::vector<int> choices =
+      SplittableDimensions(graph.op(op).axis_extents, grid, prefix, graph.splits_equally());
   if (choices.empty()) choices.push_back(kReplicated);
   return choices;
 }
 
 std::vector<int> TensorChoices(const Graph& graph, const WorkerGrid& grid, int tensor,
                                const std::vector<int>& prefix) {
-  std::vector<int> choices = SplittableDimensions(graph.tensor(tensor).shape, grid, prefix);
+  std::vector<int> choices =
+      SplittableDimensions(graph.tensor(tensor).shape, grid, prefix, graph.splits_equally());
   if (choices.empty() || graph.tensor(tensor).MayReplicate()) choices.push_back(kReplicated);
   return choices;
 }
@@ -154,7 +163,7 @@ std::vector<int> FeasibleOperatorChoices(const Graph& graph, const WorkerGrid& g
 }
 
 void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents,
-                 const WorkerGrid& grid, const std::vector<int>& choice) {
+                 const WorkerGrid& grid, const std::vector<int>& choice, bool equally) {
   const int steps = static_cast<int>(choice.size());
   if (steps > grid.num_steps()) {
     throw std::invalid_argument(subject + " has " + std::to_string(steps) + " choices for " +
@@ -171,13 +180,13 @@ void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents
                                   ", or -1 for replicated");
     }
     if (dimension != kReplicated &&
-        SmallestPart(extents[dimension], grid, prefix, dimension) < grid.factor(step)) {
+        !CanSplit(extents[dimension], grid, prefix, dimension, grid.factor(step), equally)) {
       throw std::invalid_argument(
           subject + " of extents " + FormatList(extents) + " cannot be split along " +
           std::to_string(dimension) + " at step " + std::to_string(step) +
           ": its smallest part has extent " +
           std::to_string(SmallestPart(extents[dimension], grid, prefix, dimension)) + ", and " +
-          std::to_string(grid.factor(step)) + " parts are asked for");
+          std::to_string(grid.factor(step)) + (equally ? " equal" : "") + " parts are asked for");
     }
     prefix.push_back(dimension);
   }

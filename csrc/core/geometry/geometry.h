@@ -99,9 +99,14 @@ Boxes ClipBoxes(const Boxes& boxes, const std::vector<int64_t>& shape);
 int64_t SmallestPart(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice,
                      int dimension);
 
-/*! \brief Dimensions whose smallest part can be split at step choice.size(), ascending. */
+/*! \brief Whether the parts of a dimension that the steps of `choice` have split can be split once
+ * more, into `parts`: each is long enough, and can be cut equally where that is asked for. */
+bool CanSplit(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice, int dimension,
+              int64_t parts, bool equally);
+
+/*! \brief Dimensions that can be split at step choice.size(), ascending. */
 std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const WorkerGrid& grid,
-                                      const std::vector<int>& choice);
+                                      const std::vector<int>& choice, bool equally = false);
 
 /*! \brief Choices of an operator at step prefix.size(): its feasible axes, or kReplicated alone
  * where there is none. */
@@ -122,7 +127,7 @@ std::vector<int> FeasibleOperatorChoices(const Graph& graph, const WorkerGrid& g
  * \throws std::invalid_argument naming `subject`, the dimension and the step.
  */
 void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents,
-                 const WorkerGrid& grid, const std::vector<int>& choice);
+                 const WorkerGrid& grid, const std::vector<int>& choice, bool equally);
 
 /*!
  * \brief Cuts each shard among the workers that hold copies of it: the replicated digits split its

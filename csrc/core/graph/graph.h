@@ -117,6 +117,10 @@ class Graph {
    * worker holds. Tied tensors have to be priced alike, or not at all. */
   void Hold(int tensor, double price);
 
+  /*! \brief From now on a dimension or an axis is split into equal parts only. */
+  void SplitEqually() { splits_equally_ = true; }
+  bool splits_equally() const { return splits_equally_; }
+
   /*! \brief The tensor is read from outside; the order of the calls is the order of the graph's
    * outputs. */
   void MarkOutput(int tensor);
@@ -149,6 +153,7 @@ class Graph {
   std::vector<int> tensor_parents_;  // union-find over tied tensors
   std::unordered_map<int64_t, int> group_first_;
   int num_outputs_ = 0;
+  bool splits_equally_ = false;
 };
 
 /*! \brief "[2, 3, 4]", for messages. */

@@ -123,7 +123,8 @@ class Emitter {
       throw std::invalid_argument(subject + " has " + std::to_string(request.layout.size()) +
                                   " choices for " + std::to_string(grid_.num_steps()) + " steps");
     }
-    CheckChoice(subject, graph_.tensor(request.tensor).shape, grid_, request.layout);
+    CheckChoice(subject, graph_.tensor(request.tensor).shape, grid_, request.layout,
+                graph_.splits_equally());
   }
 
   void Use(int tensor, const std::string& user) {

@@ -1,0 +1,55 @@
+"""An engine that needs equal parts gets no others: what cannot be cut equally is whole, and hints that would cut it are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.numpy_engine.backend import NumpyBackend
+from tests.numpy_engine.front_end import NumpyFrontEnd
+from tests.numpy_engine.steps import perceptron
+from tofu import _core, core
+from tofu.errors import InfeasibleError, PlanError
+
+EQUAL, ANY = (core.Engine(NumpyFrontEnd(), NumpyBackend(), splits_equally=flag) for flag in (True, False))
+
+
+def plan(engine, graph=None, workers=4, **settings):
+    """The partition of a network whose extents 90 and 12 divide by 2 once and twice, its tensors large; or of another graph."""
+    graph = perceptron(batch=120, inputs=100, hidden=90) if graph is None else graph
+    observe = core.Observer()
+    task = core.analyse_step(core.Source(graph), engine, core.Settings(workers=workers, **settings), observe)
+    return core.make_partition(task, observe)
+
+
+def find_extents(partition):
+    """All different shapes of the shards of each tensor."""
+    problem, choices = partition.problem, partition.choices
+    boxes = [
+        _core.shards(problem.native, list(problem.factors), t, choices.layout(t))
+        for t in range(len(problem.graph.tensors))
+    ]
+    return [np.unique(box[..., 1] - box[..., 0], axis=0) for box in boxes]
+
+
+@pytest.mark.parametrize(
+    "algorithm", ["recursive", "exact", "allrow-greedy", "spartan", "equalchop", "icml18", "data-parallel"]
+)
+@pytest.mark.parametrize("workers", [4, 6, 8])
+def test_all_parts_are_equal(algorithm, workers):
+    partition = plan(EQUAL, workers=workers, algorithm=algorithm)
+    assert all(len(extents) == 1 for extents in find_extents(partition))
+
+
+def test_a_plan_of_other_parts_is_not_remembered():
+    assert any(len(extents) > 1 for extents in find_extents(plan(ANY, workers=8)))
+    assert all(len(extents) == 1 for extents in find_extents(plan(EQUAL, workers=8)))
+
+
+def test_what_has_no_equal_parts_is_refused_by_name():
+    with pytest.raises(
+        PlanError, match="dimension 0 has extent 90, already in 2 parts; step 2 needs 2 more of each, all equal"
+    ):
+        plan(EQUAL, hints={"weight0": 0})
+    with pytest.raises(InfeasibleError, match="no operator has an axis left that divides into 2 equal parts"):
+        plan(EQUAL, perceptron(batch=121, inputs=99, hidden=91, classes=11))
