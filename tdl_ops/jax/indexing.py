@@ -79,10 +79,12 @@ def _local_rows(local):
 
 
 def _local_sizes(local):
-    """Slices span what a copy has of the operand's dimensions, unless they are cut out of them."""
+    """Slices span what a copy has of the operand's dimensions that they span whole; of a batch they have one cell."""
     sizes, own = local.attributes["slice_sizes"], local.inputs[0].shape
-    dims = enumerate(zip(sizes, own, strict=True))
-    return tuple(extent if local.has(f"w{d}") else size for d, (size, extent) in dims)
+    is_spanned = lambda d, size: local.has(f"w{d}") and size == local.whole(f"w{d}")
+    return tuple(
+        extent if is_spanned(d, size) else size for d, (size, extent) in enumerate(zip(sizes, own, strict=True))
+    )
 
 
 def _find_fill(fill_value, name):

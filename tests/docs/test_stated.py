@@ -156,7 +156,8 @@ def test_instrumented_says_how_it_is_called():
 def test_scripts_say_where_there_is_no_such_python(script):
     done = subprocess.run([ROOT / script, "3.0"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "There is no Python 3.0 here, so nothing is tried on it.\n")
-    assert (ROOT / ".ci/run").read_text().endswith("\nmake lint\nmake test\n")
+    commands = [line for line in (ROOT / ".ci/run").read_text().splitlines() if line.startswith(("make", ".ci"))]
+    assert commands == ["make lint", "make build", "make test"]
 
 
 @pytest.mark.parametrize(("gpus", "kind"), [(0, "cpu"), (4, "gpu"), (8, "gpu")])

@@ -6,4 +6,5 @@ import os
 from importlib.util import find_spec
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
 collect_ignore_glob = [] if find_spec("jax") else ["test_[!i]*.py"]

@@ -1,11 +1,13 @@
-"""JAX: steps are read from their jaxprs and planned. What runs the plans comes next.
+"""Training steps written for JAX, planned and run on several devices.
 
-source = read_step(step, (state, batch))
-task = core.analyse_step(source, JAX, core.Settings(workers=8), core.Observer())
+step = tofu.jax.partition(step, 8, (state, batch))
+state = step.place(state)
+state, loss = step(state, batch)
 """
 
 from tdl_ops.jax import op
 from tofu.jax.engine import JAX
 from tofu.jax.frontend.read_step import read_step
+from tofu.jax.partition import PartitionedStep, partition
 
-__all__ = ["JAX", "op", "read_step"]
+__all__ = ["JAX", "PartitionedStep", "op", "partition", "read_step"]

@@ -1,4 +1,4 @@
-"""JAX as an engine: its primitives for the planner. Its backend measures what workers are given; it runs nothing yet."""
+"""JAX as an engine: its primitives for the planner, and a backend that makes one program of a plan for all workers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from tdl_ops.jax import DESCRIPTIONS
 from tofu.engine import Engine, Measured, Source
 from tofu.graph import Graph, Operator
+from tofu.jax.backend.spmd import SpmdProgram
 from tofu.lowering import Lowerings
 from tofu.program import Program
 from tofu.search import Choices, Problem
@@ -37,16 +38,16 @@ class JaxFrontEnd:
         return False
 
 
-class ArgumentsBackend:
-    """Stands in for what will run plans: the execution graph is the program itself, and workers need their shards of the arguments."""
+class ShardMapBackend:
+    """Makes of a plan what every worker runs under `jax.shard_map`."""
 
-    def build(self, source: Source, problem: Problem, choices: Choices, program: Program) -> Program:
-        """The program."""
-        return program
+    def build(self, source: Source, problem: Problem, choices: Choices, program: Program) -> SpmdProgram:
+        """The program of a step, which is traced when it is first called."""
+        return SpmdProgram(source.native, problem, choices)
 
-    def measure(self, execution: Program, problem: Problem, choices: Choices) -> Measured:
+    def measure(self, execution: SpmdProgram, problem: Problem, choices: Choices) -> Measured:
         """The bytes of each worker's shards of arguments and constants; temporaries are not counted."""
-        held = [0] * execution.workers
+        held = [0] * execution.workers.count
         for tensor in _list_arguments(problem.graph):
             boxes = find_shards(problem, tensor, choices.layout(tensor))
             cells = (boxes[..., 1] - boxes[..., 0]).prod(axis=1)
@@ -56,13 +57,13 @@ class ArgumentsBackend:
 
     def check(
         self,
-        execution: Program,
+        execution: SpmdProgram,
         problem: Problem,
         choices: Choices,
         measured: Measured | None = None,
         communication_bytes: int | None = None,
     ) -> None:
-        """Programs are checked by the pipeline; there is nothing else yet."""
+        """The pipeline has checked what the plan counts; which collectives do it XLA says (`benchmarks`)."""
 
     def measure_whole(self, source: Source) -> int:
         """The bytes of all arguments and constants."""
@@ -73,4 +74,4 @@ def _list_arguments(graph: Graph) -> list[int]:
     return [n for n, tensor in enumerate(graph.tensors) if tensor.is_given]
 
 
-JAX = Engine(JaxFrontEnd(), ArgumentsBackend())
+JAX = Engine(JaxFrontEnd(), ShardMapBackend(), splits_equally=True)

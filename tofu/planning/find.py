@@ -200,11 +200,18 @@ def _recall(graph: Graph, problem: Problem, settings: Settings) -> Plan | None:
 
 
 def _cache_key(fingerprint: str, problem: Problem, settings: Settings) -> tuple[object, ...]:
-    """All that a search depends on: every setting but those that are listed, the descriptions of the operators, and which parts there may be."""
+    """All that a search depends on: every setting but those that are listed, the descriptions of the operators, whether parts have to be
+    equal.
+    """
     asked = {field.name: getattr(settings, field.name) for field in fields(settings)}
     asked["hints"] = repr(sorted(map(repr, (settings.hints or {}).items())))
     described = dict.fromkeys(access.description for access in problem.accesses)
-    return (fingerprint, problem.splits_equally, *(asked[name] for name in asked if name not in NO_PART_OF_THE_KEY), *described)
+    return (
+        fingerprint,
+        problem.splits_equally,
+        *(asked[name] for name in asked if name not in NO_PART_OF_THE_KEY),
+        *described,
+    )
 
 
 def _describe_difference(plan: Plan, graph: Graph) -> str:

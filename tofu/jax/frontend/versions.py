@@ -51,3 +51,8 @@ def _list_lines(equation: JaxprEqn) -> Iterator[str]:
         path = os.path.abspath(frame.file_name)
         if not path.startswith((_JAX + os.sep, os.path.dirname(os.__file__) + os.sep)) and "site-packages" not in path:
             yield f"{frame.file_name}:{frame.line_num}"
+
+
+def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any) -> Any:
+    """`jax.shard_map`, which does not look whether what is said to be replicated is: the plan says what is."""
+    return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)

@@ -1,0 +1,138 @@
+"""Bytes that a compiled JAX step moves between devices, counted from its optimised HLO.
+
+`count_traffic(step.lower(*args).compile().as_text(), devices)`. What stands in the body of a loop counts as often as the loop is known
+to run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+ITEM_BYTES = {
+    "pred": 1,
+    "s8": 1,
+    "u8": 1,
+    "s16": 2,
+    "u16": 2,
+    "bf16": 2,
+    "f16": 2,
+    "s32": 4,
+    "u32": 4,
+    "f32": 4,
+    "s64": 8,
+    "u64": 8,
+    "f64": 8,
+}
+KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
+COLLECTIVE = re.compile(rf"= (?P<result>.*?) (?P<kind>{'|'.join(KINDS)})(?P<started>-start)?\(")
+COMPUTATION = re.compile(r"(?:ENTRY )?%?(?P<name>[\w.-]+) .*\{$")
+CALL = re.compile(r"(?:calls|to_apply|body|condition|branch_computations)=\{?(?P<names>%?[\w.-]+(?:, ?%?[\w.-]+)*)")
+TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+
+
+@dataclass
+class Traffic:
+    """Bytes that all devices receive in one step, by the kind of collective, and how many there are in the text."""
+
+    bytes: Counter[str] = field(default_factory=Counter)
+    count: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def total(self) -> int:
+        """Of all kinds."""
+        return round(sum(self.bytes.values()))
+
+    def __str__(self) -> str:
+        kinds = ", ".join(
+            f"{self.count[kind]} {kind} {self.bytes[kind] / 1e6:.2f}" for kind in KINDS if self.count[kind]
+        )
+        return f"{self.total / 1e6:.2f} MB ({kinds})"
+
+
+def count_traffic(text: str, devices: int) -> Traffic:
+    """The traffic of one run of an optimised HLO module, as text."""
+    computations, entry = _split(text)
+    times = _count_runs(computations, entry)
+    traffic = Traffic()
+    for name, lines in computations.items():
+        for line in lines:
+            if found := COLLECTIVE.search(line):
+                traffic.count[found["kind"]] += 1
+                traffic.bytes[found["kind"]] += times[name] * _count_bytes(line, found, devices)
+    return traffic
+
+
+def _split(text: str) -> tuple[dict[str, list[str]], str]:
+    """The lines of each computation, and the name of that of the whole module."""
+    computations: dict[str, list[str]] = {}
+    name = entry = ""
+    for line in text.splitlines():
+        if not line.startswith(" ") and (found := COMPUTATION.match(line)):
+            name = found["name"]
+            computations[name] = []
+            entry = name if line.startswith("ENTRY") else entry
+        elif name:
+            computations[name].append(line)
+    return computations, entry
+
+
+def _count_runs(computations: Mapping[str, Sequence[str]], entry: str) -> Counter[str]:
+    """How often each computation runs."""
+    times: Counter[str] = Counter()
+
+    def visit(name: str, runs: int) -> None:
+        times[name] += runs
+        for called, trips in _list_calls(computations.get(name, ())):
+            visit(called, runs * trips)
+
+    visit(entry, 1)
+    return times
+
+
+def _list_calls(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
+    for line in lines:
+        trips = TRIPS.search(line)
+        for found in CALL.finditer(line):
+            for called in found["names"].split(","):
+                yield called.strip(" %"), int(trips[1]) if trips else 1
+
+
+def _count_bytes(line: str, found: re.Match[str], devices: int) -> float:
+    kind = found["kind"]
+    sizes = _list_sizes(found["result"])
+    if found["started"] and kind in ("all-gather", "collective-permute"):  # operands and results in one tuple
+        sizes = sizes[len(sizes) // 2 :] if kind == "all-gather" else sizes[1:2]
+    size = sum(sizes)
+    if kind == "collective-permute":
+        pairs = re.search(r"source_target_pairs=\{(.*?)\}\}", line)
+        listed = re.findall(r"(\d+),(\d+)", pairs[1] if pairs else "")
+        return size * sum(one != other for one, other in listed)
+    members, groups = _find_groups(line, devices)
+    received = {"all-reduce": 2 * (members - 1) / members, "reduce-scatter": members - 1}.get(
+        kind, (members - 1) / members
+    )
+    return size * received * members * groups
+
+
+def _list_sizes(text: str) -> list[int]:
+    sizes = []
+    for item, dimensions in re.findall(r"(\w+)\[([\d,]*)\]", text):
+        if item in ITEM_BYTES:
+            size = ITEM_BYTES[item]
+            for extent in filter(None, dimensions.split(",")):
+                size *= int(extent)
+            sizes.append(size)
+    return sizes
+
+
+def _find_groups(line: str, devices: int) -> tuple[int, int]:
+    """How many devices each group has, and how many groups there are."""
+    if found := re.search(r"replica_groups=\[(\d+),(\d+)\]", line):
+        return int(found[2]), int(found[1])
+    if found := re.search(r"replica_groups=\{(\{[\d,{} ]*\})\}", line):
+        groups = re.findall(r"\{([\d, ]+)\}", found[1])
+        return len(groups[0].split(",")), len(groups)
+    return devices, 1

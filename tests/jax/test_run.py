@@ -1,0 +1,136 @@
+"""Partitioned steps against the steps that they were made of, on virtual devices."""
+
+from __future__ import annotations
+
+import random
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import enable_x64
+
+import tofu.jax
+from benchmarks.jax_traffic import count_traffic
+from tests.jax.cases import CASES
+from tests.jax.steps import STEPS
+from tofu.errors import DeviceError, PlanError, ShapeError, UnsupportedError
+from tofu.jax import JAX, read_step
+from tofu.search import find_strategies
+
+
+def draw_hints(step, arguments, workers, seed, share=0.5):
+    """Axes for some of the operators, that all workers can share equally."""
+    graph = read_step(step, arguments).graph
+    rng = random.Random(seed)
+    hints = {}
+    for operator, access in zip(graph.operators, find_strategies(graph, JAX.front_end), strict=True):
+        axes = [axis for axis, extent in zip(access.axes, access.extents, strict=True) if extent % workers == 0]
+        if axes and rng.random() < share:
+            hints[operator.name] = rng.choice(axes)
+    return hints
+
+
+def as_numbers(tree):
+    leaves = jax.tree.leaves(tree)
+    is_key = [jnp.issubdtype(x.dtype, jax.dtypes.extended) for x in leaves]
+    plain = [jax.random.key_data(x) if key else x for x, key in zip(leaves, is_key, strict=True)]
+    return [np.asarray(x, np.float64) for x in plain]
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+@pytest.mark.parametrize("workers", [2, 3, 4, 6, 8])
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_in_double_precision_equal_those_of_one_device(name, workers, seed):
+    """With the plan that was searched, and with random ones."""
+    with enable_x64():
+        step, state, data = STEPS[name](jnp.float64)
+        hints = {} if seed is None else draw_hints(step, (state, data), workers, f"{name} {workers} {seed}", share=0.2)
+        made = tofu.jax.partition(step, workers, (state, data), hints=hints, search_seconds=1)
+        ours, whole = made.place(state), jax.jit(step)
+        for _ in range(3):
+            state, loss = whole(state, data)
+            ours, our_loss = made(ours, data)
+        assert float(loss) == pytest.approx(float(our_loss), rel=1e-10)
+        for one, other in zip(as_numbers(ours), as_numbers(state), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_equation_runs_in_parts(name):
+    function, *arguments = CASES[name]
+    wanted = as_numbers(jax.jit(function)(*arguments))
+    for seed in range(2):
+        hints = draw_hints(function, tuple(arguments), 2, f"{name} {seed}", share=0.8)
+        if not hints:
+            continue
+        made = tofu.jax.partition(function, 2, tuple(arguments), hints=hints)
+        for ours, theirs in zip(as_numbers(made(*arguments)), wanted, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4, err_msg=str(hints))
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_what_is_moved_is_what_the_plan_counts(name):
+    """No more, for a region that several equations read is fetched once; XLA's own text is counted."""
+    step, state, data = STEPS[name](jnp.float32)
+    made = tofu.jax.partition(step, 8, (state, data))
+    moved = count_traffic(made.lower(state, data).compile().as_text(), 8)
+    assert 0 < moved.total <= 1.02 * made.plan.communication_bytes
+
+
+def test_state_lies_as_the_plan_says_and_comes_back_so():
+    step, state, data = STEPS["perceptron"](jnp.float32)
+    made = tofu.jax.partition(step, 4, (state, data), donate_argnums=(0,))
+    placed = made.place(state)
+    weight = placed[0][0]["w"]
+    assert weight.addressable_shards[0].data.size == weight.size // 4
+    after, _ = made(placed, data)
+    assert after[0][0]["w"].sharding == weight.sharding
+    assert weight.is_deleted()
+
+
+def test_a_plan_is_saved_and_given_again(tmp_path):
+    step, state, data = STEPS["convolutions"](jnp.float32)
+    hints = {"params/second": 3}
+    first = tofu.jax.partition(step, 2, (state, data), hints=hints)
+    (tmp_path / "plan.json").write_text(first.plan.to_json())
+    again = tofu.jax.partition(step, 2, (state, data), plan=tmp_path / "plan.json")
+    assert again.plan.tensors == first.plan.tensors
+    assert again.plan.tensors["params/second"] == (3,)
+    for ours, theirs in zip(as_numbers(again(state, data)), as_numbers(first(state, data)), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_shapes_are_enough_and_a_scan_compiles_to_one_loop():
+    step, state, data = STEPS["recurrence"](jnp.float32)
+    shapes = jax.eval_shape(lambda *x: x, state, data)
+    made = tofu.jax.partition(step, 4, shapes)
+    assert made.lower(*shapes).as_text().count("stablehlo.while") == 4
+
+
+def test_constants_and_results_that_are_numbers():
+    table = jnp.arange(64.0).reshape(8, 8)
+    made = tofu.jax.partition(lambda x: (x @ table, 3.0, x), 4, (jnp.ones((8, 8)),))
+    product, three, same = made(jnp.ones((8, 8)))
+    np.testing.assert_array_equal(product, jnp.ones((8, 8)) @ table)
+    assert float(three) == 3.0
+    np.testing.assert_array_equal(same, jnp.ones((8, 8)))
+
+
+def test_what_cannot_be_is_said():
+    step, state, data = STEPS["perceptron"](jnp.float32)
+    with pytest.raises(DeviceError, match="9 devices are asked for, and JAX has 8"):
+        tofu.jax.partition(step, 9, (state, data))
+    with pytest.raises(DeviceError, match="workers is"):
+        tofu.jax.partition(step, "all", (state, data))
+    with pytest.raises(UnsupportedError, match="donate_argnums has 2"):
+        tofu.jax.partition(step, 2, (state, data), donate_argnums=(2,))
+    with pytest.raises(
+        PlanError, match=r"dimension 1 has extent 24, already in 1 part; step 1 needs 5 more of each, all equal"
+    ):
+        tofu.jax.partition(step, 5, (state, data), hints={"state/0/2/w": 1})
+    made = tofu.jax.partition(step, 2, (state, data))
+    with pytest.raises(ShapeError, match=r"data/0 has shape \(8, 160\), and the step was planned for \(48, 160\)"):
+        made(state, (data[0][:8], data[1]))
+    with pytest.raises(ShapeError, match="planned for arguments like"):
+        made(state)

@@ -1,0 +1,246 @@
+"""From the parts that workers have of a tensor to those that they need, by collectives.
+
+Where both are shards, a chain of all_gather, all_to_all and slices may do it; whatever it would move too much by, and everything else
+(borders of windows, cells that move, parts that overlap), goes box by box through ppermute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from tofu.analysis import Combine
+from tofu.jax.backend.places import Box, Layout, Place, Places
+from tofu.search.choices import REPLICATED
+
+PARTIAL = -2
+"""In a layout: each worker along this step has a partial result."""
+
+Change: TypeAlias = tuple[str, int, int, int]
+"""A collective, or a slice, of a chain: what it is, the step along whose axis of the mesh, and the dimensions before and after."""
+
+
+class Workers:
+    """The workers as one of them sees them, while it runs: a mesh with an axis for each step of the plan."""
+
+    def __init__(self, factors: Sequence[int]) -> None:
+        self.factors = tuple(factors)
+        self.count = prod(factors)
+        self.axis_names = tuple(f"step{n}" for n in range(len(factors)))
+
+    @property
+    def me(self) -> Any:
+        """The number of the worker that runs."""
+        number = jnp.int32(0)
+        for name, factor in zip(self.axis_names, self.factors, strict=True):
+            number = number * factor + lax.axis_index(name)
+        return number
+
+    def digits(self, worker: int) -> tuple[int, ...]:
+        """Where a worker stands along each axis."""
+        return tuple(int(digit) for digit in np.unravel_index(worker, self.factors)) if self.factors else ()
+
+    def pick(self, table: Any) -> list[Any]:
+        """The row of `table` that is this worker's, number by number; those that all share are known when the program is made."""
+        columns = np.asarray(table, np.int32).reshape(self.count, -1).T
+        return [c[0] if (c == c[0]).all() else jnp.asarray(c)[self.me] for c in columns]
+
+    def take_part(self, whole: Any, boxes: Sequence[Box]) -> Any:
+        """The part, on the worker that runs, of a value that each has all of."""
+        if not whole.ndim or all(box == tuple((0, extent) for extent in whole.shape) for box in boxes):
+            return whole
+        begins = self.pick([[begin for begin, _ in box] for box in boxes])
+        return lax.dynamic_slice(whole, begins, [end - begin for begin, end in boxes[0]])
+
+    def move(self, x: Any, held: Place, wanted: Place, fill: float = 0.0) -> Any:
+        """The parts that are wanted out of those that are held; `fill` in cells outside the tensor."""
+        if held.boxes == wanted.boxes:
+            return x
+        pairs = self.find_nearest(held.boxes, wanted.boxes)
+        if held.layout is not None and wanted.layout is not None:
+            chain = find_chain(held.layout, wanted.layout, self.factors)
+            exact = sum(_count(held.boxes[v], wanted.boxes[w]) for v, w in pairs if v != w)
+            if chain is not None and self.count * _count_moved(chain, prod(held.shape), self.factors) <= exact:
+                return self.apply(x, chain)
+        return self.exchange(x, held.boxes, wanted.boxes, pairs, fill=fill)
+
+    def apply(self, x: Any, chain: Sequence[Change]) -> Any:
+        """A chain of collectives."""
+        for kind, step, before, after in chain:
+            name = self.axis_names[step]
+            if kind == "slice":
+                size = x.shape[after] // self.factors[step]
+                x = lax.dynamic_slice_in_dim(x, lax.axis_index(name) * size, size, after)
+            elif kind == "all_to_all":
+                x = lax.all_to_all(x, name, split_axis=after, concat_axis=before, tiled=True)
+            else:
+                x = lax.all_gather(x, name, axis=before, tiled=True)
+        return x
+
+    def find_nearest(self, held: Sequence[Box], wanted: Sequence[Box]) -> list[tuple[int, int]]:
+        """Whom each worker takes what from, as pairs (owner, reader): of several with the same cells itself, or the nearest."""
+        owners: dict[Box, list[int]] = {}
+        for worker, box in enumerate(held):
+            owners.setdefault(box, []).append(worker)
+        digits = [self.digits(worker) for worker in range(self.count)]
+        common = [[sum(a == b for a, b in zip(one, other, strict=True)) for other in digits] for one in digits]
+        return [
+            (max(same, key=lambda owner: (common[owner][reader], owner == reader)), reader)
+            for reader, want in enumerate(wanted)
+            for box, same in owners.items()
+            if _meet(box, want) is not None
+        ]
+
+    def exchange(
+        self,
+        x: Any,
+        held: Sequence[Box],
+        wanted: Sequence[Box],
+        pairs: Sequence[tuple[int, int]],
+        *,
+        is_sum: bool = False,
+        fill: float = 0.0,
+        distance: Sequence[int] | None = None,
+        into: Any = None,
+    ) -> Any:
+        """Box by box: for each pair (owner, reader) what the one has of what the other wants, written there or added.
+
+        Cells come to lie `distance` further on. `into`: what has been written already, by default `fill` everywhere.
+        """
+        distance = tuple(distance or (0,) * x.ndim)
+        moved = [tuple((b + n, e + n) for (b, e), n in zip(box, distance, strict=True)) for box in held]
+        out = jnp.full([e - b for b, e in wanted[0]], fill, x.dtype) if into is None else into
+        for size, is_local, by_reader in _find_rounds(moved, wanted, pairs):
+            sources, targets = (np.zeros((self.count, x.ndim), np.int32) for _ in range(2))
+            active = np.zeros(self.count, bool)
+            for reader, (owner, source, target) in by_reader.items():
+                sources[owner], targets[reader], active[reader] = source, target, True
+            piece = lax.dynamic_slice(x, self.pick(sources), size) if x.ndim else x
+            if not is_local:
+                senders = [(owner, reader) for reader, (owner, _, _) in sorted(by_reader.items())]
+                piece = lax.ppermute(piece, self.axis_names, senders)
+            at = self.pick(targets)
+            old = lax.dynamic_slice(out, at, size) if x.ndim else out
+            new = old + piece if is_sum else piece
+            new = new if active.all() else jnp.where(jnp.asarray(active)[self.me], new, old)
+            out = lax.dynamic_update_slice(out, new, at) if x.ndim else new
+        return out
+
+    def settle(self, x: Any, places: Places, operator: int, slot: int) -> Any:
+        """From what the copies of an operator have computed of an output to the shards of its tensor."""
+        written, tensor = places.access(operator).outputs[slot], places.graph.operators[operator].outputs[slot]
+        place, target, axes = places.written(operator, slot), places.tensor(tensor), places.axes(operator)
+        is_reduced = [axis != REPLICATED and written.combine[axis] is Combine.REDUCE for axis in axes]
+        if place.layout is None:
+            is_sum = any(is_reduced) or any(a != REPLICATED and written.combine[a] is Combine.OVERLAP_ADD for a in axes)
+            alike = [s for s, a in enumerate(axes) if a == REPLICATED or written.combine[a] is Combine.REPLICATE]
+            digits = [self.digits(worker) for worker in range(self.count)]
+            pairs = [
+                (owner, reader)
+                for reader in range(self.count)
+                for owner in range(self.count)
+                if all(digits[owner][s] == digits[reader][s] for s in alike)
+            ]
+            return self.exchange(x, place.boxes, target.boxes, pairs, is_sum=is_sum)
+        assert target.layout is not None
+        layout = [PARTIAL if partial else d for d, partial in zip(place.layout, is_reduced, strict=True)]
+        if written.reducer == "Sum":
+            x = self._scatter_sums(x, layout, target.layout)
+        rest = tuple(self.axis_names[s] for s, d in enumerate(layout) if d == PARTIAL)
+        if rest:
+            x = lax.psum(x, rest) if written.reducer == "Sum" else _largest(x, rest)
+        plain = tuple(REPLICATED if d == PARTIAL else d for d in layout)
+        return self.move(x, Place(places.shards(tensor, plain), plain), target)
+
+    def _scatter_sums(self, x: Any, layout: list[int], target: Layout) -> Any:
+        """Adds up partial results where each worker keeps a part of the sum; `layout` is what it becomes."""
+        for step, d in enumerate(layout):
+            e = target[step]
+            if d != PARTIAL or e == REPLICATED or e in layout[step + 1 :]:
+                continue
+            if all((layout[r] == e) == (target[r] == e) for r in range(step)):
+                x = lax.psum_scatter(x, self.axis_names[step], scatter_dimension=e, tiled=True)
+                layout[step] = e
+        return x
+
+
+def find_chain(held: Layout, wanted: Layout, factors: Sequence[int]) -> list[Change] | None:
+    """From layout to layout, one axis of the mesh at a time, slices first and gathers last; None where that does not get there."""
+    now, chain = list(held), list[Change]()
+    while tuple(now) != wanted:
+        found = []
+        for step, (d, e) in enumerate(zip(now, wanted, strict=True)):
+            if d == e or (d != REPLICATED and d in now[step + 1 :]):
+                continue
+            is_in_order = e not in now[step + 1 :] and all((now[r] == e) == (wanted[r] == e) for r in range(step))
+            if d == REPLICATED:
+                found += [("slice", step, d, e)] if is_in_order else []
+            elif e != REPLICATED and is_in_order:
+                found.append(("all_to_all", step, d, e))
+            else:
+                found.append(("gather", step, d, REPLICATED))
+        if not found:
+            return None
+        change = min(found, key=lambda one: ("slice", "all_to_all", "gather").index(one[0]))
+        chain.append(change)
+        now[change[1]] = change[3]
+    return chain
+
+
+def _count_moved(chain: Sequence[Change], cells: int, factors: Sequence[int]) -> float:
+    """The cells that each worker gets from others by a chain that begins with so many."""
+    moved = 0.0
+    for kind, step, _, _ in chain:
+        factor = factors[step]
+        if kind == "slice":
+            cells //= factor
+        elif kind == "all_to_all":
+            moved += cells * (factor - 1) / factor
+        else:
+            moved += cells * (factor - 1)
+            cells *= factor
+    return moved
+
+
+Round: TypeAlias = tuple[tuple[int, ...], bool, dict[int, tuple[int, tuple[int, ...], tuple[int, ...]]]]
+"""Boxes of one size that move at once, or stay on their workers: reader -> (owner, where it begins there, where here)."""
+
+
+def _find_rounds(held: Sequence[Box], wanted: Sequence[Box], pairs: Sequence[tuple[int, int]]) -> list[Round]:
+    rounds: list[Round] = []
+    for owner, reader in pairs:
+        box = _meet(held[owner], wanted[reader])
+        if box is None:
+            continue
+        size = tuple(end - begin for begin, end in box)
+        source, target = (
+            tuple(b - first for (b, _), (first, _) in zip(box, place, strict=True))
+            for place in (held[owner], wanted[reader])
+        )
+        for known, is_local, by_reader in rounds:
+            is_free = reader not in by_reader and all(owner != other for other, _, _ in by_reader.values())
+            if known == size and is_local == (owner == reader) and is_free:
+                by_reader[reader] = owner, source, target
+                break
+        else:
+            rounds.append((size, owner == reader, {reader: (owner, source, target)}))
+    return rounds
+
+
+def _meet(one: Box, other: Box) -> Box | None:
+    box = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(one, other, strict=True))
+    return box if all(begin < end for begin, end in box) else None
+
+
+def _count(one: Box, other: Box) -> int:
+    box = _meet(one, other)
+    return 0 if box is None else prod(end - begin for begin, end in box)
+
+
+def _largest(x: Any, names: tuple[str, ...]) -> Any:
+    return lax.pmax(x.astype(jnp.int8), names).astype(bool) if x.dtype == bool else lax.pmax(x, names)

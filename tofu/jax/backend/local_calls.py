@@ -1,0 +1,151 @@
+"""What a worker calls in the place of an equation: the primitive on its parts, with the parameters of its part.
+
+Most parameters follow from the bound attributes of the description. A primitive whose numbers depend on where a part begins has a rule
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from tofu.errors import InternalError
+from tofu.jax.backend.collectives import Workers
+from tofu.jax.backend.places import Box, Places
+from tofu.jax.frontend.equations import Equation
+
+
+@dataclass(frozen=True)
+class LocalCall:
+    """An equation on a worker's parts.
+
+    `parameters` are those of its part; `changed` has for each worker the attributes of its copy that differ from the operator's; `written`
+    are the boxes of the first output.
+    """
+
+    equation: Equation
+    parameters: dict[str, Any]
+    changed: Sequence[dict[str, Any]]
+    written: Sequence[Box]
+    workers: Workers
+
+    def run(self, operands: list[Any]) -> list[Any]:
+        """The results."""
+        rule = RULES.get(self.equation.primitive.name)
+        return rule(self, operands) if rule is not None else self.bind(operands)
+
+    def bind(self, operands: Sequence[Any], **others: Any) -> list[Any]:
+        """The primitive, with other parameters in the place of some."""
+        return replace(self.equation, params={**self.parameters, **others}).evaluate(operands)
+
+    def pick(self, name: str, default: Any) -> list[Any]:
+        """The numbers of an attribute that is a tuple, or the one number that it is, on the worker that runs."""
+        rows = [own.get(name, default) for own in self.changed]
+        return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
+
+    def take_part(self, whole: Any) -> list[Any]:
+        """The worker's part of a result that it has computed whole."""
+        return [self.workers.take_part(whole, self.written)]
+
+
+def make_call(equation: Equation, operator: int, places: Places, workers: Workers) -> LocalCall:
+    """The call that stands for the operator of an equation on each worker.
+
+    Raises InternalError where a parameter would have to be another one on each worker.
+    """
+    access, graph = places.access(operator), places.graph
+    inputs = [places.read(operator, slot) for slot in range(len(access.inputs))]
+    outputs = [places.written(operator, slot) for slot in range(len(access.outputs))]
+    changed = []
+    for worker, part in enumerate(places.parts(operator)):
+        shapes = [[_extents(place.boxes[worker]) for place in listed] for listed in (inputs, outputs)]
+        changed.append(access.worker_attributes(dict(zip(access.axes, part, strict=True)), *shapes))
+    parameters = dict(equation.params)
+    for name in graph.operators[operator].attributes.keys() & parameters.keys():
+        values = [own.get(name) for own in changed]
+        if any(value != values[0] for value in values):
+            raise InternalError(
+                f"{equation} needs {name} = {values[0]} on worker 0 and others elsewhere: the parts are not alike."
+            )
+        if values[0] is not None:
+            parameters[name] = values[0]
+    return LocalCall(equation, parameters, changed, outputs[0].boxes, workers)
+
+
+def _extents(box: Box) -> tuple[int, ...]:
+    return tuple(end - begin for begin, end in box)
+
+
+def _count_on(call: LocalCall, operands: list[Any]) -> list[Any]:
+    """iota: it begins with this worker's first position."""
+    (counted,) = call.bind(operands)
+    return [counted + jnp.asarray(call.pick("first", 0)[0], counted.dtype)]
+
+
+def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
+    """Random bits and keys: all of them, and this worker's part, since their numbers depend on how many are drawn."""
+    (whole,) = call.bind(operands, shape=call.equation.params["shape"])
+    return call.take_part(whole)
+
+
+def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
+    """What lies in this worker's part of the dimension that is looked up, and zeros for the rest."""
+    operand, indices = operands
+    numbers, params = call.equation.params["dimension_numbers"], call.equation.params
+    first = call.pick("first", (0,) * operand.ndim)
+    if _is_whole(call, "first"):
+        return call.bind(operands)
+    (dimension,) = numbers.start_index_map  # of a gather of whole lines alone a looked-up dimension is split
+    rows = int(next(own["rows"][dimension] for own in call.changed if "rows" in own))
+    row, begin = indices[..., 0], jnp.asarray(first[dimension], indices.dtype)
+    is_inside = (row >= 0) & (row < rows)
+    mode = params["mode"]
+    moved = (jnp.clip(row, 0, rows - 1) if mode == lax.GatherScatterMode.CLIP else row) - begin
+    found = call.bind([operand, moved[..., None]], mode=lax.GatherScatterMode.FILL_OR_DROP, fill_value=0)[0]
+    if mode != lax.GatherScatterMode.FILL_OR_DROP:
+        return [found]
+    shape = list(found.shape)
+    for d in numbers.offset_dims:
+        shape[d] = 1
+    fill = jnp.where(begin == 0, jnp.asarray(_find_fill(params["fill_value"], found.dtype), found.dtype), 0)
+    return [jnp.where(is_inside.reshape(shape), found, fill)]
+
+
+def _find_fill(fill_value: Any, dtype: Any) -> Any:
+    """What stands for a cell outside, as lax.gather has it."""
+    if fill_value is not None:
+        return fill_value
+    if jnp.issubdtype(dtype, jnp.inexact):
+        return jnp.nan
+    if jnp.issubdtype(dtype, jnp.bool_):
+        return True
+    return jnp.iinfo(dtype).min if jnp.issubdtype(dtype, jnp.signedinteger) else jnp.iinfo(dtype).max
+
+
+def _scatter(call: LocalCall, operands: list[Any]) -> list[Any]:
+    """Into the worker's own part: put into its place in the whole, of which the rest is lost again."""
+    operand, indices, updates = operands
+    if _is_whole(call, "first"):
+        return call.bind(operands)
+    whole = next(own["rows"] for own in call.changed if "rows" in own)
+    begins = call.pick("first", (0,) * operand.ndim)
+    room = lax.dynamic_update_slice(jnp.zeros(whole, operand.dtype), operand, begins)
+    (written,) = call.bind([room, indices, updates])
+    return [lax.dynamic_slice(written, begins, operand.shape)]
+
+
+def _is_whole(call: LocalCall, name: str) -> bool:
+    return all(not any(own.get(name, ())) for own in call.changed)
+
+
+RULES: dict[str, Callable[[LocalCall, list[Any]], list[Any]]] = {
+    "gather": _gather,
+    "iota": _count_on,
+    "random_bits": _draw_all,
+    "random_split": _draw_all,
+    **dict.fromkeys(("scatter", "scatter-add", "scatter-mul", "scatter-max", "scatter-min"), _scatter),
+}

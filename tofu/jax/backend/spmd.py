@@ -1,0 +1,218 @@
+"""The program of a plan, the same for every worker: each computes its part of every equation, and each fetch is a collective.
+
+A region that several readers need is fetched once; what the body of a loop reads from outside is fetched before the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from tofu.jax.backend.collectives import Workers
+from tofu.jax.backend.local_calls import make_call
+from tofu.jax.backend.places import Layout, Place, Places
+from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, Operand
+from tofu.jax.frontend.read_step import Native
+from tofu.jax.frontend.versions import shard_map
+from tofu.search import Choices, Problem
+from tofu.search.choices import REPLICATED
+
+
+@dataclass
+class _Scope:
+    """What a worker has, in the step or in the body of a loop: shards of values, and the regions of them that it has fetched."""
+
+    values: dict[int, Any]
+    fetched: dict[Any, Any] = field(default_factory=dict)
+
+    def enter(self) -> _Scope:
+        """The same within a loop, where what is added does not come out."""
+        return _Scope(dict(self.values), dict(self.fetched))
+
+
+class SpmdProgram:
+    """A plan as JAX runs it. `shardings` are those of the arguments' leaves, `result_shardings` those of the results', on a mesh."""
+
+    def __init__(self, native: Native, problem: Problem, choices: Choices) -> None:
+        self.native, self.step = native, native.step
+        self.places = Places(problem, choices)
+        self.workers = Workers(problem.factors)
+        self._number_of = {id(operator.origin): n for n, operator in enumerate(problem.graph.operators)}
+
+    def make_mesh(self, devices: Sequence[Any]) -> Mesh:
+        """The devices with an axis for each step of the plan."""
+        return Mesh(np.array(devices, object).reshape(self.workers.factors), self.workers.axis_names)
+
+    def shardings(self, mesh: Mesh) -> list[NamedSharding]:
+        """Of the arguments."""
+        return [NamedSharding(mesh, self._spec(self._layout(number))) for number in self.step.inputs]
+
+    def result_shardings(self, mesh: Mesh) -> list[NamedSharding]:
+        """Of the results; state comes out as it goes in."""
+        return [NamedSharding(mesh, self._spec(layout)) for layout in self._result_layouts()]
+
+    def compile(self, mesh: Mesh, donated: Sequence[int] = ()) -> Any:
+        """The jitted function of the arguments' leaves."""
+        ins, outs = self.shardings(mesh), self.result_shardings(mesh)
+        body = shard_map(self.run, mesh, tuple(s.spec for s in ins), [s.spec for s in outs])
+        return jax.jit(body, in_shardings=tuple(ins), out_shardings=outs, donate_argnums=tuple(donated))
+
+    def run(self, *shards: Any) -> list[Any]:
+        """What a worker does with its shards of the arguments."""
+        scope = _Scope(dict(zip(self.step.inputs, shards, strict=True)))
+        for number, constant in self.step.constants.items():
+            scope.values[number] = self.workers.take_part(jnp.asarray(constant), self._tensor(number).boxes)
+        self._run_all(self.step.equations, scope)
+        return [
+            self._fetch_in(operand, layout, scope)
+            for operand, layout in zip(self.step.outputs, self._result_layouts(), strict=True)
+        ]
+
+    def _result_layouts(self) -> list[Layout]:
+        graph, tensor_of = self.places.graph, self.native.tensor_of
+        layouts = []
+        for position, operand in enumerate(self.step.outputs):
+            if isinstance(operand, Literal):
+                layouts.append((REPLICATED,) * len(self.workers.factors))
+                continue
+            own = self.step.inputs[position] if position < len(self.step.inputs) else None
+            is_state = own is not None and graph.next_values.get(tensor_of[own]) == tensor_of[operand]
+            layouts.append(self._layout(own if is_state else operand))  # type: ignore[arg-type]  # state has an argument
+        return layouts
+
+    def _layout(self, number: int) -> Layout:
+        return self.places.layout(self.native.tensor_of[number])
+
+    def _tensor(self, number: int) -> Place:
+        return self.places.tensor(self.native.tensor_of[number])
+
+    def _spec(self, layout: Layout) -> PartitionSpec:
+        names: dict[int, list[str]] = {}
+        for name, dimension in zip(self.workers.axis_names, layout, strict=True):
+            names.setdefault(dimension, []).append(name)
+        split = [tuple(names.get(d, ())) or None for d in range(max(names, default=REPLICATED) + 1)]
+        return PartitionSpec(*split)
+
+    def _run_all(self, items: Sequence[Equation | Loop], scope: _Scope) -> None:
+        for item in items:
+            if isinstance(item, Loop):
+                self._run_loop(item, scope)
+            else:
+                self._run_equation(item, scope)
+
+    def _fetch(self, number: int, wanted: Place, scope: _Scope, fill: float = 0.0) -> Any:
+        """The region of a value that this worker needs."""
+        key = number, wanted.boxes, fill
+        if key not in scope.fetched:
+            scope.fetched[key] = self.workers.move(scope.values[number], self._tensor(number), wanted, fill)
+        return scope.fetched[key]
+
+    def _fetch_in(self, operand: Operand, layout: Layout, scope: _Scope) -> Any:
+        """A value in another layout than its own."""
+        if isinstance(operand, Literal):
+            return jnp.asarray(operand.value)
+        boxes = self.places.shards(self.native.tensor_of[operand], layout)
+        return self._fetch(operand, Place(boxes, layout), scope)
+
+    def _read(self, equation: Equation, operator: int, scope: _Scope) -> list[Any]:
+        """The operands of a worker's copy."""
+        access, axes = self.places.access(operator), self.places.axes(operator)
+        operands, slot = [], 0
+        for operand in equation.inputs:
+            if isinstance(operand, Literal):
+                operands.append(operand.value)
+                continue
+            read = access.inputs[slot]
+            value = self._fetch(operand, self.places.read(operator, slot), scope, read.fill)
+            if equation.checkpoint is not None:
+                value = lax.optimization_barrier(value)  # else XLA finds that it was computed before
+            added = [step for step, axis in enumerate(axes) if axis in read.addend_axes]
+            if added:
+                is_first = sum(lax.axis_index(self.workers.axis_names[step]) for step in added) == 0
+                value = jnp.where(is_first, value, jnp.zeros_like(value))
+            operands.append(value)
+            slot += 1
+        return operands
+
+    def _run_equation(self, equation: Equation, scope: _Scope) -> None:
+        operator = self._number_of[id(equation)]
+        access = self.places.access(operator)
+        moved = {access.axes.index(axis) for axis in access.fetched_axes}
+        if moved.intersection(self.places.axes(operator)):
+            self._move_cells(equation, operator, scope)
+            return
+        call = make_call(equation, operator, self.places, self.workers)
+        results = call.run(self._read(equation, operator, scope))
+        for slot, (number, result) in enumerate(zip(equation.outputs, results, strict=True)):
+            scope.values[number] = self.workers.settle(result, self.places, operator, slot)
+
+    def _move_cells(self, equation: Equation, operator: int, scope: _Scope) -> None:
+        """An equation that only moves cells, along an axis where its copies cannot: from the inputs' shards straight to the outputs'."""
+        access, graph = self.places.access(operator), self.places.graph
+        for slot, number in enumerate(equation.outputs):
+            wanted, out = self._tensor(number).boxes, None
+            read = zip(access.inputs, (x for x in equation.inputs if not isinstance(x, Literal)), strict=True)
+            for given, value in read:
+                rows = zip(access.outputs[slot].rows, given.rows, strict=True)
+                distance = [there.lower - here.lower for there, here in rows]
+                held = self._tensor(value).boxes
+                before = [_shift(box, distance) for box in wanted]
+                pairs = self.workers.find_nearest(held, before)
+                out = self.workers.exchange(
+                    scope.values[value], held, wanted, pairs, fill=given.fill, distance=distance, into=out
+                )
+            assert out is not None, graph.operators[operator]
+            scope.values[number] = out
+
+    def _run_loop(self, loop: Loop, scope: _Scope) -> None:
+        self._fetch_from_outside(loop.equations, scope)
+        stacks = [item for item in loop.equations if isinstance(item, Equation) and item.primitive is LOOP_STACK]
+        cells = [item for item in loop.equations if isinstance(item, Equation) and item.primitive is LOOP_CELL]
+        rest = [item for item in loop.equations if item not in stacks and item not in cells]
+        scanned = [self._read(cell, self._number_of[id(cell)], scope)[0] for cell in cells]
+
+        def run_body(state: list[Any], taken: list[Any]) -> tuple[list[Any], list[Any]]:
+            inside = scope.enter()
+            inside.values.update(zip((carry.value for carry in loop.carries), state, strict=True))
+            for cell, value in zip(cells, taken, strict=True):
+                operator = self._number_of[id(cell)]
+                inside.values[cell.outputs[0]] = self.workers.settle(value, self.places, operator, 0)
+            self._run_all(rest, inside)
+            made = [self._read(stack, self._number_of[id(stack)], inside)[0] for stack in stacks]
+            return [self._carry(carry.value, carry.following, inside) for carry in loop.carries], made
+
+        begin = [self._carry(carry.value, carry.first, scope) for carry in loop.carries]
+        end, made = lax.scan(run_body, begin, scanned, length=loop.length, reverse=loop.reverse)
+        scope.values.update(zip((carry.last for carry in loop.carries), end, strict=True))
+        for stack, whole in zip(stacks, made, strict=True):
+            operator = self._number_of[id(stack)]
+            scope.values[stack.outputs[0]] = self.workers.settle(whole, self.places, operator, 0)
+
+    def _carry(self, value: int, operand: Operand, scope: _Scope) -> Any:
+        """What a carry becomes, in its layout."""
+        if isinstance(operand, Literal):
+            return jnp.full(self._tensor(value).shape, operand.value, self.step.types[value].dtype)
+        return self._fetch_in(operand, self._layout(value), scope)
+
+    def _fetch_from_outside(self, items: Sequence[Equation | Loop], scope: _Scope) -> None:
+        """Fetches what the body of a loop reads that is there before the loop."""
+        for item in items:
+            if isinstance(item, Loop):
+                self._fetch_from_outside(item.equations, scope)
+                continue
+            operator = self._number_of[id(item)]
+            read = self.places.access(operator).inputs
+            for slot, number in enumerate(x for x in item.inputs if not isinstance(x, Literal)):
+                if number in scope.values:
+                    self._fetch(number, self.places.read(operator, slot), scope, read[slot].fill)
+
+
+def _shift(box: Sequence[tuple[int, int]], distance: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    return tuple((begin - n, end - n) for (begin, end), n in zip(box, distance, strict=True))

@@ -1,0 +1,139 @@
+"""What a user calls: a training step for one device in, a step that runs on several devices out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax.sharding import Mesh
+
+from tofu.errors import DeviceError, ShapeError, UnsupportedError
+from tofu.jax.engine import JAX
+from tofu.jax.frontend.names import name_arguments
+from tofu.jax.frontend.read_step import read_step
+from tofu.pipeline import Partition, analyse_step, make_partition, observe_by_environment
+from tofu.plan import Plan
+from tofu.planning.progress import search_progress
+from tofu.planning.settings import Settings, read_options
+from tofu.reading import show_with_type
+
+
+class PartitionedStep:
+    """A step that runs on several devices. It is called like the step that it was made of, and returns what that returns.
+
+    `partition` is what the pipeline made, `mesh` the devices, `shardings` those of the arguments, as trees like them.
+    """
+
+    def __init__(
+        self, step: Callable[..., Any], partition: Partition, mesh: Mesh, donate_argnums: Sequence[int]
+    ) -> None:
+        native, program = partition.source.native, partition.training
+        self.partition, self.mesh = partition, mesh
+        self._step, self._native = step, native
+        self.shardings = jax.tree.unflatten(native.arguments_tree, program.shardings(mesh))
+        counts = [len(jax.tree.leaves(tree)) for tree in self.shardings]
+        wrong = [n for n in donate_argnums if n not in range(len(counts))]
+        if wrong:
+            raise UnsupportedError(f"donate_argnums has {wrong[0]}; the step has arguments 0 to {len(counts) - 1}.")
+        donated = [sum(counts[:n]) + leaf for n in donate_argnums for leaf in range(counts[n])]
+        self._run = program.compile(mesh, donated)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan, which prints."""
+        return self.partition.plan
+
+    def __call__(self, *args: Any) -> Any:
+        """One step, of arguments that lie anywhere; `place` says where they are best."""
+        return jax.tree.unflatten(self._native.results_tree, self._run(*self._flatten(args)))
+
+    def lower(self, *args: Any) -> Any:
+        """As `jax.jit(step).lower`: of arrays or of their shapes, to be compiled or looked at."""
+        return self._run.lower(*self._flatten(args))
+
+    def place(self, value: Any, argument: int = 0) -> Any:
+        """An argument, by default the first, laid out on the devices as the plan has it: each device gets its shard alone."""
+        return jax.tree.map(jax.device_put, value, self.shardings[argument])
+
+    def __repr__(self) -> str:
+        name = getattr(self._step, "__name__", repr(self._step))
+        return f"<{name} on {self.plan.workers} devices, {self.plan.communication_bytes:,} bytes moved in a step>"
+
+    def _flatten(self, args: Sequence[Any]) -> list[Any]:
+        """The leaves of the arguments. Raises ShapeError for others than the step was planned for."""
+        leaves, tree = jax.tree.flatten(tuple(args))
+        if tree != self._native.arguments_tree:
+            raise ShapeError(
+                f"The step was planned for arguments like {self._native.arguments_tree}, and is called with {tree}. Call "
+                "tofu.jax.partition again for other ones."
+            )
+        step = self._native.step
+        names = name_arguments(self._step, args)
+        for name, leaf, number in zip(names, leaves, step.inputs, strict=True):
+            shape, planned = jax.numpy.shape(leaf), step.types[number].shape
+            if shape != planned:
+                raise ShapeError(
+                    f"{name} has shape {shape}, and the step was planned for {planned}. Call tofu.jax.partition again for other shapes."
+                )
+        return list(leaves)
+
+
+def partition(
+    step: Callable[..., Any],
+    workers: int | Mesh | Sequence[Any],
+    example_args: Sequence[Any],
+    *,
+    donate_argnums: Sequence[int] = (),
+    **options: Any,
+) -> PartitionedStep:
+    """Plan a training step and make a step of it that runs on several devices.
+
+    Parameters
+    ----------
+    step
+        A function of trees of arrays. What comes out first, if it is like the first argument, is the state of the next step, and lies as
+        that does.
+    workers
+        How many devices, those of a mesh, or a list of devices. What they are divided into is the plan's.
+    example_args
+        Arguments, or their shapes and types (`jax.eval_shape`, `jax.ShapeDtypeStruct`): no array is made.
+    donate_argnums
+        Arguments whose memory the step may use, as `jax.jit` has it.
+    options
+        Of planning, as those of `tofu.partition`: `plan`, `hints`, `search_seconds`, `algorithm`, `topology`, `undescribed`.
+
+    Raises
+    ------
+    DeviceError
+        There are fewer devices.
+    UnsupportedError, UndescribedOperatorError, InfeasibleError, PlanError
+        The step cannot be read, described, split, or not so.
+    """
+    devices = find_devices(workers)
+    settings = Settings(len(devices), **read_options(options))
+    settings.check()
+    observe = observe_by_environment()
+    task = analyse_step(observe("read", read_step(step, tuple(example_args))), JAX, settings, observe)
+    with search_progress(len(devices)) as progress:
+        made = make_partition(task, observe, progress)
+    return PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums)
+
+
+def find_devices(workers: Any) -> list[Any]:
+    """The devices that are meant. Raises DeviceError where there are fewer, or something else is given."""
+    if isinstance(workers, Mesh):
+        return list(workers.devices.flat)
+    if isinstance(workers, Sequence) and not isinstance(workers, str):
+        return list(workers)
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        raise DeviceError(
+            f"workers is {show_with_type(workers)}; it is a number of devices, a jax.sharding.Mesh, or a list of devices."
+        )
+    found = jax.devices()
+    if len(found) < workers:
+        raise DeviceError(
+            f"{workers} devices are asked for, and JAX has {len(found)} ({found[0].platform}). Use fewer, or on a CPU set "
+            f"XLA_FLAGS=--xla_force_host_platform_device_count={workers} before JAX is imported."
+        )
+    return list(found[:workers])
