@@ -173,9 +173,11 @@ class SpmdProgram:
 
     def _run_loop(self, loop: Loop, scope: _Scope) -> None:
         self._fetch_from_outside(loop.equations, scope)
-        stacks = [item for item in loop.equations if isinstance(item, Equation) and item.primitive is LOOP_STACK]
-        cells = [item for item in loop.equations if isinstance(item, Equation) and item.primitive is LOOP_CELL]
-        rest = [item for item in loop.equations if item not in stacks and item not in cells]
+        equations = [item for item in loop.equations if isinstance(item, Equation)]
+        cells = [equation for equation in equations if equation.primitive is LOOP_CELL]
+        stacks = [equation for equation in equations if equation.primitive is LOOP_STACK]
+        ends = {id(equation) for equation in (*cells, *stacks)}
+        rest = [item for item in loop.equations if id(item) not in ends]
         scanned = [self._read(cell, self._number_of[id(cell)], scope)[0] for cell in cells]
 
         def run_body(state: list[Any], taken: list[Any]) -> tuple[list[Any], list[Any]]:
