@@ -70,6 +70,8 @@ class Graph:
         """The search may replicate a tensor, and pays `price` for each byte that a worker holds; tied tensors alike."""
     def split_equally(self) -> None:
         """From now on a dimension or an axis is split into equal parts only."""
+    def share_regions(self) -> None:
+        """A fetched region is a value that all readers of the tensor in one phase share."""
     def mark_output(self, tensor: int) -> None:
         """The tensor is read from outside. Mark outputs in the graph's own order: it is part of the structure."""
     @property

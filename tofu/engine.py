@@ -62,8 +62,11 @@ class Backend(Protocol):
 
 @dataclass(frozen=True)
 class Engine:
-    """A framework: its front end, and its backend, which may need all parts of a dimension or an axis to be equal."""
+    """A framework: its front end, and its backend, which may need all parts of a dimension or an axis to be equal, and may keep a region
+    that is fetched as a value that all its readers in one phase share.
+    """
 
     front_end: FrontEnd
     backend: Backend
     splits_equally: bool = False
+    shares_regions: bool = False

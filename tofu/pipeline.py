@@ -151,8 +151,8 @@ def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Ob
     whole = find_strategies(source.graph, engine.front_end, settings.undescribed) if is_lowered else found
     stock = observe("stock", whole)
     factors = settings.arrangements[0].factors
-    posed = pose_problem(lowered, strategies, factors, splits_equally=engine.splits_equally)
-    problem = observe("problem", posed)
+    ways = engine.splits_equally, engine.shares_regions
+    problem = observe("problem", pose_problem(lowered, strategies, factors, None, *ways))
     return Task(source, stock, problem, settings, engine)
 
 

@@ -104,6 +104,7 @@ void RegisterGraph(py::module_* module) {
       .def("tie_tensors", &Graph::TieTensors, py::arg("a"), py::arg("b"))
       .def("hold", &Graph::Hold, py::arg("tensor"), py::arg("price"))
       .def("split_equally", &Graph::SplitEqually)
+      .def("share_regions", &Graph::ShareRegions)
       .def("mark_output", &Graph::MarkOutput, py::arg("tensor"))
       .def_property_readonly("num_tensors", &Graph::num_tensors)
       .def_property_readonly("num_operators", &Graph::num_operators)

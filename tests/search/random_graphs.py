@@ -55,6 +55,7 @@ class GraphSpec:
     tensors: list = field(default_factory=list)
     operators: list = field(default_factory=list)
     outputs: list = field(default_factory=list)
+    shares_regions: bool = False
 
     def tensor(self, shape, replicable=False, label=0, item_bytes=4):
         self.tensors.append(TensorSpec(tuple(shape), item_bytes, replicable, label))
@@ -71,6 +72,8 @@ class GraphSpec:
 
     def native(self, coarsen=False):
         graph = _core.Graph()
+        if self.shares_regions:
+            graph.share_regions()
         for t in self.tensors:
             graph.add_tensor(list(t.shape), t.item_bytes, t.replicable, t.label)
         for o in self.operators:

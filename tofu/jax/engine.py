@@ -74,4 +74,4 @@ def _list_arguments(graph: Graph) -> list[int]:
     return [n for n, tensor in enumerate(graph.tensors) if tensor.is_given]
 
 
-JAX = Engine(JaxFrontEnd(), ShardMapBackend(), splits_equally=True)
+JAX = Engine(JaxFrontEnd(), ShardMapBackend(), splits_equally=True, shares_regions=True)

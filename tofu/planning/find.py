@@ -201,7 +201,7 @@ def _recall(graph: Graph, problem: Problem, settings: Settings) -> Plan | None:
 
 def _cache_key(fingerprint: str, problem: Problem, settings: Settings) -> tuple[object, ...]:
     """All that a search depends on: every setting but those that are listed, the descriptions of the operators, whether parts have to be
-    equal.
+    equal and whether regions are shared.
     """
     asked = {field.name: getattr(settings, field.name) for field in fields(settings)}
     asked["hints"] = repr(sorted(map(repr, (settings.hints or {}).items())))
@@ -209,6 +209,7 @@ def _cache_key(fingerprint: str, problem: Problem, settings: Settings) -> tuple[
     return (
         fingerprint,
         problem.splits_equally,
+        problem.shares_regions,
         *(asked[name] for name in asked if name not in NO_PART_OF_THE_KEY),
         *described,
     )

@@ -19,17 +19,21 @@ def build_native_graph(
     equal: EqualParts,
     is_coarse: bool = False,
     splits_equally: bool = False,
+    shares_regions: bool = False,
 ) -> _core.Graph:
     """The native graph, in which tensors and operators have the positions of `graph`; the weight updates come after the operators.
 
     Operators whose results nobody needs read nothing. Tensors below `REPLICATION_LIMIT_BYTES` may be replicated; so may those of any
     size that operators write in place, which lie where the operators are, and those between the parts of an operator, which all
     parts need. Operators that `equal` puts together share their fetches where they take the same choice; in a coarse graph they have
-    to, their tensors lie alike, and the rule for element-wise operators (coarsen.h) is applied. `splits_equally`: into equal parts only.
+    to, their tensors lie alike, and the rule for element-wise operators (coarsen.h) is applied. `splits_equally`: into equal parts only;
+    `shares_regions`: all readers in one phase share a region that is fetched.
     """
     native = _core.Graph()
     if splits_equally:
         native.split_equally()
+    if shares_regions:
+        native.share_regions()
     live = find_live_operators(graph, accesses)
     replicable = []
     first = {operator: family[0] for family in equal.operators for operator in family}

@@ -37,6 +37,8 @@ class Problem:
         Gives the native graph with these ties, which takes as long as all the rest, and is made once for all arrangements.
     splits_equally
         Whether dimensions and axes are split into equal parts only; what has none is whole.
+    shares_regions
+        Whether a region that is fetched is shared by all that read it in one phase (csrc/core/cost/sharing.h); else by equal time steps.
     """
 
     graph: Graph
@@ -46,6 +48,7 @@ class Problem:
     native: _core.Graph
     make_coarse: Callable[[], _core.Graph]
     splits_equally: bool = False
+    shares_regions: bool = False
 
     @property
     def factors(self) -> tuple[int, ...]:
@@ -66,7 +69,8 @@ class Problem:
 
         `price`: of a byte that one worker holds for the whole training step, in what the search minimises.
         """
-        coarse = build_native_graph(self.graph, self.accesses, self.equal, True, self.splits_equally)
+        ways = self.splits_equally, self.shares_regions
+        coarse = build_native_graph(self.graph, self.accesses, self.equal, True, *ways)
         for tensor, weight in enumerate(weigh_tensors(self.graph)):
             if tensor not in split:
                 coarse.hold(tensor, price * weight)
@@ -84,11 +88,13 @@ def pose_problem(
     factors: Sequence[int],
     equal: EqualParts | None = None,
     splits_equally: bool = False,
+    shares_regions: bool = False,
 ) -> Problem:
     """The problem of splitting `graph` in steps of so many parts each. The equal time steps are found where none are given."""
     accesses = tuple(accesses)
     kinds = [(access.axes, access.extents) for access in accesses]
     equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)
-    build = partial(build_native_graph, graph, accesses, equal, splits_equally=splits_equally)
+    ways = {"splits_equally": splits_equally, "shares_regions": shares_regions}
+    build = partial(build_native_graph, graph, accesses, equal, **ways)
     make_coarse = cache(partial(build, is_coarse=True))
-    return Problem(graph, accesses, Arrangement(tuple(factors)), equal, build(), make_coarse, splits_equally)
+    return Problem(graph, accesses, Arrangement(tuple(factors)), equal, build(), make_coarse, **ways)

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "core/geometry/coverage.h"
@@ -14,42 +15,60 @@ namespace tofu {
 
 namespace {
 
-bool IsEqualRow(const Row& a, const Row& b) {
-  return a.lower == b.lower && a.upper == b.upper && a.terms.size() == b.terms.size() &&
-         std::equal(a.terms.begin(), a.terms.end(), b.terms.begin(),
-                    [](const Term& s, const Term& t) {
-                      return s.axis == t.axis && s.coefficient == t.coefficient;
-                    });
+void PutRows(const std::vector<Row>& rows, std::vector<int64_t>* out) {
+  for (const Row& row : rows) {
+    out->push_back(static_cast<int64_t>(row.terms.size()));
+    for (const Term& term : row.terms) {
+      out->push_back(term.axis);
+      out->push_back(term.coefficient);
+    }
+    out->push_back(row.lower);
+    out->push_back(row.upper);
+  }
 }
 
-bool IsEqualAccess(const Input& a, const Input& b) {
-  return a.fill == b.fill && a.is_held == b.is_held && a.is_read == b.is_read &&
-         a.is_clipped == b.is_clipped && a.addend_axes == b.addend_axes &&
-         a.rows.size() == b.rows.size() &&
-         std::equal(a.rows.begin(), a.rows.end(), b.rows.begin(), IsEqualRow);
-}
-
-void AddRead(const Graph& graph, const Sharers& sharers, int op, const Input& input,
+void AddRead(const Graph& graph, const Sharers& sharers, int op, size_t position,
              std::vector<Incidence>* of_tensor) {
   const Operator& reader = graph.op(op);
+  const Input& input = reader.inputs[position];
+  const int sharing = sharers.Of(op, position);
   auto found = std::find_if(of_tensor->begin(), of_tensor->end(), [&](const Incidence& other) {
-    return !other.is_write && sharers.Of(other.op, input.tensor) == sharers.Of(op, input.tensor);
+    return !other.is_write && other.sharers == sharing;
   });
   if (found == of_tensor->end()) {
     Incidence incidence;
     incidence.op = op;
+    incidence.sharers = sharing;
     incidence.tensor = input.tensor;
     incidence.group = reader.group;
     incidence.phase = reader.phase;
     found = of_tensor->insert(of_tensor->end(), std::move(incidence));
+  } else if (graph.shares_regions()) {
+    return;  // of the same regions, whatever its operator
   }
   for (const Input* other : found->reads) {
-    if (IsEqualAccess(*other, input)) return;
+    if (DescribeAccess(*other) == DescribeAccess(input)) return;
   }
   found->reads.push_back(&input);
 }
 
 }  // namespace
+
+std::vector<int64_t> DescribeRows(const std::vector<Row>& rows) {
+  std::vector<int64_t> described;
+  PutRows(rows, &described);
+  return described;
+}
+
+std::vector<int64_t> DescribeAccess(const Input& input) {
+  int64_t fill_bits;
+  std::memcpy(&fill_bits, &input.fill, sizeof(fill_bits));
+  std::vector<int64_t> described = {fill_bits, input.is_held, input.is_read, input.is_clipped,
+                                    static_cast<int64_t>(input.addend_axes.size())};
+  described.insert(described.end(), input.addend_axes.begin(), input.addend_axes.end());
+  PutRows(input.rows, &described);
+  return described;
+}
 
 std::vector<Incidence> CollectIncidences(const Graph& graph, const Sharers& sharers) {
   std::vector<Incidence> incidences;
@@ -68,8 +87,10 @@ std::vector<Incidence> CollectIncidences(const Graph& graph, const Sharers& shar
       of_tensor.push_back(std::move(incidence));
     }
     for (int reader : tensor.readers) {
-      for (const Input& input : graph.op(reader).inputs) {
-        if (input.tensor == id && input.is_read) AddRead(graph, sharers, reader, input, &of_tensor);
+      const std::vector<Input>& inputs = graph.op(reader).inputs;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        if (inputs[i].tensor == id && inputs[i].is_read)
+          AddRead(graph, sharers, reader, i, &of_tensor);
       }
     }
     for (Incidence& incidence : of_tensor) incidences.push_back(std::move(incidence));

@@ -35,9 +35,16 @@ struct Incidence {
   int tensor = -1;
   int64_t group = -1;
   int phase = 0;
+  int sharers = -1;                 // reads: their number (sharing.h)
   std::vector<const Input*> reads;  // distinct accesses; empty for writes
   const Output* write = nullptr;
 };
+
+/*! \brief A list of numbers that is equal for equal rows. */
+std::vector<int64_t> DescribeRows(const std::vector<Row>& rows);
+
+/*! \brief The same for all that an input says, save for the tensor. */
+std::vector<int64_t> DescribeAccess(const Input& input);
 
 /*! \brief All incidences that can cost anything, by tensor, writes first, where operators of equal
  * `sharers` (sharing.h) share their fetches. Pointers lead into `graph`. */

@@ -123,7 +123,7 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
   CheckAssignment(graph, grid, assignment);
   PlanCost cost;
   const std::vector<Incidence> incidences =
-      CollectIncidences(graph, FindSharers(graph, assignment.operators, assignment.reread));
+      CollectIncidences(graph, FindSharers(graph, grid, assignment));
   for (int steps = 1; steps <= grid.num_steps(); ++steps) {
     const WorkerGrid prefix = grid.Prefix(steps);
     int64_t level_bytes = 0;
@@ -169,7 +169,7 @@ std::vector<int64_t> CountLevelBytes(const Graph& graph, const WorkerGrid& grid,
   std::vector<int64_t> total(grid.num_steps(), 0);
   FetchedRegions fetched(graph, levels);
   for (const Incidence& incidence :
-       CollectIncidences(graph, FindSharers(graph, assignment.operators, assignment.reread))) {
+       CollectIncidences(graph, FindSharers(graph, grid, assignment))) {
     const Tensor& tensor = graph.tensor(incidence.tensor);
     const std::vector<int>& choice = assignment.operators[incidence.op];
     PlacedAccess access = PlaceAccess(graph, incidence, levels, choice);
@@ -207,7 +207,7 @@ std::vector<Keeping> WeighKeeping(const Graph& graph, const WorkerGrid& grid,
   std::vector<Keeping> keeping(graph.num_tensors());
   FetchedRegions fetched(graph, grid);
   for (const Incidence& incidence :
-       CollectIncidences(graph, FindSharers(graph, assignment.operators, assignment.reread))) {
+       CollectIncidences(graph, FindSharers(graph, grid, assignment))) {
     if (incidence.is_write || assignment.IsKept(incidence.tensor)) continue;
     const Tensor& tensor = graph.tensor(incidence.tensor);
     const std::vector<int>& choice = assignment.operators[incidence.op];

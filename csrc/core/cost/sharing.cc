@@ -1,45 +1,149 @@
 /*!
  * \file sharing.cc
- * \brief Operators of one group, phase and choice.
+ * \brief Operators of one group, phase and choice; reads of equal regions.
  */
 #include "core/cost/sharing.h"
 
 #include <map>
+#include <string>
 #include <tuple>
 #include <utility>
+
+#include "core/cost/cost.h"
 
 namespace tofu {
 
 namespace {
 
-/*! \brief The first operator of equal group, phase and `choice_of(operator)`. */
+/*! \brief By operator, the first one of equal group, phase and `choice_of(operator)`. */
 template <typename ChoiceOf>
 std::vector<int> FindFirst(const Graph& graph, ChoiceOf choice_of) {
   using Choice = decltype(choice_of(0));
   std::map<std::tuple<int64_t, int, Choice>, int> first;
-  std::vector<int> sharers;
+  std::vector<int> found;
   for (int id = 0; id < graph.num_operators(); ++id) {
     const Operator& op = graph.op(id);
-    sharers.push_back(
+    found.push_back(
         first.emplace(std::make_tuple(op.group, op.phase, choice_of(id)), id).first->second);
+  }
+  return found;
+}
+
+/*! \brief What binds operators to one choice: a variable of the search. */
+std::pair<bool, int> BoundTo(const Graph& graph, int id) {
+  const int followed = graph.op(id).follows_tensor;
+  return followed >= 0 ? std::make_pair(true, graph.TensorClass(followed))
+                       : std::make_pair(false, graph.ChoiceRoot(id));
+}
+
+std::vector<int> FindFirstBound(const Graph& graph) {
+  return FindFirst(graph, [&](int id) { return BoundTo(graph, id); });
+}
+
+/*! \brief All reads of an operator share with those of `first`, its own where `is_alone` says so of
+ * the tensor. */
+template <typename IsAlone>
+Sharers ShareByOperator(const Graph& graph, const std::vector<int>& first, IsAlone is_alone) {
+  Sharers sharers;
+  for (int id = 0; id < graph.num_operators(); ++id) {
+    sharers.of_read.emplace_back();
+    for (const Input& input : graph.op(id).inputs)
+      sharers.of_read.back().push_back(is_alone(input.tensor) ? id : first[id]);
   }
   return sharers;
 }
 
+/*!
+ * \brief Reads of one tensor in one phase share where their `key_of(operator, input)` is equal.
+ * Alone are updates, what is read for its shape, what is written in place, and what `is_alone` says
+ * of a tensor.
+ */
+template <typename KeyOf, typename IsAlone>
+Sharers ShareByRegion(const Graph& graph, KeyOf key_of, IsAlone is_alone) {
+  constexpr int kNoOperator = -1;
+  using Key = decltype(key_of(0, std::declval<const Input&>()));
+  std::map<std::tuple<int, int, int, Key>, int> known;  // tensor, phase, operator that is alone
+  const std::vector<char> held = FindHeldTensors(graph);
+  Sharers sharers;
+  for (int id = 0; id < graph.num_operators(); ++id) {
+    const Operator& op = graph.op(id);
+    sharers.of_read.emplace_back();
+    for (const Input& input : op.inputs) {
+      const bool alone =
+          op.follows_tensor >= 0 || !input.is_read || held[input.tensor] || is_alone(input.tensor);
+      const auto key =
+          std::make_tuple(input.tensor, op.phase, alone ? id : kNoOperator, key_of(id, input));
+      sharers.of_read.back().push_back(
+          known.emplace(key, static_cast<int>(known.size())).first->second);
+    }
+  }
+  return sharers;
+}
+
+template <typename T>
+void Append(const T& value, std::string* bytes) {
+  bytes->append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
 }  // namespace
 
-Sharers FindSharers(const Graph& graph, const std::vector<std::vector<int>>& choices,
-                    std::vector<char> reread) {
-  return {FindFirst(graph, [&](int id) { return choices[id]; }), std::move(reread)};
+std::vector<char> FindHeldTensors(const Graph& graph) {
+  std::vector<char> held(graph.num_tensors(), 0);
+  for (int id = 0; id < graph.num_operators(); ++id) {
+    for (const Input& input : graph.op(id).inputs) {
+      if (input.is_held) held[input.tensor] = 1;
+    }
+  }
+  return held;
+}
+
+std::string DescribeRegions(const Graph& graph, int op, const Input& input, const WorkerGrid& grid,
+                            const std::vector<int>& choice) {
+  const std::vector<int64_t>& shape = graph.tensor(input.tensor).shape;
+  const Boxes asked =
+      AskedRegions(input, shape, SplitBoxes(graph.op(op).axis_extents, grid, choice), choice);
+  std::string bytes;
+  bool reaches_outside = false;
+  for (int worker = 0; worker < grid.num_workers(); ++worker) {
+    const bool is_zero = IsZeroAddend(input, grid, choice, worker);
+    Append(is_zero, &bytes);
+    for (size_t d = 0; d < shape.size() && !is_zero; ++d) {
+      const Interval interval = asked[worker][d];
+      Append(interval.begin, &bytes);
+      Append(interval.end, &bytes);
+      reaches_outside = reaches_outside || !Contains({0, shape[d]}, interval);
+    }
+  }
+  if (reaches_outside) Append(input.fill, &bytes);
+  return bytes;
+}
+
+Sharers FindSharers(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment) {
+  const auto is_reread = [&](int tensor) {
+    return !assignment.reread.empty() && assignment.reread[tensor] != 0;
+  };
+  if (!graph.shares_regions()) {
+    const auto choice_of = [&](int id) { return assignment.operators[id]; };
+    return ShareByOperator(graph, FindFirst(graph, choice_of), is_reread);
+  }
+  const auto regions_of = [&](int id, const Input& input) {
+    return DescribeRegions(graph, id, input, grid, assignment.operators[id]);
+  };
+  return ShareByRegion(graph, regions_of, is_reread);
 }
 
 Sharers FindBoundSharers(const Graph& graph) {
-  const auto bound_to = [&](int id) {
-    const int followed = graph.op(id).follows_tensor;
-    return followed >= 0 ? std::make_pair(true, graph.TensorClass(followed))
-                         : std::make_pair(false, graph.ChoiceRoot(id));
+  const auto never = [](int) { return false; };
+  if (!graph.shares_regions()) return ShareByOperator(graph, FindFirstBound(graph), never);
+  const auto access_of = [&](int id, const Input& input) {
+    return std::make_pair(BoundTo(graph, id), DescribeAccess(input));
   };
-  return {FindFirst(graph, bound_to), {}};
+  return ShareByRegion(graph, access_of, never);
+}
+
+bool MayShareByChance(const Graph& graph) {
+  return !graph.shares_regions() &&
+         FindFirstBound(graph) != FindFirst(graph, [](int) { return 0; });
 }
 
 }  // namespace tofu

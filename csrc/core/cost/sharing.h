@@ -1,6 +1,6 @@
 /*!
  * \file sharing.h
- * \brief Which operators share their fetches.
+ * \brief Which reads share their fetches.
  *
  * A region that two operators of one worker need is fetched once where they are of one group, run
  * in one phase and take the same choice. The group is part of the graph (the time steps of a
@@ -8,37 +8,56 @@
  * fetches are shared: the cost and the emission both ask here and decide nothing. Of tensors that
  * the plan keeps (Assignment::kept) all readers share, of those that it has read again
  * (Assignment::reread) none.
+ *
+ * Where the graph shares regions (Graph::ShareRegions), a fetch is one for all workers, a value of
+ * the program: all reads of one phase share it whose regions are equal on every worker, whatever
+ * their groups and choices. Updates read at the end of the step and share with nobody, and neither
+ * do those who read what some operator writes in place.
  */
 #ifndef TOFU_CORE_COST_SHARING_H_
 #define TOFU_CORE_COST_SHARING_H_
 
+#include <cstddef>
+#include <string>
 #include <vector>
 
+#include "core/geometry/geometry.h"
 #include "core/graph/graph.h"
 
 namespace tofu {
 
-struct Sharers {
-  std::vector<int> first;    // by operator: the first of those that it shares fetches with
-  std::vector<char> reread;  // by tensor, or empty: its readers share nothing
+struct Assignment;
 
-  /*! \brief The first operator of those that share the fetches of a tensor with `op`. */
-  int Of(int op, int tensor) const {
-    return !reread.empty() && reread[tensor] != 0 ? op : first[op];
-  }
+struct Sharers {
+  std::vector<std::vector<int>> of_read;  // by operator and input
+
+  /*! \brief A number that is equal for those reads of a tensor that share its fetches. */
+  int Of(int op, size_t input) const { return of_read[op][input]; }
 };
 
 /*! \brief Who shares at these choices. */
-Sharers FindSharers(const Graph& graph, const std::vector<std::vector<int>>& choices,
-                    std::vector<char> reread = {});
+Sharers FindSharers(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 
 /*!
  * \brief The same for a search, which knows no choices yet: operators of a group share where they
- * are bound to one choice.
+ * are bound to one choice, and where the graph shares regions, all equal accesses of such operators
+ * do.
  *
- * Those that merely come out alike count as apart, so the search's bytes are an upper bound then.
+ * Those that merely come out alike count as apart, so these bytes are an upper bound then.
  */
 Sharers FindBoundSharers(const Graph& graph);
+
+/*! \brief Whether operators of one group could share by choosing alike though nothing binds them
+ * to. */
+bool MayShareByChance(const Graph& graph);
+
+/*! \brief By tensor: whether some operator writes it in place. */
+std::vector<char> FindHeldTensors(const Graph& graph);
+
+/*! \brief What every worker asks for, as bytes: equal for the reads of a tensor that can share
+ * their fetches. */
+std::string DescribeRegions(const Graph& graph, int op, const Input& input, const WorkerGrid& grid,
+                            const std::vector<int>& choice);
 
 }  // namespace tofu
 

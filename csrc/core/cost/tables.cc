@@ -5,7 +5,6 @@
 #include "core/cost/tables.h"
 
 #include <algorithm>
-#include <cstring>
 #include <unordered_set>
 #include <utility>
 
@@ -16,28 +15,8 @@ namespace tofu {
 
 namespace {
 
-void PutRows(const std::vector<Row>& rows, std::vector<int64_t>* out) {
-  for (const Row& row : rows) {
-    out->push_back(static_cast<int64_t>(row.terms.size()));
-    for (const Term& term : row.terms) {
-      out->push_back(term.axis);
-      out->push_back(term.coefficient);
-    }
-    out->push_back(row.lower);
-    out->push_back(row.upper);
-  }
-}
-
-void PutRead(const Input& input, std::vector<int64_t>* out) {
-  int64_t fill_bits;
-  std::memcpy(&fill_bits, &input.fill, sizeof(fill_bits));
-  out->push_back(fill_bits);
-  out->push_back(input.is_held);
-  out->push_back(input.is_read);
-  out->push_back(input.is_clipped);
-  out->push_back(static_cast<int64_t>(input.addend_axes.size()));
-  out->insert(out->end(), input.addend_axes.begin(), input.addend_axes.end());
-  PutRows(input.rows, out);
+void Put(const std::vector<int64_t>& values, std::vector<int64_t>* out) {
+  out->insert(out->end(), values.begin(), values.end());
 }
 
 /*! \brief All that the bytes of an incidence depend on, short of the choices. */
@@ -47,11 +26,11 @@ std::vector<int64_t> Signature(const Graph& graph, const Incidence& incidence) {
   std::vector<int64_t> signature = {incidence.is_write, tensor.element_bytes, tensor.is_replicable,
                                     static_cast<int64_t>(tensor.shape.size()),
                                     static_cast<int64_t>(extents.size())};
-  signature.insert(signature.end(), tensor.shape.begin(), tensor.shape.end());
-  signature.insert(signature.end(), extents.begin(), extents.end());
-  for (const Input* input : incidence.reads) PutRead(*input, &signature);
+  Put(tensor.shape, &signature);
+  Put(extents, &signature);
+  for (const Input* input : incidence.reads) Put(DescribeAccess(*input), &signature);
   if (incidence.write != nullptr) {
-    PutRows(incidence.write->rows, &signature);
+    Put(DescribeRows(incidence.write->rows), &signature);
     for (Combine combine : incidence.write->combine)
       signature.push_back(static_cast<int64_t>(combine));
   }

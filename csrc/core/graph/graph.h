@@ -121,6 +121,11 @@ class Graph {
   void SplitEqually() { splits_equally_ = true; }
   bool splits_equally() const { return splits_equally_; }
 
+  /*! \brief A fetched region is a value that all readers of the tensor in one phase share
+   * (sharing.h). */
+  void ShareRegions() { shares_regions_ = true; }
+  bool shares_regions() const { return shares_regions_; }
+
   /*! \brief The tensor is read from outside; the order of the calls is the order of the graph's
    * outputs. */
   void MarkOutput(int tensor);
@@ -154,6 +159,7 @@ class Graph {
   std::unordered_map<int64_t, int> group_first_;
   int num_outputs_ = 0;
   bool splits_equally_ = false;
+  bool shares_regions_ = false;
 };
 
 /*! \brief "[2, 3, 4]", for messages. */

@@ -64,7 +64,7 @@ class Emitter {
         requested_(outputs.size()),
         requests_of_(graph.num_tensors()) {
     CheckAssignment(graph, grid, assignment);
-    sharers_ = FindSharers(graph, assignment.operators, assignment.reread);
+    sharers_ = FindSharers(graph, grid, assignment);
     for (int phase : phases) has_phase_.at(CheckPhase(phase)) = true;
     FindUsedTensors();
   }
@@ -175,7 +175,7 @@ class Emitter {
     std::vector<Entry> inputs;
     std::vector<std::vector<int64_t>> shapes;
     for (size_t i = 0; i < op.inputs.size(); ++i) {
-      inputs.push_back(EmitInput(id, op.inputs[i], needed[i][worker], worker));
+      inputs.push_back(EmitInput(id, i, needed[i][worker], worker));
     }
     for (const ProducedOutput& output : *produced) {
       shapes.push_back(ExtentsOf(output.regions[worker], output.regions.rank()));
@@ -193,10 +193,10 @@ class Emitter {
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const Interval* region = needed[i][worker];
       if (!op.inputs[i].is_read || IsEmptyBox(region, needed[i].rank()) ||
-          GoesStraight(id, op.inputs[i], region, produced->front().regions[worker], worker)) {
+          GoesStraight(id, i, region, produced->front().regions[worker], worker)) {
         continue;
       }
-      regions[i] = EmitInput(id, op.inputs[i], region, worker);
+      regions[i] = EmitInput(id, i, region, worker);
     }
     for (ProducedOutput& output : *produced) {
       output.entries.push_back(EmitPart(op, worker, needed, regions, output));
@@ -205,12 +205,13 @@ class Emitter {
 
   /*! \brief Whether nothing is fetched twice without a region of its own: it is the worker's shard,
    * or all of it has this one use. */
-  bool GoesStraight(int id, const Input& input, const Interval* region, const Interval* part,
+  bool GoesStraight(int id, size_t position, const Interval* region, const Interval* part,
                     int worker) {
     const Operator& op = graph_.op(id);
+    const Input& input = op.inputs[position];
     const Boxes& shards = shards_.ShardBoxes(input.tensor);
     if (IsEqualBox(region, shards[worker], shards.rank())) return true;
-    if (op.outputs.size() > 1 || CountSharedReads(id, input.tensor) > 1) return false;
+    if (op.outputs.size() > 1 || CountSharedReads(id, position) > 1) return false;
     const std::vector<int64_t> distance = FindDistance(input, op.outputs.front());
     for (size_t d = 0; d < distance.size(); ++d) {
       if (!Contains(part[d], Shift(region[d], distance[d]))) return false;
@@ -218,15 +219,21 @@ class Emitter {
     return true;
   }
 
-  /*! \brief How many reads of a tensor may share their fetches with those of an operator, which
-   * count as well. */
-  size_t CountSharedReads(int id, int tensor) const {
+  /*! \brief Who shares the fetches of an input. */
+  int SharersOf(int op, size_t position) const {
+    const bool is_kept = assignment_.IsKept(graph_.op(op).inputs[position].tensor);
+    return is_kept ? kAllReaders : sharers_.Of(op, position);
+  }
+
+  /*! \brief How many reads may share their fetches with an input, which counts as well. */
+  size_t CountSharedReads(int id, size_t position) const {
+    const int tensor = graph_.op(id).inputs[position].tensor;
     size_t count = 0;
     for (int reader : graph_.tensor(tensor).readers) {
-      if (!assignment_.IsKept(tensor) && sharers_.Of(reader, tensor) != sharers_.Of(id, tensor))
-        continue;
-      for (const Input& input : graph_.op(reader).inputs) {
-        count += input.is_read && input.tensor == tensor;
+      const std::vector<Input>& inputs = graph_.op(reader).inputs;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        count += inputs[i].is_read && inputs[i].tensor == tensor &&
+                 SharersOf(reader, i) == SharersOf(id, position);
       }
     }
     return count;
@@ -271,8 +278,9 @@ class Emitter {
     return builder_.AddFetch(written.tensor, worker, op.phase, fill, std::move(pieces));
   }
 
-  Entry EmitInput(int op_id, const Input& input, const Interval* region, int worker) {
+  Entry EmitInput(int op_id, size_t position, const Interval* region, int worker) {
     const Operator& op = graph_.op(op_id);
+    const Input& input = op.inputs[position];
     const Boxes& shards = shards_.ShardBoxes(input.tensor);
     const int rank = shards.rank();
     const bool is_zero = IsZeroAddend(input, grid_, assignment_.operators[op_id], worker);
@@ -287,9 +295,7 @@ class Emitter {
     if (is_shard && (!is_zero || (!input.is_read && is_variable))) {
       return shards_.Shard(input.tensor, worker);
     }
-    const int sharers =
-        assignment_.IsKept(input.tensor) ? kAllReaders : sharers_.Of(op_id, input.tensor);
-    std::vector<SharedFetch>& shared = shared_[{sharers, input.tensor, worker}];
+    std::vector<SharedFetch>& shared = shared_[{SharersOf(op_id, position), input.tensor, worker}];
     for (const SharedFetch& other : shared) {
       if (other.is_zero == is_zero && IsSameRegion(other.region.data(), other.fill, region,
                                                    input.fill, graph_.tensor(input.tensor).shape)) {

@@ -15,6 +15,7 @@
 #include "core/search/exact_bound.h"
 #include "core/search/exact_problem.h"
 #include "core/search/exact_state.h"
+#include "core/search/shared_search.h"
 
 namespace tofu {
 
@@ -82,6 +83,7 @@ class ExactSearch {
   }
 
   void Solve() {
+    if (!problem_.stars.empty()) return SolveShared();
     Part part = MakePart(std::move(problem_.pairwise));
     result_.table_entries = CountDistinctEntries(part.problem);
     if (assignment_) state_.Offer(part, FindValues(problem_, variables_, *assignment_));
@@ -91,9 +93,12 @@ class ExactSearch {
     result_.num_sweeps = statistics.num_sweeps;
   }
 
-  /*! \brief Who would share fetches if all operators of a group chose alike. */
-  std::vector<int> FindGroupSharers() const {
-    return FindSharers(graph_, std::vector<std::vector<int>>(graph_.num_operators())).first;
+  void SolveShared() {
+    result_.table_entries = CountDistinctEntries(problem_.pairwise);
+    std::vector<int> values(variables_.size(), 0);
+    if (assignment_) values = FindValues(problem_, variables_, *assignment_);
+    state_.Offer(values, EvaluateShared(problem_, values));
+    result_.num_sweeps = SearchShared(problem_, &state_).num_sweeps;
   }
 
   ExactResult MakeResult() {
@@ -102,7 +107,7 @@ class ExactSearch {
     const PlanCost cost = EvaluatePlan(graph_, grid_, *assignment_);
     // Operators of one group that happen to choose alike share fetches, which no pair of variables
     // sees: the plan may cost less than was counted, and so may others.
-    const bool is_counted = FindBoundSharers(graph_).first == FindGroupSharers();
+    const bool is_counted = !MayShareByChance(graph_);
     if (state_.has_plan() && is_counted && cost.total_bytes != state_.bytes()) {
       throw std::logic_error("the plan costs " + std::to_string(cost.total_bytes) +
                              " bytes, and the search counted " + std::to_string(state_.bytes()));

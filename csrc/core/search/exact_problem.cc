@@ -13,6 +13,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/cost/sharing.h"
 #include "core/cost/tables.h"
 #include "core/search/ties.h"
 
@@ -95,7 +96,7 @@ class Tabulation {
   /*! \brief One table for each pair of variables: the sum over the incidences that connect them. */
   void AddCosts() {
     std::map<std::pair<int, int>, std::vector<const std::vector<int64_t>*>> parts;
-    for (size_t i = 0; i < tables_.incidences().size(); ++i) {
+    for (size_t i : MakeStars()) {
       const int op = OperatorVariable(i);
       const int tensor = TensorVariable(i);
       const std::vector<int64_t>& bytes = tables_.Get(i, List(op), List(tensor));
@@ -115,6 +116,71 @@ class Tabulation {
       if (sum == nullptr) sum = Sum(List(pair.first), List(pair.second), tables);
       problem_.pairwise.pairs.push_back({pair.first, pair.second, sum});
     }
+  }
+
+  /*! \brief Makes the stars; the incidences that are left are pairs. */
+  std::vector<size_t> MakeStars() {
+    std::vector<size_t> rest;
+    std::map<std::pair<int, int>, std::vector<size_t>> groups;  // by tensor and phase
+    const std::vector<char> held = FindHeldTensors(graph_);
+    for (size_t i = 0; i < tables_.incidences().size(); ++i) {
+      const Incidence& incidence = tables_.incidences()[i];
+      if (graph_.shares_regions() && !incidence.is_write && !held[incidence.tensor] &&
+          graph_.op(incidence.op).follows_tensor < 0) {
+        groups[{incidence.tensor, incidence.phase}].push_back(i);
+      } else {
+        rest.push_back(i);
+      }
+    }
+    for (const auto& group : groups) {
+      Star star = MakeStar(group.second);
+      if (IsShareable(star)) {
+        problem_.stars.push_back(std::move(star));
+      } else {
+        rest.insert(rest.end(), group.second.begin(), group.second.end());
+      }
+    }
+    return rest;
+  }
+
+  Star MakeStar(const std::vector<size_t>& reads) {
+    Star star;
+    std::map<std::string, int> known;
+    for (size_t i : reads) {
+      const Incidence& incidence = tables_.incidences()[i];
+      const ChoiceList& choices = List(OperatorVariable(i));
+      const ChoiceList& layouts = List(TensorVariable(i));
+      const std::vector<int64_t>& bytes = tables_.Get(i, choices, layouts);
+      star.centre = TensorVariable(i);
+      star.readers.push_back({OperatorVariable(i), {}});
+      for (size_t choice = 0; choice < choices.choices.size(); ++choice) {
+        const std::string regions = DescribeRegions(graph_, incidence.op, *incidence.reads.front(),
+                                                    grid_, choices.choices[choice]);
+        const auto found = known.emplace(regions, static_cast<int>(known.size()));
+        star.readers.back().patterns.push_back(found.first->second);
+        if (!found.second) continue;
+        star.bytes.emplace_back();
+        for (size_t layout = 0; layout < layouts.choices.size(); ++layout) {
+          star.bytes.back().push_back(
+              std::min(bytes[choice * layouts.choices.size() + layout], ceiling_));
+        }
+      }
+    }
+    return star;
+  }
+
+  /*! \brief Whether two readers may ask for the same, and that costs something. */
+  static bool IsShareable(const Star& star) {
+    std::vector<int> asking(star.bytes.size(), 0);
+    for (const Star::Reader& reader : star.readers) {
+      const std::set<int> patterns(reader.patterns.begin(), reader.patterns.end());
+      for (int pattern : patterns) ++asking[pattern];
+    }
+    for (size_t pattern = 0; pattern < asking.size(); ++pattern) {
+      const std::vector<int64_t>& bytes = star.bytes[pattern];
+      if (asking[pattern] > 1 && *std::max_element(bytes.begin(), bytes.end()) > 0) return true;
+    }
+    return false;
   }
 
   SharedMatrix Sum(const ChoiceList& rows, const ChoiceList& columns,

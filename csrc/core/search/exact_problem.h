@@ -3,7 +3,9 @@
  * \brief The whole choice of a plan, all steps at once, as a pairwise problem.
  *
  * The values of a variable are all its feasible sequences of choices, one per step. The cost of a
- * plan is the bytes of the last level's geometry, which is a sum over incidences (cost.h).
+ * plan is the bytes of the last level's geometry, which is a sum over incidences (cost.h). Where
+ * the graph shares regions, the reads of one tensor in one phase are a star instead, of the layout
+ * and their operators' choices, where these may ask for the same.
  */
 #ifndef TOFU_CORE_SEARCH_EXACT_PROBLEM_H_
 #define TOFU_CORE_SEARCH_EXACT_PROBLEM_H_
@@ -13,6 +15,7 @@
 #include <functional>
 #include <vector>
 
+#include "core/bounds/star_passing.h"
 #include "core/cost/cost.h"
 #include "core/elimination/pairwise.h"
 #include "core/search/variables.h"
@@ -22,6 +25,7 @@ namespace tofu {
 struct ExactProblem {
   PairwiseProblem pairwise;
   std::vector<SharedSequences> sequences;  // by variable: what its values stand for
+  std::vector<Star> stars;                 // prices of regions that several reads share
   std::vector<int> order;                  // the variables as they come in the graph
   size_t num_incidences = 0;
   size_t num_tables = 0;

@@ -62,10 +62,23 @@ std::vector<int> FindPositions(const Part& part, const std::vector<int>& values)
 ExactState::ExactState(const ExactLimits& limits, const ExactProgress& progress)
     : limits_(limits), progress_(progress), started_(std::chrono::steady_clock::now()) {}
 
-bool ExactState::IsOver(double share) const {
+double ExactState::ClockSeconds() const {
+  return limits_.clock_seconds > 0 ? limits_.clock_seconds : kMostSlowness * limits_.seconds;
+}
+
+double ExactState::SecondsPassed() const {
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - started_;
-  const double most = share * limits_.seconds;
-  return spent_ >= most || passed.count() > kMostSlowness * most;
+  return passed.count();
+}
+
+bool ExactState::IsOver(double share) const {
+  return spent_ >= share * limits_.seconds || SecondsPassed() > share * ClockSeconds();
+}
+
+ExactLimits ExactState::MakeLimits(double share) const {
+  constexpr double kLeast = 1e-6;
+  return {share * std::max(SecondsLeft(), 0.0), limits_.max_table_entries,
+          std::max(ClockSeconds() - SecondsPassed(), kLeast)};
 }
 
 void ExactState::Report(const char* stage) const {
@@ -79,6 +92,18 @@ void ExactState::Offer(const Part& part, const std::vector<int>& values) {
   weight_ = weight;
   values_ = values;
   for (size_t v = 0; v < values.size(); ++v) values_[v] = part.originals[v][values[v]];
+}
+
+void ExactState::Offer(const std::vector<int>& values, Weight weight) {
+  if (has_plan() && weight >= weight_) return;
+  weight_ = weight;
+  values_ = values;
+}
+
+void ExactState::TakeEffort(const ExactState& other) {
+  spent_ += other.spent_;
+  Hold(static_cast<double>(other.held_bytes_));
+  largest_table_ = std::max(largest_table_, other.largest_table_);
 }
 
 void ExactState::RaiseBound(int64_t bytes) { bound_ = std::max(bound_, bytes); }

@@ -73,8 +73,17 @@ class ExactState {
   /*! \brief Tells the caller, who may throw to stop. */
   void Report(const char* stage) const;
 
+  /*! \brief The limits of a search that may spend this part of the effort that is left. */
+  ExactLimits MakeLimits(double share) const;
+
   /*! \brief Takes values of a part for the best plan if they are better. */
   void Offer(const Part& part, const std::vector<int>& values);
+
+  /*! \brief The same for values of the whole problem, which may be more than a pairwise one. */
+  void Offer(const std::vector<int>& values, Weight weight);
+
+  /*! \brief Adds what another search took. */
+  void TakeEffort(const ExactState& other);
 
   void RaiseBound(int64_t bytes);
 
@@ -92,6 +101,9 @@ class ExactState {
   void DropDominated(Part* part);
 
  private:
+  double ClockSeconds() const;
+  double SecondsPassed() const;
+
   const ExactLimits& limits_;
   const ExactProgress& progress_;
   std::chrono::steady_clock::time_point started_;

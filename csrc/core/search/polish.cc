@@ -4,31 +4,31 @@
  */
 #include "core/search/polish.h"
 
+#include <numeric>
 #include <vector>
 
 namespace tofu {
 
-namespace {
-
-/*! \brief Values that take what the best plan takes at all steps but two. */
-KeptValues FreeSteps(const ExactProblem& problem, const Part& part, const ExactState& state,
-                     int first, int second) {
+KeptValues FreeSteps(const ExactProblem& problem, const KeptValues& originals,
+                     const std::vector<int>& values, int first, int second) {
   KeptValues kept;
-  for (size_t v = 0; v < part.originals.size(); ++v) {
+  for (size_t v = 0; v < problem.sequences.size(); ++v) {
     const std::vector<std::vector<int>>& sequences = *problem.sequences[v];
-    std::vector<int> best = sequences[state.values()[v]];
+    std::vector<int> best = sequences[values[v]];
     kept.emplace_back();
-    for (size_t x = 0; x < part.originals[v].size(); ++x) {
-      const std::vector<int>& choices = sequences[part.originals[v][x]];
+    for (size_t x = 0; x < originals[v].size(); ++x) {
+      const std::vector<int>& choices = sequences[originals[v][x]];
       best[first] = choices[first];
       best[second] = choices[second];
       if (choices == best) kept.back().push_back(static_cast<int>(x));
     }
   }
+  for (size_t v = problem.sequences.size(); v < originals.size(); ++v) {
+    kept.emplace_back(originals[v].size());
+    std::iota(kept.back().begin(), kept.back().end(), 0);
+  }
   return kept;
 }
-
-}  // namespace
 
 void Polish(const ExactProblem& problem, const Part& part, ExactState* state) {
   if (!state->has_plan()) return;
@@ -40,7 +40,8 @@ void Polish(const ExactProblem& problem, const Part& part, ExactState* state) {
       for (int second = first + 1; second < steps; ++second) {
         if (state->IsOver() || idle == pairs) return;
         const Weight before = state->weight();
-        state->Solve(Select(part, FreeSteps(problem, part, *state, first, second)));
+        state->Solve(
+            Select(part, FreeSteps(problem, part.originals, state->values(), first, second)));
         idle = state->weight() < before ? 0 : idle + 1;
       }
     }

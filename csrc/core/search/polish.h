@@ -5,10 +5,17 @@
 #ifndef TOFU_CORE_SEARCH_POLISH_H_
 #define TOFU_CORE_SEARCH_POLISH_H_
 
+#include <vector>
+
 #include "core/search/exact_problem.h"
 #include "core/search/exact_state.h"
 
 namespace tofu {
+
+/*! \brief The values, by their positions among `originals`, that take what the best plan's `values`
+ * take at all steps but two, and all values that are no choices. */
+KeptValues FreeSteps(const ExactProblem& problem, const KeptValues& originals,
+                     const std::vector<int>& values, int first, int second);
 
 /*! \brief Improves the best plan, until no two steps find anything or the time is over. */
 void Polish(const ExactProblem& problem, const Part& part, ExactState* state);

@@ -45,6 +45,9 @@ class RecursiveSearch {
       result.assignment.operators.push_back(histories_[variables_.OfOperator(id)]);
     for (int id = 0; id < graph_.num_tensors(); ++id)
       result.assignment.tensors.push_back(histories_[variables_.OfTensor(id)]);
+    // The steps count each read by itself, since what is shared is no sum over pairs.
+    if (graph_.shares_regions())
+      result.step_bytes = EvaluatePlan(graph_, grid_, result.assignment).step_bytes;
     return result;
   }
 

@@ -1,0 +1,328 @@
+/*!
+ * \file star_passing.cc
+ * \brief Sweeps over pairs and stars.
+ */
+#include "core/bounds/star_passing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "core/base/byte_loops.h"
+
+namespace tofu {
+
+namespace {
+
+constexpr size_t kMostReaders = 8;  // of one star
+
+int64_t Least(const std::vector<int64_t>& values) {
+  return *std::min_element(values.begin(), values.end());
+}
+
+/*! \brief Subsets of a star's readers. */
+class Groups {
+ public:
+  /*! \brief `costs`: of each reader by pattern. */
+  Groups(const std::vector<std::vector<int64_t>>& costs, size_t num_patterns)
+      : subsets_(size_t{1} << costs.size()),
+        sums_(num_patterns * subsets_, 0),
+        is_asked_(num_patterns, 0),
+        alone_(subsets_),
+        parted_(subsets_) {
+    for (size_t pattern = 0; pattern < num_patterns; ++pattern) {
+      int64_t* sums = sums_.data() + pattern * subsets_;
+      for (size_t reader = 0; reader < costs.size(); ++reader) {
+        const int64_t cost = costs[reader][pattern];
+        const size_t bit = size_t{1} << reader;
+        is_asked_[pattern] |= cost < kNobodyAsks;
+        for (size_t subset = 0; subset < bit; ++subset)
+          sums[bit | subset] = std::min(sums[subset] + cost, kNobodyAsks);
+      }
+    }
+  }
+
+  /*! \brief Finds what each subset costs in the best partition into groups of one pattern, beside
+   * one value of the centre; returns it for all readers. */
+  int64_t Part(const std::vector<std::vector<int64_t>>& bytes, size_t centre) {
+    std::fill(alone_.begin(), alone_.end(), kNobodyAsks);
+    for (size_t pattern = 0; pattern < bytes.size(); ++pattern) {
+      if (is_asked_[pattern] != 0)
+        LowerTo(bytes[pattern][centre], sums_.data() + pattern * subsets_, subsets_, alone_.data());
+    }
+    parted_[0] = 0;
+    for (size_t set = 1; set < subsets_; ++set) {
+      const size_t lowest = set & (~set + 1);
+      parted_[set] = alone_[set];
+      for (size_t group = (set - 1) & set; group > 0; group = (group - 1) & set) {
+        if ((group & lowest) != 0)
+          parted_[set] = std::min(parted_[set], alone_[group] + parted_[set ^ group]);
+      }
+    }
+    return parted_.back();
+  }
+
+  /*! \brief The least of all readers where some of them join a group of this pattern for nothing
+   * more; after Part. */
+  int64_t Join(size_t pattern) const {
+    const int64_t* sums = sums_.data() + pattern * subsets_;
+    int64_t least = kNobodyAsks;
+    for (size_t group = 0; group < subsets_; ++group)
+      least = std::min(least, sums[group] + parted_[subsets_ - 1 - group]);
+    return least;
+  }
+
+ private:
+  size_t subsets_;
+  std::vector<int64_t> sums_;   // [pattern * subsets_ + subset]: what its readers cost there
+  std::vector<char> is_asked_;  // by pattern
+  std::vector<int64_t> alone_;  // by subset: as one group
+  std::vector<int64_t> parted_;
+};
+
+/*! \brief By pattern, the least of the values that ask for it. */
+std::vector<int64_t> ByPattern(const std::vector<int>& patterns, const std::vector<int64_t>& costs,
+                               size_t count) {
+  std::vector<int64_t> least(count, kNobodyAsks);
+  for (size_t x = 0; x < patterns.size(); ++x)
+    least[patterns[x]] = std::min(least[patterns[x]], costs[x]);
+  return least;
+}
+
+/*! \brief What a star and the bytes moved to it cost at least beside each value of its centre
+ * (position 0) or of a reader (from 1 on). */
+std::vector<int64_t> LeastOfStar(const Star& star, const std::vector<std::vector<int64_t>>& moved,
+                                 int position) {
+  std::vector<std::vector<int64_t>> costs;  // of the other readers
+  for (size_t r = 0; r < star.readers.size(); ++r) {
+    if (static_cast<int>(r) + 1 != position)
+      costs.push_back(ByPattern(star.readers[r].patterns, moved[r + 1], star.bytes.size()));
+  }
+  Groups groups(costs, star.bytes.size());
+  const size_t centres = moved.front().size();
+  if (position == 0) {
+    std::vector<int64_t> least = moved.front();
+    for (size_t centre = 0; centre < centres; ++centre)
+      least[centre] += groups.Part(star.bytes, centre);
+    return least;
+  }
+  const std::vector<int>& patterns = star.readers[position - 1].patterns;
+  std::vector<char> is_asked(star.bytes.size(), 0);
+  for (int pattern : patterns) is_asked[pattern] = 1;
+  std::vector<int64_t> of_pattern(star.bytes.size(), kNobodyAsks);
+  for (size_t centre = 0; centre < centres; ++centre) {
+    groups.Part(star.bytes, centre);
+    for (size_t pattern = 0; pattern < of_pattern.size(); ++pattern) {
+      if (is_asked[pattern] == 0) continue;
+      of_pattern[pattern] =
+          std::min(of_pattern[pattern],
+                   moved.front()[centre] + star.bytes[pattern][centre] + groups.Join(pattern));
+    }
+  }
+  std::vector<int64_t> least = moved[position];
+  for (size_t x = 0; x < least.size(); ++x) least[x] += of_pattern[patterns[x]];
+  return least;
+}
+
+std::vector<int64_t> LeastOfPair(const ByteMatrix& pair,
+                                 const std::vector<std::vector<int64_t>>& moved, int position) {
+  std::vector<int64_t> least = moved[position];
+  if (position == 0) {
+    for (size_t x = 0; x < pair.rows; ++x)
+      least[x] += LeastSum(moved[1].data(), pair.entries.data() + x * pair.columns, pair.columns);
+    return least;
+  }
+  std::vector<int64_t> columns(pair.columns, kNobodyAsks);
+  for (size_t x = 0; x < pair.rows; ++x)
+    LowerTo(moved[0][x], pair.entries.data() + x * pair.columns, pair.columns, columns.data());
+  for (size_t y = 0; y < pair.columns; ++y) least[y] += columns[y];
+  return least;
+}
+
+}  // namespace
+
+int64_t EvaluateStar(const Star& star, const std::vector<int>& values) {
+  std::vector<int> patterns;
+  for (const Star::Reader& reader : star.readers)
+    patterns.push_back(reader.patterns[values[reader.variable]]);
+  std::sort(patterns.begin(), patterns.end());
+  patterns.erase(std::unique(patterns.begin(), patterns.end()), patterns.end());
+  int64_t bytes = 0;
+  for (int pattern : patterns) bytes += star.bytes[pattern][values[star.centre]];
+  return bytes;
+}
+
+Star RestrictStar(const Star& star, const KeptValues& kept) {
+  Star restricted{star.centre, {}, {}};
+  for (const Star::Reader& reader : star.readers) {
+    restricted.readers.push_back({reader.variable, {}});
+    for (int value : kept[reader.variable])
+      restricted.readers.back().patterns.push_back(reader.patterns[value]);
+  }
+  for (const std::vector<int64_t>& bytes : star.bytes) {
+    restricted.bytes.emplace_back();
+    for (int value : kept[star.centre]) restricted.bytes.back().push_back(bytes[value]);
+  }
+  return restricted;
+}
+
+StarPassing::StarPassing(const PairwiseProblem& problem, const std::vector<Star>& stars,
+                         const std::vector<int>& order)
+    : num_stars_(stars.size()), around_(problem.size()), order_(order), places_(order.size()) {
+  for (size_t place = 0; place < order.size(); ++place)
+    places_[order[place]] = static_cast<int>(place);
+  for (const std::vector<Weight>& unary : problem.unary) {
+    own_.emplace_back();
+    for (Weight weight : unary) own_.back().push_back(WeightBytes(weight));
+  }
+  for (const PairTable& pair : problem.pairs)
+    functions_.push_back({{pair.first, pair.second}, pair.bytes.get()});
+  for (size_t s = 0; s < stars.size(); ++s) AddStar(stars[s], static_cast<int>(s));
+  for (size_t f = 0; f < functions_.size(); ++f) {
+    const std::vector<int>& variables = functions_[f].variables;
+    for (size_t position = 0; position < variables.size(); ++position) {
+      around_[variables[position]].push_back({static_cast<int>(f), static_cast<int>(position)});
+      functions_[f].moved.emplace_back(own_[variables[position]].size(), 0);
+    }
+  }
+}
+
+StarPassing::StarPassing(const PairwiseProblem& problem, const std::vector<Star>& stars,
+                         const std::vector<int>& order, const StarPassing& larger,
+                         const KeptValues& kept)
+    : StarPassing(problem, stars, order) {
+  const auto restrict_to = [](const std::vector<int>& values, const std::vector<int64_t>& from,
+                              std::vector<int64_t>* to) {
+    for (size_t x = 0; x < values.size(); ++x) (*to)[x] = from[values[x]];
+  };
+  for (size_t v = 0; v < own_.size(); ++v) restrict_to(kept[v], larger.own_[v], &own_[v]);
+  for (size_t f = 0; f < functions_.size(); ++f) {
+    Function& function = functions_[f];
+    for (size_t position = 0; position < function.variables.size(); ++position) {
+      restrict_to(kept[function.variables[position]], larger.functions_[f].moved[position],
+                  &function.moved[position]);
+    }
+  }
+}
+
+/*! \brief The price is at least that of some of the readers, and so at least the mean of such
+ * prices.
+ */
+void StarPassing::AddStar(const Star& star, int number) {
+  const size_t parts = (star.readers.size() + kMostReaders - 1) / kMostReaders;
+  for (size_t part = 0; part < parts; ++part) {
+    Function function{{star.centre}, nullptr, star, parts == 1 ? number : -1};
+    function.star.readers.clear();
+    for (size_t r = part; r < star.readers.size(); r += parts) {
+      function.star.readers.push_back(star.readers[r]);
+      function.variables.push_back(star.readers[r].variable);
+    }
+    for (std::vector<int64_t>& bytes : function.star.bytes) {
+      for (int64_t& entry : bytes) entry /= static_cast<int64_t>(parts);
+    }
+    functions_.push_back(std::move(function));
+  }
+}
+
+std::vector<int64_t> StarPassing::FindLeast(const Function& function, int position) const {
+  return function.pair != nullptr ? LeastOfPair(*function.pair, function.moved, position)
+                                  : LeastOfStar(function.star, function.moved, position);
+}
+
+void StarPassing::Visit(int variable, bool forward) {
+  std::vector<int64_t>& own = own_[variable];
+  std::vector<Place> onwards;
+  size_t back = 0;
+  for (const Place& place : around_[variable]) {
+    Function& function = functions_[place.function];
+    const std::vector<int64_t> least = FindLeast(function, place.position);
+    for (size_t x = 0; x < own.size(); ++x) {
+      own[x] += least[x];
+      function.moved[place.position][x] -= least[x];
+    }
+    const auto is_after = [&](int other) { return places_[other] > places_[variable]; };
+    const auto is_before = [&](int other) { return places_[other] < places_[variable]; };
+    const std::vector<int>& variables = function.variables;
+    const bool goes_on = std::any_of(variables.begin(), variables.end(), is_after);
+    const bool goes_back = std::any_of(variables.begin(), variables.end(), is_before);
+    if (forward ? goes_on : goes_back) onwards.push_back(place);
+    back += forward ? goes_back : goes_on;
+  }
+  if (onwards.empty()) return;
+  const auto chains = static_cast<int64_t>(std::max(onwards.size(), back));
+  for (size_t x = 0; x < own.size(); ++x) {
+    const int64_t share = own[x] / chains;
+    for (const Place& place : onwards) functions_[place.function].moved[place.position][x] += share;
+    own[x] -= share * static_cast<int64_t>(onwards.size());
+  }
+}
+
+void StarPassing::Sweep() {
+  for (int v : order_) Visit(v, true);
+  for (auto v = order_.rbegin(); v != order_.rend(); ++v) Visit(*v, false);
+}
+
+int64_t StarPassing::ComputeBound(std::vector<std::vector<int64_t>>* reduced) const {
+  int64_t bound = 0;
+  *reduced = own_;
+  for (std::vector<int64_t>& costs : *reduced) {
+    const int64_t least = Least(costs);
+    bound += least;
+    for (int64_t& cost : costs) cost -= least;
+  }
+  for (const Function& function : functions_) {
+    for (size_t position = 0; position < function.variables.size(); ++position) {
+      const std::vector<int64_t> costs = FindLeast(function, static_cast<int>(position));
+      const int64_t least = Least(costs);
+      if (position == 0) bound += least;
+      // Of a variable that is there twice the first place says all that may be said.
+      const auto place = function.variables.begin() + static_cast<std::ptrdiff_t>(position);
+      if (std::find(function.variables.begin(), place, *place) != place) continue;
+      std::vector<int64_t>& of_variable = (*reduced)[*place];
+      for (size_t x = 0; x < costs.size(); ++x) of_variable[x] += costs[x] - least;
+    }
+  }
+  return bound;
+}
+
+std::vector<StarExcess> StarPassing::FindExcess() const {
+  std::vector<StarExcess> excess(num_stars_);
+  for (const Function& function : functions_) {
+    if (function.number < 0) continue;
+    StarExcess& of_star = excess[function.number];
+    const int64_t least = Least(FindLeast(function, 0));
+    std::vector<std::vector<int64_t>> costs = function.moved;
+    for (size_t position = 0; position < costs.size(); ++position) {
+      const std::vector<int>& variables = function.variables;
+      const auto place = variables.begin() + static_cast<std::ptrdiff_t>(position);
+      if (std::find(variables.begin(), place, *place) != place) continue;
+      const std::vector<int64_t>& own = own_[*place];
+      const int64_t least_own = Least(own);
+      for (size_t x = 0; x < own.size(); ++x) costs[position][x] += own[x] - least_own;
+    }
+    for (int64_t& cost : costs.front()) cost -= least;
+    of_star.centre = std::move(costs.front());
+    for (size_t r = 0; r < function.star.readers.size(); ++r) {
+      of_star.readers.push_back(
+          ByPattern(function.star.readers[r].patterns, costs[r + 1], function.star.bytes.size()));
+    }
+  }
+  return excess;
+}
+
+double StarPassing::CountSteps() const {
+  double steps = 0;
+  for (const Function& function : functions_) {
+    if (function.pair != nullptr) {
+      steps += 4 * static_cast<double>(function.pair->entries.size());
+      continue;
+    }
+    const size_t readers = function.star.readers.size();
+    steps += 2.0 * static_cast<double>(readers + 1) *
+             static_cast<double>(function.moved.front().size() * function.star.bytes.size()) *
+             std::exp2(static_cast<double>(readers));
+  }
+  return steps;
+}
+
+}  // namespace tofu

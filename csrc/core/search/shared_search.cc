@@ -1,0 +1,263 @@
+/*!
+ * \file shared_search.cc
+ * \brief Bounds over stars, and searches among the values that they leave.
+ */
+#include "core/search/shared_search.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/bounds/star_passing.h"
+#include "core/search/polish.h"
+#include "core/search/star_variables.h"
+
+namespace tofu {
+
+namespace {
+
+using Costs = std::vector<std::vector<int64_t>>;  // by variable and value
+
+class SharedSearch {
+ public:
+  SharedSearch(const ExactProblem& problem, ExactState* state)
+      : problem_(problem),
+        state_(*state),
+        kept_(KeepAll(problem.pairwise)),
+        pairs_(problem.pairwise),
+        stars_(problem.stars),
+        passing_(std::make_unique<StarPassing>(pairs_, stars_, problem.order)) {}
+
+  BoundStatistics Run() {
+    if (SweepAdditions() > state_.SecondsLeft() * kAdditionsPerSecond) return statistics_;
+    BoundByStars();
+    Polish();
+    while (true) {
+      const int64_t bound = BoundByStars();
+      const size_t before = Count(kept_);
+      const Weight weight = state_.weight();
+      if (state_.IsOver() || SolveBelow(bound)) return statistics_;
+      Prune(KeepBelow(state_.bytes() - bound));
+      const bool has_moved = state_.weight() < weight || 10 * Count(kept_) < 9 * before;
+      if (!has_moved || state_.IsOver()) return statistics_;
+    }
+  }
+
+ private:
+  static constexpr double kAdditionsPerStep = 20;  // few of them lie in a row
+  static constexpr double kTrialShare = 0.1;       // of what may be spent yet
+  static constexpr double kTwoStepsShare = 0.02;   // the same
+  static constexpr double kPolishShare = 0.3;      // of all that may be spent
+  static constexpr double kDominanceShare = 0.05;  // of what a search may spend
+  static constexpr int64_t kNarrow = 200;          // a part of the bound: a gap for sweeps alone
+  static constexpr int64_t kTight = 5000;          // the same: a gap for the last search
+
+  static size_t Count(const KeptValues& kept) {
+    size_t count = 0;
+    for (const std::vector<int>& values : kept) count += values.size();
+    return count;
+  }
+
+  static std::vector<Star> RestrictAll(const std::vector<Star>& stars, const KeptValues& kept) {
+    std::vector<Star> restricted;
+    for (const Star& star : stars) restricted.push_back(RestrictStar(star, kept));
+    return restricted;
+  }
+
+  double SweepAdditions() const { return kAdditionsPerStep * passing_->CountSteps(); }
+
+  /*! \brief Sweeps as long as they close a good part of the gap. */
+  int64_t BoundByStars() {
+    constexpr int kSweeps = 5;
+    constexpr int64_t kLeastPart = 10;
+    const double additions = SweepAdditions();
+    int64_t bound = passing_->ComputeBound(&reduced_);
+    int64_t before = bound;
+    int64_t gap = 0;
+    do {
+      for (int sweep = 0; sweep < kSweeps && (sweep == 0 || !state_.IsOver()); ++sweep) {
+        passing_->Sweep();
+        state_.Spend(additions);
+        state_.Report("sweeps");
+        ++statistics_.num_sweeps;
+      }
+      before = bound;
+      bound = passing_->ComputeBound(&reduced_);
+      state_.RaiseBound(bound);
+      state_.Report("bound");
+      gap = state_.bytes() - bound;
+    } while (!state_.IsOver() && gap > bound / kTight && (bound - before) * kLeastPart > gap);
+    return bound;
+  }
+
+  /*! \brief Leaves these of the kept values. */
+  void Prune(const KeptValues& below) {
+    pairs_ = Restrict(pairs_, below);
+    stars_ = RestrictAll(stars_, below);
+    passing_ = std::make_unique<StarPassing>(pairs_, stars_, problem_.order, *passing_, below);
+    for (size_t v = 0; v < kept_.size(); ++v) {
+      std::vector<int> values;
+      for (int x : below[v]) values.push_back(kept_[v][x]);
+      kept_[v] = std::move(values);
+    }
+    state_.Report("pruning");
+  }
+
+  /*! \brief The kept values that cost at most `most` above the bound, and those of the best plan.
+   */
+  KeptValues KeepBelow(int64_t most) const {
+    KeptValues below(kept_.size());
+    for (size_t v = 0; v < kept_.size(); ++v) {
+      for (size_t x = 0; x < kept_[v].size(); ++x) {
+        if (reduced_[v][x] <= most || kept_[v][x] == state_.values()[v])
+          below[v].push_back(static_cast<int>(x));
+      }
+    }
+    return below;
+  }
+
+  /*! \brief Searches among the values that may be in a better plan, or where these are too many,
+   * among the cheapest of them. Whether nothing is left to do. */
+  bool SolveBelow(int64_t bound) {
+    const std::vector<StarExcess> excess = passing_->FindExcess();
+    const int64_t gap = std::max<int64_t>(state_.bytes() - bound, 0);
+    for (int64_t most = gap;; most -= (most + 3) / 4) {
+      // A plan with any other value costs more than the cap.
+      const int64_t cap = most == gap ? state_.bytes() : bound + most + 1;
+      if (Search(KeepBelow(most), excess, most, cap, most == gap ? 1 : kTrialShare))
+        return most == gap || state_.bound() >= state_.bytes();
+      if (most == 0) return true;
+    }
+  }
+
+  /*! \brief Better plans from the best one, two steps at a time, where one pattern at most is
+   * fetched for several reads; until no two steps find anything or the gap is narrow. */
+  void Polish() {
+    const auto steps = static_cast<int>(problem_.sequences.front()->front().size());
+    const int pairs = steps * (steps - 1) / 2;
+    const std::vector<StarExcess> unknown(stars_.size());
+    int idle = 0;  // pairs in a row that found nothing
+    while (steps > 2) {
+      for (int first = 0; first < steps; ++first) {
+        for (int second = first + 1; second < steps; ++second) {
+          const bool is_narrow = state_.bytes() - state_.bound() <= state_.bound() / kNarrow;
+          if (is_narrow || idle == pairs || state_.IsOver(kPolishShare)) return;
+          const Weight before = state_.weight();
+          Search(FreeSteps(problem_, kept_, state_.values(), first, second), unknown,
+                 state_.bytes(), 0, kTwoStepsShare);
+          idle = state_.weight() < before ? 0 : idle + 1;
+        }
+      }
+    }
+  }
+
+  /*!
+   * \brief Searches the best plan of some of the kept values, beginning with the best one, with a
+   * variable for each star. No bound that it finds holds above `cap`; where that is 0, plans alone
+   * are wanted.
+   * \return whether these are few enough.
+   */
+  bool Search(const KeptValues& below, const std::vector<StarExcess>& excess, int64_t most,
+              int64_t cap, double share) {
+    const std::vector<Star> stars = RestrictAll(stars_, below);
+    std::vector<StarExcess> of_stars;
+    for (size_t s = 0; s < stars.size(); ++s)
+      of_stars.push_back(RestrictExcess(excess[s], below[stars[s].centre]));
+    Part part{Restrict(pairs_, below), below};
+    for (size_t v = 0; v < kept_.size(); ++v) {
+      for (int& value : part.originals[v]) value = kept_[v][value];
+    }
+    std::vector<int> best = FindPositions(part, state_.values());
+    std::optional<TabulatedStars> tabulated = TabulateStars(
+        part.problem, stars, of_stars, most, cap > 0 ? kAllSets : 1, best, state_.bytes() + 1);
+    if (!tabulated) return false;
+    CompleteStars(stars, *tabulated, &best);
+    part.problem = std::move(tabulated->problem);
+    for (size_t v = part.originals.size(); v < part.problem.unary.size(); ++v) {
+      part.originals.emplace_back(part.problem.unary[v].size());
+      std::iota(part.originals.back().begin(), part.originals.back().end(), 0);
+    }
+    SearchPart(std::move(part), best, cap, share);
+    return true;
+  }
+
+  /*! \brief Additions of a test which values dominate others. */
+  static double CountDominance(const PairwiseProblem& problem) {
+    double additions = 0;
+    std::set<const ByteMatrix*> known;
+    for (const PairTable& pair : problem.pairs) {
+      if (!known.insert(pair.bytes.get()).second) continue;
+      const auto extents = static_cast<double>(pair.bytes->rows + pair.bytes->columns);
+      additions += extents * static_cast<double>(pair.bytes->entries.size());
+    }
+    return additions;
+  }
+
+  void SearchPart(Part part, const std::vector<int>& best, int64_t cap, double share) {
+    const ExactLimits limits = state_.MakeLimits(share);
+    const ExactProgress report = [&](const std::string& stage, int64_t, int64_t bound) {
+      state_.RaiseBound(std::min(bound, cap));
+      state_.Report(stage.c_str());
+    };
+    ExactState found(limits, report);
+    ExactProblem problem;
+    problem.sequences = problem_.sequences;
+    problem.order = OrderWithStars();
+    found.Hold(CountTableBytes(part.problem));
+    found.Offer(part, best);
+    if (CountDominance(part.problem) < kDominanceShare * found.SecondsLeft() * kAdditionsPerSecond)
+      found.DropDominated(&part);
+    if (found.Solve(part) >= 0) {
+      found.Prove();
+    } else {
+      statistics_.num_sweeps += SearchByBounds(problem, &part, &found).num_sweeps;
+    }
+    std::vector<int> values = found.values();
+    values.resize(problem_.sequences.size());
+    state_.TakeEffort(found);
+    state_.Offer(values, EvaluateShared(problem_, values));
+    state_.RaiseBound(std::min(found.bound(), cap));
+    if (state_.bound() >= state_.bytes()) state_.Prove();
+  }
+
+  /*! \brief The order of the variables, the one of a star just after its centre. */
+  std::vector<int> OrderWithStars() const {
+    std::vector<std::vector<int>> after(problem_.pairwise.size());
+    for (size_t s = 0; s < problem_.stars.size(); ++s)
+      after[problem_.stars[s].centre].push_back(problem_.pairwise.size() + static_cast<int>(s));
+    std::vector<int> order;
+    for (int variable : problem_.order) {
+      order.push_back(variable);
+      order.insert(order.end(), after[variable].begin(), after[variable].end());
+    }
+    return order;
+  }
+
+  const ExactProblem& problem_;
+  ExactState& state_;
+  KeptValues kept_;          // that may be in a better plan
+  PairwiseProblem pairs_;    // over these
+  std::vector<Star> stars_;  // the same
+  std::unique_ptr<StarPassing> passing_;
+  Costs reduced_;  // what they cost above the bound at least
+  BoundStatistics statistics_;
+};
+
+}  // namespace
+
+BoundStatistics SearchShared(const ExactProblem& problem, ExactState* state) {
+  return SharedSearch(problem, state).Run();
+}
+
+Weight EvaluateShared(const ExactProblem& problem, const std::vector<int>& values) {
+  Weight weight = EvaluatePairwise(problem.pairwise, values);
+  for (const Star& star : problem.stars) weight += MakeWeight(EvaluateStar(star, values), 0);
+  return weight;
+}
+
+}  // namespace tofu

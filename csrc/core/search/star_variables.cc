@@ -1,0 +1,234 @@
+/*!
+ * \file star_variables.cc
+ * \brief The sets of patterns that are worth sharing, and their tables.
+ */
+#include "core/search/star_variables.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+
+namespace tofu {
+
+namespace {
+
+constexpr size_t kMostStarValues = 2000;              // of one star
+constexpr size_t kMostStarEntries = size_t{1} << 24;  // of the tables of all stars
+
+bool IsLess(const StarValue& a, const StarValue& b) {
+  return a.centre != b.centre ? a.centre < b.centre : a.patterns < b.patterns;
+}
+
+/*! \brief Lists the values of a star beside one value of its centre: sets of patterns, each larger
+ * one after the smaller one that it begins with. */
+class SetLister {
+ public:
+  SetLister(const Star& star, const StarExcess& excess, int64_t most, size_t largest_set,
+            int centre, std::vector<StarValue>* values)
+      : star_(star),
+        excess_(excess),
+        most_(most),
+        largest_set_(std::min(largest_set, star.readers.size() / 2)),
+        centre_(centre),
+        values_(*values) {
+    std::vector<int64_t> alone;
+    for (size_t r = 0; r < star.readers.size(); ++r) {
+      std::vector<char> is_asked(star.bytes.size(), 0);
+      for (int pattern : star.readers[r].patterns) is_asked[pattern] = 1;
+      alone.push_back(kNobodyAsks);
+      least_.push_back(kNobodyAsks);
+      for (size_t pattern = 0; pattern < is_asked.size(); ++pattern) {
+        if (is_asked[pattern] == 0) continue;
+        least_.back() = std::min(least_.back(), CostOf(r, pattern));
+        alone.back() = std::min(alone.back(), CostOf(r, pattern) + BytesOf(pattern));
+      }
+      asked_.push_back(std::move(is_asked));
+    }
+    base_ = excess.centre.empty() ? 0 : excess.centre[centre];
+    for (int64_t cost : least_) base_ += cost;
+    FindShareable();
+    Extend(0, 0, {}, alone);
+  }
+
+ private:
+  /*! \brief A star of which no excess is known has none. */
+  int64_t CostOf(size_t reader, size_t pattern) const {
+    return excess_.readers.empty() ? 0 : excess_.readers[reader][pattern];
+  }
+  int64_t BytesOf(size_t pattern) const { return star_.bytes[pattern][centre_]; }
+
+  /*! \brief Those that cost something, and for two readers at least not too much. */
+  void FindShareable() {
+    for (size_t pattern = 0; pattern < star_.bytes.size(); ++pattern) {
+      std::vector<int64_t> extra = {kNobodyAsks, kNobodyAsks};
+      for (size_t r = 0; r < asked_.size(); ++r) {
+        if (asked_[r][pattern] != 0) extra.push_back(CostOf(r, pattern) - least_[r]);
+      }
+      std::partial_sort(extra.begin(), extra.begin() + 2, extra.end());
+      if (BytesOf(pattern) > 0 && extra[1] < kNobodyAsks &&
+          base_ + BytesOf(pattern) + extra[0] + extra[1] <= most_)
+        shareable_.push_back(pattern);
+    }
+  }
+
+  /*! \brief Adds the set if it costs little enough, and all that go on from it. `costs`: of each
+   * reader, whose pattern may be one of the set. */
+  void Extend(size_t next, int64_t bytes, const std::vector<int>& set,
+              const std::vector<int64_t>& costs) {
+    if (values_.size() > kMostStarValues) return;
+    int64_t total = base_ + bytes;
+    for (size_t r = 0; r < costs.size(); ++r) total += costs[r] - least_[r];
+    if (total <= most_) values_.push_back({centre_, set});
+    if (set.size() == largest_set_) return;
+    for (size_t i = next; i < shareable_.size(); ++i) {
+      const size_t pattern = shareable_[i];
+      if (base_ + bytes + BytesOf(pattern) > most_) continue;
+      std::vector<int> larger = set;
+      larger.push_back(static_cast<int>(pattern));
+      std::vector<int64_t> with = costs;
+      for (size_t r = 0; r < with.size(); ++r) {
+        if (asked_[r][pattern] != 0) with[r] = std::min(with[r], CostOf(r, pattern));
+      }
+      Extend(i + 1, bytes + BytesOf(pattern), larger, with);
+    }
+  }
+
+  const Star& star_;
+  const StarExcess& excess_;
+  int64_t most_;
+  size_t largest_set_;
+  int centre_;
+  std::vector<StarValue>& values_;
+  std::vector<std::vector<char>> asked_;  // by reader and pattern
+  std::vector<int64_t> least_;            // by reader, whatever is shared
+  int64_t base_ = 0;                      // of the centre and these
+  std::vector<size_t> shareable_;         // patterns
+};
+
+/*! \brief The value of a star that follows from those of all others. */
+StarValue FollowingValue(const Star& star, const std::vector<int>& values) {
+  StarValue value = {values[star.centre], {}};
+  std::vector<int> counts(star.bytes.size(), 0);
+  for (const Star::Reader& reader : star.readers)
+    ++counts[reader.patterns[values[reader.variable]]];
+  for (size_t pattern = 0; pattern < counts.size(); ++pattern) {
+    if (counts[pattern] > 1 && star.bytes[pattern][value.centre] > 0)
+      value.patterns.push_back(static_cast<int>(pattern));
+  }
+  return value;
+}
+
+size_t FindValue(const std::vector<StarValue>& values, const StarValue& value) {
+  return std::lower_bound(values.begin(), values.end(), value, IsLess) - values.begin();
+}
+
+/*! \brief More than kMostStarValues of them where there are too many. */
+std::vector<StarValue> ListValues(const Star& star, const StarExcess& excess, int64_t most,
+                                  size_t largest_set, size_t centres, const StarValue& best) {
+  std::vector<StarValue> values;
+  for (size_t centre = 0; centre < centres; ++centre)
+    SetLister(star, excess, most, largest_set, static_cast<int>(centre), &values);
+  std::sort(values.begin(), values.end(), IsLess);
+  const size_t place = FindValue(values, best);
+  if (place == values.size() || IsLess(best, values[place]))
+    values.insert(values.begin() + static_cast<std::ptrdiff_t>(place), best);
+  return values;
+}
+
+class Tabulation {
+ public:
+  Tabulation(int64_t forbidden, TabulatedStars* result)
+      : forbidden_(forbidden), problem_(result->problem) {}
+
+  void Add(const Star& star, const std::vector<StarValue>& values) {
+    const int variable = problem_.size();
+    std::vector<Weight> unary;
+    for (const StarValue& value : values) {
+      int64_t bytes = 0;
+      for (int pattern : value.patterns) bytes += star.bytes[pattern][value.centre];
+      unary.push_back(MakeWeight(std::min(bytes, forbidden_), 0));
+    }
+    problem_.unary.push_back(std::move(unary));
+    AddTable(variable, star.centre, [&](size_t x, size_t centre) {
+      return values[x].centre == static_cast<int>(centre) ? 0 : forbidden_;
+    });
+    std::map<int, std::vector<const Star::Reader*>> readers;  // by variable
+    for (const Star::Reader& reader : star.readers) readers[reader.variable].push_back(&reader);
+    for (const auto& of_variable : readers) {
+      AddTable(variable, of_variable.first, [&](size_t x, size_t y) {
+        int64_t bytes = 0;
+        for (const Star::Reader* reader : of_variable.second) {
+          const int pattern = reader->patterns[y];
+          const std::vector<int>& shared = values[x].patterns;
+          if (!std::binary_search(shared.begin(), shared.end(), pattern))
+            bytes += star.bytes[pattern][values[x].centre];
+        }
+        return std::min(bytes, forbidden_);
+      });
+    }
+  }
+
+ private:
+  void AddTable(int variable, int other, const std::function<int64_t(size_t, size_t)>& bytes) {
+    ByteMatrix matrix;
+    matrix.rows = problem_.unary[variable].size();
+    matrix.columns = problem_.unary[other].size();
+    matrix.entries.reserve(matrix.rows * matrix.columns);
+    for (size_t row = 0; row < matrix.rows; ++row) {
+      for (size_t column = 0; column < matrix.columns; ++column)
+        matrix.entries.push_back(bytes(row, column));
+    }
+    std::vector<int64_t> key = {static_cast<int64_t>(matrix.rows)};
+    key.insert(key.end(), matrix.entries.begin(), matrix.entries.end());
+    SharedMatrix& known = known_[std::move(key)];
+    if (known == nullptr) known = std::make_shared<ByteMatrix>(std::move(matrix));
+    problem_.pairs.push_back({variable, other, known});
+  }
+
+  int64_t forbidden_;
+  PairwiseProblem& problem_;
+  std::map<std::vector<int64_t>, SharedMatrix> known_;  // by extents and entries
+};
+
+}  // namespace
+
+std::optional<TabulatedStars> TabulateStars(const PairwiseProblem& problem,
+                                            const std::vector<Star>& stars,
+                                            const std::vector<StarExcess>& excess, int64_t most,
+                                            size_t largest_set, const std::vector<int>& best,
+                                            int64_t forbidden) {
+  TabulatedStars result{problem, {}};
+  size_t entries = 0;
+  for (size_t s = 0; s < stars.size(); ++s) {
+    const size_t centres = problem.unary[stars[s].centre].size();
+    result.values.push_back(ListValues(stars[s], excess[s], most, largest_set, centres,
+                                       FollowingValue(stars[s], best)));
+    size_t others = centres;
+    for (const Star::Reader& reader : stars[s].readers) others += reader.patterns.size();
+    const size_t values = result.values.back().size();
+    entries += values * others;
+    if (values > kMostStarValues || entries > kMostStarEntries) return std::nullopt;
+  }
+  Tabulation tabulation(forbidden, &result);
+  for (size_t s = 0; s < stars.size(); ++s) tabulation.Add(stars[s], result.values[s]);
+  return result;
+}
+
+void CompleteStars(const std::vector<Star>& stars, const TabulatedStars& tabulated,
+                   std::vector<int>* values) {
+  for (size_t s = 0; s < stars.size(); ++s) {
+    const StarValue value = FollowingValue(stars[s], *values);
+    values->push_back(static_cast<int>(FindValue(tabulated.values[s], value)));
+  }
+}
+
+StarExcess RestrictExcess(const StarExcess& excess, const std::vector<int>& kept) {
+  StarExcess restricted{{}, excess.readers};
+  if (excess.centre.empty()) return restricted;
+  for (int value : kept) restricted.centre.push_back(excess.centre[value]);
+  return restricted;
+}
+
+}  // namespace tofu
