@@ -89,16 +89,34 @@ def test_state_lies_as_the_plan_says_and_comes_back_so():
     assert weight.is_deleted()
 
 
-def test_a_plan_is_saved_and_given_again(tmp_path):
+@pytest.mark.parametrize("give", [lambda path: path, str, lambda path: path.read_text()])
+def test_a_plan_is_saved_and_given_again(tmp_path, give):
     step, state, data = STEPS["convolutions"](jnp.float32)
     hints = {"params/second": 3}
     first = tofu.jax.partition(step, 2, (state, data), hints=hints)
-    (tmp_path / "plan.json").write_text(first.plan.to_json())
-    again = tofu.jax.partition(step, 2, (state, data), plan=tmp_path / "plan.json")
+    path = tmp_path / "plan.json"
+    path.write_text(first.plan.to_json())
+    again = tofu.jax.partition(step, 2, (state, data), plan=give(path))
     assert again.plan.tensors == first.plan.tensors
     assert again.plan.tensors["params/second"] == (3,)
+    assert again.plan.to_json() == first.plan.to_json()
     for ours, theirs in zip(as_numbers(again(state, data)), as_numbers(first(state, data)), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_plan_of_something_else_is_refused():
+    """Another step, other shapes, another number of workers, hints that contradict it."""
+    step, state, data = STEPS["convolutions"](jnp.float32)
+    plan = tofu.jax.partition(step, 4, (state, data), hints={"params/second": 3}).plan
+    with pytest.raises(PlanError, match="The plan is for 4 workers, and workers= asks for 2"):
+        tofu.jax.partition(step, 2, (state, data), plan=plan)
+    with pytest.raises(PlanError, match=r"data/0 is \(12, 16, 16, 8\) here and \(24, 16, 16, 8\) in the plan"):
+        tofu.jax.partition(step, 4, (state, tuple(x[:12] for x in data)), plan=plan)
+    other = lambda params, data: step(jax.tree.map(jnp.tanh, params), data)  # noqa: E731
+    with pytest.raises(PlanError, match="The plan is of another graph"):
+        tofu.jax.partition(other, 4, (state, data), plan=plan)
+    with pytest.raises(PlanError, match="The plan and the hints contradict each other"):
+        tofu.jax.partition(step, 4, (state, data), plan=plan, hints={"params/second": 2})
 
 
 def test_shapes_are_enough_and_a_scan_compiles_to_one_loop():
@@ -123,6 +141,10 @@ def test_what_cannot_be_is_said():
         tofu.jax.partition(step, 9, (state, data))
     with pytest.raises(DeviceError, match="workers is"):
         tofu.jax.partition(step, "all", (state, data))
+    with pytest.raises(DeviceError, match=r"workers is 1; .* jax\.jit runs a step on one device"):
+        tofu.jax.partition(step, 1, (state, data))
+    with pytest.raises(UnsupportedError, match=r"hint= \(did you mean hints=\?\)"):
+        tofu.jax.partition(step, 2, (state, data), hint={"state/0/2/w": 1})
     with pytest.raises(UnsupportedError, match="donate_argnums has 2"):
         tofu.jax.partition(step, 2, (state, data), donate_argnums=(2,))
     with pytest.raises(

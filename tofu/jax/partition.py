@@ -9,13 +9,10 @@ import jax
 from jax.sharding import Mesh
 
 from tofu.errors import DeviceError, ShapeError, UnsupportedError
-from tofu.jax.engine import JAX
 from tofu.jax.frontend.names import name_arguments
-from tofu.jax.frontend.read_step import read_step
-from tofu.pipeline import Partition, analyse_step, make_partition, observe_by_environment
+from tofu.jax.planning import plan_step, read_settings
+from tofu.pipeline import Partition
 from tofu.plan import Plan
-from tofu.planning.progress import search_progress
-from tofu.planning.settings import Settings, read_options
 from tofu.reading import show_with_type
 
 
@@ -101,7 +98,8 @@ def partition(
     donate_argnums
         Arguments whose memory the step may use, as `jax.jit` has it.
     options
-        Of planning, as those of `tofu.partition`: `plan`, `hints`, `search_seconds`, `algorithm`, `topology`, `undescribed`.
+        Of planning, as those of `tofu.partition`: `plan` (a plan, its JSON, or a file with that), `hints`, `search_seconds`, `algorithm`,
+        `topology`, `memory_limit`, `undescribed`, `cache`.
 
     Raises
     ------
@@ -111,12 +109,7 @@ def partition(
         The step cannot be read, described, split, or not so.
     """
     devices = find_devices(workers)
-    settings = Settings(len(devices), **read_options(options))
-    settings.check()
-    observe = observe_by_environment()
-    task = analyse_step(observe("read", read_step(step, tuple(example_args))), JAX, settings, observe)
-    with search_progress(len(devices)) as progress:
-        made = make_partition(task, observe, progress)
+    made = plan_step(step, example_args, read_settings(len(devices), options))
     return PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums)
 
 

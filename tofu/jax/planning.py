@@ -1,0 +1,45 @@
+"""A step and example arguments, through the pipeline: plans need no devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tofu.errors import DeviceError, PlanError, UnsupportedError, raise_together, suggest
+from tofu.jax.engine import JAX
+from tofu.jax.frontend.read_step import read_step
+from tofu.pipeline import Observer, Partition, analyse_step, make_partition, observe_by_environment
+from tofu.planning.progress import search_progress
+from tofu.planning.settings import OPTIONS, Settings, read_options
+from tofu.reading import MOST_WORKERS
+
+OF_STEPS = tuple(name for name in OPTIONS if name != "for_training")
+"""The options that a step has: it says itself whether it trains."""
+
+
+def plan_step(
+    step: Callable[..., Any], example_args: Sequence[Any], settings: Settings, observe: Observer | None = None
+) -> Partition:
+    """The partition of a step, for arguments or their shapes. Raises a TofuError of the pass that fails."""
+    observe = observe or observe_by_environment()
+    task = analyse_step(observe("read", read_step(step, tuple(example_args))), JAX, settings, observe)
+    with search_progress(settings.workers) as progress:
+        return make_partition(task, observe, progress)
+
+
+def read_settings(workers: int, options: Mapping[str, Any]) -> Settings:
+    """What users ask for, checked. Raises the TofuError of the first option that is wrong or contradicts another."""
+    unknown = [f"{name}={suggest(name, OF_STEPS, '=')}" for name in options if name not in OF_STEPS]
+    raise_together(UnsupportedError, f"There are no such options ({', '.join(OF_STEPS)}):", unknown)
+    if not 2 <= workers <= MOST_WORKERS:
+        raise DeviceError(
+            f"workers is {workers}; plans are made for 2 to {MOST_WORKERS} workers. jax.jit runs a step on one device."
+        )
+    settings = Settings(workers, **read_options(options))
+    if settings.plan is not None and settings.plan.workers != workers:
+        raise PlanError(
+            f"The plan is for {settings.plan.workers} workers, and workers= asks for {workers}. Use as many as the plan has, or leave "
+            "plan= out, and one for these is searched."
+        )
+    settings.check()
+    return settings
