@@ -80,7 +80,7 @@ def test_what_is_moved_is_what_the_plan_counts(name):
 
 def test_state_lies_as_the_plan_says_and_comes_back_so():
     step, state, data = STEPS["perceptron"](jnp.float32)
-    made = tofu.jax.partition(step, 4, (state, data), donate_argnums=(0,))
+    made = tofu.jax.partition(step, 4, (state, data), donate_argnums=0)
     placed = made.place(state)
     weight = placed[0][0]["w"]
     assert weight.addressable_shards[0].data.size == weight.size // 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ from jax.sharding import Mesh
 
 from tofu.errors import DeviceError, ShapeError, UnsupportedError
 from tofu.jax.frontend.names import name_arguments
+from tofu.jax.memory import StepMemory, predict_memory, read_compiled
 from tofu.jax.planning import plan_step, read_settings
 from tofu.pipeline import Partition
 from tofu.plan import Plan
@@ -23,17 +25,19 @@ class PartitionedStep:
     """
 
     def __init__(
-        self, step: Callable[..., Any], partition: Partition, mesh: Mesh, donate_argnums: Sequence[int]
+        self, step: Callable[..., Any], partition: Partition, mesh: Mesh, donate_argnums: int | Sequence[int]
     ) -> None:
         native, program = partition.source.native, partition.training
         self.partition, self.mesh = partition, mesh
         self._step, self._native = step, native
         self.shardings = jax.tree.unflatten(native.arguments_tree, program.shardings(mesh))
         counts = [len(jax.tree.leaves(tree)) for tree in self.shardings]
-        wrong = [n for n in donate_argnums if n not in range(len(counts))]
+        given = [donate_argnums] if isinstance(donate_argnums, int) else donate_argnums
+        wrong = [n for n in given if n not in range(len(counts))]
         if wrong:
             raise UnsupportedError(f"donate_argnums has {wrong[0]}; the step has arguments 0 to {len(counts) - 1}.")
-        donated = [sum(counts[:n]) + leaf for n in donate_argnums for leaf in range(counts[n])]
+        donated = [sum(counts[:n]) + leaf for n in given for leaf in range(counts[n])]
+        self._donated = tuple(donated)
         self._run = program.compile(mesh, donated)
 
     @property
@@ -52,6 +56,15 @@ class PartitionedStep:
     def place(self, value: Any, argument: int = 0) -> Any:
         """An argument, by default the first, laid out on the devices as the plan has it: each device gets its shard alone."""
         return jax.tree.map(jax.device_put, value, self.shardings[argument])
+
+    def memory_report(self, compile: bool = False) -> StepMemory:
+        """What each device needs, which prints. With `compile`, XLA compiles the step, and its own count stands beside the prediction."""
+        predicted = predict_memory(self.partition, self._donated)
+        if not compile:
+            return predicted
+        types = map(self._native.step.types.__getitem__, self._native.step.inputs)
+        shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
+        return replace(predicted, compiled=read_compiled(self._run.lower(*shapes).compile()))
 
     def __repr__(self) -> str:
         name = getattr(self._step, "__name__", repr(self._step))
@@ -81,7 +94,7 @@ def partition(
     workers: int | Mesh | Sequence[Any],
     example_args: Sequence[Any],
     *,
-    donate_argnums: Sequence[int] = (),
+    donate_argnums: int | Sequence[int] = (),
     **options: Any,
 ) -> PartitionedStep:
     """Plan a training step and make a step of it that runs on several devices.

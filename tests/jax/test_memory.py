@@ -1,0 +1,92 @@
+"""What a step needs on each device, against XLA's own count of the program that it compiles."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import tofu.jax
+from tests.jax.steps import STEPS
+from tofu.jax.backend.buffers import predict_temporaries
+from tofu.jax.frontend.trace import trace_step
+from tofu.jax.memory import read_compiled
+
+ADDRESS = 8  # bytes, in XLA's table of results
+
+
+@pytest.mark.parametrize("donated", [(), (0,)])
+@pytest.mark.parametrize("workers", [2, 8])
+@pytest.mark.parametrize("name", STEPS)
+def test_arguments_are_exact_and_temporaries_within_a_quarter(name, workers, donated):
+    step, state, data = STEPS[name](jnp.float32)
+    made = tofu.jax.partition(step, workers, (state, data), donate_argnums=donated)
+    report = made.memory_report(compile=True)
+    assert report.worker.arguments_bytes == report.compiled.arguments_bytes
+    results = len(jax.tree.leaves(state)) + 1
+    assert report.worker.results_bytes + ADDRESS * results == report.compiled.results_bytes
+    assert report.worker.overwritten_bytes == report.compiled.overwritten_bytes
+    assert (report.compiled.overwritten_bytes > 0) == bool(donated)
+    assert report.worker.temporaries_bytes == pytest.approx(report.compiled.temporaries_bytes, rel=0.25)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_one_device_within_a_quarter(name):
+    step, state, data = STEPS[name](jnp.float32)
+    report = tofu.jax.partition(step, 2, (state, data), search_seconds=1).memory_report()
+    compiled = read_compiled(jax.jit(step).lower(state, data).compile())
+    assert report.one_device.arguments_bytes == compiled.arguments_bytes
+    assert report.one_device.temporaries_bytes == pytest.approx(compiled.temporaries_bytes, rel=0.25)
+
+
+def test_split_arguments_are_an_equal_share_and_what_is_never_read_is_told():
+    def step(state, data):
+        return jnp.tanh(state @ data["used"]), state.sum()
+
+    shapes = jax.ShapeDtypeStruct((256, 256), "float32"), jax.ShapeDtypeStruct((512, 256), "float32")
+    data = {"used": shapes[0], "unused": shapes[1]}
+    made = tofu.jax.partition(step, 4, (shapes[0], data), donate_argnums=(0,))
+    report = made.memory_report(compile=True)
+    whole, worker, compiled = report.one_device, report.worker, report.compiled
+    assert whole.arguments_bytes == 4 * (2 * 256 * 256 + 512 * 256) == 4 * worker.arguments_bytes
+    assert worker.unread_bytes == 4 * 512 * 256 // 4 == worker.arguments_bytes - compiled.arguments_bytes
+    assert worker.overwritten_bytes == 256 * 256
+    assert report.fits(worker.needed_bytes)
+    assert not report.fits(worker.needed_bytes - 1)
+
+
+def test_it_prints():
+    step, state, data = STEPS["convolutions"](jnp.float32)
+    report = tofu.jax.partition(step, 4, (state, data), donate_argnums=(0,)).memory_report()
+    lines = str(report).splitlines()
+    assert lines[0].split("  ")[-1].strip() == "each of 4 workers"
+    assert [line.split("  ")[0] or line.split("  ")[1] for line in lines[1:8]] == [
+        "arguments",
+        "constants",
+        "results",
+        "over donated arguments",
+        "temporaries",
+        "needed",
+        "of one device",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "bytes_held"),
+    [
+        (lambda x: jnp.exp(x) * 2 + 1, 0),  # one fused operation, whose result is the step's
+        (lambda x: (x @ x) @ x, 40_000),  # the first product, beside the second
+        (lambda x: ((x @ x) @ x).sum(), 80_000),  # both at once
+        (lambda x: jnp.tanh(x @ x) @ x, 40_000),  # written over the product
+        (lambda x: ((x @ x) @ x).reshape(-1), 40_000),  # a reshape is no value of its own
+        (lambda x: jnp.tanh((x @ x) @ x) @ x, 40_000),  # a result's buffer serves before the result is there
+        (lambda x: jax.lax.scan(lambda c, _: (jnp.sin(c) @ c, None), x, None, 3)[0], 80_000),
+    ],
+)
+def test_values_in_memory(function, bytes_held):
+    """Of small programs, as XLA has them."""
+    arguments = [jax.ShapeDtypeStruct((100, 100), "float32")]
+    step, _ = trace_step(function, arguments)
+    assert predict_temporaries(step) == bytes_held
+    compiled = read_compiled(jax.jit(function).lower(*arguments).compile())
+    assert compiled.temporaries_bytes == pytest.approx(bytes_held, abs=100)

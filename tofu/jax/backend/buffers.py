@@ -1,0 +1,275 @@
+"""What XLA will hold while a program runs beside its arguments and results: a prediction, from the program as JAX traces it.
+
+It follows what XLA does on CPUs: elementwise operations and moves of cells are fused into what reads them, operations run breadth first,
+a result's buffer serves other values before the result is there, and what dies is written over. How kernels work within themselves
+(copies of operands that lie in another order, packed matrices) is not known here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+
+from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step, ValueType
+
+
+def _read_names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+ALIASES = _read_names("bitcast_convert_type expand_dims optimization_barrier random_unwrap random_wrap reshape squeeze")
+"""Their results are their operands, one for one."""
+CHEAP = _read_names("""
+    abs add add_any and axis_index broadcast_in_dim ceil clamp clz concatenate convert_element_type dynamic_slice eq floor ge gt
+    integer_pow iota is_finite le loop_cell lt max min mul ne neg nextafter not or pad population_count reduce_precision rev round
+    select_n shift_left shift_right_arithmetic shift_right_logical sign slice split square sub transpose xor
+""")
+"""They are computed where they are read, if all that read them are fused as well."""
+COSTLY = _read_names("""
+    acos acosh asin asinh atan atan2 atanh cbrt cos cosh digamma div erf erf_inv erfc exp exp2 expm1 gather lgamma log log1p logistic
+    pow rem rsqrt sin sinh sqrt tan tanh
+""")
+"""These, too, unless there are several readers."""
+FUSED = CHEAP | COSTLY
+IN_PLACE = FUSED | {"dynamic_update_slice", "loop", "scatter", "scatter-add"}
+"""They may write over an operand that nothing reads later."""
+
+ALONG = {"all_gather": "all_gather_dimension", "all_to_all": "split_axis", "reduce_scatter": "scatter_dimension"}
+"""Collectives, and what says along which dimension they go. Where that is not the first, XLA lays it out so by a copy."""
+
+
+@dataclass(frozen=True)
+class _Operation:
+    """What reads values and makes others. `scratch`: bytes that it holds while it runs."""
+
+    name: str
+    reads: tuple[int, ...]
+    makes: tuple[int, ...]
+    scratch: int = 0
+
+
+@dataclass(eq=False)
+class _Buffer:
+    """A piece of memory, from the operation that first writes to it to the last that reads it."""
+
+    size: int
+    first: int
+    last: int
+
+    def overlaps(self, other: _Buffer) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def count_bytes(type_: ValueType) -> int:
+    """The bytes of a value."""
+    return prod(type_.shape) * type_.item_bytes
+
+
+def find_overwritten(step: Step, donated: Collection[int]) -> list[int]:
+    """The positions of the results that are written over donated arguments: each over the first of its type, as `jax.jit` has it."""
+    free = [step.types[step.inputs[position]] for position in donated]
+    found = []
+    for position, operand in enumerate(step.outputs):
+        if isinstance(operand, int) and step.types[operand] in free:
+            free.remove(step.types[operand])
+            found.append(position)
+    return found
+
+
+def predict_temporaries(step: Step, overwritten: Collection[int] = ()) -> int:
+    """The bytes that a program needs beside its arguments and results. `overwritten`: positions of results that lie in arguments."""
+    given = {*step.inputs, *step.constants}
+    alias = _Aliases(step.equations)
+    results = {alias.find(x) for x in step.outputs if isinstance(x, int)} - given
+    elsewhere = {alias.find(step.outputs[position]) for position in overwritten}  # type: ignore[arg-type]  # no literals
+    return _find_most(step.equations, step.types, results, results, results - elsewhere, alias)
+
+
+def _find_most(
+    items: Sequence[Equation | Loop],
+    types: Sequence[ValueType],
+    results: Collection[int],
+    uncounted: Collection[int],
+    rooms: Collection[int],
+    alias: _Aliases,
+) -> int:
+    """The most bytes in use. `results` stay to the end; the `uncounted` are not in it, and `rooms` lend their buffers."""
+    operations = _fuse(_list_operations(items, types, alias), results)
+    return _pack(_order_breadth_first(operations), types, results, uncounted, rooms)
+
+
+def _list_operations(
+    items: Sequence[Equation | Loop], types: Sequence[ValueType], alias: _Aliases
+) -> Iterator[_Operation]:
+    for item in items:
+        if isinstance(item, Loop):
+            yield _enclose(item, types, alias)
+        elif item.primitive is not LOOP_STACK and item.primitive.name not in ALIASES:
+            reads = alias.find_all(item.inputs)
+            yield _Operation(item.primitive.name, reads, item.outputs, _count_scratch(item, types))
+
+
+def _enclose(loop: Loop, types: Sequence[ValueType], alias: _Aliases) -> _Operation:
+    """A loop as one operation: what it carries and puts together are its results, what its body holds is its scratch."""
+    stacks = [item for item in loop.equations if isinstance(item, Equation) and item.primitive is LOOP_STACK]
+    ends = alias.find_all([*(carry.following for carry in loop.carries), *(x for s in stacks for x in s.inputs)])
+    carried = {carry.value for carry in loop.carries}
+    body = list(_list_operations(loop.equations, types, alias))
+    made = carried.union(*(operation.makes for operation in body))
+    outside = {x for operation in body for x in operation.reads} - made
+    scratch = _find_most(loop.equations, types, {*ends} - carried - outside, (), (), alias)
+    reads = dict.fromkeys([*alias.find_all(carry.first for carry in loop.carries), *sorted(outside)])
+    makes = [*(carry.last for carry in loop.carries), *(s.outputs[0] for s in stacks)]
+    return _Operation("loop", tuple(reads), tuple(makes), scratch)
+
+
+def _count_scratch(equation: Equation, types: Sequence[ValueType]) -> int:
+    """What XLA is known to need for an operation itself."""
+    name, result = equation.primitive.name, types[equation.outputs[0]]
+    operands = [types[x] for x in equation.inputs if isinstance(x, int)]
+    if (
+        name == "select_and_scatter_add"
+    ):  # the largest cell of each window, by the places of all cells: a number for each dimension
+        source, operand = operands
+        return 4 * len(operand.shape) * (prod(operand.shape) + prod(source.shape)) + count_bytes(source)
+    if (
+        name in ALONG and prod(operands[0].shape[: equation.params[ALONG[name]]]) > 1
+    ):  # cells that do not follow each other in memory
+        return max(map(count_bytes, (*operands, result)))
+    return 0
+
+
+class _Aliases:
+    """Which value an alias is of."""
+
+    def __init__(self, items: Sequence[Equation | Loop]) -> None:
+        self._of: dict[int, Operand] = {}
+        self._enter(items)
+
+    def _enter(self, items: Sequence[Equation | Loop]) -> None:
+        for item in items:
+            if isinstance(item, Loop):
+                self._enter(item.equations)
+            elif item.primitive.name in ALIASES:
+                self._of.update(zip(item.outputs, item.inputs, strict=True))
+
+    def find(self, value: int) -> int:
+        """The value itself, which may be a number that the program brings along: then it stays an alias."""
+        while isinstance(before := self._of.get(value), int):
+            value = before
+        return value
+
+    def find_all(self, operands: Iterable[Operand]) -> tuple[int, ...]:
+        """The values among operands, each once."""
+        return tuple(dict.fromkeys(self.find(x) for x in operands if isinstance(x, int)))
+
+
+def _fuse(operations: Iterable[_Operation], results: Collection[int]) -> list[_Operation]:
+    """The operations whose results are in memory, reading what is. The others are computed where they are read."""
+    operations = list(operations)
+    readers: dict[int, list[int]] = {}
+    for n, operation in enumerate(operations):
+        for value in operation.reads:
+            readers.setdefault(value, []).append(n)
+    kept: list[_Operation] = []
+    inner: dict[int, tuple[int, ...]] = {}  # a value that is in no memory -> what in memory it is computed from
+    for operation in operations:
+        reads = tuple(dict.fromkeys(x for value in operation.reads for x in inner.get(value, (value,))))
+        found = [n for value in operation.makes for n in readers.get(value, ())]
+        is_fused = (
+            operation.name in FUSED
+            and not any(value in results for value in operation.makes)
+            and bool(found)
+            and all(operations[n].name in FUSED for n in found)
+            and (len(found) == 1 or operation.name not in COSTLY)
+        )
+        if is_fused:
+            inner.update(dict.fromkeys(operation.makes, reads))
+        elif found or any(value in results for value in operation.makes):
+            kept.append(_Operation(operation.name, reads, operation.makes, operation.scratch))
+    return kept
+
+
+def _order_breadth_first(operations: Sequence[_Operation]) -> list[_Operation]:
+    """Each as soon as all that were ready before it have run."""
+    makers = {value: n for n, operation in enumerate(operations) for value in operation.makes}
+    waiting = [sum(value in makers for value in operation.reads) for operation in operations]
+    readers: dict[int, list[int]] = {}
+    for n, operation in enumerate(operations):
+        for value in operation.reads:
+            readers.setdefault(value, []).append(n)
+    ready, order = deque(n for n, count in enumerate(waiting) if not count), []
+    while ready:
+        operation = operations[ready.popleft()]
+        order.append(operation)
+        for n in (n for value in operation.makes for n in readers.get(value, ())):
+            waiting[n] -= 1
+            if not waiting[n]:
+                ready.append(n)
+    return order
+
+
+@dataclass
+class _Memory:
+    """Buffers as they are made: `of` is that of each value."""
+
+    buffers: list[_Buffer] = field(default_factory=list)
+    of: dict[int, int] = field(default_factory=dict)
+
+    def add(self, size: int, at: int) -> int:
+        self.buffers.append(_Buffer(size, at, at))
+        return len(self.buffers) - 1
+
+
+def _pack(
+    order: Sequence[_Operation],
+    types: Sequence[ValueType],
+    results: Collection[int],
+    uncounted: Collection[int],
+    rooms: Collection[int],
+) -> int:
+    """The most bytes in use at once, without what is uncounted and what finds room in those of its buffers that are lent."""
+    last = {value: n for n, operation in enumerate(order) for value in operation.reads}
+    last.update(dict.fromkeys(results, len(order)))
+    memory = _Memory()
+    for n, operation in enumerate(order):
+        dying = [x for x in operation.reads if last[x] == n and x in memory.of] if operation.name in IN_PLACE else []
+        for value in operation.makes:
+            size = count_bytes(types[value])
+            before = next((x for x in dying if memory.buffers[memory.of[x]].size == size), None)
+            if before is None:
+                memory.of[value] = memory.add(size, n)
+            else:
+                dying.remove(before)
+                memory.of[value] = memory.of[before]
+            buffer = memory.buffers[memory.of[value]]
+            buffer.last = max(buffer.last, last.get(value, n))
+        if operation.scratch:
+            memory.add(operation.scratch, n)
+    outside, lent = ([memory.buffers[n] for n in sorted({memory.of[x] for x in xs})] for xs in (uncounted, rooms))
+    counted = [buffer for buffer in memory.buffers if buffer not in outside]
+    return _count_most(_find_homeless(counted, lent), len(order))
+
+
+def _find_homeless(buffers: Sequence[_Buffer], lent: Sequence[_Buffer]) -> list[_Buffer]:
+    """The buffers that find no room in those that are lent: the largest looks first, and takes the smallest that is free for its time."""
+    rooms = [[buffer] for buffer in sorted(lent, key=lambda buffer: buffer.size)]
+    homeless: list[_Buffer] = []
+    for buffer in sorted(buffers, key=lambda buffer: -buffer.size):
+        free = (room for room in rooms if room[0].size >= buffer.size and not any(map(buffer.overlaps, room)))
+        next(free, homeless).append(buffer)
+    return homeless
+
+
+def _count_most(buffers: Iterable[_Buffer], count: int) -> int:
+    changes = [0] * (count + 2)
+    for buffer in buffers:
+        changes[buffer.first] += buffer.size
+        changes[buffer.last + 1] -= buffer.size
+    most = held = 0
+    for change in changes:
+        held += change
+        most = max(most, held)
+    return most

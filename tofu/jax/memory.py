@@ -1,0 +1,173 @@
+"""The memory of a step on one device and on each of the workers, and beside it what XLA says of the program that it compiled.
+
+All workers run one program, on shards of the same shapes, so one of them stands for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any
+
+import jax
+from jax.sharding import AbstractMesh
+from rich.console import Console
+from rich.table import Table
+
+from tofu.jax.backend.buffers import count_bytes, find_overwritten, predict_temporaries
+from tofu.jax.backend.spmd import SpmdProgram
+from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, Step, read_type
+from tofu.jax.frontend.trace import Flattening, leave_out_unneeded
+from tofu.jax.frontend.versions import find_body, shard_map
+from tofu.pipeline import Partition
+from tofu.plan import format_bytes
+
+LEGEND = """
+Arguments, constants and results are exact. Temporaries are predicted, for a program that XLA fuses and orders as on CPUs. Never read: the
+arguments that jax.jit keeps from the program. What is written over donated arguments is counted with them.
+"""
+
+
+@dataclass(frozen=True)
+class DeviceMemory:
+    """What one device needs for a step, in bytes.
+
+    Attributes
+    ----------
+    name
+        "one device", "each of 8 workers", or "XLA's count".
+    arguments_bytes
+        All arguments, the state among them.
+    unread_bytes
+        Of the arguments, those that no result depends on.
+    constants_bytes
+        What the program brings along.
+    results_bytes
+        All results, the next state among them.
+    overwritten_bytes
+        Of the results, those that are written over donated arguments.
+    temporaries_bytes
+        What is held between operations, beside all of these.
+    """
+
+    name: str
+    arguments_bytes: int
+    unread_bytes: int
+    constants_bytes: int
+    results_bytes: int
+    overwritten_bytes: int
+    temporaries_bytes: int
+
+    @property
+    def needed_bytes(self) -> int:
+        """All together: what the device must have."""
+        new = self.results_bytes - self.overwritten_bytes
+        return self.arguments_bytes + self.constants_bytes + new + self.temporaries_bytes
+
+
+@dataclass(frozen=True)
+class StepMemory:
+    """One device that runs the whole step, each of the workers, and `compiled`: XLA's count for a worker, where it compiled the step."""
+
+    one_device: DeviceMemory
+    worker: DeviceMemory
+    compiled: DeviceMemory | None = None
+
+    def fits(self, device_bytes: int) -> bool:
+        """Whether `device_bytes` are enough for each worker, as predicted."""
+        return self.worker.needed_bytes <= device_bytes
+
+    def __str__(self) -> str:
+        text = StringIO()
+        print_memory(Console(file=text, width=160, highlight=False), self)
+        return text.getvalue()
+
+
+def predict_memory(partition: Partition, donated: Collection[int] = ()) -> StepMemory:
+    """The memory of a partition. Its program is traced, not compiled, and needs no devices. `donated`: positions of arguments' leaves."""
+    whole: Step = partition.source.native.step
+    program: SpmdProgram = partition.training
+    one = _count("one device", whole, donated)
+    return StepMemory(one, _count(f"each of {program.workers.count} workers", read_worker_program(program), donated))
+
+
+def read_compiled(compiled: Any) -> DeviceMemory:
+    """XLA's own count, of a compiled step. Results have a table of addresses with them; constants are not told apart."""
+    told = compiled.memory_analysis()
+    return DeviceMemory(
+        "XLA's count",
+        int(told.argument_size_in_bytes),
+        0,
+        0,
+        int(told.output_size_in_bytes),
+        int(told.alias_size_in_bytes),
+        int(told.temp_size_in_bytes),
+    )
+
+
+def read_worker_program(program: SpmdProgram) -> Step:
+    """What each worker does with its shards, its collectives among it, as equations over values of their local shapes."""
+    mesh: Any = AbstractMesh(program.workers.factors, program.workers.axis_names)
+    ins, outs = program.shardings(mesh), program.result_shardings(mesh)
+    types = map(program.step.types.__getitem__, program.step.inputs)
+    shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
+    body = shard_map(program.run, mesh, tuple(s.spec for s in ins), [s.spec for s in outs])
+    closed = jax.make_jaxpr(body)(*shapes)
+    (call,) = (one for one in closed.jaxpr.eqns if one.primitive.name == "shard_map")
+    jaxpr, _ = find_body(call)
+    local = dict(zip(call.invars, jaxpr.invars, strict=True))
+    constants = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
+    flattening = Flattening()
+    values = {variable: flattening.add_value(read_type(variable.aval)) for variable in jaxpr.invars}
+    flattening.constants.update((values[local[v]], constant) for v, constant in constants.items())
+    outputs = flattening.inline(jaxpr, (), list(values.values()))
+    inputs = tuple(values[local[variable]] for variable in closed.jaxpr.invars)
+    made = Step(tuple(flattening.types), tuple(flattening.equations), inputs, tuple(outputs), flattening.constants)
+    return leave_out_unneeded(made)
+
+
+def _count(name: str, step: Step, donated: Collection[int]) -> DeviceMemory:
+    sizes = [count_bytes(step.types[number]) for number in step.inputs]
+    results = [x.type if isinstance(x, Literal) else step.types[x] for x in step.outputs]
+    read = {x for x in (*_list_read(step.equations), *step.outputs) if isinstance(x, int)}
+    overwritten = find_overwritten(step, donated)
+    return DeviceMemory(
+        name,
+        sum(sizes),
+        sum(size for number, size in zip(step.inputs, sizes, strict=True) if number not in read),
+        sum(count_bytes(step.types[number]) for number in step.constants),
+        sum(map(count_bytes, results)),
+        sum(count_bytes(results[position]) for position in overwritten),
+        predict_temporaries(step, overwritten),
+    )
+
+
+def _list_read(items: Sequence[Equation | Loop]) -> Iterator[Operand]:
+    for item in items:
+        if isinstance(item, Loop):
+            yield from (x for carry in item.carries for x in (carry.first, carry.following))
+            yield from _list_read(item.equations)
+        else:
+            yield from item.inputs
+
+
+def print_memory(console: Console, memory: StepMemory) -> None:
+    """A table: parts as rows, devices as columns, and what it means."""
+    devices = [one for one in (memory.one_device, memory.worker, memory.compiled) if one is not None]
+    table = Table(header_style="bold", box=None, pad_edge=False)
+    table.add_column("memory of a step")
+    for device in devices:
+        table.add_column(device.name, justify="right")
+    parts = ("arguments", "unread", "constants", "results", "overwritten", "temporaries")
+    titles = {"unread": "  never read", "overwritten": "  over donated arguments"}
+    for part in parts:
+        counts = [getattr(device, f"{part}_bytes") for device in devices]
+        if any(counts):
+            table.add_row(titles.get(part, part), *map(format_bytes, counts))
+    table.add_section()
+    table.add_row("needed", *(format_bytes(device.needed_bytes) for device in devices), style="bold")
+    whole = max(memory.one_device.needed_bytes, 1)
+    table.add_row("of one device", *(f"{device.needed_bytes / whole:.1%}" for device in devices))
+    console.print(table)
+    console.print(LEGEND, style="dim")
