@@ -38,7 +38,9 @@ class FrontEnd(LowerableOperators, Protocol):
 
 
 class Backend(Protocol):
-    """What runs plans: built from programs, measured and checked before they run."""
+    """What runs plans: built from programs, measured and checked before they run. `measured`, in a word: what the bytes are of."""
+
+    measured: str
 
     def build(self, source: Source, problem: Problem, choices: Choices, program: Program) -> Any:
         """The execution graph of a program."""

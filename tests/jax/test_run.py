@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import jax
 import jax.numpy as jnp
@@ -117,6 +118,24 @@ def test_a_plan_of_something_else_is_refused():
         tofu.jax.partition(other, 4, (state, data), plan=plan)
     with pytest.raises(PlanError, match="The plan and the hints contradict each other"):
         tofu.jax.partition(step, 4, (state, data), plan=plan, hints={"params/second": 2})
+
+
+def test_a_page_and_a_table_say_why(tmp_path):
+    step, state, data = STEPS["convolutions"](jnp.float32)
+    made = tofu.jax.partition(step, 2, (state, data))
+    made.report(tmp_path / "plan.html")
+    page = (tmp_path / "plan.html").read_text()
+    assert "<title>step: 2 workers</title>" in page
+    assert "arguments per worker, at most" in page
+    assert "memory per worker" not in page
+    moved = [int(count) for count in re.findall(r'data-bytes="(\d+)"', page)]
+    assert sum(moved) == made.plan.communication_bytes
+    operator = max(made.plan.operators, key=len)
+    table = made.why(operator)
+    assert f"{operator}, split at every step along" in table
+    assert "(as planned)" in table
+    with pytest.raises(PlanError, match="nowhere"):
+        made.why("nowhere")
 
 
 def test_shapes_are_enough_and_a_scan_compiles_to_one_loop():

@@ -91,6 +91,8 @@ class Execution:
 class NumpyBackend:
     """Builds executions, and measures them by their buffers' lifetimes."""
 
+    measured = "memory"
+
     def build(self, source, problem, choices, program):
         table, index = worker_attributes(problem, choices, program.phases)
         graph = problem.graph

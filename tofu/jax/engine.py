@@ -41,6 +41,8 @@ class JaxFrontEnd:
 class ShardMapBackend:
     """Makes of a plan what every worker runs under `jax.shard_map`."""
 
+    measured = "arguments"
+
     def build(self, source: Source, problem: Problem, choices: Choices, program: Program) -> SpmdProgram:
         """The program of a step, which is traced when it is first called."""
         return SpmdProgram(source.native, problem, choices)

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import jax
 from jax.sharding import Mesh
+from rich.console import Console
 
 from tofu.errors import DeviceError, ShapeError, UnsupportedError
+from tofu.host.writing import write_atomically
 from tofu.jax.frontend.names import name_arguments
 from tofu.jax.memory import StepMemory, predict_memory, read_compiled
 from tofu.jax.planning import plan_step, read_settings
 from tofu.pipeline import Partition
 from tofu.plan import Plan
+from tofu.planning.progress import track_searches
 from tofu.reading import show_with_type
+from tofu.report.plan_page import render_page
+from tofu.report.plan_table import alternatives_table
 
 
 class PartitionedStep:
@@ -66,9 +73,26 @@ class PartitionedStep:
         shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
         return replace(predicted, compiled=read_compiled(self._run.lower(*shapes).compile()))
 
+    def report(self, path: str | Path, title: str = "") -> None:
+        """Write a page for a browser: how every tensor is cut, what moves for each operator, and what other splits would move.
+
+        Takes a moment for each axis of the operators that move most.
+        """
+        write_atomically(str(path), render_page(self.partition, title or self.name, track_searches))
+
+    def why(self, operator: str) -> str:
+        """A table: what the plan would move if an operator were split along each of its axes, each a search of a moment."""
+        text = StringIO()
+        Console(file=text, width=160, highlight=False).print(alternatives_table(self.partition, operator))
+        return text.getvalue()
+
+    @property
+    def name(self) -> str:
+        """That of the function."""
+        return str(getattr(self._step, "__name__", "step"))
+
     def __repr__(self) -> str:
-        name = getattr(self._step, "__name__", repr(self._step))
-        return f"<{name} on {self.plan.workers} devices, {self.plan.communication_bytes:,} bytes moved in a step>"
+        return f"<{self.name} on {self.plan.workers} devices, {self.plan.communication_bytes:,} bytes moved in a step>"
 
     def _flatten(self, args: Sequence[Any]) -> list[Any]:
         """The leaves of the arguments. Raises ShapeError for others than the step was planned for."""

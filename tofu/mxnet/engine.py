@@ -44,6 +44,8 @@ class MXNetFrontEnd:
 class MXNetBackend:
     """Execution graphs are MXNet symbols over k workers."""
 
+    measured = "memory"
+
     def build(self, source: Source, problem: Problem, choices: Choices, program: Program) -> ExecutionGraph:
         """Nodes are copies of those of the model's training graph."""
         return build_execution_graph(source, problem, choices, program)

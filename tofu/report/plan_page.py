@@ -72,6 +72,7 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
         "steps": _bars(
             [(f"step {n + 1}, {plan.factors[n]} parts", count, "") for n, count in enumerate(plan.step_bytes)]
         ),
+        "measured": partition.task.engine.backend.measured.capitalize(),
         "memory": _describe_memory(partition),
         "axes": f"Axes, of an operator's result: {axes}." if axes else "",
         "explained": explained,
@@ -90,7 +91,7 @@ def _list_facts(partition: Partition) -> list[tuple[str, str]]:
     plan = partition.plan
     facts = [
         ("moves", format_bytes(plan.communication_bytes)),
-        ("memory per worker, at most", format_bytes(max(plan.worker_bytes))),
+        (f"{partition.task.engine.backend.measured} per worker, at most", format_bytes(max(plan.worker_bytes))),
         (f"{plan.algorithm} search", plan.optimality),
         ("found in", format_seconds(plan.search_seconds)),
         ("operators", str(len(partition.graph.operators))),

@@ -122,7 +122,7 @@ def memory_table(partition: Partition) -> Table:
     """Planned memory of every worker, beside that of one device for the same model."""
     single = partition.measure_whole()
     table = Table(header_style="bold", box=None, pad_edge=False)
-    table.add_column("memory of")
+    table.add_column(f"{partition.task.engine.backend.measured} of")
     table.add_column("bytes", justify="right")
     table.add_column("of one device", justify="right")
     table.add_row("one device", format_bytes(single), "100 %")
