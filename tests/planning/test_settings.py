@@ -21,7 +21,8 @@ def test_partition_takes_every_option():
     taken = defaults_of(tofu.partition)
     assert taken.pop("contexts") is None  # where the workers run is no part of a plan
     assert taken == {name: DEFAULTS[name] for name in OPTIONS}
-    assert OPTIONS.keys() == {field.name for field in fields(Settings)} - {"workers", "strict_plan", "saved"}
+    inner = {"workers", "strict_plan", "arrangement", "saved"}
+    assert OPTIONS.keys() == {field.name for field in fields(Settings)} - inner
 
 
 def test_the_frontier_takes_options_with_the_same_defaults():

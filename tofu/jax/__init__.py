@@ -8,6 +8,7 @@ state, loss = step(state, batch)
 from tdl_ops.jax import op
 from tofu.jax.engine import JAX
 from tofu.jax.frontend.read_step import read_step
-from tofu.jax.partition import PartitionedStep, partition
+from tofu.jax.partition import DeferredStep, partition
+from tofu.jax.partitioned_step import PartitionedStep
 
-__all__ = ["JAX", "PartitionedStep", "op", "partition", "read_step"]
+__all__ = ["JAX", "DeferredStep", "PartitionedStep", "op", "partition", "read_step"]

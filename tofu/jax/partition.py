@@ -3,124 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from io import StringIO
-from pathlib import Path
-from typing import Any
+from functools import update_wrapper
+from typing import Any, TypeAlias, overload
 
 import jax
 from jax.sharding import Mesh
-from rich.console import Console
 
-from tofu.errors import DeviceError, ShapeError, UnsupportedError
-from tofu.host.writing import write_atomically
-from tofu.jax.frontend.names import name_arguments
-from tofu.jax.memory import StepMemory, predict_memory, read_compiled
+from tofu.errors import DeviceError, UnsupportedError
+from tofu.jax.frontend.read_step import read_step
+from tofu.jax.partitioned_step import PartitionedStep
 from tofu.jax.planning import plan_step, read_settings
-from tofu.pipeline import Partition
-from tofu.plan import Plan
-from tofu.planning.progress import track_searches
-from tofu.reading import show_with_type
-from tofu.report.plan_page import render_page
-from tofu.report.plan_table import alternatives_table
+from tofu.reading import show, show_with_type
+
+Devices: TypeAlias = "int | Mesh | Sequence[Any]"
 
 
-class PartitionedStep:
-    """A step that runs on several devices. It is called like the step that it was made of, and returns what that returns.
-
-    `partition` is what the pipeline made, `mesh` the devices, `shardings` those of the arguments, as trees like them.
-    """
+class DeferredStep:
+    """A step that is planned for the arguments of its first call, and is called like the step that it was made of."""
 
     def __init__(
-        self, step: Callable[..., Any], partition: Partition, mesh: Mesh, donate_argnums: int | Sequence[int]
+        self, step: Callable[..., Any], workers: Devices, donate_argnums: int | Sequence[int], options: dict[str, Any]
     ) -> None:
-        native, program = partition.source.native, partition.training
-        self.partition, self.mesh = partition, mesh
-        self._step, self._native = step, native
-        self.shardings = jax.tree.unflatten(native.arguments_tree, program.shardings(mesh))
-        counts = [len(jax.tree.leaves(tree)) for tree in self.shardings]
-        given = [donate_argnums] if isinstance(donate_argnums, int) else donate_argnums
-        wrong = [n for n in given if n not in range(len(counts))]
-        if wrong:
-            raise UnsupportedError(f"donate_argnums has {wrong[0]}; the step has arguments 0 to {len(counts) - 1}.")
-        donated = [sum(counts[:n]) + leaf for n in given for leaf in range(counts[n])]
-        self._donated = tuple(donated)
-        self._run = program.compile(mesh, donated)
+        if not callable(step):
+            raise UnsupportedError(
+                f"A step is a function of arrays, not {show(step)}. A decorator is @tofu.jax.partition(workers=8)."
+            )
+        update_wrapper(self, step)
+        self._step = step
+        self._made: PartitionedStep | None = None
+        self._given = {"workers": workers, "donate_argnums": donate_argnums, **options}
 
-    @property
-    def plan(self) -> Plan:
-        """The plan, which prints."""
-        return self.partition.plan
+    def planned(self, *args: Any) -> PartitionedStep:
+        """The step on its devices, planned now, for these arguments or their shapes, where it is not yet."""
+        if self._made is None:
+            if not args:
+                raise UnsupportedError(f"{self!r}: call it, or planned(...) with arguments or their shapes.")
+            self._made = partition(self._step, example_args=args, **self._given)
+        return self._made
 
     def __call__(self, *args: Any) -> Any:
-        """One step, of arguments that lie anywhere; `place` says where they are best."""
-        return jax.tree.unflatten(self._native.results_tree, self._run(*self._flatten(args)))
-
-    def lower(self, *args: Any) -> Any:
-        """As `jax.jit(step).lower`: of arrays or of their shapes, to be compiled or looked at."""
-        return self._run.lower(*self._flatten(args))
-
-    def place(self, value: Any, argument: int = 0) -> Any:
-        """An argument, by default the first, laid out on the devices as the plan has it: each device gets its shard alone."""
-        return jax.tree.map(jax.device_put, value, self.shardings[argument])
-
-    def memory_report(self, compile: bool = False) -> StepMemory:
-        """What each device needs, which prints. With `compile`, XLA compiles the step, and its own count stands beside the prediction."""
-        predicted = predict_memory(self.partition, self._donated)
-        if not compile:
-            return predicted
-        types = map(self._native.step.types.__getitem__, self._native.step.inputs)
-        shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
-        return replace(predicted, compiled=read_compiled(self._run.lower(*shapes).compile()))
-
-    def report(self, path: str | Path, title: str = "") -> None:
-        """Write a page for a browser: how every tensor is cut, what moves for each operator, and what other splits would move.
-
-        Takes a moment for each axis of the operators that move most.
-        """
-        write_atomically(str(path), render_page(self.partition, title or self.name, track_searches))
-
-    def why(self, operator: str) -> str:
-        """A table: what the plan would move if an operator were split along each of its axes, each a search of a moment."""
-        text = StringIO()
-        Console(file=text, width=160, highlight=False).print(alternatives_table(self.partition, operator))
-        return text.getvalue()
-
-    @property
-    def name(self) -> str:
-        """That of the function."""
-        return str(getattr(self._step, "__name__", "step"))
+        """One step."""
+        return self.planned(*args)(*args)
 
     def __repr__(self) -> str:
-        return f"<{self.name} on {self.plan.workers} devices, {self.plan.communication_bytes:,} bytes moved in a step>"
-
-    def _flatten(self, args: Sequence[Any]) -> list[Any]:
-        """The leaves of the arguments. Raises ShapeError for others than the step was planned for."""
-        leaves, tree = jax.tree.flatten(tuple(args))
-        if tree != self._native.arguments_tree:
-            raise ShapeError(
-                f"The step was planned for arguments like {self._native.arguments_tree}, and is called with {tree}. Call "
-                "tofu.jax.partition again for other ones."
-            )
-        step = self._native.step
-        names = name_arguments(self._step, args)
-        for name, leaf, number in zip(names, leaves, step.inputs, strict=True):
-            shape, planned = jax.numpy.shape(leaf), step.types[number].shape
-            if shape != planned:
-                raise ShapeError(
-                    f"{name} has shape {shape}, and the step was planned for {planned}. Call tofu.jax.partition again for other shapes."
-                )
-        return list(leaves)
+        name = getattr(self._step, "__name__", "step")
+        return f"<{name}, which is planned when it is first called>" if self._made is None else repr(self._made)
 
 
+@overload
 def partition(
     step: Callable[..., Any],
-    workers: int | Mesh | Sequence[Any],
+    workers: Devices,
     example_args: Sequence[Any],
     *,
     donate_argnums: int | Sequence[int] = (),
     **options: Any,
-) -> PartitionedStep:
+) -> PartitionedStep: ...
+
+
+@overload
+def partition(
+    step: Callable[..., Any],
+    workers: Devices,
+    example_args: None = None,
+    *,
+    donate_argnums: int | Sequence[int] = (),
+    **options: Any,
+) -> DeferredStep: ...
+
+
+@overload
+def partition(
+    *, workers: Devices, donate_argnums: int | Sequence[int] = (), **options: Any
+) -> Callable[[Callable[..., Any]], DeferredStep]: ...
+
+
+def partition(
+    step: Callable[..., Any] | None = None,
+    workers: Devices | None = None,
+    example_args: Sequence[Any] | None = None,
+    *,
+    donate_argnums: int | Sequence[int] = (),
+    **options: Any,
+) -> Any:
     """Plan a training step and make a step of it that runs on several devices.
 
     Parameters
@@ -131,7 +96,8 @@ def partition(
     workers
         How many devices, those of a mesh, or a list of devices. What they are divided into is the plan's.
     example_args
-        Arguments, or their shapes and types (`jax.eval_shape`, `jax.ShapeDtypeStruct`): no array is made.
+        Arguments, or their shapes and types (`jax.eval_shape`, `jax.ShapeDtypeStruct`): no array is made. Without them the step is planned
+        when it is first called. Without a step, too, the result is a decorator: `@tofu.jax.partition(workers=8)`.
     donate_argnums
         Arguments whose memory the step may use, as `jax.jit` has it.
     options
@@ -145,8 +111,13 @@ def partition(
     UnsupportedError, UndescribedOperatorError, InfeasibleError, PlanError
         The step cannot be read, described, split, or not so.
     """
+    if step is None:
+        return lambda step: DeferredStep(step, workers, donate_argnums, options)
+    if example_args is None:
+        return DeferredStep(step, workers, donate_argnums, options)
     devices = find_devices(workers)
-    made = plan_step(step, example_args, read_settings(len(devices), options))
+    settings = read_settings(len(devices), options)
+    made = plan_step(read_step(step, tuple(example_args)), settings)
     return PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums)
 
 

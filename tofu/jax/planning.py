@@ -1,13 +1,13 @@
-"""A step and example arguments, through the pipeline: plans need no devices."""
+"""A step that was read, through the pipeline: plans need no devices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from tofu.engine import Source
 from tofu.errors import DeviceError, PlanError, UnsupportedError, raise_together, suggest
 from tofu.jax.engine import JAX
-from tofu.jax.frontend.read_step import read_step
 from tofu.pipeline import Observer, Partition, analyse_step, make_partition, observe_by_environment
 from tofu.planning.progress import search_progress
 from tofu.planning.settings import OPTIONS, Settings, read_options
@@ -17,12 +17,10 @@ OF_STEPS = tuple(name for name in OPTIONS if name != "for_training")
 """The options that a step has: it says itself whether it trains."""
 
 
-def plan_step(
-    step: Callable[..., Any], example_args: Sequence[Any], settings: Settings, observe: Observer | None = None
-) -> Partition:
-    """The partition of a step, for arguments or their shapes. Raises a TofuError of the pass that fails."""
+def plan_step(source: Source, settings: Settings, observe: Observer | None = None) -> Partition:
+    """The partition of a step that was read. Raises a TofuError of the pass that fails."""
     observe = observe or observe_by_environment()
-    task = analyse_step(observe("read", read_step(step, tuple(example_args))), JAX, settings, observe)
+    task = analyse_step(observe("read", source), JAX, settings, observe)
     with search_progress(settings.workers) as progress:
         return make_partition(task, observe, progress)
 

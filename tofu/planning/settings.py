@@ -143,6 +143,8 @@ class Settings:
         Bytes for each worker. Tensors may stay replicated as far as they fit then; without it everything is split that can be.
     strict_plan
         Whether the plan given must be of this very graph; else it is applied where it is feasible.
+    arrangement
+        The steps that the plan has to have, where it shares the workers with another plan.
     saved
         The plan that was saved with these settings: it takes the place of a search for the graph that it is of, as if remembered.
     """
@@ -158,6 +160,7 @@ class Settings:
     topology: Topology | None = None
     memory_limit: int | None = None
     strict_plan: bool = True
+    arrangement: Arrangement | None = None
     saved: Plan | None = None
 
     @property
@@ -165,6 +168,8 @@ class Settings:
         """The steps to search: those of the plan given, of the interconnect's levels, or of the algorithm."""
         if self.plan is not None:
             return (Arrangement(self.plan.factors, self.plan.bandwidths),)
+        if self.arrangement is not None:
+            return (self.arrangement,)
         if self.topology is None:
             orders = ALGORITHMS[self.algorithm].list_orders(self.workers)
             return tuple(Arrangement(order) for order in (orders[:1] if self._has_hints_by_step else orders))

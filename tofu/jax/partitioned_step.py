@@ -1,0 +1,194 @@
+"""A step that was planned, on its devices: what runs it, and what there is to know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax.sharding import Mesh
+from rich.console import Console
+
+from tofu.engine import Source
+from tofu.errors import PlanError, ShapeError, UnsupportedError, raise_together
+from tofu.host.writing import write_atomically
+from tofu.jax.frontend.names import name_arguments
+from tofu.jax.frontend.read_step import read_step
+from tofu.jax.memory import StepMemory, predict_memory, read_compiled
+from tofu.jax.planning import plan_step, read_settings
+from tofu.pipeline import Partition
+from tofu.plan import Plan, Steps
+from tofu.planning.progress import track_searches
+from tofu.report.plan_page import render_page
+from tofu.report.plan_table import alternatives_table
+from tofu.search.topology import Arrangement
+
+
+class PartitionedStep:
+    """A step that runs on several devices. It is called like the step that it was made of, and returns what that returns.
+
+    `partition` is what the pipeline made, `mesh` the devices, `shardings` those of the arguments, as trees like them.
+    """
+
+    def __init__(
+        self, step: Callable[..., Any], partition: Partition, mesh: Mesh, donate_argnums: int | Sequence[int]
+    ) -> None:
+        native, program = partition.source.native, partition.training
+        self.partition, self.mesh = partition, mesh
+        self._step, self._native = step, native
+        self.shardings = jax.tree.unflatten(native.arguments_tree, program.shardings(mesh))
+        counts = [len(jax.tree.leaves(tree)) for tree in self.shardings]
+        given = [donate_argnums] if isinstance(donate_argnums, int) else donate_argnums
+        wrong = [n for n in given if n not in range(len(counts))]
+        if wrong:
+            raise UnsupportedError(f"donate_argnums has {wrong[0]}; the step has arguments 0 to {len(counts) - 1}.")
+        donated = [sum(counts[:n]) + leaf for n in given for leaf in range(counts[n])]
+        self._donated = tuple(donated)
+        self._run = program.compile(mesh, donated)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan, which prints."""
+        return self.partition.plan
+
+    def __call__(self, *args: Any) -> Any:
+        """One step, of arguments that lie anywhere; `place` says where they are best."""
+        return jax.tree.unflatten(self._native.results_tree, self._run(*self._flatten(args)))
+
+    def lower(self, *args: Any) -> Any:
+        """As `jax.jit(step).lower`: of arrays or of their shapes, to be compiled or looked at."""
+        return self._run.lower(*self._flatten(args))
+
+    def place(self, value: Any, argument: int = 0) -> Any:
+        """An argument, by default the first, laid out on the devices as the plan has it: each device gets its shard alone."""
+        return jax.tree.map(jax.device_put, value, self.shardings[argument])
+
+    def memory_report(self, compile: bool = False) -> StepMemory:
+        """What each device needs, which prints. With `compile`, XLA compiles the step, and its own count stands beside the prediction."""
+        predicted = predict_memory(self.partition, self._donated)
+        if not compile:
+            return predicted
+        types = map(self._native.step.types.__getitem__, self._native.step.inputs)
+        shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
+        return replace(predicted, compiled=read_compiled(self._run.lower(*shapes).compile()))
+
+    def also(
+        self,
+        step: Callable[..., Any],
+        example_args: Sequence[Any],
+        *,
+        part: Callable[[Any], Any] = lambda state: state,
+        donate_argnums: int | Sequence[int] = (),
+        **options: Any,
+    ) -> PartitionedStep:
+        """Another step over the state of this one, an evaluation say, on the same devices: its first argument lies as it does here.
+
+        `part` takes a tree like this step's first argument and gives the part that the other step's first argument is, for example
+        `lambda state: state.params`. Options are those of `tofu.jax.partition`. Raises ShapeError where trees, shapes or types differ.
+        """
+        if options.get("topology") is not None:
+            raise UnsupportedError(
+                f"topology= is that of {self.name}, with which the devices are shared. Leave it out."
+            )
+        source = read_step(step, tuple(example_args))
+        laid = jax.tree.flatten(part(_lay_first(self.partition)))
+        hints = _pin_first(source, laid, step, example_args)
+        given = dict(options.pop("hints", None) or {})
+        settings = read_settings(self.plan.workers, {**options, "hints": {**given, **hints}})
+        if settings.plan is not None and settings.plan.factors != self.plan.factors:
+            raise PlanError(
+                f"The plan has factors {settings.plan.factors}, and that of {self.name} {self.plan.factors}, whose layouts the state has. "
+                "Leave plan= out, and one for these is searched."
+            )
+        steps = Arrangement(self.plan.factors, self.plan.bandwidths)
+        return PartitionedStep(step, plan_step(source, replace(settings, arrangement=steps)), self.mesh, donate_argnums)
+
+    def report(self, path: str | Path, title: str = "") -> None:
+        """Write a page for a browser: how every tensor is cut, what moves for each operator, and what other splits would move.
+
+        Takes a moment for each axis of the operators that move most.
+        """
+        write_atomically(str(path), render_page(self.partition, title or self.name, track_searches))
+
+    def why(self, operator: str) -> str:
+        """A table: what the plan would move if an operator were split along each of its axes, each a search of a moment."""
+        text = StringIO()
+        Console(file=text, width=160, highlight=False).print(alternatives_table(self.partition, operator))
+        return text.getvalue()
+
+    @property
+    def name(self) -> str:
+        """That of the function."""
+        return str(getattr(self._step, "__name__", "step"))
+
+    def __repr__(self) -> str:
+        return f"<{self.name} on {self.plan.workers} devices, {self.plan.communication_bytes:,} bytes moved in a step>"
+
+    def _flatten(self, args: Sequence[Any]) -> list[Any]:
+        """The leaves of the arguments. Raises ShapeError for others than the step was planned for."""
+        leaves, tree = jax.tree.flatten(tuple(args))
+        if tree != self._native.arguments_tree:
+            raise ShapeError(
+                f"The step was planned for arguments like {self._native.arguments_tree}, and is called with {tree}. Call "
+                "tofu.jax.partition again for other ones."
+            )
+        step = self._native.step
+        names = name_arguments(self._step, args)
+        for name, leaf, number in zip(names, leaves, step.inputs, strict=True):
+            shape, planned = jax.numpy.shape(leaf), step.types[number].shape
+            if shape != planned:
+                raise ShapeError(
+                    f"{name} has shape {shape}, and the step was planned for {planned}. Call tofu.jax.partition again for other shapes."
+                )
+        return list(leaves)
+
+
+@dataclass(frozen=True)
+class _Laid:
+    """A leaf of an argument, and the dimension that is split at each step."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    steps: Steps
+
+    def __str__(self) -> str:
+        return f"{self.dtype} of shape {self.shape}"
+
+
+def _lay_first(partition: Partition) -> Any:
+    """The first argument, as a tree of where its leaves lie."""
+    native, plan = partition.source.native, partition.plan
+    (first, *_) = native.arguments_tree.children()
+    leaves = []
+    for number in native.step.inputs[: first.num_leaves]:
+        type_ = native.step.types[number]
+        name = partition.graph.tensors[native.tensor_of[number]].name
+        leaves.append(_Laid(type_.shape, type_.dtype, plan.tensors[name]))
+    return jax.tree.unflatten(first, leaves)
+
+
+def _pin_first(
+    source: Source, laid: tuple[Sequence[_Laid], Any], step: Callable[..., Any], args: Sequence[Any]
+) -> Mapping[str, Steps]:
+    """Hints that lay out the first argument of a step like these leaves. Raises ShapeError where it has others."""
+    native, (leaves, tree) = source.native, laid
+    first = jax.tree.structure(args[0]) if args else None
+    if first != tree:
+        raise ShapeError(
+            f"The first argument of the step is {first}, and the state {tree}. Where it is a part of the state, say which: "
+            "part=lambda state: ..."
+        )
+    numbers = native.step.inputs[: len(leaves)]
+    differing = []
+    for name, number, leaf in zip(name_arguments(step, args), numbers, leaves, strict=False):
+        type_ = native.step.types[number]
+        if (type_.shape, type_.dtype) != (leaf.shape, leaf.dtype):
+            differing.append(f"{name} is {type_.dtype} of shape {type_.shape}, and {leaf} in the state")
+    raise_together(
+        ShapeError, "The first argument of the step is not like the state, whose layouts it is to have:", differing
+    )
+    names = (source.graph.tensors[native.tensor_of[number]].name for number in numbers)
+    return {name: leaf.steps for name, leaf in zip(names, leaves, strict=True)}
