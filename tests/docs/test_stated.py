@@ -76,8 +76,18 @@ def click_command(words):
     if words[:2] == ["python", "-m"]:
         words = words[2:]
     if words[0] == "tofu":
-        return main.commands[words[1]], words[2:]
+        command = main
+        while isinstance(command, click.Group):
+            words = words[1:]
+            command = command.get_command(None, words[0])
+        return command, words[1:]
     return load_main(words[0]), words[1:]
+
+
+def list_commands(command):
+    """A command, and those of a group."""
+    names = command.list_commands(None) if isinstance(command, click.Group) else ()
+    return [command, *(one for name in names for one in list_commands(command.get_command(None, name)))]
 
 
 def load_main(name):
@@ -112,9 +122,8 @@ def test_options_of_the_text_are_there():
     """`--name` in the text is an option of a command, `name=` an argument of a function or an attribute of an operator."""
     benchmarks = {name for text in TEXTS.values() for name in re.findall(r"python -m (benchmarks\.\w+)", text)}
     mains = [main for main in map(load_main, sorted(benchmarks)) if isinstance(main, click.Command)]
-    options = {
-        name for command in [*main.commands.values(), *mains] for option in command.params for name in option.opts
-    }
+    commands = [command for each in [main, *mains] for command in list_commands(each)]
+    options = {name for command in commands for option in command.params for name in option.opts}
     for text in TEXTS.values():
         assert set(re.findall(r"`(--[\w-]+)[^`]*`", text)) <= options
     sources = "\n".join(path.read_text() for folder in ("tofu", "tdl_ops") for path in (ROOT / folder).rglob("*.py"))

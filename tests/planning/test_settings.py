@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 import tofu
-from tofu.command_line.main import plan
+from tofu.command_line.symbols import plan
 from tofu.planning.settings import DEFAULTS, OPTIONS, Settings
 from tofu.search.algorithms import ALGORITHMS
 

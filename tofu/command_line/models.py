@@ -11,7 +11,8 @@ from zipfile import BadZipFile
 import click
 import numpy as np
 
-from tofu.command_line.options import FILE, Request, takes_request
+from tofu.command_line.options import Request, takes_request
+from tofu.command_line.planning_options import FILE
 from tofu.compare.agreement import Agreement
 from tofu.errors import TofuError
 from tofu.mxnet.runtime.arguments import GRAD_REQS

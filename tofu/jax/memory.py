@@ -70,6 +70,7 @@ class DeviceMemory:
 class StepMemory:
     """One device that runs the whole step, each of the workers, and `compiled`: XLA's count for a worker, where it compiled the step."""
 
+    workers: int
     one_device: DeviceMemory
     worker: DeviceMemory
     compiled: DeviceMemory | None = None
@@ -88,8 +89,9 @@ def predict_memory(partition: Partition, donated: Collection[int] = ()) -> StepM
     """The memory of a partition. Its program is traced, not compiled, and needs no devices. `donated`: positions of arguments' leaves."""
     whole: Step = partition.source.native.step
     program: SpmdProgram = partition.training
-    one = _count("one device", whole, donated)
-    return StepMemory(one, _count(f"each of {program.workers.count} workers", read_worker_program(program), donated))
+    count = program.workers.count
+    each = _count(f"each of {count} workers", read_worker_program(program), donated)
+    return StepMemory(count, _count("one device", whole, donated), each)
 
 
 def read_compiled(compiled: Any) -> DeviceMemory:

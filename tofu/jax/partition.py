@@ -19,7 +19,7 @@ Devices: TypeAlias = "int | Mesh | Sequence[Any]"
 
 
 class DeferredStep:
-    """A step that is planned for the arguments of its first call, and is called like the step that it was made of."""
+    """A step that is planned for the arguments of its first call, and is called like the `step` that it was made of."""
 
     def __init__(
         self, step: Callable[..., Any], workers: Devices, donate_argnums: int | Sequence[int], options: dict[str, Any]
@@ -29,7 +29,7 @@ class DeferredStep:
                 f"A step is a function of arrays, not {show(step)}. A decorator is @tofu.jax.partition(workers=8)."
             )
         update_wrapper(self, step)
-        self._step = step
+        self.step = step
         self._made: PartitionedStep | None = None
         self._given = {"workers": workers, "donate_argnums": donate_argnums, **options}
 
@@ -38,7 +38,7 @@ class DeferredStep:
         if self._made is None:
             if not args:
                 raise UnsupportedError(f"{self!r}: call it, or planned(...) with arguments or their shapes.")
-            self._made = partition(self._step, example_args=args, **self._given)
+            self._made = partition(self.step, example_args=args, **self._given)
         return self._made
 
     def __call__(self, *args: Any) -> Any:
@@ -46,7 +46,7 @@ class DeferredStep:
         return self.planned(*args)(*args)
 
     def __repr__(self) -> str:
-        name = getattr(self._step, "__name__", "step")
+        name = getattr(self.step, "__name__", "step")
         return f"<{name}, which is planned when it is first called>" if self._made is None else repr(self._made)
 
 

@@ -40,14 +40,9 @@ class PartitionedStep:
         self.partition, self.mesh = partition, mesh
         self._step, self._native = step, native
         self.shardings = jax.tree.unflatten(native.arguments_tree, program.shardings(mesh))
-        counts = [len(jax.tree.leaves(tree)) for tree in self.shardings]
         given = [donate_argnums] if isinstance(donate_argnums, int) else donate_argnums
-        wrong = [n for n in given if n not in range(len(counts))]
-        if wrong:
-            raise UnsupportedError(f"donate_argnums has {wrong[0]}; the step has arguments 0 to {len(counts) - 1}.")
-        donated = [sum(counts[:n]) + leaf for n in given for leaf in range(counts[n])]
-        self._donated = tuple(donated)
-        self._run = program.compile(mesh, donated)
+        self._donated = native.list_leaves(given)
+        self._run = program.compile(mesh, self._donated)
 
     @property
     def plan(self) -> Plan:

@@ -9,6 +9,7 @@ from tofu.engine import Source
 from tofu.errors import DeviceError, PlanError, UnsupportedError, raise_together, suggest
 from tofu.jax.engine import JAX
 from tofu.pipeline import Observer, Partition, analyse_step, make_partition, observe_by_environment
+from tofu.plan import Plan
 from tofu.planning.progress import search_progress
 from tofu.planning.settings import OPTIONS, Settings, read_options
 from tofu.reading import MOST_WORKERS
@@ -25,19 +26,25 @@ def plan_step(source: Source, settings: Settings, observe: Observer | None = Non
         return make_partition(task, observe, progress)
 
 
-def read_settings(workers: int, options: Mapping[str, Any]) -> Settings:
-    """What users ask for, checked. Raises the TofuError of the first option that is wrong or contradicts another."""
+def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
+    """What users ask for, checked; no workers are those of the plan. Raises the TofuError of the first option that is wrong or contradicts
+    another.
+    """
     unknown = [f"{name}={suggest(name, OF_STEPS, '=')}" for name in options if name not in OF_STEPS]
     raise_together(UnsupportedError, f"There are no such options ({', '.join(OF_STEPS)}):", unknown)
-    if not 2 <= workers <= MOST_WORKERS:
+    given = read_options(options)
+    plan: Plan | None = given.get("plan")
+    if workers is None and plan is not None:
+        workers = plan.workers
+    if workers is None or not 2 <= workers <= MOST_WORKERS:
         raise DeviceError(
             f"workers is {workers}; plans are made for 2 to {MOST_WORKERS} workers. jax.jit runs a step on one device."
         )
-    settings = Settings(workers, **read_options(options))
-    if settings.plan is not None and settings.plan.workers != workers:
+    if plan is not None and plan.workers != workers:
         raise PlanError(
-            f"The plan is for {settings.plan.workers} workers, and workers= asks for {workers}. Use as many as the plan has, or leave "
-            "plan= out, and one for these is searched."
+            f"The plan is for {plan.workers} workers, and workers= asks for {workers}. Use as many as the plan has, or leave plan= out, "
+            "and one for these is searched."
         )
+    settings = Settings(workers, **given)
     settings.check()
     return settings

@@ -8,7 +8,7 @@ holds them together.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -183,6 +183,13 @@ class Settings:
     def _has_hints_by_step(self) -> bool:
         """Whether a hint lists choices for the single steps, which means those of the largest factors first."""
         return any(isinstance(hint, (list, tuple)) for hint in (self.hints or {}).values())
+
+    def over(self, workers: int) -> Settings:
+        """The same for another number of workers that split all they can, without what is of one number alone: a plan, levels, hints
+        for single steps.
+        """
+        hints = {name: hint for name, hint in (self.hints or {}).items() if not isinstance(hint, tuple)}
+        return replace(self, workers=workers, hints=hints, plan=None, topology=None, memory_limit=None)
 
     def check(self) -> None:
         """Raise PlanError where the settings contradict each other, before any graph is read."""

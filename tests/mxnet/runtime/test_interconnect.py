@@ -65,7 +65,7 @@ def test_says_what_it_needs():
 
 
 def test_the_command_prints_pairs_and_writes_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("tofu.command_line.main.measure_with_cupy", lambda: (4, machine([(0, 2), (1, 3)])))
+    monkeypatch.setattr("tofu.command_line.interconnect.measure_with_cupy", lambda: (4, machine([(0, 2), (1, 3)])))
     path = tmp_path / "topology.json"
     result = CliRunner().invoke(main, ["topology", "--save", str(path)])
     assert result.exit_code == 0, result.output

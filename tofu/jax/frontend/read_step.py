@@ -26,6 +26,14 @@ class Native:
     arguments_tree: Any
     results_tree: Any
 
+    def list_leaves(self, arguments: Sequence[int]) -> list[int]:
+        """The positions of the leaves of arguments among those of all. Raises UnsupportedError for arguments that there are not."""
+        counts = [tree.num_leaves for tree in self.arguments_tree.children()]
+        wrong = [n for n in arguments if n not in range(len(counts))]
+        if wrong:
+            raise UnsupportedError(f"donate_argnums has {wrong[0]}; the step has arguments 0 to {len(counts) - 1}.")
+        return [sum(counts[:n]) + leaf for n in arguments for leaf in range(counts[n])]
+
 
 def read_step(function: Callable[..., Any], arguments: Sequence[Any]) -> Source:
     """The training step `function(*arguments)`, whose arguments are trees of arrays, or of `jax.ShapeDtypeStruct`s: no array is made.

@@ -1,0 +1,160 @@
+"""`python -m tofu jax`: plans and memory of steps in files, for more devices than there are."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import jax
+import pytest
+from click.testing import CliRunner
+
+import tofu.jax
+from tofu.command_line.main import main
+from tofu.jax.step_files import read_step_file
+from tofu.plan import Plan
+
+TEXT = """
+import jax
+import jax.numpy as jnp
+import tofu.jax
+
+
+def step(params, batch):
+    x, y = batch
+    loss = lambda params: jnp.mean((jax.nn.relu(x @ params["w1"]) @ params["w2"] - y) ** 2)
+    value, gradients = jax.value_and_grad(loss)(params)
+    return jax.tree.map(lambda p, g: p - 0.1 * g, params, gradients), value
+
+
+def example_args(width=1024):
+    shape = jax.ShapeDtypeStruct
+    return {"w1": shape((512, width), "float32"), "w2": shape((width, 512), "float32")}, (shape((64, 512), "float32"),) * 2
+
+
+small = example_args(256)
+decorated = tofu.jax.partition(workers=2)(step)
+one_number = 3
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(TEXT)
+    return path
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["jax", *map(str, arguments)])
+
+
+def test_a_plan_is_shown_and_saved_for_more_devices_than_there_are(file):
+    saved, page = file.with_suffix(".json"), file.with_suffix(".html")
+    options = ["--hint", "params/w1=0", "--save", saved, "--report", page, "--why", "dot_general_1", "--timings"]
+    result = run("plan", f"{file}:step", "--workers", 32, *options)
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("32 workers (2 x 2 x 2 x 2 x 2)")
+    assert "arguments of" in result.output
+    assert "dot_general_1, split at every step along" in result.output
+    assert re.search(r"strategies +\d", result.output)
+    assert "<title>train.py:step: 32 workers</title>" in page.read_text()
+    plan = Plan.from_json(saved.read_text())
+    assert plan.workers == 32
+    assert set(plan.tensors["params/w1"]) == {0}
+    assert len(jax.devices()) < 32
+
+
+def test_a_saved_plan_is_taken_by_the_command_and_by_partition(file):
+    saved = file.with_suffix(".json")
+    assert run("plan", file, "--workers", 4, "--save", saved).exit_code == 0
+    taken = run("plan", file, "--plan", saved)
+    assert taken.output.startswith("4 workers (2 x 2)")
+    given = read_step_file(str(file))
+    made = tofu.jax.partition(given.step, 4, given.arguments, plan=saved)
+    assert made.plan.to_json() == Plan.from_json(saved.read_text()).to_json()
+
+
+@pytest.mark.parametrize("name", ["", ":step", ":decorated"])
+def test_the_step_may_be_named_and_decorated(file, name):
+    result = run("plan", f"{file}{name}", "--args", "small", "--workers", 2)
+    assert result.exit_code == 0, result.output
+    assert "params/w1 512 x 256" in result.output
+
+
+def test_memory_is_predicted_and_says_what_fits(file):
+    result = run("memory", file, "--workers", 8, "--donate", 0, "--device-memory", "1MB")
+    assert result.exit_code == 0, result.output
+    assert re.search(r"arguments +4\.2 MiB +544\.0 KiB", result.output)
+    assert re.search(r"over donated arguments +4\.0 MiB +512\.0 KiB", result.output)
+    assert "one device needs 5.0 MiB: it does not fit into 1 MB (1,000,000 bytes)." in result.output
+    assert "each of 8 workers needs 800.0 KiB: it fits into 1 MB" in result.output
+    more = run("memory", file, "--workers", 2, "--device-memory", "1MB")
+    assert re.search(r"\n\d+ workers are the fewest that fit: each needs \d+\.\d KiB\.", more.output)
+    assert "No number of workers was found" in run("memory", file, "--workers", 2, "--device-memory", "9kB").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{file}:stop"], "train.py has no stop (did you mean step?). Write FILE.py:STEP"),
+        (["{file}:one_number"], "one_number in {file} is 3 (a int), and a step is a function."),
+        (
+            ["other.py:step"],
+            "There is no file other.py. Write FILE.py:STEP, or FILE.py alone where the step is called step.",
+        ),
+        (["{file}", "--args", "shapes"], "Add a function shapes() that returns (state, batch)"),
+        (
+            ["{file}", "--args", "one_number"],
+            "one_number in {file} gives 3 (a int), and not the tuple of the step's arguments",
+        ),
+        (["{file}", "--workers", "1"], "workers is 1; plans are made for 2 to"),
+        (["{file}", "--hint", "params/w3=0"], "did you mean params/w2, params/w1?"),
+        (["{file}", "--save", "/nowhere/at/all.json"], "--save /nowhere/at/all.json: there is no folder /nowhere/at."),
+    ],
+)
+def test_what_cannot_be_is_one_message(file, arguments, message):
+    result = run("plan", *(argument.format(file=file) for argument in arguments))
+    assert result.exit_code == 1
+    assert message.format(file=file) in result.output
+    assert "Traceback" not in result.output
+
+
+def test_a_plan_of_other_workers_is_refused_as_the_command_spells_it(file):
+    saved = file.with_suffix(".json")
+    run("plan", file, "--workers", 4, "--save", saved)
+    result = run("memory", file, "--workers", 8, "--plan", saved)
+    assert (
+        "The plan is for 4 workers, and --workers asks for 8. Use as many as the plan has, or leave --plan out"
+        in result.output
+    )
+    assert "--donate has 2; the step has arguments 0 to 1." in run("memory", file, "--donate", 2).output
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments", "message"),
+    [
+        (
+            "jax",
+            ["jax", "plan", "train.py"],
+            'This needs JAX, which cannot be imported (import of jax halted; None in sys.modules): pip install ".[jax]"',
+        ),
+        ("mxnet", ["plan", "train.py"], "Tofu needs MXNet for this, which cannot be imported"),
+    ],
+)
+def test_without_the_framework_one_line_says_what_to_install(missing, arguments, message):
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; sys.argv[1:] = {arguments}; from tofu.__main__ import run; run()"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert found.stderr.startswith(f"Error: {message}")
+    assert found.stderr.count("\n") == 1
+
+
+def test_help_is_there_without_mxnet():
+    code = "import sys; sys.modules['mxnet'] = None; sys.argv[1:] = ['--help']; from tofu.__main__ import run; run()"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert re.findall(r"^  ([\w-]+)  ", found.stdout.partition("Commands:")[2], re.MULTILINE) == ["jax"]
+    assert "example_args()" in run("--help").output

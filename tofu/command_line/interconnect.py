@@ -1,0 +1,51 @@
+"""`python -m tofu topology`: the bandwidth between GPUs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from tofu.host.writing import write_atomically
+from tofu.mxnet.runtime.interconnect import Interconnect, measure_interconnect, measure_with_cupy
+from tofu.report.plan_table import make_console
+
+
+@click.command()
+@click.option(
+    "--save",
+    "path",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("topology.json"),
+    show_default=True,
+    help="Where the levels are written.",
+)
+def topology(path: Path) -> None:
+    """Measure the bandwidth between all pairs of GPUs, and write the levels that topology= takes.
+
+    Needs two GPUs or more, and CuPy. The file lists the GPUs in the order in which the workers should use them.
+
+    \b
+    Examples
+        python -m tofu topology
+        python -m tofu plan resnet-symbol.json --shape data:64,3,224,224 --topology topology.json
+    """  # noqa: D301  click reads the escape
+    count, measure = measure_with_cupy()
+    found = measure_interconnect(count, measure)
+    console = make_console()
+    console.print(_pair_table(found))
+    for parts, rate in found.levels:
+        console.print(f"a level of {parts} parts: {rate / 1e9:.1f} GB/s, all workers together")
+    write_atomically(str(path), found.to_json())
+    contexts = ", ".join(f"mx.gpu({device})" for device in found.devices)
+    click.echo(f'\ntofu.partition(symbol, contexts=[{contexts}], topology="{path}")')
+
+
+def _pair_table(found: Interconnect) -> Table:
+    table = Table(
+        "GB/s", *(f"gpu({device})" for device in found.devices), header_style="bold", box=None, pad_edge=False
+    )
+    for device, row in zip(found.devices, found.pairs, strict=True):
+        table.add_row(f"gpu({device})", *(f"{rate / 1e9:.1f}" if rate else "-" for rate in row))
+    return table

@@ -1,0 +1,166 @@
+"""`python -m tofu jax plan` and `memory`: what becomes of a step that is written for JAX. No devices are needed.
+
+JAX is loaded when a command runs, by the name of what knows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from importlib import import_module
+from math import ceil
+from typing import Any
+
+import click
+
+from tofu.command_line.plan_output import SHOWN, show_plan
+from tofu.command_line.planning_options import PLANNING, Decorator, pop_planning, takes
+from tofu.errors import TofuError
+from tofu.pipeline import Observer, Partition
+from tofu.plan import format_bytes
+from tofu.planning.fitting import explain_none, find_fitting, format_limit, read_bytes
+from tofu.planning.settings import Settings
+from tofu.report.plan_table import make_console
+from tofu.search import Problem
+
+REMEDY = 'pip install ".[jax]" in Tofu\'s folder, or pip install "jax>=0.6.2,<0.7"'
+SHARED: tuple[Decorator, ...] = (
+    click.argument("step", metavar="FILE.py:STEP"),
+    click.option(
+        "--args",
+        "arguments",
+        default="example_args",
+        show_default=True,
+        metavar="NAME",
+        help="What gives the step's example arguments: a function in FILE without parameters, or a tuple.",
+    ),
+    *PLANNING,
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A step in a file as it was read, and how its user wants it planned."""
+
+    name: str
+    source: Any
+    settings: Settings
+
+    def compile(self, observe: Observer | None = None) -> Partition:
+        """Its partition."""
+        made: Partition = _load("planning").plan_step(self.source, self.settings, observe)
+        return made
+
+    def over(self, workers: int) -> Request:
+        """The same for another number of workers, without what is of one number alone: a plan, levels, hints for single steps."""
+        return replace(self, settings=self.settings.over(workers))
+
+
+def _load(module: str) -> Any:
+    """A module of the JAX side. Raises TofuError where JAX is not installed."""
+    try:
+        return import_module(f"tofu.jax.{module}")
+    except ImportError as error:
+        raise TofuError(f"This needs JAX, which cannot be imported ({error}): {REMEDY}.") from error
+
+
+def _takes_step(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the shared options; it is called with the `Request` that they make, and with its own options."""
+
+    @wraps(command)
+    def call(step: str, arguments: str, **given: Any) -> None:
+        workers, options = pop_planning(given)
+        planning, files, reading = map(_load, ("planning", "step_files", "frontend.read_step"))
+        settings = planning.read_settings(workers, options)
+        file = files.read_step_file(step, arguments)
+        command(Request(file.name, reading.read_step(file.step, file.arguments), settings), **given)
+
+    return takes(SHARED)(call)
+
+
+@click.group()
+def jax() -> None:
+    """Plan steps that are written for JAX, without the devices that they will run on.
+
+    STEP is a function in FILE.py of (state, batch), or of other trees of arrays, with gradients and optimizer inside; what it returns first
+    is the state of the next step. Beside it stands example_args(), which returns arguments for it: arrays, or jax.ShapeDtypeStructs, as
+    jax.eval_shape makes them of a function that would make arrays.
+
+    \b
+        def step(params, batch): ...
+        def example_args():
+            params = jax.eval_shape(init, jax.random.key(0))
+            return params, jax.ShapeDtypeStruct((64, 512), "float32")
+    """  # noqa: D301  click reads the escape
+
+
+@jax.command()
+@_takes_step
+@takes(SHOWN)
+def plan(request: Request, **shown: Any) -> None:
+    """Plan a step: how each operator is split, what moves, what each device holds.
+
+    \b
+    Examples
+        python -m tofu jax plan train.py:step --workers 8
+        python -m tofu jax plan train.py:step --workers 4 --hint params/w1=0 --save plan.json
+        python -m tofu jax plan train.py --args tiny_args --why "jvp()/dot_general" --report plan.html
+
+    The file written by --save is what tofu.jax.partition(step, 8, args, plan="plan.json") applies, and --plan of these commands.
+    """  # noqa: D301  click reads the escape
+    show_plan(request.name, request.compile, **shown)
+
+
+@jax.command()
+@_takes_step
+@click.option(
+    "--donate",
+    multiple=True,
+    type=click.IntRange(0),
+    metavar="N",
+    help="The step may write over its argument N, as donate_argnums= of tofu.jax.partition says; may be given several times.",
+)
+@click.option(
+    "--device-memory",
+    metavar="SIZE",
+    help="What a device has, as 12GB or 16GiB: says whether the step fits and, where not, how many workers it takes.",
+)
+def memory(request: Request, donate: Sequence[int], device_memory: str | None) -> None:
+    """Show what a step needs on one device and on every worker: arguments and results exactly, temporaries as they are predicted.
+
+    \b
+    Examples
+        python -m tofu jax memory train.py:step --workers 8 --donate 0
+        python -m tofu jax memory train.py:step --workers 8 --device-memory 16GiB
+    """  # noqa: D301  click reads the escape
+    device_bytes = None if device_memory is None else read_bytes(device_memory, "--device-memory")
+    accounts, donated = _load("memory"), request.source.native.list_leaves(donate)
+    partition = request.compile()
+    found = accounts.predict_memory(partition, donated)
+    accounts.print_memory(make_console(), found)
+    if device_bytes is None:
+        return
+    for device in (found.one_device, found.worker):
+        does = "fits" if device.needed_bytes <= device_bytes else "does not fit"
+        needs = f"{device.name} needs {format_bytes(device.needed_bytes)}"
+        click.echo(f"{needs}: it {does} into {format_limit(device_bytes)}.")
+    if not found.fits(device_bytes):
+        click.echo(
+            _advise(partition.searched, found, device_bytes, lambda workers: request.over(workers).compile(), donated)
+        )
+
+
+def _advise(problem: Problem, found: Any, device_bytes: int, make: Callable[[int], Partition], donated: Any) -> str:
+    """The fewest workers that fit, from those whose share of one device's bytes does; or why there are none."""
+    accounts = _load("memory")
+    least = max(2, ceil(found.one_device.needed_bytes / device_bytes))
+    fitting = find_fitting(
+        least,
+        device_bytes,
+        lambda workers: accounts.predict_memory(make(workers), donated),
+        lambda made: made.worker.needed_bytes,
+    )
+    if fitting is None:
+        return explain_none(problem, device_bytes, least)
+    return f"{fitting.workers} workers are the fewest that fit: each needs {format_bytes(fitting.worker.needed_bytes)}."

@@ -1,0 +1,67 @@
+"""What the command `plan` shows of a plan and writes about it, whichever engine it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+
+from tofu.command_line.planning_options import OUTPUT, Decorator, check_folder
+from tofu.host.writing import write_atomically
+from tofu.pipeline import Observer, Partition, observe_by_environment
+from tofu.planning.progress import track_searches
+from tofu.report.plan_page import render_page
+from tofu.report.plan_table import alternatives_table, make_console, print_partition, timings_table
+
+SHOWN: tuple[Decorator, ...] = (
+    click.option(
+        "--rows", type=click.IntRange(0), default=60, show_default=True, help="Longest table of layers; 0 shows all."
+    ),
+    click.option(
+        "--why",
+        multiple=True,
+        metavar="LAYER",
+        help="Say what the plan would move if LAYER were split along each of its axes; may be given several times.",
+    ),
+    click.option(
+        "--report",
+        "page",
+        type=OUTPUT,
+        help="Write a page for a browser: what is cut how, what moves, and why not otherwise: plan.html.",
+    ),
+    click.option("--save", "--json", "saved", type=OUTPUT, help="Write the plan to this file, as JSON."),
+    click.option("--timings", is_flag=True, help="Say how long each pass took."),
+)
+
+
+def show_plan(
+    name: str,
+    make: Callable[[Observer], Partition],
+    *,
+    rows: int,
+    why: Sequence[str],
+    page: Path | None,
+    saved: Path | None,
+    timings: bool,
+) -> None:
+    """Make a partition and show it, as the options of `SHOWN` say."""
+    check_folder("--save", saved)
+    check_folder("--report", page)
+    observe = observe_by_environment()
+    partition = make(observe)
+    if saved is not None:
+        write_atomically(str(saved), partition.plan.to_json() + "\n")
+    console = make_console()
+    print_partition(console, partition, rows or None)
+    if timings:
+        console.print()
+        console.print(timings_table(observe.seconds))
+    for layer in why:
+        console.print()
+        console.print(alternatives_table(partition, layer))
+    if page is not None:
+        write_atomically(str(page), render_page(partition, name, track_searches))
+        console.print(f"\nThe page is in {page}.")
+    if saved is not None:
+        console.print(f"\nThe plan is in {saved}.")

@@ -1,0 +1,115 @@
+"""The options that say how something is planned, whichever engine runs it: those of `partition`, as the command line spells them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tofu.command_line.arguments import read_bandwidths, read_hints
+from tofu.errors import TofuError
+from tofu.planning.settings import DEFAULTS, OPTIONS, Option
+
+DEFAULT_WORKERS = 8
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+OUTPUT = click.Path(dir_okay=False, writable=True, path_type=Path)
+Decorator = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+def _spell(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _make_option(name: str, option: Option) -> Decorator:
+    """An option of `tofu.partition` as one of the command line."""
+    return click.option(
+        _spell(name),
+        type=click.Choice(option.choices) if option.choices else None,
+        default=DEFAULTS[name],
+        show_default=DEFAULTS[name] is not None,
+        metavar=option.metavar,
+        help=option.help,
+    )
+
+
+PLANNING: tuple[Decorator, ...] = (
+    click.option(
+        "--workers",
+        type=click.IntRange(1),
+        help=f"Number of devices; that of --plan where it is given, or {DEFAULT_WORKERS}.",
+    ),
+    click.option(
+        "--hint",
+        "hints",
+        multiple=True,
+        metavar="NAME=CHOICE",
+        help="Pin a part of the plan: a tensor's dimension or an operator's axis, or one for each step, separated by "
+        "commas; '-' is replicated, '...' is free.",
+    ),
+    click.option("--plan", type=FILE, help="Take the plan in this file, as the command plan writes it."),
+    *(_make_option(name, option) for name, option in OPTIONS.items() if option.help),
+)
+# Options of `tofu.partition` -> those of the command line.
+SPELLED = {
+    "ngpus": "--workers",
+    "workers": "--workers",
+    "hints": "--hint",
+    "plan": "--plan",
+    "donate_argnums": "--donate",
+    **{name: _spell(name) for name, option in OPTIONS.items() if option.help},
+}
+# How texts of the command line become what `tofu.partition` is given, where that is something else.
+READERS: dict[str, Callable[[Any], Any]] = {
+    "hints": lambda texts: read_hints(texts) or None,
+    "topology": read_bandwidths,
+}
+
+
+def takes(options: tuple[Decorator, ...]) -> Decorator:
+    """Give a command these options, in their order."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        return reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+    return decorate
+
+
+def pop_planning(given: dict[str, Any]) -> tuple[int | None, dict[str, Any]]:
+    """Take the options of planning out of what a command is called with: the number of workers, None for that of the plan, and the others,
+    as `partition` is given them.
+    """
+    workers = given.pop("workers")
+    asked = {name: given.pop(name) for name in OPTIONS if name in given}
+    read = {name: READERS[name](value) if name in READERS else value for name, value in asked.items()}
+    return (DEFAULT_WORKERS if workers is None and read["plan"] is None else workers), read
+
+
+def check_folder(option: str, path: Path | None) -> None:
+    """Raise TofuError where a file cannot be written, before anything is searched."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise TofuError(f"{option} {path}: there is no folder {path.absolute().parent}. Make it first.")
+
+
+BARE = [name for name in SPELLED if "_" in name]  # no words of English: they are spelled without a value, too
+ARGUMENT = re.compile(
+    rf"\b({'|'.join(SPELLED)})=(?:['\"]([^'\"]+)['\"]|\[([^\]]+)\]|([\w.]+))?"  # with a value, or without
+    rf"|\b(ngpus|{'|'.join(BARE)}|plan(?= says))\b"
+)
+
+
+def spell_as_options(message: str) -> str:
+    """An error message of the library, whose remedies are arguments of Python, for the command line.
+
+    >>> spell_as_options("describe it, or undescribed='replicate'; leave plan= out")
+    'describe it, or --undescribed replicate; leave --plan out'
+    """
+
+    def spell(match: re.Match[str]) -> str:
+        value = match[2] or (match[3] or "").replace(", ", ",") or match[4]
+        return " ".join(filter(None, (SPELLED[match[1] or match[5]], value)))
+
+    return ARGUMENT.sub(spell, message)
