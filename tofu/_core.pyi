@@ -68,10 +68,14 @@ class Graph:
         """Both always have the same layout. ValueError for unequal shapes, or where one is replicable."""
     def hold(self, tensor: int, price: float) -> None:
         """The search may replicate a tensor, and pays `price` for each byte that a worker holds; tied tensors alike."""
+    def repeat(self, operator: int) -> None:
+        """The search may have every worker compute all of an operator."""
     def split_equally(self) -> None:
         """From now on a dimension or an axis is split into equal parts only."""
     def share_regions(self) -> None:
         """A fetched region is a value that all readers of the tensor in one phase share."""
+    def stage_small_sums(self) -> None:
+        """Partial results of replicable tensors are reduced in two stages as well: each worker sums a part, then gathers the others."""
     def mark_output(self, tensor: int) -> None:
         """The tensor is read from outside. Mark outputs in the graph's own order: it is part of the structure."""
     @property

@@ -15,10 +15,12 @@ from tofu.plan import Plan
 from tofu.planning.settings import Settings
 from tofu.program import OutputShards, Program, worker_attributes, write_program
 from tofu.search import Choices, Problem, find_strategies, pose_problem
+from tofu.search.native import COLLECTIVES, Moves
 from tofu.search.topology import Topology
 from tofu.tdl import Registry, interpret
 
 __all__ = [
+    "COLLECTIVES",
     "Backend",
     "Choices",
     "Engine",
@@ -26,6 +28,7 @@ __all__ = [
     "Graph",
     "Lowering",
     "Measured",
+    "Moves",
     "Observer",
     "Operator",
     "OperatorAccess",

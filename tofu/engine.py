@@ -12,6 +12,7 @@ from tofu.graph import Graph, Operator
 from tofu.lowering import LowerableOperators
 from tofu.program import Program
 from tofu.search import Choices, Problem
+from tofu.search.native import FETCHES, Moves
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,8 @@ class Backend(Protocol):
 
 @dataclass(frozen=True)
 class Engine:
-    """A framework: its front end, and its backend, which may need all parts of a dimension or an axis to be equal, and may keep a region
-    that is fetched as a value that all its readers in one phase share.
-    """
+    """A framework: its front end, its backend, and the rules by which that moves data, as far as plans depend on them."""
 
     front_end: FrontEnd
     backend: Backend
-    splits_equally: bool = False
-    shares_regions: bool = False
+    moves: Moves = FETCHES

@@ -151,8 +151,7 @@ def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Ob
     whole = find_strategies(source.graph, engine.front_end, settings.undescribed) if is_lowered else found
     stock = observe("stock", whole)
     factors = settings.arrangements[0].factors
-    ways = engine.splits_equally, engine.shares_regions
-    problem = observe("problem", pose_problem(lowered, strategies, factors, None, *ways))
+    problem = observe("problem", pose_problem(lowered, strategies, factors, moves=engine.moves))
     return Task(source, stock, problem, settings, engine)
 
 

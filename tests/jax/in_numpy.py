@@ -27,7 +27,7 @@ class InNumpy(NumpyBackend):
         return JaxExecution(made.graph, made.program, made.attributes, made.boxes, made.result_boxes)
 
 
-IN_NUMPY = core.Engine(JaxFrontEnd(), InNumpy(), shares_regions=True)
+IN_NUMPY = core.Engine(JaxFrontEnd(), InNumpy(), core.Moves(shares_regions=True))
 
 
 def plan(source, workers, engine=IN_NUMPY, **settings):

@@ -39,15 +39,17 @@ def as_numbers(tree):
     return [np.asarray(x, np.float64) for x in plain]
 
 
-@pytest.mark.parametrize("seed", [None, 1])
+@pytest.mark.parametrize("kind", ["small", "free", "random"])
 @pytest.mark.parametrize("workers", [2, 3, 4, 6, 8])
 @pytest.mark.parametrize("name", STEPS)
-def test_steps_in_double_precision_equal_those_of_one_device(name, workers, seed):
-    """With the plan that was searched, and with random ones."""
+def test_steps_in_double_precision_equal_those_of_one_device(name, workers, kind):
+    """With the plans that are searched, where small tensors or all may be replicated, and with random ones."""
     with enable_x64():
         step, state, data = STEPS[name](jnp.float64)
-        hints = {} if seed is None else draw_hints(step, (state, data), workers, f"{name} {workers} {seed}", share=0.2)
-        made = tofu.jax.partition(step, workers, (state, data), hints=hints, search_seconds=1)
+        asked = {"replicate": kind}
+        if kind == "random":
+            asked = {"hints": draw_hints(step, (state, data), workers, f"{name} {workers}", share=0.2)}
+        made = tofu.jax.partition(step, workers, (state, data), search_seconds=1, **asked)
         ours, whole = made.place(state), jax.jit(step)
         for _ in range(3):
             state, loss = whole(state, data)
@@ -70,11 +72,12 @@ def test_every_equation_runs_in_parts(name):
             np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4, err_msg=str(hints))
 
 
+@pytest.mark.parametrize("replicate", ["small", "free"])
 @pytest.mark.parametrize("name", STEPS)
-def test_what_is_moved_is_what_the_plan_counts(name):
+def test_what_is_moved_is_what_the_plan_counts(name, replicate):
     """No more, for a region that several equations read is fetched once; XLA's own text is counted."""
     step, state, data = STEPS[name](jnp.float32)
-    made = tofu.jax.partition(step, 8, (state, data))
+    made = tofu.jax.partition(step, 8, (state, data), replicate=replicate)
     moved = count_traffic(made.lower(state, data).compile().as_text(), 8)
     assert 0 < moved.total <= 1.02 * made.plan.communication_bytes
 

@@ -40,7 +40,8 @@ class CellModel:
         return [d for d, length in enumerate(smallest) if length >= self.factors[len(choice)]]
 
     def operator_choices(self, operator, history):
-        return self.feasible(tuple(operator.extents), history) or [-1]
+        found = self.feasible(tuple(operator.extents), history)
+        return [*found, -1] if self.spec.repeats or not found else found
 
     def tensor_choices(self, tensor, history):
         found = self.feasible(tensor.shape, history)
@@ -110,7 +111,7 @@ class CellModel:
 
         shards = {w: self.shard(info.shape, layout, w) for w in self.workers}
         copied = [step for step, dimension in enumerate(layout) if dimension < 0]
-        if not (copied and REDUCE in fates and not info.replicable):
+        if not (copied and REDUCE in fates and (self.spec.stages_small_sums or not info.replicable)):
             return info.item_bytes * sum(sum_here(w, shards[w]) for w in self.workers)
         total = 0
         for worker in self.workers:

@@ -56,6 +56,8 @@ class GraphSpec:
     operators: list = field(default_factory=list)
     outputs: list = field(default_factory=list)
     shares_regions: bool = False
+    stages_small_sums: bool = False
+    repeats: bool = False  # every worker may compute all of any operator
 
     def tensor(self, shape, replicable=False, label=0, item_bytes=4):
         self.tensors.append(TensorSpec(tuple(shape), item_bytes, replicable, label))
@@ -74,6 +76,8 @@ class GraphSpec:
         graph = _core.Graph()
         if self.shares_regions:
             graph.share_regions()
+        if self.stages_small_sums:
+            graph.stage_small_sums()
         for t in self.tensors:
             graph.add_tensor(list(t.shape), t.item_bytes, t.replicable, t.label)
         for o in self.operators:
@@ -88,6 +92,8 @@ class GraphSpec:
                 o.same_as,
                 o.fetched,
             )
+        for operator in range(len(self.operators)) if self.repeats else ():
+            graph.repeat(operator)
         for tensor in self.outputs:
             graph.mark_output(tensor)
         if coarsen:

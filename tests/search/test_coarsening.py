@@ -18,6 +18,27 @@ def test_coarsening_is_lossless(factors):
         assert tied.num_variables <= free.num_variables
 
 
+@pytest.mark.parametrize("repeats", [False, True])
+def test_coarsening_is_lossless_where_everything_may_be_replicated(repeats):
+    tied_tensors = 0
+    for seed in range(150):
+        spec = random_graph(5000 + seed, largest=9, operators=(3, 6))
+        for operator in spec.operators:
+            operator.group, operator.same_as = spec.operators.index(operator), -1
+        spec.repeats = repeats
+        best = []
+        for coarsen in (False, True):
+            native = spec.native(coarsen)
+            for tensor in range(len(spec.tensors)):
+                native.hold(tensor, 0.0)
+            found = _core.search_exact(native, [2, 2])
+            assert found.is_optimal
+            best.append(sum(found.plan.step_bytes))
+        assert best[0] == best[1], f"seed {seed}"
+        tied_tensors += len(ties(spec))
+    assert tied_tensors >= 20
+
+
 def ties(spec):
     """Sets of tensors that coarsening ties."""
     graph = spec.native(coarsen=True)

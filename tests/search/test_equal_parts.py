@@ -11,7 +11,7 @@ from tests.numpy_engine.steps import perceptron
 from tofu import _core, core
 from tofu.errors import InfeasibleError, PlanError
 
-EQUAL, ANY = (core.Engine(NumpyFrontEnd(), NumpyBackend(), splits_equally=flag) for flag in (True, False))
+EQUAL, ANY = (core.Engine(NumpyFrontEnd(), NumpyBackend(), core.Moves(splits_equally=flag)) for flag in (True, False))
 
 
 def plan(engine, graph=None, workers=4, **settings):

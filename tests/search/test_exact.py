@@ -102,6 +102,29 @@ def test_no_plan_of_all_is_better(block):
     pytest.fail(f"only {checked} graphs are small enough")
 
 
+def test_no_plan_of_all_is_better_where_everything_may_be_repeated_and_replicated():
+    checked, cheaper = 0, 0
+    for seed in range(6000, 12000):
+        factors = FACTORS[seed % len(FACTORS)]
+        spec = random_graph(seed, largest=3, operators=(2, 3))
+        split = all_plans(spec, factors)
+        spec.repeats = spec.stages_small_sums = True
+        for tensor in spec.tensors:
+            tensor.replicable = True
+        total = all_plans(spec, factors)
+        if total is None:
+            continue
+        result = _core.search_exact(spec.native(), list(factors))
+        assert result.is_optimal
+        assert sum(result.plan.step_bytes) == total.min() == result.lower_bound, f"seed {seed}"
+        assert CellModel(spec, factors).total_bytes(*rows_of(result.plan)) == total.min(), f"seed {seed}"
+        cheaper += total.min() < split.min()
+        checked += 1
+        if checked == 60:
+            break
+    assert (checked, cheaper >= 5) == (60, True)
+
+
 @pytest.mark.parametrize("factors", [(2, 2), (3, 2)])
 def test_no_bound_passes_the_best_of_all_plans(factors):
     bounded = 0

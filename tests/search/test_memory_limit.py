@@ -103,6 +103,21 @@ def test_what_is_there_when_the_backward_pass_begins_counts_fully():
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", MODELS)
+def test_free_replicas_move_no_more_than_any_other_plan(name):
+    model = MODELS[name]
+
+    def plan_of(**asked):
+        return tofu.partition(model.symbol, ngpus=4, cache=False, **asked, **model.shapes).plan
+
+    free = plan_of(replicate="free")
+    assert free.optimality == "optimal"
+    assert free.communication_bytes < plan_of().communication_bytes
+    assert free.communication_bytes <= plan_of(algorithm="data-parallel").communication_bytes
+    with pytest.raises(PlanError, match="replicate= leaves it to a search"):
+        plan_of(replicate="free", algorithm="data-parallel")
+
+
 def test_a_frontier_trades_one_for_the_other(frontiers, name):
     found = frontiers[name]
     memory = [max(plan.worker_bytes) for plan in found.points]

@@ -13,6 +13,7 @@ from tofu.lowering import Lowerings
 from tofu.program import Program
 from tofu.search import Choices, Problem
 from tofu.search.geometry import find_shards
+from tofu.search.native import COLLECTIVES
 
 Shape = tuple[int, ...]
 LOWERINGS: Lowerings = {}
@@ -76,4 +77,4 @@ def _list_arguments(graph: Graph) -> list[int]:
     return [n for n, tensor in enumerate(graph.tensors) if tensor.is_given]
 
 
-JAX = Engine(JaxFrontEnd(), ShardMapBackend(), splits_equally=True, shares_regions=True)
+JAX = Engine(JaxFrontEnd(), ShardMapBackend(), COLLECTIVES)

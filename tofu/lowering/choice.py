@@ -95,8 +95,7 @@ def _settle(
     # Who shares a fetch was priced in the search: operators in parts and whole ones need not look equally repeated.
     equal = searched.equal.carry_over(searched.graph, final)
     accesses = find_strategies(final, framework, undescribed)
-    ways = searched.splits_equally, searched.shares_regions
-    problem = pose_problem(final, accesses, searched.factors, equal, *ways)
+    problem = pose_problem(final, accesses, searched.factors, equal, searched.moves)
     return Settled(problem, carry_over(searched, choices, problem))
 
 

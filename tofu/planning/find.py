@@ -10,7 +10,7 @@ from tofu.graph import Graph, TensorKind
 from tofu.plan import Plan, format_bytes
 from tofu.planning.fitting import format_limit
 from tofu.planning.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Tradeoff, explain_misfit
-from tofu.planning.settings import Settings
+from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.choices import FREE, ChoiceArray, has_more_orders
@@ -64,12 +64,13 @@ def find_plan(graph: Graph, problem: Problem, settings: Settings, progress: Prog
     if remembered is not None:
         return _take(graph, problem.arrange(Arrangement(remembered.factors, remembered.bandwidths)), remembered)
     problems = [problem.arrange(arrangement) for arrangement in settings.arrangements]
+    asked = [name for name in ("memory_limit", "replicate") if getattr(settings, name) != DEFAULTS[name]]
+    if asked and not ALGORITHMS[settings.algorithm].is_search:
+        raise PlanError(
+            f"{asked[0]}= leaves it to a search what is replicated, and algorithm={settings.algorithm!r} is none. Leave one out."
+        )
     if settings.memory_limit is None:
         return _search(problems, settings, progress)
-    if not ALGORITHMS[settings.algorithm].is_search:
-        raise PlanError(
-            f"memory_limit= leaves it to a search what is replicated, and algorithm={settings.algorithm!r} is none. Leave one out."
-        )
     return _search_within(problems, settings.memory_limit, settings, progress, measure)
 
 
@@ -137,19 +138,22 @@ def _take(graph: Graph, problem: Problem, plan: Plan) -> Found:
 def _search(problems: Sequence[Problem], settings: Settings, progress: Progress | None) -> Found:
     """The cheapest plan over all orders of the steps; what is proved is proved of all of them."""
     algorithm = ALGORITHMS[settings.algorithm]
-    found, errors = [], []
+    is_free = settings.replicate == "free"
+    found, errors, exact = [], [], []
     for problem in problems:
         effort = Effort(settings.search_seconds / len(problems), progress)
         try:
-            solution = algorithm.solve(problem, settings.hints, effort)
+            solutions = [algorithm.solve(problem, settings.hints, effort)]
+            if is_free:  # what splits everything is one more plan to choose from, in case this search does not end
+                solutions.append(algorithm.solve(problem.hold(price=0.0), settings.hints, effort))
         except InfeasibleError as error:
             errors.append(error)
         else:
-            found.append((problem, solution))
+            found += [(problem, solution) for solution in solutions]
+            exact += [solutions[-1].exact] if solutions[-1].exact is not None else []
     if not found:
         raise errors[0]
     problem, best = min(found, key=lambda one: price(one[0], one[1].choices))
-    exact = [solution.exact for _, solution in found if solution.exact is not None]
     bound = min((result.lower_bound for result in exact), default=0)
     optimality = algorithm.describe_optimality(problem, best, bound)
     if algorithm.is_search and has_more_orders(problem.factors):
@@ -200,16 +204,15 @@ def _recall(graph: Graph, problem: Problem, settings: Settings) -> Plan | None:
 
 
 def _cache_key(fingerprint: str, problem: Problem, settings: Settings) -> tuple[object, ...]:
-    """All that a search depends on: every setting but those that are listed, the descriptions of the operators, whether parts have to be
-    equal and whether regions are shared.
+    """All that a search depends on: every setting but those that are listed, the descriptions of the operators, and the rules by which
+    data moves.
     """
     asked = {field.name: getattr(settings, field.name) for field in fields(settings)}
     asked["hints"] = repr(sorted(map(repr, (settings.hints or {}).items())))
     described = dict.fromkeys(access.description for access in problem.accesses)
     return (
         fingerprint,
-        problem.splits_equally,
-        problem.shares_regions,
+        problem.moves,
         *(asked[name] for name in asked if name not in NO_PART_OF_THE_KEY),
         *described,
     )

@@ -23,6 +23,7 @@ from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, find_algorithm
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS, read_seconds
 from tofu.search.topology import Arrangement, Topology, read_topology
 
+REPLICATE = ("small", "free")
 UNDESCRIBED = ("error", "replicate")
 PLAN_FORMS = "a tofu.Plan, the text that its to_json() gives, or the path of a file with that text"
 
@@ -89,6 +90,12 @@ def _read_undescribed(treatment: Any) -> str:
     return str(treatment)
 
 
+def _read_replicate(what: Any) -> str:
+    if what not in REPLICATE:
+        raise PlanError(f"replicate= is one of {', '.join(map(repr, REPLICATE))}, not {show(what)}.")
+    return str(what)
+
+
 def _read_switch(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise_together(PlanError, "These are either True or False:", [f"{name}={show(value)}"])
@@ -140,7 +147,9 @@ class Settings:
     topology
         The levels of the interconnect; plans are searched by seconds then, else by bytes.
     memory_limit
-        Bytes for each worker. Tensors may stay replicated as far as they fit then; without it everything is split that can be.
+        Bytes for each worker. Tensors may stay replicated as far as they fit then.
+    replicate
+        What a search without a memory limit may replicate: "small" tensors, below 64 KiB, or anything ("free").
     strict_plan
         Whether the plan given must be of this very graph; else it is applied where it is feasible.
     arrangement
@@ -159,6 +168,7 @@ class Settings:
     search_seconds: float = DEFAULT_SEARCH_SECONDS
     topology: Topology | None = None
     memory_limit: int | None = None
+    replicate: str = "small"
     strict_plan: bool = True
     arrangement: Arrangement | None = None
     saved: Plan | None = None
@@ -225,6 +235,12 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "memory_limit": Option(
         read_bytes, metavar="SIZE", help='Of each worker, in bytes or like "12GB": what fits is searched.'
+    ),
+    "replicate": Option(
+        _read_replicate,
+        is_of_search=True,
+        choices=REPLICATE,
+        help="What may lie whole on several workers: small tensors, or whatever that saves traffic of; memory for it has to be there.",
     ),
     "undescribed": Option(
         _read_undescribed,

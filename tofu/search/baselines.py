@@ -60,13 +60,7 @@ def plan_icml18(problem: Problem, hints: Hints, effort: Effort) -> Solution:
         restrict_axes(access, [axis for n, axis in enumerate(access.axes) if n not in dropped])
         for access, dropped in zip(problem.accesses, _find_reducing(problem), strict=True)
     ]
-    restricted = pose_problem(
-        problem.graph,
-        accesses,
-        problem.factors,
-        splits_equally=problem.splits_equally,
-        shares_regions=problem.shares_regions,
-    )
+    restricted = pose_problem(problem.graph, accesses, problem.factors, moves=problem.moves)
     found = solve_exactly(restricted, resolve_hints(restricted, hints), effort)
     operators = found.choices.operators.copy()
     for position, (few, all_axes) in enumerate(zip(restricted.accesses, problem.accesses, strict=True)):

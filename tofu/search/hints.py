@@ -127,7 +127,7 @@ def _explain_infeasible(
     if choice == REPLICATED:
         return f"at step {step + 1} it cannot be replicated, since every worker would draw its own random numbers (possible: {offered})"
     parts = int(np.prod([problem.factors[s] for s in range(step) if steps[s] == choice], initial=1))
-    more = f"{factor} more of each" + (", all equal" if problem.splits_equally else "")
+    more = f"{factor} more of each" + (", all equal" if problem.moves.splits_equally else "")
     return (
         f"{title(choice)} has extent {extents[choice]}, already in {parts} part{'s' if parts > 1 else ''}; step {step + 1} needs "
         f"{more} (possible: {offered})"

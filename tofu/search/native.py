@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
 
 from tofu import _core
 from tofu.analysis import OperatorAccess, Row
@@ -13,27 +15,57 @@ from tofu.plan import REPLICATION_LIMIT_BYTES
 from tofu.search.recurrence import EqualParts
 
 
+@dataclass(frozen=True)
+class Moves:
+    """The rules by which an engine moves data, as far as plans depend on them.
+
+    Attributes
+    ----------
+    splits_equally
+        Dimensions and axes are split into equal parts only; what has none is whole.
+    shares_regions
+        A region that is fetched is a value that all its readers in one phase share (csrc/core/cost/sharing.h); else equal time steps do.
+    stages_small_sums
+        Small sums that all workers need are summed in parts, which all then gather, as large ones are; else each worker reads all the
+        addends at once.
+    repeats_operators
+        Every worker may compute all of an operator that costs no more than to read and write its tensors, where these may be replicated.
+    """
+
+    splits_equally: bool = False
+    shares_regions: bool = False
+    stages_small_sums: bool = False
+    repeats_operators: bool = False
+
+
+FETCHES = Moves()
+"""Each worker reads from the others what it needs itself."""
+
+COLLECTIVES = Moves(splits_equally=True, shares_regions=True, stages_small_sums=True, repeats_operators=True)
+"""One program that all workers run, and collectives."""
+
+
 def build_native_graph(
     graph: Graph,
     accesses: Sequence[OperatorAccess],
     equal: EqualParts,
+    moves: Moves,
     is_coarse: bool = False,
-    splits_equally: bool = False,
-    shares_regions: bool = False,
 ) -> _core.Graph:
     """The native graph, in which tensors and operators have the positions of `graph`; the weight updates come after the operators.
 
     Operators whose results nobody needs read nothing. Tensors below `REPLICATION_LIMIT_BYTES` may be replicated; so may those of any
     size that operators write in place, which lie where the operators are, and those between the parts of an operator, which all
     parts need. Operators that `equal` puts together share their fetches where they take the same choice; in a coarse graph they have
-    to, their tensors lie alike, and the rule for element-wise operators (coarsen.h) is applied. `splits_equally`: into equal parts only;
-    `shares_regions`: all readers in one phase share a region that is fetched.
+    to, their tensors lie alike, and the rule for element-wise operators (coarsen.h) is applied.
     """
     native = _core.Graph()
-    if splits_equally:
+    if moves.splits_equally:
         native.split_equally()
-    if shares_regions:
+    if moves.shares_regions:
         native.share_regions()
+    if moves.stages_small_sums:
+        native.stage_small_sums()
     live = find_live_operators(graph, accesses)
     replicable = []
     first = {operator: family[0] for family in equal.operators for operator in family}
@@ -44,6 +76,10 @@ def build_native_graph(
         replicable.append(tiny)
     for position, access in enumerate(accesses):
         _add_operator(native, graph, position, access, position in live, first, is_coarse)
+    if moves.repeats_operators:
+        for position in list_cheap_operators(graph, accesses):
+            if all(replicable[t] for t in graph.operators[position].outputs):
+                native.repeat(position)
     for variable, needed in graph.updates:
         _add_update(native, graph, variable, needed)
     untrained = (gradient for variable, gradient in graph.gradients.items() if variable not in graph.updated)
@@ -92,6 +128,16 @@ def _add_operator(
         same_choice_as=shared,
         fetched_axes=[access.axes.index(axis) for axis in access.fetched_axes],
     )
+
+
+def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:
+    """Operators that compute no more cells than there are in their tensors: element-wise ones, those that move cells, plain sums."""
+    sizes = [prod(tensor.shape) for tensor in graph.tensors]
+    return [
+        position
+        for position, (operator, access) in enumerate(zip(graph.operators, accesses, strict=True))
+        if prod(access.extents) <= sum(sizes[t] for t in (*operator.inputs, *operator.outputs))
+    ]
 
 
 def _shared_choice(operator: Operator) -> int:

@@ -14,7 +14,7 @@ from tofu import _core
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph
 from tofu.search.memory_weights import weigh_tensors
-from tofu.search.native import build_native_graph
+from tofu.search.native import FETCHES, Moves, build_native_graph, list_cheap_operators
 from tofu.search.recurrence import EqualParts, find_equal_parts
 from tofu.search.topology import Arrangement
 
@@ -33,12 +33,11 @@ class Problem:
         The equal time steps, whose operators share their fetches.
     native
         The native graph, without the ties of coarsening, which plans that come from outside need not respect.
-    make_coarse
-        Gives the native graph with these ties, which takes as long as all the rest, and is made once for all arrangements.
-    splits_equally
-        Whether dimensions and axes are split into equal parts only; what has none is whole.
-    shares_regions
-        Whether a region that is fetched is shared by all that read it in one phase (csrc/core/cost/sharing.h); else by equal time steps.
+    make_searched
+        Gives the native graph for a search: with these ties (section 5.1) where it is told so, else without, for hints that break them.
+        It takes as long as all the rest, and is made once for all arrangements.
+    moves
+        The rules by which the engine moves data.
     """
 
     graph: Graph
@@ -46,9 +45,8 @@ class Problem:
     arrangement: Arrangement
     equal: EqualParts
     native: _core.Graph
-    make_coarse: Callable[[], _core.Graph]
-    splits_equally: bool = False
-    shares_regions: bool = False
+    make_searched: Callable[[bool], _core.Graph]
+    moves: Moves = FETCHES
 
     @property
     def factors(self) -> tuple[int, ...]:
@@ -57,8 +55,8 @@ class Problem:
 
     @property
     def coarse(self) -> _core.Graph:
-        """The native graph with the ties of coarsening (section 5.1): what a search runs on."""
-        return self.make_coarse()
+        """What a search runs on."""
+        return self.make_searched(True)
 
     def arrange(self, arrangement: Arrangement) -> Problem:
         """The same graph in other steps, or with other bandwidths."""
@@ -69,12 +67,18 @@ class Problem:
 
         `price`: of a byte that one worker holds for the whole training step, in what the search minimises.
         """
-        ways = self.splits_equally, self.shares_regions
-        coarse = build_native_graph(self.graph, self.accesses, self.equal, True, *ways)
-        for tensor, weight in enumerate(weigh_tensors(self.graph)):
-            if tensor not in split:
-                coarse.hold(tensor, price * weight)
-        return replace(self, make_coarse=lambda: coarse)
+        weights = weigh_tensors(self.graph)
+
+        def make_searched(is_coarse: bool) -> _core.Graph:
+            native = build_native_graph(self.graph, self.accesses, self.equal, self.moves, is_coarse)
+            for tensor in set(range(len(weights))).difference(split):
+                native.hold(tensor, price * weights[tensor])
+            if self.moves.repeats_operators:
+                for operator in list_cheap_operators(self.graph, self.accesses):
+                    native.repeat(operator)
+            return native
+
+        return replace(self, make_searched=cache(make_searched))
 
     def __repr__(self) -> str:
         counts = f"{len(self.graph.operators)} operators and {len(self.graph.tensors)} tensors"
@@ -87,14 +91,11 @@ def pose_problem(
     accesses: Sequence[OperatorAccess],
     factors: Sequence[int],
     equal: EqualParts | None = None,
-    splits_equally: bool = False,
-    shares_regions: bool = False,
+    moves: Moves = FETCHES,
 ) -> Problem:
     """The problem of splitting `graph` in steps of so many parts each. The equal time steps are found where none are given."""
     accesses = tuple(accesses)
     kinds = [(access.axes, access.extents) for access in accesses]
     equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)
-    ways = {"splits_equally": splits_equally, "shares_regions": shares_regions}
-    build = partial(build_native_graph, graph, accesses, equal, **ways)
-    make_coarse = cache(partial(build, is_coarse=True))
-    return Problem(graph, accesses, Arrangement(tuple(factors)), equal, build(), make_coarse, **ways)
+    make_searched = cache(partial(build_native_graph, graph, accesses, equal, moves))
+    return Problem(graph, accesses, Arrangement(tuple(factors)), equal, make_searched(False), make_searched, moves)

@@ -116,6 +116,6 @@ def _search(problem: Problem, search: Callable[[_core.Graph], Result]) -> Result
 
 def _search_untied(problem: Problem, search: Callable[[_core.Graph], Result]) -> Result:
     try:
-        return search(problem.native)
+        return search(problem.make_searched(False))
     except (ValueError, RuntimeError) as error:
         raise PlanError(f"The hints cannot be honoured together: {restore_names(str(error), problem.graph)}") from error

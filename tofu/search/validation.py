@@ -51,7 +51,7 @@ def _explain(problem: Problem, choices: Choices, step: int) -> str:
         names = [operator.name for operator in problem.graph.operators]
         more = f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else ""
         return f"no operator of the model ({', '.join(names[:MOST_NAMES])}{more}) has an axis to split. Use ngpus=1."
-    equal = "equal " if problem.splits_equally else ""
+    equal = "equal " if problem.moves.splits_equally else ""
     fitting = [one for one in left if one[0] >= factor and not (equal and one[0] % factor)]
     longest, owner, axis = max(left)
     among = f"over {fed} workers already, no operator" if fed > 1 else "no operator"

@@ -180,11 +180,13 @@ PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const W
   return placed;
 }
 
-PlacedLayout PlaceLayout(const Tensor& tensor, const WorkerGrid& grid,
+PlacedLayout PlaceLayout(const Graph& graph, int tensor_id, const WorkerGrid& grid,
                          const std::vector<int>& layout) {
+  const Tensor& tensor = graph.tensor(tensor_id);
   PlacedLayout placed;
   placed.shards = SplitBoxes(tensor.shape, grid, layout);
-  placed.can_scatter = !tensor.is_replicable && !tensor.shape.empty() && HasReplicatedStep(layout);
+  placed.can_scatter = (graph.stages_small_sums() || !tensor.is_replicable) &&
+                       !tensor.shape.empty() && HasReplicatedStep(layout);
   if (placed.can_scatter)
     placed.scattered = ScatterShards(placed.shards, tensor.shape, grid, layout);
   for (size_t level = 0; grid.has_prices() && level < layout.size(); ++level) {

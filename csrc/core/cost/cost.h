@@ -77,10 +77,10 @@ struct PlacedLayout {
   std::vector<Boxes> reach;  // [level][worker]: what the workers of equal digits above that level
                              // hold together, the whole tensor first; on a grid with prices alone
   Boxes scattered;           // parts of the shards that are summed before they are gathered
-  bool can_scatter = false;  // large, and replicated at some step
+  bool can_scatter = false;  // reduced in two stages: large, and replicated at some step
 };
 
-PlacedLayout PlaceLayout(const Tensor& tensor, const WorkerGrid& grid,
+PlacedLayout PlaceLayout(const Graph& graph, int tensor, const WorkerGrid& grid,
                          const std::vector<int>& layout);
 
 /*! \brief Bytes of an incidence, or kForbiddenBytes. On a grid with prices, what they cost: the sum

@@ -142,7 +142,7 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
       if (!incidence.is_write && assignment.IsKept(incidence.tensor))
         fetched.Discharge(incidence, taken, &access);
       const PlacedLayout placed =
-          PlaceLayout(tensor, prefix, {layout.begin(), layout.begin() + steps});
+          PlaceLayout(graph, incidence.tensor, prefix, {layout.begin(), layout.begin() + steps});
       const int64_t bytes = IncidenceBytes(incidence, access, placed, prefix, tensor.element_bytes);
       if (bytes >= kForbiddenBytes) {
         throw std::invalid_argument("operator " + std::to_string(incidence.op) + " writes tensor " +
@@ -176,8 +176,9 @@ std::vector<int64_t> CountLevelBytes(const Graph& graph, const WorkerGrid& grid,
     if (!incidence.is_write && assignment.IsKept(incidence.tensor))
       fetched.Discharge(incidence, choice, &access);
     const std::vector<int64_t> bytes = LevelBytes(
-        incidence, access, PlaceLayout(tensor, levels, assignment.tensors[incidence.tensor]),
-        levels, tensor.element_bytes);
+        incidence, access,
+        PlaceLayout(graph, incidence.tensor, levels, assignment.tensors[incidence.tensor]), levels,
+        tensor.element_bytes);
     for (size_t level = 0; level < bytes.size(); ++level) total[level] += bytes[level];
   }
   return total;
@@ -211,7 +212,8 @@ std::vector<Keeping> WeighKeeping(const Graph& graph, const WorkerGrid& grid,
     if (incidence.is_write || assignment.IsKept(incidence.tensor)) continue;
     const Tensor& tensor = graph.tensor(incidence.tensor);
     const std::vector<int>& choice = assignment.operators[incidence.op];
-    const PlacedLayout layout = PlaceLayout(tensor, grid, assignment.tensors[incidence.tensor]);
+    const PlacedLayout layout =
+        PlaceLayout(graph, incidence.tensor, grid, assignment.tensors[incidence.tensor]);
     PlacedAccess access = PlaceAccess(graph, incidence, grid, choice);
     Keeping& found = keeping[incidence.tensor];
     found.saved_bytes += IncidenceBytes(incidence, access, layout, grid, tensor.element_bytes);

@@ -120,17 +120,17 @@ void CostTables::Prepare(const std::vector<Request>& requests, const std::functi
 std::vector<int64_t> CostTables::Compute(const Incidence& incidence,
                                          const ChoiceList& operator_choices,
                                          const ChoiceList& layouts) const {
-  const Tensor& tensor = graph_.tensor(incidence.tensor);
+  const int64_t element_bytes = graph_.tensor(incidence.tensor).element_bytes;
   std::vector<PlacedLayout> placed;
   placed.reserve(layouts.choices.size());
   for (const std::vector<int>& layout : layouts.choices)
-    placed.push_back(PlaceLayout(tensor, grid_, layout));
+    placed.push_back(PlaceLayout(graph_, incidence.tensor, grid_, layout));
   std::vector<int64_t> bytes;
   bytes.reserve(operator_choices.choices.size() * placed.size());
   for (const std::vector<int>& choice : operator_choices.choices) {
     const PlacedAccess access = PlaceAccess(graph_, incidence, grid_, choice);
     for (const PlacedLayout& layout : placed)
-      bytes.push_back(IncidenceBytes(incidence, access, layout, grid_, tensor.element_bytes));
+      bytes.push_back(IncidenceBytes(incidence, access, layout, grid_, element_bytes));
   }
   return bytes;
 }

@@ -143,7 +143,7 @@ std::vector<int> OperatorChoices(const Graph& graph, const WorkerGrid& grid, int
                                  const std::vector<int>& prefix) {
   std::vector<int> choices =
       SplittableDimensions(graph.op(op).axis_extents, grid, prefix, graph.splits_equally());
-  if (choices.empty()) choices.push_back(kReplicated);
+  if (choices.empty() || graph.op(graph.ChoiceRoot(op)).may_repeat) choices.push_back(kReplicated);
   return choices;
 }
 

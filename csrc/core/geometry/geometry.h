@@ -108,8 +108,8 @@ bool CanSplit(int64_t extent, const WorkerGrid& grid, const std::vector<int>& ch
 std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const WorkerGrid& grid,
                                       const std::vector<int>& choice, bool equally = false);
 
-/*! \brief Choices of an operator at step prefix.size(): its feasible axes, or kReplicated alone
- * where there is none. */
+/*! \brief Choices of an operator at step prefix.size(): its feasible axes, and kReplicated where
+ * it may be repeated or there is none. */
 std::vector<int> OperatorChoices(const Graph& graph, const WorkerGrid& grid, int op,
                                  const std::vector<int>& prefix);
 

@@ -256,6 +256,8 @@ void Graph::Hold(int tensor, double price) {
   tensors_[tensor].holding_price = price;
 }
 
+void Graph::Repeat(int op) { operators_[CheckOperator(op)].may_repeat = true; }
+
 void Graph::MarkOutput(int tensor) {
   tensors_[CheckTensor(tensor)].output_positions.push_back(num_outputs_++);
 }

@@ -88,6 +88,7 @@ struct Operator {
   uint64_t label = 0;
   int follows_tensor = -1;  // the choice is this tensor's layout (weight updates)
   int same_choice_as = -1;  // an earlier operator whose choice this one shares
+  bool may_repeat = false;  // the search may have every worker compute all of it
 
   // Axes along which no kernel computes a part: the operator only moves cells, and each output is
   // put together by a fetch. A cell of an output is the sum of those cells of the inputs that are
@@ -117,6 +118,10 @@ class Graph {
    * worker holds. Tied tensors have to be priced alike, or not at all. */
   void Hold(int tensor, double price);
 
+  /*! \brief The search may have every worker compute all of the operator at any step, though it
+   * could be split. */
+  void Repeat(int op);
+
   /*! \brief From now on a dimension or an axis is split into equal parts only. */
   void SplitEqually() { splits_equally_ = true; }
   bool splits_equally() const { return splits_equally_; }
@@ -125,6 +130,11 @@ class Graph {
    * (sharing.h). */
   void ShareRegions() { shares_regions_ = true; }
   bool shares_regions() const { return shares_regions_; }
+
+  /*! \brief Partial results of small replicated tensors are reduced in two stages, as those of
+   * large ones are (PlacedLayout::can_scatter). */
+  void StageSmallSums() { stages_small_sums_ = true; }
+  bool stages_small_sums() const { return stages_small_sums_; }
 
   /*! \brief The tensor is read from outside; the order of the calls is the order of the graph's
    * outputs. */
@@ -160,6 +170,7 @@ class Graph {
   int num_outputs_ = 0;
   bool splits_equally_ = false;
   bool shares_regions_ = false;
+  bool stages_small_sums_ = false;
 };
 
 /*! \brief "[2, 3, 4]", for messages. */

@@ -110,7 +110,8 @@ void TensorShards::Assemble(const ProducedOutput& produced) {
   const Tensor& tensor = graph_.tensor(output.tensor);
   const Boxes clipped = ClipBoxes(produced.regions, tensor.shape);
   const std::vector<int> replica = ReplicaNumbers(output, grid_, choice);
-  const PlacedLayout layout = PlaceLayout(tensor, grid_, assignment_.tensors[output.tensor]);
+  const PlacedLayout layout =
+      PlaceLayout(graph_, output.tensor, grid_, assignment_.tensors[output.tensor]);
   const bool scatters = layout.can_scatter && IsPartialResult(output, choice);
   const Boxes& boxes = scatters ? layout.scattered : layout.shards;
   std::vector<Entry> parts(grid_.num_workers());

@@ -118,7 +118,8 @@ std::vector<SharedSequences> SearchVariables::Sequences() const {
   for (int variable = 0; variable < size(); ++variable) {
     const Subject& subject = subjects_[variable];
     std::vector<int64_t> key = {subject.is_tensor};
-    if (subject.is_tensor) key.push_back(graph_.tensor(subject.id).MayReplicate());
+    key.push_back(subject.is_tensor ? graph_.tensor(subject.id).MayReplicate()
+                                    : graph_.op(graph_.ChoiceRoot(subject.id)).may_repeat);
     const std::vector<int64_t>& extents =
         subject.is_tensor ? graph_.tensor(subject.id).shape : graph_.op(subject.id).axis_extents;
     key.insert(key.end(), extents.begin(), extents.end());

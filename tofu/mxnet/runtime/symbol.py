@@ -33,6 +33,7 @@ def partition(
     search_seconds: float = DEFAULT_SEARCH_SECONDS,
     topology: Any = None,
     memory_limit: Any = None,
+    replicate: str = "small",
     **shapes: Sequence[int],
 ) -> PartitionedSymbol:
     """Partition a model over `ngpus` devices.
@@ -68,6 +69,9 @@ def partition(
     memory_limit
         Bytes for each worker (of `plan.worker_bytes`), or a text such as "12GB". Tensors may then stay whole on several workers at some
         steps, as far as they fit; the plan is the one that moves the fewest bytes of those found. An error says what does not fit.
+    replicate
+        "free" lets any tensor stay whole on several workers where that saves traffic, whatever memory it takes; "small" those below
+        64 KiB. With `memory_limit`, anything may, as far as it fits.
     **shapes
         Shapes of the inputs. With them the search runs now, without them when the symbol is bound.
 
@@ -104,6 +108,7 @@ def partition(
         search_seconds=search_seconds,
         topology=topology,
         memory_limit=memory_limit,
+        replicate=replicate,
     )
     result = PartitionedSymbol(symbol, settings, resolve_contexts(settings.workers, contexts))
     if settings.workers > 1:
