@@ -103,7 +103,6 @@ def test_what_is_there_when_the_backward_pass_begins_counts_fully():
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("name", MODELS)
 def test_free_replicas_move_no_more_than_any_other_plan(name):
     model = MODELS[name]
 
@@ -118,6 +117,7 @@ def test_free_replicas_move_no_more_than_any_other_plan(name):
         plan_of(replicate="free", algorithm="data-parallel")
 
 
+@pytest.mark.parametrize("name", MODELS)
 def test_a_frontier_trades_one_for_the_other(frontiers, name):
     found = frontiers[name]
     memory = [max(plan.worker_bytes) for plan in found.points]
