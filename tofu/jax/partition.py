@@ -102,7 +102,7 @@ def partition(
         Arguments whose memory the step may use, as `jax.jit` has it.
     options
         Of planning, as those of `tofu.partition`: `plan` (a plan, its JSON, or a file with that), `hints`, `search_seconds`, `algorithm`,
-        `topology`, `memory_limit`, `undescribed`, `cache`.
+        `topology`, `memory_limit`, `replicate`, `undescribed`, `cache`.
 
     Raises
     ------

@@ -1,18 +1,20 @@
 """What XLA will hold while a program runs beside its arguments and results: a prediction, from the program as JAX traces it.
 
 It follows what XLA does on CPUs: elementwise operations and moves of cells are fused into what reads them, operations run breadth first,
-a result's buffer serves other values before the result is there, and what dies is written over. How kernels work within themselves
-(copies of operands that lie in another order, packed matrices) is not known here.
+a result's buffer serves other values before the result is there, what dies is written over, and a donated argument is copied where others
+may still read it. How kernels work within themselves (copies of operands that lie in another order, packed matrices) is not known here.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from math import prod
+from types import MappingProxyType
 
-from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step, ValueType
+from tofu.jax.frontend.equations import LOOP_STACK, Equation, Literal, Loop, Operand, Step, ValueType
 
 
 def _read_names(text: str) -> frozenset[str]:
@@ -67,37 +69,32 @@ def count_bytes(type_: ValueType) -> int:
     return prod(type_.shape) * type_.item_bytes
 
 
-def find_overwritten(step: Step, donated: Collection[int]) -> list[int]:
-    """The positions of the results that are written over donated arguments: each over the first of its type, as `jax.jit` has it."""
-    free = [step.types[step.inputs[position]] for position in donated]
-    found = []
+def find_overwritten(step: Step, donated: Collection[int]) -> dict[int, int]:
+    """Position of a result -> that of the donated argument that it is written over: the first of its type, as `jax.jit` has it."""
+    free = list(donated)
+    found: dict[int, int] = {}
     for position, operand in enumerate(step.outputs):
-        if isinstance(operand, int) and step.types[operand] in free:
-            free.remove(step.types[operand])
-            found.append(position)
+        type_ = operand.type if isinstance(operand, Literal) else step.types[operand]
+        argument = next((n for n in free if step.types[step.inputs[n]] == type_), None)
+        if argument is not None:
+            free.remove(argument)
+            found[position] = argument
     return found
 
 
-def predict_temporaries(step: Step, overwritten: Collection[int] = ()) -> int:
-    """The bytes that a program needs beside its arguments and results. `overwritten`: positions of results that lie in arguments."""
+def predict_temporaries(step: Step, overwritten: Mapping[int, int] = MappingProxyType({})) -> int:
+    """The bytes that a program needs beside its arguments and results. `overwritten` is as `find_overwritten` gives it."""
     given = {*step.inputs, *step.constants}
-    alias = _Aliases(step.equations)
+    alias, types = _Aliases(step.equations), list(step.types)
     results = {alias.find(x) for x in step.outputs if isinstance(x, int)} - given
-    elsewhere = {alias.find(step.outputs[position]) for position in overwritten}  # type: ignore[arg-type]  # no literals
-    return _find_most(step.equations, step.types, results, results, results - elsewhere, alias)
-
-
-def _find_most(
-    items: Sequence[Equation | Loop],
-    types: Sequence[ValueType],
-    results: Collection[int],
-    uncounted: Collection[int],
-    rooms: Collection[int],
-    alias: _Aliases,
-) -> int:
-    """The most bytes in use. `results` stay to the end; the `uncounted` are not in it, and `rooms` lend their buffers."""
-    operations = _fuse(_list_operations(items, types, alias), results)
-    return _pack(_order_breadth_first(operations), types, results, uncounted, rooms)
+    pairs = {
+        alias.find(result): step.inputs[argument]
+        for position, argument in overwritten.items()
+        if isinstance(result := step.outputs[position], int)
+    }
+    operations = _fuse(_list_operations(step.equations, types, alias), results)
+    operations = _copy_overwritten(operations, pairs, types)
+    return _pack(_order_breadth_first(operations), types, results, {value: pairs.get(value) for value in results})
 
 
 def _list_operations(
@@ -119,7 +116,8 @@ def _enclose(loop: Loop, types: Sequence[ValueType], alias: _Aliases) -> _Operat
     body = list(_list_operations(loop.equations, types, alias))
     made = carried.union(*(operation.makes for operation in body))
     outside = {x for operation in body for x in operation.reads} - made
-    scratch = _find_most(loop.equations, types, {*ends} - carried - outside, (), (), alias)
+    operations = _fuse(body, results := {*ends} - carried - outside)
+    scratch = _pack(_order_breadth_first(operations), types, results, {})
     reads = dict.fromkeys([*alias.find_all(carry.first for carry in loop.carries), *sorted(outside)])
     makes = [*(carry.last for carry in loop.carries), *(s.outputs[0] for s in stacks)]
     return _Operation("loop", tuple(reads), tuple(makes), scratch)
@@ -169,10 +167,7 @@ class _Aliases:
 def _fuse(operations: Iterable[_Operation], results: Collection[int]) -> list[_Operation]:
     """The operations whose results are in memory, reading what is. The others are computed where they are read."""
     operations = list(operations)
-    readers: dict[int, list[int]] = {}
-    for n, operation in enumerate(operations):
-        for value in operation.reads:
-            readers.setdefault(value, []).append(n)
+    _, readers = _index(operations)
     kept: list[_Operation] = []
     inner: dict[int, tuple[int, ...]] = {}  # a value that is in no memory -> what in memory it is computed from
     for operation in operations:
@@ -192,14 +187,41 @@ def _fuse(operations: Iterable[_Operation], results: Collection[int]) -> list[_O
     return kept
 
 
-def _order_breadth_first(operations: Sequence[_Operation]) -> list[_Operation]:
-    """Each as soon as all that were ready before it have run."""
+def _copy_overwritten(
+    operations: Sequence[_Operation], pairs: Mapping[int, int], types: list[ValueType]
+) -> list[_Operation]:
+    """The operations, reading copies of arguments that are written over while others may still read them: that no operand of what writes
+    depends on what else reads. `pairs`: result -> argument; the types of the copies are added to `types`.
+    """
+    makers, readers = _index(operations)
+    before: list[int] = []  # of each operation, the set of those that it waits for, a bit for each
+    for operation in operations:
+        waited = [makers[value] for value in operation.reads if value in makers]
+        before.append(reduce(lambda bits, n: bits | before[n] | 1 << n, waited, 0))
+    copies: dict[int, int] = {}
+    for result, argument in pairs.items():
+        writer = makers.get(result)
+        if writer is not None and any(n != writer and not before[writer] >> n & 1 for n in readers.get(argument, ())):
+            copies[argument] = len(types)
+            types.append(types[argument])
+    made = [_Operation("copy", (argument,), (copy,)) for argument, copy in copies.items()]
+    return made + [replace(one, reads=tuple(copies.get(value, value) for value in one.reads)) for one in operations]
+
+
+def _index(operations: Sequence[_Operation]) -> tuple[dict[int, int], dict[int, list[int]]]:
+    """Value -> the operation that makes it, and value -> those that read it."""
     makers = {value: n for n, operation in enumerate(operations) for value in operation.makes}
-    waiting = [sum(value in makers for value in operation.reads) for operation in operations]
     readers: dict[int, list[int]] = {}
     for n, operation in enumerate(operations):
         for value in operation.reads:
             readers.setdefault(value, []).append(n)
+    return makers, readers
+
+
+def _order_breadth_first(operations: Sequence[_Operation]) -> list[_Operation]:
+    """Each as soon as all that were ready before it have run."""
+    makers, readers = _index(operations)
+    waiting = [sum(value in makers for value in operation.reads) for operation in operations]
     ready, order = deque(n for n, count in enumerate(waiting) if not count), []
     while ready:
         operation = operations[ready.popleft()]
@@ -224,21 +246,20 @@ class _Memory:
 
 
 def _pack(
-    order: Sequence[_Operation],
-    types: Sequence[ValueType],
-    results: Collection[int],
-    uncounted: Collection[int],
-    rooms: Collection[int],
+    order: Sequence[_Operation], types: Sequence[ValueType], results: Collection[int], own: Mapping[int, int | None]
 ) -> int:
-    """The most bytes in use at once, without what is uncounted and what finds room in those of its buffers that are lent."""
-    last = {value: n for n, operation in enumerate(order) for value in operation.reads}
+    """The most bytes in use at once. `results` stay to the end. Those in `own` have buffers that are not counted, and that others may use
+    while they are free: of their own, or of the argument that they are written over.
+    """
+    last: dict[int | None, int] = {value: n for n, operation in enumerate(order) for value in operation.reads}
     last.update(dict.fromkeys(results, len(order)))
     memory = _Memory()
     for n, operation in enumerate(order):
         dying = [x for x in operation.reads if last[x] == n and x in memory.of] if operation.name in IN_PLACE else []
         for value in operation.makes:
-            size = count_bytes(types[value])
-            before = next((x for x in dying if memory.buffers[memory.of[x]].size == size), None)
+            size, begin = count_bytes(types[value]), last.get(own.get(value), -1)
+            held = ((x, memory.buffers[memory.of[x]]) for x in dying)
+            before = next((x for x, buffer in held if buffer.size == size and buffer.first > begin), None)
             if before is None:
                 memory.of[value] = memory.add(size, n)
             else:
@@ -248,14 +269,21 @@ def _pack(
             buffer.last = max(buffer.last, last.get(value, n))
         if operation.scratch:
             memory.add(operation.scratch, n)
-    outside, lent = ([memory.buffers[n] for n in sorted({memory.of[x] for x in xs})] for xs in (uncounted, rooms))
-    counted = [buffer for buffer in memory.buffers if buffer not in outside]
+    rooms = {
+        memory.of[value]: [_Buffer(0, 0, last[argument])] if argument in last else []
+        for value, argument in own.items()
+        if value in memory.of
+    }
+    counted = [buffer for n, buffer in enumerate(memory.buffers) if n not in rooms]
+    lent = [[memory.buffers[n], *taken] for n, taken in rooms.items()]
     return _count_most(_find_homeless(counted, lent), len(order))
 
 
-def _find_homeless(buffers: Sequence[_Buffer], lent: Sequence[_Buffer]) -> list[_Buffer]:
-    """The buffers that find no room in those that are lent: the largest looks first, and takes the smallest that is free for its time."""
-    rooms = [[buffer] for buffer in sorted(lent, key=lambda buffer: buffer.size)]
+def _find_homeless(buffers: Sequence[_Buffer], rooms: Iterable[list[_Buffer]]) -> list[_Buffer]:
+    """The buffers that find no room: the largest looks first, and takes the smallest room, as large as its first buffer, that is free for
+    its time.
+    """
+    rooms = sorted(rooms, key=lambda room: room[0].size)
     homeless: list[_Buffer] = []
     for buffer in sorted(buffers, key=lambda buffer: -buffer.size):
         free = (room for room in rooms if room[0].size >= buffer.size and not any(map(buffer.overlaps, room)))
