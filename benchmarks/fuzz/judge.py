@@ -13,7 +13,7 @@ import mxnet as mx
 import numpy as np
 
 from benchmarks.fuzz.reference import Results, run_alone, run_apart
-from benchmarks.fuzz.sample import Sample
+from benchmarks.fuzz.sample import DOUBLE, FIXED, LABEL, Sample
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.errors import TofuError
 from tofu.graph import Graph
@@ -74,9 +74,9 @@ def measure_noise(sample: Sample, expected: Results) -> Results:
     for seed in range(3):
         draw = np.random.RandomState(seed)
         values = {
-            name: value * (1 + PERTURBATION * draw.choice((-1, 1), value.shape)) if value.dtype.kind == "f" else value
+            name: value * (1 + PERTURBATION * draw.choice((-1, 1), value.shape)) if value.dtype == DOUBLE else value
             for name, value in sample.values.items()
-            if not name.startswith(("given", "label"))
+            if not name.startswith(("given", FIXED, LABEL))
         }
         moved = run_alone(replace(sample, values={**sample.values, **values}))
         largest = {name: np.maximum(most, differences(moved[name], expected[name])) for name, most in largest.items()}

@@ -51,7 +51,7 @@ def _grow_operators(grow: Growth) -> mx.sym.Symbol:
     for _ in range(grow.rng.randint(1, 2)):
         shape = tuple(grow.rng.randint(2, 9) for _ in range(grow.rng.choice((1, 2, 3, 4))))
         grow.tensors.append((grow.parameter(*shape), shape))
-    stands_alone = grow.rng.random() < 0.15
+    stands_alone = grow.rng.random() < 0.2
     chosen = [op for op in operators if (is_leaf(op) or not is_exact(op)) == stands_alone]
     for _ in range(grow.rng.randint(3, 14)):
         if stands_alone or grow.rng.random() < 0.7:

@@ -2,7 +2,7 @@
 
 What an operator reads are tensors of the model, brought to the shape and the range that the signature asks for, or variables; indices,
 lengths and matrices of a certain kind are given. What cannot stand in the middle of a model becomes an output of its own: what weights
-are updated to, what is drawn (times zero), and what MXNet computes in single precision alone.
+are updated to, what is drawn (times zero, and so are its gradients), and what MXNet computes in single precision alone.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import mxnet as mx
 import numpy as np
 from hypothesis import Phase
 
-from benchmarks.fuzz.sample import DOUBLE, LABEL, LARGEST, Growth, Shape, round_to
+from benchmarks.fuzz.sample import DOUBLE, FIXED, LABEL, LARGEST, Growth, Shape, round_to
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu import _mxnet
 from tofu.errors import TofuError
-from tofu.mxnet.verify.case import Case, Numbers
+from tofu.mxnet.verify.case import Case, Fixed, Numbers
 from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.defects import find_defect
 from tofu.mxnet.verify.kernels import KERNEL_ERRORS, compose
@@ -130,32 +130,35 @@ def add_operator(grow: Growth, op: str) -> None:
     """One operator over tensors of the model; its outputs are new tensors of it, or heads."""
     case = random_case(grow, op)
     is_inner = not is_leaf(op) and is_exact(op)
-    outputs = apply_case(grow, case, reads_model=is_inner)
+    outputs = [mx.sym.Cast(output, dtype=DOUBLE) for output in apply_case(grow, case, reads_model=is_inner)]
     if is_inner:
-        grow.add(mx.sym.Group([mx.sym.Cast(output, dtype=DOUBLE) for output in outputs]))
-    elif is_drawn(op):
-        grow.leaves += [0 * mx.sym.Cast(mx.sym.BlockGrad(output), dtype=DOUBLE) for output in outputs]
+        grow.add(mx.sym.Group(outputs))
     else:
-        grow.leaves += outputs
+        grow.leaves += [0 * output for output in outputs] if is_drawn(op) else outputs
         if not is_exact(op):
             grow.tolerance = IN_SINGLE_PRECISION
 
 
 def apply_case(grow: Growth, case: Case, reads_model: bool) -> list[mx.sym.Symbol]:
-    """The outputs of one operator at a signature."""
+    """The outputs of one operator at a signature. Gradients are asked for by all that it is verified with."""
     plain = compose_case(case)
     states = plain.list_auxiliary_states()
+    is_differentiated = case.wrt != () and "update" not in case.op
     names = _mxnet.operator_info(case.op)["input_names"]
     inputs = {}
     for n, (numbers, value) in enumerate(zip(case.numbers, case.draw_inputs(seed=grow.count), strict=True)):
-        is_free = isinstance(numbers, Numbers) and not numbers.is_whole and numbers.dtype == DOUBLE
-        has_gradient = is_free and (case.wrt is None or n in case.wrt) and names[n : n + 1] != [LABEL]
+        is_drawn_anew = isinstance(numbers, Numbers) and not numbers.is_whole
+        is_free = is_drawn_anew and numbers.dtype == DOUBLE
+        is_number = value.dtype.kind == "f" and (is_drawn_anew or isinstance(numbers, Fixed))
+        has_gradient = (
+            is_differentiated and is_number and (case.wrt is None or n in case.wrt) and names[n : n + 1] != [LABEL]
+        )
         if reads_model and is_free and f"input{n}" not in states and prod(numbers.shape) and grow.rng.random() < 0.6:
             made = bring(grow, numbers.shape, numbers.low, numbers.high)
             inputs[f"input{n}"] = made if has_gradient else mx.sym.BlockGrad(made)
         else:
-            name = grow.name("drawn" if has_gradient and reads_model else "given")
+            name = grow.name("given" if not has_gradient else "drawn" if is_drawn_anew else FIXED)
             grow.given[name] = round_to(value, grow.bits) if is_free and grow.bits > 15 else value
             inputs[f"input{n}"] = mx.sym.Variable(name, shape=value.shape, dtype=value.dtype)
     made = mx.sym.load_json(plain.tojson().replace('"operator"', f'"{grow.name(case.op.strip("_"))}"'))(**inputs)
-    return [mx.sym.BlockGrad(output) if case.wrt == () or not reads_model else output for output in made]
+    return [mx.sym.BlockGrad(output) if not is_differentiated else output for output in made]

@@ -14,6 +14,7 @@ Shape = tuple[int, ...]
 DOUBLE = "float64"
 TOLERANCE = 1e-11
 LARGEST = 20_000  # cells of a tensor
+FIXED = "fixed"  # how the names of inputs begin that other numbers cannot take the place of
 LABEL = "label"  # on one device, the gradient by an input of this name is whatever its array held
 REQUESTS = ("write", "write", "write", "write", "add", "null")
 
