@@ -19,7 +19,9 @@ from tofu.command_line.main import main
 from tofu.errors import InfeasibleError, PlanError
 from tofu.graph import Phase, TensorKind
 from tofu.planning.fitting import read_bytes
+from tofu.planning.settings import Settings
 from tofu.search.memory_weights import weigh_tensors
+from tofu.search.native import list_cheap_operators
 
 LARGEST_SPACE = 1500  # plans that are listed
 
@@ -100,6 +102,13 @@ def test_what_is_there_when_the_backward_pass_begins_counts_fully():
             assert weight == 1, graph.tensors[tensor].name
         elif tensor in passing:
             assert 0 < weight < 0.5, graph.tensors[tensor].name
+
+
+def test_what_every_worker_may_compute_costs_no_more_than_its_tensors():
+    problem = MODELS["mlp"].read(Settings(4)).problem
+    cheap = {problem.graph.operators[o].op for o in list_cheap_operators(problem.graph, problem.accesses)}
+    assert "Activation" in cheap
+    assert "FullyConnected" not in cheap
 
 
 @pytest.mark.parametrize("name", MODELS)
