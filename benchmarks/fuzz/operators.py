@@ -2,12 +2,13 @@
 
 What an operator reads are tensors of the model, brought to the shape and the range that the signature asks for, or variables; indices,
 lengths and matrices of a certain kind are given. What cannot stand in the middle of a model becomes an output of its own: what weights
-are updated to, what is drawn (times zero, and so are its gradients), and what MXNet computes in single precision alone.
+are updated to, what is drawn, and what MXNet computes in single precision alone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Mapping
 from functools import cache
 from math import ceil, prod
@@ -21,7 +22,7 @@ from benchmarks.fuzz.sample import DOUBLE, FIXED, LABEL, LARGEST, Growth, Shape,
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu import _mxnet
 from tofu.errors import TofuError
-from tofu.mxnet.verify.case import Case, Fixed, Numbers
+from tofu.mxnet.verify.case import Case, Fixed
 from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.defects import find_defect
 from tofu.mxnet.verify.kernels import KERNEL_ERRORS, compose
@@ -46,14 +47,27 @@ def cases_by_operator() -> Mapping[str, tuple[Case, ...]]:
 
 @cache
 def is_drawn(op: str) -> bool:
-    """Whether an operator draws numbers, so that no two devices give the same."""
-    return bool(_mxnet.operator_info(op)["is_random"]) or any(case.relations for case in cases_by_operator()[op])
+    """Whether an operator draws numbers, so that no two devices give the same: MXNet says so, or the description."""
+    if _mxnet.operator_info(op)["is_random"]:
+        return True
+    return any(case.relations and _is_random(case) for case in cases_by_operator().get(op, ()))
+
+
+def _is_random(case: Case) -> bool:
+    node, *_ = execute_training_graph(case.op, _write(case), case.draw_inputs(), (), seed=1)
+    return analyse_node(DESCRIPTIONS[case.op], node).is_random
 
 
 @cache
 def is_leaf(op: str) -> bool:
     """Whether an operator stands at the end of a model: it draws numbers, or updates weights."""
     return is_drawn(op) or "update" in op
+
+
+@cache
+def is_alone(op: str) -> bool:
+    """Whether nothing of a model reads what an operator gives, and it reads nothing of a model."""
+    return is_leaf(op) or not is_exact(op)
 
 
 @cache
@@ -67,8 +81,19 @@ def is_exact(op: str) -> bool:
     return True
 
 
-def compose_case(case: Case) -> mx.sym.Symbol:
-    return compose(case.op, {name: str(value) for name, value in case.attributes.items()}, len(case.inputs))
+def compose_case(case: Case, has_all_outputs: bool = False) -> mx.sym.Symbol:
+    """The operator over variables input0, input1, ..; its outputs are the visible ones, or all."""
+    symbol = compose(case.op, _write(case), len(case.inputs))
+    if not has_all_outputs:
+        return symbol
+    graph = json.loads(symbol.tojson())
+    (count,) = (node["num_outputs"] for node in _mxnet.nodes(symbol.handle.value) if node["op"] != "null")
+    graph["heads"] = [[graph["heads"][0][0], output, 0] for output in range(count)]
+    return mx.sym.load_json(json.dumps(graph))
+
+
+def _write(case: Case) -> dict[str, str]:
+    return {name: str(value) for name, value in case.attributes.items()}
 
 
 @cache
@@ -95,9 +120,8 @@ def _is_taken(case: Case) -> bool:
     """Whether the operator and its gradient run on one device, right as far as is known, and are described at this signature."""
     if find_defect(case) or any(prod(given.shape) > LARGEST for given in case.numbers):
         return False
-    texts = {name: str(value) for name, value in case.attributes.items()}
     try:
-        nodes = execute_training_graph(case.op, texts, case.draw_inputs(), case.wrt, seed=1)
+        nodes = execute_training_graph(case.op, _write(case), case.draw_inputs(), case.wrt, seed=1)
         for node in nodes:
             description = DESCRIPTIONS.get(node.op)
             if description is None or any(prod(output.shape) > LARGEST for output in node.outputs):
@@ -129,36 +153,32 @@ def bring(grow: Growth, shape: Shape, low: float, high: float) -> mx.sym.Symbol:
 def add_operator(grow: Growth, op: str) -> None:
     """One operator over tensors of the model; its outputs are new tensors of it, or heads."""
     case = random_case(grow, op)
-    is_inner = not is_leaf(op) and is_exact(op)
-    outputs = [mx.sym.Cast(output, dtype=DOUBLE) for output in apply_case(grow, case, reads_model=is_inner)]
-    if is_inner:
-        grow.add(mx.sym.Group(outputs))
-    else:
-        grow.leaves += [0 * output for output in outputs] if is_drawn(op) else outputs
-        if not is_exact(op):
-            grow.tolerance = IN_SINGLE_PRECISION
+    if not is_alone(op):
+        outputs = apply_case(grow, case, reads_model=True)
+        grow.add(mx.sym.Group([mx.sym.Cast(output, dtype=DOUBLE) for output in outputs]))
+        return
+    grow.leaves += apply_case(grow, case, reads_model=False)
+    if not is_exact(op):
+        grow.tolerance = IN_SINGLE_PRECISION
 
 
 def apply_case(grow: Growth, case: Case, reads_model: bool) -> list[mx.sym.Symbol]:
-    """The outputs of one operator at a signature. Gradients are asked for by all that it is verified with."""
-    plain = compose_case(case)
+    """The outputs of one operator at a signature; hidden ones too where it draws numbers, for its gradients follow from those."""
+    plain = compose_case(case, has_all_outputs=is_drawn(case.op) and bool(case.relations))
     states = plain.list_auxiliary_states()
-    is_differentiated = case.wrt != () and "update" not in case.op
     names = _mxnet.operator_info(case.op)["input_names"]
     inputs = {}
     for n, (numbers, value) in enumerate(zip(case.numbers, case.draw_inputs(seed=grow.count), strict=True)):
-        is_drawn_anew = isinstance(numbers, Numbers) and not numbers.is_whole
-        is_free = is_drawn_anew and numbers.dtype == DOUBLE
-        is_number = value.dtype.kind == "f" and (is_drawn_anew or isinstance(numbers, Fixed))
-        has_gradient = (
-            is_differentiated and is_number and (case.wrt is None or n in case.wrt) and names[n : n + 1] != [LABEL]
-        )
+        is_fixed = isinstance(numbers, Fixed)
+        is_free = not is_fixed and not numbers.is_whole and numbers.dtype == DOUBLE
+        is_real = numbers.dtype.startswith("float") and (is_fixed or not numbers.is_whole)
+        has_gradient = is_real and (case.wrt is None or n in case.wrt) and names[n : n + 1] != [LABEL]
         if reads_model and is_free and f"input{n}" not in states and prod(numbers.shape) and grow.rng.random() < 0.6:
             made = bring(grow, numbers.shape, numbers.low, numbers.high)
             inputs[f"input{n}"] = made if has_gradient else mx.sym.BlockGrad(made)
         else:
-            name = grow.name("given" if not has_gradient else "drawn" if is_drawn_anew else FIXED)
+            name = grow.name((FIXED if is_fixed else "drawn") if has_gradient else "given")
             grow.given[name] = round_to(value, grow.bits) if is_free and grow.bits > 15 else value
             inputs[f"input{n}"] = mx.sym.Variable(name, shape=value.shape, dtype=value.dtype)
     made = mx.sym.load_json(plain.tojson().replace('"operator"', f'"{grow.name(case.op.strip("_"))}"'))(**inputs)
-    return [mx.sym.BlockGrad(output) if not is_differentiated else output for output in made]
+    return [mx.sym.BlockGrad(output) if case.wrt == () else output for output in made]

@@ -13,7 +13,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from benchmarks.fuzz.sample import Sample, infer
+from benchmarks.fuzz.sample import Sample, draw_heads, infer
 from tofu.errors import TofuError
 from tofu.mxnet.frontend.read_symbol import dtype_code
 
@@ -144,9 +144,8 @@ def _with_symbol(sample: Sample, symbol: mx.sym.Symbol, values: Mapping[str, np.
     if len(set(names)) < len(names):
         raise ValueError("Two variables of one name.")
     found = infer(symbol, shapes)
-    _, outputs, _ = symbol.infer_shape(**shapes)
     rng = np.random.RandomState(0)
-    heads = tuple(rng.randint(1, 9, shape) / 8.0 * rng.choice((-1, 1), shape) for shape in outputs)
+    heads = draw_heads(symbol, shapes, lambda shape: rng.randint(1, 9, shape) / 8.0 * rng.choice((-1, 1), shape))
     kept = {name: values[name][tuple(slice(extent) for extent in shape)] for name, shape in found.items()}
     if any(kept[name].shape != shape for name, shape in found.items()):
         raise ValueError("A value is too small.")

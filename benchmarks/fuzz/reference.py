@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import mxnet as mx
 import numpy as np
 
-from benchmarks.fuzz.sample import FIXED, Sample
+from benchmarks.fuzz.sample import DOUBLE, FIXED, Sample
 from tofu import _mxnet
 from tofu.mxnet.frontend.read_symbol import find_labels, wrap_symbol
 from tofu.mxnet.runtime.bound_graph import setting_variable
@@ -15,6 +15,7 @@ from tofu.mxnet.runtime.bound_graph import setting_variable
 Results = dict[str, np.ndarray]
 """Outputs and gradients of a step ("output 0, step 1", "gradient of w, step 1"), outputs without training ("output 0, scored"), states."""
 STEPS = 2
+SEED = 7  # of what is drawn, so that a run can be had again
 
 
 def find_differentiated(sample: Sample) -> list[str]:
@@ -41,6 +42,7 @@ def run(
     moved = []
     gradients = {name: gradient for name, gradient in executor.grad_dict.items() if gradient is not None}
     count = len(sample.head_gradients)
+    mx.random.seed(SEED)
     for name, state in executor.aux_dict.items():
         state[:] = sample.values[name]
     for step in range(steps):
@@ -95,14 +97,14 @@ def run_apart(sample: Sample) -> Results:
     """
     wanted = find_differentiated(sample)
     heads = [
-        mx.sym.MakeLoss(mx.sym.Cast(output, dtype="float64") * mx.sym.Variable(_head_name(n)))
+        mx.sym.MakeLoss(mx.sym.Cast(output, dtype=DOUBLE) * mx.sym.Variable(_head_name(n)))
         for n, output in enumerate(sample.symbol)
     ]
     losses = mx.sym.Group(heads)
     training = wrap_symbol(_mxnet.training_graph(losses.handle.value, wanted)) if wanted else sample.symbol
     gradients = [training[n] for n in range(len(heads), len(training.list_outputs()))] if wanted else []
     whole = mx.sym.Group([sample.symbol, *gradients, *_list_read(training)])
-    values = {**sample.values, **{_head_name(n): head for n, head in enumerate(sample.head_gradients)}}
+    values = {**sample.values, **{_head_name(n): head.astype(DOUBLE) for n, head in enumerate(sample.head_gradients)}}
     arguments, states = (
         {name: mx.nd.array(values[name], dtype=values[name].dtype) for name in names}
         for names in (whole.list_arguments(), whole.list_auxiliary_states())
@@ -120,12 +122,13 @@ def run_apart(sample: Sample) -> Results:
 def _feed(sample: Sample, executor, step: int) -> None:
     """Set all arguments, since kernels of MXNet change some that they only read."""
     for name, array in executor.arg_dict.items():
-        array[:] = _values_of(sample, name, step) if name in sample.requests else sample.values[name]
+        array[:] = value_of(sample, name, step)
 
 
-def _values_of(sample: Sample, name: str, step: int) -> np.ndarray:
-    """Others in each step, but for numbers that no others can take the place of."""
-    return sample.values[name] if name.startswith(FIXED) else sample.values[name] * 0.5**step
+def value_of(sample: Sample, name: str, step: int) -> np.ndarray:
+    """What a variable is in a step."""
+    is_halved = name in sample.requests and not name.startswith(FIXED)
+    return sample.values[name] * 0.5**step if is_halved else sample.values[name]
 
 
 def _head_name(output: int) -> str:

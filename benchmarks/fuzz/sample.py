@@ -14,7 +14,7 @@ Shape = tuple[int, ...]
 DOUBLE = "float64"
 TOLERANCE = 1e-11
 LARGEST = 20_000  # cells of a tensor
-FIXED = "fixed"  # how the names of inputs begin that other numbers cannot take the place of
+FIXED = "fixed"  # an input of this name is the same in each step
 LABEL = "label"  # on one device, the gradient by an input of this name is whatever its array held
 REQUESTS = ("write", "write", "write", "write", "add", "null")
 
@@ -95,8 +95,7 @@ class Growth:
             for name, shape in found.items()
         }
         requests = {name: self.rng.choice(REQUESTS) for name in names if not name.startswith(("given", LABEL))}
-        _, outputs, _ = symbol.infer_shape(**shapes)
-        heads = tuple(round_to(draw.uniform(-1, 1, shape), self.bits) for shape in outputs)
+        heads = draw_heads(symbol, shapes, lambda shape: round_to(draw.uniform(-1, 1, shape), self.bits))
         return Sample(symbol, shapes, values, requests, heads, self.tolerance)
 
     def _draw(self, draw: np.random.RandomState, name: str, shape: Shape) -> np.ndarray:
@@ -118,6 +117,15 @@ def infer(symbol: mx.sym.Symbol, shapes: Mapping[str, Shape]) -> dict[str, Shape
     arguments, _, states = symbol.infer_shape(**shapes)
     names = symbol.list_arguments() + symbol.list_auxiliary_states()
     return dict(zip(names, (*arguments, *states), strict=True))
+
+
+def draw_heads(
+    symbol: mx.sym.Symbol, shapes: Mapping[str, Shape], draw: Callable[[Shape], np.ndarray]
+) -> tuple[np.ndarray, ...]:
+    """A gradient of each output, in the output's type."""
+    _, outputs, _ = symbol.infer_shape(**shapes)
+    _, types, _ = symbol.infer_type()
+    return tuple(draw(shape).astype(dtype) for shape, dtype in zip(outputs, types, strict=True))
 
 
 def _distinct(given: Iterable[mx.sym.Symbol]) -> list[mx.sym.Symbol]:

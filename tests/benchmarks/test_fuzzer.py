@@ -12,11 +12,15 @@ from click.testing import CliRunner
 from benchmarks.fuzz.__main__ import main
 from benchmarks.fuzz.campaign import read_records, run_seed
 from benchmarks.fuzz.models import KINDS, choose_kind, choose_workers, make_sample
+from benchmarks.fuzz.operators import apply_case, cases_by_operator
 from benchmarks.fuzz.sample import Growth
 from benchmarks.fuzz.script import write_script
 from benchmarks.fuzz.shrink import shrink
 from benchmarks.fuzz.trial import Trial, try_sample
+from tofu import _mxnet
+from tofu.mxnet.frontend.read_symbol import wrap_symbol
 from tofu.mxnet.runtime.executor import Executor
+from tofu.mxnet.verify.record import read_record
 
 
 def forget_addends(monkeypatch):
@@ -97,6 +101,41 @@ def test_kinds_of_models_are_as_they_are_told():
     assert 8 < most <= 2 * 14  # a product may read its own weight twice
     for kind in ("chains", "recurrences"):
         assert sum(choose_workers(seed, kind) in (8, 12) for seed in range(100)) > 60
+
+
+def test_every_described_gradient_is_asked_for():
+    asked = set()
+    for case in (case for cases in cases_by_operator().values() for case in cases):
+        grow = Growth(0)
+        symbol = mx.sym.Group(apply_case(grow, case, reads_model=False))
+        wanted = [name for name in symbol.list_arguments() if not name.startswith("given")]
+        if wanted:
+            training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, wanted))
+            asked |= {node["op"] for node in _mxnet.nodes(training.handle.value)}
+    described = {op for op in read_record() if "_backward_" in op and not op.startswith("_tofu")}
+    assert described <= asked
+
+
+def dropout(grow):
+    case = next(case for case in cases_by_operator()["Dropout"] if case.attributes == {"p": 0.5})
+    sample = grow.finish(mx.sym.Group(apply_case(grow, case, reads_model=False)))
+    return replace(sample, requests=dict.fromkeys(sample.requests, "write"))
+
+
+def test_gradients_are_those_of_the_numbers_that_the_workers_drew():
+    trial = Trial(dropout(Growth(0)), 2)
+    assert trial.check("default", {}, thorough=True) is not None
+    assert not trial.outcome.failures
+    assert not trial.outcome.disputes
+
+
+def test_a_wrong_gradient_of_drawn_numbers_is_found(monkeypatch):
+    forget_addends(monkeypatch)
+    sample = dropout(Growth(0))
+    trial = Trial(replace(sample, requests=dict.fromkeys(sample.requests, "add")), 2)
+    trial.check("default", {})
+    (failure,) = trial.outcome.failures
+    assert failure.message.startswith("gradient of drawn")
 
 
 def test_where_one_device_is_wrong_the_descriptions_are_asked():
