@@ -101,11 +101,13 @@ def test_every_step_is_optimal(block):
     assert checked >= 40
 
 
+@pytest.mark.parametrize("stages_small_sums", [False, True])
 @pytest.mark.parametrize("factors", [(2,), (3, 2), (2, 2, 2)])
-def test_evaluate_counts_any_plan(factors):
+def test_evaluate_counts_any_plan(factors, stages_small_sums):
     rng = random.Random(len(factors))
     for seed in range(40):
         spec = random_graph(1000 + seed, largest=5)
+        spec.stages_small_sums = stages_small_sums
         operators, tensors = random_plan(rng, spec, factors, replicate=rng.choice([0.0, 0.3]))
         cost = _core.evaluate(spec.native(), list(factors), np.array(operators), np.array(tensors))
         levels = [

@@ -62,6 +62,8 @@ def test_any_plan_runs(factors):
         spec = random_graph(500 + seed, largest=7)
         operators, tensors = random_plan(rng, spec, factors, replicate=rng.choice([0.0, 0.4]))
         check_plan(spec, factors, operators, tensors, seed)
+        spec.stages_small_sums = True
+        check_plan(spec, factors, operators, tensors, seed)
 
 
 @pytest.mark.parametrize("factors", [(2,), (3, 2), (2, 2, 2)])

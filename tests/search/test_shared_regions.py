@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.search.cell_model import CellModel
-from tests.search.random_graphs import GraphSpec, elementwise, matmul, random_graph, transpose_read, update
+from tests.search.random_graphs import GraphSpec, convolution, elementwise, matmul, random_graph, transpose_read, update
 from tests.search.test_cost import choice_roots, random_plan, rows_of
 from tests.search.test_exact import LIMITS, list_decisions, search_cut_short
 from tests.search.test_program import check_plan
@@ -121,6 +121,21 @@ def test_another_phase_fetches_again_unless_the_region_is_kept():
     assert _core.evaluate(spec.native(), [2], *across).total_bytes == 2 * once
     assert _core.evaluate(spec.native(), [2], *across, kept=[x]).total_bytes == once
     assert _core.evaluate(spec.native(), [2], *across, reread=[x]).total_bytes == 3 * once
+
+
+def test_borders_of_different_numbers_are_fetched_apart():
+    spec = GraphSpec(shares_regions=True)
+    x = spec.tensor((2, 2, 8))
+    for _ in range(2):
+        spec.outputs.append(convolution(spec, x, kernel=3, stride=1, pad=1, filters=2))
+    by_length = np.array([[3]] * 2)
+    layouts = np.array([[2 if len(t.shape) == 3 and t.shape[2] == 8 else 0] for t in spec.tensors])
+    both = _core.evaluate(spec.native(), [2], by_length, layouts).total_bytes
+    spec.operators[1].reads[0].fill = 3.0
+    apart = _core.evaluate(spec.native(), [2], by_length, layouts).total_bytes
+    border = 2 * 2 * 2 * 4  # a column of each worker's neighbour
+    assert apart - both == border
+    assert apart == count_bytes(spec, (2,), [(3,)] * 2, [tuple(row) for row in layouts.tolist()])
 
 
 @pytest.mark.parametrize("factors", FACTORS)

@@ -1,0 +1,198 @@
+"""Training steps in plain JAX, from shapes alone: (state, data) -> (state, loss)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+Tree = Any
+Loss = Callable[[Tree, Tree], jax.Array]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A step, the shapes of its arguments, and the extent of the batch, which peers split."""
+
+    step: Callable[..., Any]
+    state: Tree
+    data: Tree
+    batch: int
+
+
+def _shapes(tree: Tree, dtype: str = "float32") -> Tree:
+    return jax.tree.map(lambda s: jax.ShapeDtypeStruct(s, dtype), tree, is_leaf=lambda s: isinstance(s, tuple))
+
+
+def descend(loss: Loss) -> Callable[..., Any]:
+    """Plain gradient descent; the state is the parameters."""
+
+    def step(params: Tree, data: Tree) -> tuple[Tree, jax.Array]:
+        value, gradients = jax.value_and_grad(loss)(params, data)
+        return jax.tree.map(lambda p, g: p - 0.01 * g, params, gradients), value
+
+    return step
+
+
+def adam(loss: Loss) -> Callable[..., Any]:
+    """Adam; the state is (parameters, first moments, second moments, count)."""
+
+    def step(state: Tree, data: Tree) -> tuple[Tree, jax.Array]:
+        params, first, second, count = state
+        value, gradients = jax.value_and_grad(loss)(params, data)
+        count = count + 1
+        first = jax.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, gradients)
+        second = jax.tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, second, gradients)
+        rate = 1e-3 * jnp.sqrt(1 - 0.999**count) / (1 - 0.9**count)
+        params = jax.tree.map(lambda p, m, v: p - rate * m / (jnp.sqrt(v) + 1e-3), params, first, second)
+        return (params, first, second, count), value
+
+    return step
+
+
+def _with_adam(params: Tree) -> Tree:
+    return params, params, params, jax.ShapeDtypeStruct((), "float32")
+
+
+def _cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
+    return -jnp.mean(jnp.sum(jax.nn.log_softmax(logits) * jax.nn.one_hot(labels, logits.shape[-1]), -1))
+
+
+def mlp(batch: int = 256, width: int = 1024, layers: int = 4, classes: int = 64) -> Model:
+    """Equal dense layers under Adam."""
+    params = _shapes(
+        [{"w": (width, width), "b": (width,)}] * layers + [{"w": (width, classes), "b": (classes,)}],
+    )
+
+    def loss(params: Tree, data: Tree) -> jax.Array:
+        x, y = data
+        for layer in params[:-1]:
+            x = jax.nn.relu(x @ layer["w"] + layer["b"])
+        return _cross_entropy(x @ params[-1]["w"] + params[-1]["b"], y)
+
+    data = _shapes((batch, width)), _shapes((batch,), "int32")
+    return Model(adam(loss), _with_adam(params), data, batch)
+
+
+def transformer(
+    layers: int = 1,
+    batch: int = 8,
+    length: int = 64,
+    width: int = 256,
+    heads: int = 8,
+    hidden: int = 1024,
+    vocabulary: int = 1024,
+) -> Model:
+    """A causal language model."""
+    head = width // heads
+    block = {
+        "ln1": (width,),
+        **dict.fromkeys("qkv", (width, heads, head)),
+        "o": (heads, head, width),
+        "ln2": (width,),
+        "up": (width, hidden),
+        "down": (hidden, width),
+    }
+    params = _shapes({"embed": (vocabulary, width), "blocks": [block] * layers, "out": (width, vocabulary)})
+
+    def normalize(x: jax.Array, scale: jax.Array) -> jax.Array:
+        mean = jnp.mean(x, -1, keepdims=True)
+        return (x - mean) * jax.lax.rsqrt(jnp.mean(jnp.square(x - mean), -1, keepdims=True) + 1e-5) * (1 + scale)
+
+    def loss(params: Tree, data: Tree) -> jax.Array:
+        tokens, targets = data
+        x = params["embed"][tokens]
+        mask = jnp.tril(jnp.ones((length, length), bool))
+        for b in params["blocks"]:
+            h = normalize(x, b["ln1"])
+            q, k, v = (jnp.einsum("btd,dhe->bthe", h, b[name]) for name in "qkv")
+            scores = jnp.einsum("bthe,bshe->bhts", q, k) / head**0.5
+            weights = jax.nn.softmax(jnp.where(mask, scores, -1e9), -1)
+            x = x + jnp.einsum("bthe,hed->btd", jnp.einsum("bhts,bshe->bthe", weights, v), b["o"])
+            x = x + jax.nn.gelu(normalize(x, b["ln2"]) @ b["up"]) @ b["down"]
+        return _cross_entropy(x @ params["out"], targets)
+
+    tokens = _shapes((batch, length), "int32")
+    return Model(descend(loss), params, (tokens, tokens), batch)
+
+
+def lstm(
+    batch: int = 64, width: int = 256, layers: int = 2, steps: int = 4, classes: int = 64, is_loop: bool = False
+) -> Model:
+    """A stack of cells over time, unrolled or by `lax.scan`."""
+    cell_shapes = {"x": (width, 4 * width), "h": (width, 4 * width), "b": (4 * width,)}
+    params = _shapes({"cells": [cell_shapes] * layers, "out": (width, classes)})
+
+    def cell(p: Tree, carry: Tree, x: jax.Array) -> tuple[Tree, jax.Array]:
+        h, c = carry
+        i, f, g, o = jnp.split(x @ p["x"] + h @ p["h"] + p["b"], 4, -1)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h = jax.nn.sigmoid(o) * jnp.tanh(c)
+        return (h, c), h
+
+    def loss(params: Tree, data: Tree) -> jax.Array:
+        x, y = data
+        zeros = jnp.zeros((batch, width))
+        for p in params["cells"]:
+            carry = zeros, zeros
+            if is_loop:
+                _, x = jax.lax.scan(lambda carry, one, p=p: cell(p, carry, one), carry, x)
+            else:
+                outs = []
+                for t in range(steps):
+                    carry, out = cell(p, carry, x[t])
+                    outs.append(out)
+                x = outs
+        return _cross_entropy(x[-1] @ params["out"], y)
+
+    data = _shapes((steps, batch, width)), _shapes((batch,), "int32")
+    return Model(descend(loss), params, data, batch)
+
+
+def resnet(batch: int = 32, size: int = 16, widths: tuple[int, ...] = (32, 64), classes: int = 16) -> Model:
+    """Residual blocks of convolutions with batch normalization."""
+    before, blocks = widths[0], []
+    for width in widths:
+        blocks.append(
+            {
+                "a": (3, 3, before, width),
+                "ga": (width,),
+                "b": (3, 3, width, width),
+                "gb": (width,),
+                "s": (1, 1, before, width),
+            }
+        )
+        before = width
+    params = _shapes({"stem": (3, 3, 8, widths[0]), "blocks": blocks, "out": (before, classes)})
+
+    def convolve(x: jax.Array, w: jax.Array, stride: int = 1) -> jax.Array:
+        return jax.lax.conv_general_dilated(x, w, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+    def normalize(x: jax.Array, scale: jax.Array) -> jax.Array:
+        mean = jnp.mean(x, (0, 1, 2))
+        return (x - mean) * jax.lax.rsqrt(jnp.mean(jnp.square(x - mean), (0, 1, 2)) + 1e-5) * (1 + scale)
+
+    def loss(params: Tree, data: Tree) -> jax.Array:
+        x, y = data
+        x = convolve(x, params["stem"])
+        for number, b in enumerate(params["blocks"]):
+            stride = 1 + (number > 0)
+            h = jax.nn.relu(normalize(convolve(x, b["a"], stride), b["ga"]))
+            x = jax.nn.relu(normalize(convolve(h, b["b"]), b["gb"]) + convolve(x, b["s"], stride))
+        return _cross_entropy(jnp.mean(x, (1, 2)) @ params["out"], y)
+
+    data = _shapes((batch, size, size, 8)), _shapes((batch,), "int32")
+    return Model(descend(loss), params, data, batch)
+
+
+MODELS: Mapping[str, Callable[[], Model]] = {
+    "MLP": mlp,
+    "Transformer block": transformer,
+    "LSTM 2x4": lstm,
+    "LSTM 2x100, scan": lambda: lstm(steps=100, is_loop=True),
+    "ResNet": resnet,
+    "4-layer Transformer": lambda: transformer(4, 8, 128, 1024, 16, 4096, 8192),
+}
