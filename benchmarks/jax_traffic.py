@@ -29,7 +29,9 @@ ITEM_BYTES = {
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 COLLECTIVE = re.compile(rf"= (?P<result>.*?) (?P<kind>{'|'.join(KINDS)})(?P<started>-start)?\(")
 COMPUTATION = re.compile(r"(?:ENTRY )?%?(?P<name>[\w.-]+) .*\{$")
-CALL = re.compile(r"(?:calls|to_apply|body|condition|branch_computations)=\{?(?P<names>%?[\w.-]+(?:, ?%?[\w.-]+)*)")
+CALL = re.compile(
+    r"(?:calls|to_apply|body|condition|branch_computations)=(?:\{(?P<several>[^}]*)\}|(?P<one>%?[\w.-]+))"
+)
 TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 
 
@@ -96,7 +98,7 @@ def _list_calls(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
     for line in lines:
         trips = TRIPS.search(line)
         for found in CALL.finditer(line):
-            for called in found["names"].split(","):
+            for called in (found["several"] or found["one"]).split(","):
                 yield called.strip(" %"), int(trips[1]) if trips else 1
 
 

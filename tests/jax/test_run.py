@@ -79,7 +79,7 @@ def test_what_is_moved_is_what_the_plan_counts(name, replicate):
     step, state, data = STEPS[name](jnp.float32)
     made = tofu.jax.partition(step, 8, (state, data), replicate=replicate)
     moved = count_traffic(made.lower(state, data).compile().as_text(), 8)
-    assert 0 < moved.total <= 1.02 * made.plan.communication_bytes
+    assert 0.9 <= moved.total / made.plan.communication_bytes <= 1.02
 
 
 def test_state_lies_as_the_plan_says_and_comes_back_so():

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from benchmarks.jax_compare.models import Model
+from benchmarks.jax_peers.models import Model
 
 SMALL_BYTES = 64 * 1024  # what fully sharded data parallelism leaves whole
 SPLIT_BY_MEGATRON = {"q": 1, "k": 1, "v": 1, "o": 0, "up": 1, "down": 0, "embed": 0, "out": 1, "x": 1, "h": 1}

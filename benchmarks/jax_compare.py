@@ -28,6 +28,15 @@ from tofu.search import factorize
 MOST_HLO_OVER_PLAN = 1.02
 MOST_OF_BEST_PEER = 1.0
 ASKED_OF_BEST_PEER = 0.95
+STATED_WORKERS = 8
+STATED_MODELS = ("MLP", "Transformer block", "LSTM 2x4", "LSTM 2x100, scan", "ResNet")
+STATED_MB = {  # by docs/jax.md, of 8 workers
+    "Tofu, everything split": (31.3, 26.0, 13.1, 213, 5.86),
+    "Tofu, replicas free": (26.1, 26.0, 11.4, 167, 4.54),
+    "data parallel": (239, 73.4, 236, 5884, 4.55),
+    "FSDP / ZeRO-3": (384, 62.6, 20.9, 800, 7.65),
+    "best Megatron": (101, 35.7, 20.1, 709, None),
+}
 MOST_WORK = 1.5  # of a peer: beyond, devices compute the same
 
 
@@ -54,8 +63,8 @@ def compare(name: str, workers: int, search_seconds: float) -> list[Row]:
     import jax  # not at the top: it looks at its devices when it is first used, and the options say how many there are
 
     import tofu.jax
-    from benchmarks.jax_compare.models import MODELS
-    from benchmarks.jax_compare.peers import PEERS
+    from benchmarks.jax_peers.models import MODELS
+    from benchmarks.jax_peers.peers import PEERS
     from benchmarks.jax_traffic import count_traffic
 
     model = MODELS[name]()
@@ -140,6 +149,21 @@ def show(name: str, rows: list[Row], console: Console) -> bool:
     return not faults
 
 
+def check_stated(name: str, rows: list[Row], console: Console) -> bool:
+    """Whether the figures of docs/jax.md are those that were measured."""
+    moved = {row.name: row.moved_bytes for row in rows}
+    megatron = [row.moved_bytes for row in rows if row.name.startswith("Megatron") and row.is_peer]
+    moved["best Megatron"] = min(megatron, default=-1)
+    wrong = []
+    for label, figures in STATED_MB.items():
+        stated = figures[STATED_MODELS.index(name)]
+        if stated is not None and abs(moved[label] / 1e6 - stated) > 0.005 * stated:
+            wrong.append(f"{label}: {moved[label] / 1e6:.4g} MB, and docs/jax.md says {stated}")
+    for one in wrong:
+        console.print(f"  [red]{one}[/]")
+    return not wrong
+
+
 @click.command(help=__doc__)
 @click.option("--workers", default=8, show_default=True)
 @click.option("--model", "models", multiple=True, help="By default all.")
@@ -148,10 +172,15 @@ def main(workers: int, models: tuple[str, ...], search_seconds: float) -> None:
     """All models."""
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={workers}"
-    from benchmarks.jax_compare.models import MODELS
+    from benchmarks.jax_peers.models import MODELS
 
     console = Console(width=None if sys.stdout.isatty() else 170)
-    good = [show(name, compare(name, workers, search_seconds), console) for name in models or MODELS]
+    good = []
+    for name in models or MODELS:
+        rows = compare(name, workers, search_seconds)
+        good.append(show(name, rows, console))
+        if workers == STATED_WORKERS and name in STATED_MODELS:
+            good.append(check_stated(name, rows, console))
     sys.exit(0 if all(good) else 1)
 
 
