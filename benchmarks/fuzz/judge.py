@@ -1,8 +1,8 @@
 """Whether numbers are those of one device, to how many digits they can be, and who is right where they are not.
 
 One device is wrong itself where MXNet computes in place what it must not (decision 38). So what differs from it is held against a
-device that computes nothing in place, and then against the descriptions, executed with NumPy. What follows from drawn numbers is held
-against the descriptions alone, given the numbers that the workers drew.
+device that computes nothing in place, and then against the descriptions, executed with NumPy. What the workers draw is held against
+what must hold between it and the operator's inputs, and what follows from it against the descriptions alone.
 """
 
 from __future__ import annotations
@@ -170,23 +170,39 @@ def _find_needed(graph: Graph, wanted: Iterable[int], known: Collection[int]) ->
 
 def follow_drawn(sample: Sample, graph: Graph, found: Results) -> dict[str, np.ndarray | None]:
     """What must be of the results that depend on drawn numbers, given those that are outputs; None for what cannot be told."""
-    drawn = {position for operator in graph.operators if is_drawn(operator.op) for position in operator.outputs}
-    if not drawn:
-        return {}
-    dependent = set(drawn)
-    for operator in graph.operators:
+    drawing = [operator for operator in graph.operators if is_drawn(operator.op)]
+    dependent = {position for operator in drawing for position in operator.outputs}
+    for operator in graph.operators if drawing else ():
         if dependent.intersection(operator.inputs):
             dependent.update(operator.outputs)
-    expected: dict[str, np.ndarray | None] = {
-        f"output {n}, scored": None for n, position in enumerate(graph.outputs) if position in dependent
-    }
+    scored = (f"output {n}, scored" for n, position in enumerate(graph.outputs) if position in dependent)
+    expected: dict[str, np.ndarray | None] = dict.fromkeys(scored)
     for step in range(STEPS):
-        results = {name: place for name, place in list_results(graph, step).items() if name in found}
-        known = {place: found[name] for name, place in results.items() if place in drawn}
-        for name, place in results.items():
+        places = {name: place for name, place in list_results(graph, step).items() if name in found}
+        values = {place: found[name] for name, place in places.items()}
+        known = {}
+        for operator in drawing:
+            known |= _relate(sample, operator, _list_given(sample, graph, step), values)
+        for name, place in places.items():
             if place in dependent:
                 expected[name] = _execute_one(sample, graph, name, step, known)
     return expected
+
+
+def _relate(
+    sample: Sample, operator: Operator, given: Mapping[int, np.ndarray], found: Mapping[int, np.ndarray]
+) -> dict[int, np.ndarray]:
+    """What an operator drew, moved to where it must lie; nothing where not all of it is known."""
+    relation = sample.relations.get(operator.name)
+    if relation is None or not given.keys() >= {*operator.inputs} or not found.keys() >= {*operator.outputs}:
+        return {}
+    related = relation(
+        *(
+            [values[place] for place in places]
+            for values, places in ((given, operator.inputs), (found, operator.outputs))
+        )
+    )
+    return {place: value for place, value in zip(operator.outputs, related, strict=True) if value is not None}
 
 
 def _execute_one(

@@ -8,7 +8,7 @@ import mxnet as mx
 
 from benchmarks.fuzz.chains import grow_chain
 from benchmarks.fuzz.layers import add_layer, grow_layers, grow_windows, head
-from benchmarks.fuzz.operators import add_operator, bring, cases_by_operator, is_alone
+from benchmarks.fuzz.operators import add_operator, bring, cases_by_operator, is_alone, list_signatures
 from benchmarks.fuzz.recurrences import grow_recurrence
 from benchmarks.fuzz.sample import Growth, Sample, Shape
 
@@ -47,14 +47,15 @@ def _finish(grow: Growth, make) -> Sample:
 
 def _grow_operators(grow: Growth) -> mx.sym.Symbol:
     """A graph of 3 to 14 operators and layers over each other's results, or of a few that stand alone; one to four outputs."""
-    operators = random.Random(0).sample(sorted(cases_by_operator()), len(cases_by_operator()))
-    first = operators[grow.seed % len(operators)]  # so that none waits for its chance
+    signatures = list_signatures()
+    random.Random(0).shuffle(signatures)
+    first, number = signatures[grow.seed % len(signatures)]  # so that none waits for its chance
     for _ in range(grow.rng.randint(1, 2)):
         shape = tuple(grow.rng.randint(2, 9) for _ in range(grow.rng.choice((1, 2, 3, 4))))
         grow.tensors.append((grow.parameter(*shape), shape))
     stands_alone = is_alone(first)
-    chosen = [op for op in operators if is_alone(op) == stands_alone]
-    add_operator(grow, first)
+    chosen = [op for op in sorted(cases_by_operator()) if is_alone(op) == stands_alone]
+    add_operator(grow, first, number)
     for _ in range(grow.rng.randint(2, 13)):
         if stands_alone or grow.rng.random() < 0.7:
             add_operator(grow, grow.rng.choice(chosen))

@@ -134,12 +134,6 @@ def _is_taken(case: Case) -> bool:
     )
 
 
-def random_case(grow: Growth, op: str) -> Case:
-    """An operator at one of its signatures, or near one."""
-    number = grow.rng.randrange(len(cases_by_operator()[op]))
-    return draw_variant(op, number, grow.rng.randrange(DRAWS))
-
-
 def bring(grow: Growth, shape: Shape, low: float, high: float) -> mx.sym.Symbol:
     """A tensor of the graph as numbers between low and high in another shape, with something added so that few of them are equal."""
     x, given = grow.latest()
@@ -150,9 +144,16 @@ def bring(grow: Growth, shape: Shape, low: float, high: float) -> mx.sym.Symbol:
     return mx.sym.softsign(x) * ((high - low) / 2) + (high + low) / 2
 
 
-def add_operator(grow: Growth, op: str) -> None:
-    """One operator over tensors of the model; its outputs are new tensors of it, or heads."""
-    case = random_case(grow, op)
+def list_signatures() -> list[tuple[str, int]]:
+    """Every operator with the number of each of its cases."""
+    return [(op, number) for op, cases in sorted(cases_by_operator().items()) for number in range(len(cases))]
+
+
+def add_operator(grow: Growth, op: str, number: int | None = None) -> None:
+    """One operator, at or near one of its signatures, over tensors of the model; its outputs are new tensors of it, or heads."""
+    if number is None:
+        number = grow.rng.randrange(len(cases_by_operator()[op]))
+    case = draw_variant(op, number, grow.rng.randrange(DRAWS))
     if not is_alone(op):
         outputs = apply_case(grow, case, reads_model=True)
         grow.add(mx.sym.Group([mx.sym.Cast(output, dtype=DOUBLE) for output in outputs]))
@@ -163,22 +164,28 @@ def add_operator(grow: Growth, op: str) -> None:
 
 
 def apply_case(grow: Growth, case: Case, reads_model: bool) -> list[mx.sym.Symbol]:
-    """The outputs of one operator at a signature; hidden ones too where it draws numbers, for its gradients follow from those."""
-    plain = compose_case(case, has_all_outputs=is_drawn(case.op) and bool(case.relations))
+    """The outputs of one operator at a signature; where it draws numbers hidden ones too, from which its gradients follow."""
+    draws = is_drawn(case.op) and case.op in case.relations
+    plain = compose_case(case, has_all_outputs=draws)
     states = plain.list_auxiliary_states()
     names = _mxnet.operator_info(case.op)["input_names"]
     inputs = {}
     for n, (numbers, value) in enumerate(zip(case.numbers, case.draw_inputs(seed=grow.count), strict=True)):
-        is_fixed = isinstance(numbers, Fixed)
-        is_free = not is_fixed and not numbers.is_whole and numbers.dtype == DOUBLE
-        is_real = numbers.dtype.startswith("float") and (is_fixed or not numbers.is_whole)
-        has_gradient = is_real and (case.wrt is None or n in case.wrt) and names[n : n + 1] != [LABEL]
-        if reads_model and is_free and f"input{n}" not in states and prod(numbers.shape) and grow.rng.random() < 0.6:
+        is_fixed = isinstance(numbers, Fixed) or draws
+        is_whole = not isinstance(numbers, Fixed) and numbers.is_whole
+        is_free = not is_fixed and not is_whole and numbers.dtype == DOUBLE
+        is_real = numbers.dtype.startswith("float") and not is_whole
+        is_state, is_label = f"input{n}" in states, names[n : n + 1] == [LABEL]
+        has_gradient = is_real and not is_state and not is_label and (case.wrt is None or n in case.wrt)
+        if reads_model and is_free and not is_state and prod(numbers.shape) and grow.rng.random() < 0.6:
             made = bring(grow, numbers.shape, numbers.low, numbers.high)
             inputs[f"input{n}"] = made if has_gradient else mx.sym.BlockGrad(made)
         else:
             name = grow.name((FIXED if is_fixed else "drawn") if has_gradient else "given")
             grow.given[name] = round_to(value, grow.bits) if is_free and grow.bits > 15 else value
             inputs[f"input{n}"] = mx.sym.Variable(name, shape=value.shape, dtype=value.dtype)
-    made = mx.sym.load_json(plain.tojson().replace('"operator"', f'"{grow.name(case.op.strip("_"))}"'))(**inputs)
+    name = grow.name(case.op.strip("_"))
+    made = mx.sym.load_json(plain.tojson().replace('"operator"', f'"{name}"'))(**inputs)
+    if draws:
+        grow.relations[name] = case.relations[case.op]
     return [mx.sym.BlockGrad(output) if case.wrt == () else output for output in made]

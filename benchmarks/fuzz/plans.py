@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.shared.random_plans import random_plan
+from benchmarks.shared.random_plans import Taken, random_plan
 from tofu.pipeline import Partition
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM
 
@@ -19,8 +19,9 @@ SEARCH_SECONDS = 0.2  # of searches whose time is not the model's alone
 def list_plans(default: Partition, seed: int, randoms: int) -> Iterator[tuple[str, Asked]]:
     """Kinds of plans for a model whose default plan is known: random ones, one by hints, and one or two of all other kinds."""
     rng = random.Random(f"{seed} plans")
+    taken = Taken()  # each takes what the ones before it did not
     for number in range(randoms):
-        yield "random", {"plan": random_plan(default, seed * 64 + number).to_json()}
+        yield "random", {"plan": random_plan(default, seed * 64 + number, taken).to_json()}
     yield "hints", {"hints": _draw_hints(default, rng)}
     others = {
         "hints": lambda: {"hints": _draw_hints(default, rng)},

@@ -154,7 +154,7 @@ def _with_symbol(sample: Sample, symbol: mx.sym.Symbol, values: Mapping[str, np.
         for name in names
         if name in sample.requests or name not in sample.values
     }
-    return Sample(symbol, shapes, kept, requests, heads, sample.tolerance)
+    return Sample(symbol, shapes, kept, requests, heads, sample.tolerance, sample.relations)
 
 
 def _shrink_extents(sample: Sample) -> Iterator[Sample]:

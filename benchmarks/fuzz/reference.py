@@ -82,6 +82,11 @@ def run_alone(sample: Sample) -> Results:
     if names:
         others, _ = run(sample, executor, held=2)
         results |= {name: np.zeros_like(results[name]) for name in names if (others[name] == 2).all()}
+    states = sample.symbol.list_auxiliary_states()
+    if states and "null" in sample.requests.values():  # some change in the backward pass
+        asked = {name: "null" if request == "null" else "write" for name, request in sample.requests.items()}
+        others, _ = run(sample, bind(sample, whole, asked))
+        results |= {name: value for name, value in others.items() if name.rsplit(",", 1)[0] in states}
     for name, request in sample.requests.items():
         for step in range(STEPS):
             gradient = results.pop(f"gradient of {name}, step {step}")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 import mxnet as mx
 import numpy as np
+
+from tofu.mxnet.verify.comparison import Relation
 
 Shape = tuple[int, ...]
 DOUBLE = "float64"
@@ -24,7 +26,8 @@ class Sample:
     """A symbol, the shapes of its inputs (of the other variables the symbol knows them), values of its arguments and states, what is asked
     of the gradients of those that have one ("write", "add" or "null"), and a gradient of each output.
 
-    `tolerance` is how far a number may be off, relative to the largest of its tensor.
+    `tolerance` is how far a number may be off, relative to the largest of its tensor. `relations`: by the names of operators that draw
+    numbers, what must hold between these and the operator's inputs.
     """
 
     symbol: mx.sym.Symbol
@@ -33,6 +36,7 @@ class Sample:
     requests: Mapping[str, str]
     head_gradients: tuple[np.ndarray, ...]
     tolerance: float = TOLERANCE
+    relations: Mapping[str, Relation] = field(default_factory=dict)
 
 
 class Growth:
@@ -49,6 +53,7 @@ class Growth:
         self.shapes: dict[str, Shape] = {}
         self.given: dict[str, np.ndarray] = {}
         self.leaves: list[mx.sym.Symbol] = []  # outputs that nothing is computed of
+        self.relations: dict[str, Relation] = {}
         self.tolerance = TOLERANCE
         self.count = 0
 
@@ -96,7 +101,7 @@ class Growth:
         }
         requests = {name: self.rng.choice(REQUESTS) for name in names if not name.startswith(("given", LABEL))}
         heads = draw_heads(symbol, shapes, lambda shape: round_to(draw.uniform(-1, 1, shape), self.bits))
-        return Sample(symbol, shapes, values, requests, heads, self.tolerance)
+        return Sample(symbol, shapes, values, requests, heads, self.tolerance, self.relations)
 
     def _draw(self, draw: np.random.RandomState, name: str, shape: Shape) -> np.ndarray:
         """Weights have variance 1 / fan-in where they have bits for it; scales and variances lie around 1."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.fuzz.campaign import Record
 from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.mxnet.verify.case import verify_case
+from tofu.mxnet.verify.cases import load_cases
+from tofu.mxnet.verify.nodes import list_operators
 from tofu.mxnet.verify.record import Entry
 
 MANY = 8  # workers
@@ -67,15 +70,40 @@ def count_strategies(records: Iterable[Record]) -> Counter[tuple[str, str]]:
     return taken
 
 
-def print_strategies(taken: Mapping[tuple[str, str], int], entries: Mapping[str, Entry], console: Console) -> list[str]:
-    """All described operators with the strategies that are verified of them, and how many plans took each; returns those never taken."""
+def print_strategies(taken: Mapping[tuple[str, str], int], entries: Mapping[str, Entry], console: Console) -> None:
+    """All described operators with the strategies that are verified of them, and how many plans took each; then those that none took.
+
+    Of an operator that cannot be split, why.
+    """
+    axes = {
+        op: list(dict.fromkeys([*(entries[op].axes if op in entries else ()), *(a for o, a in taken if o == op and a)]))
+        for op in sorted(DESCRIPTIONS)
+    }
+    reasons = find_reasons({op for op, names in axes.items() if not names})
     table = Table("operator", "plans", "axis: plans that take it", title="Operators and strategies")
-    never = []
-    for op in sorted(DESCRIPTIONS):
-        axes = dict.fromkeys([*(entries[op].axes if op in entries else ()), *(a for o, a in taken if o == op and a)])
-        counts = ", ".join(f"{axis} {taken.get((op, axis), 0):,}" for axis in axes)
-        table.add_row(op, f"{taken.get((op, ''), 0):,}", counts)
-        if axes and not any(taken.get((op, axis), 0) for axis in axes):
-            never.append(op)
+    for op, names in axes.items():
+        counts = ", ".join(f"{axis} {taken.get((op, axis), 0):,}" for axis in names)
+        table.add_row(op, f"{taken.get((op, ''), 0):,}", counts or f"none: {reasons.get(op, 'no case has it')}")
     console.print(table)
-    return never
+    rare = {op: [axis for axis in names if not taken.get((op, axis))] for op, names in axes.items()}
+    for title, found in (
+        ("never run", [op for op in axes if not taken.get((op, ""))]),
+        ("never split", [op for op, names in axes.items() if names and rare[op] == names]),
+        (
+            "never taken",
+            [f"{op} by {', '.join(names)}" for op, names in rare.items() if 0 < len(names) < len(axes[op])],
+        ),
+    ):
+        console.print(f"{title}: {'; '.join(found) or 'none'}", highlight=False)
+
+
+def find_reasons(ops: Collection[str]) -> dict[str, str]:
+    """Why operators cannot be split, as the verifier has it of the signatures that it knows."""
+    reasons: dict[str, dict[str, None]] = {}
+    for case in load_cases():
+        attributes = {name: str(value) for name, value in case.attributes.items()}
+        if list_operators(case.op, attributes, len(case.inputs), case.wrt).isdisjoint(ops):
+            continue
+        for node in verify_case(case).nodes:
+            reasons.setdefault(node.op, {}).update(dict.fromkeys(reason for _, reason in node.rejected))
+    return {op: "; ".join(reasons[op]) for op in ops if op in reasons}

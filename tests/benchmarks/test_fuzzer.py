@@ -16,6 +16,7 @@ from benchmarks.fuzz.operators import apply_case, cases_by_operator
 from benchmarks.fuzz.sample import Growth
 from benchmarks.fuzz.script import write_script
 from benchmarks.fuzz.shrink import shrink
+from benchmarks.fuzz.tally import find_reasons
 from benchmarks.fuzz.trial import Trial, try_sample
 from tofu import _mxnet
 from tofu.mxnet.frontend.read_symbol import wrap_symbol
@@ -135,7 +136,25 @@ def test_a_wrong_gradient_of_drawn_numbers_is_found(monkeypatch):
     trial = Trial(replace(sample, requests=dict.fromkeys(sample.requests, "add")), 2)
     trial.check("default", {})
     (failure,) = trial.outcome.failures
-    assert failure.message.startswith("gradient of drawn")
+    assert failure.message.startswith("gradient of fixed")
+
+
+def test_wrong_drawn_numbers_are_found():
+    sample = dropout(Growth(0))
+    (name,) = sample.relations
+    more = {name: lambda inputs, outputs: [outputs[0] + 1, outputs[1]]}
+    trial = Trial(replace(sample, relations=more), 2)
+    trial.check("default", {})
+    (failure,) = trial.outcome.failures
+    assert failure.message.startswith("output 0")
+
+
+def test_what_cannot_be_split_is_listed_with_the_reason():
+    whole = {"_eye", "_backward__contrib_MultiBoxPrior", "_backward_contrib_box_nms"}
+    assert not any(read_record()[op].axes for op in whole)
+    reasons = find_reasons(whole)
+    assert reasons.keys() == whole
+    assert "a part would count i from zero" in reasons["_eye"]
 
 
 def test_where_one_device_is_wrong_the_descriptions_are_asked():
