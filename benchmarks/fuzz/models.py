@@ -48,7 +48,6 @@ def _finish(grow: Growth, make) -> Sample:
 def _grow_operators(grow: Growth) -> mx.sym.Symbol:
     """A graph of 3 to 14 operators and layers over each other's results, or of a few that stand alone; one to four outputs."""
     signatures = list_signatures()
-    random.Random(0).shuffle(signatures)
     first, number = signatures[grow.seed % len(signatures)]  # so that none waits for its chance
     for _ in range(grow.rng.randint(1, 2)):
         shape = tuple(grow.rng.randint(2, 9) for _ in range(grow.rng.choice((1, 2, 3, 4))))
@@ -56,6 +55,7 @@ def _grow_operators(grow: Growth) -> mx.sym.Symbol:
     stands_alone = is_alone(first)
     chosen = [op for op in sorted(cases_by_operator()) if is_alone(op) == stands_alone]
     add_operator(grow, first, number)
+    shown = grow.tensors[-1]  # of the first operator, unless it stands alone
     for _ in range(grow.rng.randint(2, 13)):
         if stands_alone or grow.rng.random() < 0.7:
             add_operator(grow, grow.rng.choice(chosen))
@@ -63,7 +63,8 @@ def _grow_operators(grow: Growth) -> mx.sym.Symbol:
             add_layer(grow)
     # Something to do for every worker.
     wide = mx.sym.broadcast_mul(bring(grow, (17, 9), -1, 1), grow.data(17, 9))
-    heads = [random_head(grow, *tensor) for tensor in grow.rng.choices(grow.tensors, k=grow.rng.randint(0, 3))]
+    others = grow.rng.choices(grow.tensors, k=grow.rng.randint(0, 3))
+    heads = [random_head(grow, *tensor) for tensor in (shown, *others)]
     return mx.sym.Group([wide, *heads])
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import random
 from collections.abc import Mapping
 from functools import cache
 from math import ceil, prod
@@ -144,9 +145,12 @@ def bring(grow: Growth, shape: Shape, low: float, high: float) -> mx.sym.Symbol:
     return mx.sym.softsign(x) * ((high - low) / 2) + (high + low) / 2
 
 
-def list_signatures() -> list[tuple[str, int]]:
-    """Every operator with the number of each of its cases."""
-    return [(op, number) for op, cases in sorted(cases_by_operator().items()) for number in range(len(cases))]
+@cache
+def list_signatures() -> tuple[tuple[str, int], ...]:
+    """Every operator with the number of each of its cases, mixed."""
+    found = [(op, number) for op, cases in sorted(cases_by_operator().items()) for number in range(len(cases))]
+    random.Random(0).shuffle(found)
+    return tuple(found)
 
 
 def add_operator(grow: Growth, op: str, number: int | None = None) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import tofu  # before MXNet
 import mxnet as mx
 
-{operators}
+{operators}{drawn}
 symbol = mx.sym.load_json("""{symbol}""")
 shapes = {shapes}
 values = {values}
@@ -55,6 +55,7 @@ def write_script(failing: Failing) -> str:
     return SCRIPT.format(
         headline=f"{failure.kind}: {failure.message.splitlines()[0]}".replace("\\", "/").replace('"""', "'''"),
         operators=_list_operators(sample),
+        drawn="\n# Drawn numbers, and what follows from them, are others on one device." if sample.relations else "",
         symbol=json.dumps(json.loads(sample.symbol.tojson())).replace("\\", "\\\\"),
         shapes=dict(sample.shapes),
         values=_format_arrays(sample.values),

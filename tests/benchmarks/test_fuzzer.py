@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from benchmarks.fuzz.__main__ import main
 from benchmarks.fuzz.campaign import read_records, run_seed
 from benchmarks.fuzz.models import KINDS, choose_kind, choose_workers, make_sample
-from benchmarks.fuzz.operators import apply_case, cases_by_operator
+from benchmarks.fuzz.operators import apply_case, cases_by_operator, list_signatures
 from benchmarks.fuzz.sample import Growth
 from benchmarks.fuzz.script import write_script
 from benchmarks.fuzz.shrink import shrink
@@ -102,6 +102,15 @@ def test_kinds_of_models_are_as_they_are_told():
     assert 8 < most <= 2 * 14  # a product may read its own weight twice
     for kind in ("chains", "recurrences"):
         assert sum(choose_workers(seed, kind) in (8, 12) for seed in range(100)) > 60
+
+
+def test_each_signature_comes_first_once():
+    signatures = list_signatures()
+    assert {op for op, _ in signatures} == cases_by_operator().keys()
+    assert len(set(signatures)) == len(signatures) <= 800
+    for seed in range(10):
+        nodes = json.loads(make_sample(seed, "operators").symbol.tojson())["nodes"]
+        assert signatures[seed][0] in {node["op"] for node in nodes}
 
 
 def test_every_described_gradient_is_asked_for():
