@@ -35,7 +35,12 @@ def count_level_bytes(problem: Problem, choices: Choices) -> tuple[int, ...]:
 
 
 def list_worth_keeping(problem: Problem, choices: Choices) -> list[int]:
-    """The tensors whose fetched regions would save bytes if they were kept, those first that save most for each byte that stays."""
+    """The tensors whose fetched regions would save bytes if they were kept, those first that save most for each byte that stays.
+
+    None where regions are shared: fetches are collectives then, of all workers at once, and what is kept serves single ones.
+    """
+    if problem.moves.shares_regions:
+        return []
     weighed = _core.weigh_keeping(problem.native, list(problem.factors), choices.operators, choices.tensors)
     tensors, written = problem.graph.tensors, problem.graph.written_in_place
     saving = [
@@ -47,7 +52,12 @@ def list_worth_keeping(problem: Problem, choices: Choices) -> list[int]:
 
 
 def list_worth_rereading(problem: Problem, choices: Choices) -> list[int]:
-    """The tensors whose fetched regions operators share: first those of which least is read again for each byte, then the larger."""
+    """The tensors whose fetched regions operators share: first those of which least is read again for each byte, then the larger.
+
+    None where regions are shared, which are values that the engine itself drops or makes anew.
+    """
+    if problem.moves.shares_regions:
+        return []
     named = enumerate(problem.graph.tensors)
     tensors = [t for t, tensor in named if not tensor.is_inner and t not in choices.kept]
     shared = _count_read_bytes(problem, replace(choices, reread=()))
