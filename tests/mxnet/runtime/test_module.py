@@ -305,6 +305,7 @@ ASKED = [
     {"search_seconds": 3.0},
     {"topology": [1e9, 5e10]},
     {"memory_limit": 10**9},
+    {"replicate": "free"},
     {"undescribed": "replicate"},
     {"for_training": False},
     {"cache": False},
@@ -314,9 +315,8 @@ ASKED = [
 @pytest.mark.parametrize("asked", ASKED, ids=str)
 def test_files_hold_all_that_was_asked(asked):
     """Of every setting: those that are left out here say themselves that a file has no place for them."""
-    assert {*(name for one in ASKED for name in one), "workers", "plan", "strict_plan", "saved"} == {
-        field.name for field in fields(Settings)
-    }
+    elsewhere = {"workers", "plan", "strict_plan", "arrangement", "saved"}
+    assert {name for one in ASKED for name in one} | elsewhere == {field.name for field in fields(Settings)}
     symbol = tofu.partition(mlp().symbol, 4, **asked)
     found = mx.sym.load_json(symbol.tojson()).settings
     for name in asked:
