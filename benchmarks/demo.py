@@ -26,7 +26,8 @@ from benchmarks.demo_picture import draw
 from tofu import _mxnet
 from tofu.mxnet.check import count_traffic
 from tofu.pipeline import Partition
-from tofu.report.plan_table import make_console, print_partition
+from tofu.report.console import make_console
+from tofu.report.plan_table import print_partition
 
 PLAN_ROWS = 40
 

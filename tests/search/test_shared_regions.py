@@ -2,17 +2,22 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 
+from tests.numpy_engine.backend import NumpyBackend
+from tests.numpy_engine.front_end import NumpyFrontEnd
+from tests.numpy_engine.steps import perceptron
 from tests.search.cell_model import CellModel
 from tests.search.random_graphs import GraphSpec, convolution, elementwise, matmul, random_graph, transpose_read, update
 from tests.search.test_cost import choice_roots, random_plan, rows_of
 from tests.search.test_exact import LIMITS, list_decisions, search_cut_short
 from tests.search.test_program import check_plan
-from tofu import _core
+from tofu import _core, core
+from tofu.search.cost import list_worth_keeping, list_worth_rereading
 
 MOST_PLANS = 3000
 FACTORS = [(2,), (2, 2), (3, 2), (2, 2, 2)]
@@ -121,6 +126,17 @@ def test_another_phase_fetches_again_unless_the_region_is_kept():
     assert _core.evaluate(spec.native(), [2], *across).total_bytes == 2 * once
     assert _core.evaluate(spec.native(), [2], *across, kept=[x]).total_bytes == once
     assert _core.evaluate(spec.native(), [2], *across, reread=[x]).total_bytes == 3 * once
+
+
+def test_nothing_is_kept_or_read_again_for_single_workers():
+    """The same plan is worth keeping regions for where each worker fetches for itself."""
+    observe, engine = core.Observer(), core.Engine(NumpyFrontEnd(), NumpyBackend())
+    task = core.analyse_step(core.Source(perceptron(120, 100, 90)), engine, core.Settings(4), observe)
+    made = core.make_partition(task, observe)
+    sharing = replace(made.problem, moves=core.Moves(shares_regions=True))
+    assert list_worth_keeping(made.problem, made.choices)
+    assert not list_worth_keeping(sharing, made.choices)
+    assert not list_worth_rereading(sharing, made.choices)
 
 
 def test_borders_of_different_numbers_are_fetched_apart():

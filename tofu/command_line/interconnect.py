@@ -9,7 +9,7 @@ from rich.table import Table
 
 from tofu.host.writing import write_atomically
 from tofu.mxnet.runtime.interconnect import Interconnect, measure_interconnect, measure_with_cupy
-from tofu.report.plan_table import make_console
+from tofu.report.console import make_console
 
 
 @click.command()

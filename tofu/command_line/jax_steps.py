@@ -21,7 +21,7 @@ from tofu.pipeline import Observer, Partition
 from tofu.plan import format_bytes
 from tofu.planning.fitting import explain_none, find_fitting, format_limit, read_bytes
 from tofu.planning.settings import Settings
-from tofu.report.plan_table import make_console
+from tofu.report.console import make_console
 from tofu.search import Problem
 
 REMEDY = 'pip install ".[jax]" in Tofu\'s folder, or pip install "jax>=0.6.2,<0.7"'

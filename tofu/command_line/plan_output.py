@@ -11,8 +11,9 @@ from tofu.command_line.planning_options import OUTPUT, Decorator, check_folder
 from tofu.host.writing import write_atomically
 from tofu.pipeline import Observer, Partition, observe_by_environment
 from tofu.planning.progress import track_searches
+from tofu.report.console import make_console
 from tofu.report.plan_page import render_page
-from tofu.report.plan_table import alternatives_table, make_console, print_partition, timings_table
+from tofu.report.plan_table import alternatives_table, print_partition, timings_table
 
 SHOWN: tuple[Decorator, ...] = (
     click.option(

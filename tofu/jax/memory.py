@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from io import StringIO
 from typing import Any
 
 import jax
@@ -22,6 +21,7 @@ from tofu.jax.frontend.trace import Flattening, leave_out_unneeded
 from tofu.jax.frontend.versions import find_body, shard_map
 from tofu.pipeline import Partition
 from tofu.plan import format_bytes
+from tofu.report.console import print_to_text
 
 LEGEND = """
 Arguments, constants and results are exact. Temporaries are predicted, for a program that XLA fuses and orders as on CPUs. Never read: the
@@ -80,9 +80,7 @@ class StepMemory:
         return self.worker.needed_bytes <= device_bytes
 
     def __str__(self) -> str:
-        text = StringIO()
-        print_memory(Console(file=text, width=160, highlight=False), self)
-        return text.getvalue()
+        return print_to_text(lambda console: print_memory(console, self))
 
 
 def predict_memory(partition: Partition, donated: Collection[int] = ()) -> StepMemory:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import jax
 from jax.sharding import Mesh
-from rich.console import Console
 
 from tofu.engine import Source
 from tofu.errors import PlanError, ShapeError, UnsupportedError, raise_together
@@ -22,6 +20,7 @@ from tofu.jax.planning import plan_step, read_settings
 from tofu.pipeline import Partition
 from tofu.plan import Plan, Steps
 from tofu.planning.progress import track_searches
+from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
 from tofu.report.plan_table import alternatives_table
 from tofu.search.topology import Arrangement
@@ -110,9 +109,7 @@ class PartitionedStep:
 
     def why(self, operator: str) -> str:
         """A table: what the plan would move if an operator were split along each of its axes, each a search of a moment."""
-        text = StringIO()
-        Console(file=text, width=160, highlight=False).print(alternatives_table(self.partition, operator))
-        return text.getvalue()
+        return print_to_text(lambda console: console.print(alternatives_table(self.partition, operator)))
 
     @property
     def name(self) -> str:

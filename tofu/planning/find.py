@@ -16,7 +16,7 @@ from tofu.search.algorithms import ALGORITHMS
 from tofu.search.choices import FREE, ChoiceArray, has_more_orders
 from tofu.search.cost import evaluate, price
 from tofu.search.hints import resolve_hints, resolve_plan
-from tofu.search.solve import Effort, Progress
+from tofu.search.solve import Effort, Progress, Solution
 from tofu.search.topology import Arrangement
 
 AS_GIVEN = "applied as it was given; nothing is proved of it"
@@ -138,28 +138,39 @@ def _take(graph: Graph, problem: Problem, plan: Plan) -> Found:
 def _search(problems: Sequence[Problem], settings: Settings, progress: Progress | None) -> Found:
     """The cheapest plan over all orders of the steps; what is proved is proved of all of them."""
     algorithm = ALGORITHMS[settings.algorithm]
-    is_free = settings.replicate == "free"
-    found, errors, exact = [], [], []
-    for problem in problems:
-        effort = Effort(settings.search_seconds / len(problems), progress)
-        try:
-            solutions = [algorithm.solve(problem, settings.hints, effort)]
-            if is_free:  # what splits everything is one more plan to choose from, in case this search does not end
-                solutions.append(algorithm.solve(problem.hold(price=0.0), settings.hints, effort))
-        except InfeasibleError as error:
-            errors.append(error)
-        else:
-            found += [(problem, solution) for solution in solutions]
-            exact += [solutions[-1].exact] if solutions[-1].exact is not None else []
-    if not found:
+    effort = Effort(settings.search_seconds / len(problems), progress)
+    found, errors = _solve(problems, settings, effort)
+    proving = found
+    if (
+        settings.replicate == "free"
+    ):  # what splits everything is one more plan to choose from, in case this search does not end
+        proving, _ = _solve(problems, settings, effort, is_free=True)
+    if not found and not proving:
         raise errors[0]
-    problem, best = min(found, key=lambda one: price(one[0], one[1].choices))
+    problem, best = min((*found, *proving), key=lambda one: price(one[0], one[1].choices))
+    exact = [solution.exact for _, solution in proving if solution.exact is not None]
     bound = min((result.lower_bound for result in exact), default=0)
     optimality = algorithm.describe_optimality(problem, best, bound)
     if algorithm.is_search and has_more_orders(problem.factors):
         optimality += f", of the first {len(problems)} orders of the steps"
     held = max((result.held_bytes for result in exact), default=0)
     return Found(problem, best.choices, algorithm.name, optimality, bound, held)
+
+
+def _solve(
+    problems: Sequence[Problem], settings: Settings, effort: Effort, is_free: bool = False
+) -> tuple[list[tuple[Problem, Solution]], list[InfeasibleError]]:
+    """The solutions of all problems, where all tensors may be replicated or small ones, and why others have none."""
+    found, errors = [], []
+    for problem in problems:
+        searched = problem.hold(price=0.0) if is_free else problem
+        try:
+            solution = ALGORITHMS[settings.algorithm].solve(searched, settings.hints, effort)
+        except InfeasibleError as error:
+            errors.append(error)
+        else:
+            found.append((problem, solution))
+    return found, errors
 
 
 def check_limit(plan: Plan, settings: Settings) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from io import StringIO
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tofu.plan import format_bytes
+from tofu.report.console import print_to_text
 
 GRADIENTS, ACTIVATIONS, FETCH_BUFFERS = range(3)
 USES = ("gradients", "activations", "fetch buffers")
@@ -113,9 +113,7 @@ class MemoryReport:
         return self.largest.needed_bytes <= device_bytes
 
     def __str__(self) -> str:
-        text = StringIO()
-        print_report(Console(file=text, width=160, highlight=False), self)
-        return text.getvalue()
+        return print_to_text(lambda console: print_report(console, self))
 
 
 def memory_report_table(report: MemoryReport) -> Table:

@@ -17,7 +17,6 @@ from tofu.plan import format_bytes, format_seconds
 from tofu.report.alternatives import find_alternatives
 from tofu.report.layers import Layer, explain_axes, list_layers
 
-WIDTH_WITHOUT_TERMINAL = 240
 WHOLE = "-"
 LEGEND = """
 A step is a factor of the number of workers. Operators: the axis split at each step. Parameters: the dimension.
@@ -156,9 +155,3 @@ def print_partition(console: Console, partition: Partition, max_rows: int | None
         console.print(f"Axes, of an operator's result: {axes}.", style="dim", soft_wrap=True)
     console.print()
     console.print(memory_table(partition))
-
-
-def make_console() -> Console:
-    """The terminal; wide enough for the tables where the output goes to a file."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=WIDTH_WITHOUT_TERMINAL)

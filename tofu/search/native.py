@@ -131,12 +131,14 @@ def _add_operator(
 
 
 def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:
-    """Operators that compute no more cells than there are in their tensors: element-wise ones, those that move cells, plain sums."""
+    """Operators that compute no more cells than there are in their tensors: element-wise ones, those that move cells, plain sums; none
+    that draws random numbers, which would be others on each worker.
+    """
     sizes = [prod(tensor.shape) for tensor in graph.tensors]
     return [
         position
         for position, (operator, access) in enumerate(zip(graph.operators, accesses, strict=True))
-        if prod(access.extents) <= sum(sizes[t] for t in (*operator.inputs, *operator.outputs))
+        if not access.is_random and prod(access.extents) <= sum(sizes[t] for t in (*operator.inputs, *operator.outputs))
     ]
 
 

@@ -77,7 +77,8 @@ struct PlacedLayout {
   std::vector<Boxes> reach;  // [level][worker]: what the workers of equal digits above that level
                              // hold together, the whole tensor first; on a grid with prices alone
   Boxes scattered;           // parts of the shards that are summed before they are gathered
-  bool can_scatter = false;  // reduced in two stages: large, and replicated at some step
+  bool can_scatter = false;  // partial results are reduced in two stages: replicated at some
+                             // step, and large, unless small sums are staged as well
 };
 
 PlacedLayout PlaceLayout(const Graph& graph, int tensor, const WorkerGrid& grid,

@@ -129,12 +129,10 @@ def _count_scratch(equation: Equation, types: Sequence[ValueType]) -> int:
     operands = [types[x] for x in equation.inputs if isinstance(x, int)]
     if (
         name == "select_and_scatter_add"
-    ):  # the largest cell of each window, by the places of all cells: a number for each dimension
+    ):  # the largest cell of each window, by its place: a number for each dimension of all cells
         source, operand = operands
         return 4 * len(operand.shape) * (prod(operand.shape) + prod(source.shape)) + count_bytes(source)
-    if (
-        name in ALONG and prod(operands[0].shape[: equation.params[ALONG[name]]]) > 1
-    ):  # cells that do not follow each other in memory
+    if name in ALONG and prod(operands[0].shape[: equation.params[ALONG[name]]]) > 1:  # cells do not follow each other
         return max(map(count_bytes, (*operands, result)))
     return 0
 
