@@ -25,7 +25,6 @@ from tofu.program import check_program, write_program
 from tofu.search import Choices, Problem, find_strategies, pose_problem
 from tofu.search.cost import count_level_bytes, evaluate
 from tofu.search.solve import Progress
-from tofu.search.steps import list_operator_steps, list_tensor_steps, name_tensors
 from tofu.search.strategies import mark_drawing
 from tofu.search.validation import check_drawn
 
@@ -192,19 +191,19 @@ def describe(
     task: Task, found: Found, settled: Settled, cost: _core.Cost, worker_bytes: tuple[int, ...], seconds: float
 ) -> Plan:
     """The plan as a value of names and numbers."""
-    problem, choices, graph = settled.problem, settled.choices, task.source.graph
+    problem, choices, named, graph = settled.problem, settled.choices, settled.named, task.source.graph
     return Plan(
         workers=task.settings.workers,
         factors=problem.factors,
-        tensors=list_tensor_steps(problem, choices),
-        operators=list_operator_steps(problem, choices),
+        tensors=named.tensors,
+        operators=named.operators,
         communication_bytes=cost.total_bytes,
         step_bytes=tuple(cost.step_bytes),
         worker_bytes=worker_bytes,
         level_bytes=count_level_bytes(problem, choices),
         bandwidths=found.problem.arrangement.bandwidths,
-        kept=name_tensors(problem.graph, choices.kept),
-        reread=name_tensors(problem.graph, choices.reread),
+        kept=named.kept,
+        reread=named.reread,
         algorithm=found.algorithm,
         optimality=found.describe_optimality(cost.total_bytes),
         fingerprint=graph.fingerprint,

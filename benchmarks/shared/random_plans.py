@@ -11,9 +11,9 @@ from tofu import _core
 from tofu.pipeline import Partition
 from tofu.plan import Plan
 from tofu.search import Problem
-from tofu.search.choices import REPLICATED
+from tofu.search.choices import REPLICATED, make_choices
 from tofu.search.cost import evaluate
-from tofu.search.steps import list_operator_steps, list_tensor_steps, make_choices
+from tofu.search.steps import list_operator_steps, list_tensor_steps
 
 Taken = Counter[tuple[str, str]]
 """Operator's MXNet name, axis -> how many operators of earlier plans took it."""
@@ -37,7 +37,7 @@ def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> 
         for slot in operator.mutates:
             dimension_of = {axis: d for d, row in enumerate(access.inputs[slot].rows) for axis, _ in row.terms}
             tensors[operator.inputs[slot]] = [dimension_of.get(axis, REPLICATED) for axis in operators[position]]
-    choices = make_choices(problem, operators, tensors)
+    choices = make_choices(problem.graph, problem.factors, operators, tensors)
     cost = evaluate(problem, choices)
     steps = list_tensor_steps(problem, choices)
     if seed % 2:

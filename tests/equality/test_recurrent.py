@@ -16,8 +16,8 @@ from tests.equality.comparison import (
     compare_random_plans_in_float32,
 )
 from tofu.search.algorithms import ALGORITHMS
+from tofu.search.choices import make_choices
 from tofu.search.cost import evaluate
-from tofu.search.steps import make_choices
 
 RANDOM_MODELS = ("lstm", "gru", "bidirectional_gru", "fused_lstm", "attention_decoder")
 RANDOM_PLANS = 1  # a random plan fetches almost everything; benchmarks/equality.py runs 50 of them for all steps
@@ -64,7 +64,7 @@ def test_the_search_prices_what_the_plan_moves(name):
 def weight_reads(partition, operators, tensors, parameter):
     """Bytes moved to read one parameter, once for each group that shares its fetches."""
     problem, tensor = partition.problem, partition.graph.tensor_index[parameter]
-    choices = make_choices(problem, operators[: len(partition.graph.operators)], tensors)
+    choices = make_choices(problem.graph, problem.factors, operators[: len(partition.graph.operators)], tensors)
     return [item[3] for item in evaluate(problem, choices).items if item[1] == tensor]
 
 

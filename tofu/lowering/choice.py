@@ -16,17 +16,21 @@ from tofu.lowering.expansion import keep_whole, lower
 from tofu.lowering.parts import LowerableOperators, find_lowering
 from tofu.plan import AxisSteps, Steps
 from tofu.search import Choices, Problem, find_strategies, pose_problem
+from tofu.search.choices import REPLICATED, make_choices
 from tofu.search.cost import evaluate
 from tofu.search.native import find_live_operators
-from tofu.search.steps import carry_over, list_operator_steps, list_tensor_steps
+from tofu.search.steps import NamedChoices, name_choices
 
 
 @dataclass(frozen=True)
 class Settled:
-    """The problem that is emitted, and the choices for it. Tensors of the model have their positions in the semantic graph."""
+    """The problem that is emitted, and the choices for it, by number and by name. Tensors of the model have their positions in the
+    semantic graph.
+    """
 
     problem: Problem
     choices: Choices
+    named: NamedChoices
 
 
 def settle(
@@ -43,7 +47,7 @@ def settle(
     InternalError where this would cost more than what was searched.
     """
     if searched.graph is graph:
-        return Settled(searched, choices)
+        return Settled(searched, choices, name_choices(searched, choices))
     settled = _settle(graph, stock, searched, choices, framework, undescribed)
     found, expected = (evaluate(p, c).total_bytes for p, c in ((settled.problem, settled.choices), (searched, choices)))
     if found > expected:
@@ -56,7 +60,7 @@ def prepare_inference(
 ) -> Settled:
     """The forward operators with the same choices, as they are in inference."""
     if searched.graph is graph:
-        return Settled(searched, choices)
+        return Settled(searched, choices, name_choices(searched, choices))
     operators = []
     for operator in graph.operators:
         lowering = find_lowering(framework.lowerings, operator, graph.tensors)
@@ -76,8 +80,7 @@ def _settle(
     framework: LowerableOperators,
     undescribed: str,
 ) -> Settled:
-    axes, layouts = list_operator_steps(searched, choices), list_tensor_steps(searched, choices)
-    names = [tensor.name for tensor in graph.tensors]
+    named = name_choices(searched, choices)
     # An operator that nobody reads stays in parts, which are left out: its own kernel would run for the states that it may change.
     live = {searched.graph.operators[o].name for o in find_live_operators(searched.graph, searched.accesses)}
     whole = {
@@ -87,8 +90,8 @@ def _settle(
         and _follows(
             keep_whole(framework.lowerings, operator, graph.tensors),
             access,
-            axes[operator.name],
-            [layouts[names[t]] for t in operator.inputs],
+            named.operators[operator.name],
+            [named.tensors[graph.tensors[t].name] for t in operator.inputs],
         )
     }
     final = lower(graph, framework.lowerings, lambda operator: operator.name not in whole)
@@ -96,7 +99,24 @@ def _settle(
     equal = searched.equal.carry_over(searched.graph, final)
     accesses = find_strategies(final, framework, undescribed)
     problem = pose_problem(final, accesses, searched.factors, equal, searched.moves)
-    return Settled(problem, carry_over(searched, choices, problem))
+    return Settled(
+        problem, _number(problem, named), replace(named, tensors={t.name: named.tensors[t.name] for t in final.tensors})
+    )
+
+
+def _number(problem: Problem, named: NamedChoices) -> Choices:
+    """Choices for another graph of the same model than the one that they were named in: all inner parts of an operator take its choice."""
+    graph = problem.graph
+    operators = [
+        [
+            REPLICATED if axis is None else access.axes.index(axis)
+            for axis in named.operators[graph.operators[part].name]
+        ]
+        for part, access in zip(graph.named_parts, problem.accesses, strict=True)
+    ]
+    tensors = [[REPLICATED if d is None else d for d in named.tensors[tensor.name]] for tensor in graph.tensors]
+    kept, reread = ([graph.tensor_index[name] for name in names] for names in (named.kept, named.reread))
+    return make_choices(graph, problem.factors, operators, tensors, kept, reread)
 
 
 def _follows(operator: Operator, access: OperatorAccess, axes: AxisSteps, layouts: Sequence[Steps]) -> bool:

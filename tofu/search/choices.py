@@ -12,6 +12,8 @@ from typing import NamedTuple, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from tofu.graph import Graph
+
 REPLICATED = -1
 FREE = -2  # in a partly fixed choice: left to the search
 MOST_ORDERS = 64  # of the steps that are searched; below 720 workers there are no more
@@ -56,6 +58,20 @@ class Choices:
     def layout(self, tensor: int) -> list[int]:
         """The dimension of a tensor that is split at each step."""
         return [int(dimension) for dimension in self.tensors[tensor]]
+
+
+def make_choices(
+    graph: Graph,
+    factors: Sequence[int],
+    operators: Sequence[Sequence[int]],
+    tensors: Sequence[Sequence[int]],
+    kept: Sequence[int] = (),
+    reread: Sequence[int] = (),
+) -> Choices:
+    """Choices of a row for each operator of the graph and for each tensor: a weight update takes its weight's layout."""
+    rows, layouts = (np.array(numbers, np.int32).reshape(-1, len(factors)) for numbers in (operators, tensors))
+    updates = layouts[[variable for variable, _ in graph.updates]]
+    return Choices(np.concatenate([rows, updates]), layouts, tuple(kept), tuple(reread))
 
 
 def factorize(workers: int) -> tuple[int, ...]:

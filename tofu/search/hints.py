@@ -18,10 +18,9 @@ from tofu import _core
 from tofu.errors import PlanError, raise_together
 from tofu.graph import Graph, Operator, Tensor
 from tofu.plan import Plan
-from tofu.search.choices import FREE, REPLICATED, Choices, Fixed
+from tofu.search.choices import FREE, REPLICATED, Choices, Fixed, make_choices
 from tofu.search.problem import Problem
 from tofu.search.solve import complete
-from tofu.search.steps import make_choices
 
 Kind = Literal["operator", "tensor"]
 # What the command line writes as text, in Python.
@@ -158,7 +157,7 @@ def resolve_plan(problem: Problem, plan: Plan) -> Choices:
     if left_out:
         return replace(complete(problem, Fixed(operators, tensors), exactly=True), kept=kept, reread=reread)
     rows, layouts = [operators[o] for o in graph.named_parts], [tensors[t] for t in range(len(graph.tensors))]
-    return make_choices(problem, rows, layouts, kept, reread)
+    return make_choices(graph, problem.factors, rows, layouts, kept, reread)
 
 
 def _check_names(graph: Graph, plan: Plan, named: Sequence[str]) -> None:
