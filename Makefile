@@ -77,14 +77,16 @@ $(BUILT): $(INSTALLED) $(NATIVE)
 	CXX=$(CXX) $(VENV)/python -W ignore setup.py --quiet build_ext --inplace
 	@touch $@
 
-# The tests of csrc/core and csrc/cuda, as built for users and once more under AddressSanitizer and UBSan.
+# The tests of csrc/core and csrc/cuda: over the library that the module for users has been linked from, and under AddressSanitizer and UBSan.
 $(CORE_TESTED): $(BUILT) $(wildcard tests/core/* tests/cuda/*.cc tests/cuda/*.h tests/tests.cmake)
-	@for sanitize in OFF ON; do \
+	@libraries=$(CURDIR)/build/native-$$($(VENV)/python -c 'import sys; print(sys.implementation.cache_tag)'); \
+	for sanitize in OFF ON; do \
 	  echo "C++ tests, sanitizers $$sanitize"; \
 	  build=build/core-tests-sanitize-$$sanitize; \
 	  CXX=$(CXX) $(VENV)/cmake -S . -B $$build -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/ninja --log-level=WARNING \
-	      -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/python -DTOFU_ONLY_CORE_TESTS=ON -DTOFU_SANITIZE=$$sanitize >/dev/null \
+	      -DPython_EXECUTABLE=$(CURDIR)/$(VENV)/python -DTOFU_ONLY_CORE_TESTS=ON -DTOFU_SANITIZE=$$sanitize -DTOFU_LIBRARIES=$$libraries >/dev/null \
 	  && $(VENV)/cmake --build $$build -j 2 -- --quiet \
 	  && $(VENV)/ctest --test-dir $$build --output-on-failure --timeout $(CORE_TEST_TIMEOUT) --no-tests=ignore || exit 1; \
+	  libraries=; \
 	done
 	@touch $@

@@ -1,6 +1,7 @@
 """Build the extension modules with CMake; everything else about the package stands in pyproject.toml.
 
-`tofu._core` is always built; `tofu._mxnet` where there is an MXNet to build it against.
+`tofu._core` is always built; `tofu._mxnet` where there is an MXNet to build it against. TOFU_LIBRARIES in the environment names a build
+folder of the same sources, whose libraries, which know no Python, are linked instead of being compiled again.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class BuildWithCMake(build_ext):
             f"-DCMAKE_MAKE_PROGRAM={Path(ninja.BIN_DIR) / 'ninja'}",
             f"-DPython_EXECUTABLE={sys.executable}",
             f"-DCMAKE_LIBRARY_OUTPUT_DIRECTORY={target_dir}",
+            f"-DTOFU_LIBRARIES={os.environ.get('TOFU_LIBRARIES', '')}",
         ]
         build = [cmake_program, "--build", str(build_dir), "-j", str(PARALLEL_JOBS), "--", "--quiet"]
         for command in (configure, build):

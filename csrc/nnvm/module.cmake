@@ -27,15 +27,15 @@ add_custom_command(
   COMMAND ${Python_EXECUTABLE} ${CMAKE_SOURCE_DIR}/csrc/nnvm/base/gen_compat.py ${CMAKE_CXX_COMPILER} ${compat_dir}
   DEPENDS ${CMAKE_SOURCE_DIR}/csrc/nnvm/base/gen_compat.py VERBATIM)
 add_custom_target(compat_headers DEPENDS ${compat_headers})
+file(MAKE_DIRECTORY ${compat_dir})  # an include directory of an imported library has to be there
 
 find_package(OpenMP REQUIRED COMPONENTS CXX)
-file(GLOB mxnet_sources CONFIGURE_DEPENDS csrc/nnvm/*/*.cc csrc/cuda/*.cc csrc/bindings/mxnet_*.cc)
-pybind11_add_module(_mxnet MODULE NO_EXTRAS ${mxnet_sources} ${kernel_sources})
-add_dependencies(_mxnet compat_headers)
-target_include_directories(_mxnet BEFORE PRIVATE ${compat_dir})
-target_include_directories(_mxnet PRIVATE csrc)
-target_include_directories(_mxnet SYSTEM PRIVATE ${MXNET_DIR}/include ${MXNET_DIR}/include/mkldnn ${cuda_includes})
-target_compile_definitions(_mxnet PRIVATE
+file(GLOB mxnet_sources CONFIGURE_DEPENDS csrc/nnvm/*/*.cc csrc/cuda/*.cc)
+add_shareable_library(tofu_mxnet ${mxnet_sources} ${kernel_sources})
+target_include_directories(tofu_mxnet_usage BEFORE INTERFACE ${compat_dir})
+target_include_directories(tofu_mxnet_usage INTERFACE csrc)
+target_include_directories(tofu_mxnet_usage SYSTEM INTERFACE ${MXNET_DIR}/include ${MXNET_DIR}/include/mkldnn ${cuda_includes})
+target_compile_definitions(tofu_mxnet_usage INTERFACE
   _GLIBCXX_USE_CXX11_ABI=0        # std::string and std::list of GCC 4.8
   MXNET_USE_MKLDNN=1              # a member of NDArray::Chunk depends on it
   MXNET_USE_OPENMP=1
@@ -43,13 +43,23 @@ target_compile_definitions(_mxnet PRIVATE
   MSHADOW_USE_F16C=0
   MSHADOW_INT64_TENSOR_SIZE=0
   DMLC_LOG_FATAL_THROW=1          # a failed CHECK is an exception, as in libmxnet.so
-  PYBIND11_BUILD_ABI="_tofu_gcc48"  # pybind11 shares its tables between modules of one ABI, and this ABI is nobody else's
 )
-target_compile_options(_mxnet PRIVATE -Wno-deprecated-declarations -Wno-attributes -Wno-unused-parameter
+target_compile_options(tofu_mxnet_usage INTERFACE -Wno-deprecated-declarations -Wno-attributes -Wno-unused-parameter
   -ffp-contract=off  # the same numbers in the vectors of every processor
   -Wno-maybe-uninitialized)  # GCC 12 takes the unused places of a short TShape for values that are read
+target_link_libraries(tofu_mxnet_usage INTERFACE OpenMP::OpenMP_CXX ${CMAKE_DL_LIBS})
+if(NOT TOFU_LIBRARIES)
+  add_dependencies(tofu_mxnet compat_headers)
+endif()
+
+file(GLOB mxnet_bindings CONFIGURE_DEPENDS csrc/bindings/mxnet_*.cc)
+pybind11_add_module(_mxnet MODULE NO_EXTRAS ${mxnet_bindings})
+add_dependencies(_mxnet compat_headers)
+target_compile_definitions(_mxnet PRIVATE PYBIND11_BUILD_ABI="_tofu_gcc48")  # pybind11 shares its tables between modules of one ABI: this is nobody else's
+# Whole: operators register themselves, and nothing else names them.
+target_link_libraries(_mxnet PRIVATE -Wl,--whole-archive tofu_mxnet -Wl,--no-whole-archive)
 # No rpath: `import mxnet` comes first, and the loader finds the loaded library by its SONAME.
 target_link_options(_mxnet PRIVATE -Wl,--no-as-needed -L${MXNET_DIR})
-target_link_libraries(_mxnet PRIVATE -l:libmxnet.so OpenMP::OpenMP_CXX ${CMAKE_DL_LIBS})
+target_link_libraries(_mxnet PRIVATE -l:libmxnet.so)
 set_target_properties(_mxnet PROPERTIES SKIP_BUILD_RPATH TRUE)
 hide_symbols(_mxnet)

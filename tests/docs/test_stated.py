@@ -1,6 +1,7 @@
 """What README.md and docs/ state and no other test looks at: versions, constants, commands, what stays whole."""
 
 import importlib
+import os
 import re
 import shlex
 import subprocess
@@ -165,8 +166,23 @@ def test_instrumented_says_how_it_is_called():
 def test_scripts_say_where_there_is_no_such_python(script):
     done = subprocess.run([ROOT / script, "3.0"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "There is no Python 3.0 here, so nothing is tried on it.\n")
-    commands = [line for line in (ROOT / ".ci/run").read_text().splitlines() if line.startswith(("make", ".ci"))]
-    assert commands == ["make lint", "make build", "make test"]
+
+
+@pytest.mark.parametrize(("seconds", "tried"), [(0, [".ci/smoke 3.12"]), (899, [".ci/smoke 3.12"]), (900, [])])
+def test_another_python_is_tried_where_there_is_time(seconds, tried, tmp_path):
+    script = (ROOT / ".ci/run").read_text().replace("set -euo", f"SECONDS={seconds}; set -euo", 1)
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci/run").write_text(script)
+    for path in ("bin/make", ".ci/smoke"):
+        called = tmp_path / path
+        called.parent.mkdir(exist_ok=True)
+        called.write_text(f"#!/bin/sh\necho called {path.removeprefix('bin/')} $*\n")
+        called.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", tmp_path / ".ci/run"], capture_output=True, text=True, env=environment, check=True)
+    called = [line.removeprefix("called ") for line in done.stdout.splitlines() if line.startswith("called ")]
+    assert called == ["make lint", "make build", "make test", *tried]
+    assert ("it was not run" in done.stdout) == (not tried)
 
 
 @pytest.mark.parametrize(("gpus", "kind"), [(0, "cpu"), (4, "gpu"), (8, "gpu")])
