@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
+from itertools import product
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from jax.experimental import enable_x64
 
 import tofu.jax
@@ -70,6 +73,42 @@ def test_every_equation_runs_in_parts(name):
         made = tofu.jax.partition(function, 2, tuple(arguments), hints=hints)
         for ours, theirs in zip(as_numbers(made(*arguments)), wanted, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-4, err_msg=str(hints))
+
+
+@pytest.mark.parametrize("layout", list(product([0, 1], repeat=2)))
+@pytest.mark.parametrize("axes", [axes for axes in product(["m0", "n1", "k0"], repeat=2) if "k0" in axes])
+def test_sums_of_partial_results_move_what_the_plan_counts(axes, layout):
+    """However the shards of the sum lie beside what workers have computed. Numbers are whole: any order of adding gives the same."""
+    x, w = (np.random.default_rng(seed).integers(-8, 8, (512, 512)).astype(np.float32) for seed in range(2))
+    made = tofu.jax.partition(lambda x, w: (x @ w) * 2.0, 4, (x, w), hints={"dot_general": axes, "mul": layout})
+    assert (made.plan.operators["dot_general"], made.plan.tensors["mul"]) == (axes, layout)
+    moved = count_traffic(made.lower(x, w).compile().as_text(), 4).total
+    assert moved == made.plan.communication_bytes
+    np.testing.assert_array_equal(np.asarray(made(x, w)), x @ w * 2.0)
+
+
+@pytest.mark.parametrize("layout", list(product([None, 0], repeat=2)))
+def test_replicas_of_a_sum_are_the_same_to_the_last_digit(layout):
+    """Five workers add to each cell, and each replica would get their numbers in an order of its own."""
+
+    def step(weights, x):
+        _, pull_back = jax.vjp(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (5, 1), (1, 1), "VALID"), x)
+        return pull_back(weights)[0]
+
+    weights, x = (np.random.default_rng(seed).normal(size=(n, 64)).astype(np.float32) for seed, n in enumerate((8, 12)))
+    x[4:8] += 8  # the largest of most windows
+    plan = tofu.jax.partition(step, 4, (weights, x), hints={"select_and_scatter_add": ["i0", "i0"]}).plan
+    edited = replace(plan, tensors={**plan.tensors, "select_and_scatter_add": layout})
+    made = tofu.jax.partition(step, 4, (weights, x), plan=edited)
+    assert made.plan.tensors["select_and_scatter_add"] == layout
+    found = made(weights, x)
+    parts: dict[str, list[np.ndarray]] = {}
+    for shard in found.addressable_shards:
+        parts.setdefault(str(shard.index), []).append(np.asarray(shard.data))
+    for first, *others in parts.values():
+        for other in others:
+            np.testing.assert_array_equal(first, other)
+    np.testing.assert_allclose(np.asarray(found), jax.jit(step)(weights, x), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("replicate", ["small", "free"])

@@ -61,13 +61,20 @@ class Workers:
         """The parts that are wanted out of those that are held; `fill` in cells outside the tensor."""
         if held.boxes == wanted.boxes:
             return x
-        pairs = self.find_nearest(held.boxes, wanted.boxes)
-        if held.layout is not None and wanted.layout is not None:
-            chain = find_chain(held.layout, wanted.layout, self.factors)
-            exact = sum(_count(held.boxes[v], wanted.boxes[w]) for v, w in pairs if v != w)
-            if chain is not None and self.count * _count_moved(chain, prod(held.shape), self.factors) <= exact:
-                return self.apply(x, chain)
-        return self.exchange(x, held.boxes, wanted.boxes, pairs, fill=fill)
+        chain, _ = self._find_move(held, wanted)
+        if chain is not None:
+            return self.apply(x, chain)
+        return self.exchange(x, held.boxes, wanted.boxes, self.find_nearest(held.boxes, wanted.boxes), fill=fill)
+
+    def _find_move(self, held: Place, wanted: Place) -> tuple[list[Change] | None, int]:
+        """The chain of collectives from shards to shards that moves no more than is needed, and the cells that are, of all workers."""
+        exact = _count_pairs(held, wanted, self.find_nearest(held.boxes, wanted.boxes))
+        if held.layout is None or wanted.layout is None:
+            return None, exact
+        chain = find_chain(held.layout, wanted.layout, self.factors)
+        if chain is not None and self.count * _count_moved(chain, prod(held.shape), self.factors) > exact:
+            chain = None
+        return chain, exact
 
     def apply(self, x: Any, chain: Sequence[Change]) -> Any:
         """A chain of collectives."""
@@ -135,38 +142,88 @@ class Workers:
         """From what the copies of an operator have computed of an output to the shards of its tensor."""
         written, tensor = places.access(operator).outputs[slot], places.graph.operators[operator].outputs[slot]
         place, target, axes = places.written(operator, slot), places.tensor(tensor), places.axes(operator)
-        is_reduced = [axis != REPLICATED and written.combine[axis] is Combine.REDUCE for axis in axes]
+        combine = [Combine.REPLICATE if axis == REPLICATED else written.combine[axis] for axis in axes]
+        alike = [step for step, c in enumerate(combine) if c is Combine.REPLICATE]
         if place.layout is None:
-            is_sum = any(is_reduced) or any(a != REPLICATED and written.combine[a] is Combine.OVERLAP_ADD for a in axes)
-            alike = [s for s, a in enumerate(axes) if a == REPLICATED or written.combine[a] is Combine.REPLICATE]
-            digits = [self.digits(worker) for worker in range(self.count)]
-            pairs = [
-                (owner, reader)
-                for reader in range(self.count)
-                for owner in range(self.count)
-                if all(digits[owner][s] == digits[reader][s] for s in alike)
-            ]
-            return self.exchange(x, place.boxes, target.boxes, pairs, is_sum=is_sum)
+            if Combine.REDUCE in combine or Combine.OVERLAP_ADD in combine:
+                assert written.reducer == "Sum", "what is no sum is reduced as a whole"
+                return self._add_up(x, place, target, alike)
+            return self.exchange(x, place.boxes, target.boxes, self._find_alike(alike))
         assert target.layout is not None
-        layout = [PARTIAL if partial else d for d, partial in zip(place.layout, is_reduced, strict=True)]
-        if written.reducer == "Sum":
-            x = self._scatter_sums(x, layout, target.layout)
-        rest = tuple(self.axis_names[s] for s, d in enumerate(layout) if d == PARTIAL)
+        held = [PARTIAL if c is Combine.REDUCE else d for c, d in zip(combine, place.layout, strict=True)]
+        scatters = find_scatters(held, target.layout) if written.reducer == "Sum" else []
+        summed = list(held)
+        for step, dimension in scatters:
+            summed[step] = dimension
+        rest = [step for step, d in enumerate(summed) if d == PARTIAL]
+        plain = tuple(REPLICATED if d == PARTIAL else d for d in summed)
+        between = Place(places.shards(tensor, plain), plain)
+        if PARTIAL in held and written.reducer == "Sum":
+            staged = self.count * self._count_summed(prod(place.shape), scatters, rest)
+            staged += self._count_move(between, target)
+            adding, copying = self._find_addends(target, alike)
+            if staged > _count_pairs(place, target, adding) + _count_pairs(target, target, copying):
+                return self._add_up(x, place, target, alike)
+        for step, dimension in scatters:
+            x = lax.psum_scatter(x, self.axis_names[step], scatter_dimension=dimension, tiled=True)
         if rest:
-            x = lax.psum(x, rest) if written.reducer == "Sum" else _largest(x, rest)
-        plain = tuple(REPLICATED if d == PARTIAL else d for d in layout)
-        return self.move(x, Place(places.shards(tensor, plain), plain), target)
+            names = tuple(self.axis_names[step] for step in rest)
+            x = lax.psum(x, names) if written.reducer == "Sum" else _largest(x, names)
+        return self.move(x, between, target)
 
-    def _scatter_sums(self, x: Any, layout: list[int], target: Layout) -> Any:
-        """Adds up partial results where each worker keeps a part of the sum; `layout` is what it becomes."""
-        for step, d in enumerate(layout):
-            e = target[step]
-            if d != PARTIAL or e == REPLICATED or e in layout[step + 1 :]:
-                continue
-            if all((layout[r] == e) == (target[r] == e) for r in range(step)):
-                x = lax.psum_scatter(x, self.axis_names[step], scatter_dimension=e, tiled=True)
-                layout[step] = e
-        return x
+    def _add_up(self, x: Any, place: Place, target: Place, alike: Sequence[int]) -> Any:
+        """Adds results up box by box. Replicas are copies of one sum: each would add in an order of its own."""
+        adding, copying = self._find_addends(target, alike)
+        x = self.exchange(x, place.boxes, target.boxes, adding, is_sum=True)
+        return self.exchange(x, target.boxes, target.boxes, copying, into=x) if copying else x
+
+    def _find_addends(self, target: Place, alike: Sequence[int]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+        """Pairs (owner, reader): whose results each adds that is the first with its part of the sum, and from whom the others have it."""
+        first: dict[Any, int] = {}
+        adding, copying = list[tuple[int, int]](), list[tuple[int, int]]()
+        for owner, reader in self._find_alike(alike):
+            key = target.boxes[reader], tuple(self.digits(reader)[step] for step in alike)
+            if first.setdefault(key, reader) == reader:
+                adding.append((owner, reader))
+            elif owner == first[key]:
+                copying.append((owner, reader))
+        return adding, copying
+
+    def _find_alike(self, steps: Sequence[int]) -> list[tuple[int, int]]:
+        """Pairs (owner, reader): who needs whose results where workers compute the same along `steps`, and take their own."""
+        digits = [self.digits(worker) for worker in range(self.count)]
+        return [
+            (owner, reader)
+            for reader in range(self.count)
+            for owner in range(self.count)
+            if all(digits[owner][step] == digits[reader][step] for step in steps)
+        ]
+
+    def _count_summed(self, cells: int, scatters: Sequence[tuple[int, int]], rest: Sequence[int]) -> float:
+        """The cells that each worker gets from others while partial results of so many are added up."""
+        moved = 0.0
+        for step, _ in scatters:
+            moved += cells * (1 - 1 / self.factors[step])
+            cells //= self.factors[step]
+        return moved + 2 * cells * (1 - 1 / prod(self.factors[step] for step in rest))
+
+    def _count_move(self, held: Place, wanted: Place) -> float:
+        """The cells that `move` moves, of all workers."""
+        chain, exact = self._find_move(held, wanted)
+        return exact if chain is None else self.count * _count_moved(chain, prod(held.shape), self.factors)
+
+
+def find_scatters(held: Sequence[int], target: Layout) -> list[tuple[int, int]]:
+    """The steps along which partial results are added up where each worker keeps a part of the sum, with the dimension of the parts."""
+    layout, found = list(held), []
+    for step, d in enumerate(layout):
+        e = target[step]
+        if d != PARTIAL or e == REPLICATED or e in layout[step + 1 :]:
+            continue
+        if all((layout[r] == e) == (target[r] == e) for r in range(step)):
+            found.append((step, e))
+            layout[step] = e
+    return found
 
 
 def find_chain(held: Layout, wanted: Layout, factors: Sequence[int]) -> list[Change] | None:
@@ -240,6 +297,10 @@ def _meet(one: Box, other: Box) -> Box | None:
 def _count(one: Box, other: Box) -> int:
     box = _meet(one, other)
     return 0 if box is None else prod(end - begin for begin, end in box)
+
+
+def _count_pairs(held: Place, wanted: Place, pairs: Sequence[tuple[int, int]]) -> int:
+    return sum(_count(held.boxes[owner], wanted.boxes[reader]) for owner, reader in pairs if owner != reader)
 
 
 def _largest(x: Any, names: tuple[str, ...]) -> Any:
