@@ -147,7 +147,7 @@ class Workers:
         if place.layout is None:
             if Combine.REDUCE in combine or Combine.OVERLAP_ADD in combine:
                 assert written.reducer == "Sum", "what is no sum is reduced as a whole"
-                return self._add_up(x, place, target, alike)
+                return self._add_up(x, place, target, *self._find_addends(target, alike))
             return self.exchange(x, place.boxes, target.boxes, self._find_alike(alike))
         assert target.layout is not None
         held = [PARTIAL if c is Combine.REDUCE else d for c, d in zip(combine, place.layout, strict=True)]
@@ -158,12 +158,12 @@ class Workers:
         rest = [step for step, d in enumerate(summed) if d == PARTIAL]
         plain = tuple(REPLICATED if d == PARTIAL else d for d in summed)
         between = Place(places.shards(tensor, plain), plain)
-        if PARTIAL in held and written.reducer == "Sum":
+        if PARTIAL in held and written.reducer == "Sum" and between.boxes != target.boxes:
             staged = self.count * self._count_summed(prod(place.shape), scatters, rest)
             staged += self._count_move(between, target)
             adding, copying = self._find_addends(target, alike)
             if staged > _count_pairs(place, target, adding) + _count_pairs(target, target, copying):
-                return self._add_up(x, place, target, alike)
+                return self._add_up(x, place, target, adding, copying)
         for step, dimension in scatters:
             x = lax.psum_scatter(x, self.axis_names[step], scatter_dimension=dimension, tiled=True)
         if rest:
@@ -171,9 +171,15 @@ class Workers:
             x = lax.psum(x, names) if written.reducer == "Sum" else _largest(x, names)
         return self.move(x, between, target)
 
-    def _add_up(self, x: Any, place: Place, target: Place, alike: Sequence[int]) -> Any:
+    def _add_up(
+        self,
+        x: Any,
+        place: Place,
+        target: Place,
+        adding: Sequence[tuple[int, int]],
+        copying: Sequence[tuple[int, int]],
+    ) -> Any:
         """Adds results up box by box. Replicas are copies of one sum: each would add in an order of its own."""
-        adding, copying = self._find_addends(target, alike)
         x = self.exchange(x, place.boxes, target.boxes, adding, is_sum=True)
         return self.exchange(x, target.boxes, target.boxes, copying, into=x) if copying else x
 
