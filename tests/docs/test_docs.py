@@ -10,14 +10,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("tofu", "tdl_ops", "csrc", "benchmarks")
+FOLDERS = ("tofu", "tdl_ops", "csrc", "benchmarks", "examples")
 DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CHANGELOG.md", *sorted(ROOT.glob("docs/**/*.md"))]
-READMES = [
-    path
-    for top in ("tofu", "tdl_ops", "csrc", "tests", "benchmarks")
-    for path in sorted(ROOT.glob(f"{top}/**/README.md"))
-]
-READMES = [path for folder in FOLDERS for path in sorted(ROOT.glob(f"{folder}/**/README.md"))]
+READMES = [path for folder in (*FOLDERS, "tests") for path in sorted(ROOT.glob(f"{folder}/**/README.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = re.compile(r"<!-- not run: .+ -->\s*$")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")

@@ -53,12 +53,13 @@ def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
 
 
 def _run(file: Path) -> ModuleType:
-    """The module of a file. What it raises is its own."""
+    """The module of a file, which may import its neighbours, as `python FILE` lets it. What it raises is its own."""
     spec = importlib.util.spec_from_file_location("__step_file__", file)
     if spec is None or spec.loader is None:
         raise TofuError(f"{file} is no file of Python's. {FORM}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module  # which dataclasses look for
+    sys.path.insert(0, str(file.resolve().parent))  # noqa: TID251  the file is the user's, not the repository's
     spec.loader.exec_module(module)
     return module
 

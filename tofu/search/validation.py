@@ -39,8 +39,8 @@ def check_drawn(problem: Problem, choices: Choices, draws: Callable[[Operator], 
             workers, shape = prod(problem.factors), problem.graph.tensors[operator.outputs[0]].shape
             raise InfeasibleError(
                 f"{operator} draws random numbers for {shape}, which {workers} workers cannot split: {alike} at a time would use the same "
-                f"numbers, and each draw its own. Use ngpus={workers // alike}, or draw them before the step and give them to the model as "
-                "an input."
+                f"numbers, and each draw its own. Use {_say_workers(workers // alike)}, or draw them before the step and give them to the "
+                "model as an input."
             )
 
 
@@ -50,7 +50,7 @@ def _explain(problem: Problem, choices: Choices, step: int) -> str:
     if not left:
         names = [operator.name for operator in problem.graph.operators]
         more = f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else ""
-        return f"no operator of the model ({', '.join(names[:MOST_NAMES])}{more}) has an axis to split. Use ngpus=1."
+        return f"no operator of the model ({', '.join(names[:MOST_NAMES])}{more}) has an axis to split. Use {_say_workers(1)}."
     equal = "equal " if problem.moves.splits_equally else ""
     fitting = [one for one in left if one[0] >= factor and not (equal and one[0] % factor)]
     longest, owner, axis = max(left)
@@ -62,17 +62,25 @@ def _explain(problem: Problem, choices: Choices, step: int) -> str:
             "the algorithm given. Leave operators free that can be split."
         )
     if fed > 1:
-        remedy = f"ngpus={fed}"
+        remedy = _say_workers(fed)
+    elif equal:
+        remedy = f"a number of workers that divides {longest}"
     else:
         is_prime = len(factorize(factor)) == 1
         remedy = (
             f"a number of workers without a prime factor above {longest}" if is_prime else f"at most {longest} workers"
         )
-    larger = ", or a larger batch" if _grows_with_batch(problem) else ""
+    other = f"a batch that {factor} divides" if equal else "a larger batch"
+    larger = f", or {other}" if _grows_with_batch(problem) else ""
     return (
         f"{among} has an axis left that divides into {factor} {equal}parts; the longest is {axis} of {owner}, {longest}. "
         f"Use {remedy}{larger}."
     )
+
+
+def _say_workers(count: int) -> str:
+    """So many workers, in words that each engine's users know."""
+    return f"{count} workers" if count > 1 else "one device"
 
 
 def _axes_left(problem: Problem, choices: Choices, step: int) -> Iterator[tuple[int, str, str]]:

@@ -39,7 +39,7 @@ def test_no_number_of_workers(model):
 
 def test_more_workers_than_can_be_fed():
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2, name="fc")
-    with refuses(tofu.InfeasibleError, "64 workers", "ngpus="):
+    with refuses(tofu.InfeasibleError, "64 workers", "Use 8 workers"):
         tofu.partition(net, 64, data=(2, 2))
 
 
@@ -64,14 +64,14 @@ def test_more_steps_than_the_model_has_axes_for():
         "8 workers",
         "over 4 workers already",
         "longest is i. of relu, 1",
-        "Use ngpus=4, or a larger batch",
+        "Use 4 workers, or a larger batch",
     ):
         tofu.partition(net, 8, data=(2, 2), for_training=False)
     assert tofu.partition(net, 4, data=(2, 2), for_training=False).plan.workers == 4
 
 
 def test_a_larger_batch_is_no_way_out_where_no_axis_is_the_batchs():
-    with refuses(tofu.InfeasibleError, "no operator of the model .box_nms0. has an axis to split. Use ngpus=1.$"):
+    with refuses(tofu.InfeasibleError, "no operator of the model .box_nms0. has an axis to split. Use one device.$"):
         tofu.partition(mx.sym.contrib.box_nms(mx.sym.Variable("data"), name="box_nms0"), 2, data=(2, 30, 6))
 
 

@@ -138,7 +138,8 @@ def test_what_does_not_move_with_the_batch_has_one_mask(algorithm):
 def test_numbers_that_several_workers_would_draw_are_refused(symbol, options):
     shape = (5, 4, 8) if "other" in options else (16, 2)
     with pytest.raises(
-        tofu.InfeasibleError, match=r"drop \(\w+\) draws random numbers for .* and each draw its own. Use ngpus="
+        tofu.InfeasibleError,
+        match=r"drop \(\w+\) draws random numbers for .* and each draw its own. Use (one device|\d workers), or",
     ):
         tofu.partition(symbol, 8, data=shape, **options)
 

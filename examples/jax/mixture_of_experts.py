@@ -1,0 +1,78 @@
+"""A mixture of experts: each token goes through the expert that a router picks for it, within that expert's capacity.
+
+python examples/jax/mixture_of_experts.py
+python -m tofu jax plan examples/jax/mixture_of_experts.py:step --workers 8
+"""
+
+import jax
+import jax.numpy as jnp
+from side_by_side import read_options, train_side_by_side
+
+import tofu.jax
+
+TOKENS, WIDTH, HIDDEN, EXPERTS = 512, 64, 256, 8
+CAPACITY = 2 * TOKENS // EXPERTS
+RATE = 0.2
+
+
+def make_state(key):
+    """The router, and two matrices for each expert."""
+    one, two, three = jax.random.split(key, 3)
+    return {
+        "router": jax.random.normal(one, (WIDTH, EXPERTS)) / WIDTH**0.5,
+        "up": jax.random.normal(two, (EXPERTS, WIDTH, HIDDEN)) / WIDTH**0.5,
+        "down": jax.random.normal(three, (EXPERTS, HIDDEN, WIDTH)) / HIDDEN**0.5,
+    }
+
+
+def route(router, tokens):
+    """Token x expert x place in the expert's queue: how much of what comes back is taken; and how evenly tokens are spread (1 is best)."""
+    chances = jax.nn.softmax(tokens @ router)
+    chosen = jax.nn.one_hot(jnp.argmax(chances, -1), EXPERTS, dtype=chances.dtype)
+    # -1 where the expert is another; of that, and of what is beyond the capacity, one_hot makes zeros.
+    place = (jnp.cumsum(chosen, 0) * chosen - 1).astype(int)
+    taken = jax.nn.one_hot(place, CAPACITY, dtype=chances.dtype) * (chances * chosen)[..., None]
+    return taken, EXPERTS * jnp.sum(jnp.mean(chosen, 0) * jnp.mean(chances, 0))
+
+
+def find_loss(params, batch):
+    """Squared error, and a little for experts that are used unevenly."""
+    tokens, targets = batch
+    taken, unevenness = route(params["router"], tokens)
+    queues = jnp.einsum("tec,tw->ecw", (taken > 0).astype(tokens.dtype), tokens)
+    hidden = jax.nn.gelu(jnp.einsum("ecw,ewh->ech", queues, params["up"]))
+    results = jnp.einsum("tec,ech,ehw->tw", taken, hidden, params["down"])
+    return jnp.mean((results - targets) ** 2) + 0.01 * unevenness
+
+
+def step(params, batch):
+    """One step of training: the next parameters, and the loss."""
+    loss, gradients = jax.value_and_grad(find_loss)(params, batch)
+    return jax.tree.map(lambda p, g: p - RATE * g, params, gradients), loss
+
+
+def draw_batch(key):
+    """Tokens of eight kinds, each of which has to become something else: itself with its coordinates rotated."""
+    one, two = jax.random.split(key)
+    kinds = jax.random.randint(one, (TOKENS,), 0, EXPERTS)
+    centres = jax.random.normal(jax.random.key(0), (EXPERTS, WIDTH))
+    tokens = centres[kinds] + 0.5 * jax.random.normal(two, (TOKENS, WIDTH))
+    return tokens, jax.vmap(jnp.roll)(tokens, kinds)
+
+
+def example_args():
+    """What the step is planned for: shapes and types; no array is made."""
+    key = jax.random.key(0)
+    return jax.eval_shape(make_state, key), jax.eval_shape(draw_batch, key)
+
+
+def main():
+    """Trains on one device and on several."""
+    options = read_options(__doc__, steps=20)
+    parallel = tofu.jax.partition(step, options.workers, example_args())  # the one new line
+    batches = map(draw_batch, jax.random.split(jax.random.key(1), options.steps))
+    train_side_by_side(step, parallel, make_state(jax.random.key(2)), batches)
+
+
+if __name__ == "__main__":
+    main()
