@@ -1,7 +1,11 @@
-# make build | demo | test | fuzz | lint | bench | bench-search | clean. Everything happens inside .venv and build; nothing is rebuilt without a reason.
+# make build | demo | demo-jax | test | fuzz | lint | bench | bench-search | clean. Everything happens inside .venv, .venv-jax and build; nothing is rebuilt without
+# a reason.
 # The Pythons that MXNet 1.9.1 runs on. The first that is there is taken.
 SUITABLE := -c 'import sys; sys.exit(sys.version_info[:2] not in [(3, 10), (3, 11), (3, 12)])' 2>/dev/null
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.10 python3 python; do $$p $(SUITABLE) && command -v $$p && break; done)
+# Those that JAX 0.6.2 has wheels for.
+FOR_JAX := -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null
+JAX_PYTHON ?= $(shell for p in $(PYTHON) python3.13 python3 python; do $$p $(FOR_JAX) && command -v $$p && break; done)
 CXX ?= g++
 
 VENV := .venv/bin
@@ -13,17 +17,23 @@ NATIVE := CMakeLists.txt setup.py $(shell find csrc -type f -not -name '*.md')
 CPP := $(shell find csrc tests -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 NEED_PYTHON := MXNet 1.9.1 needs Python 3.10, 3.11 or 3.12: install python3.12, python3.12-venv and python3.12-dev, or `uv python install 3.12` where \
 	the system is newer; make PYTHON=/path/to/python3.12 names one
-NEED_VENV = This Python cannot make virtual environments: install $(notdir $(PYTHON))-venv
+NEED_PYTHON_FOR_JAX := JAX 0.6.2 needs Python 3.10 to 3.13: install python3.12, python3.12-venv and python3.12-dev, or `uv python install 3.12` where \
+	the system is newer; make demo-jax JAX_PYTHON=/path/to/python3.12 names one
+NEED_VENV = This Python cannot make virtual environments: install $(notdir $(1))-venv
 NEED_COMPILER := There is no C++ compiler $(CXX): install g++, or say make CXX=/path/to/g++
 # A test that hangs is a failure: C++ tests get this many seconds each.
 CORE_TEST_TIMEOUT := 120
 
-.PHONY: build demo test fuzz lint bench bench-search clean
+.PHONY: build demo demo-jax test fuzz lint bench bench-search clean
 
 build: $(BUILT)
 
 demo: $(BUILT)
 	$(VENV)/python -m benchmarks.demo
+
+# Needs no MXNet.
+demo-jax: .venv-jax/.installed
+	.venv-jax/bin/python examples/jax/transformer.py
 
 test: $(BUILT) $(CORE_TESTED)
 	$(VENV)/python -m pytest -n 2 --dist worksteal
@@ -65,11 +75,21 @@ clean:
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" && $(PYTHON) $(SUITABLE) || { echo '$(NEED_PYTHON)'; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(NEED_VENV)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(call NEED_VENV,$(PYTHON))"; exit 1; }
 	$(PYTHON) -m venv .venv
 
 $(INSTALLED): requirements.txt requirements-build.txt requirements-dev.txt | .venv/bin/python
 	$(VENV)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+# Tofu itself is installed as it lies here, with the core alone compiled.
+.venv-jax/.installed: requirements-jax.txt requirements-build.txt pyproject.toml $(NATIVE)
+	@test -n "$(JAX_PYTHON)" && $(JAX_PYTHON) $(FOR_JAX) || { echo '$(NEED_PYTHON_FOR_JAX)'; exit 1; }
+	@$(JAX_PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(call NEED_VENV,$(JAX_PYTHON))"; exit 1; }
+	@command -v $(CXX) >/dev/null || { echo "$(NEED_COMPILER)"; exit 1; }
+	test -x .venv-jax/bin/python || $(JAX_PYTHON) -m venv .venv-jax
+	.venv-jax/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-jax.txt
+	CXX=$(CXX) .venv-jax/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 $(BUILT): $(INSTALLED) $(NATIVE)

@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 NOT_THERE = "MXNet 1.9.1 needs Python 3.10, 3.11 or 3.12: install python3.12, "
+NOT_THERE_FOR_JAX = "JAX 0.6.2 needs Python 3.10 to 3.13: install python3.12, "
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def make(tmp_path):
     clone.mkdir()
     programs.mkdir()
     for path in ROOT.iterdir():
-        if path.name not in (".git", ".venv", "build"):
+        if path.name not in (".git", ".venv", ".venv-jax", "build"):
             (clone / path.name).symlink_to(path)
     (programs / "find").symlink_to(shutil.which("find"))
 
@@ -64,3 +65,24 @@ def test_one_may_be_named(make):
     pythons = {"python3.11": (3, 11), "python3.12": (3, 12), "python3.13": (3, 13)}
     assert "\npython3.12 -m venv .venv\n" in make(pythons, "--dry-run", "demo", "PYTHON=python3.12").stdout
     assert make(pythons, "demo", "PYTHON=python3.13").stdout.startswith(NOT_THERE)
+
+
+@pytest.mark.parametrize(
+    ("pythons", "taken"),
+    [
+        ({"python3.12": (3, 12), "python3.13": (3, 13)}, "python3.12"),
+        ({"python3.13": (3, 13), "python3": (3, 14)}, "python3.13"),
+        ({"python3": (3, 13)}, "python3"),
+    ],
+)
+def test_the_demo_of_jax_takes_a_python_that_jax_runs_on(make, pythons, taken):
+    done = make(pythons, "--dry-run", "demo-jax")
+    assert f"/{taken} -m venv .venv-jax\n" in done.stdout
+
+
+@pytest.mark.parametrize("pythons", [{}, {"python3": (3, 14)}, {"python3": (3, 9)}])
+def test_where_jax_runs_on_none_one_line_says_what_to_install(make, pythons):
+    done = make(pythons, "demo-jax")
+    assert done.returncode == 2
+    assert done.stdout.startswith(NOT_THERE_FOR_JAX)
+    assert len(done.stdout.splitlines()) == 1
