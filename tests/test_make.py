@@ -86,3 +86,5 @@ def test_where_jax_runs_on_none_one_line_says_what_to_install(make, pythons):
     assert done.returncode == 2
     assert done.stdout.startswith(NOT_THERE_FOR_JAX)
     assert len(done.stdout.splitlines()) == 1
+    pinned = (ROOT / "requirements-jax.txt").read_text()
+    assert f"\njax=={NOT_THERE_FOR_JAX.split()[1]}\n" in pinned

@@ -15,8 +15,8 @@ from side_by_side import read_options, train_side_by_side
 
 import tofu.jax
 
-BATCH, LENGTH, VOCABULARY = 16, 64, 128
-WIDTH, HEADS, LAYERS = 128, 8, 2
+BATCH, LENGTH, VOCABULARY = 8, 64, 128
+WIDTH, HEADS, LAYERS = 256, 8, 2
 
 OPTIMIZER = optax.chain(
     optax.clip_by_global_norm(1.0), optax.adamw(optax.warmup_cosine_decay_schedule(0, 3e-3, 10, 400), weight_decay=0.01)
@@ -105,6 +105,8 @@ def main():
     """Trains on one device and on several."""
     options = read_options(__doc__, steps=30)
     parallel = tofu.jax.partition(step, options.workers, example_args())  # the one new line
+    usual = tofu.jax.partition(step, options.workers, example_args(), algorithm="data-parallel")
+    print(f"Data parallelism, which holds the whole state everywhere, moves {usual.plan.communication_bytes:,} bytes.")
     train_side_by_side(step, parallel, make_state(jax.random.key(0)), draw_batches(options.steps))
 
 

@@ -30,7 +30,7 @@ def test_it_trains_on_four_devices_as_on_one(path):
     """In double precision, where the script itself asks for 1e-10."""
     done = run(path, "--steps", "3", **IS_DOUBLE)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"^The plan: 4 workers move [\d,]+ bytes in a step", done.stdout)
+    assert re.search(r"^The plan: 4 workers move [\d,]+ bytes in a step", done.stdout, re.MULTILINE)
     losses = re.findall(r"^ +\d +(-?\d+\.\d+) +(-?\d+\.\d+)$", done.stdout, re.MULTILINE)
     assert len(losses) == 3
     assert len(set(losses)) == 3, "the step does not train"
