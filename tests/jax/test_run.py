@@ -142,6 +142,22 @@ def test_state_lies_as_the_plan_says_and_comes_back_so():
     after, _ = made(placed, data)
     assert after[0][0]["w"].sharding == weight.sharding
     assert weight.is_deleted()
+    with pytest.raises(UnsupportedError, match=r"state/0/0/b is no longer there: it was given up to an earlier call"):
+        made(placed, data)
+    again, _ = made(after, data)
+    assert float(again[3]) == 2
+
+
+def test_numbers_of_python_are_part_of_the_state():
+    """As in flax's TrainState, which counts its steps from 0."""
+    wide = np.ones((256, 128), np.float64)  # which JAX takes for float32
+    step = lambda state, x: ({"w": state["w"] + x.T @ (x @ state["w"]), "count": state["count"] + 1}, x.sum())  # noqa: E731
+    made = tofu.jax.partition(step, 4, ({"w": wide, "count": 0}, np.ones((64, 256), np.float32)), hints={"state/w": 1})
+    state, _ = made({"w": wide, "count": 0}, np.ones((64, 256), np.float32))
+    assert state["w"].sharding.is_equivalent_to(made.shardings[0]["w"], 2)
+    after, _ = made(state, np.ones((64, 256), np.float32))
+    assert int(after["count"]) == 2
+    assert float(after["w"][0, 0]) == pytest.approx((1 + 64 * 256) ** 2, rel=1e-6)
 
 
 @pytest.mark.parametrize("give", [lambda path: path, str, lambda path: path.read_text()])
@@ -229,3 +245,9 @@ def test_what_cannot_be_is_said():
         made(state, (data[0][:8], data[1]))
     with pytest.raises(ShapeError, match="planned for arguments like"):
         made(state)
+    with pytest.raises(ShapeError, match=r"data/0 is complex64, and the step was planned for float32\. Convert it"):
+        made(state, (data[0] * 1j, data[1]))
+    with pytest.raises(ShapeError, match=r"The batch, say, is placed by place\(batch, argument=1\)"):
+        made.place(data)
+    with pytest.raises(UnsupportedError, match=r"example_args is .* and not the tuple of the step's arguments"):
+        tofu.jax.partition(step, 2, {"state": state, "data": data})

@@ -115,6 +115,11 @@ def partition(
         return lambda step: DeferredStep(step, workers, donate_argnums, options)
     if example_args is None:
         return DeferredStep(step, workers, donate_argnums, options)
+    if not isinstance(example_args, (tuple, list)):
+        raise UnsupportedError(
+            f"example_args is {show_with_type(example_args)}, and not the tuple of the step's arguments, as in "
+            "tofu.jax.partition(step, 8, (state, batch))."
+        )
     devices = find_devices(workers)
     settings = read_settings(len(devices), options)
     made = plan_step(read_step(step, tuple(example_args)), settings)

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import Mesh
 
 from tofu.engine import Source
 from tofu.errors import PlanError, ShapeError, UnsupportedError, raise_together
 from tofu.host.writing import write_atomically
+from tofu.jax.frontend.equations import ValueType, find_dtype
 from tofu.jax.frontend.names import name_arguments
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.memory import StepMemory, predict_memory, read_compiled
@@ -58,7 +60,14 @@ class PartitionedStep:
 
     def place(self, value: Any, argument: int = 0) -> Any:
         """An argument, by default the first, laid out on the devices as the plan has it: each device gets its shard alone."""
-        return jax.tree.map(jax.device_put, value, self.shardings[argument])
+        shardings = self.shardings[argument]
+        given, planned = jax.tree.structure(value), jax.tree.structure(shardings)
+        if given != planned:
+            raise ShapeError(
+                f"Argument {argument} of the step is {planned}, and {given} is to be placed. The batch, "
+                "say, is placed by place(batch, argument=1)."
+            )
+        return jax.tree.map(jax.device_put, value, shardings)
 
     def memory_report(self, compile: bool = False) -> StepMemory:
         """What each device needs, which prints. With `compile`, XLA compiles the step, and its own count stands beside the prediction."""
@@ -127,15 +136,30 @@ class PartitionedStep:
                 f"The step was planned for arguments like {self._native.arguments_tree}, and is called with {tree}. Call "
                 "tofu.jax.partition again for other ones."
             )
-        step = self._native.step
         names = name_arguments(self._step, args)
-        for name, leaf, number in zip(names, leaves, step.inputs, strict=True):
-            shape, planned = jax.numpy.shape(leaf), step.types[number].shape
-            if shape != planned:
-                raise ShapeError(
-                    f"{name} has shape {shape}, and the step was planned for {planned}. Call tofu.jax.partition again for other shapes."
-                )
+        for name, leaf, number in zip(names, leaves, self._native.step.inputs, strict=True):
+            _check_leaf(name, leaf, self._native.step.types[number])
         return list(leaves)
+
+
+def _check_leaf(name: str, leaf: Any, planned: ValueType) -> None:
+    """Raise ShapeError for another shape or type than was planned, and UnsupportedError for what is no longer there."""
+    shape = np.shape(leaf)
+    if shape != planned.shape:
+        raise ShapeError(
+            f"{name} has shape {shape}, and the step was planned for {planned.shape}. Call tofu.jax.partition again for other shapes."
+        )
+    dtype = find_dtype(leaf)
+    if dtype != planned.dtype:
+        raise ShapeError(
+            f"{name} is {dtype}, and the step was planned for {planned.dtype}. Convert it, or call "
+            "tofu.jax.partition again for other types."
+        )
+    if isinstance(leaf, jax.Array) and leaf.is_deleted():
+        raise UnsupportedError(
+            f"{name} is no longer there: it was given up to an earlier call (donate_argnums). Go on from what that call "
+            "returned, or from a checkpoint."
+        )
 
 
 @dataclass(frozen=True)

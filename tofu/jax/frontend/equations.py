@@ -47,6 +47,12 @@ def read_type(aval: Any) -> ValueType:
     return ValueType(tuple(aval.shape), aval.dtype, bool(getattr(aval, "weak_type", False)))
 
 
+def find_dtype(leaf: Any) -> Any:
+    """The type that JAX gives a leaf of an argument: an array of JAX's or NumPy's, their shape, or a number of Python's."""
+    dtype = leaf.dtype if hasattr(leaf, "dtype") else jax.numpy.result_type(leaf)
+    return dtype if jax.dtypes.issubdtype(dtype, jax.dtypes.extended) else jax.dtypes.canonicalize_dtype(dtype)
+
+
 @dataclass(frozen=True)
 class Literal:
     """A number in the place of an operand."""

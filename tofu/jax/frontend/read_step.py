@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
+import numpy as np
 
 from tofu.engine import Source
 from tofu.errors import UnsupportedError
 from tofu.graph import Carry, Graph, Operator, Phase, Tensor, TensorKind
 from tofu.jax.frontend.attributes import read_attributes
-from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step
+from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step, find_dtype
 from tofu.jax.frontend.names import Names, name_arguments
 from tofu.jax.frontend.trace import trace_step
 
@@ -59,7 +60,7 @@ def _is_alike(one: Any, other: Any) -> bool:
     (ours, tree), (theirs, other_tree) = map(jax.tree_util.tree_flatten, (one, other))
     if tree != other_tree:
         return False
-    kinds = [[(x.shape, x.dtype) if hasattr(x, "dtype") else ((), None) for x in leaves] for leaves in (ours, theirs)]
+    kinds = [[(np.shape(x), find_dtype(x)) for x in leaves] for leaves in (ours, theirs)]
     return kinds[0] == kinds[1]
 
 
