@@ -148,6 +148,18 @@ def test_state_lies_as_the_plan_says_and_comes_back_so():
     assert float(again[3]) == 2
 
 
+def test_it_is_called_with_arguments_that_lie_elsewhere_and_within_other_functions():
+    step, state, data = STEPS["convolutions"](jnp.float32)
+    made = tofu.jax.partition(step, 2, (state, data))
+    _, loss = made(state, data)
+    elsewhere = jax.device_put(state, jax.devices()[7])
+    on_four = tofu.jax.partition(step, 4, (state, data)).place(state)
+    for given in (elsewhere, on_four):
+        assert float(made(given, data)[1]) == float(loss)
+    assert float(jax.jit(lambda state: made(state, data)[1])(state)) == pytest.approx(float(loss), rel=1e-6)
+    assert jax.eval_shape(made, state, data)[1].shape == ()
+
+
 def test_numbers_of_python_are_part_of_the_state():
     """As in flax's TrainState, which counts its steps from 0."""
     wide = np.ones((256, 128), np.float64)  # which JAX takes for float32

@@ -52,7 +52,8 @@ class PartitionedStep:
 
     def __call__(self, *args: Any) -> Any:
         """One step, of arguments that lie anywhere; `place` says where they are best."""
-        return jax.tree.unflatten(self._native.results_tree, self._run(*self._flatten(args)))
+        leaves = map(_lay_anew, self._flatten(args), jax.tree.leaves(self.shardings))
+        return jax.tree.unflatten(self._native.results_tree, self._run(*leaves))
 
     def lower(self, *args: Any) -> Any:
         """As `jax.jit(step).lower`: of arrays or of their shapes, to be compiled or looked at."""
@@ -142,6 +143,18 @@ class PartitionedStep:
         return list(leaves)
 
 
+def _is_there(leaf: Any) -> bool:
+    """Whether it is an array on devices: not one of NumPy's, and not what `jax.jit` traces a function with."""
+    return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
+
+
+def _lay_anew(leaf: Any, sharding: Any) -> Any:
+    """An argument where the step reads it: what was put elsewhere is moved; of what was put nowhere in particular `jax.jit` takes care."""
+    if not _is_there(leaf) or not leaf.committed or leaf.sharding.is_equivalent_to(sharding, leaf.ndim):
+        return leaf
+    return jax.device_put(leaf, sharding)
+
+
 def _check_leaf(name: str, leaf: Any, planned: ValueType) -> None:
     """Raise ShapeError for another shape or type than was planned, and UnsupportedError for what is no longer there."""
     shape = np.shape(leaf)
@@ -155,7 +168,7 @@ def _check_leaf(name: str, leaf: Any, planned: ValueType) -> None:
             f"{name} is {dtype}, and the step was planned for {planned.dtype}. Convert it, or call "
             "tofu.jax.partition again for other types."
         )
-    if isinstance(leaf, jax.Array) and leaf.is_deleted():
+    if _is_there(leaf) and leaf.is_deleted():
         raise UnsupportedError(
             f"{name} is no longer there: it was given up to an earlier call (donate_argnums). Go on from what that call "
             "returned, or from a checkpoint."
