@@ -23,13 +23,14 @@ from benchmarks.fuzz.sample import DOUBLE, FIXED, LABEL, LARGEST, Growth, Shape,
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu import _mxnet
 from tofu.errors import TofuError
-from tofu.mxnet.verify.case import Case, Fixed
+from tofu.mxnet.verify.case import Case
 from tofu.mxnet.verify.cases import load_cases
 from tofu.mxnet.verify.defects import find_defect
 from tofu.mxnet.verify.kernels import KERNEL_ERRORS, compose
 from tofu.mxnet.verify.nodes import execute_training_graph
 from tofu.mxnet.verify.operators import analyse_node
 from tofu.mxnet.verify.variants import variants
+from tofu.verification.numbers import Fixed
 
 EXACT = {DOUBLE, "int32", "int64", "bool"}
 DRAWS = 6  # of other sizes and attributes, for each case

@@ -10,7 +10,7 @@ from math import prod
 import mxnet as mx
 import numpy as np
 
-from tofu.mxnet.verify.comparison import Relation
+from tofu.verification.comparison import Relation
 
 Shape = tuple[int, ...]
 DOUBLE = "float64"

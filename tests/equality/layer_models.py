@@ -5,7 +5,8 @@ from __future__ import annotations
 import mxnet as mx
 
 from benchmarks.small_models.plain import Model
-from tofu.mxnet.verify.case import Case, Fixed
+from tofu.mxnet.verify.case import Case
+from tofu.verification.numbers import Fixed
 
 
 def single_layer(case: Case) -> Model:

@@ -86,10 +86,10 @@ def test_both_orders_of_import_give_mxnet_its_loaders(first, tmp_path):
 
 
 def test_modules_of_0_1_are_found_under_their_old_names():
-    with pytest.warns(DeprecationWarning, match=r"tofu\.verify(\.split)? is tofu\.mxnet\.verify"):
-        import tofu.verify.split
-    assert tofu.verify.split is sys.modules["tofu.mxnet.verify.split"]
-    assert tofu.mxnet.verify.split is tofu.verify.split
+    with pytest.warns(DeprecationWarning, match=r"tofu\.verify(\.nodes)? is tofu\.mxnet\.verify"):
+        import tofu.verify.nodes
+    assert tofu.verify.nodes is sys.modules["tofu.mxnet.verify.nodes"]
+    assert tofu.mxnet.verify.nodes is tofu.verify.nodes
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,7 @@ def test_modules_of_0_1_are_found_under_their_old_names():
         ("tdl_ops.activation", "tdl_ops.mxnet.activation"),
         ("tofu.lowering.pooling", "tofu.mxnet.lowerings.pooling"),
         ("tofu.cli", "tofu.command_line.main"),
+        ("tofu.verify.split", "tofu.verification.split"),
     ],
 )
 def test_an_old_name_may_be_the_first_import(old, new):

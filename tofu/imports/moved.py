@@ -69,6 +69,10 @@ MOVED = {
     "tofu.tdl.attributes": "tdl_ops.mxnet.attributes",
     "tofu.verify": "tofu.mxnet.verify",
     "tofu.verify.cases": "tdl_ops.mxnet.cases",
+    "tofu.verify.comparison": "tofu.verification.comparison",
+    "tofu.verify.report": "tofu.verification.report",
+    "tofu.verify.split": "tofu.verification.split",
+    "tofu.verify.windows": "tofu.verification.windows",
 }
 # Modules of 0.1 whose names are now those of functions: only pickles name them.
 HIDDEN = {"tofu.frontier": "tofu.mxnet.frontier", "tofu.partition": "tofu.mxnet.partition"}

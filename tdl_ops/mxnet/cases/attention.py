@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case, single
+from tofu.mxnet.verify.case import Case
+from tofu.verification.numbers import single
 
 HEADS = {"heads": 2}
 NAME = "_contrib_interleaved_matmul_"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tdl_ops.mxnet.cases.binary import COMPARISONS
-from tofu.mxnet.verify.case import Case, rounded, uniform
+from tofu.mxnet.verify.case import Case
+from tofu.verification.numbers import rounded, uniform
 
 CASES = [
     *(Case(f"broadcast_{name}", {}, [(5, 1, 7), uniform(0.3, 1, 1, 3, 7)]) for name in ["add", "sub", "mul", "div"]),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case, Fixed
+from tofu.mxnet.verify.case import Case
+from tofu.verification.numbers import Fixed
 
 CASES = [
     *(Case(f"_contrib_{name}", {}, [(5, 7)]) for name in ("round_ste", "sign_ste")),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case, labels
+from tofu.mxnet.verify.case import Case
+from tofu.verification.numbers import labels
 
 CASES = [
     Case("softmax_cross_entropy", {}, [(5, 7), labels(7, 5)], wrt=(0,)),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tofu.mxnet.verify.case import Case, Numbers, labels, lengths, single
+from tofu.mxnet.verify.case import Case
+from tofu.verification.numbers import Numbers, labels, lengths, single
 
 
 def positions(low: int, high: int, *shape: int) -> Numbers:

@@ -10,8 +10,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tofu.mxnet.verify.case import Case, Fixed, Numbers
+from tofu.mxnet.verify.case import Case
 from tofu.mxnet.verify.kernels import Array
+from tofu.verification.numbers import Fixed, Numbers
 
 # For each distribution its parameters, and mean and deviation as a function of them. Where parameters vary, the ranges are apart.
 Pair: TypeAlias = "tuple[Array | float, Array | float]"

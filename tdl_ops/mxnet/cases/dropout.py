@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tofu.mxnet.verify.case import Case
-from tofu.mxnet.verify.comparison import Relation
 from tofu.mxnet.verify.kernels import Array
+from tofu.verification.comparison import Relation
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case, labels
+from tofu.mxnet.verify.case import Case
+from tofu.verification.numbers import labels
 
 CASES = [
     Case("Embedding", {"input_dim": 7, "output_dim": 5}, [labels(7, 5, 3), (7, 5)], wrt=(1,)),

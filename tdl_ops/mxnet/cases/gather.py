@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tofu.mxnet.verify.case import Case, Fixed, labels
+from tofu.mxnet.verify.case import Case
+from tofu.verification.numbers import Fixed, labels
 
 CASES = [
     Case("batch_take", {}, [(5, 4), replace(labels(4, 5), dtype="int32")], wrt=()),

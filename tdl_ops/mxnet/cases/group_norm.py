@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case, single
+from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
 from tofu.mxnet.verify.kernels import Array
 from tofu.tdl import interpret
+from tofu.verification.numbers import single
 
 LRN = {"nsize": 3, "alpha": 0.5}
 

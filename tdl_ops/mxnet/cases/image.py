@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case, Numbers
+from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+from tofu.verification.numbers import Numbers
 
 CASES = [
     Case("_image_normalize", {"mean": "(0.25, 0.5, 1)", "std": "(0.5, 2, 4)"}, [(5, 3, 7, 6)]),

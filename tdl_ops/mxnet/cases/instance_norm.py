@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case, single
+from tofu.mxnet.verify.case import Case
+from tofu.verification.numbers import single
 
 CASES = [
     Case("InstanceNorm", {}, [single(5, 3, 4, 2), single(3), single(3)]),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case, uniform
+from tofu.mxnet.verify.case import Case
+from tofu.verification.numbers import uniform
 
 CASES = [
     case

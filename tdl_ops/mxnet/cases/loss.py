@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case, labels, uniform
+from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+from tofu.verification.numbers import labels, uniform
 
 SHARE, SHARES = (replace(uniform(0.1, 0.9, *shape), dtype="float32") for shape in ((5,), (3, 5)))
 

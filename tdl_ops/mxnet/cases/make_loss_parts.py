@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case, uniform, whole
+from tofu.mxnet.verify.case import Case
+from tofu.verification.numbers import uniform, whole
 
 CASES = [
     Case("_tofu_valid_cells", {"valid_thresh": 0.25}, [(5, 3, 4)], ()),

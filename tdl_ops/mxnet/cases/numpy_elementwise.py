@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import inf, nan
 
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case, Fixed, Numbers, rounded
+from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+from tofu.verification.numbers import Fixed, Numbers, rounded
 
 WITH_GRADIENTS = ("arctan2", "copysign", "ldexp")
 INTEGER = ("bitwise_and", "bitwise_or", "bitwise_xor", "lcm")

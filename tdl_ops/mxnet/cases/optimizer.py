@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case, half, single, uniform
+from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+from tofu.verification.numbers import half, single, uniform
 
 UPDATE = {"lr": 0.125, "wd": 0.25, "rescale_grad": 0.5, "clip_gradient": 0.25}
 STATE = uniform(0.5, 1, 5, 7)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case, half, single, uniform
+from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+from tofu.verification.numbers import half, single, uniform
 
 HALF, SINGLE, STATE = half(5, 7), single(5, 7), uniform(0.5, 1, 5, 7)
 SINGLE_STATE, SCALE = replace(STATE, dtype="float32"), replace(uniform(0.5, 1, 1), dtype="float32")

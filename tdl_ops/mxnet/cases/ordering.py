@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case, rounded
+from tofu.mxnet.verify.case import Case
+from tofu.verification.numbers import rounded
 
 CASES = [
     Case("argmax", {"axis": 1}, [(3, 5)], wrt=()),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case, Fixed, single
+from tofu.mxnet.verify.case import Case
+from tofu.verification.numbers import Fixed, single
 
 IMAGE = (64.0, 64.0, 1.0)
 SMALLER = (50.0, 36.0, 0.5)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case, single
+from tofu.mxnet.verify.case import Case
+from tofu.verification.numbers import single
 
 CASES = [
     Case("depth_to_space", {"block_size": 2}, [(3, 12, 3, 5)]),

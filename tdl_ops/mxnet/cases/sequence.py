@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case, lengths
+from tofu.mxnet.verify.case import Case
+from tofu.verification.numbers import lengths
 
 CASES = [
     Case("SequenceMask", {"use_sequence_length": True}, [(4, 3, 2), lengths(4, 3)]),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case, labels, uniform
+from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+from tofu.verification.numbers import labels, uniform
 
 CASES = [
     Case("SoftmaxOutput", {}, [(5, 7), labels(7, 5)]),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case, labels, uniform
+from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+from tofu.verification.numbers import labels, uniform
 
 COUNT = uniform(2, 30, 1)
 IGNORING = {"use_ignore": True, "ignore_label": 1, "grad_scale": 0.5}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case, single
+from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+from tofu.verification.numbers import single
 
 CASES = [
     Case("GridGenerator", {"transform_type": "affine", "target_shape": (4, 5)}, [single(5, 6)]),

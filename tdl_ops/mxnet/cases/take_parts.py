@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import Case, whole
+from tofu.mxnet.verify.case import Case
+from tofu.verification.numbers import whole
 
 LOOKUPS = [  # attributes, shapes of the table and of the indices, which may be out of range, and of what is looked up
     ({"rows": 7, "names": "i0 i1 e"}, (7, 5), (5, 3), (5, 3, 5)),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case, rounded, single, uniform
+from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
+from tofu.verification.numbers import rounded, single, uniform
 
 ABOVE_ONE = uniform(1.2, 3, 5, 7)
 POSITIVE = uniform(0.3, 3, 5, 7)

@@ -7,9 +7,9 @@ import pytest
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.mxnet.verify import Case, load_cases, nodes, single, verify_case
-from tofu.mxnet.verify.comparison import Compared, Comparison, count_numbers, find_kind
 from tofu.mxnet.verify.kernels import PATTERNS, find_left, run_kernel
 from tofu.tdl import unwritten
+from tofu.verification.comparison import Compared, Comparison, count_numbers, find_kind
 
 DROPOUT, LRN, PROPOSAL, MULTINOMIAL = "Dropout", "LRN", "_contrib_MultiProposal", "_sample_multinomial"
 

@@ -5,10 +5,10 @@ import pytest
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.mxnet.verify import Case, find_missing, uniform
-from tofu.mxnet.verify.cuts import list_splits
 from tofu.mxnet.verify.nodes import execute_training_graph
-from tofu.mxnet.verify.windows import Windows, list_window_geometries
 from tofu.tdl import Opaque, output, unwritten
+from tofu.verification.cuts import list_splits
+from tofu.verification.windows import Windows, list_window_geometries
 
 ADDITION = Case("elemwise_add", {}, [(5, 7), (5, 7)], wrt=())
 PRODUCT = Case("dot", {}, [(3, 5), (5, 7)], wrt=())

@@ -7,7 +7,7 @@ from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.analysis import Combine, InputAccess, OutputAccess, Row, analyse
 from tofu.mxnet.verify.nodes import Node
 from tofu.mxnet.verify.operators import verify_operator
-from tofu.mxnet.verify.split import SplitError, combine_outputs, cut_input, relative_error
+from tofu.verification.split import SplitError, combine_outputs, cut_input, relative_error
 
 NAN, INF = np.nan, np.inf
 
@@ -47,7 +47,7 @@ def test_parts_without_numbers_are_a_problem(monkeypatch):
 def test_what_is_said_not_to_be_read_is_no_number():
     """So that a kernel that reads it is found out, though it may multiply by zero."""
     access = InputAccess((Row(((0, 1),), 0, 1),), (), 0.0, is_read=False)
-    assert np.isnan(cut_input(np.ones(6), access, 0, (2, 5), (6,))).tolist() == [True] * 3
+    assert np.isnan(cut_input(np.ones(6), access, {0: (2, 5)}, (6,))).tolist() == [True] * 3
 
 
 def test_parts_that_two_of_them_write():
@@ -55,4 +55,4 @@ def test_parts_that_two_of_them_write():
     written = OutputAccess((Row(((0, 1),), 0, 2),), (Combine.CONCAT,), is_written=True)
     whole = analyse(DESCRIPTIONS["tanh"], {}, [(4,)], [(4,)])
     with pytest.raises(SplitError, match="write 1 cells twice"):
-        combine_outputs([np.ones(3), np.ones(3)], written, 0, [(0, 2), (2, 4)], whole, (5,))
+        combine_outputs([np.ones(3), np.ones(3)], written, {0: [(0, 2), (2, 4)]}, whole, (5,))

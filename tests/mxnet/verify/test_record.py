@@ -10,7 +10,6 @@ from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.errors import InternalError
 from tofu.mxnet.verify import Case, NodeReport, load_cases, verify_case, verify_operator
 from tofu.mxnet.verify.campaign import verify_cases
-from tofu.mxnet.verify.comparison import Compared, Comparison
 from tofu.mxnet.verify.coverage import count_coverage, count_kinds, count_lines, read_operator_sets
 from tofu.mxnet.verify.record import (
     NEVER_GIVEN,
@@ -22,6 +21,7 @@ from tofu.mxnet.verify.record import (
     read_record,
     write_record,
 )
+from tofu.verification.comparison import Compared, Comparison
 
 CASE = Case("FullyConnected", {"num_hidden": 5}, [(3, 7), (5, 7), (5,)])
 

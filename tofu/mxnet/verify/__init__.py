@@ -5,26 +5,15 @@ strategies, the kernel run on every part gives the whole result; (c) a way to sp
 reported. The paper leaves this check as an open problem (section 9).
 """
 
-from tofu.mxnet.verify.case import (
-    Case,
-    Fixed,
-    Numbers,
-    half,
-    labels,
-    lengths,
-    ones,
-    rounded,
-    single,
-    uniform,
-    verify_case,
-    whole,
-)
+from tofu.mxnet.verify.case import Case, verify_case
 from tofu.mxnet.verify.cases import load_cases
-from tofu.mxnet.verify.missing import Missing, find_missing
+from tofu.mxnet.verify.missing import find_missing
 from tofu.mxnet.verify.operators import verify_operator
-from tofu.mxnet.verify.report import TOLERANCE, NodeReport, Report, StrategyReport
 from tofu.mxnet.verify.sandbox import Sandbox
 from tofu.mxnet.verify.trials import Failure, Trials, try_variants
+from tofu.verification.missing import Missing
+from tofu.verification.numbers import Fixed, Numbers, half, labels, lengths, ones, rounded, single, uniform, whole
+from tofu.verification.report import TOLERANCE, NodeReport, Report, StrategyReport
 
 __all__ = [
     "TOLERANCE",

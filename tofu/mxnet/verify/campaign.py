@@ -11,15 +11,18 @@ from importlib import import_module
 from multiprocessing import get_context
 
 from tofu.mxnet.verify.case import Case
-from tofu.mxnet.verify.cuts import Cut, Geometry, try_geometry
-from tofu.mxnet.verify.explained import explain
+from tofu.mxnet.verify.cuts import try_geometry
+from tofu.mxnet.verify.explained import EXPLANATIONS
 from tofu.mxnet.verify.kernels import describe_refusal
-from tofu.mxnet.verify.missing import Missing, find_missing
+from tofu.mxnet.verify.missing import find_missing
 from tofu.mxnet.verify.nodes import Node
-from tofu.mxnet.verify.report import Report
 from tofu.mxnet.verify.sandbox import ProcessEndedError, Sandbox
 from tofu.mxnet.verify.trials import Trials, try_variants, verify_apart
-from tofu.mxnet.verify.windows import list_window_geometries
+from tofu.verification.cuts import Cut, Geometry
+from tofu.verification.explained import explain
+from tofu.verification.missing import Missing
+from tofu.verification.report import Report
+from tofu.verification.windows import list_window_geometries
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ def _verify(sandbox: Sandbox, case: Case, examples: int, seed: int, search: bool
     if examples and report.is_verified:
         trials = try_variants(case, examples, lambda variant: verify_apart(sandbox, variant), seed)
     found = find_missing(case, attempt, list_windowed) if search and report.is_verified else ()
-    reasons = [(one, explain(one)) for one in found]
+    reasons = [(one, explain(one, EXPLANATIONS)) for one in found]
     return CaseResult(
         case,
         report,

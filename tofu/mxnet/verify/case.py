@@ -11,92 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from tofu.mxnet.verify.comparison import Relation
-from tofu.mxnet.verify.kernels import Array, Shape
 from tofu.mxnet.verify.operators import verify_operator
-from tofu.mxnet.verify.report import TOLERANCE, Report
+from tofu.verification.comparison import Relation
+from tofu.verification.kernel import Array
+from tofu.verification.numbers import Fixed, Given, Numbers, read_given
+from tofu.verification.report import TOLERANCE, Report
 
 SINGLE_PRECISION = 1e-6
 """For kernels that hold an attribute (grad_scale, eps, lr, a scalar's share) in single precision, whatever the type of the data."""
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """Random numbers from `low` to below `high`, whole ones where asked.
-
-    `is_index` says that `high` is an extent that they index, and `is_length` that it is one that they may reach.
-    """
-
-    low: float
-    high: float
-    shape: Shape
-    dtype: str = "float64"
-    is_whole: bool = False
-    is_index: bool = False
-    is_length: bool = False
-
-    def draw(self, random: np.random.RandomState) -> Array:
-        """An array of them."""
-        if self.is_whole:
-            return random.randint(int(self.low), int(self.high) + self.is_length, self.shape).astype(self.dtype)
-        return np.asarray(random.uniform(self.low, self.high, self.shape)).astype(self.dtype)
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """The same numbers always, for operators that take few: coordinates without repetition, boxes."""
-
-    values: tuple[Any, ...]
-    dtype: str = "float64"
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of the array."""
-        return np.shape(self.values)
-
-    def draw(self, random: np.random.RandomState) -> Array:
-        """The array, whatever `random`."""
-        return np.array(self.values, self.dtype)
-
-
-def uniform(low: float, high: float, *shape: int) -> Numbers:
-    """Numbers between low and high."""
-    return Numbers(low, high, shape)
-
-
-def single(*shape: int) -> Numbers:
-    """Numbers between -1 and 1 in float32, where that is the only type that MXNet's kernel has."""
-    return Numbers(-1, 1, shape, "float32")
-
-
-def half(*shape: int) -> Numbers:
-    """Numbers between -1 and 1 in float16."""
-    return Numbers(-1, 1, shape, "float16")
-
-
-def labels(classes: int, *shape: int) -> Numbers:
-    """Whole numbers from 0 to classes - 1."""
-    return Numbers(0, classes, shape, is_whole=True, is_index=True)
-
-
-def lengths(longest: int, *shape: int) -> Numbers:
-    """Whole numbers from 1 to longest, an extent."""
-    return Numbers(1, longest, shape, is_whole=True, is_index=True, is_length=True)
-
-
-def whole(low: int, high: int, *shape: int) -> Numbers:
-    """Whole numbers from low to high - 1."""
-    return Numbers(low, high, shape, is_whole=True)
-
-
-def rounded(*shape: int) -> Numbers:
-    """Numbers of which many are equal."""
-    return whole(-2, 3, *shape)
-
-
-def ones(*shape: int) -> Numbers:
-    """Only ones."""
-    return whole(1, 2, *shape)
 
 
 @dataclass(frozen=True)
@@ -109,7 +31,7 @@ class Case:
 
     op: str
     attributes: Mapping[str, Any]
-    inputs: Sequence[Shape | Numbers | Fixed]
+    inputs: Sequence[Given]
     wrt: tuple[int, ...] | None = None
     description_tolerance: float = TOLERANCE
     relations: Mapping[str, Relation] = field(default_factory=dict)
@@ -123,7 +45,7 @@ class Case:
     @property
     def numbers(self) -> tuple[Numbers | Fixed, ...]:
         """What each input is drawn from."""
-        return tuple(given if isinstance(given, Numbers | Fixed) else uniform(-1, 1, *given) for given in self.inputs)
+        return tuple(map(read_given, self.inputs))
 
     @property
     def indexed(self) -> frozenset[int]:

@@ -14,9 +14,9 @@ from pathlib import Path
 from statistics import median
 
 from tdl_ops.mxnet import DESCRIPTIONS
-from tofu.mxnet.verify.comparison import Compared
 from tofu.mxnet.verify.record import Entry
 from tofu.tdl import Description
+from tofu.verification.comparison import Compared
 
 OPERATOR_SETS = Path(__file__).parent / "operator_sets.json"
 PAPER = {"described": 134, "total": 139, "elementwise": 77, "opaque": 2, "reduced": 11}

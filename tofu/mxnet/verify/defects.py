@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from tofu.mxnet.verify.case import Case, Numbers
-from tofu.mxnet.verify.kernels import Shape
+from tofu.mxnet.verify.case import Case
+from tofu.verification.kernel import Shape
+from tofu.verification.numbers import Numbers
 
 
 def _has_parts_of_one_cell(shape: Shape) -> bool:

@@ -1,21 +1,8 @@
-"""Exact cuts that are no strategies, each with the reason."""
+"""Exact cuts of MXNet's operators that are no strategies, each with the reason."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-
-from tofu.mxnet.verify.missing import Missing
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """Why the cuts of operators are no strategies, where `pattern` matches them as they print; `op` matches the operators' names."""
-
-    op: str
-    pattern: str
-    reason: str
-
+from tofu.verification.explained import Explanation
 
 _UNEQUAL_FACTORS = (
     "the sizes of both shapes do not nest: where the outermost dimension is split, an inner cell's index is a quotient, which "
@@ -66,11 +53,3 @@ EXPLANATIONS = (
         "of several largest cells the first gets the gradient, and each part would give it to its own first; these numbers are distinct",
     ),
 )
-
-
-def explain(missing: Missing) -> str | None:
-    """Why a cut is no strategy, or None where nobody has said so yet."""
-    matching = (
-        one for one in EXPLANATIONS if re.fullmatch(one.op, missing.op) and re.match(one.pattern, repr(missing.cut))
-    )
-    return next((one.reason for one in matching), None)

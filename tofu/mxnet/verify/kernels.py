@@ -6,7 +6,7 @@ import ctypes
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, TypeAlias
+from typing import Any
 
 import mxnet as mx
 import numpy as np
@@ -15,9 +15,7 @@ from mxnet.base import _LIB, check_call
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu import _mxnet
 from tofu.errors import UnsupportedError
-
-Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
-Shape: TypeAlias = tuple[int, ...]
+from tofu.verification.kernel import Array, Shape
 
 # What MXNet's errors become in Python; the first is the base of its own.
 KERNEL_ERRORS = (RuntimeError, ValueError, IndexError)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import mxnet as mx
 import numpy as np
 
 from tofu import _mxnet
 from tofu.mxnet.frontend.head_gradients import find_head, name_head_gradient
-from tofu.mxnet.verify.kernels import DTYPES, Array, Shape, compose, find_left, run_gradient, run_kernel
-
-Role: TypeAlias = tuple[Literal["input", "output"], int]
+from tofu.mxnet.verify.kernels import DTYPES, KERNEL_ERRORS, compose, find_left, run_gradient, run_kernel
+from tofu.verification.cuts import Role
+from tofu.verification.kernel import Array, Shape
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,11 @@ class Node:
         seen = tuple(n for n, (before, after) in pairs if n not in known and before.tobytes() != after.tobytes())
         return seen if known.intersection(self.reused) else (*seen, *self.reused)
 
+    @property
+    def values(self) -> dict[str, Any]:
+        """The attributes as Python's values."""
+        return {name: read_attribute(text) for name, text in self.attributes.items()}
+
     def is_asked_for(self, output: int) -> bool:
         """Whether the kernel computed an output: with a forward operator, only the gradients of `wrt` are."""
         return self.gradient is None or output in self.gradient.outputs
@@ -73,6 +79,38 @@ class Node:
     ) -> tuple[list[Array], list[Array]]:
         """The kernel on other inputs of the same types: its outputs, and the inputs as it left them."""
         return run_kernel(self.op, attributes, inputs, output_shapes, [output.dtype.name for output in self.outputs])
+
+    def try_run(
+        self, values: Mapping[str, Any], inputs: Sequence[Array], output_shapes: Sequence[Shape]
+    ) -> list[Array] | None:
+        """The kernel's outputs for other attributes and inputs; None where MXNet refuses them."""
+        try:
+            return self.run(write_attributes(values), inputs, output_shapes)[0]
+        except KERNEL_ERRORS:
+            return None
+
+    def infer(self, values: Mapping[str, Any], shapes: Sequence[Shape]) -> tuple[Shape, ...] | None:
+        """The shapes of the outputs as MXNet infers them; None where it refuses."""
+        try:
+            inferred = _mxnet.infer_operator(self.op, write_attributes(values), shapes)
+        except RuntimeError:
+            return None
+        if inferred is None or any(shape is None for shape in inferred):
+            return None
+        return tuple(tuple(shape or ()) for shape in inferred)
+
+
+def read_attribute(text: str) -> Any:
+    """The value of an attribute; its text where that is none."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def write_attributes(values: Mapping[str, Any]) -> dict[str, str]:
+    """Attributes as MXNet has them."""
+    return {name: str(value) for name, value in values.items()}
 
 
 def execute_training_graph(

@@ -11,17 +11,23 @@ import numpy as np
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.analysis import OperatorAccess, analyse
 from tofu.errors import TofuError, UnsupportedError
-from tofu.mxnet.verify.comparison import (
+from tofu.mxnet.verify.kernels import KERNEL_ERRORS
+from tofu.mxnet.verify.nodes import Node, execute_training_graph, run_with_forward
+from tofu.mxnet.verify.whole import compare_whole
+from tofu.tdl import Description, trace
+from tofu.tdl.expression import OpaqueElement
+from tofu.tdl.tracing import Trace
+from tofu.tdl.walk import walk
+from tofu.verification.comparison import (
     Compared,
     Comparison,
     Relation,
     count_numbers,
     find_mismatches,
 )
-from tofu.mxnet.verify.kernels import KERNEL_ERRORS, Array, Shape
-from tofu.mxnet.verify.nodes import Node, execute_training_graph, run_with_forward
-from tofu.mxnet.verify.report import TOLERANCE, NodeReport, Report, StrategyReport, find_precision
-from tofu.mxnet.verify.split import (
+from tofu.verification.kernel import Array, Shape
+from tofu.verification.report import TOLERANCE, NodeReport, Report, StrategyReport, find_precision
+from tofu.verification.split import (
     Range,
     SplitError,
     combine_outputs,
@@ -32,11 +38,6 @@ from tofu.mxnet.verify.split import (
     relative_error,
     split_range,
 )
-from tofu.mxnet.verify.whole import compare_whole
-from tofu.tdl import Description, trace
-from tofu.tdl.expression import OpaqueElement
-from tofu.tdl.tracing import Trace
-from tofu.tdl.walk import walk
 
 
 def verify_operator(
@@ -168,26 +169,26 @@ class _Verification:
             if not written.is_written or not self.node.is_asked_for(number) or self.relation is not None:
                 continue
             pieces = [outputs[number] for outputs, _ in done]
-            together = combine_outputs(pieces, written, axis, ranges, access, whole.shape)
+            together = combine_outputs(pieces, written, {axis: ranges}, access, whole.shape)
             self.cells_of_parts[number] += count_numbers(together, whole)
             errors.append(relative_error(together, whole))
         for position in self.node.mutated:
             after = self.node.inputs_after[position]
             rows = access.inputs[position].rows
             for part, (_, inputs_after) in zip(ranges, done, strict=True):
-                region = find_region(rows, after.shape, axis, part, access.extents)
+                region = find_region(rows, after.shape, {axis: part}, access.extents)
                 errors.append(relative_error(inputs_after[position], after[tuple(slice(*r) for r in region)]))
         return errors
 
     def _run_part(self, access: OperatorAccess, axis: int, part: Range) -> tuple[list[Array], list[Array]]:
         if access.axes[axis] in access.fetched_axes:
-            return move_cells(self.node.inputs, access, axis, part, self.output_shapes), list(self.node.inputs)
+            return move_cells(self.node.inputs, access, {axis: part}, self.output_shapes), list(self.node.inputs)
         inputs = [
-            cut_input(array, read, axis, part, access.extents)
+            cut_input(array, read, {axis: part}, access.extents)
             for array, read in zip(self.node.inputs, access.inputs, strict=True)
         ]
         shapes = [
-            region_shape(find_region(written.rows, shape, axis, part, access.extents))
+            region_shape(find_region(written.rows, shape, {axis: part}, access.extents))
             for written, shape in zip(access.outputs, self.output_shapes, strict=True)
         ]
         attributes = _local_attributes(self.node, access, axis, part, [array.shape for array in inputs], shapes)
@@ -217,11 +218,11 @@ class _Verification:
             raise SplitError(f"{forward.op} has no axis {axis_name}, and both have to be split alike")
         axis = access.axes.index(axis_name)
         forward_inputs = [  # what the forward operator does not read, the backward one may
-            cut_input(array, replace(read, is_read=True), axis, part, access.extents)
+            cut_input(array, replace(read, is_read=True), {axis: part}, access.extents)
             for array, read in zip(forward.inputs, access.inputs, strict=True)
         ]
         forward_shapes = [
-            region_shape(find_region(written.rows, output.shape, axis, part, access.extents))
+            region_shape(find_region(written.rows, output.shape, {axis: part}, access.extents))
             for written, output in zip(access.outputs, forward.outputs, strict=True)
         ]
         local = [array.shape for array in forward_inputs]

@@ -19,9 +19,9 @@ from pathlib import Path
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.errors import InternalError
 from tofu.mxnet.verify.campaign import CaseResult
-from tofu.mxnet.verify.comparison import Compared
-from tofu.mxnet.verify.report import NodeReport
 from tofu.tdl import Description
+from tofu.verification.comparison import Compared
+from tofu.verification.report import NodeReport
 
 RECORD = Path(__file__).parent / "record.json"
 SOURCES = Path(__file__).parents[3] / "csrc"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.table import Table
 
@@ -14,6 +13,7 @@ from tofu.mxnet.verify.coverage import NOT_DESCRIBED, NOTHING_TO_SPLIT, PAPER, C
 from tofu.mxnet.verify.record import Entry
 from tofu.plan import align
 from tofu.tdl import Description
+from tofu.verification.table import tabulate
 
 
 def coverage_rows(names: Sequence[str], entries: Mapping[str, Entry], with_tensors: bool) -> list[str]:
@@ -85,25 +85,9 @@ def _say_why(operator: str) -> str:
     return f"      {operator}: {reason}" if reason else f"      {operator}"
 
 
-def results_table(results: Sequence[CaseResult]) -> Table:
+def results_table(results: Iterable[CaseResult]) -> Table:
     """One row for each operator that occurs: at how many signatures, how exact, and whether anything disagrees."""
-    signatures: dict[str, int] = defaultdict(int)
-    errors: dict[str, float] = defaultdict(float)
-    axes: dict[str, dict[str, None]] = defaultdict(dict)
-    troubled: set[str] = set()
-    for result in results:
-        for node in result.report.nodes:
-            signatures[node.op] += 1 + result.trials.verified
-            errors[node.op] = max(
-                errors[node.op], node.description_error or 0.0, *(s.largest_error for s in node.strategies), 0.0
-            )
-            axes[node.op] |= dict.fromkeys(strategy.axis for strategy in node.strategies)
-            if result.problems:
-                troubled.add(node.op)
-    table = Table(
-        "operator", "signatures", "strategies", "largest error", "", header_style="bold", box=None, pad_edge=False
+    found = (
+        (node, 1 + result.trials.verified, bool(result.problems)) for result in results for node in result.report.nodes
     )
-    for name in sorted(signatures, key=str.lower):
-        state = "[red]see below[/]" if name in troubled else "[green]agrees[/]"
-        table.add_row(name, str(signatures[name]), ", ".join(axes[name]) or "none", f"{errors[name]:.0e}", state)
-    return table
+    return tabulate("operator", found)

@@ -12,9 +12,9 @@ from tofu.mxnet.verify.case import Case, verify_case
 from tofu.mxnet.verify.defects import find_defect
 from tofu.mxnet.verify.kernels import describe_refusal, is_refusal
 from tofu.mxnet.verify.nodes import execute_training_graph
-from tofu.mxnet.verify.report import Report
 from tofu.mxnet.verify.sandbox import ProcessEndedError, Sandbox
 from tofu.tdl.interpreter import TooManyPointsError
+from tofu.verification.report import Report
 
 Verify = Callable[[Case], Report]
 

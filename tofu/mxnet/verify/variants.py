@@ -18,9 +18,11 @@ from hypothesis import strategies as st
 
 from tofu import _mxnet
 from tofu.errors import TofuError
-from tofu.mxnet.verify.case import SINGLE_PRECISION, Case, Fixed, Numbers, uniform
+from tofu.mxnet.verify.case import SINGLE_PRECISION, Case
 from tofu.mxnet.verify.declarations import list_choices
-from tofu.mxnet.verify.kernels import Shape, compose
+from tofu.mxnet.verify.kernels import compose
+from tofu.verification.kernel import Shape
+from tofu.verification.numbers import Fixed, Numbers, uniform
 
 LARGEST_SIZE = 9
 MOST_CHANGED = 2  # attributes at once: more are refused too often

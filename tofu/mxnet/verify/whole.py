@@ -9,7 +9,11 @@ import numpy as np
 
 from tofu.analysis import OperatorAccess
 from tofu.errors import TofuError
-from tofu.mxnet.verify.comparison import (
+from tofu.mxnet.verify.nodes import Node
+from tofu.tdl import Description, interpret
+from tofu.tdl.interpreter import TooManyPointsError
+from tofu.tdl.tracing import Trace
+from tofu.verification.comparison import (
     Compared,
     Comparison,
     Relation,
@@ -18,12 +22,8 @@ from tofu.mxnet.verify.comparison import (
     find_mismatches,
     find_overwritten,
 )
-from tofu.mxnet.verify.kernels import Array
-from tofu.mxnet.verify.nodes import Node
-from tofu.mxnet.verify.split import relative_error
-from tofu.tdl import Description, interpret
-from tofu.tdl.interpreter import TooManyPointsError
-from tofu.tdl.tracing import Trace
+from tofu.verification.kernel import Array
+from tofu.verification.split import relative_error
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tofu.mxnet.verify.kernels import Array
-from tofu.mxnet.verify.split import relative_error
+from tofu.verification.kernel import Array
+from tofu.verification.split import relative_error
 
 Relation: TypeAlias = "Callable[[Sequence[Array], Sequence[Array]], Sequence[Array | None]]"
 """The outputs of a node as they should be, from its inputs and from what the kernel gave; None for one that it leaves unwritten."""

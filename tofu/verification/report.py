@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tofu.mxnet.verify.comparison import Compared, Comparison, find_kind
+from tofu.verification.comparison import Compared, Comparison, find_kind
 
 TOLERANCE = 1e-10
 """The largest relative error that reassociation of float64 sums may cause."""
 
 LOW_PRECISION_TOLERANCES = {"float32": 1e-5, "float16": 2e-3}
-"""The same for kernels that MXNet has in these types alone."""
+"""The same for kernels that there are in these types alone."""
 
 
 def find_precision(dtypes: Iterable[str]) -> float:
@@ -89,7 +89,7 @@ class Report:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Everything that disagreed with MXNet's kernel; empty when the operator is verified."""
+        """Everything that disagreed with the kernel; empty when the operator is verified."""
         found = []
         for node in self.nodes:
             found += [f"{node.op}: {problem}" for problem in node.problems]
@@ -108,7 +108,7 @@ class Report:
 
     @property
     def is_verified(self) -> bool:
-        """Whether all operators are described at this signature, and descriptions and strategies agree with MXNet."""
+        """Whether all operators are described at this signature, and descriptions and strategies agree with the kernels."""
         return not self.problems and not self.refusals
 
     def __repr__(self) -> str:

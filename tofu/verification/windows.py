@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 
-from tofu.mxnet.verify.cuts import Geometry, Split, infer_part, list_splits, read_attribute
-from tofu.mxnet.verify.kernels import KERNEL_ERRORS, Array
-from tofu.mxnet.verify.nodes import Node
-from tofu.mxnet.verify.split import Range
+from tofu.verification.cuts import Geometry, Split, infer_part, list_splits
+from tofu.verification.kernel import Array, Kernel
+from tofu.verification.split import Range
 
 FILLS = (0.0, -np.inf)
 _BY = 64.0  # more than any number that is drawn, so that a maximum changes too
@@ -77,19 +77,17 @@ class WindowGeometry(Geometry):
             result[low:high] += np.moveaxis(piece, d, 0)[low - begin : high - begin]
         return np.moveaxis(result, 0, d)
 
-    def shrink(self, attributes: Mapping[str, str], split: int, part: int) -> dict[str, str]:
+    def shrink(self, values: Mapping[str, Any], split: int, part: int) -> dict[str, Any]:
         """The attributes of one part."""
-        local = super().shrink(attributes, split, part)
+        local = super().shrink(values, split, part)
         if self.zeroed is not None:
             name, position = self.zeroed
-            value = read_attribute(local[name])
-            assert isinstance(value, tuple)
-            local[name] = str((*value[:position], 0, *value[position + 1 :]))
+            local[name] = (*local[name][:position], 0, *local[name][position + 1 :])
         return local
 
 
 def list_window_geometries(
-    forward: Node, free: Collection[int], indexed: Collection[int], shrinks: bool = True
+    forward: Kernel, free: Collection[int], indexed: Collection[int], shrinks: bool = True
 ) -> list[Geometry]:
     """The ways to cut a forward operator's first output along one dimension, and each input where it is read in windows.
 
@@ -99,7 +97,7 @@ def list_window_geometries(
 
 
 def _list_geometries(
-    forward: Node, free: Collection[int], indexed: Collection[int], shrinks: bool
+    forward: Kernel, free: Collection[int], indexed: Collection[int], shrinks: bool
 ) -> Iterator[Geometry]:
     output = forward.outputs[0]
     for along, extent in enumerate(output.shape):
@@ -119,14 +117,14 @@ def _list_geometries(
                 yield from _complete(forward, plain, along, shrinks)
 
 
-def _is_uneven(forward: Node, chosen: Sequence[tuple[int | None, Windows | None]], extent: int) -> bool:
+def _is_uneven(forward: Kernel, chosen: Sequence[tuple[int | None, Windows | None]], extent: int) -> bool:
     """Whether an input is cut, and in other ratios than the output."""
     pairs = zip(forward.inputs, chosen, strict=True)
     return any(d is not None and array.shape[d] % extent for array, (d, _) in pairs)
 
 
 def _list_windows(
-    forward: Node, number: int, along: int, indexed: Collection[int]
+    forward: Kernel, number: int, along: int, indexed: Collection[int]
 ) -> list[tuple[int | None, Windows | None]]:
     """The dimensions of an input that the rows of the output read in windows."""
     array = forward.inputs[number]
@@ -137,7 +135,7 @@ def _list_windows(
     return [(d, windows) for d, windows in found if windows is not None]
 
 
-def _find_readers(forward: Node, number: int, d: int, along: int) -> Array:
+def _find_readers(forward: Kernel, number: int, d: int, along: int) -> Array:
     """Which rows of the first output, across, change with which rows of the input, down."""
     array, output = forward.inputs[number], forward.outputs[0]
     across = tuple(n for n in range(output.ndim) if n != along)
@@ -146,9 +144,8 @@ def _find_readers(forward: Node, number: int, d: int, along: int) -> Array:
         changed = array.copy()
         np.moveaxis(changed, d, 0)[row] += by
         inputs = [changed if n == number else other for n, other in enumerate(forward.inputs)]
-        try:
-            results, _ = forward.run(forward.attributes, inputs, [one.shape for one in forward.outputs])
-        except KERNEL_ERRORS:
+        results = forward.try_run(forward.values, inputs, [one.shape for one in forward.outputs])
+        if results is None:
             return np.ones((array.shape[d], output.shape[along]), bool)
         rows.append((results[0] != output).any(axis=across))
     return np.asarray(np.any(np.reshape(rows, (array.shape[d], 2, -1)), axis=1))
@@ -175,12 +172,11 @@ def _fit(readers: Array, extent: int) -> Windows | None:
     return windows if fits and step > 0 and size < extent else None
 
 
-def _complete(forward: Node, plain: WindowGeometry, along: int, shrinks: bool) -> Iterator[Geometry]:
-    """With attributes as they are, as large as a part, or zero; where MXNet infers the parts of the output."""
-    values = {name: read_attribute(text) for name, text in forward.attributes.items()}
+def _complete(forward: Kernel, plain: WindowGeometry, along: int, shrinks: bool) -> Iterator[Geometry]:
+    """With attributes as they are, as large as a part, or zero; where the parts of the output are inferred."""
     entries = [
         (name, n)
-        for name, value in values.items()
+        for name, value in forward.values.items()
         if isinstance(value, tuple)
         for n, item in enumerate(value)
         if type(item) is int and item > 0
@@ -195,7 +191,7 @@ def _complete(forward: Node, plain: WindowGeometry, along: int, shrinks: bool) -
 
 
 def _infer(
-    forward: Node, geometry: WindowGeometry, along: int, number: int, split: Split
+    forward: Kernel, geometry: WindowGeometry, along: int, number: int, split: Split
 ) -> tuple[tuple[tuple[int, ...], ...], ...] | None:
     """The shapes of the outputs of each part; None where they do not make up the whole."""
     shapes = [infer_part(forward, geometry, number, part) for part in range(len(split))]

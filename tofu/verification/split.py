@@ -1,16 +1,19 @@
-"""Splitting along one axis, by the access rows alone: cut the inputs of a part, and put the outputs of all parts together."""
+"""Splitting along axes, by the access rows alone: cut the inputs of a part, and put the outputs of all parts together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
 from tofu.analysis import Combine, InputAccess, OperatorAccess, OutputAccess, Row
-from tofu.mxnet.verify.kernels import Array, Shape
+from tofu.verification.kernel import Array, Shape
 
 Box = tuple[tuple[int, int], ...]
 Range = tuple[int, int]
+Part = Mapping[int, Range]
+"""Of each axis that is split, by its number, the first position and that after the last."""
 
 
 class SplitError(Exception):
@@ -22,17 +25,18 @@ def split_range(extent: int, parts: int) -> list[Range]:
     return [(j * extent // parts, (j + 1) * extent // parts) for j in range(parts)]
 
 
-def find_region(rows: Sequence[Row], shape: Shape, axis: int, part: Range, extents: Sequence[int]) -> Box:
-    """The cells that a part of one axis touches, half-open; outside the tensor too.
+def find_region(rows: Sequence[Row], shape: Shape, part: Part, extents: Sequence[int]) -> Box:
+    """The cells that a part of some axes touches, half-open; outside the tensor too.
 
     Worked out here and not by `tofu.search` or `csrc/core`: what they do with the rows must not hide what is wrong with them.
     """
+    split = {axis: taken for axis, taken in part.items() if taken != (0, extents[axis])}
     region = []
     for row, extent in zip(rows, shape, strict=True):
-        if part == (0, extents[axis]) or all(moving != axis for moving, _ in row.terms):
+        if all(moving not in split for moving, _ in row.terms):
             region.append((0, extent))
             continue
-        ranges = [part if moving == axis else (0, extents[moving]) for moving, _ in row.terms]
+        ranges = [split.get(moving, (0, extents[moving])) for moving, _ in row.terms]
         begin, end = row.lower, row.upper
         for (_, step), (first, last) in zip(row.terms, ranges, strict=True):
             begin += step * (first if step > 0 else last - 1)
@@ -46,15 +50,15 @@ def region_shape(region: Box) -> Shape:
     return tuple(end - begin for begin, end in region)
 
 
-def cut_input(array: Array, access: InputAccess, axis: int, part: Range, extents: Sequence[int]) -> Array:
+def cut_input(array: Array, access: InputAccess, part: Part, extents: Sequence[int]) -> Array:
     """What a worker's copy is given of an input: its region with `fill` outside, or zeros if another part has the addend.
 
     An input that the kernel is said not to read is not-a-number, so that a kernel that does read it is found out.
     """
-    region = find_region(access.rows, array.shape, axis, part, extents)
+    region = find_region(access.rows, array.shape, part, extents)
     if not access.is_read:
         return np.full(region_shape(region), np.nan if array.dtype.kind == "f" else 0, array.dtype)
-    if axis in access.addend_axes and part[0] > 0:
+    if any(part[axis][0] > 0 for axis in access.addend_axes if axis in part):
         return np.zeros(region_shape(region), array.dtype)
     result = np.full(region_shape(region), access.fill, array.dtype)
     inside, within = _clip(region, array.shape)
@@ -62,23 +66,21 @@ def cut_input(array: Array, access: InputAccess, axis: int, part: Range, extents
     return result
 
 
-def move_cells(
-    inputs: Sequence[Array], access: OperatorAccess, axis: int, part: Range, shapes: Sequence[Shape]
-) -> list[Array]:
+def move_cells(inputs: Sequence[Array], access: OperatorAccess, part: Part, shapes: Sequence[Shape]) -> list[Array]:
     """What fetches make of a part, where no kernel runs, of outputs of these whole shapes: the sum of all regions that are read."""
     read = [(array, one) for array, one in zip(inputs, access.inputs, strict=True) if one.is_read]
     return [
-        np.sum([_move(array, one, written, shape, axis, part, access.extents) for array, one in read], axis=0)
+        np.sum([_move(array, one, written, shape, part, access.extents) for array, one in read], axis=0)
         for written, shape in zip(access.outputs, shapes, strict=True)
     ]
 
 
 def _move(
-    array: Array, read: InputAccess, written: OutputAccess, shape: Shape, axis: int, part: Range, extents: Sequence[int]
+    array: Array, read: InputAccess, written: OutputAccess, shape: Shape, part: Part, extents: Sequence[int]
 ) -> Array:
     """The region of one input where it comes to lie in an output's part, with `fill` around it."""
-    source = find_region(read.rows, array.shape, axis, part, extents)
-    target = find_region(written.rows, shape, axis, part, extents)
+    source = find_region(read.rows, array.shape, part, extents)
+    target = find_region(written.rows, shape, part, extents)
     result = np.full(region_shape(target), read.fill, array.dtype)
     bounds = []
     for n, extent in enumerate(array.shape):
@@ -94,31 +96,57 @@ def _move(
 def combine_outputs(
     pieces: Sequence[Array],
     access: OutputAccess,
-    axis: int,
-    parts: Sequence[Range],
+    splits: Mapping[int, Sequence[Range]],
     whole: OperatorAccess,
     shape: Shape,
 ) -> Array:
     """The whole output from the parts' ones; cells that no part writes are zero, as in a gradient with strides.
 
-    Raises SplitError where concatenated parts overlap, and where replicated ones differ.
+    `splits`: the ranges of each axis that is split. There is a part for each combination of them, those of the last axis next to each
+    other. Raises SplitError where concatenated parts overlap, and where replicated ones differ.
     """
-    combine = access.combine[axis]
+    parts = [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
+    regions = [find_region(access.rows, shape, part, whole.extents) for part in parts]
+    held = [_clip_piece(region, piece, shape) for region, piece in zip(regions, pieces, strict=True)]
+    for axis, ranges in reversed(list(splits.items())):
+        groups = [held[n : n + len(ranges)] for n in range(0, len(held), len(ranges))]
+        held = [_combine(group, access.combine[axis], access.reducer) for group in groups]
+    ((box, together),) = held
+    result = np.zeros(shape, together.dtype)
+    result[tuple(slice(*bounds) for bounds in box)] = together
+    return result
+
+
+def _clip_piece(region: Box, piece: Array, shape: Shape) -> tuple[Box, Array]:
+    """What lies inside the tensor, and where."""
+    inside, within = _clip(region, shape)
+    return tuple((one.start, one.stop) for one in inside), piece[within]
+
+
+def _combine(pieces: Sequence[tuple[Box, Array]], combine: Combine, reducer: str) -> tuple[Box, Array]:
+    """The parts of one axis together, and where they lie."""
+    box, first = pieces[0]
+    arrays = [array for _, array in pieces]
     if combine is Combine.REDUCE:
-        together = np.max if access.reducer == "Max" else np.sum
-        return np.asarray(together(pieces, axis=0))
+        together = np.max if reducer == "Max" else np.sum
+        return box, np.asarray(together(arrays, axis=0))
     if combine is Combine.REPLICATE:
-        if any(not np.allclose(piece, pieces[0], rtol=1e-10, atol=1e-10, equal_nan=True) for piece in pieces):
+        if any(not np.allclose(array, first, rtol=1e-10, atol=1e-10, equal_nan=True) for array in arrays):
             raise SplitError("the parts of a replicated output differ")
-        return pieces[0]
-    result, count = np.zeros(shape, pieces[0].dtype), np.zeros(shape, int)
-    for piece, part in zip(pieces, parts, strict=True):
-        inside, within = _clip(find_region(access.rows, shape, axis, part, whole.extents), shape)
-        result[inside] += piece[within]
+        return box, first
+    hull = tuple(
+        (min(b for b, _ in bounds), max(e for _, e in bounds))
+        for bounds in zip(*(box for box, _ in pieces), strict=True)
+    )
+    shape = region_shape(hull)
+    result, count = np.zeros(shape, first.dtype), np.zeros(shape, int)
+    for region, array in pieces:
+        inside = tuple(slice(b - origin, e - origin) for (b, e), (origin, _) in zip(region, hull, strict=True))
+        result[inside] += array
         count[inside] += 1
     if combine is Combine.CONCAT and (count > 1).any():
         raise SplitError(f"concatenated parts write {(count > 1).sum()} cells twice")
-    return result
+    return hull, result
 
 
 def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
@@ -139,7 +167,8 @@ def relative_error(value: Array, reference: Array) -> float:
         return float("inf")
     with np.errstate(invalid="ignore"):
         same = (value == reference) | (np.isnan(value) & np.isnan(reference))
-        difference = np.where(same, 0.0, np.abs(np.asarray(value, float) - np.asarray(reference, float)))
+        kind = complex if "c" in (value.dtype.kind, reference.dtype.kind) else float
+        difference = np.where(same, 0.0, np.abs(np.asarray(value, kind) - np.asarray(reference, kind)))
     difference = np.where(np.isnan(difference), np.inf, difference)
     magnitude = np.abs(reference[np.isfinite(reference)])
     return float(difference.max(initial=0.0) / max(1.0, magnitude.max(initial=0.0)))

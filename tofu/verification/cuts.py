@@ -1,0 +1,224 @@
+"""Ways to cut the tensors of an operator, tried with its framework's own kernels, whatever any description says.
+
+Every combination of "input n whole, or cut along dimension d" is tried, with the numbers of the attributes as they are or as large as a
+part. What the framework's own shape inference accepts is run on several parts, and kept where every output is the parts put side
+by side, their sum or largest, or the same in each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, combinations, product
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from tofu.analysis import Combine
+from tofu.verification.kernel import Array, Kernel, Shape
+from tofu.verification.report import find_precision
+from tofu.verification.split import Range, relative_error, split_range
+
+Role: TypeAlias = tuple[Literal["input", "output"], int]
+"""Which tensor of the forward operator a tensor is shaped like."""
+RunPart: TypeAlias = "Callable[[int, int], Sequence[Array] | None]"
+"""The outputs of a part, by split and part; None where it is refused."""
+Dimensions = tuple[int | None, ...]
+Split = tuple[Range, ...]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One way to cut the tensors of an operator: the dimension of each, None for whole. `combine` says how its outputs come together."""
+
+    inputs: Dimensions
+    outputs: Dimensions
+    combine: tuple[Combine, ...]
+
+    def __repr__(self) -> str:
+        read = ", ".join("whole" if d is None else f"dimension {d}" for d in self.inputs)
+        written = ", ".join(
+            f"CONCAT along {d}" if combine is Combine.CONCAT else combine.name
+            for d, combine in zip(self.outputs, self.combine, strict=True)
+        )
+        return f"inputs ({read}) -> {written}"
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How a forward operator's tensors are cut, and which numbers in its attributes shrink with them, in each of several `splits`.
+
+    A split is one of the extent `base`; what is a multiple of that is cut in the same ratios. `pieces` are the shapes of the outputs by
+    split and part. The shapes of all tensors of a training step follow, so that every kernel of it can be run on a part.
+    """
+
+    inputs: Dimensions
+    shrunk: frozenset[int]
+    base: int
+    splits: tuple[Split, ...]
+    outputs: Dimensions = ()
+    pieces: tuple[tuple[tuple[Shape, ...], ...], ...] = ()
+
+    def cut_input(self, number: int, array: Array, split: int, part: int) -> Array:
+        """A part of an array that is shaped like an input of the forward operator."""
+        d = self.inputs[number]
+        return array if d is None else array.take(self._range(array.shape[d], split, part), axis=d)
+
+    def cut_output(self, number: int, array: Array, split: int, part: int) -> Array:
+        """A part of an array that is shaped like an output of the forward operator."""
+        d = self.outputs[number]
+        if d is None:
+            return array
+        extents = [shapes[number][d] for shapes in self.pieces[split][: part + 1]]
+        return array.take(range(sum(extents[:-1]), sum(extents)), axis=d)
+
+    def put_together(self, pieces: Sequence[Array], number: int, whole: Array, split: int) -> Array:
+        """The gradient of an input from those of its parts: side by side."""
+        d = self.inputs[number]
+        assert d is not None
+        return np.concatenate(pieces, axis=d)
+
+    def cut(self, array: Array, role: Role, split: int, part: int) -> Array:
+        """A part of an array that is shaped like that tensor of the forward operator."""
+        kind, number = role
+        return (self.cut_input if kind == "input" else self.cut_output)(number, array, split, part)
+
+    def shrink(self, values: Mapping[str, Any], split: int, part: int) -> dict[str, Any]:
+        """The attributes of one part."""
+        return {name: self._shrink(value, split, part) for name, value in values.items()}
+
+    def _shrink(self, value: Any, split: int, part: int) -> Any:
+        if type(value) is tuple:
+            return tuple(self._shrink(item, split, part) for item in value)
+        return len(self._range(value, split, part)) if type(value) is int and value in self.shrunk else value
+
+    def _range(self, extent: int, split: int, part: int) -> range:
+        begin, end = self.splits[split][part]
+        return range(begin * extent // self.base, end * extent // self.base)
+
+
+def list_geometries(forward: Kernel, indexed: Collection[int], shrinks: bool = True) -> Iterator[Geometry]:
+    """All ways to cut a forward operator's inputs that its shape inference accepts for every part."""
+    shapes = [array.shape for array in forward.inputs]
+    items = chain.from_iterable(value if isinstance(value, tuple) else (value,) for value in forward.values.values())
+    numbers = sorted({item for item in items if shrinks and type(item) is int and item > 1} - set(indexed))
+    choices = [(None, *(d for d, e in enumerate(shape) if e > 1 and e not in indexed)) for shape in shapes]
+    for inputs, shrunk in product(product(*choices), _subsets(numbers)):
+        cut = {*shrunk, *(shape[d] for shape, d in zip(shapes, inputs, strict=True) if d is not None)}
+        base = min(cut, default=1)
+        if base > 1 and all(extent % base == 0 for extent in cut) and _is_alike(shapes, inputs):
+            geometry = _complete(forward, Geometry(inputs, shrunk, base, list_splits(base)))
+            if geometry is not None:
+                yield geometry
+
+
+def _is_alike(shapes: Sequence[Shape], inputs: Dimensions) -> bool:
+    """Whether inputs of one shape are cut alike. Kernels that expect it without a check would read outside the smaller one."""
+    return len(set(zip(shapes, inputs, strict=True))) == len(set(shapes))
+
+
+def list_splits(extent: int) -> tuple[Split, ...]:
+    """In two parts, of which the first or the last is the larger, and in three: what is exact by chance is so in one of them."""
+    halves = {extent // 2, (extent + 1) // 2} if extent % 2 or extent == 2 else {extent // 2 - 1, extent // 2 + 1}
+    return (
+        *(((0, half), (half, extent)) for half in sorted(halves)),
+        *([tuple(split_range(extent, 3))] if extent > 2 else []),
+    )
+
+
+def _subsets(numbers: Sequence[int]) -> Iterable[frozenset[int]]:
+    sizes = range(len(numbers) + 1)
+    return map(frozenset, chain.from_iterable(combinations(numbers, size) for size in sizes))
+
+
+def _complete(forward: Kernel, geometry: Geometry) -> Geometry | None:
+    """With the outputs as they are inferred; None where it refuses, or where their parts do not make up the whole."""
+    pieces = []
+    for split, ranges in enumerate(geometry.splits):
+        shapes = [infer_part(forward, geometry, split, part) for part in range(len(ranges))]
+        pieces.append(tuple(shape for shape in shapes if shape is not None))
+        if len(pieces[-1]) < len(ranges):
+            return None
+    found = {
+        tuple(
+            _compare(whole.shape, ours) for whole, ours in zip(forward.outputs, zip(*shapes, strict=True), strict=True)
+        )
+        for shapes in pieces
+    }
+    outputs = found.pop()
+    return None if found or -1 in outputs else replace(geometry, outputs=outputs, pieces=tuple(pieces))
+
+
+def infer_part(forward: Kernel, geometry: Geometry, split: int, part: int) -> tuple[Shape, ...] | None:
+    """The shapes of a part's outputs; None where the operator refuses it."""
+    shapes = [geometry.cut_input(n, array, split, part).shape for n, array in enumerate(forward.inputs)]
+    inferred = forward.infer(geometry.shrink(forward.values, split, part), shapes)
+    return inferred if inferred is None or len(inferred) == len(forward.outputs) else None
+
+
+def _compare(whole: Shape, pieces: Sequence[Shape]) -> int | None:
+    """The dimension in which `pieces` make up `whole`, None where each is as large as that, -1 where neither is so."""
+    if all(piece == whole for piece in pieces):
+        return None
+    for d, extent in enumerate(whole):
+        resized = {(*piece[:d], extent, *piece[d + 1 :]) for piece in pieces if len(piece) == len(whole)}
+        if (
+            resized == {whole}
+            and len({len(piece) for piece in pieces}) == 1
+            and sum(piece[d] for piece in pieces) == extent
+        ):
+            return d
+    return -1
+
+
+def find_cut(
+    geometry: Geometry,
+    wholes: Sequence[Array],
+    roles: tuple[Sequence[Role], Sequence[Role]],
+    asked: Sequence[bool],
+    run_part: RunPart,
+) -> Cut | None:
+    """How those of the outputs `wholes` that are `asked` for come together, where they do and each part does less than the whole.
+
+    `roles`: of the inputs and of the outputs that are cut.
+    """
+    sides = {"input": geometry.inputs, "output": geometry.outputs}
+    dimensions = [sides[kind][number] for kind, number in roles[1]]
+    found = set()
+    for split, ranges in enumerate(geometry.splits):
+        parts = []
+        for part in range(len(ranges)):
+            made = run_part(split, part)
+            if made is None:
+                return None
+            parts.append(made)
+        together = zip(wholes, zip(*parts, strict=True), roles[1], dimensions, strict=True)
+        combined = [_find_combine(geometry, split, *one) for one in together]
+        found.add(tuple(one if is_asked else Combine.REPLICATE for one, is_asked in zip(combined, asked, strict=True)))
+    combine = tuple(one for one in found.pop() if one is not None)
+    if found or len(combine) < len(dimensions) or all(one is Combine.REPLICATE for one in combine):
+        return None
+    inputs = tuple(sides[kind][number] for kind, number in roles[0])
+    return Cut(
+        inputs, tuple(d if one is Combine.CONCAT else None for d, one in zip(dimensions, combine, strict=True)), combine
+    )
+
+
+def _find_combine(
+    geometry: Geometry, split: int, whole: Array, pieces: Sequence[Array], role: Role, dimension: int | None
+) -> Combine | None:
+    tolerance = find_precision([whole.dtype.name])
+
+    def is_whole(value: Array) -> bool:
+        return relative_error(value, whole) <= tolerance
+
+    if dimension is not None:
+        kind, number = role
+        side_by_side = kind == "output"
+        together = (
+            np.concatenate(pieces, dimension) if side_by_side else geometry.put_together(pieces, number, whole, split)
+        )
+        return Combine.CONCAT if is_whole(together) else None
+    if all(map(is_whole, pieces)):
+        return Combine.REPLICATE
+    return Combine.REDUCE if is_whole(np.sum(pieces, axis=0)) or is_whole(np.max(pieces, axis=0)) else None

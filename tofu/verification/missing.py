@@ -1,0 +1,52 @@
+"""Cuts of a kernel's tensors that are exact, beside the strategies that the analysis found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tofu.analysis import Combine, OperatorAccess, Row
+from tofu.verification.cuts import Cut
+
+
+@dataclass(frozen=True)
+class Missing:
+    """An exact cut of an operator that is none of its strategies."""
+
+    op: str
+    cut: Cut
+
+
+def find_uncovered(cuts: Iterable[Cut], access: OperatorAccess, is_written: Sequence[bool]) -> list[Cut]:
+    """Those of some exact cuts that are none of the strategies. What is not written has no part in them."""
+    known = [_describe_axis(access, axis, is_written) for axis in range(len(access.axes))]
+    read = [one.is_read for one in access.inputs]
+    return sorted((cut for cut in set(cuts) if not any(_is_covered(cut, axis, read) for axis in known)), key=repr)
+
+
+def _is_covered(cut: Cut, strategy: Cut, read: Sequence[bool]) -> bool:
+    """Whether a strategy is that cut, maybe with more of the inputs cut that are read."""
+    dimensions = zip(cut.inputs, strategy.inputs, read, strict=True)
+    narrower = all(d in (None, ours) for d, ours, is_read in dimensions if is_read)
+    return narrower and (cut.outputs, cut.combine) == (strategy.outputs, strategy.combine)
+
+
+def _describe_axis(access: OperatorAccess, axis: int, is_written: Sequence[bool]) -> Cut:
+    """A strategy in the same words. What is not written has no part in it."""
+
+    def find_dimension(rows: Sequence[Row]) -> int | None:
+        return next((d for d, row in enumerate(rows) if any(moving == axis for moving, _ in row.terms)), None)
+
+    combine = [  # parts that overlap are put side by side too
+        _without_overlap(written.combine[axis]) if counts else Combine.REPLICATE
+        for written, counts in zip(access.outputs, is_written, strict=True)
+    ]
+    outputs = [
+        find_dimension(written.rows) if together is Combine.CONCAT else None
+        for written, together in zip(access.outputs, combine, strict=True)
+    ]
+    return Cut(tuple(find_dimension(read.rows) for read in access.inputs), tuple(outputs), tuple(combine))
+
+
+def _without_overlap(combine: Combine) -> Combine:
+    return Combine.CONCAT if combine is Combine.OVERLAP_ADD else combine

@@ -1,0 +1,31 @@
+"""What was found out about many operators, as a table."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from rich.table import Table
+
+from tofu.verification.report import NodeReport
+
+
+def tabulate(noun: str, found: Iterable[tuple[NodeReport, int, bool]]) -> Table:
+    """One row for each operator, called a `noun`, from its reports, the signatures that each stands for, and whether a problem was met."""
+    signatures: dict[str, int] = defaultdict(int)
+    errors: dict[str, float] = defaultdict(float)
+    axes: dict[str, dict[str, None]] = defaultdict(dict)
+    troubled: set[str] = set()
+    for node, count, has_problems in found:
+        signatures[node.op] += count
+        errors[node.op] = max(
+            errors[node.op], node.description_error or 0.0, *(s.largest_error for s in node.strategies), 0.0
+        )
+        axes[node.op] |= dict.fromkeys(strategy.axis for strategy in node.strategies)
+        if has_problems:
+            troubled.add(node.op)
+    table = Table(noun, "signatures", "strategies", "largest error", "", header_style="bold", box=None, pad_edge=False)
+    for name in sorted(signatures, key=str.lower):
+        state = "[red]see below[/]" if name in troubled else "[green]agrees[/]"
+        table.add_row(name, str(signatures[name]), ", ".join(axes[name]) or "none", f"{errors[name]:.0e}", state)
+    return table
