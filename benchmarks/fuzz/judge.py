@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
+from multiprocessing import ProcessError
 
 import mxnet as mx
 import numpy as np
@@ -102,7 +103,7 @@ def judge(sample: Sample, graph: Graph, found: Results, names: Collection[str]) 
     for judge_name, run in judges.items():
         try:
             expected = run()
-        except (TofuError, mx.MXNetError, ValueError, IndexError):
+        except (TofuError, mx.MXNetError, ProcessError, ValueError, IndexError):
             continue
         if not first or not expected.keys() >= first.keys():
             continue

@@ -27,16 +27,16 @@ def divisors(number: int) -> list[int]:
     return [d for d in range(1, number + 1) if number % d == 0]
 
 
-@layer(4, (4,))
+@layer(4, (4, 5))
 def convolution(grow, x, shape):
     r = grow.rng
-    kernel = tuple(r.choice((1, 2, 3)) for _ in range(2))
+    kernel = tuple(r.choice((1, 2, 3)) for _ in shape[2:])
     pad = tuple(r.randrange(k) for k in kernel)
-    dilate = tuple(r.choice((1, 1, 2)) for _ in range(2))
+    dilate = tuple(r.choice((1, 1, 2)) for _ in kernel)
     if any(n + 2 * p <= d * (k - 1) for n, k, p, d in zip(shape[2:], kernel, pad, dilate, strict=True)):
         return None
     groups = r.choice(divisors(shape[1])) if r.random() < 0.3 else 1
-    stride = tuple(r.choice((1, 1, 2, 3)) for _ in range(2))
+    stride = tuple(r.choice((1, 1, 2, 3)) for _ in kernel)
     sizes = {"kernel": kernel, "stride": stride, "pad": pad, "dilate": dilate, "num_group": groups}
     filters, no_bias = groups * r.randint(1, max(1, 12 // groups)), r.random() < 0.5
     return mx.sym.Convolution(x, num_filter=filters, no_bias=no_bias, name=grow.name("conv"), **sizes)
@@ -69,25 +69,27 @@ def convolution_in_time(grow, x, shape):
     return mx.sym.Convolution(x, num_filter=grow.rng.randint(1, 9), name=grow.name("conv"), **sizes)
 
 
-@layer(2, (4,))
+@layer(2, (4, 5))
 def pooling(grow, x, shape):
     r = grow.rng
-    kind = r.choice(("max", "avg", "sum", "lp"))
+    kind, space = r.choice(("max", "avg", "sum", "lp")), len(shape) - 2
     if r.random() < 0.2 and kind != "lp":
-        return mx.sym.Pooling(x, global_pool=True, kernel=(1, 1), pool_type=kind)
+        return mx.sym.Pooling(x, global_pool=True, kernel=(1,) * space, pool_type=kind)
     kernel = r.choice((2, 3))
     if min(shape[2:]) < kernel:
         return None
     if kind == "max" and r.random() < 0.5:
         x = x - 2  # below what a missing cell may be taken for
-    sizes = {"kernel": (kernel,) * 2, "stride": (r.choice((1, 2)), 1), "pad": (r.randrange(kernel - 1),) * 2}
+    strides, pad = (r.choice((1, 2)), *(1,) * (space - 1)), (r.randrange(kernel - 1),) * space
     return mx.sym.Pooling(
         x,
+        kernel=(kernel,) * space,
+        stride=strides,
+        pad=pad,
         pool_type=kind,
         p_value=2,
         count_include_pad=r.random() < 0.5,
         pooling_convention=r.choice(("valid", "full")),
-        **sizes,
     )
 
 
@@ -328,12 +330,31 @@ def short_recurrence(grow, x, shape):
 
 def head(grow: Growth, x: mx.sym.Symbol, shape: Shape) -> mx.sym.Symbol:
     """A loss over a tensor."""
-    if len(shape) == 2 and grow.rng.random() < 0.4:
-        labels = grow.labels(shape[1], shape[0])
-        return mx.sym.SoftmaxOutput(x, labels, normalization=grow.rng.choice(("null", "batch")))
-    if grow.rng.random() < 0.5:
+    r = grow.rng
+    if len(shape) > 1 and r.random() < 0.4:
+        return softmax_output(grow, x, shape)
+    if r.random() < 0.5:
         return mx.sym.MakeLoss(mx.sym.mean(mx.sym.square(x)))
-    return mx.sym.MakeLoss(mx.sym.sin(x))
+    return mx.sym.MakeLoss(mx.sym.sin(x), normalization=r.choice(NORMALIZATIONS), valid_thresh=0.1)
+
+
+NORMALIZATIONS = ("null", "batch", "valid")
+
+
+def softmax_output(grow: Growth, x: mx.sym.Symbol, shape: Shape) -> mx.sym.Symbol:
+    """Classes along the second dimension, or along the last one."""
+    r = grow.rng
+    form = r.choice(("multi_output", "preserve_shape")) if len(shape) > 2 else ""
+    lines = r.choice((shape[2:], (prod(shape[2:]),))) if form == "multi_output" else shape[1:-1]
+    classes = shape[1] if form == "multi_output" else shape[-1]
+    return mx.sym.SoftmaxOutput(
+        x,
+        grow.labels(classes, shape[0], *lines),
+        normalization=r.choice(NORMALIZATIONS),
+        use_ignore=r.random() < 0.4,
+        ignore_label=r.randrange(classes),
+        **({form: True} if form else {}),
+    )
 
 
 def add_layer(grow: Growth) -> None:
@@ -355,15 +376,21 @@ def grow_layers(grow: Growth) -> mx.sym.Symbol:
 
 
 WINDOWS = (convolution, convolution, pooling, pooling, deconvolution, cut_or_repeat, batch_norm, cell_by_cell)
+VOLUMES = (convolution, pooling, pooling, cut_or_repeat, cell_by_cell)
 
 
 def grow_windows(grow: Growth) -> mx.sym.Symbol:
-    """Two to six layers with windows over few and larger images, which are mostly split in space."""
-    shape = (grow.rng.choice((1, 2, 3)), grow.rng.randint(1, 4), grow.rng.randint(6, 16), grow.rng.randint(1, 16))
-    grow.tensors.append((mx.sym.broadcast_mul(grow.data(*shape), grow.parameter(1, shape[1], 1, 1)), shape))
+    """Two to six layers with windows over few and larger images or volumes, which are mostly split in space."""
+    is_volume = grow.rng.random() < 0.3
+    space = (
+        [grow.rng.randint(4, 7) for _ in range(3)] if is_volume else [grow.rng.randint(6, 16), grow.rng.randint(1, 16)]
+    )
+    shape = (grow.rng.choice((1, 2, 3)), grow.rng.randint(1, 4), *space)
+    scale = grow.parameter(*(extent if d == 1 else 1 for d, extent in enumerate(shape)))
+    grow.tensors.append((mx.sym.broadcast_mul(grow.data(*shape), scale), shape))
     for _ in range(grow.rng.randint(2, 6)):
         x, there = grow.tensors[-1]
-        make = grow.rng.choice(WINDOWS)
+        make = grow.rng.choice(VOLUMES if is_volume else WINDOWS)
         made = make(grow, x, there) if len(there) == len(shape) else None
         if made is not None:
             grow.add(made)

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from multiprocessing import ProcessError
 
 import mxnet as mx
 import numpy as np
@@ -59,11 +64,7 @@ def run(
         results |= {f"output {n}, step {step}": output.asnumpy() for n, output in enumerate(executor.outputs[:count])}
         results |= {f"gradient of {name}, step {step}": gradient.asnumpy() for name, gradient in gradients.items()}
         results |= {f"{name}, step {step}": state.asnumpy() for name, state in executor.aux_dict.items()}
-    if is_scored:
-        _feed(sample, executor, steps - 1)
-        outputs = executor.forward(is_train=False)[:count]
-        results |= {f"output {n}, scored": output.asnumpy() for n, output in enumerate(outputs)}
-    return results, moved
+    return (results | score(sample, executor) if is_scored else results), moved
 
 
 def run_alone(sample: Sample) -> Results:
@@ -71,31 +72,52 @@ def run_alone(sample: Sample) -> Results:
     for gradients that no kernel writes.
 
     Kernels of MXNet compute some results wrongly without others, or in the place of others, and do not all add to gradients as they are
-    asked to.
+    asked to. What is computed without training follows from the states that training leaves.
     """
     symbol, variables = sample.symbol, {*sample.symbol.list_arguments(), *sample.symbol.list_auxiliary_states()}
     kept = [mx.sym.BlockGrad(tensor) for tensor in symbol.get_internals() if tensor.name not in variables]
     whole = mx.sym.Group([symbol, *kept])
     executor = bind(sample, whole, dict.fromkeys(sample.requests, "write"))
-    results, _ = run(sample, executor)
+    results, _ = run(sample, executor, is_scored=False)
     names = [name for name in results if name.startswith("gradient") and (results[name] == 1).all()]
     if names:
-        others, _ = run(sample, executor, held=2)
+        others, _ = run(sample, executor, is_scored=False, held=2)
         results |= {name: np.zeros_like(results[name]) for name in names if (others[name] == 2).all()}
     states = sample.symbol.list_auxiliary_states()
     if states and "null" in sample.requests.values():  # some change in the backward pass
         asked = {name: "null" if request == "null" else "write" for name, request in sample.requests.items()}
-        others, _ = run(sample, bind(sample, whole, asked))
+        others, _ = run(sample, bind(sample, whole, asked), is_scored=False)
         results |= {name: value for name, value in others.items() if name.rsplit(",", 1)[0] in states}
     for name, request in sample.requests.items():
         for step in range(STEPS):
             gradient = results.pop(f"gradient of {name}, step {step}")
             if request != "null":
                 results[f"gradient of {name}, step {step}"] = gradient + (request == "add")
-    return results
+    scoring = bind(sample, whole, dict.fromkeys(sample.requests, "null"))
+    for name, state in scoring.aux_dict.items():
+        state[:] = results[f"{name}, step {STEPS - 1}"]
+    return results | score(sample, scoring)
+
+
+def score(sample: Sample, executor) -> Results:
+    """The outputs without training, for the numbers of the last step and the states that the executor has."""
+    _feed(sample, executor, STEPS - 1)
+    mx.random.seed(SEED)
+    outputs = executor.forward(is_train=False)[: len(sample.head_gradients)]
+    return {f"output {n}, scored": output.asnumpy() for n, output in enumerate(outputs)}
 
 
 def run_apart(sample: Sample) -> Results:
+    """`compute_apart` in a process of its own, which MXNet ends for some models; ProcessError says so."""
+    sent = replace(sample, relations={})  # functions stay
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        try:
+            return process.submit(compute_apart, sent).result()
+        except BrokenProcessPool as error:
+            raise ProcessError("MXNet ended the process") from error
+
+
+def compute_apart(sample: Sample) -> Results:
     """The first step on one device that keeps every tensor of the backward pass too, so that nothing is computed in another's place.
 
     Head gradients are factors of the outputs: the training graph of a model with plain ones cannot be taken apart.
