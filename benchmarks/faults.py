@@ -40,10 +40,10 @@ class Outcome:
     seconds: float
 
 
-def run_group(group: str, every: int = 1) -> Iterator[Outcome]:
-    """Try the faults of a group, or every so many of them, one after the other, in this process."""
+def run_group(group: str, every: int = 1, first: int = 0) -> Iterator[Outcome]:
+    """Try the faults of a group from the first on, or every so many of them, one after the other, in this process."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # shells have what runs in the background ignore it
-    for fault in importlib.import_module(f"benchmarks.fault_cases.{group}").FAULTS[::every]:
+    for fault in importlib.import_module(f"benchmarks.fault_cases.{group}").FAULTS[first::every]:
         started = time.perf_counter()
         with TemporaryDirectory() as folder:
             try:
@@ -55,22 +55,30 @@ def run_group(group: str, every: int = 1) -> Iterator[Outcome]:
 
 
 def collect(group: str) -> list[Outcome]:
-    """Try a group in a process of its own, whose end without a word is an outcome too."""
+    """Try a group in a process of its own. Where that ends without a word, this is the fault's outcome, and another goes on after it."""
+    count, outcomes = len(importlib.import_module(f"benchmarks.fault_cases.{group}").FAULTS), []
+    while len(outcomes) < count:
+        found, end = collect_from(group, len(outcomes))
+        outcomes += found
+        if end:
+            outcomes.append(
+                Outcome(group, f"fault {len(outcomes) + 1}", f"the process ended with {end}", "the process", 0.0)
+            )
+    return outcomes
+
+
+def collect_from(group: str, first: int) -> tuple[list[Outcome], str]:
+    """The outcomes of one process, and how it ended where it ended badly."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "MXNET_SUBGRAPH_VERBOSE": "0"}
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.faults", "--here", group]
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.faults", "--here", group, "--first", str(first)]
     try:
         ended = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=GROUP_SECONDS, check=False
         )
-        text, code = ended.stdout, f"{ended.returncode}: {ended.stderr[-300:]}" if ended.returncode else ""
+        text, end = ended.stdout, f"{ended.returncode}: {ended.stderr[-300:]}" if ended.returncode else ""
     except subprocess.TimeoutExpired as error:
-        text, code = (error.stdout or b"").decode(), f"it hung for {GROUP_SECONDS} s"
-    outcomes = [Outcome(**json.loads(line)) for line in text.splitlines() if line.startswith("{")]
-    if code:
-        outcomes.append(
-            Outcome(group, f"after {len(outcomes)} faults", f"the process ended with {code}", "the process", 0.0)
-        )
-    return outcomes
+        text, end = (error.stdout or b"").decode(), f"a hang of {GROUP_SECONDS} s"
+    return [Outcome(**json.loads(line)) for line in text.splitlines() if line.startswith("{")], end
 
 
 def print_table(outcomes: list[Outcome]) -> None:
@@ -89,9 +97,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("groups", nargs="*", default=GROUPS, metavar="GROUP")
     parser.add_argument("--here", choices=GROUPS, help=argparse.SUPPRESS)
+    parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.here:
-        for outcome in run_group(arguments.here):
+        for outcome in run_group(arguments.here, first=arguments.first):
             print(json.dumps(asdict(outcome)), flush=True)
         return
     outcomes = [outcome for group in arguments.groups for outcome in collect(group)]

@@ -37,3 +37,18 @@ def test_what_is_lost_fails_the_campaign(monkeypatch, capsys):
     with pytest.raises(SystemExit, match="FAILED"):
         faults.main()
     assert "2 faults: 2 kind\nlost in 1 of them" in capsys.readouterr().out
+
+
+def test_a_fault_that_ends_its_process_is_lost_and_the_others_are_tried(monkeypatch):
+    begun = []
+
+    def collect_from(group, first):
+        begun.append(first)
+        done = faults.Outcome("kind", "place", "it happened", faults.NOTHING, 1.0)
+        return ([done], "-11: a word") if first == 0 else ([done] * (15 - first), "")
+
+    monkeypatch.setattr(faults, "collect_from", collect_from)
+    outcomes = faults.collect("operators")
+    assert begun == [0, 2]
+    assert [(o.place, o.lost) for o in outcomes if o.lost != faults.NOTHING] == [("fault 2", "the process")]
+    assert len(outcomes) == 15

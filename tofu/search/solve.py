@@ -58,7 +58,7 @@ class Solution:
 
 
 def solve_exactly(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
-    """The best choices of all, with a proof or a bound (csrc/core/exact.h).
+    """The best choices of all, with a proof or a bound (csrc/core/search/exact.h).
 
     Raises PlanError for fixed choices that do not go together, and InfeasibleError where the graph is too densely connected.
     """
@@ -84,7 +84,7 @@ def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solutio
 
 
 def solve_greedily(problem: Problem, fixed: Fixed) -> Solution:
-    """The largest tensor first, then the operators around it (csrc/core/greedy.h). Raises what `solve_exactly` does."""
+    """The largest tensor first, then the operators around it (csrc/core/search/greedy.h). Raises what `solve_exactly` does."""
     result = _search(problem, lambda graph: _core.search_greedy(graph, list(problem.factors), *fixed))
     return Solution(Choices(result.operators, result.tensors), result)
 
