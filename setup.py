@@ -32,9 +32,8 @@ class BuildWithCMake(build_ext):
         if not has_mxnet():
             print(f"tofu: MXNet is not installed for {sys.executable}, so tofu._mxnet is left out", file=sys.stderr)
         if self.inplace:  # a working tree: keep the objects, rebuild what changed
-            kind = (
-                "native" if has_mxnet() else "core"
-            )  # CMake takes away what another environment's modules were made of
+            # Apart, for CMake takes away what the modules of an environment with other packages were made of.
+            kind = "native" if has_mxnet() else "core"
             self.build_all(ROOT / "build" / f"{kind}-{sys.implementation.cache_tag}", ROOT / "tofu")
             return
         with tempfile.TemporaryDirectory(prefix="tofu-build-") as scratch:

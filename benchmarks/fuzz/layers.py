@@ -328,6 +328,9 @@ def short_recurrence(grow, x, shape):
     return state
 
 
+NORMALIZATIONS = ("null", "batch", "valid")
+
+
 def head(grow: Growth, x: mx.sym.Symbol, shape: Shape) -> mx.sym.Symbol:
     """A loss over a tensor."""
     r = grow.rng
@@ -336,9 +339,6 @@ def head(grow: Growth, x: mx.sym.Symbol, shape: Shape) -> mx.sym.Symbol:
     if r.random() < 0.5:
         return mx.sym.MakeLoss(mx.sym.mean(mx.sym.square(x)))
     return mx.sym.MakeLoss(mx.sym.sin(x), normalization=r.choice(NORMALIZATIONS), valid_thresh=0.1)
-
-
-NORMALIZATIONS = ("null", "batch", "valid")
 
 
 def softmax_output(grow: Growth, x: mx.sym.Symbol, shape: Shape) -> mx.sym.Symbol:

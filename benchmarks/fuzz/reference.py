@@ -102,7 +102,6 @@ def run_alone(sample: Sample) -> Results:
 def score(sample: Sample, executor) -> Results:
     """The outputs without training, for the numbers of the last step and the states that the executor has."""
     _feed(sample, executor, STEPS - 1)
-    mx.random.seed(SEED)
     outputs = executor.forward(is_train=False)[: len(sample.head_gradients)]
     return {f"output {n}, scored": output.asnumpy() for n, output in enumerate(outputs)}
 

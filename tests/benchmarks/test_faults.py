@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import faults
+from benchmarks.fault_cases import operators
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = """
@@ -40,15 +41,15 @@ def test_what_is_lost_fails_the_campaign(monkeypatch, capsys):
 
 
 def test_a_fault_that_ends_its_process_is_lost_and_the_others_are_tried(monkeypatch):
-    begun = []
+    begun, count = [], len(operators.FAULTS)
 
     def collect_from(group, first):
         begun.append(first)
         done = faults.Outcome("kind", "place", "it happened", faults.NOTHING, 1.0)
-        return ([done], "-11: a word") if first == 0 else ([done] * (15 - first), "")
+        return ([done], "-11: a word") if first == 0 else ([done] * (count - first), "")
 
     monkeypatch.setattr(faults, "collect_from", collect_from)
     outcomes = faults.collect("operators")
     assert begun == [0, 2]
     assert [(o.place, o.lost) for o in outcomes if o.lost != faults.NOTHING] == [("fault 2", "the process")]
-    assert len(outcomes) == 15
+    assert len(outcomes) == count

@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from tofu.engine import Source
-from tofu.errors import PlanError, ShapeError, UnsupportedError, raise_together
+from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
 from tofu.host.writing import write_atomically
 from tofu.jax.frontend.equations import ValueType, find_dtype
 from tofu.jax.frontend.names import name_arguments
@@ -137,9 +137,11 @@ class PartitionedStep:
                 f"The step was planned for arguments like {self._native.arguments_tree}, and is called with {tree}. Call "
                 "tofu.jax.partition again for other ones."
             )
-        names = name_arguments(self._step, args)
-        for name, leaf, number in zip(names, leaves, self._native.step.inputs, strict=True):
-            _check_leaf(name, leaf, self._native.step.types[number])
+        for position, (leaf, number) in enumerate(zip(leaves, self._native.step.inputs, strict=True)):
+            fault = _find_fault(leaf, self._native.step.types[number])
+            if fault is not None:  # names are put together for errors alone: this runs in every step
+                error, words = fault
+                raise error(f"{name_arguments(self._step, args)[position]} {words}")
         return list(leaves)
 
 
@@ -150,29 +152,32 @@ def _is_there(leaf: Any) -> bool:
 
 def _lay_anew(leaf: Any, sharding: Any) -> Any:
     """An argument where the step reads it: what was put elsewhere is moved; of what was put nowhere in particular `jax.jit` takes care."""
-    if not _is_there(leaf) or not leaf.committed or leaf.sharding.is_equivalent_to(sharding, leaf.ndim):
+    if not _is_there(leaf) or not leaf.committed:
+        return leaf
+    if leaf.sharding == sharding or leaf.sharding.is_equivalent_to(sharding, leaf.ndim):  # the first is quick
         return leaf
     return jax.device_put(leaf, sharding)
 
 
-def _check_leaf(name: str, leaf: Any, planned: ValueType) -> None:
-    """Raise ShapeError for another shape or type than was planned, and UnsupportedError for what is no longer there."""
+def _find_fault(leaf: Any, planned: ValueType) -> tuple[type[TofuError], str] | None:
+    """What is wrong with an argument, to be said after its name: another shape or type than was planned, or it is no longer there."""
     shape = np.shape(leaf)
     if shape != planned.shape:
-        raise ShapeError(
-            f"{name} has shape {shape}, and the step was planned for {planned.shape}. Call tofu.jax.partition again for other shapes."
+        return ShapeError, (
+            f"has shape {shape}, and the step was planned for {planned.shape}. Call tofu.jax.partition again for other shapes."
         )
     dtype = find_dtype(leaf)
     if dtype != planned.dtype:
-        raise ShapeError(
-            f"{name} is {dtype}, and the step was planned for {planned.dtype}. Convert it, or call "
+        return ShapeError, (
+            f"is {dtype}, and the step was planned for {planned.dtype}. Convert it, or call "
             "tofu.jax.partition again for other types."
         )
     if _is_there(leaf) and leaf.is_deleted():
-        raise UnsupportedError(
-            f"{name} is no longer there: it was given up to an earlier call (donate_argnums). Go on from what that call "
+        return UnsupportedError, (
+            "is no longer there: it was given up to an earlier call (donate_argnums). Go on from what that call "
             "returned, or from a checkpoint."
         )
+    return None
 
 
 @dataclass(frozen=True)

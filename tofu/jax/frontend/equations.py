@@ -49,6 +49,8 @@ def read_type(aval: Any) -> ValueType:
 
 def find_dtype(leaf: Any) -> Any:
     """The type that JAX gives a leaf of an argument: an array of JAX's or NumPy's, their shape, or a number of Python's."""
+    if isinstance(leaf, jax.Array):
+        return leaf.dtype
     dtype = leaf.dtype if hasattr(leaf, "dtype") else jax.numpy.result_type(leaf)
     return dtype if jax.dtypes.issubdtype(dtype, jax.dtypes.extended) else jax.dtypes.canonicalize_dtype(dtype)
 
