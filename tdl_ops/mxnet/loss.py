@@ -1,14 +1,17 @@
 """Regression outputs and MakeLoss: layers whose backward operator starts the gradient and ignores the head gradient.
 
-MXNet divides by sizes of the tensors at hand: the outputs of a sample, the batch. Where those are split, the attribute grad_scale of
-the worker's copy, which MXNet holds in single precision, makes up for it.
+MXNet divides by sizes of the tensors at hand, in single precision: the outputs of a sample, the batch. A worker's copy has the whole's
+quotient: MakeLoss's as its grad_scale, divided by nothing; a regression's grad_scale is what gives it, divided by the copy's own outputs.
 """
 
 from __future__ import annotations
 
 from math import prod
 
+import numpy as np
+
 from tdl_ops.mxnet import op
+from tdl_ops.mxnet.single_precision import find_dividend
 from tofu.errors import UnsupportedError
 from tofu.tdl import Sum, constant, exp, maximum, output, position, sign, trunc, unread, unwritten, where
 
@@ -21,13 +24,11 @@ RESIDUALS = {
 }
 
 
-def shrink(local, variables):
-    """The fraction of the extents of `variables`, all together, that a worker has."""
-    return prod(local.extent(name) / local.whole(name) for name in variables)
-
-
 def _local_regression_scale(local):
-    return local.attributes["grad_scale"] * shrink(local, SAMPLE[: len(local.inputs[1].shape) - 1])
+    outputs = SAMPLE[: len(local.inputs[1].shape) - 1]
+    own, whole = (np.float32(prod(extent(name) for name in outputs)) for extent in (local.extent, local.whole))
+    scale = np.float32(local.attributes["grad_scale"])
+    return float(find_dividend(scale / whole, own, scale))
 
 
 def _label_at(label, data, i):
@@ -59,22 +60,30 @@ for _name, _residual in RESIDUALS.items():
     )
 
 
-def _rows(shape):
-    """The index variables of all dimensions but the last, whose extents normalization="batch" divides by; of a vector, none."""
-    return ("b", *SAMPLE)[: len(shape) - 1]
+def _divides_by_rows(local):
+    return local.attributes["normalization"] == "batch"
 
 
 def _local_loss_scale(local):
-    is_batch = local.attributes["normalization"] == "batch"
-    return local.attributes["grad_scale"] * (shrink(local, _rows(local.outputs[0].shape)) if is_batch else 1)
+    scale = local.attributes["grad_scale"]
+    rows = ("b", *SAMPLE)[: len(local.outputs[0].shape) - 1]  # all dimensions but the last; of a vector, none
+    whole = np.float32(prod(local.whole(name) for name in rows))
+    return float(np.float32(scale) / whole) if _divides_by_rows(local) else scale
 
 
-@op("MakeLoss", bound={"grad_scale": _local_loss_scale})
+def _local_loss_normalization(local):
+    return "null" if _divides_by_rows(local) else local.attributes["normalization"]
+
+
+LOSS = {"grad_scale": _local_loss_scale, "normalization": _local_loss_normalization}
+
+
+@op("MakeLoss", bound=LOSS)
 def make_loss(data, *, grad_scale=1.0, normalization="null"):
     return lambda b, *s: data[(b, *s)]
 
 
-@op("_backward_MakeLoss", bound={"grad_scale": _local_loss_scale}, corrects=("b", *SAMPLE))
+@op("_backward_MakeLoss", bound=LOSS, corrects=("b", *SAMPLE))
 def backward_make_loss(*kept, grad_scale=1.0, normalization="null", valid_thresh=0.0):
     if normalization == "valid":  # counts in the whole data, which the kernel takes for as large as its result
         (data,) = kept

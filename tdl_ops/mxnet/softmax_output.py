@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 
 from tdl_ops.mxnet import op
+from tdl_ops.mxnet.single_precision import find_dividend
 from tofu.errors import UnsupportedError
 from tofu.tdl import Sum, exp, maximum, merge, output, position, trunc, unread, unwritten, where
 
@@ -103,19 +104,12 @@ def _local_scale(local):
     positions = POSITIONS[: len(local.inputs[0].shape) - 2]
     own = np.float32(prod(local.extent(name) for name in positions))
     wanted = scale / np.float32(prod(local.whole(name) for name in positions)) / _whole_batch(local)
-    return float(_dividend(wanted, own, scale))
+    return float(find_dividend(wanted, own, scale))
 
 
 def _whole_batch(local):
     """What a batch split divides by in place of normalization="batch"."""
     return np.float32(prod(local.whole(name) for name in _batch(local)) if _is_batch_split(local) else 1)
-
-
-def _dividend(quotient, divisor, first):
-    """The number of single precision that, divided by `divisor`, comes nearest to `quotient`, mostly equals it; `first` if that does."""
-    near = quotient * divisor
-    candidates = (first, near, np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(np.inf)))
-    return min(candidates, key=lambda number: abs(number / divisor - quotient))
 
 
 @op(

@@ -1,0 +1,59 @@
+"""Losses whose gradients MXNet divides by a size, in single precision: each part has the constant that the whole has, to the last digit."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+
+SCALES = (1.0, 0.1, 1.3432430)
+
+
+def find_gradients(loss, axis, shapes, workers=3):
+    """By the data: of one device, and of workers that split the gradient along `axis`, or as the planner does."""
+    values = np.random.RandomState(0).uniform(-1, 1, shapes["data"])
+    types = dict.fromkeys(shapes, "float64")
+    whole = loss.simple_bind(mx.cpu(), grad_req={"data": "write"}, type_dict=types, **shapes)
+    whole.arg_dict["data"][:] = values
+    symbol = tofu.partition(loss, workers, hints={"loss_backward": axis} if axis else {})
+    parts = tofu.bind(symbol, type_dict=types, differentiated_inputs=["data"], **shapes)
+    parts.variables["data"].scatter(mx.nd.array(values, dtype="float64"))
+    for executor in (whole, parts):
+        executor.forward(is_train=True)
+        executor.backward()
+    return whole.grad_dict["data"].asnumpy(), parts.gradient("data").gather().asnumpy()
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((48,), "b"), ((9,), None), ((3, 21), "b"), ((3, 21), "s0"), ((7, 5), "b"), ((6, 5, 4), "b"), ((6, 5, 4), "s0")],
+)
+def test_a_loss_divided_by_the_batch(shape, axis):
+    for scale in SCALES:
+        loss = mx.sym.MakeLoss(mx.sym.Variable("data"), grad_scale=scale, normalization="batch", name="loss")
+        np.testing.assert_array_equal(*find_gradients(loss, axis, {"data": shape}))
+
+
+def find_regression_gradients(scale, outputs, workers=3):
+    loss = mx.sym.LinearRegressionOutput(
+        mx.sym.Variable("data"), mx.sym.Variable("label"), grad_scale=scale, name="loss"
+    )
+    return find_gradients(loss, "s0", dict.fromkeys(("data", "label"), (2, outputs)), workers)
+
+
+@pytest.mark.parametrize("outputs", [15, 21, 30, 42])
+def test_a_regression_divided_by_the_outputs_of_a_sample(outputs):
+    """Single precision has scales that give the quotient of these sizes."""
+    np.testing.assert_array_equal(*find_regression_gradients(0.3, outputs))
+
+
+@pytest.mark.parametrize("outputs", [63, 75])
+def test_a_regression_of_other_sizes(outputs):
+    """Single precision has none for these."""
+    whole, parts = find_regression_gradients(0.1, outputs)
+    assert (whole != parts).any()
+    np.testing.assert_allclose(parts, whole, rtol=2**-23, atol=0)
+
+
+def test_a_regression_over_a_power_of_two_of_workers():
+    np.testing.assert_array_equal(*find_regression_gradients(0.1, 72, workers=8))
