@@ -166,12 +166,13 @@ def try_sample(
 
 
 def count_taken(partition: Partition, taken: Counter[tuple[str, str]]) -> None:
-    """Count the operators of a plan, and the axes that it takes of them, once each."""
+    """Count the operators of a plan, and the axes that it takes of them, once each; those that it could have taken stand with nothing."""
     problem = partition.problem
     found: set[tuple[str, str]] = set()
     for operator, access, choice in zip(
         problem.graph.operators, problem.accesses, partition.choices.operators, strict=False
     ):
         found.add((operator.op, ""))
+        taken.update({(operator.op, axis): 0 for axis in access.axes})
         found.update((operator.op, access.axes[axis]) for axis in choice if axis >= 0)
     taken.update(found)

@@ -12,6 +12,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from benchmarks.fuzz import reference
 from benchmarks.fuzz.__main__ import main
@@ -22,7 +23,7 @@ from benchmarks.fuzz.reference import STEPS, run_alone, run_apart, value_of
 from benchmarks.fuzz.sample import Growth
 from benchmarks.fuzz.script import write_script
 from benchmarks.fuzz.shrink import shrink
-from benchmarks.fuzz.tally import find_reasons
+from benchmarks.fuzz.tally import find_reasons, print_strategies
 from benchmarks.fuzz.trial import Trial, try_sample
 from tofu import _mxnet
 from tofu.mxnet.frontend.read_symbol import wrap_symbol
@@ -80,6 +81,21 @@ def test_records_are_read_back(tmp_path):
     (again,) = read_records(path)
     assert (again.seed, again.plans, again.stage) == (seed, record.plans, "done")
     assert record.plans["default"] == 1
+
+
+def test_strategies_that_no_plan_took_are_listed(capsys):
+    """Apart from those that none could take: a gradient that is divided by the number of labels is not split by classes."""
+    part, counts = "_tofu_softmax_output_gradient_by_count", {"b": 3, "s0": 0}
+    taken = {(part, axis): count for axis, count in counts.items()} | {(part, ""): 4}
+    print_strategies(taken, {part: read_record()[part]}, Console(width=10_000))
+    lines = dict(
+        line.split(": ", 1) for line in capsys.readouterr().out.splitlines() if line.startswith(("never", "of parts"))
+    )
+    listed = {
+        title: dict(one.split(" by ") for one in found.split("; ") if " by " in one) for title, found in lines.items()
+    }
+    assert listed["never taken"] == {part: "s0"}
+    assert listed["of parts, which share the choice of their operator, never to be taken"][part] == "b0, k, b1, s1"
 
 
 def test_options_are_there():
