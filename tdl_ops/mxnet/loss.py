@@ -11,7 +11,6 @@ from math import prod
 import numpy as np
 
 from tdl_ops.mxnet import op
-from tdl_ops.mxnet.single_precision import find_dividend
 from tofu.errors import UnsupportedError
 from tofu.tdl import Sum, constant, exp, maximum, output, position, sign, trunc, unread, unwritten, where
 
@@ -28,7 +27,14 @@ def _local_regression_scale(local):
     outputs = SAMPLE[: len(local.inputs[1].shape) - 1]
     own, whole = (np.float32(prod(extent(name) for name in outputs)) for extent in (local.extent, local.whole))
     scale = np.float32(local.attributes["grad_scale"])
-    return float(find_dividend(scale / whole, own, scale))
+    return float(_find_dividend(scale / whole, own, scale))
+
+
+def _find_dividend(quotient, divisor, first):
+    """The number of single precision that, divided by `divisor`, comes nearest to `quotient`, mostly equals it; `first` if that does."""
+    near = quotient * divisor
+    candidates = (first, near, np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(np.inf)))
+    return min(candidates, key=lambda number: abs(number / divisor - quotient))
 
 
 def _label_at(label, data, i):

@@ -1,9 +1,9 @@
 """SoftmaxOutput: softmax with the gradient of cross entropy, which its backward operator starts by itself.
 
 The classes `k` are the second dimension under multi_output, else the last one. The gradient is divided by `normalization`: by nothing
-(under multi_output, by the number of positions in a sample), by the batch, or by the number of labels that are not ignored. A batch
-split turns "batch" into "null" and divides grad_scale, which MXNet holds in single precision, by the whole batch; the number of valid
-labels is known to nobody beforehand, so that MXNet's kernel cannot be split by batch under "valid" (it runs in parts then).
+(under multi_output, by the number of positions in a sample), by the batch, or by the number of labels that are not ignored. MXNet
+divides grad_scale in single precision. A split of the rows turns "batch" into "null" with the quotient as grad_scale; under multi_output
+nothing makes up for fewer positions, and the gradient runs in parts then, as it does where the number of valid labels divides.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from math import prod
 import numpy as np
 
 from tdl_ops.mxnet import op
-from tdl_ops.mxnet.single_precision import find_dividend
 from tofu.errors import UnsupportedError
 from tofu.tdl import Sum, exp, maximum, merge, output, position, trunc, unread, unwritten, where
 
@@ -77,45 +76,28 @@ def residual_of(out, ignored, smooth, classes=None, first=0):
     return residual
 
 
-def _batch(local):
-    """The index variables whose extents normalization="batch" divides by."""
-    is_multi = local.attributes["multi_output"]
-    return ("b",) if is_multi else BATCH[: len(local.inputs[1].shape)]
-
-
-def _is_class_label(local):
-    return local.inputs[1].shape != local.inputs[0].shape
-
-
-def _is_batch_split(local):
-    normalized = local.attributes["normalization"] == "batch" and _is_class_label(local)
-    return normalized and any(local.is_split(name) for name in _batch(local))
+def _divides_by_rows(local):
+    """Where a copy has to: a label of another shape has a class of each row, which normalization="batch" divides by."""
+    attributes = local.attributes
+    is_class_label = local.inputs[1].shape != local.inputs[0].shape
+    return attributes["normalization"] == "batch" and is_class_label and not attributes["multi_output"]
 
 
 def _local_normalization(local):
-    return "null" if _is_batch_split(local) else local.attributes["normalization"]
+    return "null" if _divides_by_rows(local) else local.attributes["normalization"]
 
 
 def _local_scale(local):
-    """What the copy divides by its own positions is the whole scale, divided by all positions."""
-    scale = np.float32(local.attributes["grad_scale"])
-    if not (local.attributes["multi_output"] and _is_class_label(local)):
-        return float(scale / _whole_batch(local))
-    positions = POSITIONS[: len(local.inputs[0].shape) - 2]
-    own = np.float32(prod(local.extent(name) for name in positions))
-    wanted = scale / np.float32(prod(local.whole(name) for name in positions)) / _whole_batch(local)
-    return float(find_dividend(wanted, own, scale))
-
-
-def _whole_batch(local):
-    """What a batch split divides by in place of normalization="batch"."""
-    return np.float32(prod(local.whole(name) for name in _batch(local)) if _is_batch_split(local) else 1)
+    scale = local.attributes["grad_scale"]
+    if not _divides_by_rows(local):
+        return scale
+    return float(np.float32(scale) / np.float32(prod(local.whole(name) for name in BATCH[: len(local.inputs[1].shape)])))
 
 
 @op(
     "_backward_SoftmaxOutput",
     bound={"normalization": _local_normalization, "grad_scale": _local_scale},
-    corrects=("b", *BATCH, *POSITIONS),
+    corrects=BATCH,
 )
 def backward_softmax_output(
     out,

@@ -41,6 +41,13 @@ def find_regression_gradients(scale, outputs, workers=3):
     return find_gradients(loss, "s0", dict.fromkeys(("data", "label"), (2, outputs)), workers)
 
 
+def find_regression_gradients(scale, outputs, workers=3):
+    loss = mx.sym.LinearRegressionOutput(
+        mx.sym.Variable("data"), mx.sym.Variable("label"), grad_scale=scale, name="loss"
+    )
+    return find_gradients(loss, "s0", dict.fromkeys(("data", "label"), (2, outputs)), workers)
+
+
 @pytest.mark.parametrize("outputs", [15, 21, 30, 42])
 def test_a_regression_divided_by_the_outputs_of_a_sample(outputs):
     """Single precision has scales that give the quotient of these sizes."""
@@ -57,3 +64,33 @@ def test_a_regression_of_other_sizes(outputs):
 
 def test_a_regression_over_a_power_of_two_of_workers():
     np.testing.assert_array_equal(*find_regression_gradients(0.1, 72, workers=8))
+
+
+@pytest.mark.parametrize("normalization", ["null", "batch"])
+@pytest.mark.parametrize("axis", ["b", "s0", "s1", "k"])
+def test_softmax_divided_by_positions(axis, normalization):
+    """To rounding of double precision: a part takes exponentials in an order of its own."""
+    loss = mx.sym.SoftmaxOutput(
+        mx.sym.Variable("data"),
+        mx.sym.Variable("label"),
+        grad_scale=0.1,
+        multi_output=True,
+        normalization=normalization,
+        name="loss",
+    )
+    whole, parts = find_gradients(loss, axis, {"data": (7, 3, 9, 7), "label": (7, 9, 7)})
+    np.testing.assert_allclose(parts, whole, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("axis", ["b0", "b1", "k"])
+def test_softmax_divided_by_rows(axis):
+    loss = mx.sym.SoftmaxOutput(
+        mx.sym.Variable("data"),
+        mx.sym.Variable("label"),
+        grad_scale=0.1,
+        preserve_shape=True,
+        normalization="batch",
+        name="loss",
+    )
+    whole, parts = find_gradients(loss, axis, {"data": (7, 3, 5), "label": (7, 3)})
+    np.testing.assert_allclose(parts, whole, rtol=1e-12, atol=0)
