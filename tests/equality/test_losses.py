@@ -41,13 +41,6 @@ def find_regression_gradients(scale, outputs, workers=3):
     return find_gradients(loss, "s0", dict.fromkeys(("data", "label"), (2, outputs)), workers)
 
 
-def find_regression_gradients(scale, outputs, workers=3):
-    loss = mx.sym.LinearRegressionOutput(
-        mx.sym.Variable("data"), mx.sym.Variable("label"), grad_scale=scale, name="loss"
-    )
-    return find_gradients(loss, "s0", dict.fromkeys(("data", "label"), (2, outputs)), workers)
-
-
 @pytest.mark.parametrize("outputs", [15, 21, 30, 42])
 def test_a_regression_divided_by_the_outputs_of_a_sample(outputs):
     """Single precision has scales that give the quotient of these sizes."""

@@ -1,5 +1,7 @@
 """Normalisation split by what it normalises over gives the numbers of one device, and one state on all workers."""
 
+import itertools
+
 import mxnet as mx
 import numpy as np
 import pytest
@@ -217,6 +219,18 @@ def test_a_state_that_does_not_lie_where_it_is_written_is_refused_by_name():
     tensors = {**plan.tensors, "bn_moving_mean": (0,)}
     with pytest.raises(PlanError, match="operator bn_backward writes tensor bn_moving_mean in place"):
         bind_partitioned(model, 2, "float64", Plan(**{**fields, "tensors": tensors}))
+
+
+def test_given_statistics_may_be_read_by_other_workers():
+    """MXNet says that the gradient changes them, which it does not; under these plans a worker reads another's for its forward operator."""
+    scaled = mx.sym.broadcast_mul(mx.sym.Variable("data"), mx.sym.Variable("scale_weight", shape=(1, 6, 1, 1)))
+    normalized = mx.sym.BatchNorm(scaled, fix_gamma=False, use_global_stats=True, name="norm")
+    model = Model(mx.sym.MakeLoss(mx.sym.sin(normalized)), {"data": (4, 6, 8, 8)}, 4)
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", 3)
+    for forward, backward in itertools.product(itertools.product(("b", "c", "y0"), repeat=2), repeat=2):
+        executor = bind_partitioned(model, 4, "float64", hints={"norm": forward, "norm_backward": backward})
+        compare(executor, values, step, weights, 3)
 
 
 def test_what_nobody_reads_is_not_computed():

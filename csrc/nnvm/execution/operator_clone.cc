@@ -96,6 +96,22 @@ void SetInPlace(const Op* from, Op* to) {
   }
 }
 
+/*!
+ * \brief The inputs that the kernel changes. MXNet says that BatchNorm's gradient changes the
+ * moving statistics, but where they are given, the kernel reads them alone, as other workers may.
+ */
+void SetMutableInputs(const Op* from, Op* to) {
+  const char kMutable[] = "FMutateInputs";
+  if (from->name != "_backward_BatchNorm") return CopyAttr<nnvm::FMutateInputs>(from, to, kMutable);
+  const nnvm::FMutateInputs& own = Op::GetAttr<nnvm::FMutateInputs>(kMutable)[from];
+  to->set_attr<nnvm::FMutateInputs>(
+      kMutable,
+      [own](const NodeAttrs& attrs) {
+        return ReadFlag(attrs, "use_global_stats", false) ? std::vector<uint32_t>() : own(attrs);
+      },
+      kAttributeLevel);
+}
+
 /*! \brief All that decides how the operator runs. TIsBackward is not copied: it brings MXNet's own
  * inference. */
 void CopyExecution(const Op* from, Op* to) {
@@ -111,7 +127,7 @@ void CopyExecution(const Op* from, Op* to) {
   CopyAttr<mxnet::FResourceRequest>(from, to, "FResourceRequest");
   CopyAttr<mxnet::FResourceRequestEx>(from, to, "FResourceRequestEx");
   CopyAttr<mxnet::FExecType>(from, to, "FExecType");
-  CopyAttr<nnvm::FMutateInputs>(from, to, "FMutateInputs");
+  SetMutableInputs(from, to);
   SetInPlace(from, to);
   CopyAttr<nnvm::FIgnoreInputs>(from, to, "FIgnoreInputs");
   CopyAttr<nnvm::FListInputNames>(from, to, "FListInputNames");
