@@ -3,9 +3,11 @@
 import random
 import re
 
+import mxnet as mx
 import numpy as np
 import pytest
 
+import tofu
 from benchmarks.shared.json_graph import JsonGraph
 from tests.nnvm.batch_split import BatchSplit
 from tests.nnvm.graphs import arguments_of, mlp
@@ -230,3 +232,14 @@ def test_fixed_gamma_is_changed():
     assert _mxnet.PlannedGraph(symbol.handle.value, {}, dict.fromkeys(names, 0)).problems() == [
         "norm and read use gamma, which one of them changes, at the same time"
     ]
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_moving_statistics_are_changed_unless_they_are_given(given):
+    """By the copy that the workers run of BatchNorm's gradient."""
+    net = mx.sym.BatchNorm(mx.sym.Variable("data"), fix_gamma=False, use_global_stats=given, name="norm")
+    net = mx.sym.MakeLoss(mx.sym.sin(mx.sym.sin(net)))
+    executor = tofu.bind(tofu.partition(net, 2, hints={"norm_backward": "c"}), data=(4, 6))
+    nodes = _mxnet.nodes(executor.partition.training.symbol.handle.value)
+    changed = [node["mutable_inputs"] for node in nodes if node["op"] == "_tofu_clone__backward_BatchNorm"]
+    assert changed == 2 * [[] if given else [6, 7]]
