@@ -91,7 +91,9 @@ def _local_scale(local):
     scale = local.attributes["grad_scale"]
     if not _divides_by_rows(local):
         return scale
-    return float(np.float32(scale) / np.float32(prod(local.whole(name) for name in BATCH[: len(local.inputs[1].shape)])))
+    return float(
+        np.float32(scale) / np.float32(prod(local.whole(name) for name in BATCH[: len(local.inputs[1].shape)]))
+    )
 
 
 @op(
