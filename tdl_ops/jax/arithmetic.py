@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tdl_ops.jax import op
 from tdl_ops.jax.operands import find_cells
-from tdl_ops.jax.special import digamma, erf_inv, erfc, next_after
+from tdl_ops.jax.special import NEXT_AFTER, digamma, erf_inv, erfc
 from tofu import tdl
 from tofu.errors import UnsupportedError
 
@@ -87,9 +87,9 @@ def divide(*x, output_types, literals=()):
 
 @op("nextafter")
 def nextafter(*x, output_types, literals=()):
-    if output_types != ("float32",):
-        raise UnsupportedError(f"nextafter of {output_types[0]} is not described: of float32 it is")
-    return describe_cells(next_after)(*x, literals=literals)
+    if output_types[0] not in NEXT_AFTER:
+        raise UnsupportedError(f"nextafter of {output_types[0]} is not described: of {' and '.join(NEXT_AFTER)} it is")
+    return describe_cells(NEXT_AFTER[output_types[0]])(*x, literals=literals)
 
 
 @op("round")

@@ -1,4 +1,7 @@
-"""Primitives on integers' bits and on booleans, and those that change types. Integers of up to 32 bits are exact in the interpreter."""
+"""Primitives on integers' bits and on booleans, and those that change types.
+
+The interpreter has numbers of double precision, in which integers of up to 32 bits are exact; it executes none of 64.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,21 @@ import numpy as np
 
 from tdl_ops.jax import op
 from tdl_ops.jax.operands import find_cells
-from tofu.errors import UnsupportedError
+from tofu.errors import DescriptionError, UnsupportedError
 from tofu.tdl import elementwise, logical_and, logical_not, logical_or, logical_xor, trunc
 
 
 def _read_integer_type(name):
     """(whether it has a sign, its bits) of `int32` or `uint8`."""
     found = re.fullmatch(r"(u?)int(\d+)", name)
-    if found is None or int(found[2]) > 32:
-        raise UnsupportedError(f"bits of {name} are not described: those of integers up to 32 bits are")
+    if found is None:
+        raise UnsupportedError(f"bits of {name} are not described: those of integers are")
     return not found[1], int(found[2])
+
+
+def _refuse(*numbers):
+    """In the place of a function of integers of 64 bits."""
+    raise DescriptionError("integers of 64 bits are not exact in the interpreter")
 
 
 def _wrap(number, name):
@@ -63,8 +71,8 @@ def _describe(primitive, function):
             if primitive not in LOGICAL:
                 raise UnsupportedError(f"{primitive} of booleans is not described")
             return lambda *i: LOGICAL[primitive](*cells(i))
-        _read_integer_type(name)
-        apply = typed(primitive, name, lambda *v: function(name, *v))
+        _, size = _read_integer_type(name)
+        apply = typed(primitive, name, (lambda *v: function(name, *v)) if size <= 32 else _refuse)
         return lambda *i: apply(*cells(i))
 
     return description
@@ -92,11 +100,10 @@ def convert_element_type(*x, input_types, output_types, literals=()):
 def bitcast_convert_type(x, *, input_types, output_types):
     (before,), (after,) = input_types, output_types
     sizes = [re.sub(r"\D", "", name) for name in (before, after)]
-    if sizes[0] != sizes[1] or sizes[0] not in ("16", "32") or "bfloat16" in (before, after):
-        raise UnsupportedError(
-            f"the bits of {before} as {after} are not described: those of equal sizes up to 32 bits are"
-        )
-    cast = typed(f"bits_of_{before}", after, lambda v: v.astype(before).view(after))
+    if sizes[0] != sizes[1] or "bfloat16" in (before, after):
+        raise UnsupportedError(f"the bits of {before} as {after} are not described: those of equal sizes are")
+    is_exact = "64" not in sizes
+    cast = typed(f"bits_of_{before}", after, (lambda v: v.astype(before).view(after)) if is_exact else _refuse)
     return lambda *i: cast(x[i])
 
 

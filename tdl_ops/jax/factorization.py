@@ -27,9 +27,10 @@ def triangular_solve(a, b, *, left_side, lower, transpose_a, conjugate_a, unit_d
         a = np.tril(a) if lower else np.triu(a)
         if unit_diagonal:
             a = a - np.diag(np.diag(a)) + np.eye(len(a))
-        a = a.T if transpose_a else a
-        return np.linalg.solve(a, b) if left_side else np.linalg.solve(a.T, b.T).T
+        return np.linalg.solve(a.T if transpose_a == left_side else a, b)
 
     solved = Opaque(solve, "triangular_solve")
-    matrix = lambda tensor, i: tensor[(*i[:-2], slice(None), slice(None))]
-    return lambda *i: solved(matrix(a, i), matrix(b, i))[i[-2], i[-1]]
+    matrix = lambda i: a[(*i[:-2], slice(None), slice(None))]
+    if left_side:  # each column alone, or each row
+        return lambda *i: solved(matrix(i), b[(*i[:-2], slice(None), i[-1])])[i[-2]]
+    return lambda *i: solved(matrix(i), b[(*i[:-1], slice(None))])[i[-1]]

@@ -36,4 +36,7 @@ _erf_values = np.vectorize(math.erf, otypes=[float])
 erfc = elementwise("erfc", np.vectorize(math.erfc, otypes=[float]))
 erf_inv = elementwise("erf_inv", _erf_inv)
 digamma = elementwise("jax_digamma", np.vectorize(_digamma, otypes=[float]))
-next_after = elementwise("next_after_float32", lambda x, y: np.nextafter(x.astype(np.float32), y.astype(np.float32)))
+NEXT_AFTER = {
+    name: elementwise(f"next_after_{name}", lambda x, y, name=name: np.nextafter(x.astype(name), y.astype(name)))
+    for name in ("float16", "float32", "float64")
+}

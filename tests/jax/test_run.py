@@ -16,10 +16,10 @@ from jax.experimental import enable_x64
 
 import tofu.jax
 from benchmarks.jax_traffic import count_traffic
-from tests.jax.cases import CASES
 from tests.jax.steps import STEPS
 from tofu.errors import DeviceError, PlanError, ShapeError, UnsupportedError
 from tofu.jax import JAX, read_step
+from tofu.jax.verify.cases import load_cases
 from tofu.search import find_strategies
 
 
@@ -62,9 +62,10 @@ def test_steps_in_double_precision_equal_those_of_one_device(name, workers, kind
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", load_cases())
 def test_every_equation_runs_in_parts(name):
-    function, *arguments = CASES[name]
+    case = load_cases()[name]
+    function, arguments = case.function, case.draw_inputs()
     wanted = as_numbers(jax.jit(function)(*arguments))
     for seed in range(2):
         hints = draw_hints(function, tuple(arguments), 2, f"{name} {seed}", share=0.8)

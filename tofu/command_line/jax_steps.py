@@ -49,7 +49,7 @@ class Request:
 
     def compile(self, observe: Observer | None = None) -> Partition:
         """Its partition."""
-        made: Partition = _load("planning").plan_step(self.source, self.settings, observe)
+        made: Partition = load_jax("planning").plan_step(self.source, self.settings, observe)
         return made
 
     def over(self, workers: int) -> Request:
@@ -57,7 +57,7 @@ class Request:
         return replace(self, settings=self.settings.over(workers))
 
 
-def _load(module: str) -> Any:
+def load_jax(module: str) -> Any:
     """A module of the JAX side. Raises TofuError where JAX is not installed."""
     try:
         return import_module(f"tofu.jax.{module}")
@@ -71,7 +71,7 @@ def _takes_step(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def call(step: str, arguments: str, **given: Any) -> None:
         workers, options = pop_planning(given)
-        planning, files, reading = map(_load, ("planning", "step_files", "frontend.read_step"))
+        planning, files, reading = map(load_jax, ("planning", "step_files", "frontend.read_step"))
         settings = planning.read_settings(workers, options)
         file = files.read_step_file(step, arguments)
         command(Request(file.name, reading.read_step(file.step, file.arguments), settings), **given)
@@ -135,7 +135,7 @@ def memory(request: Request, donate: Sequence[int], device_memory: str | None) -
         python -m tofu jax memory train.py:step --workers 8 --device-memory 16GiB
     """  # noqa: D301  click reads the escape
     device_bytes = None if device_memory is None else read_bytes(device_memory, "--device-memory")
-    accounts, donated = _load("memory"), request.source.native.list_leaves(donate)
+    accounts, donated = load_jax("memory"), request.source.native.list_leaves(donate)
     partition = request.compile()
     found = accounts.predict_memory(partition, donated)
     accounts.print_memory(make_console(), found)
@@ -153,7 +153,7 @@ def memory(request: Request, donate: Sequence[int], device_memory: str | None) -
 
 def _advise(problem: Problem, found: Any, device_bytes: int, make: Callable[[int], Partition], donated: Any) -> str:
     """The fewest workers that fit, from those whose share of one device's bytes does; or why there are none."""
-    accounts = _load("memory")
+    accounts = load_jax("memory")
     least = max(2, ceil(found.one_device.needed_bytes / device_bytes))
     fitting = find_fitting(
         least,

@@ -24,10 +24,11 @@ FILES = {
     "plan": "symbols",
     "topology": "interconnect",
     "verify": "operators",
+    "verify --jax": "jax_verification",
     "verify-model": "models",
 }
 """Command -> the file that it is in, in this folder."""
-NEED_MXNET = FILES.keys() - {"jax"}
+NEED_MXNET = FILES.keys() - {"jax", "verify --jax"}
 
 
 class _Commands(click.Group):
@@ -45,10 +46,19 @@ class _Commands(click.Group):
         try:
             if name in NEED_MXNET:
                 import_module("tofu.mxnet")  # which says what to install where MXNet is not
-            command: click.Command = getattr(import_module(f"tofu.command_line.{FILES[name]}"), name.replace("-", "_"))
+            module = import_module(f"tofu.command_line.{FILES[name]}")
+            command: click.Command = getattr(module, name.replace(" --", "_").replace("-", "_"))
         except ImportError as error:
             raise click.ClickException(str(error)) from error
         return command
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that is asked for. Verification is another one for each framework."""
+        if arguments[:1] == ["verify"] and "--jax" in arguments:
+            arguments = ["verify --jax", *(text for text in arguments[1:] if text != "--jax")]
+        return super().resolve_command(context, arguments)
 
     def invoke(self, context: click.Context) -> Any:
         try:

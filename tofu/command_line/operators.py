@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -17,10 +16,10 @@ from typing import Any
 import click
 import mxnet as mx
 from rich.console import Console
-from rich.progress import track
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.command_line.arguments import read_attribute, read_extents
+from tofu.command_line.running import collect, measure_resources
 from tofu.errors import TofuError
 from tofu.mxnet.verify import Case, load_cases, verify_operator
 from tofu.mxnet.verify.campaign import CaseResult, verify_cases
@@ -108,6 +107,7 @@ def _matches(name: str, asked: str) -> bool:
     "--jobs", type=click.IntRange(1), default=os.cpu_count(), show_default="one for each core", help="Cases at a time."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+@click.option("--jax", "_jax", is_flag=True, help="Instead: JAX's primitives. See python -m tofu verify --jax --help.")
 def verify(
     names: tuple[str, ...],
     examples: int,
@@ -121,6 +121,7 @@ def verify(
     everything: bool,
     jobs: int,
     as_json: bool,
+    _jax: bool,
 ) -> None:
     """Compare descriptions with MXNet's own kernels, in float64: all of them, or those of each OPERATOR and its gradient.
 
@@ -162,9 +163,10 @@ def verify(
         cases = _find_cases(targets, available)
     else:
         cases = [case for case in available if case.op in (targets or {case.op})]
-    results = _run(cases, verify_cases(cases, examples, seed, missing, modules, min(jobs, len(cases) // 8 + 1)))
+    running = verify_cases(cases, examples, seed, missing, modules, min(jobs, len(cases) // 8 + 1))
+    results = collect(running, len(cases))
     entries = make_entries(results)
-    resources = {"seconds": round(time.monotonic() - began, 1), "peak_memory_gib": round(_find_peak_memory_gib(), 2)}
+    resources = measure_resources(began)
     if as_json:
         click.echo(json.dumps(_summarise(results, entries) | resources, indent=1))
     else:
@@ -176,21 +178,6 @@ def verify(
         write_record(kept | found)
     if any(result.problems for result in results):
         raise SystemExit(1)
-
-
-def _find_peak_memory_gib() -> float:
-    """Of this process and of those that it has waited for, the most that one of them had."""
-    return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 2**20
-
-
-def _run(cases: Sequence[Case], running: Iterator[CaseResult]) -> list[CaseResult]:
-    """The results, with a bar meanwhile, and a line for each problem as it is found."""
-    console, results = Console(stderr=True, highlight=False), []
-    for result in track(running, "verifying", total=len(cases), console=console, transient=True):
-        results.append(result)
-        for problem in result.problems[:1]:
-            console.print(f"{result.case}: {problem}", markup=False)
-    return results
 
 
 def _import_cases(module: str) -> list[Case]:

@@ -10,7 +10,7 @@ from tofu.verification.comparison import Compared, Comparison, find_kind
 TOLERANCE = 1e-10
 """The largest relative error that reassociation of float64 sums may cause."""
 
-LOW_PRECISION_TOLERANCES = {"float32": 1e-5, "float16": 2e-3}
+LOW_PRECISION_TOLERANCES = {"float32": 1e-5, "complex64": 1e-5, "float16": 2e-3, "bfloat16": 2e-2}
 """The same for kernels that there are in these types alone."""
 
 

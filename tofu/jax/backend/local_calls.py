@@ -8,15 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import jax.numpy as jnp
 from jax import lax
 
 from tofu.errors import InternalError
-from tofu.jax.backend.collectives import Workers
 from tofu.jax.backend.places import Box, Places
 from tofu.jax.frontend.equations import Equation
+
+
+class Selection(Protocol):
+    """What a call has to know of the workers: which of several things is that of the worker that runs."""
+
+    def pick(self, table: Any) -> list[Any]:
+        """The row of `table` that is the worker's."""
+
+    def take_part(self, whole: Any, boxes: Sequence[Box]) -> Any:
+        """The worker's part of what all of them have."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +40,7 @@ class LocalCall:
     parameters: dict[str, Any]
     changed: Sequence[dict[str, Any]]
     written: Sequence[Box]
-    workers: Workers
+    workers: Selection
 
     def run(self, operands: list[Any]) -> list[Any]:
         """The results."""
@@ -47,33 +56,42 @@ class LocalCall:
         rows = [own.get(name, default) for own in self.changed]
         return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
 
-    def take_part(self, whole: Any) -> list[Any]:
-        """The worker's part of a result that it has computed whole."""
-        return [self.workers.take_part(whole, self.written)]
+    def take_part(self, whole: Any, own: int = 0) -> Any:
+        """The worker's part of the first result, computed whole but along its first `own` dimensions, of which it is a part already."""
+        kept = tuple((0, extent) for extent in whole.shape[:own])
+        return self.workers.take_part(whole, [(*kept, *box[own:]) for box in self.written])
 
 
-def make_call(equation: Equation, operator: int, places: Places, workers: Workers) -> LocalCall:
+def make_call(equation: Equation, operator: int, places: Places, workers: Selection) -> LocalCall:
     """The call that stands for the operator of an equation on each worker.
 
     Raises InternalError where a parameter would have to be another one on each worker.
     """
-    access, graph = places.access(operator), places.graph
+    access = places.access(operator)
     inputs = [places.read(operator, slot) for slot in range(len(access.inputs))]
     outputs = [places.written(operator, slot) for slot in range(len(access.outputs))]
     changed = []
     for worker, part in enumerate(places.parts(operator)):
         shapes = [[_extents(place.boxes[worker]) for place in listed] for listed in (inputs, outputs)]
         changed.append(access.worker_attributes(dict(zip(access.axes, part, strict=True)), *shapes))
+    parameters = share_parameters(equation, changed)
+    return LocalCall(equation, parameters, changed, outputs[0].boxes, workers)
+
+
+def share_parameters(equation: Equation, changed: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The parameters of an equation on workers that run one program, each with the attributes that are `changed` for it.
+
+    Raises InternalError where they would have to be others on each worker.
+    """
     parameters = dict(equation.params)
-    for name in graph.operators[operator].attributes.keys() & parameters.keys():
-        values = [own.get(name) for own in changed]
+    for name in {name for own in changed for name in own} & parameters.keys():
+        values = [own.get(name, parameters[name]) for own in changed]
         if any(value != values[0] for value in values):
             raise InternalError(
                 f"{equation} needs {name} = {values[0]} on worker 0 and others elsewhere: the parts are not alike."
             )
-        if values[0] is not None:
-            parameters[name] = values[0]
-    return LocalCall(equation, parameters, changed, outputs[0].boxes, workers)
+        parameters[name] = values[0]
+    return parameters
 
 
 def _extents(box: Box) -> tuple[int, ...]:
@@ -87,9 +105,10 @@ def _count_on(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """Random bits and keys: all of them, and this worker's part, since their numbers depend on how many are drawn."""
+    """Random bits and keys: all that its own keys give, and this worker's part, since numbers depend on how many are drawn."""
+    (keys,) = operands
     (whole,) = call.bind(operands, shape=call.equation.params["shape"])
-    return call.take_part(whole)
+    return [call.take_part(whole, keys.ndim)]
 
 
 def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
@@ -131,7 +150,9 @@ def _scatter(call: LocalCall, operands: list[Any]) -> list[Any]:
     operand, indices, updates = operands
     if _is_whole(call, "first"):
         return call.bind(operands)
-    whole = next(own["rows"] for own in call.changed if "rows" in own)
+    rows = next(own["rows"] for own in call.changed if "rows" in own)
+    moved = {d for own in call.changed for d, first in enumerate(own.get("first", ())) if first}
+    whole = [rows[d] if d in moved else extent for d, extent in enumerate(operand.shape)]
     begins = call.pick("first", (0,) * operand.ndim)
     room = lax.dynamic_update_slice(jnp.zeros(whole, operand.dtype), operand, begins)
     (written,) = call.bind([room, indices, updates])

@@ -133,10 +133,18 @@ class Flattening:
         if all(isinstance(x, Literal) for x in equation.inputs) and equation.inputs and _are_numbers(types):
             computed = equation.evaluate([x.value for x in equation.inputs if isinstance(x, Literal)])
             return [Literal(np.asarray(value), type_) for value, type_ in zip(computed, types, strict=True)]
+        if name == "optimization_barrier":
+            return [self._add_barrier(x, equation) for x in equation.inputs]
         equation = self._without_order(equation)
         outputs = [self.add_value(type_) for type_ in types]
         self.equations.append(replace(equation, outputs=tuple(outputs)))
         return outputs
+
+    def _add_barrier(self, operand: Operand, equation: Equation) -> Operand:
+        """A barrier of several values as one for each, so that each may be split in its own way."""
+        if isinstance(operand, Literal):
+            return operand
+        return self.add(equation.primitive, self.types[operand], [operand], equation)
 
     def _inline_call(self, one: core.JaxprEqn, equation: Equation) -> list[Operand]:
         body, constants = find_body(one)

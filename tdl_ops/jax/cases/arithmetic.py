@@ -1,0 +1,51 @@
+"""Functions cell by cell, their derivatives, and operands that are numbers or have fewer dimensions."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from tdl_ops.jax.cases.building import both, each, integers
+from tofu.jax.verify.case import Case
+from tofu.verification.numbers import uniform
+
+FUNCTIONS = each(
+    jnp.abs, jnp.sign, jnp.floor, jnp.ceil, jnp.round, lax.round, jnp.exp, jnp.exp2, jnp.expm1, jnp.sin, jnp.cos, jnp.tan,
+    jnp.sinh, jnp.cosh, jnp.tanh, jnp.arctan, jnp.arcsinh, jnp.cbrt, jnp.square, jax.nn.sigmoid, lax.erf, lax.erfc, jnp.isfinite,
+    lambda x: x**3, lambda x: x**-2, jax.nn.gelu, jax.nn.silu, jax.nn.softplus,
+)  # fmt: skip
+POSITIVE = each(jnp.log, jnp.log1p, jnp.sqrt, lax.rsqrt, lax.lgamma, lax.digamma, lambda x: x**1.7, jnp.arccosh)
+UNIT = each(jnp.arcsin, jnp.arccos, jnp.arctanh, lax.erf_inv)
+
+CASES = [
+    Case(
+        "elementwise",
+        both(lambda x, y: jnp.tanh(x) * jax.nn.sigmoid(y) + jnp.exp(x) / (1 + y**2)),
+        (4, 7),
+        (4, 7),
+    ),
+    Case("functions", FUNCTIONS, (4, 7)),
+    Case("functions of positive numbers", POSITIVE, uniform(1.1, 4, 4, 7)),
+    Case("functions of less than one", UNIT, uniform(-0.9, 0.9, 4, 7)),
+    Case(
+        "two operands",
+        each(jnp.arctan2, lax.rem, jnp.nextafter, jnp.minimum, lax.le, lax.ge, lax.ne, lax.eq, lax.lt, lax.gt),
+        (4, 7),
+        (4, 7),
+    ),
+    Case("next numbers", lambda x: jnp.nextafter(x.astype(jnp.float32), jnp.float32(0)), (4, 7)),
+    Case("single precision", both(lambda x: jnp.tanh(x.astype(jnp.float32)) * 3), (4, 7)),
+    Case("bfloat16", both(lambda x: jnp.tanh(x.astype(jnp.bfloat16)) * 3), (4, 7)),
+    Case("broadcast", both(lambda x, y, z: x * y + z), (4, 7), (1, 7), (4, 1)),
+    Case(
+        "select",
+        both(lambda x, y: jnp.where(x > 0, x, y) + jnp.maximum(x, y) + jnp.clip(x, -1, 1) + lax.clamp(-1.0, y, 1.0)),
+        (4, 7),
+        (4, 7),
+    ),
+    Case("select of three", lambda n, x: lax.select_n(n, x, x + 1, x * 2), integers(0, 3, 4, 7), (4, 7)),
+    Case("clamp between tensors", lambda x, y: lax.clamp(jnp.minimum(x, y), x * y, jnp.maximum(x, y)), (4, 7), (4, 7)),
+    Case("integers", lambda x: ((x + 3) % 5, (x - 20) // 7, x / 3, -x, jnp.abs(x), x**2), integers(-20, 30, 6, 4)),
+    Case("activations", both(each(jax.nn.elu, jax.nn.mish, jax.nn.selu, jax.nn.hard_swish, jax.nn.celu)), (4, 7)),
+]

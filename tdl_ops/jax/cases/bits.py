@@ -1,0 +1,55 @@
+"""Bits of integers of several sizes, booleans, and changes of type."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import lax
+
+from tdl_ops.jax.cases.building import each, integers
+from tofu.jax.verify.case import Case
+from tofu.verification.numbers import Numbers
+
+BITS = each(
+    lambda x: (x & 6) | 1,
+    lambda x: x ^ 5,
+    lambda x: ~x,
+    lambda x: x << 3,
+    lambda x: x >> 1,
+    lambda x: lax.shift_right_logical(x, jnp.asarray(2, x.dtype)),
+    lax.population_count,
+    lax.clz,
+    lambda x: x & x.T,
+)
+
+CASES = [
+    *(
+        Case(f"bits of {name}", BITS, integers(-20 if name[0] == "i" else 0, 50, 6, 6, dtype=name))
+        for name in ("int8", "uint8", "int32", "uint32", "int64", "uint64")
+    ),
+    Case(
+        "types",
+        each(
+            lambda x: x.astype(jnp.int32),
+            lambda x: x.astype(jnp.float32),
+            lambda x: (x > 0).astype(float),
+            lambda x: x.astype(bool),
+            lambda x: x.astype(jnp.int32).astype(jnp.int8),
+        ),
+        Numbers(-300, 300, (4, 7)),
+    ),
+    Case(
+        "bits of floats",
+        lambda x: lax.bitcast_convert_type(
+            lax.bitcast_convert_type(x.astype(jnp.float32), jnp.uint32) >> 9, jnp.float32
+        ),
+        (4, 7),
+    ),
+    Case("bits of doubles", lambda x: lax.bitcast_convert_type(lax.bitcast_convert_type(x, int) + 1, float), (4, 7)),
+    Case("precision", lambda x: lax.reduce_precision(x, 8, 4), (4, 7)),
+    Case(
+        "booleans",
+        lambda x, y: ((x > 0) & (y > 0) | ~(x > y), (x > 0) ^ (y > 0), (x > 0).all(1), (x > 0).any(0)),
+        (4, 7),
+        (4, 7),
+    ),
+]

@@ -1,0 +1,51 @@
+"""What cases are made of: numbers to draw, and functions together with their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from tofu.verification.numbers import Numbers
+
+
+def integers(low: int, high: int, *shape: int, dtype: str = "int32") -> Numbers:
+    """Whole numbers from low to high - 1."""
+    return Numbers(low, high, shape, dtype, is_whole=True)
+
+
+def booleans(*shape: int) -> Numbers:
+    """True and false."""
+    return integers(0, 2, *shape, dtype="bool")
+
+
+def complexes(*shape: int) -> Numbers:
+    """Two numbers for each complex one, which `pair` makes of them."""
+    return Numbers(-2, 2, (*shape, 2))
+
+
+def pair(x: Any) -> Any:
+    """Complex numbers, from their parts in the last dimension."""
+    return jax.lax.complex(x[..., 0], x[..., 1])
+
+
+def both(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function together with its gradient by all floating-point arguments."""
+
+    def run(*arguments: Any) -> Any:
+        which = [n for n, x in enumerate(arguments) if jnp.issubdtype(x.dtype, jnp.floating)]
+
+        def whole(*x: Any) -> Any:
+            return function(*(x[which.index(n)] if n in which else given for n, given in enumerate(arguments)))
+
+        out, pull = jax.vjp(whole, *(arguments[n] for n in which))
+        return out, pull(jax.tree.map(jnp.cos, out))
+
+    return run
+
+
+def each(*functions: Callable[..., Any]) -> Callable[..., Any]:
+    """What several functions of the same arguments give."""
+    return lambda *x: tuple(function(*x) for function in functions)

@@ -1,0 +1,16 @@
+"""Counting, masks and numbers in every cell."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from tdl_ops.jax.cases.building import integers
+from tofu.jax.verify.case import Case
+
+CASES = [
+    Case("one hot", lambda n: jax.nn.one_hot(n, 8), integers(0, 8, 5)),
+    Case("iota", lambda x: x + jnp.arange(7.0), (4, 7)),
+    Case("mask", lambda x: jnp.where(jnp.tril(jnp.ones((6, 6), bool)), x, -1e9), (6, 6)),
+    Case("full", lambda x: x + jnp.full((4, 7), 2.5), (4, 7)),
+]

@@ -1,0 +1,56 @@
+"""Cells that are read and written where other data says."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import lax
+
+from tdl_ops.jax.cases.building import both, each, integers
+from tofu.jax.verify.case import Case
+from tofu.verification.numbers import Fixed
+
+
+def read(mode, **options):
+    """Lines of a table, with what JAX does for those that there are not, and the gradient."""
+    return both(lambda w, i: w.at[i].get(mode=mode, **options))
+
+
+CASES = [
+    Case("embedding", both(lambda w, i: w[i]), (8, 5), integers(0, 8, 4, 6)),
+    Case("embedding, clipped", read("clip"), (8, 5), integers(-4, 12, 4, 6)),
+    Case("embedding, filled", read("fill", fill_value=-3.0), (8, 5), integers(0, 12, 4, 6)),
+    Case("embedding, promised", read("promise_in_bounds"), (8, 5), integers(0, 8, 4, 6)),
+    Case("two indices", both(lambda w, i, j: w[i, :, j]), (4, 3, 5), integers(0, 4, 6), integers(0, 5, 6)),
+    Case(
+        "a window of another place",
+        lambda w, i: lax.gather(
+            w, i, lax.GatherDimensionNumbers((1,), (1,), (0, 1)), (3, 1), mode=lax.GatherScatterMode.CLIP
+        ),
+        (6, 5),
+        integers(0, 7, 4, 2),
+    ),
+    Case("take along axis", both(lambda x, i: jnp.take_along_axis(x, i, 1)), (4, 7), integers(0, 7, 4, 3)),
+    Case(
+        "writes",
+        each(
+            lambda x, i, u: x.at[i].set(u),
+            lambda x, i, u: x.at[i].add(u),
+            lambda x, i, u: x.at[i].multiply(u),
+            lambda x, i, u: x.at[i].max(u),
+            lambda x, i, u: x.at[i].min(u),
+        ),
+        (8, 4),
+        Fixed((5, 2, 7), "int32"),
+        (3, 4),
+    ),
+    Case("additions to one cell", lambda x, i, u: x.at[i].add(u), (4, 3), integers(0, 4, 9), (9, 3)),
+    Case("dynamic slice", both(lambda x, n: lax.dynamic_slice_in_dim(x, n, 3, 0)), (8, 5), Fixed(3, "int32")),
+    Case("dynamic slice beyond the end", lambda x, n: lax.dynamic_slice_in_dim(x, n, 3, 0), (8, 5), Fixed(7, "int32")),
+    Case(
+        "dynamic update",
+        both(lambda x, y, n: lax.dynamic_update_slice_in_dim(x, y, n, 0)),
+        (8, 5),
+        (3, 5),
+        Fixed(3, "int32"),
+    ),
+]

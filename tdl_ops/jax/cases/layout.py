@@ -1,0 +1,24 @@
+"""Cells that are moved, cut out and put together."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import lax
+
+from tdl_ops.jax.cases.building import both
+from tofu.jax.verify.case import Case
+
+CASES = [
+    Case("reshape", both(lambda x: x.reshape(4, 9, 6).reshape(4, 3, 3, 6).reshape(12, 18)), (36, 6)),
+    Case("reshape in another order", lambda x: lax.reshape(x, (9, 6, 4), (2, 1, 0)), (4, 6, 9)),
+    Case("squeeze", both(lambda x: x[:, None].squeeze(1)[:, :, None]), (4, 7)),
+    Case("transpose", both(lambda x: x.transpose(2, 0, 1)), (4, 6, 7)),
+    Case("concatenate, slice", both(lambda x, y: jnp.concatenate([x, y, x[:, :2]], 1)[:, 2:10]), (4, 6), (4, 4)),
+    Case("strided slice", both(lambda x: x[::2, 1::3]), (8, 13)),
+    Case("split", both(lambda x: sum(jnp.split(x, 4, 1))), (4, 12)),
+    Case("pad", both(lambda x: jnp.pad(x, ((1, 3), (2, 2)), constant_values=2.5)), (4, 7)),
+    Case("pad by less", lambda x: lax.pad(x, 0.0, ((-1, 3, 0), (1, -2, 2))), (4, 7)),
+    Case("reverse", both(lambda x: x[::-1]), (8, 5)),
+    Case("barrier", both(lambda x, y: sum(lax.optimization_barrier((x, x * y)))), (4, 7), (4, 7)),
+    Case("barrier of two ranks", both(lambda x, y: lax.optimization_barrier((x, y))), (4, 7), (3,)),
+]

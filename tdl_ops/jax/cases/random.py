@@ -1,0 +1,38 @@
+"""Keys, what is made of them, and numbers that are drawn."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+from tdl_ops.jax.cases.building import integers
+from tofu.jax.verify.case import Case
+
+CASES = [
+    Case(
+        "random bits of a key",
+        lambda x: jax.extend.random.threefry2x32_p.bind(*(x[n] for n in range(4))),
+        integers(0, 2**31 - 1, 4, 7, dtype="uint32"),
+    ),
+    Case("dropout", lambda x: jnp.where(jax.random.bernoulli(jax.random.key(0), 0.5, x.shape), x, 0.0), (4, 7)),
+    Case(
+        "split keys",
+        lambda x: x * jax.random.normal(jax.random.split(jax.random.fold_in(jax.random.key(1), 2), 3)[1], x.shape),
+        (4, 7),
+    ),
+    Case("draws in single precision", lambda x: x * jax.random.normal(jax.random.key(1), x.shape, jnp.float32), (4, 7)),
+    Case("keys of seeds", jax.vmap(jax.random.key), integers(0, 100, 6)),
+    Case(
+        "keys of keys",
+        jax.vmap(lambda n: jax.random.split(jax.random.fold_in(jax.random.key(n), n), (2, 3))),
+        integers(0, 100, 6),
+    ),
+    Case(
+        "a draw for each key", jax.vmap(lambda n: jax.random.bits(jax.random.key(n), (5,), "uint32")), integers(0, 9, 6)
+    ),
+    Case(
+        "data of keys",
+        lambda data: jax.random.key_data(jax.random.wrap_key_data(data)),
+        integers(0, 2**31 - 1, 6, 2, dtype="uint32"),
+    ),
+]

@@ -1,0 +1,36 @@
+"""Sums, extremes, running totals and order."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from tdl_ops.jax.cases.building import both, each, integers
+from tofu.jax.verify.case import Case
+
+CASES = [
+    Case(
+        "reductions",
+        both(lambda x: (x.sum(1), x.max(0), x.min(2), x.mean((0, 2)), jnp.prod(x, 1))),
+        (4, 6, 7),
+    ),
+    Case("product", lambda x: jnp.prod(x, 1), (4, 7)),
+    Case("argmax", each(lambda x: jnp.argmax(x, 1), lambda x: jnp.argmin(x, 0)), (4, 7)),
+    Case("softmax", both(jax.nn.log_softmax), (4, 7)),
+    Case("logsumexp", both(lambda x: jax.nn.logsumexp(x, 0)), (4, 7)),
+    Case(
+        "running",
+        each(
+            lambda x: jnp.cumsum(x, 1),
+            lambda x: lax.cummax(x, 0),
+            lambda x: lax.cummin(x, 1),
+            lambda x: jnp.cumprod(x, 0),
+            lambda x: lax.cumlogsumexp(x, 0, reverse=True),
+        ),
+        (4, 7),
+    ),
+    Case("running sum", both(lambda x: jnp.cumsum(x, 1)), (4, 7)),
+    Case("sort", lambda x: (jnp.sort(x, 1), jnp.argsort(x, 0), *lax.top_k(x, 3)), (4, 7)),
+    Case("sort by two", lambda x, y: lax.sort((x, y), num_keys=2), integers(0, 3, 4, 7), (4, 7)),
+]

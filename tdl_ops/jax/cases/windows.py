@@ -1,0 +1,22 @@
+"""Pooling, its windows apart and overlapping."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import lax
+
+from tdl_ops.jax.cases.building import both
+from tofu.jax.verify.case import Case
+
+
+def pool(initial, function, size=2):
+    """Pooling of images with a stride of 2."""
+    return lambda x: lax.reduce_window(x, initial, function, (1, size, size, 1), (1, 2, 2, 1), "SAME")
+
+
+CASES = [
+    Case("max pooling", both(pool(-jnp.inf, lax.max)), (2, 8, 8, 3)),
+    Case("min pooling", pool(jnp.inf, lax.min), (2, 8, 8, 3)),
+    Case("sum pooling", both(pool(0.0, lax.add)), (2, 8, 8, 3)),
+    Case("overlapping pooling", both(pool(-jnp.inf, lax.max, 3)), (2, 8, 8, 3)),
+]

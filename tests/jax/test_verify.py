@@ -1,0 +1,178 @@
+"""Verification of the descriptions of JAX's primitives: what is true passes, and planted falsehoods are found."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from jax.experimental import enable_x64
+
+from tdl_ops.jax import DESCRIPTIONS
+from tofu import tdl
+from tofu.command_line.main import main
+from tofu.jax.backend import local_calls
+from tofu.jax.verify.campaign import list_wanted, verify_case
+from tofu.jax.verify.cases import load_cases
+from tofu.jax.verify.nodes import sign_equations, trace_case
+from tofu.jax.verify.summary import summarize
+
+
+@pytest.fixture
+def descriptions(monkeypatch):
+    """The descriptions as a dict, which a test may change."""
+    monkeypatch.setattr(DESCRIPTIONS, "_described", DESCRIPTIONS.copy())
+    return DESCRIPTIONS._described
+
+
+def falsify(descriptions, name, function, **options):
+    descriptions[name] = DESCRIPTIONS.describe(function, (name,), **options)
+
+
+def verify(name, primitive, search=False):
+    """The problems of a primitive in one case."""
+    case = load_cases()[name]
+    result = verify_case(case, list_wanted([case], [primitive])[name], search=search)
+    assert result.verified
+    return list(result.problems)
+
+
+def list_signatures():
+    """Each described primitive, and where it occurs: cases, with the number of an equation."""
+    found = defaultdict(list)
+    with enable_x64():
+        for case in load_cases().values():
+            step, _ = trace_case(case)
+            for number, (_, equation) in enumerate(sign_equations(step)):
+                found[equation.primitive.name].append((case.name, number))
+    return found
+
+
+def test_every_description_has_a_case_and_holds_at_one_of_its_signatures():
+    """At one drawn by a seed that is named where it fails; `python -m tofu verify --jax` takes them all, and searches what is missing."""
+    found = list_signatures()
+    assert DESCRIPTIONS.keys() - found.keys() == set()
+    seed = random.randrange(10**6)
+    drawn = defaultdict(set)
+    for name in sorted(DESCRIPTIONS):
+        case, number = random.Random(f"{seed} {name}").choice(found[name])
+        drawn[case].add(number)
+    results = [verify_case(load_cases()[name], numbers, search=False) for name, numbers in drawn.items()]
+    assert {result.case: result.problems for result in results if result.problems} == {}, seed
+    assert {one.report.op for result in results for one in result.verified} >= DESCRIPTIONS.keys()
+
+
+def test_a_false_formula_is_found(descriptions):
+    falsify(descriptions, "tanh", lambda x: lambda *i: tdl.sinh(x[i]))
+    (problem,) = verify("single precision", "tanh")
+    assert problem.startswith("tanh: output 0 of the description is off by")
+
+
+def test_a_wrong_bit_is_found(descriptions):
+    """Of numbers that are exact or false, however small the difference is beside the largest of them."""
+    wrong = tdl.elementwise("or_one_below_4", lambda x, y: np.where(x >= 4, x.astype(int) | 7, x.astype(int) | 1))
+    falsify(descriptions, "or", lambda x, *, literals: lambda *i: wrong(x[i], 1))
+    assert verify("bits of uint8", "or") == ["or: output 0 of the description is off by inf"]
+
+
+def test_a_strategy_that_is_none_is_found(descriptions):
+    """Of a sum that runs, whose numbers are not described: by its parts."""
+    total = tdl.Opaque(name="total")
+    falsify(descriptions, "cumsum", lambda x, *, axis: lambda *i: total(x[i])[()])
+    assert any(text.startswith("cumsum: split i1: the parts are off by") for text in verify("running sum", "cumsum"))
+
+
+def test_a_part_of_another_shape_is_found(descriptions):
+    """Where an attribute of a copy has to follow its part, and does not."""
+    falsify(descriptions, "broadcast_in_dim", DESCRIPTIONS["broadcast_in_dim"].function, concrete=True)
+    problems = verify("mask", "broadcast_in_dim")
+    assert "broadcast_in_dim: split i0: in 2 parts: a part of an output is (6, 6), and its region (3, 6)" in problems
+
+
+def test_a_pair_of_strategies_that_is_none_is_found(descriptions):
+    """Each of the two is one."""
+    described = DESCRIPTIONS["broadcast_in_dim"]
+
+    def find_shape(local):
+        whole, own = local.attributes["shape"], local.outputs[0].shape
+        return whole if sum(a != b for a, b in zip(whole, own, strict=True)) > 1 else own
+
+    falsify(descriptions, "broadcast_in_dim", described.function, concrete=True, bound={"shape": find_shape})
+    problems = verify("mask", "broadcast_in_dim")
+    assert problems
+    assert all(text.startswith("broadcast_in_dim: split i0 x i1: in 2 x 2 parts: ") for text in problems)
+
+
+def test_a_local_call_that_is_wrong_is_found(monkeypatch):
+    """A worker that counts from zero whatever its part."""
+    monkeypatch.delitem(local_calls.RULES, "iota")
+    assert any(text.startswith("iota: split i0: the parts are off by") for text in verify("iota", "iota"))
+
+
+def test_a_dimension_that_a_description_hides_is_found(descriptions):
+    lines = tdl.Opaque(lambda line: line[::-1])
+    falsify(descriptions, "rev", lambda x, *, dimensions: lambda i, j: lines(x[:, :])[i, j])
+    assert verify("reverse", "rev") == []
+    assert "rev: missing strategy inputs (dimension 1) -> CONCAT along 1" in verify("reverse", "rev", search=True)
+
+
+def test_a_sum_that_a_description_hides_is_found(descriptions):
+    product = tdl.Opaque(np.dot)
+    falsify(descriptions, "dot_general", lambda x, w: lambda i, j: product(x[i, :], w[:, j])[()])
+    problems = verify("dot", "dot_general", search=True)
+    assert "dot_general: missing strategy inputs (dimension 1, dimension 0) -> REDUCE" in problems
+
+
+def test_borders_that_a_description_hides_are_found(descriptions):
+    """Windows that overlap, whose positions an opaque function hides."""
+    description = DESCRIPTIONS["reduce_window_max"].function
+
+    def hide(operand, *, window_dimensions, window_strides, padding):
+        whole = tdl.Opaque(name="pool")
+        return lambda *i: whole(operand[(i[0], slice(None), slice(None), i[3])])[i[1], i[2]]
+
+    assert description is not hide
+    falsify(descriptions, "reduce_window_max", hide)
+    assert verify("overlapping pooling", "reduce_window_max") == []
+    problems = verify("overlapping pooling", "reduce_window_max", search=True)
+    assert any("missing strategy inputs (dimension 1) -> CONCAT along 1" in text for text in problems)
+
+
+def test_what_is_compared_with_nothing_is_told(descriptions):
+    """Whose numbers are not described, and which has no strategies."""
+    hidden = tdl.Opaque(name="hidden")
+    falsify(descriptions, "rev", lambda x, *, dimensions: lambda i, j: hidden(x[:, :])[i, j])
+    case = load_cases()["reverse"]
+    found = [verify_case(case, list_wanted([case], ["rev"])["reverse"], search=False)]
+    assert (found[0].problems, summarize(found, ["rev"]).uncompared) == ((), ("rev",))
+
+
+def test_the_command_counts_what_it_compared():
+    found = CliRunner().invoke(main, ["verify", "--jax", "rev", "split", "--jobs", "1", "--json"])
+    assert found.exit_code == 0, found.output
+    told = json.loads(found.stdout)
+    assert (told["described"], told["by_numbers"], told["by_parts"], told["uncompared"]) == (
+        2,
+        ["rev", "split"],
+        [],
+        [],
+    )
+    assert (told["missing"], told["refused"], told["problems"]) == (0, 0, {})
+    assert min(told["pairs"], told["strategies"]) > told["signatures"] > 2
+
+
+def test_the_command_fails_where_a_description_is_false(descriptions):
+    falsify(descriptions, "rev", lambda x, *, dimensions: lambda *i: x[i])
+    found = CliRunner().invoke(main, ["verify", "rev", "--jax", "--jobs", "1", "--no-missing"])
+    assert found.exit_code == 1
+    assert "reverse: rev: output 0 of the description is off by" in found.output
+    assert "see below" in found.output
+
+
+def test_the_command_says_what_is_near_a_name():
+    found = CliRunner().invoke(main, ["verify", "--jax", "dot_genera"])
+    assert found.exit_code == 1
+    assert "No primitive that is described is called dot_genera; did you mean dot_general" in found.output

@@ -1,0 +1,85 @@
+"""`python -m tofu verify --jax`: whether the descriptions of JAX's primitives are true. MXNet is not needed."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from tofu.command_line.jax_steps import load_jax
+from tofu.command_line.running import collect, measure_resources
+from tofu.report.console import make_console
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[PRIMITIVE]...")
+@click.option("--seed", default=0, show_default=True, help="Of the numbers that the primitives are given.")
+@click.option(
+    "--missing/--no-missing", default=True, show_default=True, help="Search strategies that the analysis did not find."
+)
+@click.option(
+    "--jobs", type=click.IntRange(1), default=os.cpu_count(), show_default="one for each core", help="Cases at a time."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was found as JSON.")
+def verify_jax(names: Sequence[str], seed: int, missing: bool, jobs: int, as_json: bool) -> None:
+    """Compare descriptions with JAX's own primitives, in float64 on the CPU: all of them, or those of each PRIMITIVE.
+
+    Four things are checked, of every equation of the built-in cases and of their gradients. (a) The description, evaluated with NumPy,
+    has the primitive's numbers: floating-point ones to 1e-10 of the largest, integers, booleans and bits exactly. A description that says
+    only how its operands are cut, as that of an eigenvalue decomposition, is compared by its parts alone. (b) The primitive split by each
+    of its strategies, in 2 and 3 parts that need not be equal, has the numbers of the whole; each part runs as a worker runs it. (c) So
+    has the primitive split by each pair of its strategies, 2 by 2. (d) No way to split the primitive is missing: every combination of
+    dimensions of its operands is tried, with borders that overlap too.
+
+    The table has a row for each primitive; below it stands what disagrees. The exit status is 1 then, and if a described primitive was
+    compared with nothing.
+
+    \b
+    Examples
+        python -m tofu verify --jax
+        python -m tofu verify --jax dot_general conv_general_dilated
+        python -m tofu verify --jax --no-missing --seed 1 --json
+    """  # noqa: D301  click reads the escape
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    began = time.monotonic()
+    summary, campaign, cases = (load_jax(f"verify.{module}") for module in ("summary", "campaign", "cases"))
+    summary.check_names(names)
+    chosen = list(cases.load_cases().values())
+    results = collect(campaign.verify_cases(chosen, names, seed, missing, min(jobs, len(chosen))), len(chosen))
+    totals = summary.summarize(results, names)
+    resources = measure_resources(began)
+    if as_json:
+        click.echo(json.dumps(_list_found(results, totals) | resources, indent=1))
+    else:
+        _print_results(results, summary.results_table(results), totals)
+        click.echo("{seconds} seconds; the largest process had {peak_memory_gib} GiB.".format(**resources))
+    if totals.uncompared or any(result.problems for result in results):
+        raise SystemExit(1)
+
+
+def _list_found(results: Sequence[Any], totals: Any) -> dict[str, Any]:
+    return {
+        **vars(totals),
+        "problems": {result.case: list(result.problems) for result in results if result.problems},
+        "exact_cuts": [f"{one.op}: {one.cut}: {why}" for result in results for one, why in result.explained],
+    }
+
+
+def _print_results(results: Sequence[Any], table: Any, totals: Any) -> None:
+    console = make_console()
+    console.print(table)
+    problems = [f"{result.case}: {problem}" for result in results for problem in result.problems]
+    explained = [f"{one.op}: {one.cut}: {why}" for result in results for one, why in result.explained]
+    for headline, found in (
+        ("What disagrees, by case:", problems),
+        ("Exact cuts that are no strategies:", explained),
+        ("Compared with nothing:", totals.uncompared),
+    ):
+        if found:
+            console.print("\n".join([f"\n{headline}", *(f"- {text}" for text in dict.fromkeys(found))]), markup=False)
+    console.print(f"\n{totals}", soft_wrap=True)

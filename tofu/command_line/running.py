@@ -1,0 +1,42 @@
+"""What runs for long and has a result for each of many cases: a bar meanwhile, problems as they are found, and what it took."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Iterator
+from typing import Any, Protocol, TypeVar
+
+from rich.console import Console
+from rich.progress import track
+
+
+class HasProblems(Protocol):
+    """What was found out about one case."""
+
+    @property
+    def case(self) -> Any:
+        """The case, which prints as its name."""
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Everything that has to be mended."""
+
+
+Result = TypeVar("Result", bound=HasProblems)
+
+
+def collect(running: Iterator[Result], count: int) -> list[Result]:
+    """The results of `count` cases, with a bar meanwhile, and a line for each problem as it is found."""
+    console, results = Console(stderr=True, highlight=False), list[Result]()
+    for result in track(running, "verifying", total=count, console=console, transient=True):
+        results.append(result)
+        for problem in result.problems[:1]:
+            console.print(f"{result.case}: {problem}", markup=False)
+    return results
+
+
+def measure_resources(began: float) -> dict[str, float]:
+    """The seconds since `began` by the monotonic clock, and the memory of the largest process: this one, or one that it waited for."""
+    largest = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return {"seconds": round(time.monotonic() - began, 1), "peak_memory_gib": round(largest / 2**20, 2)}

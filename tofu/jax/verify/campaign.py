@@ -1,0 +1,111 @@
+"""Many cases, some at a time: their equations, each signature once, and the strategies that are missing of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+
+from jax.experimental import enable_x64
+
+from tofu.jax.verify.case import Case
+from tofu.jax.verify.cases import load_cases
+from tofu.jax.verify.explained import EXPLANATIONS
+from tofu.jax.verify.missing import find_missing
+from tofu.jax.verify.nodes import make_node, sign_equations, trace_case
+from tofu.jax.verify.primitives import Verified, verify_node
+from tofu.verification.explained import explain
+from tofu.verification.missing import Missing
+from tofu.verification.report import NodeReport
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """What was found out about the equations of a case. `explained` are missing strategies that have a reason, `missing` the others."""
+
+    case: str
+    verified: tuple[Verified, ...]
+    missing: tuple[Missing, ...] = ()
+    explained: tuple[tuple[Missing, str], ...] = ()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Everything that has to be mended, in a description, the analysis, the backend or the case."""
+        found = [f"{one.report.op}: {problem}" for one in self.verified for problem in one.problems]
+        return tuple(dict.fromkeys((*found, *(f"{one.op}: missing strategy {one.cut}" for one in self.missing))))
+
+
+def verify_cases(
+    cases: Sequence[Case], primitives: Collection[str] = (), seed: int = 0, search: bool = True, jobs: int = 1
+) -> Iterator[CaseResult]:
+    """Verify the equations of each case in double precision, all or those of some primitives, each signature where it is first met.
+
+    `search`: whether missing strategies are searched. `jobs` cases at a time, of those that are built in. Results come in the order of
+    the cases.
+    """
+    wanted = list_wanted(cases, primitives, seed)
+    if jobs == 1:
+        for case in cases:
+            yield verify_case(case, wanted[case.name], seed, search)
+        return
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")  # of the processes to come
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        run = partial(_verify_built_in, seed=seed, search=search)
+        yield from pool.map(run, (case.name for case in cases), (wanted[case.name] for case in cases))
+
+
+def list_wanted(
+    cases: Iterable[Case], primitives: Collection[str] = (), seed: int = 0
+) -> Mapping[str, tuple[int, ...]]:
+    """Which of the equations of each case are verified there, by their numbers: those whose signature no case before it has."""
+    seen, wanted = set[str](), dict[str, tuple[int, ...]]()
+    with enable_x64():
+        for case in cases:
+            numbers = []
+            for number, (signature, equation) in enumerate(sign_equations(trace_case(case, seed)[0])):
+                if signature not in seen and (not primitives or equation.primitive.name in primitives):
+                    numbers.append(number)
+                seen.add(signature)
+            wanted[case.name] = tuple(numbers)
+    return wanted
+
+
+def verify_case(case: Case, numbers: Collection[int], seed: int = 0, search: bool = True) -> CaseResult:
+    """Verify some equations of a case, by their numbers."""
+    if not numbers:
+        return CaseResult(case.name, ())
+    with enable_x64():
+        try:
+            step, arguments = trace_case(case, seed)
+            known = step.compute_all(arguments)
+        except Exception as error:
+            return CaseResult(case.name, (_report_failure(case.name, "the case cannot be run", error),))
+        chosen = [one for number, (_, one) in enumerate(sign_equations(step)) if number in numbers]
+        verified, found = [], list[Missing]()
+        for equation in chosen:
+            try:
+                node = make_node(step, equation, known)
+                done = verify_node(node)
+                found += find_missing(node) if search and not done.problems else ()
+            except Exception as error:
+                done = _report_failure(equation.primitive.name, "it cannot be verified", error)
+            verified.append(done)
+    reasons = [(one, explain(one, EXPLANATIONS)) for one in dict.fromkeys(found)]
+    return CaseResult(
+        case.name,
+        tuple(verified),
+        tuple(one for one, reason in reasons if reason is None),
+        tuple((one, reason) for one, reason in reasons if reason is not None),
+    )
+
+
+def _verify_built_in(name: str, numbers: Collection[int], seed: int, search: bool) -> CaseResult:
+    return verify_case(load_cases()[name], numbers, seed, search)
+
+
+def _report_failure(op: str, what: str, error: Exception) -> Verified:
+    text = f"{what}: {type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}"
+    return Verified(NodeReport(op, None, "not verified", (), (), (text,)))

@@ -1,0 +1,14 @@
+"""Exact cuts of JAX's primitives that are no strategies, each with the reason."""
+
+from __future__ import annotations
+
+from tofu.verification.explained import Explanation
+
+EXPLANATIONS = (
+    Explanation(
+        "gather|dynamic_slice",
+        r"inputs \(dimension \d, whole.*\) -> CONCAT along \d",
+        "a part of a window may lie wherever the window may, so that parts would read nearly all of the operand",
+    ),
+    Explanation("loop_stack", r"inputs \(whole\) -> CONCAT along 0", "all workers take all steps of a loop"),
+)

@@ -1,0 +1,46 @@
+"""Strategies that the analysis did not find: cuts of a primitive's operands that are exact all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tdl_ops.jax import DESCRIPTIONS
+from tofu.jax.verify.nodes import Node
+from tofu.jax.verify.primitives import analyse_node
+from tofu.verification.cuts import Cut, Geometry, Role, find_cut, list_geometries
+from tofu.verification.kernel import Array
+from tofu.verification.missing import Missing, find_uncovered
+from tofu.verification.windows import list_window_geometries
+
+
+def find_missing(node: Node) -> tuple[Missing, ...]:
+    """What is missing of the strategies of an equation that was verified.
+
+    Nothing can be missing of one that works cell by cell: every dimension is a strategy.
+    """
+    access = analyse_node(DESCRIPTIONS[node.op], node)
+    if access.elementwise:
+        return ()
+    free = [n for n, array in enumerate(node.inputs) if array.dtype.kind == "f"]
+    geometries = [*list_geometries(node, ()), *list_window_geometries(node, free, ())]
+    # An output of zeros, or of one number alone, is so however it is cut.
+    asked = [bool(np.any(whole)) for whole in node.outputs]
+    tried = (_try_geometry(node, geometry, asked) for geometry in geometries)
+    cuts = (cut for cut in tried if cut is not None)
+    return tuple(Missing(node.op, cut) for cut in find_uncovered(cuts, access, asked))
+
+
+def _try_geometry(node: Node, geometry: Geometry, asked: Sequence[bool]) -> Cut | None:
+    """How the outputs come together, where they do and each part does less than the whole."""
+
+    def run_part(split: int, part: int) -> Sequence[Array] | None:
+        inputs = [geometry.cut_input(n, array, split, part) for n, array in enumerate(node.inputs)]
+        shapes = geometry.pieces[split][part]
+        made = node.try_run(geometry.shrink(node.values, split, part), inputs, shapes)
+        return None if made is None or tuple(one.shape for one in made) != shapes else made
+
+    inputs: list[Role] = [("input", n) for n in range(len(node.inputs))]
+    outputs: list[Role] = [("output", n) for n in range(len(node.outputs))]
+    return find_cut(geometry, node.outputs, (inputs, outputs), asked, run_part)

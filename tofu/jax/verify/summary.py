@@ -1,0 +1,89 @@
+"""What verification found out about all primitives together: with what each was compared, how much was run, and what was not met."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from rich.table import Table
+
+from tdl_ops.jax import DESCRIPTIONS
+from tofu.errors import TofuError
+from tofu.jax.verify.campaign import CaseResult
+from tofu.verification.comparison import Compared
+from tofu.verification.table import tabulate
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The totals. A primitive is compared by numbers if at some signature all of its outputs are, by its parts alone if that is so at none.
+
+    `signatures`, `strategies` and `pairs` are how many were verified, `missing` how many strategies the analysis did not find and nobody
+    has explained, `refused` how many signatures a description does not cover. `uncompared` primitives met no case that says anything.
+    """
+
+    described: int
+    by_numbers: tuple[str, ...]
+    by_parts: tuple[str, ...]
+    uncompared: tuple[str, ...]
+    signatures: int
+    strategies: int
+    pairs: int
+    missing: int
+    explained: int
+    refused: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.described} primitives described: {len(self.by_numbers)} compared by numbers, {len(self.by_parts)} by their parts "
+            f"alone, {len(self.uncompared)} not at all.\n{self.signatures} signatures, {self.strategies} strategies and {self.pairs} "
+            f"pairs of them run in parts; {self.missing} strategies missing, {self.explained} exact cuts explained, {self.refused} "
+            "signatures refused."
+        )
+
+
+def summarize(results: Sequence[CaseResult], primitives: Collection[str] = ()) -> Summary:
+    """The totals of results, over all described primitives or some of them."""
+    asked = set(primitives or DESCRIPTIONS)
+    kinds: dict[str, set[Compared]] = defaultdict(set)
+    counts = Counter[str]()
+    for one in (one for result in results for one in result.verified):
+        report = one.report
+        if set(report.outputs) <= report.compared_outputs:
+            kinds[report.op].add(report.kind)
+        counts["signatures"] += 1
+        counts["strategies"] += len(report.strategies)
+        counts["pairs"] += len(one.pairs)
+        counts["refused"] += bool(report.refused)
+    by_numbers = {name for name in asked if Compared.NUMBERS in kinds[name]}
+    by_parts = {name for name in asked - by_numbers if Compared.PARTS in kinds[name]}
+    return Summary(
+        len(asked),
+        tuple(sorted(by_numbers)),
+        tuple(sorted(by_parts)),
+        tuple(sorted(asked - by_numbers - by_parts)),
+        counts["signatures"],
+        counts["strategies"],
+        counts["pairs"],
+        sum(len(result.missing) for result in results),
+        sum(len(result.explained) for result in results),
+        counts["refused"],
+    )
+
+
+def check_names(names: Collection[str]) -> None:
+    """Raises TofuError for primitives that are not described."""
+    unknown = sorted(set(names) - set(DESCRIPTIONS))
+    if unknown:
+        near = get_close_matches(unknown[0], DESCRIPTIONS, n=3)
+        hint = f"; did you mean {', '.join(near)}?" if near else "."
+        raise TofuError(f"No primitive that is described is called {', '.join(unknown)}{hint}")
+
+
+def results_table(results: Sequence[CaseResult]) -> Table:
+    """One row for each primitive: at how many signatures, split by what, how exact, and whether anything disagrees."""
+    missing = {one.op for result in results for one in result.missing}
+    found = [one for result in results for one in result.verified]
+    return tabulate("primitive", ((one.report, 1, bool(one.problems) or one.report.op in missing) for one in found))
