@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from tdl_ops.jax import op
 from tdl_ops.jax.operands import find_cells
-from tdl_ops.jax.special import NEXT_AFTER, digamma, erf_inv, erfc
+from tdl_ops.jax.special import (
+    NEXT_AFTER,
+    betainc,
+    complex_of,
+    digamma,
+    erf_inv,
+    erfc,
+    i0e,
+    i1e,
+    igamma,
+    igamma_grad_a,
+    igammac,
+    is_before,
+    is_not_after,
+    polygamma,
+    zeta,
+)
 from tofu import tdl
 from tofu.errors import UnsupportedError
 
@@ -16,8 +32,11 @@ UNARY = {
     "asinh": tdl.arcsinh,
     "atan": tdl.arctan,
     "atanh": tdl.arctanh,
+    "bessel_i0e": i0e,
+    "bessel_i1e": i1e,
     "cbrt": tdl.cbrt,
     "ceil": tdl.ceil,
+    "conj": tdl.conjugate,
     "cos": tdl.cos,
     "cosh": tdl.cosh,
     "digamma": digamma,
@@ -28,12 +47,14 @@ UNARY = {
     "exp2": lambda x: tdl.power(2.0, x),
     "expm1": tdl.expm1,
     "floor": tdl.floor,
+    "imag": tdl.imag,
     "is_finite": tdl.isfinite,
     "lgamma": tdl.gammaln,
     "log": tdl.log,
     "log1p": tdl.log1p,
     "logistic": lambda x: 1 / (1 + tdl.exp(-x)),
     "neg": tdl.negative,
+    "real": tdl.real,
     "rsqrt": lambda x: 1 / tdl.sqrt(x),
     "sign": tdl.sign,
     "sin": tdl.sin,
@@ -48,18 +69,26 @@ BINARY = {
     "add": tdl.add,
     "add_any": tdl.add,
     "atan2": tdl.arctan2,
+    "complex": complex_of,
     "eq": tdl.equal,
     "ge": tdl.greater_equal,
     "gt": tdl.greater,
+    "igamma": igamma,
+    "igamma_grad_a": igamma_grad_a,
+    "igammac": igammac,
     "le": tdl.less_equal,
+    "le_to": is_not_after,
     "lt": tdl.less,
+    "lt_to": is_before,
     "max": tdl.maximum,
     "min": tdl.minimum,
     "mul": tdl.multiply,
     "ne": tdl.not_equal,
+    "polygamma": polygamma,
     "pow": tdl.power,
     "rem": tdl.fmod,
     "sub": tdl.subtract,
+    "zeta": zeta,
 }
 
 
@@ -73,7 +102,7 @@ def describe_cells(function):
     return description
 
 
-for _name, _function in (UNARY | BINARY).items():
+for _name, _function in (UNARY | BINARY | {"regularized_incomplete_beta": betainc}).items():
     op(_name)(describe_cells(_function))
 
 

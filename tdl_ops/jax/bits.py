@@ -12,7 +12,7 @@ import numpy as np
 from tdl_ops.jax import op
 from tdl_ops.jax.operands import find_cells
 from tofu.errors import DescriptionError, UnsupportedError
-from tofu.tdl import elementwise, logical_and, logical_not, logical_or, logical_xor, trunc
+from tofu.tdl import elementwise, logical_and, logical_not, logical_or, logical_xor, real, trunc
 
 
 def _read_integer_type(name):
@@ -86,6 +86,8 @@ for _name, _function in BITS.items():
 def convert_element_type(*x, input_types, output_types, literals=()):
     (before,), (after,) = input_types, output_types
     cells = find_cells(x, literals)
+    if "complex" in before and "complex" not in after:
+        return lambda *i: real(cells(i)[0])
     if after == "bool":
         return lambda *i: cells(i)[0] != 0
     if "int" in after and "int" not in before:

@@ -1,36 +1,141 @@
-"""Factorizations of matrices in the last two dimensions: opaque, split along the others."""
+"""Factorizations of matrices in the last two dimensions, and what is made of them: opaque, split along the others."""
 
 from __future__ import annotations
+
+from importlib import import_module
 
 import numpy as np
 
 from tdl_ops.jax import op
-from tofu.errors import UnsupportedError
-from tofu.tdl import Opaque
+from tdl_ops.jax.operands import numbered
+from tofu.tdl import Opaque, output
+
+WHOLE = slice(None)
+
+
+def describe_batches(name, *ranks, function=None):
+    """A description of what works on each batch alone. The operands have `ranks` dimensions beside those of the batch.
+
+    `function` gives all results of one batch, from its operands and the results' shapes; without one only the parts are known.
+    """
+
+    def description(*operands, output_shapes):
+        count = operands[0].ndim - ranks[0]
+        shapes = [shape[count:] for shape in output_shapes]
+
+        def result(n):
+            compute = None if function is None else lambda *batch: function(shapes, *batch)[n]
+            part = Opaque(compute, name)
+            at = lambda i: (x[(*i[:count], *(WHOLE,) * rank)] for x, rank in zip(operands, ranks, strict=True))
+            own = {f"r{n}_{d}": extent for d, extent in enumerate(shapes[n])}
+            return output(f"{numbered('b', count)} {' '.join(own)}", lambda *i: part(*at(i))[i[count:]], own)
+
+        return tuple(map(result, range(len(shapes))))
+
+    return description
+
+
+def _from_scipy(name):
+    """A function of SciPy's, which is installed where JAX is."""
+    return getattr(import_module("scipy.linalg"), name)
+
+
+def _find_permutation(pivots, size):
+    """The order of rows after the exchanges that pivots say, one after the other."""
+    order = np.arange(size)
+    for row, other in enumerate(pivots.astype(int)):
+        order[[row, other]] = order[[other, row]]
+    return order
+
+
+def _lu(shapes, matrix):
+    factors, pivots = _from_scipy("lu_factor")(matrix)
+    return factors, pivots, _find_permutation(pivots, len(matrix))
+
+
+def _qr(shapes, matrix):
+    mode = "full" if shapes[0][1] == len(matrix) else "economic"
+    return _from_scipy("qr")(matrix, mode=mode, pivoting=len(shapes) == 3)
+
+
+def _geqrf(shapes, matrix):
+    reflectors, scales = np.linalg.qr(matrix, mode="raw")
+    return reflectors.T, scales
+
+
+def _multiply_reflectors(shapes, reflectors, scales):
+    product = np.eye(*shapes[0])
+    for n in reversed(range(len(scales))):
+        vector = np.concatenate([np.zeros(n), [1.0], reflectors[n + 1 :, n]])
+        product = product - scales[n] * np.outer(vector, vector.conj() @ product)
+    return (product,)
+
+
+def _update_cholesky(shapes, factor, vector):
+    return (np.linalg.cholesky(factor.T @ factor + np.outer(vector, vector)).T,)
+
+
+# The eigenvectors and singular vectors of a matrix are not its own: they may have another sign. So their parts alone are compared.
+BATCHES = {
+    "cholesky_update": ((2, 1), _update_cholesky),
+    "eig": ((2,), None),
+    "eigh": ((2,), None),
+    "geqrf": ((2,), _geqrf),
+    "hessenberg": ((2,), None),
+    "householder_product": ((2, 1), _multiply_reflectors),
+    "lu": ((2,), _lu),
+    "lu_pivots_to_permutation": ((1,), lambda shapes, pivots: (_find_permutation(pivots, *shapes[0]),)),
+    "qr": ((2,), _qr),
+    "schur": ((2,), None),
+    "svd": ((2,), None),
+    "tridiagonal": ((2,), None),
+}
+for _name, (_ranks, _function) in BATCHES.items():
+    op(_name, concrete=True)(describe_batches(_name, *_ranks, function=_function))
 
 
 @op("cholesky")
 def cholesky(operand, *, symmetrize_input=True):
-    symmetric = lambda matrix: (matrix + matrix.T) / 2 if symmetrize_input else matrix
+    symmetric = lambda matrix: (matrix + matrix.conj().T) / 2 if symmetrize_input else matrix
     # What stands above the diagonal is left as it was on CPUs; jnp.linalg.cholesky makes it zeros.
     whole = lambda matrix: np.linalg.cholesky(matrix) + np.triu(matrix, 1)
     factor = Opaque(lambda matrix: whole(symmetric(matrix)), "cholesky")
-    return lambda *i: factor(operand[(*i[:-2], slice(None), slice(None))])[i[-2], i[-1]]
+    return lambda *i: factor(operand[(*i[:-2], WHOLE, WHOLE)])[i[-2], i[-1]]
 
 
 @op("triangular_solve")
 def triangular_solve(a, b, *, left_side, lower, transpose_a, conjugate_a, unit_diagonal):
-    if conjugate_a:
-        raise UnsupportedError("triangular_solve of a conjugated matrix is not described")
-
     def solve(a, b):
         a = np.tril(a) if lower else np.triu(a)
         if unit_diagonal:
             a = a - np.diag(np.diag(a)) + np.eye(len(a))
+        a = a.conj() if conjugate_a else a
         return np.linalg.solve(a.T if transpose_a == left_side else a, b)
 
     solved = Opaque(solve, "triangular_solve")
-    matrix = lambda i: a[(*i[:-2], slice(None), slice(None))]
+    matrix = lambda i: a[(*i[:-2], WHOLE, WHOLE)]
     if left_side:  # each column alone, or each row
-        return lambda *i: solved(matrix(i), b[(*i[:-2], slice(None), i[-1])])[i[-2]]
-    return lambda *i: solved(matrix(i), b[(*i[:-1], slice(None))])[i[-1]]
+        return lambda *i: solved(matrix(i), b[(*i[:-2], WHOLE, i[-1])])[i[-2]]
+    return lambda *i: solved(matrix(i), b[(*i[:-1], WHOLE)])[i[-1]]
+
+
+@op("tridiagonal_solve")
+def tridiagonal_solve(lower, diagonal, upper, b):
+    whole = lambda below, on, above: np.diag(on) + np.diag(below[1:], -1) + np.diag(above[:-1], 1)
+    solved = Opaque(lambda *x: np.linalg.solve(whole(*x[:3]), x[3]), "tridiagonal_solve")
+    bands = lambda i: (x[(*i[:-2], WHOLE)] for x in (lower, diagonal, upper))
+    return lambda *i: solved(*bands(i), b[(*i[:-2], WHOLE, i[-1])])[i[-2]]
+
+
+FOURIER = {
+    "FFT": lambda x, lengths: np.fft.fftn(x),
+    "IFFT": lambda x, lengths: np.fft.ifftn(x),
+    "RFFT": lambda x, lengths: np.fft.rfftn(x),
+    "IRFFT": lambda x, lengths: np.fft.irfftn(x, lengths, range(len(lengths))),
+}
+
+
+@op("fft", concrete=True)
+def fft(x, *, output_shapes, fft_type, fft_lengths):
+    transform = lambda shapes, x: (FOURIER[fft_type](x, fft_lengths),)
+    return describe_batches("fft", len(fft_lengths), function=transform)(x, output_shapes=output_shapes)

@@ -162,6 +162,7 @@ def gather(
 JOINED = {
     "scatter": lambda cell, over: where(over(Max, lambda u: 1.0, 0.0) > 0, over(Sum, lambda u: u, 0.0), cell),
     "scatter-add": lambda cell, over: cell + over(Sum, lambda u: u, 0.0),
+    "scatter-sub": lambda cell, over: cell - over(Sum, lambda u: u, 0.0),
     "scatter-mul": lambda cell, over: cell * over(Prod, lambda u: u, 1.0),
     "scatter-max": lambda cell, over: over(Max, lambda u: maximum(cell, u), cell),
     "scatter-min": lambda cell, over: minimum(cell, over(Min, lambda u: u, float("inf"))),

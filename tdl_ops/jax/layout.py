@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 
 from tdl_ops.jax import op
-from tdl_ops.jax.operands import cell, put_together
+from tdl_ops.jax.operands import NUMBERS, cell, put_together
 from tdl_ops.jax.patterns import cut, join, reshape_to
 from tofu.errors import UnsupportedError
 from tofu.tdl import Any, maximum, minimum, position, scatter, where
@@ -69,10 +69,16 @@ def slice_(operand, *, start_indices, limit_indices, strides=None):
     return lambda *i: operand[tuple(v * s + first for v, first, s in zip(i, start_indices, steps, strict=True))]
 
 
-@op("pad", fill={"operand": lambda attributes: dict(attributes["literals"]).get(1, 0.0)})
+def _read_padding(attributes):
+    return complex(dict(attributes["literals"]).get(1, 0.0)).real
+
+
+@op("pad", fill={"operand": _read_padding})
 def pad(operand, *value, padding_config, literals=()):
     if value:
         raise UnsupportedError("padding with a number that is known at run time alone is not described: use where")
+    if complex(dict(literals)[1]).imag:
+        raise UnsupportedError("padding with a number that is not real is not described: use where")
     if all(inner == 0 for _, _, inner in padding_config):
         return lambda *i: operand[tuple(v - low for v, (low, _, _) in zip(i, padding_config, strict=True))]
     if dict(literals).get(1, 0.0) != 0.0:
@@ -98,7 +104,7 @@ def dynamic_slice(operand, *starts, slice_sizes, literals=()):
 @op("dynamic_update_slice", concrete=True)
 def dynamic_update_slice(*x, literals=()):
     tensors = put_together(x, literals)
-    if any(isinstance(tensor, (int, float)) for tensor in tensors[:2]):
+    if any(isinstance(tensor, NUMBERS) for tensor in tensors[:2]):
         raise UnsupportedError("a dynamic update of a number is not described")
     operand, update = tensors[:2]
     begins = _find_starts(x[2:], literals, 2, operand.shape, update.shape)

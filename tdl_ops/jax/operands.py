@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+NUMBERS = (int, float, complex)
+
 
 def put_together(tensors, literals):
     """All operands in their order, each a tensor or a number."""
@@ -11,7 +13,7 @@ def put_together(tensors, literals):
 
 def cell(operand, i):
     """An operand's element for the output's cell `i`: a scalar has one for all, and a dimension of extent 1 is read at 0."""
-    return operand if isinstance(operand, (int, float)) else operand.broadcast(*i)
+    return operand if isinstance(operand, NUMBERS) else operand.broadcast(*i)
 
 
 def find_cells(tensors, literals):
@@ -24,7 +26,7 @@ def find_cells(tensors, literals):
     ones = {tuple(map(tensor.is_one, range(tensor.ndim))) for tensor in ranked}
     if len(ones) > 1:
         return lambda i: [cell(operand, i) for operand in operands]
-    at = lambda operand, i: operand[i] if not isinstance(operand, (int, float)) and operand.ndim else cell(operand, i)
+    at = lambda operand, i: operand[i] if not isinstance(operand, NUMBERS) and operand.ndim else cell(operand, i)
     return lambda i: [at(operand, i) for operand in operands]
 
 

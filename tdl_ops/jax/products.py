@@ -1,4 +1,6 @@
-"""dot_general and convolutions; the convolutions of a gradient are the same primitive with other dimension numbers and dilations.
+"""dot_general, products of rows in groups, and convolutions.
+
+The convolutions of a gradient are the same primitive with other dimension numbers and dilations.
 
 Axes of a convolution: batch `b`, output channel `co`, input channel `ci`, groups `g`, output positions `y0 y1 ..`, cells of the kernel
 `d0 d1 ..`; where the input is dilated, its positions `x0 x1 ..` in the place of the output's.
@@ -6,11 +8,13 @@ Axes of a convolution: batch `b`, output channel `co`, input channel `ci`, group
 
 from __future__ import annotations
 
+import numpy as np
+
 from tdl_ops.jax import op
 from tdl_ops.jax.operands import numbered
 from tdl_ops.jax.patterns import contract
 from tofu.errors import UnsupportedError
-from tofu.tdl import Sum, merge, output, scatter
+from tofu.tdl import Any, Opaque, Sum, merge, minimum, output, position, scatter, where
 
 
 @op("dot_general")
@@ -22,6 +26,30 @@ def dot_general(lhs, rhs, *, dimension_numbers):
     right_names = [right.get(d, f"n{d}") for d in range(rhs.ndim)]
     free = [name for name in (*left_names, *right_names) if name[0] in "mn"]
     return contract([(lhs, left_names), (rhs, right_names)], [*(f"b{n}" for n in range(len(left_batch))), *free])
+
+
+@op("symmetric_product", concrete=True)
+def symmetric_product(a, c, *, alpha, beta):
+    n = a.ndim - 2
+    product = lambda b, i, j: Sum(lambda k: a[(*b, i, k)] * a[(*b, j, k)])
+    return lambda *v: alpha * product(v[:n], *v[n:]) + beta * c[v]
+
+
+@op("ragged_dot_general", concrete=True)
+def ragged_dot_general(lhs, rhs, group_sizes, *, dot_dimension_numbers, lhs_ragged_dimensions, rhs_group_dimensions):
+    """Rows in groups of given sizes, one after the other: each group times a matrix of its own, or summed by itself."""
+    numbers = dot_dimension_numbers, lhs_ragged_dimensions, rhs_group_dimensions
+    group = Opaque(lambda sizes, row: np.searchsorted(np.cumsum(sizes), row, "right"), "group_of_row")
+    find = lambda row: group(group_sizes[:], position(row))[()]
+    if numbers == ((((1,), (1,)), ((), ())), (0,), (0,)):
+        is_there = lambda row: find(row) < group_sizes.shape[0]
+        product = lambda row, k, n: lhs[row, k] * rhs[Any(minimum(find(row), group_sizes.shape[0] - 1)), k, n]
+        return lambda row, n: Sum(lambda k: where(is_there(row), product(row, k, n), 0.0))
+    if numbers == ((((0,), (0,)), ((), ())), (0,), ()):
+        each = lambda g, row, m, n: where(find(row) == position(g), lhs[row, m] * rhs[row, n], 0.0)
+        groups = {"g": group_sizes.shape[0]}
+        return output("g m n", lambda g, m, n: Sum(lambda row: each(g, row, m, n)), groups)
+    raise UnsupportedError("a ragged product of these dimensions is not described: that of rows and one group each is")
 
 
 def _local_padding(local):

@@ -9,6 +9,7 @@ import numpy as np
 
 from tdl_ops.jax import op
 from tdl_ops.jax.operands import cell, numbered, put_together
+from tofu.errors import UnsupportedError
 from tofu.tdl import Opaque, elementwise, output, position
 
 AXES = [f"i{d}" for d in range(8)]
@@ -101,3 +102,35 @@ def random_split(keys, *, output_shapes, shape, first=()):
     key = Opaque(name="random_split")
     cells = lambda i: [position(v) + b for v, b in zip(i[keys.ndim :], begin[keys.ndim :], strict=True)]
     return output(numbered("i", rank), lambda *i: key(keys[i[: keys.ndim]], *cells(i))[()])
+
+
+@op("random_clone")
+def random_clone(keys):
+    return lambda *i: keys[i]
+
+
+@op("random_gamma")
+def random_gamma(keys, alpha):
+    draw = Opaque(name="random_gamma")
+    rest = (slice(None),) * (alpha.ndim - keys.ndim)  # whose draws depend on how many there are
+    return lambda *i: draw(keys[i[: keys.ndim]], alpha[(*i[: keys.ndim], *rest)])[i[keys.ndim :]]
+
+
+@op(
+    "rng_bit_generator",
+    concrete=True,
+    starts=AXES,
+    bound={"shape": lambda local: local.outputs[1].shape},
+)
+def rng_bit_generator(key, *, output_shapes, shape):
+    if key.ndim != 1:
+        raise UnsupportedError("rng_bit_generator of several keys is not described: of one it is")
+    following, bits = Opaque(name="next_key"), Opaque(name="random_bits")
+    return (
+        output("k", lambda k: following(key[:])[k], {"k": output_shapes[0][0]}),
+        output(
+            numbered("i", len(shape)),
+            lambda *i: bits(key[:], *map(position, i))[()],
+            {f"i{d}": extent for d, extent in enumerate(shape)},
+        ),
+    )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from tdl_ops.jax import op
+from tdl_ops.jax.operands import NUMBERS, cell, put_together
 from tofu.errors import UnsupportedError
 from tofu.tdl import Max, Min, Opaque, Prod, Sum, output
 
 REDUCERS = {"reduce_sum": Sum, "reduce_max": Max, "reduce_min": Min, "reduce_prod": Prod}
 LOGICAL = {"reduce_and": Min, "reduce_or": Max}
+BITWISE = {"reduce_and": np.bitwise_and, "reduce_or": np.bitwise_or, "reduce_xor": np.bitwise_xor}
 
 
 def _reduce(operand, axes, reducer):
@@ -28,19 +30,43 @@ def _describe(reducer):
     return lambda operand, *, axes: _reduce(operand, axes, reducer)
 
 
-def _describe_logical(name, reducer):
+def _reduce_opaquely(operands, axes, function, name, *numbers):
+    """Reductions of several operands together, by a function of their cells and of numbers."""
+    rank = operands[0].ndim
+    kept = [d for d in range(rank) if d not in axes]
+    part = Opaque(function, name)
+
+    def value(v):
+        at = tuple(v[kept.index(d)] if d in kept else slice(None) for d in range(rank))
+        return part(*(operand[at] for operand in operands), *(cell(number, ()) for number in numbers))[()]
+
+    return output(" ".join(f"i{d}" for d in kept), lambda *v: value(v))
+
+
+def _describe_bitwise(name):
     def description(operand, *, axes, input_types):
-        if input_types != ("bool",):
-            raise UnsupportedError(f"{name} of {input_types[0]} is not described: of booleans it is")
-        return _reduce(operand, axes, reducer)
+        if input_types == ("bool",) and name in LOGICAL:
+            return _reduce(operand, axes, LOGICAL[name])
+        reduce = lambda cells: BITWISE[name].reduce(cells.astype(np.int64), None)
+        return _reduce_opaquely([operand], axes, reduce if "64" not in input_types[0] else None, name)
 
     return description
 
 
 for _name, _reducer in REDUCERS.items():
     op(_name)(_describe(_reducer))
-for _name, _reducer in LOGICAL.items():
-    op(_name)(_describe_logical(_name, _reducer))
+for _name in BITWISE:
+    op(_name)(_describe_bitwise(_name))
+
+
+@op("reduce")
+def reduce(*x, dimensions, literals=()):
+    operands = put_together(x, literals)  # as many numbers to begin with follow; what joins two cells is no attribute
+    count = len(operands) // 2
+    if any(isinstance(operand, NUMBERS) for operand in operands[:count]):
+        raise UnsupportedError("a reduction of a number is not described")
+    reduced = _reduce_opaquely(operands[:count], dimensions, None, "reduce", *operands[count:])
+    return (reduced,) * count
 
 
 def _line(operand, i, axis):
@@ -93,13 +119,24 @@ def sort(*operands, dimension, num_keys=1):
     return tuple(sorted_lines(n) for n in range(len(operands)))
 
 
-@op("top_k", concrete=True)
-def top_k(operand, *, output_shapes, k, axis=-1):
+def _find_largest(operand, k, axis, sign):
     axis %= operand.ndim
-    arrange = lambda cells: np.argsort(-cells, kind="stable")[:k]
+    arrange = lambda cells: np.argsort(-sign * cells, kind="stable")[:k]
     values = Opaque(lambda cells: cells[arrange(cells)], "top_k")
     positions = Opaque(arrange, "top_k")
     names = " ".join("k" if d == axis else f"i{d}" for d in range(operand.ndim))
     return tuple(
         output(names, lambda *i, f=f: f(_line(operand, i, axis))[i[axis]], {"k": k}) for f in (values, positions)
     )
+
+
+@op("top_k")
+def top_k(operand, *, k, axis=-1):
+    return _find_largest(operand, k, axis, 1)
+
+
+@op("approx_top_k")
+def approx_top_k(operand, *, k, reduction_dimension, is_max_k, aggregate_to_topk):
+    if not aggregate_to_topk:
+        raise UnsupportedError("approx_top_k with more than k candidates is not described: aggregate them")
+    return _find_largest(operand, k, reduction_dimension, 1 if is_max_k else -1)

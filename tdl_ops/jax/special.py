@@ -1,8 +1,12 @@
-"""What NumPy lacks and primitives compute: special functions, as the interpreter of descriptions needs them. They take float64."""
+"""What NumPy lacks and primitives compute: special functions, as the interpreter of descriptions needs them. They take float64.
+
+Some are SciPy's, which is installed where JAX is, and is loaded when one is computed.
+"""
 
 from __future__ import annotations
 
 import math
+from importlib import import_module
 
 import numpy as np
 
@@ -32,10 +36,36 @@ def _digamma(x):
     return shift + np.log(x) - 1 / (2 * x) - s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s / 132))))
 
 
+def _rank(x):
+    """Whole numbers in the order that all floating-point numbers have, zeros with signs and those that are no numbers among them."""
+    bits = np.asarray(x, np.float64).view(np.int64)
+    return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
+
+
+def _load(name, package="scipy.special"):
+    return getattr(import_module(package), name)
+
+
+def _igamma_grad_a(a, x):
+    """The derivative of the regularized lower incomplete gamma function by `a`: that of its series, summand by summand."""
+    n = np.arange(200.0).reshape(-1, *(1,) * np.ndim(a + x))
+    gammaln, psi = _load("gammaln"), _load("psi")
+    summands = np.exp((a + n) * np.log(x) - x - gammaln(a + n + 1))
+    return (summands * (np.log(x) - psi(a + n + 1))).sum(0)
+
+
 _erf_values = np.vectorize(math.erf, otypes=[float])
 erfc = elementwise("erfc", np.vectorize(math.erfc, otypes=[float]))
 erf_inv = elementwise("erf_inv", _erf_inv)
 digamma = elementwise("jax_digamma", np.vectorize(_digamma, otypes=[float]))
+is_before = elementwise("is_before", lambda x, y: _rank(x) < _rank(y))
+is_not_after = elementwise("is_not_after", lambda x, y: _rank(x) <= _rank(y))
+complex_of = elementwise("complex_of", lambda x, y: x + 1j * y)
+igamma_grad_a = elementwise("igamma_grad_a", _igamma_grad_a)
+i0e, i1e, igamma, igammac, polygamma, zeta, betainc = (
+    elementwise(f"scipy_{name}", lambda *x, name=name: _load(name)(*x))
+    for name in ("i0e", "i1e", "gammainc", "gammaincc", "polygamma", "zeta", "betainc")
+)
 NEXT_AFTER = {
     name: elementwise(f"next_after_{name}", lambda x, y, name=name: np.nextafter(x.astype(name), y.astype(name)))
     for name in ("float16", "float32", "float64")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from tdl_ops.jax import op
 from tdl_ops.jax.operands import numbered
 from tofu.errors import UnsupportedError
-from tofu.tdl import Max, Min, Sum, scatter, where
+from tofu.tdl import Max, Min, Opaque, Sum, scatter, where
 
 PADS = [f"i{d}" for d in range(6)]
 
@@ -35,20 +37,82 @@ for _name, _reducer, _fill in (("sum", Sum, 0.0), ("max", Max, -math.inf), ("min
     )
 
 
+def _read_initial(attributes):
+    """The number in cells outside of the generic reduction's operand."""
+    return dict(attributes["literals"]).get(1, 0.0)
+
+
+@op("reduce_window", concrete=True, bound={"padding": _local_padding}, pads=PADS, fill={"x0": _read_initial})
+def reduce_window(*x, window_dimensions, window_strides, padding, base_dilation=(), window_dilation=(), literals=()):
+    if len(x) > 1 or [n for n, _ in literals] != [1]:
+        raise UnsupportedError(
+            "windows of several tensors, or that begin with no number of the program, are not described"
+        )
+    if any(dilation != 1 for dilation in base_dilation):
+        raise UnsupportedError("windows over a dilated input are not described: pad it between cells first")
+    (operand,) = x  # what joins two cells is no attribute
+    n, dilation = len(window_dimensions), window_dilation or (1,) * len(window_dimensions)
+    join = Opaque(name="reduce_window")
+    at = lambda i, k: tuple(i[d] * window_strides[d] + k[d] * dilation[d] - padding[d][0] for d in range(n))
+    return lambda *i: join(*(operand[at(i, k)] for k in np.ndindex(*window_dimensions)))[()]
+
+
+EXTREMES = {"ge": (Max, -math.inf), "le": (Min, math.inf)}
+"""By the comparison that selects a cell: the reducer that finds it, and what loses to all."""
+
+
+def _find_extreme(select_prim):
+    if select_prim not in EXTREMES:
+        raise UnsupportedError(f"a selection by {select_prim} is not described: by {' and '.join(EXTREMES)} it is")
+    return EXTREMES[select_prim]
+
+
+def _read_loser(attributes):
+    return _find_extreme(attributes["select_prim"])[1]
+
+
 @op(
     "select_and_scatter_add",
     concrete=True,
     bound={"padding": _local_padding},
     pads=PADS,
-    fill={"operand": -math.inf},
+    fill={"operand": _read_loser},
 )
 def select_and_scatter_add(source, operand, *, select_prim, window_dimensions, window_strides, padding):
-    if select_prim != "ge":
-        raise UnsupportedError(f"select_and_scatter_add by {select_prim} is not described: by ge it is")
+    reducer, _ = _find_extreme(select_prim)
     n = len(window_dimensions)
     at = lambda i, k: tuple(i[d] * window_strides[d] + k[d] - padding[d][0] for d in range(n))
-    largest = lambda i: Max(lambda *j: operand[at(i, j)], ndim=n, extents={"j": window_dimensions})
+    extreme = lambda i: reducer(lambda *j: operand[at(i, j)], ndim=n, extents={"j": window_dimensions})
     # Of several equally large cells of a window JAX takes the first one; which of them is no matter of the analysis.
-    reach = lambda i, k: (at(i, k), where(operand[at(i, k)] == largest(i), source[i], 0.0))
+    reach = lambda i, k: (at(i, k), where(operand[at(i, k)] == extreme(i), source[i], 0.0))
     extents = {f"k{d}": size for d, size in enumerate(window_dimensions)}
     return scatter(lambda *v: reach(v[:n], v[n:]), extents, names=f"{numbered('i', n)} {numbered('k', n)}")
+
+
+@op(
+    "select_and_gather_add",
+    concrete=True,
+    bound={"padding": _local_padding},
+    pads=PADS,
+    fill={"operand": _read_loser},
+)
+def select_and_gather_add(
+    tangents,
+    operand,
+    *,
+    select_prim,
+    window_dimensions,
+    window_strides,
+    padding,
+    base_dilation=(),
+    window_dilation=(),
+):
+    if any(dilation != 1 for dilation in base_dilation):
+        raise UnsupportedError("windows over a dilated input are not described: pad it between cells first")
+    reducer, _ = _find_extreme(select_prim)
+    n, dilation = len(window_dimensions), window_dilation or (1,) * len(window_dimensions)
+    at = lambda i, k: tuple(i[d] * window_strides[d] + k[d] * dilation[d] - padding[d][0] for d in range(n))
+    extreme = lambda i: reducer(lambda *j: operand[at(i, j)], ndim=n, extents={"j": window_dimensions})
+    # Of several equally large cells the first one, as above.
+    chosen = lambda i, k: where(operand[at(i, k)] == extreme(i), tangents[at(i, k)], 0.0)
+    return lambda *i: Sum(lambda *k: chosen(i, k), ndim=n, extents={"k": window_dimensions})

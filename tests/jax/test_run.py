@@ -39,7 +39,7 @@ def as_numbers(tree):
     leaves = jax.tree.leaves(tree)
     is_key = [jnp.issubdtype(x.dtype, jax.dtypes.extended) for x in leaves]
     plain = [jax.random.key_data(x) if key else x for x, key in zip(leaves, is_key, strict=True)]
-    return [np.asarray(x, np.float64) for x in plain]
+    return [np.asarray(x, complex if jnp.iscomplexobj(x) else float) for x in plain]
 
 
 @pytest.mark.parametrize("kind", ["small", "free", "random"])

@@ -15,10 +15,12 @@ from tofu.tdl import (
     Random,
     Sum,
     absolute,
+    conjugate,
     describe,
     elementwise,
     erf,
     exp,
+    imag,
     interpret,
     output,
     scatter,
@@ -124,6 +126,26 @@ def test_opaque_functions():
         return lambda i, j: sort(x[i, :], -1)[j]
 
     np.testing.assert_array_equal(run(both, [x], [(3, 4)])[0], np.sort(x)[:, ::-1])
+
+
+def test_complex_numbers():
+    """Of an input, of a number in the description, and of an opaque function; what is real stays so."""
+    x = random.normal(size=(3, 4)) + 1j * random.normal(size=(3, 4))
+    line = Opaque(np.fft.fft)
+
+    def outputs(x):
+        return (
+            lambda i, j: 2j * x[i, j],
+            lambda i, j: line(x[i, :])[j],
+            lambda i: Sum(lambda j: conjugate(x[i, j])),
+            scatter(lambda i, j: ((j,), x[i, j])),
+            lambda i, j: imag(x[i, j]),
+        )
+
+    found = run(outputs, [x], [(3, 4), (3, 4), (3,), (4,), (3, 4)])
+    for ours, theirs in zip(found, (2j * x, np.fft.fft(x), x.conj().sum(1), x.sum(0), x.imag), strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_allclose(ours, theirs, rtol=1e-14)
 
 
 def test_outputs_that_are_not_written_or_inputs_not_read():

@@ -74,6 +74,10 @@ def test_precedence():
     )
 
 
+def test_complex_numbers():
+    assert printed(lambda x: lambda i: x[i] * (1 - 2j), [(2,)], [1]).endswith("output[i] = x[i] * (1-2j)")
+
+
 def test_everything_else():
     def f(x, index):
         chosen = Opaque(name="sort")(x[:, 0])

@@ -46,6 +46,7 @@ def verify_jax(names: Sequence[str], seed: int, missing: bool, jobs: int, as_jso
     """  # noqa: D301  click reads the escape
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")  # nearly all of the time is compilation
     began = time.monotonic()
     summary, campaign, cases = (load_jax(f"verify.{module}") for module in ("summary", "campaign", "cases"))
     summary.check_names(names)

@@ -225,7 +225,7 @@ class Value(Operators):
 class Constant(Value):
     """A number of the description or of an attribute."""
 
-    number: float
+    number: float | complex
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,6 +325,8 @@ def as_value(operand: object) -> Value:
         return Position(operand)
     if isinstance(operand, (bool, int, float)):
         return Constant(float(operand))
+    if isinstance(operand, complex):
+        return Constant(operand)
     raise DescriptionError(
         f"{find_place()}: {operand!r} is not a value (a number, a tensor's element, or an expression of them)"
     )

@@ -66,6 +66,7 @@ equal, not_equal = map(_function, ("equal", "not_equal"))
 logical_and, logical_or, logical_xor, logical_not = map(
     _function, ("logical_and", "logical_or", "logical_xor", "logical_not")
 )
+real, imag, conjugate = map(_function, ("real", "imag", "conjugate"))
 where = _function("where")
 
 

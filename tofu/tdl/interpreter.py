@@ -56,7 +56,7 @@ def interpret(
     inputs: Sequence[Array],
     output_shapes: Sequence[Sequence[int]],
 ) -> list[Array]:
-    """The outputs of a described operator for `inputs`, in float64. An output that is never written is full of NaN.
+    """The outputs of a described operator for `inputs`, in float64, or complex128. An output that is never written is full of NaN.
 
     Raises DescriptionError for what cannot be executed: random numbers, opaque functions without a Python function, Any
     without the index; and TooManyPointsError for shapes that are too large.
@@ -74,7 +74,7 @@ class Interpreter:
 
     def __init__(self, traced: Trace, inputs: Sequence[Array], output_shapes: Sequence[Sequence[int]]) -> None:
         self._trace = traced
-        self._inputs = [np.asarray(array, dtype=np.float64) for array in inputs]
+        self._inputs = list(map(_as_numbers, inputs))
         self._extents: dict[ExtentSymbol, sympy.Integer] = {}
         for tensor, array in zip(traced.tensors, inputs, strict=True):
             self._extents.update(zip(tensor.extents, map(sympy.Integer, array.shape), strict=True))
@@ -91,7 +91,7 @@ class Interpreter:
         values = np.broadcast_to(self._value(output.value, scope), grid)
         if output.groups is not None:
             return values.reshape(shape).copy()
-        result = np.zeros(shape)
+        result = np.zeros(shape, np.result_type(values, np.float64))
         cells = [np.broadcast_to(self._coordinate(c, scope), grid) for c in output.coordinates]
         inside = np.ones(grid, dtype=bool)
         for cell, extent in zip(cells, shape, strict=True):
@@ -140,7 +140,7 @@ class Interpreter:
                 arguments = [self._value(argument, scope) for argument in value.arguments]
                 if value.function == "where":
                     arguments[0] = arguments[0] != 0
-                return np.asarray(find_numpy_function(value.function)(*arguments), dtype=np.float64)
+                return _as_numbers(find_numpy_function(value.function)(*arguments))
         if isinstance(value, Reduction):
             return self._reduction(value, scope)
         if isinstance(value, OpaqueElement):
@@ -204,14 +204,14 @@ class Interpreter:
         arguments = [self._argument(argument, scope, grid) for argument in element.arguments]
         cells = [np.broadcast_to(self._index(index, scope), grid) for index in element.indices]
         results: dict[bytes, Array] = {}
-        computed = np.empty(grid)
+        computed = []
         for point in np.ndindex(*grid):
             own = [argument[point] for argument in arguments]
             key = b"".join(np.ascontiguousarray(a).tobytes() for a in own)
             if key not in results:
                 results[key] = np.asarray(element.function(*own))
-            computed[point] = results[key][tuple(int(cell[point]) for cell in cells)]
-        return computed
+            computed.append(results[key][tuple(int(cell[point]) for cell in cells)])
+        return _as_numbers(computed).reshape(grid)
 
     def _argument(self, argument: Value | Slice, scope: tuple[str, ...], grid: tuple[int, ...]) -> Array:
         """An array over the grid; the dimensions of a slice follow."""
@@ -226,3 +226,9 @@ class Interpreter:
         )
         selected = moved[cells] if cells else moved
         return np.broadcast_to(selected, grid + tuple(array.shape[d] for d in kept))
+
+
+def _as_numbers(values: Anything) -> Array:
+    """In double precision; complex where they are."""
+    array = np.asarray(values)
+    return np.asarray(array, np.complex128 if array.dtype.kind == "c" else np.float64)

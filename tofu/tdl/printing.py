@@ -128,6 +128,8 @@ class Printer:
     def _format(self, value: Value) -> tuple[str, int]:
         """The text, and the level of its outermost operator."""
         if isinstance(value, Constant):
+            if isinstance(value.number, complex):
+                return f"({value.number:g})", _ATOM
             return f"{value.number:g}", _ATOM if value.number >= 0 else _NEGATIVE
         if isinstance(value, Position):
             text = self.format_index(value.index)

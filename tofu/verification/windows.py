@@ -39,8 +39,8 @@ class Windows:
 class WindowGeometry(Geometry):
     """How a forward operator's tensors are cut where inputs are read in windows: those of `windows`, by input.
 
-    `zeroed` is an entry of an attribute, by name and position, that parts have as zero: its rows beyond the border are part of the
-    regions, and hold `fill`.
+    `zeroed` is an entry of an attribute, by name and position, that parts have as zero, a number or both of a pair: its rows beyond the
+    border are part of the regions, and hold `fill`.
     """
 
     windows: tuple[Windows | None, ...] = ()
@@ -82,7 +82,9 @@ class WindowGeometry(Geometry):
         local = super().shrink(values, split, part)
         if self.zeroed is not None:
             name, position = self.zeroed
-            local[name] = (*local[name][:position], 0, *local[name][position + 1 :])
+            entry = local[name][position]
+            zero = 0 if isinstance(entry, int) else (0,) * len(entry)
+            local[name] = (*local[name][:position], zero, *local[name][position + 1 :])
         return local
 
 
@@ -179,7 +181,7 @@ def _complete(forward: Kernel, plain: WindowGeometry, along: int, shrinks: bool)
         for name, value in forward.values.items()
         if isinstance(value, tuple)
         for n, item in enumerate(value)
-        if type(item) is int and item > 0
+        if _is_border(item)
     ]
     variants = [plain, *(replace(plain, shrunk=frozenset({plain.base})) for _ in range(shrinks))]
     variants += [replace(plain, zeroed=entry, fill=fill) for entry in entries for fill in FILLS]
@@ -188,6 +190,12 @@ def _complete(forward: Kernel, plain: WindowGeometry, along: int, shrinks: bool)
         if all(shapes is not None for shapes in pieces):
             outputs = tuple(along if one.shape[along : along + 1] == (plain.base,) else None for one in forward.outputs)
             yield replace(variant, outputs=outputs, pieces=tuple(shapes or () for shapes in pieces))
+
+
+def _is_border(item: Any) -> bool:
+    """Whether an entry of an attribute may say how many rows are made up: a number, or one for each side."""
+    sides = item if isinstance(item, tuple) else (item,)
+    return all(type(side) is int and side >= 0 for side in sides) and any(sides)
 
 
 def _infer(

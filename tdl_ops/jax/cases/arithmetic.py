@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from tdl_ops.jax.cases.building import both, each, integers
+from tdl_ops.jax.cases.building import both, complexes, each, integers, pair
 from tofu.jax.verify.case import Case
 from tofu.verification.numbers import uniform
 
@@ -48,4 +48,38 @@ CASES = [
     Case("clamp between tensors", lambda x, y: lax.clamp(jnp.minimum(x, y), x * y, jnp.maximum(x, y)), (4, 7), (4, 7)),
     Case("integers", lambda x: ((x + 3) % 5, (x - 20) // 7, x / 3, -x, jnp.abs(x), x**2), integers(-20, 30, 6, 4)),
     Case("activations", both(each(jax.nn.elu, jax.nn.mish, jax.nn.selu, jax.nn.hard_swish, jax.nn.celu)), (4, 7)),
+    Case(
+        "special functions",
+        each(
+            lax.bessel_i0e,
+            lax.bessel_i1e,
+            lambda x: lax.igamma(x, x[::-1]),
+            lambda x: lax.igammac(x, x[::-1]),
+            lambda x: lax.zeta(x + 1, x[::-1]),
+            lambda x: lax.polygamma(jnp.ones_like(x), x),
+            lambda x: lax.polygamma(jnp.full_like(x, 3), x),
+            lambda x: lax.betainc(x, x[::-1], x / 5),
+        ),
+        uniform(0.2, 4, 4, 7),
+    ),
+    Case(
+        "derivatives of gamma functions",
+        both(lambda a, x: lax.igamma(a, x) + lax.lgamma(a)),
+        uniform(0.5, 4, 4, 7),
+        uniform(0.5, 4, 4, 7),
+    ),
+    Case(
+        "complex numbers",
+        lambda x, y: (
+            pair(x) * pair(y) / (pair(x) + 3),
+            jnp.exp(pair(x)),
+            jnp.abs(pair(x)),
+            pair(x).real,
+            pair(x).imag,
+            jnp.conj(pair(y)),
+            -pair(x),
+        ),
+        complexes(4, 7),
+        complexes(4, 7),
+    ),
 ]

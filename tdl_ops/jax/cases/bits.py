@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from tdl_ops.jax.cases.building import each, integers
@@ -51,5 +52,20 @@ CASES = [
         lambda x, y: ((x > 0) & (y > 0) | ~(x > y), (x > 0) ^ (y > 0), (x > 0).all(1), (x > 0).any(0)),
         (4, 7),
         (4, 7),
+    ),
+    Case(
+        "reductions of bits",
+        each(
+            lambda x: lax.reduce(x, np.int32(-1), lax.bitwise_and, (1,)),
+            lambda x: lax.reduce(x, np.int32(0), lax.bitwise_or, (0,)),
+            lambda x: lax.reduce(x, np.int32(0), lax.bitwise_xor, (1,)),
+            lambda x: lax.reduce(x > 10, False, lax.bitwise_xor, (0,)),
+        ),
+        integers(-20, 50, 6, 7),
+    ),
+    Case(
+        "reductions of long bits",
+        lambda x: lax.reduce(x, np.int64(0), lax.bitwise_xor, (1,)),
+        integers(-20, 50, 6, 7, dtype="int64"),
     ),
 ]

@@ -53,4 +53,7 @@ CASES = [
         (3, 5),
         Fixed(3, "int32"),
     ),
+    Case("subtractions", lambda x, i, u: x.at[i].subtract(u), (4, 3), integers(0, 4, 9), (9, 3)),
+    Case("diagonals", both(lambda x: (jnp.diagonal(x), jnp.diag(x[0]), jnp.trace(x))), (6, 6)),
+    Case("determinant of one matrix", both(jnp.linalg.det), (3, 3)),
 ]

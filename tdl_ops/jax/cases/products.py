@@ -5,8 +5,9 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import lax
 
-from tdl_ops.jax.cases.building import both
+from tdl_ops.jax.cases.building import both, complexes, pair
 from tofu.jax.verify.case import Case
+from tofu.verification.numbers import Fixed
 
 
 def convolve(stride=1, padding="SAME", dilation=1, groups=1):
@@ -37,4 +38,9 @@ CASES = [
     Case("convolution, groups", convolve(groups=2), (2, 6, 6, 4), (3, 3, 2, 6)),
     Case("convolution, depthwise", convolve(groups=4), (2, 6, 6, 4), (3, 3, 1, 4)),
     Case("convolution, groups, stride", convolve(2, groups=2), (2, 6, 6, 4), (3, 3, 2, 6)),
+    Case(
+        "symmetric product", lambda a, c: lax.linalg.symmetric_product(a, c, alpha=2.0, beta=0.5), (3, 4, 5), (3, 4, 4)
+    ),
+    Case("products of groups", both(lax.ragged_dot), (7, 4), (3, 4, 5), Fixed((2, 0, 5), "int32")),
+    Case("dot of complex numbers", lambda x, w: pair(x) @ pair(w), complexes(4, 7), complexes(7, 6)),
 ]

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from tdl_ops.jax.cases.building import integers
 from tofu.jax.verify.case import Case
+from tofu.verification.numbers import uniform
 
 CASES = [
     Case(
@@ -34,5 +35,17 @@ CASES = [
         "data of keys",
         lambda data: jax.random.key_data(jax.random.wrap_key_data(data)),
         integers(0, 2**31 - 1, 6, 2, dtype="uint32"),
+    ),
+    Case(
+        "gamma numbers of keys",
+        jax.vmap(lambda n, a: jax.random.gamma(jax.random.key(n), a)),
+        integers(0, 9, 6),
+        uniform(0.5, 3, 6, 4),
+    ),
+    Case("a copy of keys", jax.vmap(lambda n: jax.random.clone(jax.random.key(n))), integers(0, 9, 6)),
+    Case(
+        "bits of the backend's generator",
+        lambda key: jax.lax.rng_bit_generator(key, (6, 5)),
+        integers(0, 2**31 - 1, 4, dtype="uint32"),
     ),
 ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from tdl_ops.jax.cases.building import both, each, integers
 from tofu.jax.verify.case import Case
+from tofu.verification.numbers import Fixed
 
 CASES = [
     Case(
@@ -33,4 +35,23 @@ CASES = [
     Case("running sum", both(lambda x: jnp.cumsum(x, 1)), (4, 7)),
     Case("sort", lambda x: (jnp.sort(x, 1), jnp.argsort(x, 0), *lax.top_k(x, 3)), (4, 7)),
     Case("sort by two", lambda x, y: lax.sort((x, y), num_keys=2), integers(0, 3, 4, 7), (4, 7)),
+    Case(
+        "largest, approximately",
+        each(lambda x: lax.approx_max_k(x, 3), lambda x: lax.approx_min_k(x, 2, reduction_dimension=0)),
+        (6, 7),
+    ),
+    Case(
+        "places in order",
+        lambda x, y: (jnp.searchsorted(x, y, side="left"), jnp.searchsorted(x, y, side="right")),
+        Fixed((-np.inf, -1.0, -0.0, 0.0, 0.5, 1.5, np.nan)),
+        Fixed((0.0, -0.0, 0.5, np.nan, -2.0)),
+    ),
+    Case("any reduction", lambda x: lax.reduce(x, 1.0, lambda a, b: a * b + a + b, (1,)), (4, 5, 6)),
+    Case(
+        "any reduction of two",
+        lambda x, y: lax.reduce((x, y), (0.0, 1.0), lambda a, b: (a[0] + b[0], a[1] * b[1]), (0,)),
+        (5, 6),
+        (5, 6),
+    ),
+    Case("order", each(lambda x: jnp.median(x, 0), lambda x: jnp.quantile(x, 0.3, 1)), (5, 6)),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -19,4 +20,12 @@ CASES = [
     Case("min pooling", pool(jnp.inf, lax.min), (2, 8, 8, 3)),
     Case("sum pooling", both(pool(0.0, lax.add)), (2, 8, 8, 3)),
     Case("overlapping pooling", both(pool(-jnp.inf, lax.max, 3)), (2, 8, 8, 3)),
+    Case("overlapping min pooling", both(pool(jnp.inf, lax.min, 3)), (2, 8, 8, 3)),
+    Case(
+        "pooling forwards",
+        lambda x, t: (jax.jvp(pool(-jnp.inf, lax.max, 3), (x,), (t,)), jax.jvp(pool(jnp.inf, lax.min), (x,), (t,))),
+        (2, 8, 8, 3),
+        (2, 8, 8, 3),
+    ),
+    Case("any pooling", pool(0.0, lambda a, b: a + b + a * b / 8, 3), (2, 8, 8, 3)),
 ]

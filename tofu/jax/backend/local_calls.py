@@ -33,13 +33,13 @@ class LocalCall:
     """An equation on a worker's parts.
 
     `parameters` are those of its part; `changed` has for each worker the attributes of its copy that differ from the operator's; `written`
-    are the boxes of the first output.
+    are the boxes of each output.
     """
 
     equation: Equation
     parameters: dict[str, Any]
     changed: Sequence[dict[str, Any]]
-    written: Sequence[Box]
+    written: Sequence[Sequence[Box]]
     workers: Selection
 
     def run(self, operands: list[Any]) -> list[Any]:
@@ -56,10 +56,10 @@ class LocalCall:
         rows = [own.get(name, default) for own in self.changed]
         return self.workers.pick([row if isinstance(row, tuple) else (row,) for row in rows])
 
-    def take_part(self, whole: Any, own: int = 0) -> Any:
-        """The worker's part of the first result, computed whole but along its first `own` dimensions, of which it is a part already."""
+    def take_part(self, whole: Any, number: int = 0, own: int = 0) -> Any:
+        """The worker's part of a result, computed whole but along its first `own` dimensions, of which it is a part already."""
         kept = tuple((0, extent) for extent in whole.shape[:own])
-        return self.workers.take_part(whole, [(*kept, *box[own:]) for box in self.written])
+        return self.workers.take_part(whole, [(*kept, *box[own:]) for box in self.written[number]])
 
 
 def make_call(equation: Equation, operator: int, places: Places, workers: Selection) -> LocalCall:
@@ -75,7 +75,7 @@ def make_call(equation: Equation, operator: int, places: Places, workers: Select
         shapes = [[_extents(place.boxes[worker]) for place in listed] for listed in (inputs, outputs)]
         changed.append(access.worker_attributes(dict(zip(access.axes, part, strict=True)), *shapes))
     parameters = share_parameters(equation, changed)
-    return LocalCall(equation, parameters, changed, outputs[0].boxes, workers)
+    return LocalCall(equation, parameters, changed, [place.boxes for place in outputs], workers)
 
 
 def share_parameters(equation: Equation, changed: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -108,7 +108,13 @@ def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
     """Random bits and keys: all that its own keys give, and this worker's part, since numbers depend on how many are drawn."""
     (keys,) = operands
     (whole,) = call.bind(operands, shape=call.equation.params["shape"])
-    return [call.take_part(whole, keys.ndim)]
+    return [call.take_part(whole, own=keys.ndim)]
+
+
+def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
+    """The next key and random bits: all of them, and this worker's part, as above."""
+    key, whole = call.bind(operands, shape=call.equation.params["shape"])
+    return [key, call.take_part(whole, 1)]
 
 
 def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
@@ -168,5 +174,6 @@ RULES: dict[str, Callable[[LocalCall, list[Any]], list[Any]]] = {
     "iota": _count_on,
     "random_bits": _draw_all,
     "random_split": _draw_all,
-    **dict.fromkeys(("scatter", "scatter-add", "scatter-mul", "scatter-max", "scatter-min"), _scatter),
+    "rng_bit_generator": _generate_all,
+    **dict.fromkeys(("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-max", "scatter-min"), _scatter),
 }

@@ -30,9 +30,9 @@ def _list_parameters(params: Any) -> Iterator[tuple[str, Any]]:
     """Parameters, with the fields of dimension numbers in their place."""
     for name, value in params.items():
         fields = getattr(value, "_fields", None)
-        if name == "dimension_numbers" and not isinstance(value, tuple):
+        if name.endswith("dimension_numbers") and not isinstance(value, tuple):
             yield from vars(value).items()
-        elif name == "dimension_numbers" and fields:
+        elif name.endswith("dimension_numbers") and fields:
             yield from zip(fields, value, strict=True)
         else:
             yield name, value

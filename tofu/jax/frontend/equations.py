@@ -63,10 +63,10 @@ class Literal:
     type: ValueType
 
     @property
-    def number(self) -> int | float:
+    def number(self) -> int | float | complex:
         """It as Python's."""
-        number = self.value.item()
-        return int(number) if isinstance(number, (bool, int)) else float(number)
+        number: bool | int | float | complex = self.value.item()
+        return int(number) if isinstance(number, bool) else number
 
 
 Operand: TypeAlias = "int | Literal"

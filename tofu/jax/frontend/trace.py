@@ -13,7 +13,16 @@ from jax.extend import core
 from tofu.errors import UnsupportedError
 from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, Step, ValueType, read_type
 from tofu.jax.frontend.loops import enter_scan
-from tofu.jax.frontend.versions import CALLS, CHECKPOINTS, PASSED_THROUGH, find_body, find_line, find_scope
+from tofu.jax.frontend.versions import (
+    CALLS,
+    CHECKPOINTS,
+    PASSED_THROUGH,
+    find_body,
+    find_line,
+    find_platform,
+    find_scope,
+    find_solver,
+)
 
 CONTROL = {
     "while": "how often it runs is known at run time alone; lax.scan and lax.fori_loop with fixed bounds are planned",
@@ -123,8 +132,14 @@ class Flattening:
         name = one.primitive.name
         if name in CALLS or name in CHECKPOINTS:
             return self._inline_call(one, equation)
+        if name == "custom_linear_solve":
+            return self._inline_solver(one, equation)
         if name == "scan":
             return enter_scan(self, one, equation)
+        if name == "platform_index":
+            return [Literal(np.asarray(find_platform(one), np.int32), read_type(one.outvars[0].aval))]
+        if name == "cond" and isinstance(equation.inputs[0], Literal):
+            return self._inline_branch(one, equation, int(equation.inputs[0].value))
         if name in CONTROL:
             raise UnsupportedError(f"{name} at {equation.line or 'an unknown line'} is not planned: {CONTROL[name]}.")
         if name in PASSED_THROUGH:
@@ -154,6 +169,19 @@ class Flattening:
         named = str(one.params.get("name") or "")
         scope = "/".join(filter(None, (equation.scope, "" if named == "<lambda>" else named)))
         return self.inline(body, constants, equation.inputs, scope, equation.line, checkpoint)
+
+    def _inline_branch(self, one: core.JaxprEqn, equation: Equation, index: int) -> list[Operand]:
+        """The branch that is known to be taken."""
+        branches = one.params["branches"]
+        body = branches[min(max(index, 0), len(branches) - 1)]
+        return self.inline(
+            body.jaxpr, body.consts, equation.inputs[1:], equation.scope, equation.line, equation.checkpoint
+        )
+
+    def _inline_solver(self, one: core.JaxprEqn, equation: Equation) -> list[Operand]:
+        body, taken = find_solver(one)
+        arguments = [*equation.inputs[taken], *equation.inputs[sum(one.params["const_lengths"]) :]]
+        return self.inline(body.jaxpr, body.consts, arguments, equation.scope, equation.line, equation.checkpoint)
 
     def _without_order(self, equation: Equation) -> Equation:
         """A reshape that reads dimensions in another order as a transpose and a reshape."""

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
-BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr", "call")
 """The parameters that may hold the body of a call."""
 
 CALLS = frozenset(
@@ -18,13 +18,15 @@ CALLS = frozenset(
         "jit",
         "closed_call",
         "core_call",
+        "composite",
         "custom_jvp_call",
         "custom_vjp_call",
         "custom_vjp_call_jaxpr",
+        "custom_vmap_call",
     )
 )
 CHECKPOINTS = frozenset(("remat2", "remat", "checkpoint"))
-PASSED_THROUGH = frozenset(("copy", "copy_p", "sharding_constraint", "stop_gradient"))
+PASSED_THROUGH = frozenset(("copy", "copy_p", "device_put", "name", "sharding_constraint", "stop_gradient"))
 
 _JAX = os.path.dirname(os.path.abspath(jax.__file__))
 
@@ -33,6 +35,21 @@ def find_body(equation: JaxprEqn) -> tuple[Jaxpr, Sequence[Any]]:
     """The jaxpr that a call runs, and the values of its constants."""
     body = next(equation.params[name] for name in BODIES if name in equation.params)
     return (body.jaxpr, body.consts) if isinstance(body, ClosedJaxpr) else (body, ())
+
+
+def find_solver(equation: JaxprEqn) -> tuple[ClosedJaxpr, slice]:
+    """What `custom_linear_solve` runs once it is differentiated, and which of its operands that takes before the right-hand sides."""
+    counts = equation.params["const_lengths"]
+    before = counts.matvec + counts.vecmat
+    return equation.params["jaxprs"].solve, slice(before, before + counts.solve)
+
+
+def find_platform(equation: JaxprEqn) -> int:
+    """Of the platforms that `lax.platform_dependent` was given, which one the devices are of; None among them is any other."""
+    given = equation.params["platforms"]
+    own = {jax.default_backend(), jax.devices()[0].platform}
+    named = (n for n, names in enumerate(given) if names is not None and own.intersection(names))
+    return next(named, given.index(None) if None in given else 0)
 
 
 def find_scope(equation: JaxprEqn) -> str:

@@ -10,5 +10,10 @@ EXPLANATIONS = (
         r"inputs \(dimension \d, whole.*\) -> CONCAT along \d",
         "a part of a window may lie wherever the window may, so that parts would read nearly all of the operand",
     ),
+    Explanation(
+        "scatter",
+        r"inputs \(whole, dimension \d, dimension \d\) -> REDUCE",
+        "parts that write into zeros add up where each cell is written once, as here; of others one of several values is kept",
+    ),
     Explanation("loop_stack", r"inputs \(whole\) -> CONCAT along 0", "all workers take all steps of a loop"),
 )

@@ -90,7 +90,7 @@ def _run_parts(node: Node, access: OperatorAccess, parts: Sequence[Part], are_eq
         if node.equation.primitive in (LOOP_CELL, LOOP_STACK):
             found = node.evaluate(operands)
         else:
-            found = LocalCall(node.equation, parameters, changed, boxes[0], Alone(n)).run(operands)
+            found = LocalCall(node.equation, parameters, changed, boxes, Alone(n)).run(operands)
         pieces.append([_check(read_numbers(one), region_shape(own[n])) for one, own in zip(found, boxes, strict=True)])
     return pieces
 
