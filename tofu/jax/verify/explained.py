@@ -6,9 +6,9 @@ from tofu.verification.explained import Explanation
 
 EXPLANATIONS = (
     Explanation(
-        "gather|dynamic_slice",
+        "dynamic_slice",
         r"inputs \(dimension \d, whole.*\) -> CONCAT along \d",
-        "a part of a window may lie wherever the window may, so that parts would read nearly all of the operand",
+        "where the slice begins is known at run time alone; here it always begins in the same cell",
     ),
     Explanation(
         "scatter",
