@@ -73,8 +73,8 @@ def count_strategies(records: Iterable[Record]) -> Counter[tuple[str, str]]:
 def print_strategies(taken: Mapping[tuple[str, str], int], entries: Mapping[str, Entry], console: Console) -> None:
     """All described operators with the strategies that are verified of them, and how many plans took each; then those that none took.
 
-    Of an operator that cannot be split, why. A strategy of a lowering's part that no plan could take is one that the other parts do not
-    have: they share one choice.
+    Of an operator that cannot be split, why. Apart stand the strategies of a lowering's parts that no model offered: parts share one
+    choice, and what another part does not have is offered by none.
     """
     axes = {
         op: list(dict.fromkeys([*(entries[op].axes if op in entries else ()), *(a for o, a in taken if o == op and a)]))
@@ -87,8 +87,8 @@ def print_strategies(taken: Mapping[tuple[str, str], int], entries: Mapping[str,
         table.add_row(op, f"{taken.get((op, ''), 0):,}", counts or f"none: {reasons.get(op, 'no case has it')}")
     console.print(table)
     rare = {op: [axis for axis in names if not taken.get((op, axis))] for op, names in axes.items()}
-    barred = {op: [axis for axis in rare[op] if op.startswith("_tofu_") and (op, axis) not in taken] for op in axes}
-    rare = {op: [axis for axis in names if axis not in barred[op]] for op, names in rare.items()}
+    unoffered = {op: [axis for axis in rare[op] if op.startswith("_tofu_") and (op, axis) not in taken] for op in axes}
+    rare = {op: [axis for axis in names if axis not in unoffered[op]] for op, names in rare.items()}
     for title, found in (
         ("never run", [op for op in axes if not taken.get((op, ""))]),
         ("never split", [op for op, names in axes.items() if names and rare[op] == names]),
@@ -97,8 +97,8 @@ def print_strategies(taken: Mapping[tuple[str, str], int], entries: Mapping[str,
             [f"{op} by {', '.join(names)}" for op, names in rare.items() if 0 < len(names) < len(axes[op])],
         ),
         (
-            "of parts, which share the choice of their operator, never to be taken",
-            [f"{op} by {', '.join(names)}" for op, names in barred.items() if names],
+            "never offered, of parts that share the choice of their operator",
+            [f"{op} by {', '.join(names)}" for op, names in unoffered.items() if names],
         ),
     ):
         console.print(f"{title}: {'; '.join(found) or 'none'}", highlight=False)

@@ -20,12 +20,19 @@ def _local_padding(local):
     return tuple((0, 0) if local.is_split(f"i{d}") else tuple(pad) for d, pad in pads)
 
 
+def _find_cells(window_strides, padding, base_dilation=(), window_dilation=()):
+    """The cell of the operand that the window of the result's cell `i` has at its own cell `k`."""
+    if any(dilation != 1 for dilation in base_dilation):
+        raise UnsupportedError("windows over a dilated input are not described: pad it between cells first")
+    steps = list(zip(window_strides, window_dilation or (1,) * len(window_strides), padding, strict=True))
+    return lambda i, k: tuple(
+        v * stride + w * dilation - low for v, w, (stride, dilation, (low, _)) in zip(i, k, steps, strict=True)
+    )
+
+
 def _describe_window(reducer):
     def description(operand, *, window_dimensions, window_strides, padding, base_dilation=(), window_dilation=()):
-        if any(dilation != 1 for dilation in base_dilation):
-            raise UnsupportedError("windows over a dilated input are not described: pad it between cells first")
-        n, dilation = len(window_dimensions), window_dilation or (1,) * len(window_dimensions)
-        at = lambda i, k: tuple(i[d] * window_strides[d] + k[d] * dilation[d] - padding[d][0] for d in range(n))
+        at, n = _find_cells(window_strides, padding, base_dilation, window_dilation), len(window_dimensions)
         return lambda *i: reducer(lambda *k: operand[at(i, k)], extents={"k": window_dimensions}, ndim=n)
 
     return description
@@ -48,12 +55,9 @@ def reduce_window(*x, window_dimensions, window_strides, padding, base_dilation=
         raise UnsupportedError(
             "windows of several tensors, or that begin with no number of the program, are not described"
         )
-    if any(dilation != 1 for dilation in base_dilation):
-        raise UnsupportedError("windows over a dilated input are not described: pad it between cells first")
     (operand,) = x  # what joins two cells is no attribute
-    n, dilation = len(window_dimensions), window_dilation or (1,) * len(window_dimensions)
     join = Opaque(name="reduce_window")
-    at = lambda i, k: tuple(i[d] * window_strides[d] + k[d] * dilation[d] - padding[d][0] for d in range(n))
+    at = _find_cells(window_strides, padding, base_dilation, window_dilation)
     return lambda *i: join(*(operand[at(i, k)] for k in np.ndindex(*window_dimensions)))[()]
 
 
@@ -80,8 +84,7 @@ def _read_loser(attributes):
 )
 def select_and_scatter_add(source, operand, *, select_prim, window_dimensions, window_strides, padding):
     reducer, _ = _find_extreme(select_prim)
-    n = len(window_dimensions)
-    at = lambda i, k: tuple(i[d] * window_strides[d] + k[d] - padding[d][0] for d in range(n))
+    at, n = _find_cells(window_strides, padding), len(window_dimensions)
     extreme = lambda i: reducer(lambda *j: operand[at(i, j)], ndim=n, extents={"j": window_dimensions})
     # Of several equally large cells of a window JAX takes the first one; which of them is no matter of the analysis.
     reach = lambda i, k: (at(i, k), where(operand[at(i, k)] == extreme(i), source[i], 0.0))
@@ -107,11 +110,8 @@ def select_and_gather_add(
     base_dilation=(),
     window_dilation=(),
 ):
-    if any(dilation != 1 for dilation in base_dilation):
-        raise UnsupportedError("windows over a dilated input are not described: pad it between cells first")
     reducer, _ = _find_extreme(select_prim)
-    n, dilation = len(window_dimensions), window_dilation or (1,) * len(window_dimensions)
-    at = lambda i, k: tuple(i[d] * window_strides[d] + k[d] * dilation[d] - padding[d][0] for d in range(n))
+    at, n = _find_cells(window_strides, padding, base_dilation, window_dilation), len(window_dimensions)
     extreme = lambda i: reducer(lambda *j: operand[at(i, j)], ndim=n, extents={"j": window_dimensions})
     # Of several equally large cells the first one, as above.
     chosen = lambda i, k: where(operand[at(i, k)] == extreme(i), tangents[at(i, k)], 0.0)

@@ -72,9 +72,10 @@ def _divides_by_rows(local):
 
 def _local_loss_scale(local):
     scale = local.attributes["grad_scale"]
+    if not _divides_by_rows(local):
+        return scale
     rows = ("b", *SAMPLE)[: len(local.outputs[0].shape) - 1]  # all dimensions but the last; of a vector, none
-    whole = np.float32(prod(local.whole(name) for name in rows))
-    return float(np.float32(scale) / whole) if _divides_by_rows(local) else scale
+    return float(np.float32(scale) / np.float32(prod(local.whole(name) for name in rows)))
 
 
 def _local_loss_normalization(local):

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import tofu
+from tofu.errors import PlanError
 
 SCALES = (1.0, 0.1, 1.3432430)
 
@@ -73,6 +74,18 @@ def test_softmax_divided_by_positions(axis, normalization):
     )
     whole, parts = find_gradients(loss, axis, {"data": (7, 3, 9, 7), "label": (7, 9, 7)})
     np.testing.assert_allclose(parts, whole, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("axis", ["s0", "k"])
+def test_softmax_that_takes_a_head_gradient_is_split_by_batch_alone(axis):
+    """No parts take the place of that kernel."""
+    loss = mx.sym.SoftmaxOutput(
+        mx.sym.Variable("data"), mx.sym.Variable("label"), multi_output=True, out_grad=True, name="loss"
+    )
+    shapes = {"data": (4, 4, 6, 8), "label": (4, 6, 8)}
+    np.testing.assert_allclose(*find_gradients(loss, "b", shapes, workers=2), rtol=1e-12, atol=0)
+    with pytest.raises(PlanError, match="is not an axis it can be split along"):
+        find_gradients(loss, axis, shapes, workers=2)
 
 
 @pytest.mark.parametrize("axis", ["b0", "b1", "k"])

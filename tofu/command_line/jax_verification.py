@@ -35,6 +35,8 @@ def verify_jax(names: Sequence[str], seed: int, missing: bool, jobs: int, as_jso
     has the primitive split by each pair of its strategies, 2 by 2. (d) No way to split the primitive is missing: every combination of
     dimensions of its operands is tried, with borders that overlap too.
 
+    XLA compiles without optimization where XLA_FLAGS is not set, since nearly all of the time is compilation.
+
     The table has a row for each primitive; below it stands what disagrees. The exit status is 1 then, and if a described primitive was
     compared with nothing.
 
@@ -46,7 +48,7 @@ def verify_jax(names: Sequence[str], seed: int, missing: bool, jobs: int, as_jso
     """  # noqa: D301  click reads the escape
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")  # nearly all of the time is compilation
+    os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
     began = time.monotonic()
     summary, campaign, cases = (load_jax(f"verify.{module}") for module in ("summary", "campaign", "cases"))
     summary.check_names(names)

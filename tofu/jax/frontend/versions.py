@@ -52,6 +52,12 @@ def find_platform(equation: JaxprEqn) -> int:
     return next(named, given.index(None) if None in given else 0)
 
 
+def find_key_implementation(dtype: Any) -> str:
+    """The name of what random keys of this type are made by: `threefry2x32`. JAX tells it in public of arrays of keys alone."""
+    name: str = dtype._impl.name
+    return name
+
+
 def find_scope(equation: JaxprEqn) -> str:
     """The named scopes and transformations in which an equation was made: `transpose(jvp(encoder))/attention`."""
     return str(equation.source_info.name_stack)

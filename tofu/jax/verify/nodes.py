@@ -18,6 +18,7 @@ from tofu.errors import UnsupportedError
 from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Step, ValueType, read_operand
 from tofu.jax.frontend.trace import trace_step
+from tofu.jax.frontend.versions import find_key_implementation
 from tofu.jax.verify.case import Case
 from tofu.verification.kernel import Array, Shape
 
@@ -109,7 +110,7 @@ def make_array(numbers: Array, type_: ValueType) -> Any:
     if not type_.is_key:
         return jnp.asarray(numbers, type_.dtype)
     data = np.ascontiguousarray(numbers).reshape(*numbers.shape, 1).view(np.uint32)
-    return jax.random.wrap_key_data(data, impl=type_.dtype._impl.name)
+    return jax.random.wrap_key_data(data, impl=find_key_implementation(type_.dtype))
 
 
 def read_numbers(array: Any) -> Array:
