@@ -29,6 +29,7 @@ PERTURBATION = {"float64": 2.0**-50, "float32": 2.0**-22, "float16": 2.0**-9}
 ROUNDINGS = 300  # how many times farther than inputs that are off by PERTURBATION move it, a number may be
 LOOSEST = 1e-6
 LEEWAY = 50  # the same, as a multiple of the tolerance of single precision
+DRAWS = 4  # how many times farther than the few perturbations that are tried others may move it: to where nobody knows its digits
 SINGLE_PRECISION = 2.0**-24
 BY_DESCRIPTIONS = "the descriptions"
 FIRST_STEP = "step 0"
@@ -46,7 +47,7 @@ def find_differences(sample: Sample, found: Results, expected: Results, noise: R
         limit = sample.tolerance * max(size(expected[name]), floor)
         if noise is not None:
             loosest = max(LOOSEST, LEEWAY * sample.tolerance) * max(size(expected[name]), floor)
-            limit = max(limit, min(ROUNDINGS * size(noise[name]), loosest))
+            limit = max(limit, min(ROUNDINGS * size(noise[name]), loosest), DRAWS * size(noise[name]))
         wrong = differences(value, expected[name])
         if value.shape != expected[name].shape or not wrong.max(initial=0.0) <= limit:
             worst = np.unravel_index(np.argmax(wrong), wrong.shape) if wrong.size else ()
