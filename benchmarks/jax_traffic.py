@@ -10,6 +10,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
+
+import numpy as np
 
 ITEM_BYTES = {
     "pred": 1,
@@ -37,9 +40,12 @@ TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 
 @dataclass
 class Traffic:
-    """Bytes that all devices receive in one step, by the kind of collective, and how many there are in the text."""
+    """Bytes that all devices receive in one step, by the kind of collective, and how many there are in the text. `between`: those of the
+    bytes that come from other hosts.
+    """
 
     bytes: Counter[str] = field(default_factory=Counter)
+    between: Counter[str] = field(default_factory=Counter)
     count: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -54,8 +60,8 @@ class Traffic:
         return f"{self.total / 1e6:.2f} MB ({kinds})"
 
 
-def count_traffic(text: str, devices: int) -> Traffic:
-    """The traffic of one run of an optimised HLO module, as text."""
+def count_traffic(text: str, devices: int, host_devices: int = 0) -> Traffic:
+    """The traffic of one run of an optimised HLO module, as text, on hosts of so many devices each; 0: all are on one."""
     computations, entry = _split(text)
     times = _count_runs(computations, entry)
     traffic = Traffic()
@@ -63,7 +69,9 @@ def count_traffic(text: str, devices: int) -> Traffic:
         for line in lines:
             if found := COLLECTIVE.search(line):
                 traffic.count[found["kind"]] += 1
-                traffic.bytes[found["kind"]] += times[name] * _count_bytes(line, found, devices)
+                count, share = _count_bytes(line, found, devices, host_devices or devices)
+                traffic.bytes[found["kind"]] += times[name] * count
+                traffic.between[found["kind"]] += times[name] * count * share
     return traffic
 
 
@@ -102,21 +110,30 @@ def _list_calls(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
                 yield called.strip(" %"), int(trips[1]) if trips else 1
 
 
-def _count_bytes(line: str, found: re.Match[str], devices: int) -> float:
+def _count_bytes(line: str, found: re.Match[str], devices: int, host_devices: int) -> tuple[float, float]:
+    """The bytes of one collective, and which share of them goes from host to host."""
     kind = found["kind"]
     sizes = _list_sizes(found["result"])
     if found["started"] and kind in ("all-gather", "collective-permute"):  # operands and results in one tuple
         sizes = sizes[len(sizes) // 2 :] if kind == "all-gather" else sizes[1:2]
     size = sum(sizes)
     if kind == "collective-permute":
-        pairs = re.search(r"source_target_pairs=\{(.*?)\}\}", line)
-        listed = re.findall(r"(\d+),(\d+)", pairs[1] if pairs else "")
-        return size * sum(one != other for one, other in listed)
-    members, groups = _find_groups(line, devices)
+        listed = re.search(r"source_target_pairs=\{(.*?)\}\}", line)
+        ends = [(int(a), int(b)) for a, b in re.findall(r"(\d+),(\d+)", listed[1] if listed else "")]
+        pairs = [(a, b) for a, b in ends if a != b]
+        return size * len(pairs), _share_between(pairs, host_devices)
+    groups = _list_groups(line, devices)
+    members = len(groups[0])
     received = {"all-reduce": 2 * (members - 1) / members, "reduce-scatter": members - 1}.get(
         kind, (members - 1) / members
     )
-    return size * received * members * groups
+    pairs = [pair for group in groups for pair in permutations(group, 2)]
+    return size * received * members * len(groups), _share_between(pairs, host_devices)
+
+
+def _share_between(pairs: Sequence[tuple[int, int]], host_devices: int) -> float:
+    """Which share of pairs of devices, each of which sends as much, is of two hosts."""
+    return sum(a // host_devices != b // host_devices for a, b in pairs) / max(len(pairs), 1)
 
 
 def _list_sizes(text: str) -> list[int]:
@@ -130,11 +147,13 @@ def _list_sizes(text: str) -> list[int]:
     return sizes
 
 
-def _find_groups(line: str, devices: int) -> tuple[int, int]:
-    """How many devices each group has, and how many groups there are."""
-    if found := re.search(r"replica_groups=\[(\d+),(\d+)\]", line):
-        return int(found[2]), int(found[1])
+def _list_groups(line: str, devices: int) -> list[list[int]]:
+    """The devices of each group."""
+    if found := re.search(r"replica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", line):
+        numbers = np.arange(int(found[1]) * int(found[2])).reshape([int(n) for n in found[3].split(",")])
+        if found[4]:
+            numbers = numbers.transpose([int(n) for n in found[4].split(",")])
+        return numbers.reshape(int(found[1]), int(found[2])).tolist()
     if found := re.search(r"replica_groups=\{(\{[\d,{} ]*\})\}", line):
-        groups = re.findall(r"\{([\d, ]+)\}", found[1])
-        return len(groups[0].split(",")), len(groups)
-    return devices, 1
+        return [[int(n) for n in group.split(",")] for group in re.findall(r"\{([\d, ]+)\}", found[1])]
+    return [list(range(devices))]

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import update_wrapper
 from typing import Any, TypeAlias, overload
 
-import jax
 from jax.sharding import Mesh
 
 from tofu.errors import DeviceError, UnsupportedError
 from tofu.jax.frontend.read_step import read_step
+from tofu.jax.hosts import check_devices, find_topology, list_devices
 from tofu.jax.partitioned_step import PartitionedStep
 from tofu.jax.planning import plan_step, read_settings
 from tofu.reading import show, show_with_type
+from tofu.search.algorithms import ALGORITHMS
 
 Devices: TypeAlias = "int | Mesh | Sequence[Any]"
 
@@ -94,7 +96,8 @@ def partition(
         A function of trees of arrays. What comes out first, if it is like the first argument, is the state of the next step, and lies as
         that does.
     workers
-        How many devices, those of a mesh, or a list of devices. What they are divided into is the plan's.
+        How many devices, those of a mesh, or a list of devices. What they are divided into is the plan's. Of several processes each gives
+        equally many, and without `topology` what crosses between processes is dearer than what does not.
     example_args
         Arguments, or their shapes and types (`jax.eval_shape`, `jax.ShapeDtypeStruct`): no array is made. Without them the step is planned
         when it is first called. Without a step, too, the result is a decorator: `@tofu.jax.partition(workers=8)`.
@@ -122,6 +125,8 @@ def partition(
         )
     devices = find_devices(workers)
     settings = read_settings(len(devices), options)
+    if settings.topology is None and settings.plan is None and not ALGORITHMS[settings.algorithm].splits_once:
+        settings = replace(settings, topology=find_topology(devices))
     made = plan_step(read_step(step, tuple(example_args)), settings)
     return PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums)
 
@@ -129,17 +134,12 @@ def partition(
 def find_devices(workers: Any) -> list[Any]:
     """The devices that are meant. Raises DeviceError where there are fewer, or something else is given."""
     if isinstance(workers, Mesh):
-        return list(workers.devices.flat)
+        workers = list(workers.devices.flat)
     if isinstance(workers, Sequence) and not isinstance(workers, str):
+        check_devices(workers)
         return list(workers)
     if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
         raise DeviceError(
             f"workers is {show_with_type(workers)}; it is a number of devices, a jax.sharding.Mesh, or a list of devices."
         )
-    found = jax.devices()
-    if len(found) < workers:
-        raise DeviceError(
-            f"{workers} devices are asked for, and JAX has {len(found)} ({found[0].platform}). Use fewer, or on a CPU set "
-            f"XLA_FLAGS=--xla_force_host_platform_device_count={workers} before JAX is imported."
-        )
-    return list(found[:workers])
+    return list_devices(workers)

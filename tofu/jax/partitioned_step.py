@@ -17,6 +17,8 @@ from tofu.host.writing import write_atomically
 from tofu.jax.frontend.equations import ValueType, find_dtype
 from tofu.jax.frontend.names import name_arguments
 from tofu.jax.frontend.read_step import read_step
+from tofu.jax.hosts import Agreement
+from tofu.jax.laying import lay, lay_anew, lay_part
 from tofu.jax.memory import StepMemory, predict_memory, read_compiled
 from tofu.jax.planning import plan_step, read_settings
 from tofu.pipeline import Partition
@@ -44,6 +46,11 @@ class PartitionedStep:
         given = [donate_argnums] if isinstance(donate_argnums, int) else donate_argnums
         self._donated = native.list_leaves(given)
         self._run = program.compile(mesh, self._donated)
+        names = [partition.graph.tensors[native.tensor_of[number]].name for number in native.step.inputs]
+        types = [native.step.types[number] for number in native.step.inputs]
+        self._types = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
+        self._names = jax.tree.unflatten(native.arguments_tree, names)
+        self._agreement = Agreement(mesh, partition.plan, self._names)
 
     @property
     def plan(self) -> Plan:
@@ -52,7 +59,9 @@ class PartitionedStep:
 
     def __call__(self, *args: Any) -> Any:
         """One step, of arguments that lie anywhere; `place` says where they are best."""
-        leaves = map(_lay_anew, self._flatten(args), jax.tree.leaves(self.shardings))
+        given = self._flatten(args)
+        self._agreement.check(dict(enumerate(args)))
+        leaves = map(lay_anew, given, jax.tree.leaves(self.shardings))
         return jax.tree.unflatten(self._native.results_tree, self._run(*leaves))
 
     def lower(self, *args: Any) -> Any:
@@ -60,24 +69,39 @@ class PartitionedStep:
         return self._run.lower(*self._flatten(args))
 
     def place(self, value: Any, argument: int = 0) -> Any:
-        """An argument, by default the first, laid out on the devices as the plan has it: each device gets its shard alone."""
-        shardings = self.shardings[argument]
-        given, planned = jax.tree.structure(value), jax.tree.structure(shardings)
+        """An argument, by default the first, laid out on the devices as the plan has it: each device gets its shard alone.
+
+        With several processes each has the whole of it, or it lies on their devices.
+        """
+        self._check_tree(value, argument)
+        self._agreement.check({argument: value})
+        return jax.tree.map(lay, value, self.shardings[argument])
+
+    def place_part(self, value: Any, argument: int = 1) -> Any:
+        """An argument, by default the second, of which each process has its own part, laid out on the devices as the plan has it.
+
+        Process n of P has rows n B/P to (n + 1) B/P, without the last, of dimension 0, of extent B, of each leaf; what has no dimensions
+        all have. Rows that the plan has in another process move there. Raises ShapeError where the leaves are not such parts.
+        """
+        self._check_tree(value, argument)
+        self._agreement.check({})
+        types = jax.tree.unflatten(self._native.arguments_tree, self._types)
+        return jax.tree.map(lay_part, self._names[argument], value, types[argument], self.shardings[argument])
+
+    def _check_tree(self, value: Any, argument: int) -> None:
+        given, planned = jax.tree.structure(value), jax.tree.structure(self.shardings[argument])
         if given != planned:
             raise ShapeError(
                 f"Argument {argument} of the step is {planned}, and {given} is to be placed. The batch, "
                 "say, is placed by place(batch, argument=1)."
             )
-        return jax.tree.map(jax.device_put, value, shardings)
 
     def memory_report(self, compile: bool = False) -> StepMemory:
         """What each device needs, which prints. With `compile`, XLA compiles the step, and its own count stands beside the prediction."""
         predicted = predict_memory(self.partition, self._donated)
         if not compile:
             return predicted
-        types = map(self._native.step.types.__getitem__, self._native.step.inputs)
-        shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
-        return replace(predicted, compiled=read_compiled(self._run.lower(*shapes).compile()))
+        return replace(predicted, compiled=read_compiled(self._run.lower(*self._types).compile()))
 
     def also(
         self,
@@ -148,15 +172,6 @@ class PartitionedStep:
 def _is_there(leaf: Any) -> bool:
     """Whether it is an array on devices: not one of NumPy's, and not what `jax.jit` traces a function with."""
     return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
-
-
-def _lay_anew(leaf: Any, sharding: Any) -> Any:
-    """An argument where the step reads it: what was put elsewhere is moved; of what was put nowhere in particular `jax.jit` takes care."""
-    if not _is_there(leaf) or not leaf.committed:
-        return leaf
-    if leaf.sharding == sharding or leaf.sharding.is_equivalent_to(sharding, leaf.ndim):  # the first is quick
-        return leaf
-    return jax.device_put(leaf, sharding)
 
 
 def _find_fault(leaf: Any, planned: ValueType) -> tuple[type[TofuError], str] | None:

@@ -32,6 +32,8 @@ class Workers:
         self.factors = tuple(factors)
         self.count = prod(factors)
         self.axis_names = tuple(f"step{n}" for n in range(len(factors)))
+        self.scatters_sums = True
+        """Whether sums are scattered by one collective; else workers exchange the parts and each adds its own up, which moves as much."""
 
     @property
     def me(self) -> Any:
@@ -88,6 +90,15 @@ class Workers:
             else:
                 x = lax.all_gather(x, name, axis=before, tiled=True)
         return x
+
+    def scatter_sum(self, x: Any, step: int, dimension: int) -> Any:
+        """Partial results along a step added up, of which each worker keeps its part along a dimension."""
+        name = self.axis_names[step]
+        if self.scatters_sums:
+            return lax.psum_scatter(x, name, scatter_dimension=dimension, tiled=True)
+        factor = self.factors[step]
+        parts = x.reshape(*x.shape[:dimension], factor, x.shape[dimension] // factor, *x.shape[dimension + 1 :])
+        return lax.all_to_all(parts, name, split_axis=dimension, concat_axis=dimension, tiled=True).sum(dimension)
 
     def find_nearest(self, held: Sequence[Box], wanted: Sequence[Box]) -> list[tuple[int, int]]:
         """Whom each worker takes what from, as pairs (owner, reader): of several with the same cells itself, or the nearest."""
@@ -165,7 +176,7 @@ class Workers:
             if staged > _count_pairs(place, target, adding) + _count_pairs(target, target, copying):
                 return self._add_up(x, place, target, adding, copying)
         for step, dimension in scatters:
-            x = lax.psum_scatter(x, self.axis_names[step], scatter_dimension=dimension, tiled=True)
+            x = self.scatter_sum(x, step, dimension)
         if rest:
             names = tuple(self.axis_names[step] for step in rest)
             x = lax.psum(x, names) if written.reducer == "Sum" else _largest(x, names)

@@ -20,7 +20,7 @@ from tofu.jax.backend.local_calls import make_call
 from tofu.jax.backend.places import Layout, Place, Places
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, Operand
 from tofu.jax.frontend.read_step import Native
-from tofu.jax.frontend.versions import shard_map
+from tofu.jax.frontend.versions import scatters_sums, shard_map
 from tofu.search import Choices, Problem
 from tofu.search.choices import REPLICATED
 
@@ -61,6 +61,7 @@ class SpmdProgram:
     def compile(self, mesh: Mesh, donated: Sequence[int] = ()) -> Any:
         """The jitted function of the arguments' leaves."""
         ins, outs = self.shardings(mesh), self.result_shardings(mesh)
+        self.workers.scatters_sums = scatters_sums(list(mesh.devices.flat))  # before anything is traced
         body = shard_map(self.run, mesh, tuple(s.spec for s in ins), [s.spec for s in outs])
         return jax.jit(body, in_shardings=tuple(ins), out_shardings=outs, donate_argnums=tuple(donated))
 

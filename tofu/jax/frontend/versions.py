@@ -79,3 +79,10 @@ def _list_lines(equation: JaxprEqn) -> Iterator[str]:
 def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any) -> Any:
     """`jax.shard_map`, which does not look whether what is said to be replicated is: the plan says what is."""
     return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+
+
+def scatters_sums(devices: Sequence[Any]) -> bool:
+    """Whether `lax.psum_scatter` may be used. Of CPUs under `jax.distributed`, whose collectives are gloo's, it may not: what gloo is still
+    sending it overwrites, and now and then sums are wrong (seen with 0.6.2).
+    """
+    return devices[0].platform != "cpu" or not jax.distributed.is_initialized()

@@ -1,0 +1,101 @@
+"""What each of several processes runs: python -m tests.jax.on_hosts SCENARIO PROCESS COUNT DEVICES PORT ARGUMENTS...
+
+A scenario is a function of its arguments, words; what it returns is printed as JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import jax
+import numpy as np
+
+import tofu.jax
+from benchmarks.jax_traffic import count_traffic
+from tofu.jax.frontend.read_step import read_step
+from tofu.jax.planning import plan_step, read_settings
+
+EXAMPLES = Path(__file__).parents[2] / "examples/jax"
+
+
+def load_example(name):
+    """The module of an example, its step, a state and a function of a number that draws a batch."""
+    sys.path.append(str(EXAMPLES))
+    module = import_module(name)
+    state = module.make_state(jax.random.key(2))
+    if name == "mlp":
+        return module, state, [module.draw_batch(key) for key in jax.random.split(jax.random.key(1), 3)]
+    return module, state, list(module.draw_batches(3))
+
+
+def find_distance(ours, theirs):
+    """Of the shards that this process has from the same cells of a whole array, relative to its largest number."""
+    theirs = np.asarray(theirs)
+    largest = max(float(np.max(np.abs(theirs))), 1e-30)
+    parts = [np.max(np.abs(np.asarray(s.data) - theirs[s.index]), initial=0) for s in ours.addressable_shards]
+    return float(max(parts)) / largest
+
+
+def train(name, feed):
+    """An example, of which each process trains all on a device of its own beside."""
+    module, state, batches = load_example(name)
+    made = tofu.jax.partition(module.step, jax.device_count(), module.example_args())
+    whole, losses, distances = jax.jit(module.step), [], []
+    ours = made.place(state)
+    for batch in batches:
+        state, expected = whole(state, batch)
+        ours, loss = made(ours, made.place_part(take_part(batch)) if feed == "parts" else batch)
+        losses.append((float(loss), float(expected)))
+        distances.append(find_distance(loss, expected))
+    distances += map(find_distance, jax.tree.leaves(ours), jax.tree.leaves(state))
+    held = sum(s.data.nbytes for leaf in jax.tree.leaves(ours) for s in leaf.addressable_shards)
+    return {
+        "plan": hashlib.sha256(made.plan.to_json().encode()).hexdigest(),
+        "factors": made.plan.factors,
+        "level_bytes": made.plan.level_bytes,
+        "losses": losses,
+        "distance": max(distances),
+        "held_bytes": held,
+        "whole_bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(state)),
+    }
+
+
+def count(name):
+    """The bytes that a compiled step moves, and those that its plan counts; of them those between processes."""
+    module = load_example(name)[0]
+    made = tofu.jax.partition(module.step, jax.device_count(), module.example_args())
+    text = made.lower(*module.example_args()).compile().as_text()
+    moved = count_traffic(text, jax.device_count(), jax.local_device_count())
+    return {
+        "moved": [sum(moved.between.values()), moved.total],
+        "planned": [made.plan.level_bytes[0], made.plan.communication_bytes],
+        "without_levels": find_alone(module).level_bytes[0],
+    }
+
+
+def find_alone(module):
+    """The plan that has no levels: that of devices of one host."""
+    return plan_step(read_step(module.step, module.example_args()), read_settings(jax.device_count(), {})).plan
+
+
+def take_part(batch):
+    """The rows of this process."""
+    count, own = jax.process_count(), jax.process_index()
+    return jax.tree.map(lambda x: np.split(np.asarray(x), count)[own], batch)
+
+
+def main():
+    """The scenario that the words say."""
+    scenario, process, count, devices, port, *words = sys.argv[1:]
+    jax.config.update("jax_num_cpu_devices", int(devices))
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(f"127.0.0.1:{port}", int(count), int(process))
+    print(json.dumps(globals()[scenario](*words)))
+
+
+if __name__ == "__main__":
+    main()

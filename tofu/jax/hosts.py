@@ -1,0 +1,138 @@
+"""Many hosts: the devices of all processes of `jax.distributed`, the levels of interconnect between them, and what processes compare.
+
+One process a host: what is written here of hosts is known of processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+from zlib import crc32
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from tofu.errors import DeviceError, PlanError, UnsupportedError, raise_together
+from tofu.jax.laying import is_global, read_host_value
+from tofu.plan import Plan
+from tofu.search.topology import Level, Topology
+
+HOST_BYTES_PER_SECOND = 12.5e9
+"""What a host is taken to read from others where no topology is given: 100 Gbit/s."""
+DEVICE_BYTES_PER_SECOND = 200e9
+"""What a device is taken to read from others of its host."""
+
+
+def list_devices(workers: int) -> list[Any]:
+    """So many devices, process by process, of each process equally many. Raises DeviceError where they are not there."""
+    found = sorted(jax.devices(), key=_find_process)  # stable: those of a process are in JAX's order
+    hosts = [list(devices) for _, devices in groupby(found, _find_process)]
+    if len(found) < workers:
+        raise DeviceError(
+            f"{workers} devices are asked for, and JAX has {len(found)} ({found[0].platform}). Use fewer, or on a CPU set "
+            f"XLA_FLAGS=--xla_force_host_platform_device_count={workers} before JAX is imported."
+        )
+    each, rest = divmod(workers, len(hosts))
+    if rest or min(map(len, hosts)) < each:
+        raise DeviceError(
+            f"{workers} devices are asked for, and {len(hosts)} processes have {' + '.join(str(len(host)) for host in hosts)}. "
+            "Each gives equally many: ask for a number that they share equally, or give a list of devices."
+        )
+    return [device for host in hosts for device in host[:each]]
+
+
+def check_devices(devices: Sequence[Any]) -> None:
+    """Raises DeviceError where this process has none of the devices: it could not take part in what they do."""
+    if devices and all(_find_process(device) != jax.process_index() for device in devices):
+        raise DeviceError(
+            f"Process {jax.process_index()} has none of the {len(devices)} devices. Give some of each process, or leave the step to those "
+            "that have them."
+        )
+
+
+def find_topology(devices: Sequence[Any]) -> Topology | None:
+    """Two levels, between hosts and within them, of devices that lie host by host; None where there are not both, or they lie otherwise."""
+    found = list(map(_find_process, devices))
+    hosts = list(dict.fromkeys(found))
+    each, rest = divmod(len(found), len(hosts))
+    if len(hosts) == 1 or each == 1 or rest or found != [host for host in hosts for _ in range(each)]:
+        return None
+    between = Level(len(hosts) * HOST_BYTES_PER_SECOND, len(hosts))
+    return Topology((between, Level(len(found) * DEVICE_BYTES_PER_SECOND, each)))
+
+
+class Agreement:
+    """Whether all processes of a mesh have one plan, and the same arguments where each has the whole of them.
+
+    It is looked at once for each argument: where the step is first called, or an argument first placed. All processes do that in the
+    same order.
+    """
+
+    def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Any]) -> None:
+        """`names`: for each argument the tree of its leaves' names."""
+        self._mesh, self._plan, self._names = mesh, plan, names
+        self._is_alone = len({_find_process(device) for device in mesh.devices.flat}) == 1
+        self._seen: set[int] = set()
+        self._has_one_plan = False
+
+    def check(self, arguments: Mapping[int, Any]) -> None:
+        """Compare what has not been compared: the plan, and these arguments, by number. Raises PlanError for other plans and
+        UnsupportedError for other values.
+        """
+        new = [argument for argument in arguments if argument not in self._seen]
+        if self._is_alone or (self._has_one_plan and not new):
+            return
+        names = jax.tree.leaves([self._names[argument] for argument in new])
+        leaves = jax.tree.leaves([arguments[argument] for argument in new])
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):  # within another function: it has no values yet
+            return
+        digest = hashlib.sha256(self._plan.to_json().encode()).digest()[:16]
+        own = [*np.frombuffer(digest, np.uint32), *map(_sum_up, leaves)]
+        shown = self._exchange(np.array(own, np.uint32))
+        self._check_plans({process: row[:4].tobytes().hex() for process, row in shown.items()})
+        self._has_one_plan = True
+        first, *others = shown
+        differing = [
+            f"{name}, in process {first} and {other}"
+            for position, name in enumerate(names, 4)
+            for other in others
+            if shown[first][position] != shown[other][position]
+        ]
+        raise_together(
+            UnsupportedError,
+            "What is given whole is the same in all processes, and these differ (place_part takes the part that each process has):",
+            differing,
+        )
+        self._seen.update(new)
+
+    def _check_plans(self, digests: Mapping[int, str]) -> None:
+        (first, plan), *others = digests.items()
+        for other, its_plan in others:
+            if its_plan != plan:
+                raise PlanError(
+                    f"Process {first} has plan {plan}, and process {other} has plan {its_plan}. All have to plan the same step, with the "
+                    "same options and versions; or save the plan of one of them and give it to all (plan=)."
+                )
+
+    def _exchange(self, own: np.ndarray[Any, np.dtype[np.uint32]]) -> dict[int, np.ndarray[Any, np.dtype[np.uint32]]]:
+        """What each process has, numbers of 32 bits, all equally many."""
+        devices = list(self._mesh.devices.flat)
+        mesh = Mesh(np.array(devices, object), "device")
+        split, whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("device",), ()))
+        rows = jax.make_array_from_callback((len(devices), len(own)), split, lambda _: own[None])
+        table = np.asarray(jax.jit(lambda x: x, out_shardings=whole)(rows))
+        return {_find_process(device): row for device, row in zip(devices, table, strict=True)}
+
+
+def _sum_up(value: Any) -> int:
+    """A check sum of a value that this process has all of; 0 of one that lies on all devices."""
+    return (
+        0 if is_global(value) else crc32(np.ascontiguousarray(read_host_value(value)).reshape(-1).view(np.uint8).data)
+    )
+
+
+def _find_process(device: Any) -> int:
+    return int(device.process_index)

@@ -1,0 +1,110 @@
+"""Values where a step reads them: of what a process has, its devices get their shards alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from tofu.errors import DeviceError, ShapeError
+
+
+def is_global(value: Any) -> bool:
+    """Whether it is an array on devices of several processes."""
+    return isinstance(value, jax.Array) and not value.is_fully_addressable
+
+
+def read_host_value(value: Any) -> Any:
+    """What a process has all of, as NumPy has it; of random keys their numbers."""
+    is_key = isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(value) if is_key else value)
+
+
+def lay(value: Any, sharding: NamedSharding) -> jax.Array:
+    """A value, which all processes have or which lies on their devices, laid out: each process puts the shards of its own devices."""
+    if sharding.is_fully_addressable or is_global(value):
+        return jax.device_put(value, sharding)
+    host = read_host_value(value)
+    laid = jax.make_array_from_callback(host.shape, sharding, lambda index: host[index])
+    return _make_keys(laid, value, sharding)
+
+
+def lay_anew(value: Any, sharding: NamedSharding) -> Any:
+    """An argument where the step reads it: what was put elsewhere is moved; of what was put nowhere in particular `jax.jit` takes care,
+    where all devices are this process's own.
+    """
+    if isinstance(value, jax.core.Tracer):
+        return value
+    if not isinstance(value, jax.Array) or not value.committed:
+        return value if sharding.is_fully_addressable else lay(value, sharding)
+    if value.sharding == sharding or value.sharding.is_equivalent_to(sharding, value.ndim):  # the first is quick
+        return value
+    return lay(value, sharding)
+
+
+def lay_part(name: str, part: Any, planned: jax.ShapeDtypeStruct, sharding: NamedSharding) -> jax.Array:
+    """The array `name`, as it is planned, of which each process has an equal part along dimension 0, in the order of the processes.
+
+    What has no dimensions all have. Where the sharding puts cells on another process than the one that has them, they move between
+    devices. Raises ShapeError where the part is none of such an array.
+    """
+    shape = planned.shape
+    devices = sorted(sharding.mesh.devices.flat, key=lambda device: int(device.process_index))
+    processes = sorted({int(device.process_index) for device in devices})
+    if not shape or len(processes) == 1:
+        return lay(part, sharding)
+    rows, rest = divmod(shape[0], len(processes))
+    if rest or np.shape(part) != (rows, *shape[1:]):
+        raise ShapeError(
+            f"{name} has shape {np.shape(part)}, and the part of {shape} that each of {len(processes)} processes has is "
+            f"{(f'1/{len(processes)} of {shape[0]}' if rest else rows, *shape[1:])}."
+        )
+    host, begins = read_host_value(part), {process: n * rows for n, process in enumerate(processes)}
+    begin = begins[jax.process_index()]
+
+    def read(index: tuple[slice, ...]) -> Any:
+        first, *others = index
+        start, stop, _ = first.indices(shape[0])
+        return host[(slice(start - begin, stop - begin), *others)]
+
+    own = sharding
+    if not _stays(sharding, shape, rows, begins):
+        own = _split_by_process(devices, len(processes), (rows, *shape[1:]))
+    whole = jax.make_array_from_callback((*shape[:1], *host.shape[1:]), own, read)
+    return jax.device_put(_make_keys(whole, part, own), sharding)
+
+
+def _stays(sharding: NamedSharding, shape: tuple[int, ...], rows: int, begins: dict[int, int]) -> bool:
+    """Whether each device reads from the part of its own process alone."""
+    for device, index in sharding.devices_indices_map(shape).items():
+        start, stop, _ = index[0].indices(shape[0])
+        begin = begins[int(device.process_index)]
+        if start < begin or stop > begin + rows:
+            return False
+    return True
+
+
+def _split_by_process(devices: list[Any], processes: int, part: tuple[int, ...]) -> NamedSharding:
+    """Along dimension 0 over processes, and over the devices of each along the first dimension that they can share."""
+    each, rest = divmod(len(devices), processes)
+    if rest:
+        raise DeviceError(
+            f"{processes} processes have {len(devices)} devices, not equally many; parts need that they have."
+        )
+    mesh = Mesh(np.array(devices, object).reshape(processes, each), ("process", "device"))
+    shared = next((d for d, extent in enumerate(part) if extent % each == 0), None)
+    names = [["process"], *([] for _ in part[1:])]
+    if shared is not None:
+        names[shared].append("device")
+    return NamedSharding(mesh, PartitionSpec(*(tuple(axes) or None for axes in names)))
+
+
+def _make_keys(laid: jax.Array, value: Any, sharding: NamedSharding) -> jax.Array:
+    """Random keys again where `value` is of such."""
+    if not (isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)):
+        return laid
+    kind = jax.random.key_impl(value)
+    return jax.jit(lambda numbers: jax.random.wrap_key_data(numbers, impl=kind), out_shardings=sharding)(laid)
