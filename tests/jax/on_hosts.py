@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 import tofu.jax
-from benchmarks.jax_traffic import count_traffic
+from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.planning import plan_step, read_settings
 

@@ -15,10 +15,10 @@ from jax import lax
 from jax.experimental import enable_x64
 
 import tofu.jax
-from benchmarks.jax_traffic import count_traffic
 from tests.jax.steps import STEPS
 from tofu.errors import DeviceError, PlanError, ShapeError, UnsupportedError
 from tofu.jax import JAX, read_step
+from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.verify.cases import load_cases
 from tofu.search import find_strategies
 

@@ -1,10 +1,11 @@
-"""`python -m tofu jax plan` and `memory`: what becomes of a step that is written for JAX. No devices are needed.
+"""`python -m tofu jax plan`, `memory` and `compare`: what becomes of a step that is written for JAX. No devices are needed.
 
 JAX is loaded when a command runs, by the name of what knows it.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -20,11 +21,14 @@ from tofu.errors import TofuError
 from tofu.pipeline import Observer, Partition
 from tofu.plan import format_bytes
 from tofu.planning.fitting import explain_none, find_fitting, format_limit, read_bytes
+from tofu.planning.progress import stage_progress
 from tofu.planning.settings import Settings
 from tofu.report.console import make_console
 from tofu.search import Problem
 
 REMEDY = 'pip install ".[jax]" in Tofu\'s folder, or pip install "jax>=0.6.2,<0.7"'
+VIRTUAL_DEVICES = "--xla_force_host_platform_device_count"
+MOST_VIRTUAL_DEVICES = 512
 SHARED: tuple[Decorator, ...] = (
     click.argument("step", metavar="FILE.py:STEP"),
     click.option(
@@ -41,9 +45,9 @@ SHARED: tuple[Decorator, ...] = (
 
 @dataclass(frozen=True)
 class Request:
-    """A step in a file as it was read, and how its user wants it planned."""
+    """A step in a file (`tofu.jax.step_files.StepFile`), as it was read, and how its user wants it planned."""
 
-    name: str
+    file: Any
     source: Any
     settings: Settings
 
@@ -73,10 +77,18 @@ def _takes_step(command: Callable[..., None]) -> Callable[..., None]:
         workers, options = pop_planning(given)
         planning, files, reading = map(load_jax, ("planning", "step_files", "frontend.read_step"))
         settings = planning.read_settings(workers, options)
+        _ask_for_devices(settings.workers)
         file = files.read_step_file(step, arguments)
-        command(Request(file.name, reading.read_step(file.step, file.arguments), settings), **given)
+        command(Request(file, reading.read_step(file.step, file.arguments), settings), **given)
 
     return takes(SHARED)(call)
+
+
+def _ask_for_devices(count: int) -> None:
+    """Has JAX, which has not looked at its devices yet, make so many of a CPU, for what is compiled for them."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    if VIRTUAL_DEVICES not in flags and count <= MOST_VIRTUAL_DEVICES:
+        os.environ["XLA_FLAGS"] = f"{flags} {VIRTUAL_DEVICES}={count}".strip()
 
 
 @click.group()
@@ -109,7 +121,7 @@ def plan(request: Request, **shown: Any) -> None:
 
     The file written by --save is what tofu.jax.partition(step, 8, args, plan="plan.json") applies, and --plan of these commands.
     """  # noqa: D301  click reads the escape
-    show_plan(request.name, request.compile, **shown)
+    show_plan(request.file.name, request.compile, **shown)
 
 
 @jax.command()
@@ -149,6 +161,37 @@ def memory(request: Request, donate: Sequence[int], device_memory: str | None) -
         click.echo(
             _advise(partition.searched, found, device_bytes, lambda workers: request.over(workers).compile(), donated)
         )
+
+
+@jax.command()
+@_takes_step
+@click.option(
+    "--batch",
+    type=click.IntRange(1),
+    metavar="N",
+    help="The extent of the batch, which the peers split; by default what most arguments after the first begin with.",
+)
+def compare(request: Request, batch: int | None) -> None:
+    """Compare plans of a step with data parallelism and FSDP (ZeRO-3): bytes that move, and bytes that each device holds.
+
+    Each is compiled by XLA, for devices of the CPU where there are too few others, and nothing is run. "Tofu within" a peer is the best
+    plan that holds no more than that peer does.
+
+    \b
+    Examples
+        python -m tofu jax compare train.py:step --workers 8
+        python -m tofu jax compare train.py:step --workers 4 --batch 64
+    """  # noqa: D301  click reads the escape
+    comparing, peers = map(load_jax, ("compare.comparison", "compare.peers"))
+    arguments = peers.split_arguments(request.file.arguments, batch)
+    devices = comparing.find_devices(request.settings.workers)
+    rows = []
+    with stage_progress() as report:
+        report("compiling the step for one device")
+        for row in comparing.Comparison(request.file.step, request.source, arguments, request.settings, devices).run():
+            rows.append(row)
+            report(f"compiling plans, {len(rows)} so far")
+    make_console().print(comparing.draw_rows(f"{request.file.name} on {len(devices)} devices", rows))
 
 
 def _advise(problem: Problem, found: Any, device_bytes: int, make: Callable[[int], Partition], donated: Any) -> str:

@@ -7,10 +7,11 @@ to run.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 
@@ -44,8 +45,8 @@ class Traffic:
     bytes that come from other hosts.
     """
 
-    bytes: Counter[str] = field(default_factory=Counter)
-    between: Counter[str] = field(default_factory=Counter)
+    bytes: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    between: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     count: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -150,10 +151,12 @@ def _list_sizes(text: str) -> list[int]:
 def _list_groups(line: str, devices: int) -> list[list[int]]:
     """The devices of each group."""
     if found := re.search(r"replica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", line):
-        numbers = np.arange(int(found[1]) * int(found[2])).reshape([int(n) for n in found[3].split(",")])
+        numbers: np.ndarray[Any, Any] = np.arange(int(found[1]) * int(found[2])).reshape(
+            [int(n) for n in found[3].split(",")]
+        )
         if found[4]:
             numbers = numbers.transpose([int(n) for n in found[4].split(",")])
-        return numbers.reshape(int(found[1]), int(found[2])).tolist()
+        return [[int(n) for n in group] for group in numbers.reshape(int(found[1]), int(found[2]))]
     if found := re.search(r"replica_groups=\{(\{[\d,{} ]*\})\}", line):
         return [[int(n) for n in group.split(",")] for group in re.findall(r"\{([\d, ]+)\}", found[1])]
     return [list(range(devices))]

@@ -1,6 +1,6 @@
 """Bytes that a compiled step moves are counted from its text as often as they move."""
 
-from benchmarks.jax_traffic import count_traffic
+from tofu.jax.compare.traffic import count_traffic
 
 TEXT = """HloModule step, entry_computation_layout={(f32[8]{0})->f32[8]{0}}
 

@@ -1,0 +1,157 @@
+"""A row of the table for each plan of a step: bytes that move, bytes that each device holds, the work that all do.
+
+Everything is compiled, and nothing is run; shapes are enough.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+from rich.table import Table
+
+from tofu.engine import Source
+from tofu.errors import DeviceError, TofuError
+from tofu.jax.compare.peers import PEERS, Arguments, Peer, make_mesh
+from tofu.jax.compare.traffic import count_traffic
+from tofu.jax.hosts import list_devices
+from tofu.jax.partitioned_step import PartitionedStep
+from tofu.jax.planning import plan_step
+from tofu.planning.settings import Settings
+
+MOST_WORK = 1.5
+"""What the devices of a peer may compute, of what one device would: beyond, they compute the same as each other."""
+SPLIT = "Tofu, everything split"
+FREE = "Tofu, replicas free"
+LEGEND = """
+Planned and HLO: the bytes that all devices together receive in a step, as the plan counts them and as XLA's compiled step has them, loops
+times their trips. Arguments: of one device. Work: the operations of all devices over those of one device alone.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A plan, compiled. `moved_bytes` are -1 where it does not apply; `note` says why."""
+
+    name: str
+    planned_bytes: int | None
+    moved_bytes: int
+    argument_bytes: int
+    work: float
+    seconds: float
+    note: str = ""
+
+    @property
+    def is_peer(self) -> bool:
+        """Whether it is a plan made by hand that splits the work."""
+        return self.planned_bytes is None and self.moved_bytes >= 0 and self.work <= MOST_WORK
+
+
+class Comparison:
+    """A step that was read, on devices, under plans one after another."""
+
+    def __init__(
+        self, step: Callable[..., Any], source: Source, arguments: Arguments, settings: Settings, devices: Sequence[Any]
+    ) -> None:
+        self._step, self._source, self._arguments = step, source, arguments
+        self._settings, self._devices = settings, devices
+        whole = jax.jit(step).lower(*arguments.all).compile()
+        self._whole_work = _count_work(whole)
+
+    def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[Row]:
+        """Tofu's plans, the peers, and the plans within the memory of each peer."""
+        split = self.attempt(SPLIT, lambda: self.plan(SPLIT))
+        yield split
+        yield self.attempt(FREE, lambda: self.plan(FREE, replicate="free"))
+        found = []
+        for name, peer in peers.items():
+            row = self.attempt(name, lambda name=name, peer=peer: self.peer(name, peer))  # type: ignore[misc]
+            found.append(row)
+            yield row
+        for row in found:
+            if row.is_peer and 0 <= split.argument_bytes <= row.argument_bytes:
+                name, limit = f"Tofu within {row.name}", row.argument_bytes
+                yield self.attempt(name, lambda name=name, limit=limit: self.plan(name, memory_limit=limit))  # type: ignore[misc]
+
+    def plan(self, name: str, **asked: Any) -> Row:
+        """What Tofu plans with these settings in the place of others."""
+        made = plan_step(self._source, replace(self._settings, **asked))
+        step = PartitionedStep(self._step, made, made.training.make_mesh(self._devices), ())
+        return self._compile(
+            name, step.lower(*self._arguments.all), made.plan.communication_bytes, made.plan.optimality
+        )
+
+    def peer(self, name: str, peer: Peer) -> Row:
+        """What XLA makes of shardings of the arguments; the state comes out as it goes in."""
+        shardings = peer(make_mesh(self._devices), self._arguments)
+        step = jax.jit(self._step, in_shardings=shardings, out_shardings=self._lay_results(shardings[0]))
+        return self._compile(name, step.lower(*self._arguments.all))
+
+    @staticmethod
+    def attempt(name: str, make: Callable[[], Row]) -> Row:
+        """A row, or one that says why there is none."""
+        try:
+            return make()
+        except (TofuError, ValueError) as error:
+            return Row(name, None, -1, -1, 0.0, 0.0, f"does not apply: {str(error).splitlines()[0][:60]}")
+
+    def _compile(self, name: str, lowered: Any, planned: int | None = None, note: str = "") -> Row:
+        started = time.perf_counter()
+        compiled = lowered.compile()
+        seconds = time.perf_counter() - started
+        held = compiled.memory_analysis().argument_size_in_bytes
+        moved = count_traffic(compiled.as_text(), len(self._devices)).total
+        work = len(self._devices) * _count_work(compiled) / self._whole_work
+        return Row(name, planned, moved, held, work, seconds, note)
+
+    def _lay_results(self, state: Any) -> Any:
+        """The shardings of the results; None where XLA may choose."""
+        results = jax.eval_shape(self._step, *self._arguments.all)
+        like = jax.tree.structure(self._arguments.state)
+        if jax.tree.structure(results) == like:
+            return state
+        if isinstance(results, (tuple, list)) and results and jax.tree.structure(results[0]) == like:
+            return (state, *(None for _ in results[1:]))
+        return None
+
+
+def _count_work(compiled: Any) -> float:
+    """Operations of one device, at least one."""
+    return max(1.0, float(compiled.cost_analysis().get("flops", 1.0)))
+
+
+def find_devices(workers: int) -> list[Any]:
+    """What is compiled for: the devices that JAX has, or those of the CPU where it has too few others. Raises DeviceError."""
+    try:
+        return list_devices(workers)
+    except DeviceError:
+        devices = jax.devices("cpu")
+        if len(devices) < workers:
+            raise
+        return list(devices[:workers])
+
+
+def draw_rows(title: str, rows: Sequence[Row]) -> Table:
+    """The rows as a table."""
+    table = Table(title=title, caption=LEGEND.strip().replace("\n", " "), caption_justify="left")
+    for heading in ("plan", "planned MB", "HLO MB", "arguments MB", "work", "compiled in s", ""):
+        table.add_column(heading, justify="left" if heading in ("plan", "") else "right")
+    for row in rows:
+        if row.moved_bytes < 0:
+            table.add_row(row.name, "-", "-", "-", "-", "-", row.note)
+            continue
+        planned = "-" if row.planned_bytes is None else f"{row.planned_bytes / 1e6:.2f}"
+        repeats = "" if row.work <= MOST_WORK or row.planned_bytes is not None else "devices compute the same"
+        table.add_row(
+            row.name,
+            planned,
+            f"{row.moved_bytes / 1e6:.2f}",
+            f"{row.argument_bytes / 1e6:.3f}",
+            f"{row.work:.2f}",
+            f"{row.seconds:.1f}",
+            row.note or repeats,
+        )
+    return table
