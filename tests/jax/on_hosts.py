@@ -10,11 +10,16 @@ import json
 import sys
 from importlib import import_module
 from pathlib import Path
+from unittest.mock import patch
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tofu.jax
+from tofu.errors import TofuError
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.planning import plan_step, read_settings
@@ -54,7 +59,7 @@ def train(name, feed):
     distances += map(find_distance, jax.tree.leaves(ours), jax.tree.leaves(state))
     held = sum(s.data.nbytes for leaf in jax.tree.leaves(ours) for s in leaf.addressable_shards)
     return {
-        "plan": hashlib.sha256(made.plan.to_json().encode()).hexdigest(),
+        "plan": digest(made.plan),
         "factors": made.plan.factors,
         "level_bytes": made.plan.level_bytes,
         "losses": losses,
@@ -73,6 +78,7 @@ def count(name):
     return {
         "moved": [sum(moved.between.values()), moved.total],
         "planned": [made.plan.level_bytes[0], made.plan.communication_bytes],
+        "between": made.host_bytes,
         "without_levels": find_alone(module).level_bytes[0],
     }
 
@@ -80,6 +86,74 @@ def count(name):
 def find_alone(module):
     """The plan that has no levels: that of devices of one host."""
     return plan_step(read_step(module.step, module.example_args()), read_settings(jax.device_count(), {})).plan
+
+
+def disagree(what):
+    """What is said where process 1 plans otherwise, or has another batch."""
+    module, state, (batch, *_) = load_example("mlp")
+    is_other = jax.process_index() == 1
+    asked = {"replicate": "free"} if what == "plan" and is_other else {}
+    made = tofu.jax.partition(module.step, jax.device_count(), module.example_args(), **asked)
+    if what == "batch" and is_other:
+        batch = batch[0] + 1, batch[1]
+    with pytest.raises(TofuError) as caught:
+        made(state, batch)
+    return [type(caught.value).__name__, str(caught.value), digest(made.plan)[:32]]
+
+
+def misfeed():
+    """What is said of parts that are none, and of what is given in their place."""
+    module, _, (batch, *_) = load_example("mlp")
+    made = tofu.jax.partition(module.step, jax.device_count(), module.example_args())
+    faults = []
+    for wrong in (batch, (batch[0][:3], batch[1][:3]), batch[0]):
+        with pytest.raises(TofuError) as caught:
+            made.place_part(wrong)
+        faults.append(str(caught.value))
+    with pytest.raises(TofuError) as caught:
+        tofu.jax.partition(module.step, jax.devices()[2 * (1 - jax.process_index()) :][:2], module.example_args())
+    return [*faults, str(caught.value)]
+
+
+def lay_out():
+    """Keys, scalars and numbers of Python's, arrays that lie otherwise on all devices, and parts that the plan has in another process."""
+
+    def step(state, batch):
+        x, key = batch
+        noise = jax.random.uniform(key, (8, 64), x.dtype)
+        return {"w": state["w"] + x.T @ (x @ state["w"]), "count": state["count"] + 1}, (x + noise).sum(0)
+
+    draw = np.random.default_rng(0)
+    state, x, key = {"w": draw.normal(size=(64, 128)), "count": 0}, draw.normal(size=(8, 64)), jax.random.key(7)
+    expected = jax.jit(step)(state, (x, key))
+    made = tofu.jax.partition(step, jax.device_count(), (state, (x, key)), hints={"state/w": 1, "batch/0": 1})
+    everywhere = Mesh(np.array(jax.devices()), "all")
+    elsewhere = jax.make_array_from_callback(
+        (64, 128), NamedSharding(everywhere, PartitionSpec("all")), lambda i: state["w"][i]
+    )
+    distances = []
+    for weight in (state["w"], jnp.asarray(state["w"]), elsewhere):
+        for place in (
+            lambda batch: batch,
+            lambda batch: made.place(batch, 1),
+            lambda batch: made.place_part((take_part(x), key)),
+        ):
+            given = {"w": weight, "count": 0}
+            for start in (given, made.place(given)):
+                after, total = made(start, place((x, key)))
+                assert after["w"].sharding.is_equivalent_to(made.shardings[0]["w"], 2)
+                assert int(after["count"]) == 1
+                distances += [find_distance(after["w"], expected[0]["w"]), find_distance(total, expected[1])]
+    assert made.memory_report(compile=True).compiled is not None
+    by_rows = tofu.jax.partition(step, jax.device_count(), (state, (x, key)), hints={"batch/0": 0})
+    with patch.object(jax, "device_put", side_effect=AssertionError("parts move that are where they are read")):
+        by_rows.place_part((take_part(x), key))
+    return max(distances)
+
+
+def digest(plan):
+    """Of all that a plan says."""
+    return hashlib.sha256(plan.to_json().encode()).hexdigest()
 
 
 def take_part(batch):

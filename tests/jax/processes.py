@@ -23,21 +23,26 @@ class Ended:
     errors: str
 
 
+def find_port() -> int:
+    """One that is free."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def prepare(double: bool = True) -> dict[str, str]:
+    """The environment of a process that says itself how many devices it has."""
+    dropped = ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES")
+    given = {name: value for name, value in os.environ.items() if name not in dropped}
+    own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": str(int(double))}
+    return given | own
+
+
 def start(
     scenario: str, count: int, devices: int, *arguments: object, double: bool = True
 ) -> list[subprocess.Popen[str]]:
     """So many processes of so many devices each."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    dropped = ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES")
-    environment = {name: value for name, value in os.environ.items() if name not in dropped}
-    environment |= {
-        "PYTHONPATH": str(ROOT),
-        "OMP_NUM_THREADS": "1",
-        "JAX_PLATFORMS": "cpu",
-        "JAX_ENABLE_X64": str(int(double)),
-    }
+    port = find_port()
     return [
         subprocess.Popen(
             [
@@ -47,7 +52,7 @@ def start(
                 scenario,
                 *map(str, (process, count, devices, port, *arguments)),
             ],
-            env=environment,
+            env=prepare(double),
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -68,9 +73,14 @@ def finish(processes: list[subprocess.Popen[str]], seconds: float) -> list[Ended
             ended.append(Ended(process.returncode, said, errors))
         return ended
     finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+        end(processes)
+
+
+def end(processes: list[subprocess.Popen[str]]) -> None:
+    """None is left."""
+    for process in processes:
+        process.kill()
+        process.communicate()
 
 
 def run(

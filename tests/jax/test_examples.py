@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from tofu.command_line.main import main
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted(path for path in (ROOT / "examples/jax").glob("*.py") if path.name != "side_by_side.py")
+EXAMPLES = sorted(path for path in (ROOT / "examples/jax").glob("*.py") if path.stem not in ("shards", "side_by_side"))
 IS_DOUBLE = {"JAX_ENABLE_X64": "1"}
 
 

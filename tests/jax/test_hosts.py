@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+import time
+from threading import Thread
+from types import SimpleNamespace
+
+import jax
 import pytest
 
-from tests.jax.processes import run
+from tests.jax.processes import ROOT, end, find_port, prepare, run
+from tofu.errors import DeviceError
+from tofu.jax.hosts import find_topology, list_devices
+
+EXAMPLE = ROOT / "examples/jax/two_processes.py"
+HEARTBEATS_SECONDS = 100
+"""After which JAX gives a process up that says nothing; it ends the others then."""
 
 
 @pytest.mark.parametrize(
@@ -35,4 +49,121 @@ def test_what_crosses_hosts_is_what_the_plan_counts(name):
     for one in run("count", 2, 2, name, double=False):
         for moved, planned in zip(one["moved"], one["planned"], strict=True):
             assert 0.9 <= moved / planned <= 1.02
+        assert one["planned"][0] == one["between"]
         assert one["planned"][0] < one["without_levels"]
+        if name == "transformer":
+            page = " ".join((ROOT / "docs/jax.md").read_text().split())
+            assert (
+                f" {one['between'] / 1e6:.1f} MB go between hosts in a step, and {one['without_levels'] / 1e6:.1f} MB would"
+                in page
+            )
+
+
+def test_values_of_all_kinds_are_laid_out():
+    """Whole in each process, lying otherwise on all devices, or in parts that the plan has in another process."""
+    assert max(run("lay_out", 2, 2)) < 1e-14
+
+
+def test_other_plans_are_told_by_both_fingerprints():
+    (kind, text, first), (_, same, second) = run("disagree", 2, 2, "plan")
+    assert (kind, text) == ("PlanError", same)
+    assert first != second
+    assert text.startswith(
+        f"Process 0 has plan {first}, and process 1 has plan {second}. All have to plan the same step"
+    )
+
+
+def test_other_values_of_what_is_given_whole_are_told():
+    for kind, text, _ in run("disagree", 2, 2, "batch"):
+        assert kind == "UnsupportedError"
+        assert text.startswith("What is given whole is the same in all processes, and these differ")
+        assert text.endswith("\n  - batch/0, in process 0 and 1")
+
+
+def test_parts_that_are_none_and_devices_of_others_are_told():
+    for process, (whole, short, tree, devices) in enumerate(run("misfeed", 2, 2)):
+        of_each = "and the part of (256, 512) that each of 2 processes has is (128, 512)."
+        assert whole == f"batch/0 has shape (256, 512), {of_each}"
+        assert short == f"batch/0 has shape (3, 512), {of_each}"
+        assert tree.startswith("Argument 1 of the step is")
+        assert devices.startswith(f"Process {process} has none of the 2 devices.")
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_process_ends_the_others_and_training_goes_on_with_more(victim, tmp_path):
+    """At once where it is process 0, and after JAX's heartbeats where it is not."""
+    address = f"127.0.0.1:{find_port()}"
+    command = [sys.executable, EXAMPLE, "--directory", tmp_path, "--every", "2", "--steps", "100000"]
+    processes = [
+        subprocess.Popen(
+            [*command, "--address", address, "--process", str(process)],
+            env=prepare(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for process in range(2)
+    ]
+    try:
+        printed = read_until(processes[0], r" +5 .*", seconds=120)
+        processes[victim].kill()
+        started, other = time.monotonic(), processes[1 - victim]
+        rest, _ = other.communicate(timeout=HEARTBEATS_SECONDS + 60)
+        assert other.returncode != 0
+        assert "another task died" in rest
+        if victim == 0:
+            assert time.monotonic() - started < HEARTBEATS_SECONDS / 2
+    finally:
+        end(processes)
+    done = max(int(path.parent.name.removeprefix("step-")) for path in tmp_path.glob("*/complete"))
+    assert done >= 4, printed
+    again = [*command[:-1], str(done + 2), "--processes", "4", "--devices", "1"]
+    resumed = subprocess.run(again, env=prepare(), capture_output=True, text=True, timeout=240)
+    assert resumed.returncode == 0, resumed.stdout + resumed.stderr
+    losses = re.findall(r"^ +(\d+) +(\d+\.\d+) +(\d+\.\d+)$", resumed.stdout, re.MULTILINE)
+    assert [int(number) for number, _, _ in losses] == [done + 1, done + 2]
+    assert all(ours == theirs for _, ours, theirs in losses)
+
+
+def read_until(process, pattern, seconds):
+    """The lines that a process prints as far as one of a pattern."""
+    lines = []
+
+    def read():
+        while not lines or not re.fullmatch(pattern, lines[-1].rstrip()):
+            line = process.stdout.readline()
+            assert line, lines
+            lines.append(line)
+
+    thread = Thread(target=read, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    assert not thread.is_alive(), lines
+    return lines
+
+
+def stand_in(*hosts):
+    """Devices of these processes."""
+    return [SimpleNamespace(process_index=host, platform="cpu", id=n) for n, host in enumerate(hosts)]
+
+
+def test_devices_are_taken_process_by_process(monkeypatch):
+    monkeypatch.setattr(jax, "devices", lambda: stand_in(0, 1, 0, 1, 0, 1))
+    assert [device.id for device in list_devices(6)] == [0, 2, 4, 1, 3, 5]
+    assert [device.id for device in list_devices(4)] == [0, 2, 1, 3]
+    with pytest.raises(
+        DeviceError, match=r"3 devices are asked for, and 2 processes have 3 \+ 3\. Each gives equally many"
+    ):
+        list_devices(3)
+    with pytest.raises(DeviceError, match="8 devices are asked for, and JAX has 6"):
+        list_devices(8)
+    monkeypatch.setattr(jax, "devices", lambda: stand_in(0, 0, 0, 1))
+    with pytest.raises(DeviceError, match=r"2 processes have 3 \+ 1"):
+        list_devices(4)
+
+
+def test_levels_follow_from_the_processes_of_devices():
+    found = find_topology(stand_in(0, 0, 0, 2, 2, 2))
+    assert [(level.workers, level.bytes_per_second) for level in found.levels] == [(2, 25e9), (3, 1200e9)]
+    for one_level in (stand_in(0, 0), stand_in(0, 1), stand_in(0, 1, 0, 1), stand_in(0, 0, 0, 1)):
+        assert find_topology(one_level) is None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from math import prod
 from typing import Any
 from zlib import crc32
 
@@ -62,6 +63,16 @@ def find_topology(devices: Sequence[Any]) -> Topology | None:
         return None
     between = Level(len(hosts) * HOST_BYTES_PER_SECOND, len(hosts))
     return Topology((between, Level(len(found) * DEVICE_BYTES_PER_SECOND, each)))
+
+
+def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
+    """Of bytes that cross levels of a mesh, from the top, those of the levels that divide processes from each other."""
+    processes = np.vectorize(_find_process, otypes=[int])(mesh.devices)
+    return sum(
+        count
+        for level, count in enumerate(level_bytes)
+        if np.ptp(processes.reshape(prod(processes.shape[:level]), -1), 1).any()
+    )
 
 
 class Agreement:

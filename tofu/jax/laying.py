@@ -74,7 +74,8 @@ def lay_part(name: str, part: Any, planned: jax.ShapeDtypeStruct, sharding: Name
     if not _stays(sharding, shape, rows, begins):
         own = _split_by_process(devices, len(processes), (rows, *shape[1:]))
     whole = jax.make_array_from_callback((*shape[:1], *host.shape[1:]), own, read)
-    return jax.device_put(_make_keys(whole, part, own), sharding)
+    laid = _make_keys(whole, part, own)
+    return laid if own is sharding else jax.device_put(laid, sharding)
 
 
 def _stays(sharding: NamedSharding, shape: tuple[int, ...], rows: int, begins: dict[int, int]) -> bool:

@@ -17,7 +17,7 @@ from tofu.host.writing import write_atomically
 from tofu.jax.frontend.equations import ValueType, find_dtype
 from tofu.jax.frontend.names import name_arguments
 from tofu.jax.frontend.read_step import read_step
-from tofu.jax.hosts import Agreement
+from tofu.jax.hosts import Agreement, count_host_bytes
 from tofu.jax.laying import lay, lay_anew, lay_part
 from tofu.jax.memory import StepMemory, predict_memory, read_compiled
 from tofu.jax.planning import plan_step, read_settings
@@ -56,6 +56,11 @@ class PartitionedStep:
     def plan(self) -> Plan:
         """The plan, which prints."""
         return self.partition.plan
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes that go between hosts in a step, as the plan counts them: 0 on devices of one process."""
+        return count_host_bytes(self.mesh, self.plan.level_bytes)
 
     def __call__(self, *args: Any) -> Any:
         """One step, of arguments that lie anywhere; `place` says where they are best."""

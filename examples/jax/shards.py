@@ -1,0 +1,67 @@
+"""A state in files, shard by shard, written by any number of processes and read by any other.
+
+Each process writes the shards of its own devices, and reads what these need. The directory is one that all hosts see; the last state in
+it that is complete counts. A state is a tree of arrays of numbers.
+"""
+
+import shutil
+from pathlib import Path
+
+import jax
+import numpy as np
+from jax.experimental.multihost_utils import sync_global_devices
+
+DONE = "complete"
+
+
+def save(directory, step, state):
+    """The state after so many steps. All processes call it."""
+    path = Path(directory) / f"step-{step:08}"
+    if jax.process_index() == 0:
+        shutil.rmtree(path, ignore_errors=True)  # what others began, and did not end
+        path.mkdir(parents=True)
+    sync_global_devices(f"{path} is there")
+    for number, array in enumerate(jax.tree.leaves(state)):
+        for shard in array.addressable_shards:
+            if shard.replica_id == 0:
+                begins = [part.indices(extent)[0] for part, extent in zip(shard.index, array.shape, strict=True)]
+                np.save(path / "-".join(map(str, [number, *begins])), shard.data)
+    sync_global_devices(f"{path} is written")
+    if jax.process_index() == 0:
+        (path / DONE).touch()
+
+
+def find_last(directory):
+    """The number of steps of the last complete state, 0 where there is none."""
+    return max(
+        (int(path.parent.name.removeprefix("step-")) for path in Path(directory).glob(f"step-*/{DONE}")), default=0
+    )
+
+
+def restore(directory, step, shapes, shardings):
+    """The state after so many steps, of these shapes and types, laid out by these shardings."""
+    path = Path(directory) / f"step-{step:08}"
+
+    def read(number, like, sharding):
+        files = list(path.glob(f"{number}.npy" if not like.shape else f"{number}-*.npy"))
+
+        def assemble(index):
+            wanted = [part.indices(extent)[:2] for part, extent in zip(index, like.shape, strict=True)]
+            out = np.empty([end - begin for begin, end in wanted], like.dtype)
+            for file in files:
+                held = np.load(file, mmap_mode="r" if like.shape else None).view(like.dtype)
+                first = list(map(int, file.stem.split("-")[1:]))
+                both = [(max(b, f), min(e, f + n)) for (b, e), f, n in zip(wanted, first, held.shape, strict=True)]
+                if all(b < e for b, e in both):
+                    here, there = (
+                        tuple(slice(b - o, e - o) for (b, e), o in zip(both, origin, strict=True))
+                        for origin in ([b for b, _ in wanted], first)
+                    )
+                    out[here] = held[there]
+            return out
+
+        return jax.make_array_from_callback(like.shape, sharding, assemble)
+
+    leaves, tree = jax.tree.flatten(shapes)
+    laid = map(read, range(len(leaves)), leaves, jax.tree.leaves(shardings))
+    return jax.tree.unflatten(tree, laid)
