@@ -43,6 +43,13 @@ def test_it_trains_as_on_one_device(name, feed, count, devices):
         assert one["held_bytes"] < 1.01 * one["whole_bytes"] / count
 
 
+@pytest.mark.parametrize("replicate", ["small", "free"])
+def test_loops_borders_of_windows_and_steps_beside_do_too(replicate):
+    for distances in run("train_steps", 2, 2, replicate):
+        assert len(distances) == 4
+        assert max(distances.values()) < 1e-10, distances
+
+
 @pytest.mark.parametrize("name", ["mlp", "transformer"])
 def test_what_crosses_hosts_is_what_the_plan_counts(name):
     """In XLA's own text; and it is less than without levels."""
