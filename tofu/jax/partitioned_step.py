@@ -59,7 +59,9 @@ class PartitionedStep:
 
     @property
     def host_bytes(self) -> int:
-        """Bytes that go between hosts in a step, as the plan counts them: 0 on devices of one process."""
+        """Bytes that go between hosts in a step, as the plan counts them, and 0 on devices of one process. Where devices do not lie process
+        by process it is an upper bound.
+        """
         return count_host_bytes(self.mesh, self.plan.level_bytes)
 
     def __call__(self, *args: Any) -> Any:
