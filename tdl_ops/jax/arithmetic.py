@@ -52,8 +52,10 @@ UNARY = {
     "lgamma": tdl.gammaln,
     "log": tdl.log,
     "log1p": tdl.log1p,
+    "log2": tdl.log2,
     "logistic": lambda x: 1 / (1 + tdl.exp(-x)),
     "neg": tdl.negative,
+    "one_minus_square": lambda x: 1 - x * x,
     "real": tdl.real,
     "rsqrt": lambda x: 1 / tdl.sqrt(x),
     "sign": tdl.sign,
@@ -102,7 +104,17 @@ def describe_cells(function):
     return description
 
 
-for _name, _function in (UNARY | BINARY | {"regularized_incomplete_beta": betainc}).items():
+def sum_powers(x, *coefficients):
+    """A polynomial, whose coefficients begin with that of x**0."""
+    value = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        value = value * x + coefficient
+    return value
+
+
+OTHERS = {"polynomial": sum_powers, "regularized_incomplete_beta": betainc}
+
+for _name, _function in (UNARY | BINARY | OTHERS).items():
     op(_name)(describe_cells(_function))
 
 

@@ -20,6 +20,11 @@ def iota(*, output_shapes, shape, dimension, first=0):
     return output(numbered("i", len(output_shapes[0])), lambda *i: position(i[dimension]) + first)
 
 
+@op("empty", concrete=True, bound=SHAPE)
+def empty(*, output_shapes, shape):
+    return output(numbered("i", len(output_shapes[0])), lambda *i: constant(0))
+
+
 @op("broadcast_in_dim", concrete=True, bound=SHAPE)
 def broadcast_in_dim(operand=None, *, output_shapes, shape, broadcast_dimensions, literals=()):
     names = numbered("i", len(output_shapes[0]))

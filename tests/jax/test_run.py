@@ -12,13 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
-from jax.experimental import enable_x64
 
 import tofu.jax
 from tests.jax.steps import STEPS
 from tofu.errors import DeviceError, PlanError, ShapeError, UnsupportedError
 from tofu.jax import JAX, read_step
 from tofu.jax.compare.traffic import count_traffic
+from tofu.jax.frontend.versions import in_double_precision
 from tofu.jax.verify.cases import load_cases
 from tofu.search import find_strategies
 
@@ -47,7 +47,7 @@ def as_numbers(tree):
 @pytest.mark.parametrize("name", STEPS)
 def test_steps_in_double_precision_equal_those_of_one_device(name, workers, kind):
     """With the plans that are searched, where small tensors or all may be replicated, and with random ones."""
-    with enable_x64():
+    with in_double_precision():
         step, state, data = STEPS[name](jnp.float64)
         asked = {"replicate": kind}
         if kind == "random":

@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from jax.experimental import enable_x64
 
 from tdl_ops.jax import DESCRIPTIONS
 from tofu import tdl
 from tofu.command_line.main import main
 from tofu.jax.backend import local_calls
 from tofu.jax.frontend.attributes import read_attributes
+from tofu.jax.frontend.versions import in_double_precision
 from tofu.jax.verify.campaign import list_wanted, verify_case
 from tofu.jax.verify.cases import load_cases
 from tofu.jax.verify.nodes import sign_equations, trace_case
@@ -48,7 +48,7 @@ def verify(name, primitive, search=False):
 def list_signatures():
     """Each described primitive, and where it occurs: cases, with the number of an equation."""
     found = defaultdict(list)
-    with enable_x64():
+    with in_double_precision():
         for case in load_cases().values():
             step, _ = trace_case(case)
             for number, (_, equation) in enumerate(sign_equations(step)):
@@ -71,7 +71,7 @@ def is_executable(step, equation):
 
 def list_opaque():
     """The primitives of which that is so at no signature."""
-    with enable_x64():
+    with in_double_precision():
         steps = [trace_case(case)[0] for case in load_cases().values()]
     return DESCRIPTIONS.keys() - {e.primitive.name for step in steps for e in step.walk() if is_executable(step, e)}
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from jax.extend import core
 
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Carry, Equation, Loop, Operand, read_type
+from tofu.jax.frontend.versions import count_scanned
 
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import Flattening
@@ -17,7 +19,7 @@ def enter_scan(flattening: Flattening, one: core.JaxprEqn, equation: Equation) -
     """A scan as a loop, whose body begins with the cells of what is scanned and ends with its results being put together."""
     params = one.params
     body, length = params["jaxpr"], params["length"]
-    fixed, carried = params["num_consts"], params["num_consts"] + params["num_carry"]
+    fixed, carried = accumulate(count_scanned(one))
     inside = "/".join(filter(None, (equation.scope, "scan")))
     around, flattening.equations = flattening.equations, []
     values = [flattening.add_value(read_type(variable.aval)) for variable in body.jaxpr.invars[fixed:carried]]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from importlib import import_module
 from typing import Any
 
 import jax
@@ -42,6 +44,15 @@ def find_solver(equation: JaxprEqn) -> tuple[ClosedJaxpr, slice]:
     counts = equation.params["const_lengths"]
     before = counts.matvec + counts.vecmat
     return equation.params["jaxprs"].solve, slice(before, before + counts.solve)
+
+
+def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
+    """How many of a scan's operands are read whole in each run of its body, and how many are carried from run to run; they come first."""
+    params = equation.params
+    if "num_consts" in params:
+        return params["num_consts"], params["num_carry"]
+    whole, carried, _ = params["ft_in"].unpack()  # from 0.10 on
+    return len(whole), len(carried)
 
 
 def find_platform(equation: JaxprEqn) -> int:
@@ -86,3 +97,13 @@ def scatters_sums(devices: Sequence[Any]) -> bool:
     sending it overwrites, and now and then sums are wrong (seen with 0.6.2).
     """
     return devices[0].platform != "cpu" or not jax.distributed.is_initialized()
+
+
+def in_double_precision() -> AbstractContextManager[None]:
+    """Within it JAX's numbers may have 64 bits."""
+    entered: AbstractContextManager[None]
+    if hasattr(jax, "enable_x64"):  # from 0.8 on
+        entered = jax.enable_x64(True)
+    else:
+        entered = import_module("jax.experimental").enable_x64()
+    return entered

@@ -11,9 +11,9 @@ from multiprocessing import get_context
 from typing import Any
 
 import jax
-from jax.experimental import enable_x64
 
 from tofu.jax.frontend.equations import Step
+from tofu.jax.frontend.versions import in_double_precision
 from tofu.jax.verify.case import Case
 from tofu.jax.verify.cases import load_cases
 from tofu.jax.verify.explained import EXPLANATIONS
@@ -68,7 +68,7 @@ def list_wanted(
 ) -> Mapping[str, tuple[int, ...]]:
     """Which of the equations of each case are verified there, by their numbers: those whose signature no case before it has."""
     seen, wanted = set[str](), dict[str, tuple[int, ...]]()
-    with enable_x64():
+    with in_double_precision():
         for case in cases:
             numbers = []
             for number, (signature, equation) in enumerate(sign_equations(trace_case(case, seed)[0])):
@@ -82,7 +82,7 @@ def list_wanted(
 def verify_case(case: Case, numbers: Collection[int], seed: int = 0, search: bool = True) -> CaseResult:
     """Verify some equations of a case, by their numbers."""
     verified, found = [], list[Missing]()
-    with enable_x64():
+    with in_double_precision():
         for number in numbers:
             try:
                 node = _make_node(case, number, seed)
