@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import accumulate
 
 from tdl_ops.jax import op
-from tdl_ops.jax.operands import NUMBERS, cell, put_together
-from tdl_ops.jax.patterns import cut, join, reshape_to
+from tdl_ops.jax.operands import NUMBERS, cell, numbered, put_together
+from tdl_ops.jax.patterns import cut, join, pick, reshape_to
 from tofu.errors import UnsupportedError
-from tofu.tdl import Any, maximum, minimum, position, scatter, where
+from tofu.tdl import Any, constant, maximum, minimum, output, position, scatter, where
 
 AXES = [f"i{d}" for d in range(8)]
 
@@ -33,6 +33,29 @@ def squeeze(operand, *, output_shapes):
 @op("optimization_barrier")
 def optimization_barrier(operand):  # the front end makes one for each operand
     return lambda *i: operand[i]
+
+
+@op("stack")
+def stack(*operands, axis, literals=()):
+    parts = put_together(operands, literals)
+
+    def value(i):
+        own = (*i[:axis], *i[axis + 1 :])
+        cells = (where(position(i[axis]) == n, cell(part, own), 0.0) for n, part in enumerate(parts))
+        return sum(cells, constant(0.0))
+
+    return output(numbered("i", operands[0].ndim + 1), lambda *i: value(i))
+
+
+@op("unstack", concrete=True)
+def unstack(operand, *, output_shapes, axis):
+    return pick(operand, range(len(output_shapes)), axis)
+
+
+@op("tile", bound={"reps": lambda local: tuple(local.extent(f"r{d}") for d in range(len(local.inputs[0].shape)))})
+def tile(operand, *, reps):
+    names = " ".join(f"(r{d} i{d})" for d in range(operand.ndim))
+    return output(names, lambda *v: operand[v[1::2]], {f"r{d}": count for d, count in enumerate(reps)})
 
 
 @op("rev")

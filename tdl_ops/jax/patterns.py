@@ -4,7 +4,7 @@ These patterns stay in `tdl_ops/mxnet` until the record of what was verified the
 """
 
 from tdl_ops.mxnet.contraction import contract
-from tdl_ops.mxnet.layout import cut, join
+from tdl_ops.mxnet.layout import cut, join, pick
 from tdl_ops.mxnet.reshape import _reshape as reshape_to
 
-__all__ = ["contract", "cut", "join", "reshape_to"]
+__all__ = ["contract", "cut", "join", "pick", "reshape_to"]

@@ -41,9 +41,12 @@ def ragged_dot_general(lhs, rhs, group_sizes, *, dot_dimension_numbers, lhs_ragg
     numbers = dot_dimension_numbers, lhs_ragged_dimensions, rhs_group_dimensions
     group = Opaque(lambda sizes, row: np.searchsorted(np.cumsum(sizes), row, "right"), "group_of_row")
     find = lambda row: group(group_sizes[:], position(row))[()]
-    if numbers == ((((1,), (1,)), ((), ())), (0,), (0,)):
+    summed = next((d for d in (1, 2) if numbers == ((((1,), (d,)), ((), ())), (0,), (0,))), None)
+    if summed is not None:
         is_there = lambda row: find(row) < group_sizes.shape[0]
-        product = lambda row, k, n: lhs[row, k] * rhs[Any(minimum(find(row), group_sizes.shape[0] - 1)), k, n]
+        of_group = lambda row: Any(minimum(find(row), group_sizes.shape[0] - 1))
+        cell = lambda row, k, n: (of_group(row), k, n) if summed == 1 else (of_group(row), n, k)
+        product = lambda row, k, n: lhs[row, k] * rhs[cell(row, k, n)]
         return lambda row, n: Sum(lambda k: where(is_there(row), product(row, k, n), 0.0))
     if numbers == ((((0,), (0,)), ((), ())), (0,), ()):
         each = lambda g, row, m, n: where(find(row) == position(g), lhs[row, m] * rhs[row, n], 0.0)

@@ -52,12 +52,17 @@ def run(*arguments):
 
 def test_a_plan_is_shown_and_saved_for_more_devices_than_there_are(file):
     saved, page = file.with_suffix(".json"), file.with_suffix(".html")
-    options = ["--hint", "params/w1=0", "--save", saved, "--report", page, "--why", "dot_general_1", "--timings"]
+    given = read_step_file(str(file))
+    names = tofu.jax.partition(given.step, 2, given.arguments).plan.operators
+    product = next(
+        name for name in names if name.endswith("dot_general_1")
+    )  # its scope is another in each version of JAX
+    options = ["--hint", "params/w1=0", "--save", saved, "--report", page, "--why", product, "--timings"]
     result = run("plan", f"{file}:step", "--workers", 32, *options)
     assert result.exit_code == 0, result.output
     assert result.output.startswith("32 workers (2 x 2 x 2 x 2 x 2)")
     assert "arguments of" in result.output
-    assert "dot_general_1, split at every step along" in result.output
+    assert f"{product}, split at every step along" in result.output
     assert re.search(r"strategies +\d", result.output)
     assert "<title>train.py:step: 32 workers</title>" in page.read_text()
     plan = Plan.from_json(saved.read_text())

@@ -1,5 +1,8 @@
 """Bytes that a compiled step moves are counted from its text as often as they move."""
 
+import pytest
+
+from tofu.errors import InternalError
 from tofu.jax.compare.traffic import count_traffic
 
 TEXT = """HloModule step, entry_computation_layout={(f32[8]{0})->f32[8]{0}}
@@ -36,3 +39,30 @@ def test_loops_count_as_often_as_they_run():
     assert traffic.bytes == {"all-gather": gathered, "collective-permute": permuted, "all-reduce": reduced}
     assert traffic.total == gathered + permuted + reduced
     assert traffic.count == {"all-gather": 1, "collective-permute": 1, "all-reduce": 1}
+
+
+@pytest.mark.parametrize(
+    ("groups", "listed"),
+    [
+        ("{{0,1},{2,3},{4,5},{6,7}}", [[0, 1], [2, 3], [4, 5], [6, 7]]),
+        ("[4,2]<=[8]", [[0, 1], [2, 3], [4, 5], [6, 7]]),
+        ("[4,2]<=[2,4]T(1,0)", [[0, 4], [1, 5], [2, 6], [3, 7]]),
+        ("mesh['a'=2,'b'=4] {'a'}", [[0, 4], [1, 5], [2, 6], [3, 7]]),
+        ("mesh['a'=2,'b'=2,'c'=2] {'c','a'}", [[0, 4, 1, 5], [2, 6, 3, 7]]),
+        ("{}", [[0, 1, 2, 3, 4, 5, 6, 7]]),
+    ],
+)
+def test_groups_are_told_in_several_ways(groups, listed):
+    line = f"  %gather = f32[32]{{0}} all-gather(%x), channel_id=1, replica_groups={groups}, dimensions={{0}}"
+    text = f"ENTRY %main (x: f32[8]) -> f32[8] {{\n{line}\n}}"
+    own, between = (count_traffic(text, 8, host_devices) for host_devices in (0, 4))
+    members = len(listed[0])
+    assert own.total == 8 * 128 * (members - 1) // members
+    pairs = [(a, b) for group in listed for a in group for b in group if a != b]
+    crossing = sum(a // 4 != b // 4 for a, b in pairs) / len(pairs)
+    assert between.between["all-gather"] == own.total * crossing
+
+
+def test_groups_told_otherwise_are_an_error():
+    with pytest.raises(InternalError, match="not known: %gather"):
+        count_traffic(TEXT.replace("{{0,1},{2,3}}, dim", "anything, dim").replace("all-gather.1", "gather"), 4)

@@ -26,7 +26,7 @@ from tofu.planning.settings import Settings
 from tofu.report.console import make_console
 from tofu.search import Problem
 
-REMEDY = 'pip install ".[jax]" in Tofu\'s folder, or pip install "jax>=0.6.2,<0.7"'
+REMEDY = 'pip install ".[jax]" in Tofu\'s folder, or pip install "jax>=0.6.2,<0.13"'
 VIRTUAL_DEVICES = "--xla_force_host_platform_device_count"
 MOST_VIRTUAL_DEVICES = 512
 SHARED: tuple[Decorator, ...] = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax.sharding import AbstractMesh
+from jax.sharding import AbstractMesh, AxisType
 from rich.console import Console
 from rich.table import Table
 
@@ -108,7 +108,8 @@ def read_compiled(compiled: Any) -> DeviceMemory:
 
 def read_worker_program(program: SpmdProgram) -> Step:
     """What each worker does with its shards, its collectives among it, as equations over values of their local shapes."""
-    mesh: Any = AbstractMesh(program.workers.factors, program.workers.axis_names)
+    names = program.workers.axis_names
+    mesh: Any = AbstractMesh(program.workers.factors, names, axis_types=(AxisType.Auto,) * len(names))
     ins, outs = program.shardings(mesh), program.result_shardings(mesh)
     types = map(program.step.types.__getitem__, program.step.inputs)
     shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]

@@ -15,7 +15,9 @@ FUNCTIONS = each(
     jnp.sinh, jnp.cosh, jnp.tanh, jnp.arctan, jnp.arcsinh, jnp.cbrt, jnp.square, jax.nn.sigmoid, lax.erf, lax.erfc, jnp.isfinite,
     lambda x: x**3, lambda x: x**-2, jax.nn.gelu, jax.nn.silu, jax.nn.softplus,
 )  # fmt: skip
-POSITIVE = each(jnp.log, jnp.log1p, jnp.sqrt, lax.rsqrt, lax.lgamma, lax.digamma, lambda x: x**1.7, jnp.arccosh)
+POSITIVE = each(
+    jnp.log, jnp.log2, jnp.log1p, jnp.sqrt, lax.rsqrt, lax.lgamma, lax.digamma, lambda x: x**1.7, jnp.arccosh
+)
 UNIT = each(jnp.arcsin, jnp.arccos, jnp.arctanh, lax.erf_inv)
 
 CASES = [
@@ -43,6 +45,13 @@ CASES = [
         both(lambda x, y: jnp.where(x > 0, x, y) + jnp.maximum(x, y) + jnp.clip(x, -1, 1) + lax.clamp(-1.0, y, 1.0)),
         (4, 7),
         (4, 7),
+    ),
+    Case(
+        "polynomials",
+        both(lambda x, c, d: jnp.polyval(c, x) + jnp.polyval(jnp.stack([x, d[0], x]), d)),
+        (4, 7),
+        (3,),
+        (1, 4, 7),
     ),
     Case("select of three", lambda n, x: lax.select_n(n, x, x + 1, x * 2), integers(0, 3, 4, 7), (4, 7)),
     Case("clamp between tensors", lambda x, y: lax.clamp(jnp.minimum(x, y), x * y, jnp.maximum(x, y)), (4, 7), (4, 7)),

@@ -11,9 +11,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
+from math import prod
 from typing import Any
 
 import numpy as np
+
+from tofu.errors import InternalError
 
 ITEM_BYTES = {
     "pred": 1,
@@ -149,14 +152,29 @@ def _list_sizes(text: str) -> list[int]:
 
 
 def _list_groups(line: str, devices: int) -> list[list[int]]:
-    """The devices of each group."""
+    """The devices of each group. Raises InternalError where they are told in another way than is known here."""
     if found := re.search(r"replica_groups=\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", line):
-        numbers: np.ndarray[Any, Any] = np.arange(int(found[1]) * int(found[2])).reshape(
-            [int(n) for n in found[3].split(",")]
-        )
+        numbers: np.ndarray[Any, Any] = np.arange(int(found[1]) * int(found[2])).reshape(_read_numbers(found[3]))
         if found[4]:
-            numbers = numbers.transpose([int(n) for n in found[4].split(",")])
-        return [[int(n) for n in group] for group in numbers.reshape(int(found[1]), int(found[2]))]
+            numbers = numbers.transpose(_read_numbers(found[4]))
+        return _read_rows(numbers.reshape(int(found[1]), int(found[2])))
     if found := re.search(r"replica_groups=\{(\{[\d,{} ]*\})\}", line):
-        return [[int(n) for n in group.split(",")] for group in re.findall(r"\{([\d, ]+)\}", found[1])]
+        return [_read_numbers(group) for group in re.findall(r"\{([\d, ]+)\}", found[1])]
+    if found := re.search(r"replica_groups=mesh\[([^\]]+)\] \{((?:'\w+',?)+)\}", line):  # axes of a mesh, with 0.12
+        axes = {name: int(extent) for name, extent in re.findall(r"'(\w+)'=(\d+)", found[1])}
+        grouped = re.findall(r"'(\w+)'", found[2])
+        kept = [axis for axis, name in enumerate(axes) if name not in grouped]
+        numbers = np.arange(prod(axes.values())).reshape(list(axes.values()))
+        numbers = numbers.transpose(*kept, *map(list(axes).index, grouped))
+        return _read_rows(numbers.reshape(-1, prod(axes[name] for name in grouped)))
+    if "replica_groups=" in line and "replica_groups={}" not in line:
+        raise InternalError(f"XLA tells the groups of a collective in a way that is not known: {line.strip()[:300]}")
     return [list(range(devices))]
+
+
+def _read_numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
+def _read_rows(numbers: np.ndarray[Any, Any]) -> list[list[int]]:
+    return [[int(number) for number in row] for row in numbers]

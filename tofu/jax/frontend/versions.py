@@ -1,4 +1,4 @@
-"""What differs between versions of JAX, and what of a jaxpr no public function tells: all of it stands here, written for 0.6.2."""
+"""What differs between versions of JAX, and what of a jaxpr no public function tells: all of it stands here, written for 0.6.2 to 0.12."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ CALLS = frozenset(
     (
         "pjit",  # jax.jit; "jit" from 0.7 on
         "jit",
+        "call_hi_primitive",  # from 0.8 on
         "closed_call",
         "core_call",
         "composite",
@@ -30,13 +31,34 @@ CALLS = frozenset(
 CHECKPOINTS = frozenset(("remat2", "remat", "checkpoint"))
 PASSED_THROUGH = frozenset(("copy", "copy_p", "device_put", "name", "sharding_constraint", "stop_gradient"))
 
+LACKING = frozenset(
+    ()
+    if hasattr(jax.lax, "one_minus_square_p")
+    else ("empty", "log2", "one_minus_square", "polynomial", "stack", "tile", "unstack")
+)
+"""Primitives that are described and that this version does not have: they came after 0.6.2, and 0.12 has them."""
+
 _JAX = os.path.dirname(os.path.abspath(jax.__file__))
 
 
 def find_body(equation: JaxprEqn) -> tuple[Jaxpr, Sequence[Any]]:
     """The jaxpr that a call runs, and the values of its constants."""
+    if equation.primitive.name == "call_hi_primitive":  # it has no jaxpr; its own function stands for it
+        return _expand(equation.params["_prim"])
     body = next(equation.params[name] for name in BODIES if name in equation.params)
     return (body.jaxpr, body.consts) if isinstance(body, ClosedJaxpr) else (body, ())
+
+
+def _expand(primitive: Any) -> tuple[Jaxpr, Sequence[Any]]:
+    """The body of a primitive that says what it is made of, such as `jnp.searchsorted`'s."""
+
+    def run(*flat: Any) -> list[Any]:
+        made: list[Any] = jax.tree.leaves(primitive.expand(*jax.tree.unflatten(primitive.in_tree, flat)))
+        return made
+
+    shapes = [jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in primitive.in_avals_flat]
+    closed = jax.make_jaxpr(run)(*shapes)
+    return closed.jaxpr, closed.consts
 
 
 def find_solver(equation: JaxprEqn) -> tuple[ClosedJaxpr, slice]:
@@ -101,9 +123,8 @@ def scatters_sums(devices: Sequence[Any]) -> bool:
 
 def in_double_precision() -> AbstractContextManager[None]:
     """Within it JAX's numbers may have 64 bits."""
-    entered: AbstractContextManager[None]
-    if hasattr(jax, "enable_x64"):  # from 0.8 on
-        entered = jax.enable_x64(True)
-    else:
-        entered = import_module("jax.experimental").enable_x64()
+    has_own = hasattr(jax, "enable_x64")  # from 0.8 on
+    entered: AbstractContextManager[None] = (
+        jax.enable_x64(True) if has_own else import_module("jax.experimental").enable_x64()
+    )
     return entered

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from tdl_ops.jax import DESCRIPTIONS
 from tofu.errors import TofuError
+from tofu.jax.frontend.versions import LACKING
 from tofu.jax.verify.campaign import CaseResult
 from tofu.verification.comparison import Compared
 from tofu.verification.table import tabulate
@@ -45,8 +46,8 @@ class Summary:
 
 
 def summarize(results: Sequence[CaseResult], primitives: Collection[str] = ()) -> Summary:
-    """The totals of results, over all described primitives or some of them."""
-    asked = set(primitives or DESCRIPTIONS)
+    """The totals of results, over all described primitives that this version of JAX has, or some of them."""
+    asked = set(primitives or set(DESCRIPTIONS) - LACKING)
     kinds: dict[str, set[Compared]] = defaultdict(set)
     counts = Counter[str]()
     for one in (one for result in results for one in result.verified):
