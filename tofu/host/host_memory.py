@@ -26,12 +26,17 @@ def read_total_bytes() -> float:
     return min((size for size in known if size is not None), default=math.inf)
 
 
+def read_address_bytes() -> int:
+    """Bytes of addresses that this process has in use, with memory behind them or not."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    return pages * resource.getpagesize()
+
+
 def _left_of_address_space() -> int | None:
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY:
         return None
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    return _difference(limit, pages * resource.getpagesize())
+    return _difference(limit, read_address_bytes())
 
 
 def _difference(limit: int | None, used: int | None) -> int | None:

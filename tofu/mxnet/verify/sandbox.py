@@ -10,6 +10,8 @@ from resource import RLIMIT_AS, getrlimit, setrlimit
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+from tofu.host.host_memory import read_address_bytes
+
 P = ParamSpec("P")
 R = TypeVar("R")
 LONGEST_CALL_SECONDS = 120.0
@@ -72,7 +74,10 @@ class Sandbox:
 
 def _serve(pipe: Connection, modules: Sequence[str]) -> None:
     """Answer calls until the other side is gone."""
-    setrlimit(RLIMIT_AS, (MOST_BYTES, getrlimit(RLIMIT_AS)[1]))
+    if (
+        read_address_bytes() < MOST_BYTES
+    ):  # a sanitizer keeps terabytes of addresses for itself, without which the process ends
+        setrlimit(RLIMIT_AS, (MOST_BYTES, getrlimit(RLIMIT_AS)[1]))
     for module in modules:
         import_module(module)
     while True:
