@@ -28,6 +28,16 @@ def test_parts_of_a_product_along_several_axes(names):
     assert relative_error(together, x @ w) < 1e-12
 
 
+def test_parts_of_which_all_of_one_lie_outside():
+    """Rows 3 and 4 of an output that has one: those of the second and third part of another axis are beyond its end."""
+    x = np.arange(20.0).reshape(5, 4)
+    whole = analyse(DESCRIPTIONS["split"], {"sizes": (1, 4), "axis": 0}, [x.shape], [(1, 4), (4, 4)])
+    splits = {0: [(0, 3), (3, 5)], 1: [(0, 2), (2, 4)]}
+    pieces = [x[:1, :2], x[:1, 2:], np.zeros((2, 2)), np.zeros((2, 2))]
+    together = combine_outputs(pieces, whole.outputs[0], splits, whole, (1, 4))
+    np.testing.assert_array_equal(together, x[:1])
+
+
 def test_parts_that_should_be_alike_and_are_not():
     whole = analyse(DESCRIPTIONS["tanh"], {}, [(4,)], [(4,)])
     alike = OutputAccess((Row((), 0, 4),), (Combine.REPLICATE,), is_written=True)

@@ -150,11 +150,11 @@ def _combine(pieces: Sequence[tuple[Box, Array]], combine: Combine, reducer: str
 
 
 def _clip(region: Box, shape: Shape) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """The part of a region inside the tensor: as slices of the tensor, and of the region."""
+    """The part of a region inside the tensor: as slices of the tensor, and of the region. Both are empty where all of it lies outside."""
     bounds = [
         (max(0, begin), max(0, min(end, extent)), begin) for (begin, end), extent in zip(region, shape, strict=True)
     ]
-    inside = tuple(slice(begin, end) for begin, end, _ in bounds)
+    inside = tuple(slice(min(begin, end), end) for begin, end, _ in bounds)
     return inside, tuple(slice(begin - origin, max(begin, end) - origin) for begin, end, origin in bounds)
 
 
