@@ -18,7 +18,7 @@ CALLS = frozenset(
     (
         "pjit",  # jax.jit; "jit" from 0.7 on
         "jit",
-        "call_hi_primitive",  # from 0.8 on
+        "call_hi_primitive",  # of 0.12
         "closed_call",
         "core_call",
         "composite",
@@ -73,7 +73,7 @@ def count_scanned(equation: JaxprEqn) -> tuple[int, int]:
     params = equation.params
     if "num_consts" in params:
         return params["num_consts"], params["num_carry"]
-    whole, carried, _ = params["ft_in"].unpack()  # from 0.10 on
+    whole, carried, _ = params["ft_in"].unpack()  # of 0.12
     return len(whole), len(carried)
 
 
@@ -123,7 +123,7 @@ def scatters_sums(devices: Sequence[Any]) -> bool:
 
 def in_double_precision() -> AbstractContextManager[None]:
     """Within it JAX's numbers may have 64 bits."""
-    has_own = hasattr(jax, "enable_x64")  # from 0.8 on
+    has_own = hasattr(jax, "enable_x64")  # as 0.12 does
     entered: AbstractContextManager[None] = (
         jax.enable_x64(True) if has_own else import_module("jax.experimental").enable_x64()
     )
