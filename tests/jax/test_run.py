@@ -245,6 +245,14 @@ def test_what_cannot_be_is_said():
     step, state, data = STEPS["perceptron"](jnp.float32)
     with pytest.raises(DeviceError, match="9 devices are asked for, and JAX has 8"):
         tofu.jax.partition(step, 9, (state, data))
+    with pytest.raises(DeviceError, match=r"is given 2 times\. Each worker has a device of its own"):
+        tofu.jax.partition(step, jax.devices()[:1] * 2, (state, data))
+    made = tofu.jax.partition(step, 2, (state, data))
+    for argument in (2, -1, "state"):
+        with pytest.raises(UnsupportedError, match=r"argument is .*; the step has arguments 0 to 1"):
+            made.place(data, argument)
+    with pytest.raises(UnsupportedError, match=r"have no cells.*\n  - x has shape \(0, 4\)"):
+        tofu.jax.partition(lambda x: x + 1, 2, (jnp.ones((0, 4)),))
     with pytest.raises(DeviceError, match="workers is"):
         tofu.jax.partition(step, "all", (state, data))
     with pytest.raises(DeviceError, match=r"workers is 1; .* jax\.jit runs a step on one device"):

@@ -6,6 +6,7 @@ One process a host: what is written here of hosts is known of processes.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from math import prod
@@ -46,7 +47,12 @@ def list_devices(workers: int) -> list[Any]:
 
 
 def check_devices(devices: Sequence[Any]) -> None:
-    """Raises DeviceError where this process has none of the devices: it could not take part in what they do."""
+    """Raises DeviceError where a device is there twice, and where this process has none of them: it could not take part in what they do."""
+    twice = [device for device, count in Counter(devices).items() if count > 1]
+    if twice:
+        raise DeviceError(
+            f"{twice[0]} is given {list(devices).count(twice[0])} times. Each worker has a device of its own."
+        )
     if devices and all(_find_process(device) != jax.process_index() for device in devices):
         raise DeviceError(
             f"Process {jax.process_index()} has none of the {len(devices)} devices. Give some of each process, or leave the step to those "

@@ -24,6 +24,7 @@ from tofu.jax.planning import plan_step, read_settings
 from tofu.pipeline import Partition
 from tofu.plan import Plan, Steps
 from tofu.planning.progress import track_searches
+from tofu.reading import show
 from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
 from tofu.report.plan_table import alternatives_table
@@ -96,6 +97,10 @@ class PartitionedStep:
         return jax.tree.map(lay_part, self._names[argument], value, types[argument], self.shardings[argument])
 
     def _check_tree(self, value: Any, argument: int) -> None:
+        if argument not in range(len(self.shardings)):
+            raise UnsupportedError(
+                f"argument is {show(argument)}; the step has arguments 0 to {len(self.shardings) - 1}, and one of them is placed."
+            )
         given, planned = jax.tree.structure(value), jax.tree.structure(self.shardings[argument])
         if given != planned:
             raise ShapeError(

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from tofu.engine import Source
-from tofu.errors import UnsupportedError
+from tofu.errors import UnsupportedError, raise_together
 from tofu.graph import Carry, Graph, Operator, Phase, Tensor, TensorKind
 from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step, find_dtype
@@ -47,6 +47,11 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any]) -> Source:
     count = _count_state(arguments[0], results) if arguments else 0
     graph, tensor_of = make_graph(step, name_arguments(function, arguments), count)
     trees = (jax.tree_util.tree_structure(tree) for tree in (tuple(arguments), results))
+    raise_together(
+        UnsupportedError,
+        "These have no cells, and nothing of them can be split. Leave them out, or give each dimension an extent of 1 or more:",
+        [f"{tensor.name} has shape {tensor.shape}" for tensor in graph.tensors if 0 in tensor.shape],
+    )
     return Source(graph, Native(step, tensor_of, *trees))
 
 
