@@ -241,6 +241,15 @@ def test_constants_and_results_that_are_numbers():
     np.testing.assert_array_equal(same, jnp.ones((8, 8)))
 
 
+def test_a_sharding_constraint_is_left_out_and_that_is_said():
+    mesh = jax.make_mesh((2,), ("x",), devices=jax.devices()[:2])
+    split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+    x = jnp.arange(32.0).reshape(4, 8)
+    with pytest.warns(UserWarning, match=r"The sharding constraint at .*test_run\.py:\d+ is left out: the plan says"):
+        made = tofu.jax.partition(lambda x: lax.with_sharding_constraint(x * 2, split) + 1, 2, (x,))
+    np.testing.assert_array_equal(made(x), x * 2 + 1)
+
+
 def test_what_cannot_be_is_said():
     step, state, data = STEPS["perceptron"](jnp.float32)
     with pytest.raises(DeviceError, match="9 devices are asked for, and JAX has 8"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -142,6 +143,12 @@ class Flattening:
             return self._inline_branch(one, equation, int(equation.inputs[0].value))
         if name in CONTROL:
             raise UnsupportedError(f"{name} at {equation.line or 'an unknown line'} is not planned: {CONTROL[name]}.")
+        if name == "sharding_constraint":
+            warnings.warn(
+                f"The sharding constraint at {equation.line or 'an unknown line'} is left out: the plan says how tensors are split. "
+                "hints= of tofu.jax.partition fixes what it should not choose.",
+                stacklevel=2,
+            )
         if name in PASSED_THROUGH:
             return equation.inputs
         types = [read_type(variable.aval) for variable in one.outvars]
