@@ -12,6 +12,7 @@ commit stopped, and the tables are of all records at it. The exit code is 1 wher
 from __future__ import annotations
 
 import itertools
+import json
 import sys
 import time
 from pathlib import Path
@@ -25,6 +26,7 @@ from benchmarks.fuzz.script import write_script
 from benchmarks.fuzz.shrink import shrink
 from benchmarks.fuzz.tally import count_strategies, print_models, print_strategies
 from benchmarks.fuzz.trial import Failure
+from benchmarks.fuzz.untaken import run_untaken
 from tofu.mxnet.verify.record import read_record
 
 RESULTS = Path("demo-output/fuzz.jsonl")
@@ -45,6 +47,11 @@ RESULTS = Path("demo-output/fuzz.jsonl")
 )
 @click.option("--table", is_flag=True, help="Run nothing; print the operators and strategies too.")
 @click.option("--commits", help="For the table: sum over these commits, comma separated, or 'all'; else this one's.")
+@click.option(
+    "--untaken",
+    is_flag=True,
+    help="Run the models in the file again that offered strategies which no plan took, under plans that take them.",
+)
 def main(
     seed: int,
     count: int | None,
@@ -55,9 +62,15 @@ def main(
     is_shrunk: bool,
     table: bool,
     commits: str | None,
+    untaken: bool,
 ) -> None:
     console = Console(width=None if sys.stdout.isatty() else 130)
-    if not table:
+    if untaken:
+        with path.open("a") as file:
+            for record in run_untaken(list(read_records(path))):
+                print_failures(record, console)
+                file.write(json.dumps(vars(record)) + "\n")
+    elif not table:
         seeds = itertools.count(seed) if count is None else iter(range(seed, seed + count))
         until = time.monotonic() + (seconds if seconds is not None else float("inf"))
         failed: list[Record] = []

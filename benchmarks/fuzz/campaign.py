@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fuzz.models import choose_kind, choose_workers, make_sample
-from benchmarks.fuzz.trial import Failure, describe, try_sample
+from benchmarks.fuzz.trial import Failure, Outcome, describe, try_sample
 
 MODELS_OF_A_PROCESS = 150  # kernels, kept analyses and fragments of memory add up
 LONGEST_SECONDS = 300  # of one model, on a machine that does other things as well
@@ -55,6 +55,11 @@ def run_seed(commit: str, focus: str, seed: int, ready: Callable[[], None]) -> R
     except Exception as error:  # MXNet refuses the model on one device
         record.stage = f"no model: {describe(error)}: {str(error).strip().splitlines()[-1][:300]}"
         return record
+    return record_outcome(record, outcome)
+
+
+def record_outcome(record: Record, outcome: Outcome) -> Record:
+    """The record with what its model came to."""
     record.workers, record.seconds = outcome.workers, outcome.seconds
     record.plans, record.refused = dict(outcome.plans), dict(outcome.refused)
     record.failures, record.disputes = list(map(_plain, outcome.failures)), list(map(_plain, outcome.disputes))

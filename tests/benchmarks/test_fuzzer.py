@@ -16,7 +16,7 @@ from rich.console import Console
 
 from benchmarks.fuzz import reference
 from benchmarks.fuzz.__main__ import main
-from benchmarks.fuzz.campaign import read_records, run_seed
+from benchmarks.fuzz.campaign import Record, read_records, run_seed
 from benchmarks.fuzz.judge import DRAWS, LOOSEST, find_differences, measure_noise, size
 from benchmarks.fuzz.models import KINDS, choose_kind, choose_workers, make_sample
 from benchmarks.fuzz.operators import apply_case, cases_by_operator, list_signatures
@@ -26,6 +26,7 @@ from benchmarks.fuzz.script import write_script
 from benchmarks.fuzz.shrink import shrink
 from benchmarks.fuzz.tally import find_reasons, print_strategies
 from benchmarks.fuzz.trial import Trial, try_sample
+from benchmarks.fuzz.untaken import run_untaken
 from tofu import _mxnet
 from tofu.mxnet.frontend.read_symbol import wrap_symbol
 from tofu.mxnet.runtime.executor import Executor
@@ -97,6 +98,15 @@ def test_strategies_that_no_plan_took_are_listed(capsys):
     assert listed["never offered, of parts that share the choice of their operator"][part] == "b0, k, b1, s1"
 
 
+def test_strategies_that_no_plan_took_are_taken_on_purpose():
+    """The fifth dimension of a gradient, which few models have."""
+    one = "_backward_max", "i4"
+    record = Record("commit", "all", 6002113, "layers", workers=2, taken=[(*one, 0)])
+    (again,) = run_untaken([record])
+    assert not again.failures
+    assert {(op, axis): count for op, axis, count in again.taken}[one] > 0
+
+
 def test_options_are_there():
     said = CliRunner().invoke(main, ["--help"]).output
     for option in (
@@ -109,6 +119,7 @@ def test_options_are_there():
         "--shrink",
         "--table",
         "--commits",
+        "--untaken",
     ):
         assert option in said
 
