@@ -70,6 +70,7 @@ def main(
             for record in run_untaken(list(read_records(path))):
                 print_failures(record, console)
                 file.write(json.dumps(vars(record)) + "\n")
+                file.flush()  # MXNet may end the process
     elif not table:
         seeds = itertools.count(seed) if count is None else iter(range(seed, seed + count))
         until = time.monotonic() + (seconds if seconds is not None else float("inf"))

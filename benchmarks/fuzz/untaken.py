@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import permutations
 
 from benchmarks.fuzz.campaign import Record, find_commit, record_outcome
 from benchmarks.fuzz.models import make_sample
 from benchmarks.fuzz.tally import count_strategies
 from benchmarks.fuzz.trial import Trial
-from tofu.mxnet.lowerings import LOWERINGS
 from tofu.pipeline import Partition
 
 MOST_MODELS = 3  # of a strategy
@@ -50,5 +48,3 @@ def _list_hints(partition: Partition, offered: set[tuple[str, str]]) -> Iterator
                 yield {operator.name: [axis]}
             else:
                 yield from ({operator.name: [other, axis]} for other in access.axes if other != axis)
-        if operator.op in LOWERINGS and len(partition.plan.factors) == 2:
-            yield from ({operator.name: list(axes)} for axes in permutations(access.axes, 2))

@@ -35,8 +35,8 @@ def optimization_barrier(operand):  # the front end makes one for each operand
     return lambda *i: operand[i]
 
 
-@op("stack")
-def stack(*operands, axis, literals=()):
+@op("stack", concrete=True)
+def stack(*operands, output_shapes, axis, literals=()):
     parts = put_together(operands, literals)
 
     def value(i):
@@ -44,7 +44,7 @@ def stack(*operands, axis, literals=()):
         cells = (where(position(i[axis]) == n, cell(part, own), 0.0) for n, part in enumerate(parts))
         return sum(cells, constant(0.0))
 
-    return output(numbered("i", operands[0].ndim + 1), lambda *i: value(i))
+    return output(numbered("i", len(output_shapes[0])), lambda *i: value(i))
 
 
 @op("unstack", concrete=True)

@@ -11,8 +11,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+import tofu.jax
 from tofu.errors import UnsupportedError
-from tofu.jax.compare.comparison import FREE, SPLIT, Comparison, find_devices
+from tofu.jax.compare.comparison import FREE, GIVEN, SPLIT, Comparison, find_devices
 from tofu.jax.compare.peers import split_arguments
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.planning import read_settings
@@ -35,8 +36,8 @@ def make_arguments(batch=BATCH):
     return weights, (shape((batch, WIDTH), "float32"),) * 2, shape((), "float32")
 
 
-def compare(arguments):
-    settings = read_settings(WORKERS, {"cache": False})
+def compare(arguments, **options):
+    settings = read_settings(WORKERS, {"cache": False, **options})
     comparison = Comparison(step, read_step(step, arguments.all), arguments, settings, find_devices(WORKERS))
     return {row.name: row for row in comparison.run()}
 
@@ -56,6 +57,18 @@ def test_peers_move_what_is_known_of_them_and_plans_what_they_count():
         assert row.planned_bytes == pytest.approx(row.moved_bytes, rel=0.02)
     assert rows["Tofu within data parallel"].moved_bytes < parallel.moved_bytes
     assert rows["Tofu within FSDP / ZeRO-3"].argument_bytes <= sharded.argument_bytes
+
+
+def test_a_plan_that_is_given_stands_beside_those_that_are_searched():
+    arguments = split_arguments(make_arguments())
+    searched = compare(arguments)
+    by_batch = {"params/a": 1, "params/b": 1}  # not as the search has it
+    plan = tofu.jax.partition(step, WORKERS, arguments.all, hints=by_batch, cache=False).plan
+    rows = compare(arguments, plan=plan)
+    assert rows[GIVEN].planned_bytes == plan.communication_bytes > searched[SPLIT].planned_bytes
+    del rows[GIVEN]
+    moved = ({name: row.moved_bytes for name, row in found.items()} for found in (rows, searched))
+    assert next(moved) == next(moved)
 
 
 def test_a_batch_that_devices_cannot_share_is_no_plan():

@@ -99,9 +99,8 @@ def test_replicas_of_a_sum_are_the_same_to_the_last_digit(layout):
     weights, x = (np.random.default_rng(seed).normal(size=(n, 64)).astype(np.float32) for seed, n in enumerate((8, 12)))
     x[4:8] += 8  # the largest of most windows
     names = tofu.jax.partition(step, 4, (weights, x)).plan.operators
-    (name,) = (
-        name for name in names if name.endswith("select_and_scatter_add")
-    )  # its scope is another in each version of JAX
+    # Its scope is another in each version of JAX.
+    (name,) = (name for name in names if name.endswith("select_and_scatter_add"))
     plan = tofu.jax.partition(step, 4, (weights, x), hints={name: ["i0", "i0"]}).plan
     edited = replace(plan, tensors={**plan.tensors, name: layout})
     made = tofu.jax.partition(step, 4, (weights, x), plan=edited)
@@ -242,7 +241,7 @@ def test_constants_and_results_that_are_numbers():
 
 
 def test_a_sharding_constraint_is_left_out_and_that_is_said():
-    mesh = jax.make_mesh((2,), ("x",), devices=jax.devices()[:2])
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("x",))
     split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
     x = jnp.arange(32.0).reshape(4, 8)
     with pytest.warns(UserWarning, match=r"The sharding constraint at .*test_run\.py:\d+ is left out: the plan says"):

@@ -63,6 +63,16 @@ def test_groups_are_told_in_several_ways(groups, listed):
     assert between.between["all-gather"] == own.total * crossing
 
 
-def test_groups_told_otherwise_are_an_error():
+@pytest.mark.parametrize(
+    ("kind", "size"), [("f32", 4), ("bf16", 2), ("c128", 16), ("u8", 1), ("f8e4m3fn", 1), ("s4", 0.5), ("pred", 1)]
+)
+def test_numbers_have_the_sizes_of_their_types(kind, size):
+    text = TEXT.replace("f32[32]{0} all-gather", f"({kind}[32]{{0}}, {kind}[2,4]{{1,0}}) all-gather")
+    assert count_traffic(text, 4).bytes["all-gather"] == 4 * size * (32 + 8) / 2
+
+
+def test_what_is_told_otherwise_is_an_error():
     with pytest.raises(InternalError, match="not known: %gather"):
         count_traffic(TEXT.replace("{{0,1},{2,3}}, dim", "anything, dim").replace("all-gather.1", "gather"), 4)
+    with pytest.raises(InternalError, match="numbers of type x32"):
+        count_traffic(TEXT.replace("f32[32]{0} all-gather", "x32[32]{0} all-gather"), 4)

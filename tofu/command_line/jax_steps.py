@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from math import ceil
 from typing import Any
@@ -69,7 +69,7 @@ def load_jax(module: str) -> Any:
         raise TofuError(f"This needs JAX, which cannot be imported ({error}): {REMEDY}.") from error
 
 
-def _takes_step(command: Callable[..., None]) -> Callable[..., None]:
+def _takes_step(command: Callable[..., None], needs_devices: bool = False) -> Callable[..., None]:
     """Give a command the shared options; it is called with the `Request` that they make, and with its own options."""
 
     @wraps(command)
@@ -77,7 +77,8 @@ def _takes_step(command: Callable[..., None]) -> Callable[..., None]:
         workers, options = pop_planning(given)
         planning, files, reading = map(load_jax, ("planning", "step_files", "frontend.read_step"))
         settings = planning.read_settings(workers, options)
-        _ask_for_devices(settings.workers)
+        if needs_devices:
+            _ask_for_devices(settings.workers)
         file = files.read_step_file(step, arguments)
         command(Request(file, reading.read_step(file.step, file.arguments), settings), **given)
 
@@ -164,7 +165,7 @@ def memory(request: Request, donate: Sequence[int], device_memory: str | None) -
 
 
 @jax.command()
-@_takes_step
+@partial(_takes_step, needs_devices=True)
 @click.option(
     "--batch",
     type=click.IntRange(1),
@@ -175,7 +176,7 @@ def compare(request: Request, batch: int | None) -> None:
     """Compare plans of a step with data parallelism and FSDP (ZeRO-3): bytes that move, and bytes that each device holds.
 
     Each is compiled by XLA, for devices of the CPU where there are too few others, and nothing is run. "Tofu within" a peer is the best
-    plan that holds no more than that peer does.
+    plan that holds no more than that peer does. A plan given by --plan stands beside those that are searched.
 
     \b
     Examples

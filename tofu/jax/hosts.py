@@ -99,8 +99,10 @@ class Agreement:
         """Compare what has not been compared: the plan, and these arguments, by number. Raises PlanError for other plans and
         UnsupportedError for other values.
         """
+        if self._is_alone:
+            return
         new = [argument for argument in arguments if argument not in self._seen]
-        if self._is_alone or (self._has_one_plan and not new):
+        if self._has_one_plan and not new:
             return
         names = jax.tree.leaves([self._names[argument] for argument in new])
         leaves = jax.tree.leaves([arguments[argument] for argument in new])

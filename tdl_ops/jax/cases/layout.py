@@ -19,6 +19,7 @@ CASES = [
     Case("pad", both(lambda x: jnp.pad(x, ((1, 3), (2, 2)), constant_values=2.5)), (4, 7)),
     Case("pad by less", lambda x: lax.pad(x, 0.0, ((-1, 3, 0), (1, -2, 2))), (4, 7)),
     Case("stack", both(lambda x, y: jnp.stack([x, y, x * y], 1)), (4, 7), (4, 7)),
+    Case("stack of numbers", lambda x: jnp.stack([2.0, 3.0, 5.0, x.sum()]) * jnp.stack([7.0, 1.0, 4.0, 8.0]), (4, 7)),
     Case("unstack", both(lambda x: sum(jnp.unstack(x, axis=1))), (4, 5, 7)),
     Case("tile", both(lambda x: jnp.tile(x, (2, 3))), (4, 7)),
     Case("empty", lambda x: jnp.empty((4, 7)) * 0 + x, (4, 7)),

@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from textwrap import shorten
 from typing import Any
 
 import jax
@@ -24,8 +26,10 @@ from tofu.planning.settings import Settings
 
 MOST_WORK = 1.5
 """What the devices of a peer may compute, of what one device would: beyond, they compute the same as each other."""
+GIVEN = "the plan given"
 SPLIT = "Tofu, everything split"
 FREE = "Tofu, replicas free"
+MOST_LETTERS = 200  # of why a plan does not apply
 LEGEND = """
 Planned and HLO: the bytes that all devices together receive in a step, as the plan counts them and as XLA's compiled step has them, loops
 times their trips. Arguments: of one device. Work: the operations of all devices over those of one device alone.
@@ -62,19 +66,21 @@ class Comparison:
         self._whole_work = _count_work(whole)
 
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[Row]:
-        """Tofu's plans, the peers, and the plans within the memory of each peer."""
-        split = self.attempt(SPLIT, lambda: self.plan(SPLIT))
+        """Tofu's plans, that of the settings among them where they have one, the peers, and the plans within the memory of each peer."""
+        if self._settings.plan is not None:
+            yield self.attempt(GIVEN, self.plan)
+        search = partial(self.plan, plan=None, replicate="small")
+        split = self.attempt(SPLIT, search)
         yield split
-        yield self.attempt(FREE, lambda: self.plan(FREE, replicate="free"))
+        yield self.attempt(FREE, partial(search, replicate="free"))
         found = []
         for name, peer in peers.items():
-            row = self.attempt(name, lambda name=name, peer=peer: self.peer(name, peer))  # type: ignore[misc]
+            row = self.attempt(name, partial(self.peer, peer))
             found.append(row)
             yield row
         for row in found:
             if row.is_peer and 0 <= split.argument_bytes <= row.argument_bytes:
-                name, limit = f"Tofu within {row.name}", row.argument_bytes
-                yield self.attempt(name, lambda name=name, limit=limit: self.plan(name, memory_limit=limit))  # type: ignore[misc]
+                yield self.attempt(f"Tofu within {row.name}", partial(search, memory_limit=row.argument_bytes))
 
     def plan(self, name: str, **asked: Any) -> Row:
         """What Tofu plans with these settings in the place of others."""
@@ -84,19 +90,21 @@ class Comparison:
             name, step.lower(*self._arguments.all), made.plan.communication_bytes, made.plan.optimality
         )
 
-    def peer(self, name: str, peer: Peer) -> Row:
+    def peer(self, peer: Peer, name: str) -> Row:
         """What XLA makes of shardings of the arguments; the state comes out as it goes in."""
         shardings = peer(make_mesh(self._devices), self._arguments)
         step = jax.jit(self._step, in_shardings=shardings, out_shardings=self._lay_results(shardings[0]))
         return self._compile(name, step.lower(*self._arguments.all))
 
     @staticmethod
-    def attempt(name: str, make: Callable[[], Row]) -> Row:
-        """A row, or one that says why there is none."""
+    def attempt(name: str, make: Callable[[str], Row]) -> Row:
+        """The row of this name, or one that says why there is none."""
         try:
-            return make()
+            return make(name)
         except (TofuError, ValueError) as error:
-            return Row(name, None, -1, -1, 0.0, 0.0, f"does not apply: {str(error).splitlines()[0][:60]}")
+            return Row(
+                name, None, -1, -1, 0.0, 0.0, f"does not apply: {shorten(str(error), MOST_LETTERS, placeholder=' ...')}"
+            )
 
     def _compile(self, name: str, lowered: Any, planned: int | None = None, note: str = "") -> Row:
         started = time.perf_counter()

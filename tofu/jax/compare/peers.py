@@ -43,14 +43,14 @@ def split_arguments(arguments: Sequence[Any], batch: int | None = None) -> Argum
 
     Raises UnsupportedError where no dimension of the rest is as long.
     """
-    state, *data = arguments
+    state, *data = arguments or (None,)
     leaves = jax.tree.leaves(data)
     found = Counter(np.shape(leaf)[0] for leaf in leaves if np.shape(leaf))
     batch = batch if batch is not None else max(found, key=lambda extent: found[extent], default=0)
     if not any(batch in np.shape(leaf) for leaf in leaves):
         raise UnsupportedError(
-            f"No argument after the first has a dimension of extent {batch}, along which the batch could be split. Say which extent the "
-            "batch has (--batch N)."
+            f"No argument after the first has a dimension{f' of extent {batch}' if batch else ''}, along which the batch could be split. "
+            "Say which extent the batch has (--batch N)."
         )
     return Arguments(state, tuple(data), batch)
 

@@ -18,21 +18,6 @@ import numpy as np
 
 from tofu.errors import InternalError
 
-ITEM_BYTES = {
-    "pred": 1,
-    "s8": 1,
-    "u8": 1,
-    "s16": 2,
-    "u16": 2,
-    "bf16": 2,
-    "f16": 2,
-    "s32": 4,
-    "u32": 4,
-    "f32": 4,
-    "s64": 8,
-    "u64": 8,
-    "f64": 8,
-}
 KINDS = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 COLLECTIVE = re.compile(rf"= (?P<result>.*?) (?P<kind>{'|'.join(KINDS)})(?P<started>-start)?\(")
 COMPUTATION = re.compile(r"(?:ENTRY )?%?(?P<name>[\w.-]+) .*\{$")
@@ -140,15 +125,20 @@ def _share_between(pairs: Sequence[tuple[int, int]], host_devices: int) -> float
     return sum(a // host_devices != b // host_devices for a, b in pairs) / max(len(pairs), 1)
 
 
-def _list_sizes(text: str) -> list[int]:
-    sizes = []
-    for item, dimensions in re.findall(r"(\w+)\[([\d,]*)\]", text):
-        if item in ITEM_BYTES:
-            size = ITEM_BYTES[item]
-            for extent in filter(None, dimensions.split(",")):
-                size *= int(extent)
-            sizes.append(size)
-    return sizes
+def _list_sizes(text: str) -> list[float]:
+    return [
+        _read_item_bytes(item) * prod(map(int, filter(None, dimensions.split(","))))
+        for item, dimensions in re.findall(r"(\w+)\[([\d,]*)\]", text)
+    ]
+
+
+def _read_item_bytes(name: str) -> float:
+    """The bytes of a number of XLA's type: `f32`, `bf16`, `c64`, `u8`, `f8e4m3fn`, `s4`, `pred`. Raises InternalError for another."""
+    if name == "pred":
+        return 1
+    if (found := re.match(r"(?:bf|f|c|s|u)(\d+)", name)) is None:
+        raise InternalError(f"XLA moves numbers of type {name}, whose size is not known.")
+    return int(found[1]) / 8
 
 
 def _list_groups(line: str, devices: int) -> list[list[int]]:

@@ -74,9 +74,8 @@ class Sandbox:
 
 def _serve(pipe: Connection, modules: Sequence[str]) -> None:
     """Answer calls until the other side is gone."""
-    if (
-        read_address_bytes() < MOST_BYTES
-    ):  # a sanitizer keeps terabytes of addresses for itself, without which the process ends
+    # A sanitizer keeps terabytes of addresses for itself, without which the process ends.
+    if read_address_bytes() < MOST_BYTES:
         setrlimit(RLIMIT_AS, (MOST_BYTES, getrlimit(RLIMIT_AS)[1]))
     for module in modules:
         import_module(module)
