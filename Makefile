@@ -1,9 +1,9 @@
-# make build | demo | demo-jax | test | fuzz | lint | bench | bench-search | clean. Everything happens inside .venv, .venv-jax and build; nothing is rebuilt without
+# make build | demo | demo-jax | test | test-jax | fuzz | lint | bench | bench-search | clean. Everything happens inside .venv, .venv-jax and build; nothing is rebuilt without
 # a reason.
 # The Pythons that MXNet 1.9.1 runs on. The first that is there is taken.
 SUITABLE := -c 'import sys; sys.exit(sys.version_info[:2] not in [(3, 10), (3, 11), (3, 12)])' 2>/dev/null
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.10 python3 python; do $$p $(SUITABLE) && command -v $$p && break; done)
-# Those that JAX 0.6.2 has wheels for.
+# Those that requirements-jax.txt has a version of JAX for.
 FOR_JAX := -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null
 JAX_PYTHON ?= $(shell for p in $(PYTHON) python3.13 python3 python; do $$p $(FOR_JAX) && command -v $$p && break; done)
 CXX ?= g++
@@ -17,14 +17,14 @@ NATIVE := CMakeLists.txt setup.py $(shell find csrc -type f -not -name '*.md')
 CPP := $(shell find csrc tests -name '*.cc' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh')
 NEED_PYTHON := MXNet 1.9.1 needs Python 3.10, 3.11 or 3.12: install python3.12, python3.12-venv and python3.12-dev, or `uv python install 3.12` where \
 	the system is newer; make PYTHON=/path/to/python3.12 names one
-NEED_PYTHON_FOR_JAX := JAX 0.6.2 needs Python 3.10 to 3.13: install python3.12, python3.12-venv and python3.12-dev, or `uv python install 3.12` where \
+NEED_PYTHON_FOR_JAX := JAX needs Python 3.10 to 3.13 here: install python3.12, python3.12-venv and python3.12-dev, or `uv python install 3.12` where \
 	the system is newer; make demo-jax JAX_PYTHON=/path/to/python3.12 names one
 NEED_VENV = This Python cannot make virtual environments: install $(notdir $(1))-venv
 NEED_COMPILER := There is no C++ compiler $(CXX): install g++, or say make CXX=/path/to/g++
 # A test that hangs is a failure: C++ tests get this many seconds each.
 CORE_TEST_TIMEOUT := 120
 
-.PHONY: build demo demo-jax test fuzz lint bench bench-search clean
+.PHONY: build demo demo-jax test test-jax fuzz lint bench bench-search clean
 
 build: $(BUILT)
 
@@ -37,6 +37,11 @@ demo-jax: .venv-jax/.installed
 
 test: $(BUILT) $(CORE_TESTED)
 	$(VENV)/python -m pytest -n 2 --dist worksteal
+
+# All tests of the JAX side, where there is no MXNet. TESTS names some, and may have other arguments of pytest.
+TESTS ?= tests/jax
+test-jax: .venv-jax/.tested-with
+	OMP_NUM_THREADS=1 .venv-jax/bin/python -m pytest -n 2 --dist worksteal $(TESTS)
 
 SECONDS ?= 600
 fuzz: $(BUILT)
@@ -78,7 +83,7 @@ clean:
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(call NEED_VENV,$(PYTHON))"; exit 1; }
 	$(PYTHON) -m venv .venv
 
-$(INSTALLED): requirements.txt requirements-build.txt requirements-dev.txt | .venv/bin/python
+$(INSTALLED): requirements.txt requirements-build.txt requirements-test.txt requirements-dev.txt | .venv/bin/python
 	$(VENV)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
 
@@ -90,6 +95,10 @@ $(INSTALLED): requirements.txt requirements-build.txt requirements-dev.txt | .ve
 	test -x .venv-jax/bin/python || $(JAX_PYTHON) -m venv .venv-jax
 	.venv-jax/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-jax.txt
 	CXX=$(CXX) .venv-jax/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.venv-jax/.tested-with: requirements-test.txt .venv-jax/.installed
+	.venv-jax/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt
 	@touch $@
 
 $(BUILT): $(INSTALLED) $(NATIVE)

@@ -127,6 +127,23 @@ def tridiagonal_solve(lower, diagonal, upper, b):
     return lambda *i: solved(*bands(i), b[(*i[:-2], WHOLE, i[-1])])[i[-2]]
 
 
+@op("ormqr", concrete=True)
+def ormqr(reflectors, scales, c, *, left, transpose):
+    """A matrix times the product of Householder's reflections, which is never made: each column alone, or each row."""
+
+    def multiply(reflectors, scales, vector):
+        size = len(vector)
+        (product,) = _multiply_reflectors([(size, size)], reflectors, scales)
+        product = product.conj().T if transpose else product
+        return product @ vector if left else vector @ product
+
+    multiplied = Opaque(multiply, "ormqr")
+    matrix = lambda i: (reflectors[(*i[:-2], WHOLE, WHOLE)], scales[(*i[:-2], WHOLE)])
+    if left:
+        return lambda *i: multiplied(*matrix(i), c[(*i[:-2], WHOLE, i[-1])])[i[-2]]
+    return lambda *i: multiplied(*matrix(i), c[(*i[:-1], WHOLE)])[i[-1]]
+
+
 FOURIER = {
     "FFT": lambda x, lengths: np.fft.fftn(x),
     "IFFT": lambda x, lengths: np.fft.ifftn(x),

@@ -39,7 +39,17 @@ def test_names_are_paths_and_scopes():
     graph = read_step(train, (PARAMS, BATCH)).graph
     names = [t.name for t in graph.tensors if t.kind is not TensorKind.INTERMEDIATE]
     assert names == ["params/layer_0/bias", "params/layer_0/kernel", "params/layer_1/kernel", "batch/x", "batch/y"]
-    assert "jvp(mlp)/dot_general" in graph.operator_index
+    products = [operator.name for operator in graph.operators if operator.name.endswith("dot_general")]
+    assert products[:2] == ["jvp(mlp)/dot_general", "dot_general"]
+    assert products[-1] == "transpose(jvp(mlp))/dot_general"
+
+
+def test_transformations_of_no_scope_have_no_name():
+    """JAX 0.12 names them, as in `block/jvp()`."""
+    step = jax.named_scope("block")(jax.grad(lambda w, x: jnp.sum(jnp.tanh(x @ w) @ w)))
+    graph = read_step(step, (shape(8, 8), shape(8, 8))).graph
+    assert not [operator.name for operator in graph.operators if "()" in operator.name]
+    assert "block/dot_general" in graph.operator_index
 
 
 def test_state_that_comes_out_again_is_the_next_value():

@@ -249,6 +249,49 @@ def test_a_sharding_constraint_is_left_out_and_that_is_said():
     np.testing.assert_array_equal(made(x), x * 2 + 1)
 
 
+def check_close(found, expected):
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_arguments_may_lie_on_another_mesh():
+    """Where they lie says nothing of the plan. `jax.make_mesh` gives explicit axes from 0.9 on."""
+    step, state, data = STEPS["perceptron"](jnp.float32)
+    expected = jax.jit(step)(state, data)
+    mesh = jax.make_mesh((4, 2), ("rows", "columns"))
+    split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("rows"))
+    placed = jax.device_put(data, split)
+    made = tofu.jax.partition(step, mesh, (state, placed))
+    assert made.plan == tofu.jax.partition(step, 8, (state, data)).plan
+    check_close(made(state, placed), expected)
+
+
+@pytest.mark.skipif(
+    jax.__version_info__ < (0, 10), reason="the step has no types under such a mesh in earlier versions"
+)
+def test_another_mesh_may_be_set():
+    """One with explicit axes, of which the step itself says how they split: that is left out."""
+    step, state, data = STEPS["perceptron"](jnp.float32)
+    expected = jax.jit(step)(state, data)
+    explicit = (jax.sharding.AxisType.Explicit,)
+    mesh = jax.make_mesh((8,), ("rows",), axis_types=explicit)
+
+    def with_shardings(state, data):
+        rows = jax.sharding.PartitionSpec("rows")
+
+        def split(x):
+            return jax.reshard(x, rows) + jnp.zeros(x.shape, x.dtype, out_sharding=rows)
+
+        return step(state, jax.tree.map(split, data))
+
+    with jax.set_mesh(mesh):
+        check_close(tofu.jax.partition(step, 8, (state, data))(state, data), expected)
+        with pytest.warns(UserWarning, match="The sharding constraint at"):
+            made = tofu.jax.partition(with_shardings, 8, (state, data))
+        check_close(made(state, data), expected)
+        check_close(jax.jit(made)(state, data), expected)
+
+
 def test_what_cannot_be_is_said():
     step, state, data = STEPS["perceptron"](jnp.float32)
     with pytest.raises(DeviceError, match="9 devices are asked for, and JAX has 8"):

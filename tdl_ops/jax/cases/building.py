@@ -8,6 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from tofu.jax.frontend.versions import LACKING
+from tofu.jax.verify.case import Case
 from tofu.verification.numbers import Numbers
 
 
@@ -49,3 +51,8 @@ def both(function: Callable[..., Any]) -> Callable[..., Any]:
 def each(*functions: Callable[..., Any]) -> Callable[..., Any]:
     """What several functions of the same arguments give."""
     return lambda *x: tuple(function(*x) for function in functions)
+
+
+def unless_lacking(primitive: str, *cases: Case) -> tuple[Case, ...]:
+    """Cases of a primitive that earlier versions of JAX do not have: none there."""
+    return () if primitive in LACKING else cases

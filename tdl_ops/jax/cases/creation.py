@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
-from tdl_ops.jax.cases.building import integers
+from tdl_ops.jax.cases.building import integers, unless_lacking
 from tofu.jax.verify.case import Case
 
 CASES = [
     Case("one hot", lambda n: jax.nn.one_hot(n, 8), integers(0, 8, 5)),
     Case("iota", lambda x: x + jnp.arange(7.0), (4, 7)),
     Case("mask", lambda x: jnp.where(jnp.tril(jnp.ones((6, 6), bool)), x, -1e9), (6, 6)),
+    *unless_lacking("empty", Case("empty", lambda x: lax.empty((4, 7), x.dtype) * 0 + x, (4, 7))),
     Case("full", lambda x: x + jnp.full((4, 7), 2.5), (4, 7)),
 ]

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.scipy.linalg import solve_triangular
 
-from tdl_ops.jax.cases.building import both, complexes, each, pair
+from tdl_ops.jax.cases.building import both, complexes, each, pair, unless_lacking
 from tofu.jax.verify.case import Case
 from tofu.verification.numbers import Fixed
 
@@ -25,6 +25,15 @@ def make_lower(x):
 def reflect(reflectors, scales):
     """The product of Householder's reflections, from what `qr` calls raw."""
     return lax.linalg.householder_product(reflectors.mT, scales)
+
+
+def reflect_sides(reflectors, scales, left, right):
+    """Matrices times that product, from each side and by its inverse too."""
+    given = reflectors.mT, scales
+    for transpose in (False, True):
+        left = lax.linalg.ormqr(*given, left, transpose=transpose)
+        right = lax.linalg.ormqr(*given, right, left=False, transpose=transpose)
+    return left, right
 
 
 PIVOTS = ((1, 3, 2, 3), (0, 1, 3, 3), (3, 3, 3, 3), (2, 1, 2, 3))
@@ -59,6 +68,23 @@ CASES = [
     Case("complete QR factors", lambda x: jnp.linalg.qr(x, mode="complete"), (4, 5, 3)),
     Case("QR factors with pivots", lambda x: lax.linalg.qr(x, pivoting=True, full_matrices=False), (4, 5, 3)),
     Case("reflectors", lambda x: reflect(*jnp.linalg.qr(x, mode="raw")), (4, 5, 3)),
+    *unless_lacking(
+        "ormqr",
+        Case(
+            "matrices times reflectors",
+            lambda x, left, right: reflect_sides(*jnp.linalg.qr(x, mode="raw"), left, right),
+            (4, 5, 3),
+            (4, 5, 2),
+            (4, 2, 5),
+        ),
+        Case(
+            "complex matrices times reflectors",
+            lambda x, left, right: reflect_sides(*jnp.linalg.qr(pair(x), mode="raw"), pair(left), pair(right)),
+            complexes(4, 5, 3),
+            complexes(4, 5, 2),
+            complexes(4, 2, 5),
+        ),
+    ),
     Case("eigenvalues", both(lambda x: jnp.linalg.eigh(x + x.mT)), (4, 3, 3)),
     Case("eigenvalues of any matrix", lambda x: jnp.linalg.eig(x), (4, 3, 3)),
     Case("singular values", both(lambda x: jnp.linalg.svd(x, full_matrices=False)), (4, 5, 3)),

@@ -23,6 +23,9 @@ from tofu.jax.frontend.versions import (
     find_platform,
     find_scope,
     find_solver,
+    forget_sharding,
+    is_constraint,
+    list_parameters,
 )
 
 CONTROL = {
@@ -36,7 +39,7 @@ def trace_step(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[
 
     Raises UnsupportedError for side effects and for control flow that is not planned.
     """
-    closed, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+    closed, shapes = jax.make_jaxpr(function, return_shape=True)(*jax.tree.map(forget_sharding, tuple(arguments)))
     if closed.effects:
         effects = ", ".join(sorted(map(str, closed.effects)))
         raise UnsupportedError(
@@ -102,7 +105,7 @@ class Flattening:
         for one in jaxpr.eqns:
             equation = Equation(
                 one.primitive,
-                one.params,
+                list_parameters(one),
                 tuple(self._read(values, x) for x in one.invars),
                 (),
                 "/".join(filter(None, (scope, find_scope(one)))),
@@ -143,7 +146,7 @@ class Flattening:
             return self._inline_branch(one, equation, int(equation.inputs[0].value))
         if name in CONTROL:
             raise UnsupportedError(f"{name} at {equation.line or 'an unknown line'} is not planned: {CONTROL[name]}.")
-        if name == "sharding_constraint":
+        if is_constraint(one):
             warnings.warn(
                 f"The sharding constraint at {equation.line or 'an unknown line'} is left out: the plan says how tensors are split. "
                 "hints= of tofu.jax.partition fixes what it should not choose.",

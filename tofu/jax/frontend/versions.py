@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
@@ -29,16 +30,31 @@ CALLS = frozenset(
     )
 )
 CHECKPOINTS = frozenset(("remat2", "remat", "checkpoint"))
-PASSED_THROUGH = frozenset(("copy", "copy_p", "device_put", "name", "sharding_constraint", "stop_gradient"))
+PASSED_THROUGH = frozenset(("copy", "copy_p", "device_put", "name", "reshard", "sharding_constraint", "stop_gradient"))
 
-LACKING = frozenset(
-    ()
-    if hasattr(jax.lax, "one_minus_square_p")
-    else ("empty", "log2", "one_minus_square", "polynomial", "stack", "tile", "unstack")
-)
-"""Primitives that are described and that this version does not have: they came after 0.6.2, and 0.12 has them."""
+NEWER = ("empty", "log2", "one_minus_square", "ormqr", "polynomial", "stack", "tile", "unstack")
+LACKING = frozenset(name for name in NEWER if not hasattr(jax.lax, name) and not hasattr(jax.lax.linalg, name))
+"""Primitives that are described and that this version does not have: they came after 0.6.2, one after the other, and 0.12 has them."""
 
 _JAX = os.path.dirname(os.path.abspath(jax.__file__))
+
+
+def forget_sharding(value: Any) -> Any:
+    """The shape and type of an array, or of its shape, wherever it lies; what has none is as it was."""
+    if not hasattr(value, "sharding"):
+        return value
+    return jax.ShapeDtypeStruct(value.shape, value.dtype, weak_type=getattr(value, "weak_type", False))
+
+
+def is_constraint(equation: JaxprEqn) -> bool:
+    """Whether the program asks for a sharding. Under a mesh with explicit axes JAX itself adds a `reshard` that splits nothing."""
+    name = equation.primitive.name
+    return name == "sharding_constraint" or (name == "reshard" and any(equation.params["dst_sharding"].spec))
+
+
+def list_parameters(equation: JaxprEqn) -> dict[str, Any]:
+    """Those of an equation, without what says how its result is to be split."""
+    return {name: None if name.endswith("sharding") else value for name, value in equation.params.items()}
 
 
 def find_body(equation: JaxprEqn) -> tuple[Jaxpr, Sequence[Any]]:
@@ -92,8 +108,14 @@ def find_key_implementation(dtype: Any) -> str:
 
 
 def find_scope(equation: JaxprEqn) -> str:
-    """The named scopes and transformations in which an equation was made: `transpose(jvp(encoder))/attention`."""
-    return str(equation.source_info.name_stack)
+    """The named scopes and transformations in which an equation was made: `transpose(jvp(encoder))/attention`.
+
+    A transformation of no scope is left out, as 0.6.2 does; 0.12 has `jvp()` there.
+    """
+    scope, count = str(equation.source_info.name_stack), 1
+    while count:
+        scope, count = re.subn(r"\w+\(\)", "", scope)
+    return "/".join(filter(None, scope.split("/")))
 
 
 def find_line(equation: JaxprEqn) -> str:
@@ -110,8 +132,18 @@ def _list_lines(equation: JaxprEqn) -> Iterator[str]:
 
 
 def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any) -> Any:
-    """`jax.shard_map`, which does not look whether what is said to be replicated is: the plan says what is."""
-    return jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+    """`jax.shard_map`, which does not look whether what is said to be replicated is: the plan says what is. From 0.7 on it may be called
+    under `jax.set_mesh` of another mesh.
+    """
+    mapped = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+    if not hasattr(jax.sharding, "use_abstract_mesh"):
+        return mapped
+
+    def run(*arguments: Any) -> Any:
+        with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
+            return mapped(*arguments)
+
+    return run
 
 
 def scatters_sums(devices: Sequence[Any]) -> bool:
