@@ -240,6 +240,26 @@ def test_constants_and_results_that_are_numbers():
     np.testing.assert_array_equal(same, jnp.ones((8, 8)))
 
 
+def test_results_are_as_weakly_typed_as_those_of_the_step():
+    def step(x, n, key):
+        return (
+            (x * 2, n + 1, jax.random.fold_in(key, n)),
+            2.5,
+            jnp.full(8, 2.0),
+            jnp.zeros(8),
+            x.sum(),
+            n * 0.5,
+        )
+
+    arguments = jnp.ones((8, 8)), 2, jax.random.key(0)
+    made = tofu.jax.partition(step, 4, arguments)
+    types = [jax.tree.leaves(jax.eval_shape(function, *arguments)) for function in (made, step)]
+    assert types[0] == types[1]
+    assert [type_.weak_type for type_ in types[0]] == [False, True, False, True, True, False, False, True]
+    weak = [x.weak_type for x in jax.tree.leaves(made(*arguments)) if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
+    assert weak == [False, True, True, True, False, False, True]
+
+
 def test_a_sharding_constraint_is_left_out_and_that_is_said():
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("x",))
     split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))

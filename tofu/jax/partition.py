@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, overload
 from jax.sharding import Mesh
 
 from tofu.errors import DeviceError, UnsupportedError
+from tofu.jax.frontend.names import order_arguments
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.hosts import check_devices, find_topology, list_devices
 from tofu.jax.partitioned_step import PartitionedStep
@@ -35,16 +36,18 @@ class DeferredStep:
         self._made: PartitionedStep | None = None
         self._given = {"workers": workers, "donate_argnums": donate_argnums, **options}
 
-    def planned(self, *args: Any) -> PartitionedStep:
+    def planned(self, *args: Any, **named: Any) -> PartitionedStep:
         """The step on its devices, planned now, for these arguments or their shapes, where it is not yet."""
+        args = order_arguments(self.step, args, named)
         if self._made is None:
             if not args:
                 raise UnsupportedError(f"{self!r}: call it, or planned(...) with arguments or their shapes.")
             self._made = partition(self.step, example_args=args, **self._given)
         return self._made
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> Any:
         """One step."""
+        args = order_arguments(self.step, args, named)
         return self.planned(*args)(*args)
 
     def __repr__(self) -> str:

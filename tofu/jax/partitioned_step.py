@@ -15,7 +15,8 @@ from tofu.engine import Source
 from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
 from tofu.host.writing import write_atomically
 from tofu.jax.frontend.equations import ValueType, find_dtype
-from tofu.jax.frontend.names import name_arguments
+from tofu.jax.frontend.leaves import fix_leaves, restore_leaves
+from tofu.jax.frontend.names import name_arguments, order_arguments
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.hosts import Agreement, count_host_bytes
 from tofu.jax.laying import lay, lay_anew, lay_part
@@ -65,25 +66,26 @@ class PartitionedStep:
         """
         return count_host_bytes(self.mesh, self.plan.level_bytes)
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **named: Any) -> Any:
         """One step, of arguments that lie anywhere; `place` says where they are best."""
-        given = self._flatten(args)
-        self._agreement.check(dict(enumerate(args)))
+        given, whole = self._flatten(order_arguments(self._step, args, named))
+        self._agreement.check(dict(enumerate(whole)))
         leaves = map(lay_anew, given, jax.tree.leaves(self.shardings))
-        return jax.tree.unflatten(self._native.results_tree, self._run(*leaves))
+        return restore_leaves(jax.tree.unflatten(self._native.results_tree, self._run(*leaves)))
 
-    def lower(self, *args: Any) -> Any:
+    def lower(self, *args: Any, **named: Any) -> Any:
         """As `jax.jit(step).lower`: of arrays or of their shapes, to be compiled or looked at."""
-        return self._run.lower(*self._flatten(args))
+        return self._run.lower(*self._flatten(order_arguments(self._step, args, named))[0])
 
     def place(self, value: Any, argument: int = 0) -> Any:
         """An argument, by default the first, laid out on the devices as the plan has it: each device gets its shard alone.
 
         With several processes each has the whole of it, or it lies on their devices.
         """
+        value = fix_leaves(value)
         self._check_tree(value, argument)
         self._agreement.check({argument: value})
-        return jax.tree.map(lay, value, self.shardings[argument])
+        return restore_leaves(jax.tree.map(lay, value, self.shardings[argument]))
 
     def place_part(self, value: Any, argument: int = 1) -> Any:
         """An argument, by default the second, of which each process has its own part, laid out on the devices as the plan has it.
@@ -91,10 +93,12 @@ class PartitionedStep:
         Process n of P has rows n B/P to (n + 1) B/P, without the last, of dimension 0, of extent B, of each leaf; what has no dimensions
         all have. Rows that the plan has in another process move there. Raises ShapeError where the leaves are not such parts.
         """
+        value = fix_leaves(value)
         self._check_tree(value, argument)
         self._agreement.check({})
         types = jax.tree.unflatten(self._native.arguments_tree, self._types)
-        return jax.tree.map(lay_part, self._names[argument], value, types[argument], self.shardings[argument])
+        laid = jax.tree.map(lay_part, self._names[argument], value, types[argument], self.shardings[argument])
+        return restore_leaves(laid)
 
     def _check_tree(self, value: Any, argument: int) -> None:
         if argument not in range(len(self.shardings)):
@@ -133,7 +137,8 @@ class PartitionedStep:
             raise UnsupportedError(
                 f"topology= is that of {self.name}, with which the devices are shared. Leave it out."
             )
-        source = read_step(step, tuple(example_args))
+        example_args = fix_leaves(tuple(example_args))
+        source = read_step(step, example_args)
         laid = jax.tree.flatten(part(_lay_first(self.partition)))
         hints = _pin_first(source, laid, step, example_args)
         given = dict(options.pop("hints", None) or {})
@@ -165,9 +170,13 @@ class PartitionedStep:
     def __repr__(self) -> str:
         return f"<{self.name} on {self.plan.workers} devices, {self.plan.communication_bytes:,} bytes moved in a step>"
 
-    def _flatten(self, args: Sequence[Any]) -> list[Any]:
-        """The leaves of the arguments. Raises ShapeError for others than the step was planned for."""
-        leaves, tree = jax.tree.flatten(tuple(args))
+    def _flatten(self, args: Sequence[Any]) -> tuple[list[Any], tuple[Any, ...]]:
+        """The leaves of the arguments, and these as they were planned. Raises ShapeError for others than the step was planned for."""
+        given = tuple(args)
+        leaves, tree = jax.tree.flatten(given)
+        if tree != self._native.arguments_tree:  # most often it is, and this runs in every step
+            given = fix_leaves(given)
+            leaves, tree = jax.tree.flatten(given)
         if tree != self._native.arguments_tree:
             raise ShapeError(
                 f"The step was planned for arguments like {self._native.arguments_tree}, and is called with {tree}. Call "
@@ -177,8 +186,8 @@ class PartitionedStep:
             fault = _find_fault(leaf, self._native.step.types[number])
             if fault is not None:  # names are put together for errors alone: this runs in every step
                 error, words = fault
-                raise error(f"{name_arguments(self._step, args)[position]} {words}")
-        return list(leaves)
+                raise error(f"{name_arguments(self._step, given)[position]} {words}")
+        return leaves, given
 
 
 def _is_there(leaf: Any) -> bool:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from tdl_ops.jax.cases.building import both
+from tdl_ops.jax.cases.building import both, integers
 from tofu.jax.verify.case import Case
 
 
@@ -15,8 +15,20 @@ def scan(x, w, reverse=False):
     return lax.scan(lambda h, y: (jnp.tanh(y + h @ w),) * 2, jnp.zeros((3, 7)), x, reverse=reverse)[1]
 
 
+def halve(x):
+    """As often as its sum says, and only where that is positive."""
+    return lax.while_loop(lambda v: jnp.sum(v) > 1, lambda v: v / 2, x)
+
+
 CASES = [
     Case("scan", both(scan), (4, 3, 7), (7, 7)),
     Case("scan from the end", lambda x, w: scan(x, w, reverse=True), (4, 3, 7), (7, 7)),
     Case("checkpoint", both(jax.checkpoint(lambda x, w: jnp.sin(x @ w))), (4, 7), (7, 7)),
+    Case(
+        "while",
+        lambda x, n: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (n[0], x)),
+        (4, 3),
+        integers(0, 3, 1),
+    ),
+    Case("cond with a while in it", lambda x: lax.cond(jnp.sum(x) > 0, halve, jnp.sin, x), (4, 3)),
 ]

@@ -14,7 +14,9 @@ from functools import reduce
 from math import prod
 from types import MappingProxyType
 
+from tofu.jax.frontend.branches import RUN_WHOLE, list_bodies
 from tofu.jax.frontend.equations import LOOP_STACK, Equation, Literal, Loop, Operand, Step, ValueType
+from tofu.jax.frontend.trace import read_jaxpr
 
 
 def _read_names(text: str) -> frozenset[str]:
@@ -126,6 +128,8 @@ def _enclose(loop: Loop, types: Sequence[ValueType], alias: _Aliases) -> _Operat
 def _count_scratch(equation: Equation, types: Sequence[ValueType]) -> int:
     """What XLA is known to need for an operation itself."""
     name, result = equation.primitive.name, types[equation.outputs[0]]
+    if name in RUN_WHOLE:
+        return max(predict_temporaries(read_jaxpr(body)) for body in list_bodies(equation.params))
     operands = [types[x] for x in equation.inputs if isinstance(x, int)]
     if (
         name == "select_and_scatter_add"

@@ -18,7 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from tofu.jax.backend.collectives import Workers
 from tofu.jax.backend.local_calls import make_call
 from tofu.jax.backend.places import Layout, Place, Places
-from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, Operand
+from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, Operand, ValueType, as_type
 from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.versions import scatters_sums, shard_map
 from tofu.search import Choices, Problem
@@ -62,7 +62,11 @@ class SpmdProgram:
         """The jitted function of the arguments' leaves."""
         ins, outs = self.shardings(mesh), self.result_shardings(mesh)
         self.workers.scatters_sums = scatters_sums(list(mesh.devices.flat))  # before anything is traced
-        body = shard_map(self.run, mesh, tuple(s.spec for s in ins), [s.spec for s in outs])
+        mapped = shard_map(self.run, mesh, tuple(s.spec for s in ins), [s.spec for s in outs])
+
+        def body(*leaves: Any) -> list[Any]:
+            return list(map(as_type, mapped(*leaves), self._result_types()))
+
         return jax.jit(body, in_shardings=tuple(ins), out_shardings=outs, donate_argnums=tuple(donated))
 
     def run(self, *shards: Any) -> list[Any]:
@@ -75,6 +79,9 @@ class SpmdProgram:
             self._fetch_in(operand, layout, scope)
             for operand, layout in zip(self.step.outputs, self._result_layouts(), strict=True)
         ]
+
+    def _result_types(self) -> list[ValueType]:
+        return [x.type if isinstance(x, Literal) else self.step.types[x] for x in self.step.outputs]
 
     def _result_layouts(self) -> list[Layout]:
         graph, tensor_of = self.places.graph, self.native.tensor_of

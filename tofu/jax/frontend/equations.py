@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import jax
 import numpy as np
-from jax.extend.core import Primitive
+from jax.extend.core import Primitive, primitives
 
 LOOP_CELL = Primitive("loop_cell")
 """Stands in a loop's body for the cell of a scanned value that a step of the loop is about: whole -> whole[t]."""
@@ -45,6 +45,14 @@ class ValueType:
 def read_type(aval: Any) -> ValueType:
     """The type of an abstract value, or of an array."""
     return ValueType(tuple(aval.shape), aval.dtype, bool(getattr(aval, "weak_type", False)))
+
+
+def as_type(value: Any, type_: ValueType) -> Any:
+    """A value with the type's own `weak_type`, which inlined equations do not keep; its shape and dtype are those of the type."""
+    if type_.is_key or bool(value.weak_type) == type_.weak_type:
+        return value
+    convert = primitives.convert_element_type_p
+    return convert.bind(value, new_dtype=type_.dtype, weak_type=type_.weak_type, sharding=None)
 
 
 def find_dtype(leaf: Any) -> Any:

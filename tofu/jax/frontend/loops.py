@@ -20,6 +20,9 @@ def enter_scan(flattening: Flattening, one: core.JaxprEqn, equation: Equation) -
     params = one.params
     body, length = params["jaxpr"], params["length"]
     fixed, carried = accumulate(count_scanned(one))
+    ends = [read_type(variable.aval) for variable in one.outvars]
+    if not length:
+        return [*equation.inputs[fixed:carried], *map(flattening.add_empty, ends[carried - fixed :])]
     inside = "/".join(filter(None, (equation.scope, "scan")))
     around, flattening.equations = flattening.equations, []
     values = [flattening.add_value(read_type(variable.aval)) for variable in body.jaxpr.invars[fixed:carried]]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
+
+from tofu.errors import UnsupportedError
 
 
 def name_arguments(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str]:
@@ -17,6 +19,21 @@ def name_arguments(function: Callable[..., Any], arguments: Sequence[Any]) -> li
         for argument, tree in zip(_name_parameters(function, len(arguments)), arguments, strict=True)
         for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]
     ]
+
+
+def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """All arguments of a call in the order of the function's parameters. Raises UnsupportedError where one can be given by name alone."""
+    if not named:
+        return tuple(args)
+    try:
+        bound = inspect.signature(function).bind(*args, **named)
+    except TypeError as error:
+        raise UnsupportedError(f"The step is called with other arguments than it has: {error}.") from error
+    if bound.kwargs:
+        raise UnsupportedError(
+            f"{', '.join(bound.kwargs)} can be given to the step by name alone. Give it to the function before (functools.partial)."
+        )
+    return bound.args
 
 
 def _show(path: Any) -> str:

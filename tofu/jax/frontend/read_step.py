@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ from tofu.errors import UnsupportedError, raise_together
 from tofu.graph import Carry, Graph, Operator, Phase, Tensor, TensorKind
 from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step, find_dtype
+from tofu.jax.frontend.leaves import check_leaves, fix_leaves, fix_results
 from tofu.jax.frontend.names import Names, name_arguments
 from tofu.jax.frontend.trace import trace_step
 
@@ -38,15 +40,19 @@ class Native:
 
 def read_step(function: Callable[..., Any], arguments: Sequence[Any]) -> Source:
     """The training step `function(*arguments)`, whose arguments are trees of arrays, or of `jax.ShapeDtypeStruct`s: no array is made.
+    Functions and texts among them are part of the step.
 
     The first argument is the state if the result, or the first of a tuple of results, has its tree, shapes and types.
     """
     if not callable(function):
         raise UnsupportedError(f"A step is a function of arrays, not {function!r}.")
-    step, results = trace_step(function, arguments)
-    count = _count_state(arguments[0], results) if arguments else 0
-    graph, tensor_of = make_graph(step, name_arguments(function, arguments), count)
-    trees = (jax.tree_util.tree_structure(tree) for tree in (tuple(arguments), results))
+    arguments = fix_leaves(tuple(arguments))
+    check_leaves(function, arguments)
+    step, results = trace_step(fix_results(function), arguments)
+    names = name_arguments(function, arguments)
+    count = _count_state(arguments[0], results, names) if arguments else 0
+    graph, tensor_of = make_graph(step, names, count)
+    trees = (jax.tree_util.tree_structure(tree) for tree in (arguments, results))
     raise_together(
         UnsupportedError,
         "These have no cells, and nothing of them can be split. Leave them out, or give each dimension an extent of 1 or more:",
@@ -55,18 +61,24 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any]) -> Source:
     return Source(graph, Native(step, tensor_of, *trees))
 
 
-def _count_state(state: Any, results: Any) -> int:
+def _count_state(state: Any, results: Any, names: Sequence[str]) -> int:
     """How many leaves the state has: those of the first argument and of the first results alike; 0 without one."""
-    first = results[0] if isinstance(results, tuple) and not _is_alike(state, results) and results else results
-    return len(jax.tree_util.tree_leaves(state)) if _is_alike(state, first) else 0
-
-
-def _is_alike(one: Any, other: Any) -> bool:
-    (ours, tree), (theirs, other_tree) = map(jax.tree_util.tree_flatten, (one, other))
-    if tree != other_tree:
-        return False
-    kinds = [[(np.shape(x), find_dtype(x)) for x in leaves] for leaves in (ours, theirs)]
-    return kinds[0] == kinds[1]
+    (leaves, tree), candidates = jax.tree.flatten(state), [results]
+    if isinstance(results, tuple) and results:
+        candidates.append(results[0])
+    for found, its_tree in map(jax.tree.flatten, candidates):
+        if its_tree != tree or [np.shape(x) for x in found] != [np.shape(x) for x in leaves]:
+            continue
+        given = zip(names, map(find_dtype, leaves), map(find_dtype, found), strict=False)
+        changed = [f"{name}, from {before} to {after}" for name, before, after in given if before != after]
+        if not changed:
+            return len(leaves)
+        warnings.warn(
+            f"The step changes the types of its state ({', '.join(changed[:3])}{' ...' if changed[3:] else ''}), which is not taken "
+            "for that of the next step: this was planned for the types that it is given.",
+            stacklevel=4,
+        )
+    return 0
 
 
 def make_graph(step: Step, names: Sequence[str], state: int = 0) -> tuple[Graph, dict[int, int]]:

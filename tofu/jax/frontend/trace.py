@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,9 +11,12 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from tofu.errors import UnsupportedError
+from tofu.errors import UnsupportedError, raise_together
+from tofu.jax.frontend.branches import enter_branches, list_bodies
+from tofu.jax.frontend.empty import is_empty, make_empty
 from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, Step, ValueType, read_type
 from tofu.jax.frontend.loops import enter_scan
+from tofu.jax.frontend.rewriting import complete, rewrite
 from tofu.jax.frontend.versions import (
     CALLS,
     CHECKPOINTS,
@@ -28,23 +31,35 @@ from tofu.jax.frontend.versions import (
     list_parameters,
 )
 
-CONTROL = {
-    "while": "how often it runs is known at run time alone; lax.scan and lax.fori_loop with fixed bounds are planned",
-    "cond": "which branch runs is known at run time alone; jnp.where computes both",
-}
-
 
 def trace_step(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Step, Any]:
     """The step, and the tree of the shapes of its results. `arguments`: trees of arrays, or of their shapes.
 
-    Raises UnsupportedError for side effects and for control flow that is not planned.
+    Raises UnsupportedError for side effects.
     """
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*jax.tree.map(forget_sharding, tuple(arguments)))
     if closed.effects:
-        effects = ", ".join(sorted(map(str, closed.effects)))
-        raise UnsupportedError(
-            f"The step has side effects ({effects}): callbacks, prints and references cannot be run on parts. Take them out of the step."
+        found = dict.fromkeys(_list_effects(closed.jaxpr))
+        raise_together(
+            UnsupportedError,
+            "The step has side effects: callbacks, prints and references cannot be run on parts. Take them out of the step:",
+            found or sorted(map(str, closed.effects)),
         )
+    return read_jaxpr(closed), shapes
+
+
+def _list_effects(jaxpr: core.Jaxpr, line: str = "an unknown line") -> Iterator[str]:
+    """What has side effects, and where."""
+    for equation in jaxpr.eqns:
+        own = find_line(equation) or line
+        inside = [name for body in list_bodies(equation.params) for name in _list_effects(body.jaxpr, own)]
+        yield from inside
+        if equation.effects and not inside:
+            yield f"{equation.primitive.name} at {own}"
+
+
+def read_jaxpr(closed: core.ClosedJaxpr) -> Step:
+    """The equations and loops that the results of a jaxpr need."""
     flattening = Flattening()
     inputs = [flattening.add_value(read_type(variable.aval)) for variable in closed.jaxpr.invars]
     outputs = flattening.inline(closed.jaxpr, closed.consts, inputs)
@@ -55,7 +70,7 @@ def trace_step(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[
         tuple(outputs),
         flattening.constants,
     )
-    return leave_out_unneeded(step), shapes
+    return leave_out_unneeded(step)
 
 
 class Flattening:
@@ -67,11 +82,19 @@ class Flattening:
         self.constants: dict[int, Any] = {}
         self.checkpoints = 0
         self._known: dict[int, int] = {}  # id of a constant -> its value's number
+        self._empty: dict[ValueType, int] = {}
 
     def add_value(self, type_: ValueType) -> int:
         """A new value."""
         self.types.append(type_)
         return len(self.types) - 1
+
+    def add_empty(self, type_: ValueType) -> int:
+        """A value without cells, one for each type."""
+        if type_ not in self._empty:
+            self._empty[type_] = self.add_value(type_)
+            self.constants[self._empty[type_]] = make_empty(type_)
+        return self._empty[type_]
 
     def add(
         self,
@@ -101,7 +124,7 @@ class Flattening:
     ) -> list[Operand]:
         """The equations of a jaxpr for these arguments; returns its results."""
         values: dict[Any, Operand] = dict(zip(jaxpr.invars, arguments, strict=True))
-        values.update(zip(jaxpr.constvars, map(self._add_constant, constants), strict=True))
+        values.update(zip(jaxpr.constvars, map(self.add_constant, constants), strict=True))
         for one in jaxpr.eqns:
             equation = Equation(
                 one.primitive,
@@ -122,9 +145,11 @@ class Flattening:
         type_ = read_type(x.aval)
         return Literal(np.asarray(x.val, type_.dtype), type_)
 
-    def _add_constant(self, value: Any) -> Operand:
+    def add_constant(self, value: Any) -> Operand:
         """A value that the program brings along; scalars are literals."""
         type_ = read_type(value if hasattr(value, "dtype") else np.asarray(value))
+        if is_empty(type_):
+            return self.add_empty(type_)
         if not type_.shape and not type_.is_key:
             return Literal(np.asarray(value), type_)
         if id(value) not in self._known:
@@ -142,10 +167,8 @@ class Flattening:
             return enter_scan(self, one, equation)
         if name == "platform_index":
             return [Literal(np.asarray(find_platform(one), np.int32), read_type(one.outvars[0].aval))]
-        if name == "cond" and isinstance(equation.inputs[0], Literal):
-            return self._inline_branch(one, equation, int(equation.inputs[0].value))
-        if name in CONTROL:
-            raise UnsupportedError(f"{name} at {equation.line or 'an unknown line'} is not planned: {CONTROL[name]}.")
+        if name == "cond" and (results := enter_branches(self, one, equation)) is not None:
+            return results
         if is_constraint(one):
             warnings.warn(
                 f"The sharding constraint at {equation.line or 'an unknown line'} is left out: the plan says how tensors are split. "
@@ -155,21 +178,12 @@ class Flattening:
         if name in PASSED_THROUGH:
             return equation.inputs
         types = [read_type(variable.aval) for variable in one.outvars]
-        if all(isinstance(x, Literal) for x in equation.inputs) and equation.inputs and _are_numbers(types):
-            computed = equation.evaluate([x.value for x in equation.inputs if isinstance(x, Literal)])
-            return [Literal(np.asarray(value), type_) for value, type_ in zip(computed, types, strict=True)]
-        if name == "optimization_barrier":
-            return [self._add_barrier(x, equation) for x in equation.inputs]
-        equation = self._without_order(equation)
+        if (results := rewrite(self, equation, types)) is not None:
+            return results
+        equation = complete(self, equation)
         outputs = [self.add_value(type_) for type_ in types]
         self.equations.append(replace(equation, outputs=tuple(outputs)))
         return outputs
-
-    def _add_barrier(self, operand: Operand, equation: Equation) -> Operand:
-        """A barrier of several values as one for each, so that each may be split in its own way."""
-        if isinstance(operand, Literal):
-            return operand
-        return self.add(equation.primitive, self.types[operand], [operand], equation)
 
     def _inline_call(self, one: core.JaxprEqn, equation: Equation) -> list[Operand]:
         body, constants = find_body(one)
@@ -180,34 +194,10 @@ class Flattening:
         scope = "/".join(filter(None, (equation.scope, "" if named == "<lambda>" else named)))
         return self.inline(body, constants, equation.inputs, scope, equation.line, checkpoint)
 
-    def _inline_branch(self, one: core.JaxprEqn, equation: Equation, index: int) -> list[Operand]:
-        """The branch that is known to be taken."""
-        branches = one.params["branches"]
-        body = branches[min(max(index, 0), len(branches) - 1)]
-        return self.inline(
-            body.jaxpr, body.consts, equation.inputs[1:], equation.scope, equation.line, equation.checkpoint
-        )
-
     def _inline_solver(self, one: core.JaxprEqn, equation: Equation) -> list[Operand]:
         body, taken = find_solver(one)
         arguments = [*equation.inputs[taken], *equation.inputs[sum(one.params["const_lengths"]) :]]
         return self.inline(body.jaxpr, body.consts, arguments, equation.scope, equation.line, equation.checkpoint)
-
-    def _without_order(self, equation: Equation) -> Equation:
-        """A reshape that reads dimensions in another order as a transpose and a reshape."""
-        order = equation.params.get("dimensions") if equation.primitive.name == "reshape" else None
-        if order is None:
-            return equation
-        (operand,) = equation.inputs
-        assert isinstance(operand, int)
-        before = self.types[operand]
-        turned = before.with_shape(*(before.shape[d] for d in order))
-        moved = self.add(core.primitives.transpose_p, turned, [operand], equation, permutation=tuple(order))
-        return replace(equation, inputs=(moved,), params={**equation.params, "dimensions": None})
-
-
-def _are_numbers(types: Sequence[ValueType]) -> bool:
-    return all(not type_.shape and not type_.is_key for type_ in types)
 
 
 def leave_out_unneeded(step: Step) -> Step:

@@ -1,0 +1,86 @@
+"""Branches and loops whose course is known at run time alone, in parts and whole."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import tofu.jax
+
+X = jnp.asarray(np.random.default_rng(0).normal(size=(256, 256)), jnp.float32)
+
+
+def compare(step, *arguments, workers=4):
+    """The partitioned step, whose results are those of the step."""
+    made = tofu.jax.partition(step, workers, arguments)
+    for ours, theirs in zip(jax.tree.leaves(made(*arguments)), jax.tree.leaves(step(*arguments)), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-3)
+    return made
+
+
+@pytest.mark.parametrize("number", [-1, 0, 1, 2, 7])
+def test_all_branches_are_split_and_one_is_chosen(number):
+    def step(w, x, n):
+        return w + lax.switch(n, [lambda: jnp.tanh(x) @ w, lambda: x * 2, lambda: w]), n + 1
+
+    operators = compare(step, X, X, jnp.asarray(number)).plan.operators
+    split = [name for name, axes in operators.items() if None not in axes]
+    assert {"cond/branch_0/dot_general", "cond/branch_1/mul", "cond/select_n"} <= {*split}
+
+
+@pytest.mark.parametrize("large", [True, False])
+def test_a_branch_carries_state_on_or_leaves_it(large):
+    """As in optax.MultiSteps and optax.apply_if_finite: what both branches give alike is chosen from nothing."""
+    step = lambda w, is_large: lax.cond(is_large, lambda w: (w * 2, 1.0), lambda w: (w, 1.0), w)  # noqa: E731
+    made = compare(step, X, jnp.asarray(large))
+    assert made.plan.communication_bytes == 0
+    assert [name for name in made.plan.operators if "select_n" in name] == ["cond/select_n", "cond/select_n_1"]
+
+
+def test_a_loop_of_unknown_length_is_computed_whole_by_every_worker():
+    def step(w, limit):
+        halved, count = lax.while_loop(lambda c: jnp.sum(c[0] ** 2) > limit, lambda c: (c[0] / 2, c[1] + 1), (w, 0))
+        return w @ halved, count
+
+    plan = compare(step, X, 3.0).plan
+    assert set(plan.operators["while"]) == {None}
+    assert None not in plan.operators["dot_general"]
+    assert plan.communication_bytes >= 3 * X.nbytes  # each of 4 workers has a quarter of what the loop begins with
+
+
+@pytest.mark.parametrize("is_ending", [True, False])
+def test_a_branch_that_would_not_end_is_not_entered(is_ending):
+    def step(w, is_ending):
+        endless = lambda: lax.while_loop(lambda v: v[0, 0] == v[0, 0], lambda v: v + 1, w)  # noqa: E731
+        return lax.cond(is_ending, lambda: w * 2, lambda: lax.cond(is_ending, endless, lambda: w)) @ w
+
+    assert set(compare(step, X, jnp.asarray(is_ending)).plan.operators["cond"]) == {None}
+
+
+def test_branches_and_loops_within_a_scan():
+    def step(w, x):
+        def body(h, n):
+            h = lax.cond(n % 2 == 0, lambda: jnp.tanh(h @ w), lambda: h / 2)
+            return h, lax.while_loop(lambda v: v > 1, lambda v: v / 2, jnp.abs(h).sum())
+
+        return w, lax.scan(body, x, jnp.arange(4))
+
+    compare(step, X, X[:64])
+
+
+def test_functions_of_matrices_that_loop_run():
+    """Pade approximants with a number of squarings that depends on the norm, Newton's iteration, and Euclid's."""
+
+    def step(x, n):
+        return (
+            x + 1,
+            jax.scipy.linalg.expm(x[:8, :8]),
+            jax.scipy.special.gammainc(x**2, x**2),
+            jnp.gcd(n, 12),
+            jnp.linalg.det(x[:8, :8]),
+        )
+
+    compare(step, X[:64, :64], jnp.arange(64))

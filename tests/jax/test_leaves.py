@@ -1,0 +1,90 @@
+"""Arguments that are not arrays alone, or are given by name."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tofu.jax
+from tofu.errors import ShapeError, UnsupportedError
+
+WEIGHT = jnp.asarray(np.random.default_rng(0).normal(size=(64, 64)), jnp.float32)
+
+
+def step(state, x, mode="train"):
+    """The state is a model as equinox has it, with its functions; what has no cells is there as well."""
+    assert state["name"] == "dense"
+    rate = 0.1 if mode == "train" else 0.0
+    weight = state["weight"] + rate * state["activation"](x @ state["weight"])
+    return {**state, "weight": weight, "seen": state["seen"] + 1}, (mode, state["seen"].sum())
+
+
+def make_state(activation=jax.nn.relu):
+    return {"weight": WEIGHT, "activation": activation, "name": "dense", "seen": jnp.zeros((0, 3)), "none": None}
+
+
+@pytest.mark.parametrize(
+    "activation", [jax.nn.relu, jnp.tanh, functools.partial(jax.nn.leaky_relu, negative_slope=0.2), lambda x: x * 2]
+)
+def test_functions_and_texts_are_part_of_the_step(activation):
+    state = make_state(activation)
+    made = tofu.jax.partition(step, 4, (state, WEIGHT, "test"), hints={"state/weight": 1})
+    placed = made.place(state)
+    assert placed["weight"].addressable_shards[0].data.shape == (64, 16)
+    assert placed["activation"] is activation
+    assert placed["seen"].shape == (0, 3)
+    after, (mode, seen) = made(placed, WEIGHT, "test")
+    wanted, _ = step(state, WEIGHT, "test")
+    assert jax.tree.structure(after) == jax.tree.structure(wanted)
+    assert (after["activation"], after["name"], mode, float(seen)) == (activation, "dense", "test", 0.0)
+    np.testing.assert_allclose(after["weight"], wanted["weight"], rtol=1e-5)
+    assert after["weight"].sharding == placed["weight"].sharding
+    assert made.lower(after, WEIGHT, "test").compile() is not None
+
+
+def test_another_function_is_another_step():
+    made = tofu.jax.partition(step, 2, (make_state(), WEIGHT, "test"))
+    for given in [(make_state(jnp.tanh), WEIGHT, "test"), (make_state(), WEIGHT, "train")]:
+        with pytest.raises(ShapeError, match=r"planned for arguments like .*\[relu\].*'test'.* called with"):
+            made(*given)
+
+
+def test_an_evaluation_reads_the_same_functions():
+    made = tofu.jax.partition(step, 4, (make_state(), WEIGHT))
+    evaluate = lambda state, x: state["activation"](x @ state["weight"]).sum()  # noqa: E731
+    other = made.also(evaluate, (make_state(), WEIGHT))
+    assert float(other(make_state(), WEIGHT)) == pytest.approx(float(evaluate(make_state(), WEIGHT)), rel=1e-5)
+
+
+def test_arguments_by_name():
+    wanted = step(make_state(), WEIGHT)[0]["weight"]
+    for made in (tofu.jax.partition(step, 2, (make_state(), WEIGHT)), tofu.jax.partition(step, 2)):
+        np.testing.assert_allclose(made(make_state(), x=WEIGHT)[0]["weight"], wanted, rtol=1e-5)
+        np.testing.assert_allclose(made(x=WEIGHT, state=make_state())[0]["weight"], wanted, rtol=1e-5)
+        with pytest.raises(UnsupportedError, match=r"called with other arguments than it has: missing .*'state'"):
+            made(x=WEIGHT)
+    keyword = tofu.jax.partition(lambda x, *, rate: x * rate, 2)
+    with pytest.raises(UnsupportedError, match=r"rate can be given to the step by name alone\. .*functools\.partial"):
+        keyword(WEIGHT, rate=2.0)
+
+
+def test_what_is_neither_array_nor_function_is_refused():
+    class Module:
+        """As flax.nnx has them: its arrays are none of JAX's to see."""
+
+    with pytest.raises(
+        UnsupportedError, match=r"nnx\.split makes one.*\n  - state/0 is of type .*Module\n  - x is of type numpy"
+    ):
+        tofu.jax.partition(lambda state, x: state, 2, ([Module(), WEIGHT], np.array(["a", None])))
+
+
+def test_a_state_that_changes_its_types_is_told():
+    narrow = lambda state: {name: value.astype("bfloat16") for name, value in state.items()}  # noqa: E731
+    with pytest.warns(
+        UserWarning, match=r"types of its state \(state/bias, from float32 to bfloat16, state/weight, from"
+    ):
+        tofu.jax.partition(narrow, 2, ({"weight": WEIGHT, "bias": WEIGHT[0]},))

@@ -1,0 +1,81 @@
+"""Equations that are said by others as a step is read: the results are those of the step, and what they replace is gone."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import PartitionSpec
+
+import tofu.jax
+from tofu.errors import UnsupportedError
+from tofu.jax.frontend.trace import trace_step
+
+X = jnp.asarray(np.random.default_rng(0).normal(size=(256, 256)), jnp.float32)
+
+
+def compare(step, *arguments):
+    """The names of the primitives of a step that runs on 4 devices as on one."""
+    made = tofu.jax.partition(step, 4, arguments)
+    for ours, theirs in zip(jax.tree.leaves(made(*arguments)), jax.tree.leaves(step(*arguments)), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-3)
+    return {equation.primitive.name for equation in trace_step(step, arguments)[0].walk()}
+
+
+def test_what_is_written_or_read_whole_is_neither_scattered_nor_gathered():
+    """`x.at[...].set(y)`, as flax.nnx writes to variables: its indices have no cells."""
+
+    def step(x, y):
+        written = x.at[...].set(y), y.at[...].multiply(x), y.at[...].add(2.0), x.at[...].max(y), x.at[...].min(y)
+        count = jnp.zeros(()).at[...].set(x[0, 0]), jnp.zeros(()).at[...].add(1.0)
+        return written, count, x.at[...].get() * 2
+
+    assert not any(name.startswith(("scatter", "gather")) for name in compare(step, X, X.T))
+
+
+def test_what_has_no_cells_is_left_out():
+    def step(x):
+        none = x[:0]
+        joined = jnp.concatenate([none, x[:32], jnp.tanh(none), x[32:]]) + jnp.concatenate([none, x])
+        written = lax.dynamic_update_slice(x, none, (0, 0)) + x.at[jnp.zeros((0,), int)].add(1.0)
+        numbers = (
+            none.sum(),
+            jnp.prod(none),
+            (none.T @ none).sum(),
+            jnp.pad(none, ((2, 2), (0, 0)), constant_values=3.0),
+        )
+        _, scanned = lax.scan(lambda carry, line: (carry, line * 2), x[0], none)
+        kept, cells = lax.scan(lambda carry, line: (carry, line[:0]), x[0], x)
+        return joined, written, numbers, kept, lax.associative_scan(jnp.add, x), scanned.sum(), cells.sum()
+
+    made = compare(step, X)
+    assert made.isdisjoint({"scatter-add", "dynamic_update_slice"})
+
+
+def test_sums_along_axes_that_vmap_named():
+    """As batch normalization has them that runs under `jax.vmap`."""
+
+    def normalize(x):
+        mean = lax.pmean(x, "batch")
+        return (x - mean) / (lax.pmax(x, "batch") - lax.pmin(x, "batch")) + lax.psum(1.0, "batch")
+
+    assert compare(jax.vmap(normalize, axis_name="batch"), X).isdisjoint({"psum", "pmax", "pmin"})
+
+
+def test_what_divides_its_work_over_devices_is_refused():
+    mesh = jax.make_mesh((2,), ("device",), devices=jax.devices()[:2])
+    split = PartitionSpec("device")
+    step = jax.shard_map(lambda x: x * 2, mesh=mesh, in_specs=split, out_specs=split)
+    with pytest.raises(
+        UnsupportedError, match=r"shard_map at .*test_rewriting\.py:\d+ divides its work over devices by"
+    ):
+        tofu.jax.partition(lambda x: step(x) + 1, 2, (X,))
+
+
+def test_numbers_where_a_description_has_tensors():
+    def step(x):
+        return x.reshape(-1)[:1].at[0].add(1.0) + jax.random.gamma(jax.random.key(0), 2.0) + x
+
+    compare(step, X)

@@ -1,0 +1,59 @@
+"""Values without cells, such as `x[:0]`: nothing of them can be split, and what reads them does without."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+from jax.extend import core
+
+from tofu.jax.frontend.equations import Equation, Literal, Operand, ValueType
+
+if TYPE_CHECKING:
+    from tofu.jax.frontend.trace import Flattening
+
+WRITTEN = {"dynamic_update_slice": 1}
+"""Which operand is written into the first one; of scatters it is the third."""
+
+
+def leave_out_empty(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """The results of an equation that reads or makes values without cells; None of any other.
+
+    Values without cells are constants that nothing reads. What remains is read without them where it is known how.
+    """
+    if types and all(map(is_empty, types)):
+        return list(map(flattening.add_empty, types))
+    given = [x.type if isinstance(x, Literal) else flattening.types[x] for x in equation.inputs]
+    there = [x for x, type_ in zip(equation.inputs, given, strict=True) if not is_empty(type_)]
+    if len(there) == len(given):
+        return None
+    name = equation.primitive.name
+    if name == "concatenate":
+        return (
+            there
+            if len(there) == 1
+            else [flattening.add(equation.primitive, types[0], there, equation, **equation.params)]
+        )
+    if name in WRITTEN or name.startswith("scatter"):
+        return equation.inputs[:1] if is_empty(given[WRITTEN.get(name, 2)]) else None
+    if name == "pad":
+        broadcast = core.primitives.broadcast_in_dim_p
+        shape = types[0].shape
+        return [
+            flattening.add(broadcast, types[0], there, equation, shape=shape, broadcast_dimensions=(), sharding=None)
+        ]
+    if all(isinstance(x, Literal) for x in there):
+        operands = [x.value if isinstance(x, Literal) else make_empty(flattening.types[x]) for x in equation.inputs]
+        return list(map(flattening.add_constant, equation.evaluate(operands)))
+    return None
+
+
+def is_empty(type_: ValueType) -> bool:
+    """Whether a value of a type has no cells. Random keys have some."""
+    return 0 in type_.shape and not type_.is_key
+
+
+def make_empty(type_: ValueType) -> jnp.ndarray:
+    """The one value of such a type."""
+    return jnp.zeros(type_.shape, type_.dtype)

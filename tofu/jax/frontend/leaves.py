@@ -1,0 +1,96 @@
+"""What of the arguments and results of a step is arrays. The rest, functions and texts, is part of the step, as is what has no cells."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tofu.errors import UnsupportedError, raise_together
+from tofu.jax.frontend.names import name_arguments
+
+FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, partial, np.ufunc, type)
+"""Types of functions that hold no arrays which a step would train; beside them those that JAX makes, such as `jax.nn.relu`."""
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Fixed:
+    """A leaf that a step was traced with, in its place in a tree, which has no leaf there: a function, a text, or an `Empty`."""
+
+    value: Any
+
+    def __repr__(self) -> str:
+        return str(getattr(self.value, "__name__", repr(self.value)))
+
+
+@dataclass(frozen=True)
+class Empty:
+    """An array without cells."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+def fix_leaves(tree: Any) -> Any:
+    """The tree whose leaves are arrays alone; what else there was stands in it as `Fixed`."""
+    return jax.tree.map(_fix, tree)
+
+
+def restore_leaves(tree: Any) -> Any:
+    """The tree that was made so by `fix_leaves`."""
+    return jax.tree.map(_restore, tree, is_leaf=lambda x: isinstance(x, Fixed))
+
+
+def fix_results(step: Callable[..., Any]) -> Callable[..., Any]:
+    """The step, of arguments as `fix_leaves` makes them, with results like them."""
+
+    @wraps(step)
+    def run(*arguments: Any) -> Any:
+        return fix_leaves(step(*map(restore_leaves, arguments)))
+
+    return run
+
+
+def check_leaves(step: Callable[..., Any], arguments: Sequence[Any]) -> None:
+    """Raises UnsupportedError for leaves of fixed arguments that are no arrays, nor anything that may be part of a step."""
+    names = name_arguments(step, arguments)
+    strange = (
+        (name, leaf) for name, leaf in zip(names, jax.tree.leaves(arguments), strict=True) if not _is_array(leaf)
+    )
+    raise_together(
+        UnsupportedError,
+        "A step takes trees of arrays, numbers, functions and texts, and returns them. Give what it computes with as such a tree (of a "
+        "flax.nnx module, nnx.split makes one), and the rest to the function before (functools.partial):",
+        [f"{name} is of type {type(leaf).__module__}.{type(leaf).__qualname__}" for name, leaf in strange],
+    )
+
+
+def _fix(leaf: Any) -> Any:
+    if _is_array(leaf):
+        return Fixed(Empty(np.shape(leaf), leaf.dtype)) if 0 in np.shape(leaf) else leaf
+    return Fixed(leaf) if isinstance(leaf, (str, bytes)) or _is_function(leaf) else leaf
+
+
+def _restore(leaf: Any) -> Any:
+    if not isinstance(leaf, Fixed):
+        return leaf
+    return jnp.zeros(leaf.value.shape, leaf.value.dtype) if isinstance(leaf.value, Empty) else leaf.value
+
+
+def _is_array(leaf: Any) -> bool:
+    if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
+        return bool(leaf.dtype != np.dtype(object))
+    return isinstance(leaf, (bool, int, float, complex)) or hasattr(leaf, "__jax_array__")
+
+
+def _is_function(leaf: Any) -> bool:
+    return isinstance(leaf, FUNCTIONS) or (
+        callable(leaf) and type(leaf).__module__.partition(".")[0] in ("jax", "jaxlib")
+    )

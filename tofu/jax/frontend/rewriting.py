@@ -1,0 +1,131 @@
+"""Equations in terms of others: numbers that are known are computed, and what descriptions do not cover is said by what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+import jax
+import numpy as np
+from jax import lax
+from jax.extend.core import primitives
+
+from tdl_ops.jax import DESCRIPTIONS
+from tofu.errors import UnsupportedError
+from tofu.jax.frontend.empty import leave_out_empty
+from tofu.jax.frontend.equations import Equation, Literal, Operand, ValueType
+
+if TYPE_CHECKING:
+    from tofu.jax.frontend.trace import Flattening
+
+Rule: TypeAlias = "Callable[[Flattening, Equation, Sequence[ValueType]], Sequence[Operand] | None]"
+"""From an equation, and the types of its results, to the results; None where it is not for such equations."""
+
+REDUCED = {"psum": lax.reduce_sum, "pmax": lax.reduce_max, "pmin": lax.reduce_min}
+DIVIDING = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCED))
+
+
+def rewrite(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """The results of an equation, of these types, where others say it better, and None of the rest."""
+    made = (rule(flattening, equation, types) for rule in RULES)
+    return next((results for results in made if results is not None), None)
+
+
+def complete(flattening: Flattening, equation: Equation) -> Equation:
+    """The equation as its description reads it: in the order of dimensions, and without numbers where it takes none."""
+    return _without_literals(flattening, _without_order(flattening, equation))
+
+
+def _compute(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """What follows from numbers alone."""
+    numbers = [x.value for x in equation.inputs if isinstance(x, Literal)]
+    if not numbers or len(numbers) < len(equation.inputs) or any(type_.shape or type_.is_key for type_ in types):
+        return None
+    computed = equation.evaluate(numbers)
+    return [Literal(np.asarray(value), type_) for value, type_ in zip(computed, types, strict=True)]
+
+
+def _reduce(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """A sum along axes that jax.vmap named, as a sum along dimensions. Raises UnsupportedError where devices are meant."""
+    name, axes = equation.primitive.name, equation.params.get("axes", ())
+    if name not in DIVIDING:
+        return None
+    if name not in REDUCED or not all(isinstance(axis, int) for axis in axes):
+        raise UnsupportedError(
+            f"{name} at {equation.line or 'an unknown line'} divides its work over devices by itself, which Tofu does for the whole step. "
+            "Write the step for one device."
+        )
+    given = (x.type if isinstance(x, Literal) else flattening.types[x] for x in equation.inputs)
+    shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in given]
+    closed = jax.make_jaxpr(lambda *operands: [REDUCED[name](x, axes) for x in operands])(*shapes)
+    return flattening.inline(
+        closed.jaxpr, closed.consts, equation.inputs, equation.scope, equation.line, equation.checkpoint
+    )
+
+
+def _divide_barrier(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """A barrier of several values as one for each, so that each may be split in its own way."""
+    if equation.primitive.name != "optimization_barrier":
+        return None
+    return [
+        x if isinstance(x, Literal) else flattening.add(equation.primitive, type_, [x], equation)
+        for x, type_ in zip(equation.inputs, types, strict=True)
+    ]
+
+
+def _write_all(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """A scatter that looks up no dimension, of one update as large as what it is written into, cell by cell: `x.at[...].set(y)`."""
+    name = equation.primitive.name
+    if not name.startswith("scatter"):
+        return None
+    operand, _, update = equation.inputs
+    numbers, (type_,) = equation.params["dimension_numbers"], types
+    written = update.type if isinstance(update, Literal) else flattening.types[update]
+    if numbers.scatter_dims_to_operand_dims or numbers.operand_batching_dims or written.shape != type_.shape:
+        return None
+    joined = name.removeprefix("scatter").lstrip("-_")
+    return [
+        flattening.add(getattr(primitives, f"{joined}_p"), type_, [operand, update], equation) if joined else update
+    ]
+
+
+def _read_all(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """A gather that looks up no dimension, of one line that is all there is: `x.at[...].get()`."""
+    if equation.primitive.name != "gather":
+        return None
+    operand, numbers = equation.inputs[0], equation.params["dimension_numbers"]
+    looked_up = (*numbers.start_index_map, *numbers.operand_batching_dims)
+    is_all = isinstance(operand, int) and flattening.types[operand].shape == types[0].shape
+    return [operand] if is_all and not looked_up else None
+
+
+RULES: tuple[Rule, ...] = (_compute, _reduce, _divide_barrier, _read_all, _write_all, leave_out_empty)
+
+
+def _without_order(flattening: Flattening, equation: Equation) -> Equation:
+    """A reshape that reads dimensions in another order as a transpose and a reshape."""
+    order = equation.params.get("dimensions") if equation.primitive.name == "reshape" else None
+    if order is None:
+        return equation
+    (operand,) = equation.inputs
+    assert isinstance(operand, int)
+    before = flattening.types[operand]
+    turned = before.with_shape(*(before.shape[d] for d in order))
+    moved = flattening.add(primitives.transpose_p, turned, [operand], equation, permutation=tuple(order))
+    return replace(equation, inputs=(moved,), params={**equation.params, "dimensions": None})
+
+
+def _without_literals(flattening: Flattening, equation: Equation) -> Equation:
+    """Numbers in the place of operands as values, where the description does not take them as numbers."""
+    description = DESCRIPTIONS.get(equation.primitive.name)
+    if description is None or "literals" in description.defaults:
+        return equation
+
+    def add(number: Literal) -> int:
+        broadcast = primitives.broadcast_in_dim_p
+        return flattening.add(
+            broadcast, number.type, [number], equation, shape=(), broadcast_dimensions=(), sharding=None
+        )
+
+    return replace(equation, inputs=tuple(add(x) if isinstance(x, Literal) else x for x in equation.inputs))
