@@ -87,6 +87,7 @@ def normalized():
     )()
     tx = optax.sgd(1e-2)
 
+    @eqx.filter_jit
     def step(state, x, y):
         module, statistics, memory = state
 

@@ -89,7 +89,7 @@ def transformer():
             return cross_entropy(logits, tokens[:, 1:])
 
         loss, gradients = jax.value_and_grad(find_loss)(state.params)
-        return state.apply_gradients(grads=gradients), {"loss": loss, "norm": optax.global_norm(gradients)}
+        return state.apply_gradients(grads=gradients), {"loss": loss, "norm": optax.tree.norm(gradients)}
 
     return step, state, (tokens, jax.random.PRNGKey(7))
 

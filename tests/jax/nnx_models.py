@@ -27,6 +27,7 @@ def perceptron():
     """The optimizer is an object, too; moving statistics and keys are written to within the step."""
     model = Perceptron(nnx.Rngs(0))
     graph, state = nnx.split((model, nnx.Optimizer(model, optax.adam(1e-2, eps=1e-6))))
+    state = jax.tree.map(lambda x: x.astype(jnp.float64) if x.dtype == jnp.float32 else x, state)  # moving statistics
 
     def step(state, batch):
         x, labels = batch

@@ -46,6 +46,27 @@ def test_functions_and_texts_are_part_of_the_step(activation):
     assert made.lower(after, WEIGHT, "test").compile() is not None
 
 
+def test_numbers_whose_value_a_step_asks_for_are_part_of_it():
+    """As `inference` of modules of equinox; others are arrays, as for jax.jit."""
+
+    def step(state, x):
+        return {**state, "weight": state["weight"] * (2 if state["doubled"] else 1)}, jnp.where(x, 1, 0)
+
+    state = {"weight": WEIGHT, "doubled": True}
+    made = tofu.jax.partition(step, 2, (state, False))
+    after, _ = made(made.place(state), False)
+    assert after["doubled"] is True
+    np.testing.assert_array_equal(after["weight"], 2 * WEIGHT)
+    other = made.also(
+        lambda state, x: state["weight"].sum() * (0 if state["doubled"] else x), ({**state, "doubled": False}, 3.0)
+    )
+    assert float(other({**state, "doubled": False}, 3.0)) == pytest.approx(3 * float(WEIGHT.sum()), rel=1e-4)
+    with pytest.raises(ShapeError, match=r"planned for arguments like .*True.* called with"):
+        made({**state, "doubled": False}, False)
+    as_array = tofu.jax.partition(lambda x, y: jnp.where(x, y, 0).sum(), 2, (True, WEIGHT))
+    assert (float(as_array(True, WEIGHT)) != 0, float(as_array(False, WEIGHT))) == (True, 0)
+
+
 def test_another_function_is_another_step():
     made = tofu.jax.partition(step, 2, (make_state(), WEIGHT, "test"))
     for given in [(make_state(jnp.tanh), WEIGHT, "test"), (make_state(), WEIGHT, "train")]:

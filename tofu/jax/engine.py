@@ -1,13 +1,15 @@
-"""JAX as an engine: its primitives for the planner, and a backend that makes one program of a plan for all workers."""
+"""JAX as an engine: its primitives for the planner, and backends that make one program of a plan for all workers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tdl_ops.jax import DESCRIPTIONS
 from tofu.engine import Engine, Measured, Source
 from tofu.graph import Graph, Operator
+from tofu.jax.backend.gspmd import GspmdProgram
 from tofu.jax.backend.spmd import SpmdProgram
 from tofu.lowering import Lowerings
 from tofu.program import Program
@@ -39,14 +41,16 @@ class JaxFrontEnd:
         return False
 
 
-class ShardMapBackend:
-    """Makes of a plan what every worker runs under `jax.shard_map`."""
+@dataclass(frozen=True)
+class JaxBackend:
+    """Makes of a plan a program for all workers, of a class."""
 
+    make: type[SpmdProgram]
     measured = "arguments"
 
     def build(self, source: Source, problem: Problem, choices: Choices, program: Program) -> SpmdProgram:
         """The program of a step, which is traced when it is first called."""
-        return SpmdProgram(source.native, problem, choices)
+        return self.make(source.native, problem, choices)
 
     def measure(self, execution: SpmdProgram, problem: Problem, choices: Choices) -> Measured:
         """The bytes of each worker's shards of arguments and constants; temporaries are not counted."""
@@ -77,4 +81,9 @@ def _list_arguments(graph: Graph) -> list[int]:
     return [n for n, tensor in enumerate(graph.tensors) if tensor.is_given]
 
 
-JAX = Engine(JaxFrontEnd(), ShardMapBackend(), COLLECTIVES)
+ENGINES: Mapping[str, Engine] = {
+    "shard_map": Engine(JaxFrontEnd(), JaxBackend(SpmdProgram), COLLECTIVES),
+    "gspmd": Engine(JaxFrontEnd(), JaxBackend(GspmdProgram), COLLECTIVES),
+}
+"""By the backend that runs plans: what every worker does, with the plan's own collectives, or sharding constraints for XLA."""
+JAX = ENGINES["shard_map"]

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, overload
 from jax.sharding import Mesh
 
 from tofu.errors import DeviceError, UnsupportedError
+from tofu.jax.engine import ENGINES
 from tofu.jax.frontend.names import order_arguments
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.hosts import check_devices, find_topology, list_devices
@@ -62,6 +63,7 @@ def partition(
     example_args: Sequence[Any],
     *,
     donate_argnums: int | Sequence[int] = (),
+    backend: str = "shard_map",
     **options: Any,
 ) -> PartitionedStep: ...
 
@@ -73,13 +75,14 @@ def partition(
     example_args: None = None,
     *,
     donate_argnums: int | Sequence[int] = (),
+    backend: str = "shard_map",
     **options: Any,
 ) -> DeferredStep: ...
 
 
 @overload
 def partition(
-    *, workers: Devices, donate_argnums: int | Sequence[int] = (), **options: Any
+    *, workers: Devices, donate_argnums: int | Sequence[int] = (), backend: str = "shard_map", **options: Any
 ) -> Callable[[Callable[..., Any]], DeferredStep]: ...
 
 
@@ -89,6 +92,7 @@ def partition(
     example_args: Sequence[Any] | None = None,
     *,
     donate_argnums: int | Sequence[int] = (),
+    backend: str = "shard_map",
     **options: Any,
 ) -> Any:
     """Plan a training step and make a step of it that runs on several devices.
@@ -106,6 +110,10 @@ def partition(
         when it is first called. Without a step, too, the result is a decorator: `@tofu.jax.partition(workers=8)`.
     donate_argnums
         Arguments whose memory the step may use, as `jax.jit` has it.
+    backend
+        "shard_map": every worker runs a program with the plan's own collectives, which move the bytes that the plan counts. "gspmd": the
+        plan becomes sharding constraints, and XLA's partitioner chooses what is moved; it is there to compare with, and for what only XLA
+        can split.
     options
         Of planning, as those of `tofu.partition`: `plan` (a plan, its JSON, or a file with that), `hints`, `search_seconds`, `algorithm`,
         `topology`, `memory_limit`, `replicate`, `undescribed`, `cache`.
@@ -117,10 +125,13 @@ def partition(
     UnsupportedError, UndescribedOperatorError, InfeasibleError, PlanError
         The step cannot be read, described, split, or not so.
     """
+    if backend not in ENGINES:
+        raise UnsupportedError(f"backend is {show(backend)}, and not one of {', '.join(map(repr, ENGINES))}.")
+    deferred = {"backend": backend, **options}
     if step is None:
-        return lambda step: DeferredStep(step, workers, donate_argnums, options)
+        return lambda step: DeferredStep(step, workers, donate_argnums, deferred)
     if example_args is None:
-        return DeferredStep(step, workers, donate_argnums, options)
+        return DeferredStep(step, workers, donate_argnums, deferred)
     if not isinstance(example_args, (tuple, list)):
         raise UnsupportedError(
             f"example_args is {show_with_type(example_args)}, and not the tuple of the step's arguments, as in "
@@ -130,8 +141,8 @@ def partition(
     settings = read_settings(len(devices), options)
     if settings.topology is None and settings.plan is None and not ALGORITHMS[settings.algorithm].splits_once:
         settings = replace(settings, topology=find_topology(devices))
-    made = plan_step(read_step(step, tuple(example_args)), settings)
-    return PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums)
+    made = plan_step(read_step(step, tuple(example_args)), settings, engine=ENGINES[backend])
+    return PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums, backend)
 
 
 def find_devices(workers: Any) -> list[Any]:

@@ -14,8 +14,9 @@ from jax.sharding import Mesh
 from tofu.engine import Source
 from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
 from tofu.host.writing import write_atomically
+from tofu.jax.engine import ENGINES
 from tofu.jax.frontend.equations import ValueType, find_dtype
-from tofu.jax.frontend.leaves import fix_leaves, restore_leaves
+from tofu.jax.frontend.leaves import fix_leaves, forget_fixed, restore_leaves
 from tofu.jax.frontend.names import name_arguments, order_arguments
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.hosts import Agreement, count_host_bytes
@@ -35,14 +36,20 @@ from tofu.search.topology import Arrangement
 class PartitionedStep:
     """A step that runs on several devices. It is called like the step that it was made of, and returns what that returns.
 
-    `partition` is what the pipeline made, `mesh` the devices, `shardings` those of the arguments, as trees like them.
+    `partition` is what the pipeline made, `mesh` the devices, `shardings` those of the arguments, as trees like them, `backend` what it
+    runs by.
     """
 
     def __init__(
-        self, step: Callable[..., Any], partition: Partition, mesh: Mesh, donate_argnums: int | Sequence[int]
+        self,
+        step: Callable[..., Any],
+        partition: Partition,
+        mesh: Mesh,
+        donate_argnums: int | Sequence[int],
+        backend: str = "shard_map",
     ) -> None:
         native, program = partition.source.native, partition.training
-        self.partition, self.mesh = partition, mesh
+        self.partition, self.mesh, self.backend = partition, mesh, backend
         self._step, self._native = step, native
         self.shardings = jax.tree.unflatten(native.arguments_tree, program.shardings(mesh))
         given = [donate_argnums] if isinstance(donate_argnums, int) else donate_argnums
@@ -82,7 +89,7 @@ class PartitionedStep:
 
         With several processes each has the whole of it, or it lies on their devices.
         """
-        value = fix_leaves(value)
+        value = self._fix(value)
         self._check_tree(value, argument)
         self._agreement.check({argument: value})
         return restore_leaves(jax.tree.map(lay, value, self.shardings[argument]))
@@ -93,7 +100,7 @@ class PartitionedStep:
         Process n of P has rows n B/P to (n + 1) B/P, without the last, of dimension 0, of extent B, of each leaf; what has no dimensions
         all have. Rows that the plan has in another process move there. Raises ShapeError where the leaves are not such parts.
         """
-        value = fix_leaves(value)
+        value = self._fix(value)
         self._check_tree(value, argument)
         self._agreement.check({})
         types = jax.tree.unflatten(self._native.arguments_tree, self._types)
@@ -137,10 +144,9 @@ class PartitionedStep:
             raise UnsupportedError(
                 f"topology= is that of {self.name}, with which the devices are shared. Leave it out."
             )
-        example_args = fix_leaves(tuple(example_args))
-        source = read_step(step, example_args)
-        laid = jax.tree.flatten(part(_lay_first(self.partition)))
-        hints = _pin_first(source, laid, step, example_args)
+        source = read_step(step, tuple(example_args), self._native.fixes_numbers)
+        laid = jax.tree.flatten(forget_fixed(part(_lay_first(self.partition))))
+        hints = _pin_first(source, laid, fix_leaves(tuple(example_args), source.native.fixes_numbers), step)
         given = dict(options.pop("hints", None) or {})
         settings = read_settings(self.plan.workers, {**options, "hints": {**given, **hints}})
         if settings.plan is not None and settings.plan.factors != self.plan.factors:
@@ -149,7 +155,8 @@ class PartitionedStep:
                 "Leave plan= out, and one for these is searched."
             )
         steps = Arrangement(self.plan.factors, self.plan.bandwidths)
-        return PartitionedStep(step, plan_step(source, replace(settings, arrangement=steps)), self.mesh, donate_argnums)
+        made = plan_step(source, replace(settings, arrangement=steps), engine=ENGINES[self.backend])
+        return PartitionedStep(step, made, self.mesh, donate_argnums, self.backend)
 
     def report(self, path: str | Path, title: str = "") -> None:
         """Write a page for a browser: how every tensor is cut, what moves for each operator, and what other splits would move.
@@ -170,12 +177,16 @@ class PartitionedStep:
     def __repr__(self) -> str:
         return f"<{self.name} on {self.plan.workers} devices, {self.plan.communication_bytes:,} bytes moved in a step>"
 
+    def _fix(self, tree: Any) -> Any:
+        """The tree of arrays that was planned for."""
+        return fix_leaves(tree, self._native.fixes_numbers)
+
     def _flatten(self, args: Sequence[Any]) -> tuple[list[Any], tuple[Any, ...]]:
         """The leaves of the arguments, and these as they were planned. Raises ShapeError for others than the step was planned for."""
         given = tuple(args)
         leaves, tree = jax.tree.flatten(given)
         if tree != self._native.arguments_tree:  # most often it is, and this runs in every step
-            given = fix_leaves(given)
+            given = self._fix(given)
             leaves, tree = jax.tree.flatten(given)
         if tree != self._native.arguments_tree:
             raise ShapeError(
@@ -241,11 +252,11 @@ def _lay_first(partition: Partition) -> Any:
 
 
 def _pin_first(
-    source: Source, laid: tuple[Sequence[_Laid], Any], step: Callable[..., Any], args: Sequence[Any]
+    source: Source, laid: tuple[Sequence[_Laid], Any], args: Sequence[Any], step: Callable[..., Any]
 ) -> Mapping[str, Steps]:
     """Hints that lay out the first argument of a step like these leaves. Raises ShapeError where it has others."""
     native, (leaves, tree) = source.native, laid
-    first = jax.tree.structure(args[0]) if args else None
+    first = jax.tree.structure(forget_fixed(args[0])) if args else None
     if first != tree:
         raise ShapeError(
             f"The first argument of the step is {first}, and the state {tree}. Where it is a part of the state, say which: "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tofu.engine import Source
+from tofu.engine import Engine, Source
 from tofu.errors import DeviceError, PlanError, UnsupportedError, raise_together, suggest
 from tofu.jax.engine import JAX
 from tofu.pipeline import Observer, Partition, analyse_step, make_partition, observe_by_environment
@@ -18,10 +18,10 @@ OF_STEPS = tuple(name for name in OPTIONS if name != "for_training")
 """The options that a step has: it says itself whether it trains."""
 
 
-def plan_step(source: Source, settings: Settings, observe: Observer | None = None) -> Partition:
+def plan_step(source: Source, settings: Settings, observe: Observer | None = None, engine: Engine = JAX) -> Partition:
     """The partition of a step that was read. Raises a TofuError of the pass that fails."""
     observe = observe or observe_by_environment()
-    task = analyse_step(observe("read", source), JAX, settings, observe)
+    task = analyse_step(observe("read", source), engine, settings, observe)
     with search_progress(settings.workers) as progress:
         return make_partition(task, observe, progress)
 

@@ -23,6 +23,7 @@ from tofu.search.solve import DEFAULT_EFFORT, Effort, Solution, solve_exactly, s
 from tofu.search.validation import check_fed
 
 Hints = Mapping[str, Any]
+NOTHING_PROVED = "the best plan found; nothing is proved"
 BY_HAND = "made by hand; nothing is proved"
 
 
@@ -75,7 +76,7 @@ class Algorithm:
         proof = ""
         if solution.exact is not None:
             proof = describe_proof(solution.exact, bool(problem.equal.operators), lower_bound)
-        return ", ".join(filter(None, (proof, self.guarantee)))
+        return ", ".join(filter(None, (proof, self.guarantee))) or NOTHING_PROVED
 
 
 def _by_number(solve: Callable[[Problem, Fixed, Effort], Solution]) -> Callable[[Problem, Hints, Effort], Solution]:
@@ -133,6 +134,6 @@ def describe_proof(result: _core.ExactResult, has_equal_steps: bool = False, low
     if result.is_optimal and bound >= found:
         return f"optimal{among}"
     if bound <= 0:
-        return "the best plan found; nothing is proved"
+        return NOTHING_PROVED
     hundredths = -((bound - found) * 10_000 // bound)
     return f"within {Decimal(hundredths) / 100} % of a proven lower bound{among}"

@@ -62,6 +62,12 @@ class Problem:
         """The same graph in other steps, or with other bandwidths."""
         return replace(self, arrangement=arrangement)
 
+    def split_all(self) -> Problem:
+        """The same problem for a search in which no operator is computed by all workers of a step, as cheap ones may be."""
+        moves = replace(self.moves, repeats_operators=False)
+        make_searched = cache(partial(build_native_graph, self.graph, self.accesses, self.equal, moves))
+        return replace(self, make_searched=make_searched, moves=moves)
+
     def hold(self, price: float, split: Collection[int] = ()) -> Problem:
         """The same problem for a search that may replicate any tensor at any step, but those in `split`, and pays for what is held.
 

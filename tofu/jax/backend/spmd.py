@@ -52,11 +52,11 @@ class SpmdProgram:
 
     def shardings(self, mesh: Mesh) -> list[NamedSharding]:
         """Of the arguments."""
-        return [NamedSharding(mesh, self._spec(self._layout(number))) for number in self.step.inputs]
+        return [NamedSharding(mesh, self.spec(self._layout(number))) for number in self.step.inputs]
 
     def result_shardings(self, mesh: Mesh) -> list[NamedSharding]:
         """Of the results; state comes out as it goes in."""
-        return [NamedSharding(mesh, self._spec(layout)) for layout in self._result_layouts()]
+        return [NamedSharding(mesh, self.spec(layout)) for layout in self._result_layouts()]
 
     def compile(self, mesh: Mesh, donated: Sequence[int] = ()) -> Any:
         """The jitted function of the arguments' leaves."""
@@ -65,7 +65,7 @@ class SpmdProgram:
         mapped = shard_map(self.run, mesh, tuple(s.spec for s in ins), [s.spec for s in outs])
 
         def body(*leaves: Any) -> list[Any]:
-            return list(map(as_type, mapped(*leaves), self._result_types()))
+            return list(map(as_type, mapped(*leaves), self.result_types()))
 
         return jax.jit(body, in_shardings=tuple(ins), out_shardings=outs, donate_argnums=tuple(donated))
 
@@ -80,7 +80,12 @@ class SpmdProgram:
             for operand, layout in zip(self.step.outputs, self._result_layouts(), strict=True)
         ]
 
-    def _result_types(self) -> list[ValueType]:
+    def number_of(self, equation: Equation) -> int:
+        """The operator that an equation is."""
+        return self._number_of[id(equation)]
+
+    def result_types(self) -> list[ValueType]:
+        """Of the results."""
         return [x.type if isinstance(x, Literal) else self.step.types[x] for x in self.step.outputs]
 
     def _result_layouts(self) -> list[Layout]:
@@ -101,7 +106,8 @@ class SpmdProgram:
     def _tensor(self, number: int) -> Place:
         return self.places.tensor(self.native.tensor_of[number])
 
-    def _spec(self, layout: Layout) -> PartitionSpec:
+    def spec(self, layout: Layout) -> PartitionSpec:
+        """A layout as JAX has it."""
         names: dict[int, list[str]] = {}
         for name, dimension in zip(self.workers.axis_names, layout, strict=True):
             names.setdefault(dimension, []).append(name)
@@ -150,7 +156,7 @@ class SpmdProgram:
         return operands
 
     def _run_equation(self, equation: Equation, scope: _Scope) -> None:
-        operator = self._number_of[id(equation)]
+        operator = self.number_of(equation)
         access = self.places.access(operator)
         moved = {access.axes.index(axis) for axis in access.fetched_axes}
         if moved.intersection(self.places.axes(operator)):
@@ -181,28 +187,24 @@ class SpmdProgram:
 
     def _run_loop(self, loop: Loop, scope: _Scope) -> None:
         self._fetch_from_outside(loop.equations, scope)
-        equations = [item for item in loop.equations if isinstance(item, Equation)]
-        cells = [equation for equation in equations if equation.primitive is LOOP_CELL]
-        stacks = [equation for equation in equations if equation.primitive is LOOP_STACK]
-        ends = {id(equation) for equation in (*cells, *stacks)}
-        rest = [item for item in loop.equations if id(item) not in ends]
-        scanned = [self._read(cell, self._number_of[id(cell)], scope)[0] for cell in cells]
+        cells, stacks, rest = divide_body(loop)
+        scanned = [self._read(cell, self.number_of(cell), scope)[0] for cell in cells]
 
         def run_body(state: list[Any], taken: list[Any]) -> tuple[list[Any], list[Any]]:
             inside = scope.enter()
             inside.values.update(zip((carry.value for carry in loop.carries), state, strict=True))
             for cell, value in zip(cells, taken, strict=True):
-                operator = self._number_of[id(cell)]
+                operator = self.number_of(cell)
                 inside.values[cell.outputs[0]] = self.workers.settle(value, self.places, operator, 0)
             self._run_all(rest, inside)
-            made = [self._read(stack, self._number_of[id(stack)], inside)[0] for stack in stacks]
+            made = [self._read(stack, self.number_of(stack), inside)[0] for stack in stacks]
             return [self._carry(carry.value, carry.following, inside) for carry in loop.carries], made
 
         begin = [self._carry(carry.value, carry.first, scope) for carry in loop.carries]
         end, made = lax.scan(run_body, begin, scanned, length=loop.length, reverse=loop.reverse)
         scope.values.update(zip((carry.last for carry in loop.carries), end, strict=True))
         for stack, whole in zip(stacks, made, strict=True):
-            operator = self._number_of[id(stack)]
+            operator = self.number_of(stack)
             scope.values[stack.outputs[0]] = self.workers.settle(whole, self.places, operator, 0)
 
     def _carry(self, value: int, operand: Operand, scope: _Scope) -> Any:
@@ -217,11 +219,20 @@ class SpmdProgram:
             if isinstance(item, Loop):
                 self._fetch_from_outside(item.equations, scope)
                 continue
-            operator = self._number_of[id(item)]
+            operator = self.number_of(item)
             read = self.places.access(operator).inputs
             for slot, number in enumerate(x for x in item.inputs if not isinstance(x, Literal)):
                 if number in scope.values:
                     self._fetch(number, self.places.read(operator, slot), scope, read[slot].fill)
+
+
+def divide_body(loop: Loop) -> tuple[list[Equation], list[Equation], list[Equation | Loop]]:
+    """Of a loop's body what takes cells of what is scanned, what puts results together, and the rest."""
+    parts: dict[Any, list[Any]] = {LOOP_CELL: [], LOOP_STACK: [], None: []}
+    for item in loop.equations:
+        primitive = item.primitive if isinstance(item, Equation) else None
+        parts[primitive if primitive in (LOOP_CELL, LOOP_STACK) else None].append(item)
+    return parts[LOOP_CELL], parts[LOOP_STACK], parts[None]
 
 
 def _shift(box: Sequence[tuple[int, int]], distance: Sequence[int]) -> tuple[tuple[int, int], ...]:

@@ -18,6 +18,10 @@ from tofu.jax.frontend.names import name_arguments
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, partial, np.ufunc, type)
 """Types of functions that hold no arrays which a step would train; beside them those that JAX makes, such as `jax.nn.relu`."""
 
+NUMBERS = (bool, int, float, complex)
+TAKES_NUMBERS_AS_FIXED = ("equinox",)
+"""Packages whose own `jit` takes numbers of Python's as part of a step; for `jax.jit` they are arrays."""
+
 
 @jax.tree_util.register_static
 @dataclass(frozen=True)
@@ -38,9 +42,9 @@ class Empty:
     dtype: Any
 
 
-def fix_leaves(tree: Any) -> Any:
-    """The tree whose leaves are arrays alone; what else there was stands in it as `Fixed`."""
-    return jax.tree.map(_fix, tree)
+def fix_leaves(tree: Any, numbers: bool = False) -> Any:
+    """The tree whose leaves are arrays alone; what else there was stands in it as `Fixed`, with `numbers` those of Python as well."""
+    return jax.tree.map(lambda leaf: Fixed(leaf) if numbers and isinstance(leaf, NUMBERS) else _fix(leaf), tree)
 
 
 def restore_leaves(tree: Any) -> Any:
@@ -48,12 +52,22 @@ def restore_leaves(tree: Any) -> Any:
     return jax.tree.map(_restore, tree, is_leaf=lambda x: isinstance(x, Fixed))
 
 
-def fix_results(step: Callable[..., Any]) -> Callable[..., Any]:
+def forget_fixed(tree: Any) -> Any:
+    """The tree without what was fixed in it, whatever that was."""
+    return jax.tree.map(lambda x: None if isinstance(x, Fixed) else x, tree, is_leaf=lambda x: isinstance(x, Fixed))
+
+
+def has_fixed_numbers(step: Callable[..., Any]) -> bool:
+    """Whether a step takes numbers of Python's as part of itself: `equinox.filter_jit` made it."""
+    return type(step).__module__.partition(".")[0] in TAKES_NUMBERS_AS_FIXED
+
+
+def fix_results(step: Callable[..., Any], numbers: bool) -> Callable[..., Any]:
     """The step, of arguments as `fix_leaves` makes them, with results like them."""
 
     @wraps(step)
     def run(*arguments: Any) -> Any:
-        return fix_leaves(step(*map(restore_leaves, arguments)))
+        return fix_leaves(step(*map(restore_leaves, arguments)), numbers)
 
     return run
 
@@ -87,7 +101,7 @@ def _restore(leaf: Any) -> Any:
 def _is_array(leaf: Any) -> bool:
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
         return bool(leaf.dtype != np.dtype(object))
-    return isinstance(leaf, (bool, int, float, complex)) or hasattr(leaf, "__jax_array__")
+    return isinstance(leaf, NUMBERS) or hasattr(leaf, "__jax_array__")
 
 
 def _is_function(leaf: Any) -> bool:

@@ -15,7 +15,7 @@ from tofu.errors import UnsupportedError, raise_together
 from tofu.graph import Carry, Graph, Operator, Phase, Tensor, TensorKind
 from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step, find_dtype
-from tofu.jax.frontend.leaves import check_leaves, fix_leaves, fix_results
+from tofu.jax.frontend.leaves import NUMBERS, check_leaves, fix_leaves, fix_results, has_fixed_numbers
 from tofu.jax.frontend.names import Names, name_arguments
 from tofu.jax.frontend.trace import trace_step
 
@@ -28,6 +28,8 @@ class Native:
     tensor_of: Mapping[int, int]
     arguments_tree: Any
     results_tree: Any
+    fixes_numbers: bool = False
+    """Whether numbers of Python's among the arguments are part of the step."""
 
     def list_leaves(self, arguments: Sequence[int]) -> list[int]:
         """The positions of the leaves of arguments among those of all. Raises UnsupportedError for arguments that there are not."""
@@ -38,27 +40,34 @@ class Native:
         return [sum(counts[:n]) + leaf for n in arguments for leaf in range(counts[n])]
 
 
-def read_step(function: Callable[..., Any], arguments: Sequence[Any]) -> Source:
+def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_numbers: bool = False) -> Source:
     """The training step `function(*arguments)`, whose arguments are trees of arrays, or of `jax.ShapeDtypeStruct`s: no array is made.
-    Functions and texts among them are part of the step.
+    Functions and texts among them are part of the step. So are, with `fix_numbers`, those of Python; without it where the function asks for
+    their values.
 
     The first argument is the state if the result, or the first of a tuple of results, has its tree, shapes and types.
     """
     if not callable(function):
         raise UnsupportedError(f"A step is a function of arrays, not {function!r}.")
-    arguments = fix_leaves(tuple(arguments))
+    fix_numbers |= has_fixed_numbers(function)
+    given, arguments = arguments, fix_leaves(tuple(arguments), fix_numbers)
     check_leaves(function, arguments)
-    step, results = trace_step(fix_results(function), arguments)
+    try:
+        step, results = trace_step(fix_results(function, fix_numbers), arguments)
+    except jax.errors.TracerBoolConversionError:
+        if fix_numbers or not any(isinstance(leaf, NUMBERS) for leaf in jax.tree.leaves(arguments)):
+            raise
+        return read_step(function, given, fix_numbers=True)
     names = name_arguments(function, arguments)
     count = _count_state(arguments[0], results, names) if arguments else 0
     graph, tensor_of = make_graph(step, names, count)
-    trees = (jax.tree_util.tree_structure(tree) for tree in (arguments, results))
+    given_tree, results_tree = map(jax.tree_util.tree_structure, (arguments, results))
     raise_together(
         UnsupportedError,
         "These have no cells, and nothing of them can be split. Leave them out, or give each dimension an extent of 1 or more:",
         [f"{tensor.name} has shape {tensor.shape}" for tensor in graph.tensors if 0 in tensor.shape],
     )
-    return Source(graph, Native(step, tensor_of, *trees))
+    return Source(graph, Native(step, tensor_of, given_tree, results_tree, fix_numbers))
 
 
 def _count_state(state: Any, results: Any, names: Sequence[str]) -> int:
@@ -73,6 +82,8 @@ def _count_state(state: Any, results: Any, names: Sequence[str]) -> int:
         changed = [f"{name}, from {before} to {after}" for name, before, after in given if before != after]
         if not changed:
             return len(leaves)
+        if jax.tree_util.treedef_is_leaf(tree):
+            continue  # of a function of arrays that has no state
         warnings.warn(
             f"The step changes the types of its state ({', '.join(changed[:3])}{' ...' if changed[3:] else ''}), which is not taken "
             "for that of the next step: this was planned for the types that it is given.",

@@ -14,7 +14,7 @@ from jax.extend.core import primitives
 from tdl_ops.jax import DESCRIPTIONS
 from tofu.errors import UnsupportedError
 from tofu.jax.frontend.empty import leave_out_empty
-from tofu.jax.frontend.equations import Equation, Literal, Operand, ValueType
+from tofu.jax.frontend.equations import Equation, Literal, Operand, Step, ValueType
 
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import Flattening
@@ -32,6 +32,16 @@ def rewrite(flattening: Flattening, equation: Equation, types: Sequence[ValueTyp
     return next((results for results in made if results is not None), None)
 
 
+def check_undivided(step: Step) -> None:
+    """Raises UnsupportedError for what means devices."""
+    for equation in step.walk():
+        if equation.primitive.name in DIVIDING:
+            raise UnsupportedError(
+                f"{equation.primitive.name} at {equation.line or 'an unknown line'} divides its work over devices by itself, which Tofu "
+                "does for the whole step. Write the step for one device."
+            )
+
+
 def complete(flattening: Flattening, equation: Equation) -> Equation:
     """The equation as its description reads it: in the order of dimensions, and without numbers where it takes none."""
     return _without_literals(flattening, _without_order(flattening, equation))
@@ -47,15 +57,10 @@ def _compute(flattening: Flattening, equation: Equation, types: Sequence[ValueTy
 
 
 def _reduce(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
-    """A sum along axes that jax.vmap named, as a sum along dimensions. Raises UnsupportedError where devices are meant."""
+    """A sum along axes that jax.vmap named, as a sum along dimensions."""
     name, axes = equation.primitive.name, equation.params.get("axes", ())
-    if name not in DIVIDING:
-        return None
     if name not in REDUCED or not all(isinstance(axis, int) for axis in axes):
-        raise UnsupportedError(
-            f"{name} at {equation.line or 'an unknown line'} divides its work over devices by itself, which Tofu does for the whole step. "
-            "Write the step for one device."
-        )
+        return None
     given = (x.type if isinstance(x, Literal) else flattening.types[x] for x in equation.inputs)
     shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in given]
     closed = jax.make_jaxpr(lambda *operands: [REDUCED[name](x, axes) for x in operands])(*shapes)

@@ -16,7 +16,7 @@ from tofu.jax.frontend.branches import enter_branches, list_bodies
 from tofu.jax.frontend.empty import is_empty, make_empty
 from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, Step, ValueType, read_type
 from tofu.jax.frontend.loops import enter_scan
-from tofu.jax.frontend.rewriting import complete, rewrite
+from tofu.jax.frontend.rewriting import check_undivided, complete, rewrite
 from tofu.jax.frontend.versions import (
     CALLS,
     CHECKPOINTS,
@@ -45,7 +45,9 @@ def trace_step(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[
             "The step has side effects: callbacks, prints and references cannot be run on parts. Take them out of the step:",
             found or sorted(map(str, closed.effects)),
         )
-    return read_jaxpr(closed), shapes
+    step = read_jaxpr(closed)
+    check_undivided(step)
+    return step, shapes
 
 
 def _list_effects(jaxpr: core.Jaxpr, line: str = "an unknown line") -> Iterator[str]:

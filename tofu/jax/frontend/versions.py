@@ -132,16 +132,19 @@ def _list_lines(equation: JaxprEqn) -> Iterator[str]:
 
 
 def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any) -> Any:
-    """`jax.shard_map`, which does not look whether what is said to be replicated is: the plan says what is. From 0.7 on it may be called
-    under `jax.set_mesh` of another mesh.
-    """
+    """`jax.shard_map`, which does not look whether what is said to be replicated is: the plan says what is."""
     mapped = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+    return within_mesh(mapped, mesh)
+
+
+def within_mesh(function: Any, mesh: Any) -> Any:
+    """The function under `jax.set_mesh` of a mesh, whichever is set where it is called; versions before 0.7 have none that matters."""
     if not hasattr(jax.sharding, "use_abstract_mesh"):
-        return mapped
+        return function
 
     def run(*arguments: Any) -> Any:
         with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
-            return mapped(*arguments)
+            return function(*arguments)
 
     return run
 

@@ -1,0 +1,69 @@
+"""Plans as sharding constraints: the same numbers, whatever XLA's partitioner makes of them."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tofu.jax
+from tests.jax.steps import STEPS
+from tests.jax.test_run import as_numbers, draw_hints
+from tofu.errors import UnsupportedError
+from tofu.jax.compare.traffic import count_traffic
+from tofu.jax.frontend.versions import in_double_precision
+
+
+@pytest.mark.parametrize(("workers", "kind"), [(2, "small"), (4, "random"), (6, "random"), (8, "free")])
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_equal_those_of_one_device(name, workers, kind):
+    with in_double_precision():
+        step, state, data = STEPS[name](jnp.float64)
+        asked = {"replicate": kind}
+        if kind == "random":
+            asked = {"hints": draw_hints(step, (state, data), workers, f"{name} {workers}", share=0.3)}
+        made = tofu.jax.partition(step, workers, (state, data), backend="gspmd", search_seconds=1, **asked)
+        ours, whole = made.place(state), jax.jit(step)
+        for _ in range(3):
+            state, loss = whole(state, data)
+            ours, our_loss = made(ours, data)
+        assert [x.sharding for x in jax.tree.leaves(ours)] == jax.tree.leaves(made.shardings[0])
+        for one, other in zip(as_numbers((ours, our_loss)), as_numbers((state, loss)), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
+
+
+def test_xla_divides_a_product_as_the_plan_says():
+    """Along the sum, whose parts are then added up: other collectives, and other numbers of bytes, than along rows."""
+    x, w = (jax.ShapeDtypeStruct((512, 512), jnp.float32) for _ in range(2))
+    texts = {}
+    for axis, layouts in {"k0": (1, 0), "m0": (0, 1)}.items():
+        hints = {"dot_general": axis, "x": layouts[0], "w": layouts[1]}
+        made = tofu.jax.partition(lambda x, w: (x @ w) * 2.0, 4, (x, w), backend="gspmd", hints=hints)
+        assert (made.backend, made.plan.operators["dot_general"]) == ("gspmd", (axis, axis))
+        texts[axis] = made.lower(x, w).compile().as_text()
+        assert count_traffic(texts[axis], 4).total >= made.plan.communication_bytes
+    assert "all-gather" in texts["m0"]
+    assert "all-reduce" in texts["k0"] or "reduce-scatter" in texts["k0"]
+    assert "all-reduce" not in texts["m0"]
+
+
+def test_an_evaluation_has_the_backend_of_its_step():
+    step, state, data = STEPS["perceptron"](jnp.float32)
+    made = tofu.jax.partition(step, 4, (state, data), backend="gspmd")
+    other = made.also(lambda state, data: step(state, data)[1], (state, data))
+    assert other.backend == "gspmd"
+    assert float(other(state, data)) == pytest.approx(float(step(state, data)[1]), rel=1e-5)
+
+
+def test_a_backend_that_there_is_not():
+    step, state, data = STEPS["perceptron"](jnp.float32)
+    with pytest.raises(UnsupportedError, match=r"backend is 'pmap', and not one of 'shard_map', 'gspmd'"):
+        tofu.jax.partition(step, 4, (state, data), backend="pmap")
+
+
+def test_between_processes_on_cpus_it_is_refused(monkeypatch):
+    step, state, data = STEPS["perceptron"](jnp.float32)
+    monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
+    with pytest.raises(UnsupportedError, match=r"reduce-scatter between processes on CPUs gives wrong sums"):
+        tofu.jax.partition(step, 4, (state, data), backend="gspmd")
