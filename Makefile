@@ -97,8 +97,8 @@ $(INSTALLED): requirements.txt requirements-build.txt requirements-test.txt requ
 	CXX=$(CXX) .venv-jax/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-.venv-jax/.tested-with: requirements-test.txt .venv-jax/.installed
-	.venv-jax/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt
+.venv-jax/.tested-with: requirements-test.txt requirements-models.txt .venv-jax/.installed
+	.venv-jax/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt -r requirements-models.txt
 	@touch $@
 
 $(BUILT): $(INSTALLED) $(NATIVE)

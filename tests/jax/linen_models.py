@@ -256,6 +256,20 @@ def accumulated():
     return step, (params, tx.init(params)), ((draw(4, 8, 32), draw_labels(4, 8)),)
 
 
+def optimized(tx):
+    """Some optimizers look at the loss, and search along a line."""
+    tx, params = optax.with_extra_args_support(tx), _draw_layers()
+
+    def step(state, batch):
+        params, memory = state
+        value_fn = partial(_find_loss, batch=batch)
+        loss, gradients = jax.value_and_grad(value_fn)(params)
+        updates, memory = tx.update(gradients, memory, params, value=loss, grad=gradients, value_fn=value_fn)
+        return (optax.apply_updates(params, updates), memory), loss
+
+    return step, (params, tx.init(params)), ((draw(16, 32), draw_labels(16)),)
+
+
 def scaled():
     """Loss scaling as flax has it: a step whose gradients are not finite is taken back."""
     params, tx = _draw_layers(), optax.adam(1e-2)

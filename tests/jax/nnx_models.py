@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import optax
@@ -9,6 +11,9 @@ from flax import nnx
 
 from tests.jax.linen_models import cross_entropy, draw, draw_labels
 
+# From flax 0.11 on the optimizer that has its model is another class, and merging makes copies where it is asked to.
+ModelAndOptimizer = getattr(nnx, "ModelAndOptimizer", nnx.Optimizer)
+merge_copy = partial(nnx.merge, copy=True) if hasattr(nnx, "ModelAndOptimizer") else nnx.merge
 F64 = {"dtype": jnp.float64, "param_dtype": jnp.float64}
 
 
@@ -26,7 +31,7 @@ class Perceptron(nnx.Module):
 def perceptron():
     """The optimizer is an object, too; moving statistics and keys are written to within the step."""
     model = Perceptron(nnx.Rngs(0))
-    graph, state = nnx.split((model, nnx.Optimizer(model, optax.adam(1e-2, eps=1e-6))))
+    graph, state = nnx.split((model, ModelAndOptimizer(model, optax.adam(1e-2, eps=1e-6))))
     state = jax.tree.map(lambda x: x.astype(jnp.float64) if x.dtype == jnp.float32 else x, state)  # moving statistics
 
     def step(state, batch):
@@ -72,7 +77,7 @@ def transformer():
         params, rest, memory = state
 
         def find_loss(params):
-            model = nnx.merge(graph, params, rest)
+            model = merge_copy(graph, params, rest)
             loss = cross_entropy(model(tokens[:, :-1]), tokens[:, 1:])
             return loss, nnx.split(model, nnx.Param, ...)[2]
 

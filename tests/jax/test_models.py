@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from importlib.util import find_spec
+import inspect
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import tofu.jax
 from tofu.jax.frontend.versions import in_double_precision
 
-
-def load_models(module, package):
-    """The models of a module of tests, where the package that they need is installed."""
-    return import_module(f"tests.jax.{module}").MODELS if find_spec(package) else {}
+MODULES = {
+    package: pytest.importorskip(f"tests.jax.{package}_models", reason="pip install -r requirements-models.txt")
+    for package in ("linen", "nnx", "equinox")
+}
+LINEN = MODULES["linen"].MODELS
 
 
 def as_numbers(tree):
@@ -45,28 +46,36 @@ def compare(step, state, others, workers, steps=3, tolerance=1e-10, **options):
     return made
 
 
-@pytest.mark.skipif(not find_spec("flax"), reason="flax is not installed")
-@pytest.mark.parametrize("name", load_models("linen_models", "flax"))
-def test_steps_of_flax_linen(name):
+@pytest.mark.parametrize(
+    ("package", "name"), [(package, name) for package, module in MODULES.items() for name in module.MODELS]
+)
+def test_steps_equal_those_of_one_device(package, name):
     with in_double_precision():
-        compare(*load_models("linen_models", "flax")[name](), workers=4)
+        compare(*MODULES[package].MODELS[name](), workers=4)
 
 
-@pytest.mark.skipif(not find_spec("flax"), reason="flax is not installed")
-@pytest.mark.parametrize("name", load_models("nnx_models", "flax"))
-def test_steps_of_flax_nnx(name):
-    with in_double_precision():
-        compare(*load_models("nnx_models", "flax")[name](), workers=2)
-
-
-@pytest.mark.skipif(not find_spec("equinox"), reason="equinox is not installed")
-@pytest.mark.parametrize("name", load_models("equinox_models", "equinox"))
-def test_steps_of_equinox(name):
-    with in_double_precision():
-        compare(*load_models("equinox_models", "equinox")[name](), workers=4)
-
-
-@pytest.mark.skipif(not find_spec("flax"), reason="flax is not installed")
 def test_a_transformer_on_eight():
     with in_double_precision():
-        compare(*load_models("linen_models", "flax")["transformer"](), workers=8, steps=2)
+        compare(*LINEN["transformer"](), workers=8, steps=2)
+
+
+@pytest.mark.parametrize("name", ["transformer", "recurrent", "resnet"])
+def test_steps_as_sharding_constraints(name):
+    with in_double_precision():
+        compare(*LINEN[name](), workers=4, backend="gspmd")
+
+
+OPTIMIZERS = {name: make for name, make in vars(optax).items() if getattr(make, "__module__", "") == "optax._src.alias"}
+ASKED = {"noisy_sgd": {"key": 0}, "adafactor": {"min_dim_size_to_factor": 16}}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_of_optax(name):
+    parameters = inspect.signature(OPTIMIZERS[name]).parameters
+    rate = {"learning_rate": 1e-2} if "learning_rate" in parameters else {}
+    with in_double_precision():
+        compare(*MODULES["linen"].optimized(OPTIMIZERS[name](**rate, **ASKED.get(name, {}))), workers=4)
+
+
+def test_there_are_optimizers():
+    assert {"adamw", "lbfgs", "novograd", "sm3"} < OPTIMIZERS.keys()

@@ -65,7 +65,7 @@ def test_sums_along_axes_that_vmap_named():
 
 
 def test_what_divides_its_work_over_devices_is_refused():
-    mesh = jax.make_mesh((2,), ("device",), devices=jax.devices()[:2])
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("device",))
     split = PartitionSpec("device")
     step = jax.shard_map(lambda x: x * 2, mesh=mesh, in_specs=split, out_specs=split)
     with pytest.raises(

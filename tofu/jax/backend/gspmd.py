@@ -16,6 +16,7 @@ from jax.sharding import Mesh, NamedSharding
 
 from tofu.analysis import Combine
 from tofu.errors import UnsupportedError
+from tofu.jax.backend.collectives import find_chain
 from tofu.jax.backend.places import Layout
 from tofu.jax.backend.spmd import SpmdProgram, divide_body
 from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, as_type
@@ -56,13 +57,34 @@ class _Whole:
         self.values.update(zip(step.inputs, leaves, strict=True))
         self.values.update((n, self._lay(jnp.asarray(x), self._layout(n))) for n, x in step.constants.items())
         self._run_all(step.equations)
-        return [jnp.asarray(self._read(operand)) for operand in step.outputs]
+        layouts = self.program.result_layouts()
+        return [self._find_result(operand, layout) for operand, layout in zip(step.outputs, layouts, strict=True)]
 
-    def _lay(self, value: Any, layout: Layout | None) -> Any:
-        """A value in a layout; what is no plain shard is left to XLA."""
-        if layout is None:
-            return value
+    def _find_result(self, operand: Operand, layout: Layout) -> Any:
+        if isinstance(operand, Literal):
+            return jnp.asarray(operand.value)
+        return self._lay_anew(self.values[operand], self._layout(operand), layout)
+
+    def _lay(self, value: Any, layout: Layout) -> Any:
+        """A value in a layout."""
         return lax.with_sharding_constraint(value, NamedSharding(self.mesh, self.program.spec(layout)))
+
+    def _lay_anew(self, value: Any, now: Layout | None, layout: Layout | None) -> Any:
+        """A value in another layout than it has now; what is no plain shard is left to XLA.
+
+        One axis of the mesh changes at a time: XLA does not see the way itself, makes the whole tensor on every worker, and in the version
+        of JAX 0.12 ends the process for some layouts, of unequal axes.
+        """
+        if layout is None or now is None:
+            return value if layout is None else self._lay(value, layout)
+        chain = find_chain(now, layout, self.program.workers.factors)
+        if chain is None:
+            return self._lay(self._lay(value, (REPLICATED,) * len(layout)), layout)
+        steps = list(now)
+        for _, step, _, dimension in chain:
+            steps[step] = dimension
+            value = self._lay(value, tuple(steps))
+        return value
 
     def _layout(self, number: int) -> Layout:
         places = self.program.places
@@ -84,7 +106,7 @@ class _Whole:
         for operand in equation.inputs:
             value = self._read(operand)
             if not isinstance(operand, Literal):
-                value = self._lay(value, self.program.places.read(operator, slot).layout)
+                value = self._lay_anew(value, self._layout(operand), self.program.places.read(operator, slot).layout)
                 slot += 1
                 if equation.checkpoint is not None:
                     value = lax.optimization_barrier(value)  # else XLA finds that it was computed before
@@ -94,8 +116,9 @@ class _Whole:
     def _write(self, equation: Equation, results: Sequence[Any]) -> None:
         operator = self.program.number_of(equation)
         for slot, (number, result) in enumerate(zip(equation.outputs, results, strict=True)):
-            written = self._lay(result, self._find_written(operator, slot))
-            self.values[number] = self._lay(written, self._layout(number))
+            written = self._find_written(operator, slot)
+            value = result if written is None else self._lay(result, written)
+            self.values[number] = self._lay_anew(value, written, self._layout(number))
 
     def _find_written(self, operator: int, slot: int) -> Layout | None:
         """The layout in which copies write whole results; partial ones have none."""
@@ -128,7 +151,6 @@ class _Whole:
     def _carry(self, value: int, operand: Operand) -> Any:
         """What a carry becomes, in its layout."""
         type_ = self.program.step.types[value]
-        whole = (
-            jnp.full(type_.shape, operand.value, type_.dtype) if isinstance(operand, Literal) else self._read(operand)
-        )
-        return self._lay(as_type(whole, type_), self._layout(value))
+        if isinstance(operand, Literal):
+            return self._lay(jnp.full(type_.shape, operand.value, type_.dtype), self._layout(value))
+        return self._lay_anew(as_type(self._read(operand), type_), self._layout(operand), self._layout(value))

@@ -55,8 +55,8 @@ class SpmdProgram:
         return [NamedSharding(mesh, self.spec(self._layout(number))) for number in self.step.inputs]
 
     def result_shardings(self, mesh: Mesh) -> list[NamedSharding]:
-        """Of the results; state comes out as it goes in."""
-        return [NamedSharding(mesh, self.spec(layout)) for layout in self._result_layouts()]
+        """Of the results."""
+        return [NamedSharding(mesh, self.spec(layout)) for layout in self.result_layouts()]
 
     def compile(self, mesh: Mesh, donated: Sequence[int] = ()) -> Any:
         """The jitted function of the arguments' leaves."""
@@ -77,7 +77,7 @@ class SpmdProgram:
         self._run_all(self.step.equations, scope)
         return [
             self._fetch_in(operand, layout, scope)
-            for operand, layout in zip(self.step.outputs, self._result_layouts(), strict=True)
+            for operand, layout in zip(self.step.outputs, self.result_layouts(), strict=True)
         ]
 
     def number_of(self, equation: Equation) -> int:
@@ -88,7 +88,8 @@ class SpmdProgram:
         """Of the results."""
         return [x.type if isinstance(x, Literal) else self.step.types[x] for x in self.step.outputs]
 
-    def _result_layouts(self) -> list[Layout]:
+    def result_layouts(self) -> list[Layout]:
+        """Of the results; state comes out as it goes in."""
         graph, tensor_of = self.places.graph, self.native.tensor_of
         layouts = []
         for position, operand in enumerate(self.step.outputs):
