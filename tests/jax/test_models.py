@@ -69,6 +69,7 @@ OPTIMIZERS = {name: make for name, make in vars(optax).items() if getattr(make, 
 ASKED = {"noisy_sgd": {"key": 0}, "adafactor": {"min_dim_size_to_factor": 16}}
 
 
+@pytest.mark.filterwarnings("ignore:`optimistic_adam` is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_optimizer_of_optax(name):
     parameters = inspect.signature(OPTIMIZERS[name]).parameters

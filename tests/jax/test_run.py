@@ -240,6 +240,25 @@ def test_where_every_worker_could_compute_all_each_computes_a_part(step):
     check_close(made(x), step(x))
 
 
+@pytest.mark.parametrize("is_placed", [True, False])
+def test_what_is_in_the_state_twice_may_be_donated(is_placed):
+    """As an average that begins as the parameters. The state that was placed is not given up with its copy."""
+
+    def step(state, x):
+        grown = state["w"] + x @ state["w"]
+        return {"w": grown, "bias": state["bias"] * 2, "average": (state["average"] + state["bias"]) / 2}, x.sum()
+
+    bias, x = jnp.arange(15.0), jnp.ones((64, 64))  # 4 workers cannot share 15: each has all of it
+    state = {"w": x, "bias": bias, "average": bias}
+    wanted, _ = step(state, x)
+    made = tofu.jax.partition(step, 4, (state, x), donate_argnums=0)
+    assert made.shardings[0]["bias"].is_fully_replicated
+    after, _ = made(made.place(state) if is_placed else state, x)
+    check_close(after, wanted)
+    if is_placed:
+        np.testing.assert_array_equal(state["bias"], np.arange(15.0))
+
+
 def test_constants_and_results_that_are_numbers():
     table = jnp.arange(64.0).reshape(8, 8)
     made = tofu.jax.partition(lambda x: (x @ table, 3.0, x), 4, (jnp.ones((8, 8)),))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -43,6 +44,25 @@ def lay_anew(value: Any, sharding: NamedSharding) -> Any:
     if value.sharding == sharding or value.sharding.is_equivalent_to(sharding, value.ndim):  # the first is quick
         return value
     return lay(value, sharding)
+
+
+def lay_apart(value: Any, sharding: NamedSharding) -> jax.Array:
+    """A value laid out in memory of its own, which may be given up and the value kept: JAX leaves what is on a device already as it is."""
+    laid = lay(value, sharding)
+    if not isinstance(value, jax.Array):
+        return laid
+    parts = (x.shard_shape(value.shape) for x in (value.sharding, sharding))
+    return jnp.copy(laid) if len(set(parts)) == 1 else laid
+
+
+def separate(leaves: list[Any], shardings: Sequence[NamedSharding], donated: Sequence[int]) -> None:
+    """Makes copies of donated leaves that are among the leaves more than once: JAX gives an array up once, and to one reader."""
+    seen = {id(leaf) for position, leaf in enumerate(leaves) if position not in donated} if donated else set()
+    for position in donated:
+        leaf = leaves[position]
+        if id(leaf) in seen and isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer):
+            leaves[position] = lay_apart(leaf, shardings[position])
+        seen.add(id(leaf))
 
 
 def lay_part(name: str, part: Any, planned: jax.ShapeDtypeStruct, sharding: NamedSharding) -> jax.Array:

@@ -20,7 +20,7 @@ from tofu.jax.frontend.leaves import fix_leaves, forget_fixed, restore_leaves
 from tofu.jax.frontend.names import name_arguments, order_arguments
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.hosts import Agreement, count_host_bytes
-from tofu.jax.laying import lay, lay_anew, lay_part
+from tofu.jax.laying import lay_anew, lay_apart, lay_part, separate
 from tofu.jax.memory import StepMemory, predict_memory, read_compiled
 from tofu.jax.planning import plan_step, read_settings
 from tofu.pipeline import Partition
@@ -77,7 +77,9 @@ class PartitionedStep:
         """One step, of arguments that lie anywhere; `place` says where they are best."""
         given, whole = self._flatten(order_arguments(self._step, args, named))
         self._agreement.check(dict(enumerate(whole)))
-        leaves = map(lay_anew, given, jax.tree.leaves(self.shardings))
+        shardings = jax.tree.leaves(self.shardings)
+        leaves = list(map(lay_anew, given, shardings))
+        separate(leaves, shardings, self._donated)
         return restore_leaves(jax.tree.unflatten(self._native.results_tree, self._run(*leaves)))
 
     def lower(self, *args: Any, **named: Any) -> Any:
@@ -87,12 +89,12 @@ class PartitionedStep:
     def place(self, value: Any, argument: int = 0) -> Any:
         """An argument, by default the first, laid out on the devices as the plan has it: each device gets its shard alone.
 
-        With several processes each has the whole of it, or it lies on their devices.
+        With several processes each has the whole of it, or it lies on their devices. It shares no memory with `value`.
         """
         value = self._fix(value)
         self._check_tree(value, argument)
         self._agreement.check({argument: value})
-        return restore_leaves(jax.tree.map(lay, value, self.shardings[argument]))
+        return restore_leaves(jax.tree.map(lay_apart, value, self.shardings[argument]))
 
     def place_part(self, value: Any, argument: int = 1) -> Any:
         """An argument, by default the second, of which each process has its own part, laid out on the devices as the plan has it.
