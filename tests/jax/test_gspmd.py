@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 import tofu.jax
 from tests.jax.steps import STEPS
-from tests.jax.test_run import as_numbers, draw_hints
+from tests.jax.test_run import check_steps, draw_hints
 from tofu.errors import UnsupportedError
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.frontend.versions import in_double_precision
@@ -24,13 +23,7 @@ def test_steps_equal_those_of_one_device(name, workers, kind):
         if kind == "random":
             asked = {"hints": draw_hints(step, (state, data), workers, f"{name} {workers}", share=0.3)}
         made = tofu.jax.partition(step, workers, (state, data), backend="gspmd", search_seconds=1, **asked)
-        ours, whole = made.place(state), jax.jit(step)
-        for _ in range(3):
-            state, loss = whole(state, data)
-            ours, our_loss = made(ours, data)
-        assert [x.sharding for x in jax.tree.leaves(ours)] == jax.tree.leaves(made.shardings[0])
-        for one, other in zip(as_numbers((ours, our_loss)), as_numbers((state, loss)), strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
+        check_steps(made, step, state, data)
 
 
 def test_xla_divides_a_product_as_the_plan_says():

@@ -54,6 +54,14 @@ def test_what_has_no_cells_is_left_out():
     assert made.isdisjoint({"scatter-add", "dynamic_update_slice"})
 
 
+def test_what_has_no_cells_and_cannot_be_left_out_is_named():
+    def step(x):
+        return x * lax.while_loop(lambda c: c[1] < x[0, 0], lambda c: (c[0], c[1] + 1), (x[:0], 0.0))[1]
+
+    with pytest.raises(UnsupportedError, match=r"have no cells.*\n  - \S+ has shape \(0, 256\)"):
+        tofu.jax.partition(step, 2, (X,))
+
+
 def test_sums_along_axes_that_vmap_named():
     """As batch normalization has them that runs under `jax.vmap`."""
 

@@ -42,6 +42,18 @@ def as_numbers(tree):
     return [np.asarray(x, complex if jnp.iscomplexobj(x) else float) for x in plain]
 
 
+def check_steps(made, step, state, data):
+    """Three steps, in double precision, are those of one device, and the state comes out where it was placed."""
+    ours, whole = made.place(state), jax.jit(step)
+    for _ in range(3):
+        state, loss = whole(state, data)
+        ours, our_loss = made(ours, data)
+    assert float(loss) == pytest.approx(float(our_loss), rel=1e-10)
+    assert [x.sharding for x in jax.tree.leaves(ours)] == jax.tree.leaves(made.shardings[0])
+    for one, other in zip(as_numbers(ours), as_numbers(state), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
+
+
 @pytest.mark.parametrize("kind", ["small", "free", "random"])
 @pytest.mark.parametrize("workers", [2, 3, 4, 6, 8])
 @pytest.mark.parametrize("name", STEPS)
@@ -52,14 +64,7 @@ def test_steps_in_double_precision_equal_those_of_one_device(name, workers, kind
         asked = {"replicate": kind}
         if kind == "random":
             asked = {"hints": draw_hints(step, (state, data), workers, f"{name} {workers}", share=0.2)}
-        made = tofu.jax.partition(step, workers, (state, data), search_seconds=1, **asked)
-        ours, whole = made.place(state), jax.jit(step)
-        for _ in range(3):
-            state, loss = whole(state, data)
-            ours, our_loss = made(ours, data)
-        assert float(loss) == pytest.approx(float(our_loss), rel=1e-10)
-        for one, other in zip(as_numbers(ours), as_numbers(state), strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-11)
+        check_steps(tofu.jax.partition(step, workers, (state, data), search_seconds=1, **asked), step, state, data)
 
 
 @pytest.mark.parametrize("name", load_cases())

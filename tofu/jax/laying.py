@@ -57,7 +57,8 @@ def lay_apart(value: Any, sharding: NamedSharding) -> jax.Array:
 
 def separate(leaves: list[Any], shardings: Sequence[NamedSharding], donated: Sequence[int]) -> None:
     """Makes copies of donated leaves that are among the leaves more than once: JAX gives an array up once, and to one reader."""
-    seen = {id(leaf) for position, leaf in enumerate(leaves) if position not in donated} if donated else set()
+    kept = set(range(len(leaves))).difference(donated) if donated else ()
+    seen = {id(leaves[position]) for position in kept}
     for position in donated:
         leaf = leaves[position]
         if id(leaf) in seen and isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer):

@@ -125,7 +125,7 @@ def partition(
     UnsupportedError, UndescribedOperatorError, InfeasibleError, PlanError
         The step cannot be read, described, split, or not so.
     """
-    if backend not in ENGINES:
+    if not isinstance(backend, str) or backend not in ENGINES:
         raise UnsupportedError(f"backend is {show(backend)}, and not one of {', '.join(map(repr, ENGINES))}.")
     deferred = {"backend": backend, **options}
     if step is None:

@@ -16,7 +16,7 @@ from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, rais
 from tofu.host.writing import write_atomically
 from tofu.jax.engine import ENGINES
 from tofu.jax.frontend.equations import ValueType, find_dtype
-from tofu.jax.frontend.leaves import fix_leaves, forget_fixed, restore_leaves
+from tofu.jax.frontend.leaves import fix_leaves, forget_fixed, has_fixed, restore_leaves
 from tofu.jax.frontend.names import name_arguments, order_arguments
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.hosts import Agreement, count_host_bytes
@@ -51,7 +51,9 @@ class PartitionedStep:
         native, program = partition.source.native, partition.training
         self.partition, self.mesh, self.backend = partition, mesh, backend
         self._step, self._native = step, native
-        self.shardings = jax.tree.unflatten(native.arguments_tree, program.shardings(mesh))
+        self._laid = program.shardings(mesh)
+        self.shardings = jax.tree.unflatten(native.arguments_tree, self._laid)
+        self._returns_fixed = has_fixed(native.results_tree)
         given = [donate_argnums] if isinstance(donate_argnums, int) else donate_argnums
         self._donated = native.list_leaves(given)
         self._run = program.compile(mesh, self._donated)
@@ -77,10 +79,10 @@ class PartitionedStep:
         """One step, of arguments that lie anywhere; `place` says where they are best."""
         given, whole = self._flatten(order_arguments(self._step, args, named))
         self._agreement.check(dict(enumerate(whole)))
-        shardings = jax.tree.leaves(self.shardings)
-        leaves = list(map(lay_anew, given, shardings))
-        separate(leaves, shardings, self._donated)
-        return restore_leaves(jax.tree.unflatten(self._native.results_tree, self._run(*leaves)))
+        leaves = list(map(lay_anew, given, self._laid))
+        separate(leaves, self._laid, self._donated)
+        results = jax.tree.unflatten(self._native.results_tree, self._run(*leaves))
+        return restore_leaves(results) if self._returns_fixed else results
 
     def lower(self, *args: Any, **named: Any) -> Any:
         """As `jax.jit(step).lower`: of arrays or of their shapes, to be compiled or looked at."""

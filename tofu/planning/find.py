@@ -165,25 +165,12 @@ def _solve(
     for problem in problems:
         searched = problem.hold(price=0.0) if is_free else problem
         try:
-            solution = _solve_one(searched, settings, effort)
+            solution = ALGORITHMS[settings.algorithm].solve(searched, settings.hints, effort)
         except InfeasibleError as error:
             errors.append(error)
         else:
             found.append((problem, solution))
     return found, errors
-
-
-def _solve_one(problem: Problem, settings: Settings, effort: Effort) -> Solution:
-    """The solution of a problem. Where all operators are cheap it is best that every worker computes all of them, which is no plan; then
-    each is split, and nothing is proved.
-    """
-    algorithm = ALGORITHMS[settings.algorithm]
-    try:
-        return algorithm.solve(problem, settings.hints, effort)
-    except InfeasibleError:
-        if not problem.moves.repeats_operators:
-            raise
-    return Solution(algorithm.solve(problem.split_all(), settings.hints, effort).choices)
 
 
 def check_limit(plan: Plan, settings: Settings) -> None:

@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from tofu import _core
-from tofu.errors import PlanError
+from tofu.errors import InfeasibleError, PlanError
 from tofu.reading import show
 from tofu.search.baselines import plan_allrow, plan_equalchop, plan_icml18, plan_spartan
 from tofu.search.choices import Fixed, factorize, list_orders
@@ -53,13 +53,20 @@ class Algorithm:
     splits_once: bool = False
 
     def solve(self, problem: Problem, hints: Hints | None = None, effort: Effort = DEFAULT_EFFORT) -> Solution:
-        """A plan for a problem in steps of `list_orders`.
+        """A plan for a problem in steps of `list_orders`. Where all operators are cheap it is best that every worker computes all of them,
+        which is no plan: then each is split, and nothing is proved.
 
         Raises PlanError for hints that cannot be honoured, and InfeasibleError where the algorithm does not apply to the graph, or a
         step finds nothing to split.
         """
         solution = self.run(problem, hints or {}, effort)
-        check_fed(problem, solution.choices)
+        try:
+            check_fed(problem, solution.choices)
+        except InfeasibleError:
+            if not problem.moves.repeats_operators:
+                raise
+            solution = Solution(self.run(problem.split_all(), hints or {}, effort).choices)
+            check_fed(problem, solution.choices)
         return solution
 
     def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:

@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from tofu.errors import UnsupportedError, raise_together
-from tofu.jax.frontend.names import name_arguments
 
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, partial, np.ufunc, type)
 """Types of functions that hold no arrays which a step would train; beside them those that JAX makes, such as `jax.nn.relu`."""
@@ -49,12 +48,18 @@ def fix_leaves(tree: Any, numbers: bool = False) -> Any:
 
 def restore_leaves(tree: Any) -> Any:
     """The tree that was made so by `fix_leaves`."""
-    return jax.tree.map(_restore, tree, is_leaf=lambda x: isinstance(x, Fixed))
+    return jax.tree.map(_restore, tree, is_leaf=_is_fixed)
 
 
 def forget_fixed(tree: Any) -> Any:
     """The tree without what was fixed in it, whatever that was."""
-    return jax.tree.map(lambda x: None if isinstance(x, Fixed) else x, tree, is_leaf=lambda x: isinstance(x, Fixed))
+    return jax.tree.map(lambda x: None if _is_fixed(x) else x, tree, is_leaf=_is_fixed)
+
+
+def has_fixed(structure: Any) -> bool:
+    """Whether something is fixed in trees of a structure."""
+    tree = jax.tree.unflatten(structure, [0] * structure.num_leaves)
+    return any(map(_is_fixed, jax.tree.leaves(tree, is_leaf=_is_fixed)))
 
 
 def has_fixed_numbers(step: Callable[..., Any]) -> bool:
@@ -72,9 +77,8 @@ def fix_results(step: Callable[..., Any], numbers: bool) -> Callable[..., Any]:
     return run
 
 
-def check_leaves(step: Callable[..., Any], arguments: Sequence[Any]) -> None:
+def check_leaves(names: Sequence[str], arguments: Sequence[Any]) -> None:
     """Raises UnsupportedError for leaves of fixed arguments that are no arrays, nor anything that may be part of a step."""
-    names = name_arguments(step, arguments)
     strange = (
         (name, leaf) for name, leaf in zip(names, jax.tree.leaves(arguments), strict=True) if not _is_array(leaf)
     )
@@ -92,8 +96,12 @@ def _fix(leaf: Any) -> Any:
     return Fixed(leaf) if isinstance(leaf, (str, bytes)) or _is_function(leaf) else leaf
 
 
+def _is_fixed(leaf: Any) -> bool:
+    return isinstance(leaf, Fixed)
+
+
 def _restore(leaf: Any) -> Any:
-    if not isinstance(leaf, Fixed):
+    if not _is_fixed(leaf):
         return leaf
     return jnp.zeros(leaf.value.shape, leaf.value.dtype) if isinstance(leaf.value, Empty) else leaf.value
 

@@ -51,14 +51,14 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_number
         raise UnsupportedError(f"A step is a function of arrays, not {function!r}.")
     fix_numbers |= has_fixed_numbers(function)
     given, arguments = arguments, fix_leaves(tuple(arguments), fix_numbers)
-    check_leaves(function, arguments)
+    names = name_arguments(function, arguments)
+    check_leaves(names, arguments)
     try:
         step, results = trace_step(fix_results(function, fix_numbers), arguments)
     except jax.errors.TracerBoolConversionError:
         if fix_numbers or not any(isinstance(leaf, NUMBERS) for leaf in jax.tree.leaves(arguments)):
             raise
         return read_step(function, given, fix_numbers=True)
-    names = name_arguments(function, arguments)
     count = _count_state(arguments[0], results, names) if arguments else 0
     graph, tensor_of = make_graph(step, names, count)
     given_tree, results_tree = map(jax.tree_util.tree_structure, (arguments, results))
