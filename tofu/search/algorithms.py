@@ -82,7 +82,7 @@ class Algorithm:
         """How good its plan of a problem is known to be. `lower_bound`: of all orders of the steps that were searched."""
         proof = ""
         if solution.exact is not None:
-            proof = describe_proof(solution.exact, bool(problem.equal.operators), lower_bound)
+            proof = describe_proof(solution.exact, describe_ties(problem), lower_bound)
         return ", ".join(filter(None, (proof, self.guarantee))) or NOTHING_PROVED
 
 
@@ -128,14 +128,21 @@ def find_algorithm(name: Any) -> Algorithm:
     return ALGORITHMS[name]
 
 
-def describe_proof(result: _core.ExactResult, has_equal_steps: bool = False, lower_bound: int | None = None) -> str:
+def describe_ties(problem: Problem) -> str:
+    """The plans that a search of a problem is about, where they are not all: those that treat some parts alike."""
+    if problem.equal.operators:
+        return " among plans that treat equal time steps alike"
+    if problem.layers.operators:
+        return " among plans that treat every second repeated layer alike"
+    return ""
+
+
+def describe_proof(result: _core.ExactResult, among: str = "", lower_bound: int | None = None) -> str:
     """What an exact search proves of its plan.
 
-    The percentage is rounded up: the plan is no further than that from the best one. Where time steps are coalesced
-    (`has_equal_steps`), the proof is about the plans that treat equal steps alike. `lower_bound` takes the place of the result's own
-    where the result is the best of several searches, each with a bound.
+    The percentage is rounded up: the plan is no further than that from the best one `among` those that it is about. `lower_bound` takes the
+    place of the result's own where the result is the best of several searches, each with a bound.
     """
-    among = " among plans that treat equal time steps alike" if has_equal_steps else ""
     found = sum(result.plan.step_bytes)
     bound = result.lower_bound if lower_bound is None else min(result.lower_bound, lower_bound)
     if result.is_optimal and bound >= found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tofu.graph import Graph, Operator, Phase, TensorKind
 
@@ -47,6 +47,10 @@ class Wiring:
     def is_shared(self, tensor: int) -> bool:
         """Whether a tensor is a parameter or an auxiliary state."""
         return self.graph.tensors[tensor].kind in SHARED_KINDS
+
+    def without_parameters(self) -> Wiring:
+        """The same, where operators over different parameters may have equal signatures: those of layers."""
+        return replace(self, signatures=self.kinds)
 
     def is_forward(self, operator: int) -> bool:
         """Whether recurrences are looked for among operators of its kind."""

@@ -12,7 +12,7 @@ from tofu import _core
 from tofu.analysis import OperatorAccess, Row
 from tofu.graph import Graph, Operator, Phase
 from tofu.plan import REPLICATION_LIMIT_BYTES
-from tofu.search.recurrence import EqualParts
+from tofu.search.recurrence import NO_PARTS, EqualParts
 
 
 @dataclass(frozen=True)
@@ -30,18 +30,23 @@ class Moves:
         addends at once.
     repeats_operators
         Every worker may compute all of an operator that costs no more than to read and write its tensors, where these may be replicated.
+    ties_layers
+        Repeated layers are planned once (tofu/search/repeated_layers.py): graphs of small operators have too many of them otherwise.
     """
 
     splits_equally: bool = False
     shares_regions: bool = False
     stages_small_sums: bool = False
     repeats_operators: bool = False
+    ties_layers: bool = False
 
 
 FETCHES = Moves()
 """Each worker reads from the others what it needs itself."""
 
-COLLECTIVES = Moves(splits_equally=True, shares_regions=True, stages_small_sums=True, repeats_operators=True)
+COLLECTIVES = Moves(
+    splits_equally=True, shares_regions=True, stages_small_sums=True, repeats_operators=True, ties_layers=True
+)
 """One program that all workers run, and collectives."""
 
 
@@ -51,13 +56,14 @@ def build_native_graph(
     equal: EqualParts,
     moves: Moves,
     is_coarse: bool = False,
+    layers: EqualParts = NO_PARTS,
 ) -> _core.Graph:
     """The native graph, in which tensors and operators have the positions of `graph`; the weight updates come after the operators.
 
     Operators whose results nobody needs read nothing. Tensors below `REPLICATION_LIMIT_BYTES` may be replicated; so may those of any
     size that operators write in place, which lie where the operators are, and those between the parts of an operator, which all
     parts need. Operators that `equal` puts together share their fetches where they take the same choice; in a coarse graph they have
-    to, their tensors lie alike, and the rule for element-wise operators (coarsen.h) is applied.
+    to, as those that `layers` puts together, their tensors lie alike, and the rule for element-wise operators (coarsen.h) is applied.
     """
     native = _core.Graph()
     if moves.splits_equally:
@@ -74,8 +80,9 @@ def build_native_graph(
         label = _label(tensor.kind, tensor.shape, tensor.dtype, *([tensor.times] if tensor.times > 1 else []))
         native.add_tensor(list(tensor.shape), tensor.moved_item_bytes, tiny, label)
         replicable.append(tiny)
+    bound = {operator: family[0] for family in layers.operators for operator in family} | first if is_coarse else {}
     for position, access in enumerate(accesses):
-        _add_operator(native, graph, position, access, position in live, first, is_coarse)
+        _add_operator(native, graph, position, access, position in live, first, bound)
     if moves.repeats_operators:
         for position in list_cheap_operators(graph, accesses):
             if all(replicable[t] for t in graph.operators[position].outputs):
@@ -88,7 +95,7 @@ def build_native_graph(
     for carry in graph.carries:
         native.tie_tensors(carry.tensor, carry.last)
     if is_coarse:
-        for tied in equal.tensors:
+        for tied in (*equal.tensors, *layers.tensors):
             for position in tied[1:]:
                 if replicable[position] == replicable[tied[0]]:
                     native.tie_tensors(tied[0], position)
@@ -103,13 +110,14 @@ def _add_operator(
     access: OperatorAccess,
     is_live: bool,
     first: Mapping[int, int],
-    is_coarse: bool,
+    bound: Mapping[int, int],
 ) -> None:
+    """`first` of its group shares fetches with an operator, and the one that it is `bound` to its choice."""
     operator = graph.operators[position]
     leader = position if operator.leader is None else operator.leader
     shared = _shared_choice(operator)
-    if shared < 0 and is_coarse and first.get(position, position) != position:
-        shared = first[position]
+    if shared < 0 and bound.get(position, position) != position:
+        shared = bound[position]
     shapes = [graph.tensors[t].shape for t in (*operator.inputs, *operator.outputs)]
     reads = enumerate(zip(operator.inputs, access.inputs, strict=True))
     native.add_operator(

@@ -15,7 +15,8 @@ from tofu.analysis import OperatorAccess
 from tofu.graph import Graph
 from tofu.search.memory_weights import weigh_tensors
 from tofu.search.native import FETCHES, Moves, build_native_graph, list_cheap_operators
-from tofu.search.recurrence import EqualParts, find_equal_parts
+from tofu.search.recurrence import NO_PARTS, EqualParts, find_equal_parts
+from tofu.search.repeated_layers import find_repeated_layers
 from tofu.search.topology import Arrangement
 
 
@@ -33,9 +34,11 @@ class Problem:
         The equal time steps, whose operators share their fetches.
     native
         The native graph, without the ties of coarsening, which plans that come from outside need not respect.
+    layers
+        The repeated layers, whose operators a search gives one choice, where the engine wants that; nothing else knows of them.
     make_searched
-        Gives the native graph for a search: with these ties (section 5.1) where it is told so, else without, for hints that break them.
-        It takes as long as all the rest, and is made once for all arrangements.
+        Gives the native graph for a search: with these ties (section 5.1) where it is told so, else without, for hints that break them, and
+        the layers that are tied. It takes as long as all the rest, and is made once for all arrangements.
     moves
         The rules by which the engine moves data.
     """
@@ -45,8 +48,9 @@ class Problem:
     arrangement: Arrangement
     equal: EqualParts
     native: _core.Graph
-    make_searched: Callable[[bool], _core.Graph]
+    make_searched: Callable[[bool, EqualParts], _core.Graph]
     moves: Moves = FETCHES
+    layers: EqualParts = NO_PARTS
 
     @property
     def factors(self) -> tuple[int, ...]:
@@ -56,7 +60,16 @@ class Problem:
     @property
     def coarse(self) -> _core.Graph:
         """What a search runs on."""
-        return self.make_searched(True)
+        return self.make_searched(True, self.layers)
+
+    @property
+    def untied(self) -> _core.Graph:
+        """What a search runs on that is free to choose for each operator and tensor."""
+        return self.make_searched(False, NO_PARTS)
+
+    def set_apart(self, operators: Collection[int], tensors: Collection[int]) -> Problem:
+        """The same problem, where these are planned apart from those that correspond to them in other layers."""
+        return replace(self, layers=self.layers.without(operators, tensors)) if self.layers != NO_PARTS else self
 
     def arrange(self, arrangement: Arrangement) -> Problem:
         """The same graph in other steps, or with other bandwidths."""
@@ -75,8 +88,8 @@ class Problem:
         """
         weights = weigh_tensors(self.graph)
 
-        def make_searched(is_coarse: bool) -> _core.Graph:
-            native = build_native_graph(self.graph, self.accesses, self.equal, self.moves, is_coarse)
+        def make_searched(is_coarse: bool, layers: EqualParts) -> _core.Graph:
+            native = build_native_graph(self.graph, self.accesses, self.equal, self.moves, is_coarse, layers)
             for tensor in set(range(len(weights))).difference(split):
                 native.hold(tensor, price * weights[tensor])
             if self.moves.repeats_operators:
@@ -88,7 +101,8 @@ class Problem:
 
     def __repr__(self) -> str:
         counts = f"{len(self.graph.operators)} operators and {len(self.graph.tensors)} tensors"
-        equal = f", {len(self.equal.operators)} sets of equal operators" if self.equal.operators else ""
+        count = len(self.equal.operators) + len(self.layers.operators)
+        equal = f", {count} sets of equal operators" if count else ""
         return f"<Problem of {counts}{equal}, in steps of {' x '.join(map(str, self.factors))}>"
 
 
@@ -103,5 +117,7 @@ def pose_problem(
     accesses = tuple(accesses)
     kinds = [(access.axes, access.extents) for access in accesses]
     equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)
+    layers = find_repeated_layers(graph).refine(kinds) if moves.ties_layers and equal == NO_PARTS else NO_PARTS
     make_searched = cache(partial(build_native_graph, graph, accesses, equal, moves))
-    return Problem(graph, accesses, Arrangement(tuple(factors)), equal, make_searched(False), make_searched, moves)
+    native = make_searched(False, NO_PARTS)
+    return Problem(graph, accesses, Arrangement(tuple(factors)), equal, native, make_searched, moves, layers)

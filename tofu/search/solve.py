@@ -67,7 +67,7 @@ def solve_exactly(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
     def search(graph: _core.Graph) -> _core.ExactResult:
         return _core.search_exact(graph, factors, *fixed, effort.seconds, effort.progress, prices=prices)
 
-    result = _search(problem, search)
+    result = _search(problem, fixed, search)
     return Solution(Choices(result.plan.operators, result.plan.tensors), result)
 
 
@@ -79,13 +79,13 @@ def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solutio
         if effort.progress is not None:
             effort.progress(f"step {steps_done}", step_bytes, 0)
 
-    result = _search(problem, lambda graph: _core.search_recursive(graph, factors, *fixed, report, prices))
+    result = _search(problem, fixed, lambda graph: _core.search_recursive(graph, factors, *fixed, report, prices))
     return Solution(Choices(result.operators, result.tensors), result)
 
 
 def solve_greedily(problem: Problem, fixed: Fixed) -> Solution:
     """The largest tensor first, then the operators around it (csrc/core/search/greedy.h). Raises what `solve_exactly` does."""
-    result = _search(problem, lambda graph: _core.search_greedy(graph, list(problem.factors), *fixed))
+    result = _search(problem, fixed, lambda graph: _core.search_greedy(graph, list(problem.factors), *fixed))
     return Solution(Choices(result.operators, result.tensors), result)
 
 
@@ -102,10 +102,10 @@ def complete(problem: Problem, fixed: Fixed, *, exactly: bool = False) -> Choice
     return Choices(result.operators, result.tensors)
 
 
-def _search(problem: Problem, search: Callable[[_core.Graph], Result]) -> Result:
+def _search(problem: Problem, fixed: Fixed, search: Callable[[_core.Graph], Result]) -> Result:
     """What a native search finds on the coarse graph, or on the whole one where fixed choices break its ties."""
     try:
-        return search(problem.coarse)
+        return search(problem.set_apart(fixed.operators, fixed.tensors).coarse)
     except ValueError:  # choices that differ on tied tensors
         return _search_untied(problem, search)
     except RuntimeError as error:
@@ -116,6 +116,6 @@ def _search(problem: Problem, search: Callable[[_core.Graph], Result]) -> Result
 
 def _search_untied(problem: Problem, search: Callable[[_core.Graph], Result]) -> Result:
     try:
-        return search(problem.make_searched(False))
+        return search(problem.untied)
     except (ValueError, RuntimeError) as error:
         raise PlanError(f"The hints cannot be honoured together: {restore_names(str(error), problem.graph)}") from error

@@ -57,9 +57,10 @@ class EqualSteps:
 def find_time_steps(wiring: Wiring) -> Iterator[tuple[Chain, list[EqualSteps]]]:
     """Every recurrence of the graph with its classes of equal steps; an operator belongs to one recurrence at most."""
     taken: set[int] = set()
+    depths = _find_depths(wiring)
     for family in _candidate_anchors(wiring):
-        if any(anchor in taken for anchor in family):
-            continue
+        if any(anchor in taken for anchor in family) or len({depths[anchor] for anchor in family}) == 1:
+            continue  # of one depth, none depends on another
         chain = _trace_chain(wiring, family, taken)
         if chain is None:
             continue
@@ -78,6 +79,14 @@ def _candidate_anchors(wiring: Wiring) -> list[list[int]]:
             families[wiring.signatures[position]].append(position)
     repeated = [family for family in families.values() if len(family) > 1]
     return sorted(repeated, key=lambda f: (-len(f), wiring.kinds[f[0]], sorted(wiring.futures[o] for o in f), f[0]))
+
+
+def _find_depths(wiring: Wiring) -> dict[int, int]:
+    """Of each forward operator, the length of the longest way to it."""
+    depths: dict[int, int] = {}
+    for position, sources in wiring.forward.items():
+        depths[position] = max((depths[source] for source in sources), default=0) + 1
+    return depths
 
 
 def _count_anchors(wiring: Wiring, anchors: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:

@@ -6,8 +6,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <memory>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "core/base/byte_loops.h"
 #include "core/base/parallel.h"
@@ -166,5 +170,36 @@ class DominanceTest {
 }  // namespace
 
 Dominance FindDominated(const PairwiseProblem& problem) { return DominanceTest(problem).Run(); }
+
+EliminationResult EliminateUndominated(const EliminationProblem& problem) {
+  PairwiseProblem left{problem.unary, {}};
+  std::map<std::pair<size_t, std::vector<int64_t>>, SharedMatrix> known;
+  for (const PairFactor& pair : problem.pairs) {
+    const size_t rows = problem.unary[pair.first].size();
+    SharedMatrix& matrix = known[{rows, pair.bytes}];
+    if (matrix == nullptr) {
+      matrix = std::make_shared<const ByteMatrix>(
+          ByteMatrix{rows, problem.unary[pair.second].size(), pair.bytes});
+    }
+    left.pairs.push_back({pair.first, pair.second, matrix});
+  }
+  KeptValues values;  // of `problem`, by variable and value of `left`
+  for (const std::vector<Weight>& unary : problem.unary) {
+    values.emplace_back(unary.size());
+    std::iota(values.back().begin(), values.back().end(), 0);
+  }
+  for (Dominance dominance = FindDominated(left); dominance.is_reduced;
+       dominance = FindDominated(left)) {
+    left = Restrict(left, dominance.kept);
+    for (size_t v = 0; v < values.size(); ++v) {
+      std::vector<int> kept;
+      for (int x : dominance.kept[v]) kept.push_back(values[v][x]);
+      values[v] = std::move(kept);
+    }
+  }
+  EliminationResult best = EliminatePairwise(left, kMaxTableEntries);
+  for (size_t v = 0; v < values.size(); ++v) best.values[v] = values[v][best.values[v]];
+  return best;
+}
 
 }  // namespace tofu

@@ -30,6 +30,12 @@ struct Dominance {
 
 Dominance FindDominated(const PairwiseProblem& problem);
 
+/*!
+ * \brief The same as Eliminate (eliminate.h), whose tables hold less: dominated values go first.
+ * \throws std::runtime_error where a table would pass kMaxTableEntries all the same.
+ */
+EliminationResult EliminateUndominated(const EliminationProblem& problem);
+
 }  // namespace tofu
 
 #endif  // TOFU_CORE_ELIMINATION_DOMINANCE_H_

@@ -135,12 +135,32 @@ class Tabulation {
     for (const auto& group : groups) {
       Star star = MakeStar(group.second);
       if (IsShareable(star)) {
-        problem_.stars.push_back(std::move(star));
+        AddStar(std::move(star));
       } else {
         rest.insert(rest.end(), group.second.begin(), group.second.end());
       }
     }
     return rest;
+  }
+
+  /*! \brief Of tensors that lie alike and are read alike, those of repeated layers, one star has the
+   * bytes of all. */
+  void AddStar(Star star) {
+    std::vector<std::pair<int, std::vector<int>>> form = {{star.centre, {}}};
+    for (const Star::Reader& reader : star.readers)
+      form.emplace_back(reader.variable, reader.patterns);
+    const auto found = star_of_form_.emplace(std::move(form), problem_.stars.size());
+    if (found.second) {
+      problem_.stars.push_back(std::move(star));
+      return;
+    }
+    Star& sum = problem_.stars[found.first->second];
+    for (size_t pattern = 0; pattern < star.bytes.size(); ++pattern) {
+      for (size_t x = 0; x < star.bytes[pattern].size(); ++x) {
+        int64_t& bytes = sum.bytes[pattern][x];
+        bytes = std::min(bytes + star.bytes[pattern][x], ceiling_);
+      }
+    }
   }
 
   Star MakeStar(const std::vector<size_t>& reads) {
@@ -224,6 +244,8 @@ class Tabulation {
   CostTables tables_;
   std::vector<ChoiceList> lists_;
   std::vector<int> list_of_;  // by variable
+  // The place of a star by its centre and what its readers ask for.
+  std::map<std::vector<std::pair<int, std::vector<int>>>, size_t> star_of_form_;
   ExactProblem problem_;
 };
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/cost/tables.h"
+#include "core/elimination/dominance.h"
 #include "core/elimination/eliminate.h"
 #include "core/search/ties.h"
 
@@ -136,14 +137,29 @@ class RecursiveSearch {
     AddTies(step, domains, &problem);
     AddHolding(grid_.Prefix(step + 1), lists, &problem);
     AddCosts(lists, &problem);
-    problem.order = std::move(order_);
-    EliminationResult best = Eliminate(problem);
-    order_ = std::move(best.order);
+    const EliminationResult best = Solve(std::move(problem));
     result->largest_table = std::max(result->largest_table, best.largest_table);
     for (size_t v = 0; v < domains.size(); ++v) histories_[v].push_back(domains[v][best.values[v]]);
     const int64_t bytes = WeightBytes(best.weight);
     if (bytes >= kForbiddenBytes) ReportForbidden(step, lists, best);
     return bytes;
+  }
+
+  /*! \brief Eliminates a step, as it is or, where that needs large tables, without dominated values.
+   */
+  EliminationResult Solve(EliminationProblem problem) {
+    constexpr size_t kLargeTable = size_t{1} << 20;
+    if (!is_dense_) {
+      problem.order = std::move(order_);
+      try {
+        EliminationResult best = Eliminate(problem, kLargeTable);
+        order_ = best.order;
+        return best;
+      } catch (const std::runtime_error&) {
+        is_dense_ = true;
+      }
+    }
+    return EliminateUndominated(problem);
   }
 
   [[noreturn]] void ReportForbidden(int step, const std::vector<ChoiceList>& lists,
@@ -171,6 +187,7 @@ class RecursiveSearch {
   std::vector<std::pair<int, int>> pairs_;   // (operator variable, tensor variable)
   std::vector<int> pair_of_;                 // by incidence, or kSameVariable
   std::vector<int> order_;                   // of elimination: the same at each step
+  bool is_dense_ = false;                    // large tables are needed
   TieWeights ties_;
 };
 

@@ -1,0 +1,121 @@
+"""Repeated layers: blocks of equal operators over parameters of their own, one after the other, as a Transformer has them.
+
+A search that decides each of 96 equal layers anew takes 96 times as long, for a plan that treats nearly all of them alike. So equal layers
+share one choice, every second one: what is best for a chain of equal products may alternate between two layouts.
+
+What is a layer is found as a time step is (`tofu.search.time_steps`), where parameters do not tell operators apart: once in the forward
+pass, once in the backward one. From these seeds equality spreads to all other operators and tensors by refinement: two stay alike as long
+as they are of one kind, and so are those around them, at the same slots. What belongs to one layer's weight, such as an optimizer's states, is
+told apart by the gradient that it reads. Each round takes time linear in the edges.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tofu.graph import Graph
+from tofu.search.dataflow import Wiring, trace_wiring
+from tofu.search.recurrence import EqualParts
+from tofu.search.time_steps import find_time_steps
+
+LEAST_LAYERS = 6
+"""Of fewer equal layers each is decided for itself."""
+PERIOD = 2
+"""Layers that are so many apart are alike."""
+
+Colours: TypeAlias = "npt.NDArray[np.uint64]"
+
+
+def find_repeated_layers(graph: Graph) -> EqualParts:
+    """The operators and tensors of `graph` that correspond in equal layers; none where fewer than `LEAST_LAYERS` are equal.
+
+    >>> find_repeated_layers(Graph((), (), ()))
+    EqualParts(operators=(), tensors=())
+    """
+    wiring = trace_wiring(graph).without_parameters()
+    seeds = _find_seeds(wiring)
+    if not seeds:
+        return EqualParts((), ())
+    families: dict[int, list[int]] = defaultdict(list)
+    for node, colour in enumerate(_refine(wiring, seeds).tolist()):
+        families[colour].append(node)
+    first_tensor = len(graph.operators)
+    alike = [family for family in families.values() if len(family) > 1]
+    return EqualParts(
+        tuple(tuple(family) for family in alike if family[0] < first_tensor),
+        tuple(tuple(node - first_tensor for node in family) for family in alike if family[0] >= first_tensor),
+    )
+
+
+def _find_seeds(wiring: Wiring) -> dict[int, object]:
+    """Operator of a repeated layer -> what those have in common that are alike."""
+    seeds: dict[int, object] = {}
+    for number, (_, classes) in enumerate(find_time_steps(wiring)):
+        for equal in classes:
+            if len(equal.images) < LEAST_LAYERS:
+                continue
+            for layer, image in equal.images.items():
+                for model, operator in image.items():
+                    seeds[operator] = number, model, layer % PERIOD
+    return seeds
+
+
+def _refine(wiring: Wiring, seeds: Mapping[int, object]) -> Colours:
+    """A colour for every operator, and then every tensor: equal where two are alike. Seeds keep theirs."""
+    graph = wiring.graph
+    start = _mix(np.array(_number(_describe_nodes(wiring, seeds)), dtype=np.uint64))
+    targets, sources, ports = _list_edges(graph)
+    order = np.argsort(targets, kind="stable")
+    targets, sources, ports = targets[order], sources[order], _mix(ports[order])
+    first = np.flatnonzero(np.diff(targets, prepend=-1))  # of the edges of each target
+    is_fixed = np.zeros(len(start), dtype=bool)
+    is_fixed[list(seeds)] = True
+    colours, count = start, len(np.unique(start))
+    while True:
+        around = np.zeros_like(start)
+        around[targets[first]] = np.add.reduceat(_mix(colours[sources] ^ ports), first)
+        refined = np.where(is_fixed, start, _mix(start ^ _mix(around)))
+        found = len(np.unique(refined))
+        if found <= count:
+            return colours
+        colours, count = refined, found
+
+
+def _describe_nodes(wiring: Wiring, seeds: Mapping[int, object]) -> list[object]:
+    """What tells operators and tensors apart before anything around them does."""
+    graph = wiring.graph
+    results = {*graph.outputs, *graph.next_values.values()}
+    operators = [seeds.get(o, ("operator", kind)) for o, kind in enumerate(wiring.kinds)]
+    tensors = [("tensor", t.kind, t.shape, t.dtype, t.times, i in results) for i, t in enumerate(graph.tensors)]
+    return [*operators, *tensors]
+
+
+def _number(descriptions: Sequence[object]) -> list[int]:
+    numbers: dict[object, int] = {}
+    return [numbers.setdefault(description, len(numbers)) for description in descriptions]
+
+
+def _list_edges(graph: Graph) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Colours]:
+    """Both ends of all edges, in both directions, and what an edge is to its first end: a slot, an output, a next value, a carry."""
+    first = len(graph.operators)
+    links = [("input", slot, o, first + t) for o, op in enumerate(graph.operators) for slot, t in enumerate(op.inputs)]
+    links += [("output", i, o, first + t) for o, op in enumerate(graph.operators) for i, t in enumerate(op.outputs)]
+    links += [("backward", 0, o, op.forward) for o, op in enumerate(graph.operators) if op.forward is not None]
+    links += [("update", 0, first + variable, first + needed) for variable, needed in graph.updates]
+    links += [("carry", 0, first + carry.tensor, first + carry.last) for carry in graph.carries]
+    ports = _number([port for what, slot, _, _ in links for port in ((what, slot, "here"), (what, slot, "there"))])
+    ends = np.array([(a, b) for *_, a, b in links], dtype=np.int64).reshape(-1, 2)
+    return ends.ravel(), ends[:, ::-1].ravel(), np.array(ports, dtype=np.uint64)
+
+
+def _mix(values: Colours) -> Colours:
+    """One round of a well-mixing hash, cell by cell."""
+    mixed = (values + np.uint64(0x632BE59BD9B4E019)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))
