@@ -48,6 +48,31 @@ def wide_perceptron():
     return perceptron(batch=120, inputs=100, hidden=90)
 
 
+def deep_perceptron(layers, batch=160, width=160, odd=None):
+    """Equal layers over weights of their own, and their gradients; the `odd` layer has no activation."""
+    step = Step()
+    flows = [step.input("data", batch, width)]
+    weights, biases, products = [], [], []
+    for layer in range(layers):
+        weights.append(step.variable(f"weight{layer}", width, width))
+        biases.append(step.variable(f"bias{layer}", width))
+        products.append(step.apply("dense", f"layer{layer}", flows[-1], weights[-1], biases[-1]))
+        flows.append(products[-1] if layer == odd else step.apply("tanh", f"activation{layer}", products[-1]))
+    step.outputs.append(flows[-1])
+    step.phase = Phase.BACKWARD
+    gradient = step.input("d_last", batch, width)
+    for layer in reversed(range(layers)):
+        if layer != odd:
+            gradient = step.apply(
+                "tanh_backward", f"d_activation{layer}", gradient, flows[layer + 1], forward=f"activation{layer}"
+            )
+        gradient, step.gradients[weights[layer]], step.gradients[biases[layer]] = step.apply(
+            "dense_backward", f"d_layer{layer}", gradient, flows[layer], weights[layer], forward=f"layer{layer}"
+        )
+    step.updated = {*weights, *biases}
+    return step.graph()
+
+
 def convolutions(batch=8, channels=6, length=21, classes=8):
     """Two convolutions that pad differently, summed over space, with their gradients; the first weight is used twice."""
     step = Step()

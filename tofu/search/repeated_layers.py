@@ -1,7 +1,8 @@
 """Repeated layers: blocks of equal operators over parameters of their own, one after the other, as a Transformer has them.
 
 A search that decides each of 96 equal layers anew takes 96 times as long, for a plan that treats nearly all of them alike. So equal layers
-share one choice, every second one: what is best for a chain of equal products may alternate between two layouts.
+share one choice, every second one: what is best for a chain of equal products may alternate between two layouts. The first layers and the
+last ones have other neighbours, and a plan that treats them apart may move a little less; small graphs are searched as they are.
 
 What is a layer is found as a time step is (`tofu.search.time_steps`), where parameters do not tell operators apart: once in the forward
 pass, once in the backward one. From these seeds equality spreads to all other operators and tensors by refinement: two stay alike as long
@@ -20,9 +21,11 @@ import numpy.typing as npt
 
 from tofu.graph import Graph
 from tofu.search.dataflow import Wiring, trace_wiring
-from tofu.search.recurrence import EqualParts
+from tofu.search.recurrence import NO_PARTS, EqualParts
 from tofu.search.time_steps import find_time_steps
 
+LEAST_OPERATORS = 2000
+"""A graph of fewer is searched as it is."""
 LEAST_LAYERS = 6
 """Of fewer equal layers each is decided for itself."""
 PERIOD = 2
@@ -32,15 +35,18 @@ Colours: TypeAlias = "npt.NDArray[np.uint64]"
 
 
 def find_repeated_layers(graph: Graph) -> EqualParts:
-    """The operators and tensors of `graph` that correspond in equal layers; none where fewer than `LEAST_LAYERS` are equal.
+    """The operators and tensors of `graph` that correspond in equal layers; none where it has fewer operators than `LEAST_OPERATORS`, or
+    fewer than `LEAST_LAYERS` are equal.
 
     >>> find_repeated_layers(Graph((), (), ()))
     EqualParts(operators=(), tensors=())
     """
+    if len(graph.operators) < LEAST_OPERATORS:
+        return NO_PARTS
     wiring = trace_wiring(graph).without_parameters()
     seeds = _find_seeds(wiring)
     if not seeds:
-        return EqualParts((), ())
+        return NO_PARTS
     families: dict[int, list[int]] = defaultdict(list)
     for node, colour in enumerate(_refine(wiring, seeds).tolist()):
         families[colour].append(node)
@@ -62,6 +68,9 @@ def _find_seeds(wiring: Wiring) -> dict[int, object]:
             for layer, image in equal.images.items():
                 for model, operator in image.items():
                     seeds[operator] = number, model, layer % PERIOD
+    for position, operator in enumerate(wiring.graph.operators):
+        if position not in seeds and operator.forward in seeds:
+            seeds[position] = "backward", wiring.kinds[position], seeds[operator.forward]
     return seeds
 
 

@@ -13,6 +13,10 @@ TOFU_VECTORISED void LowerTo(int64_t base, const int64_t* row, size_t count, int
   for (size_t i = 0; i < count; ++i) least[i] = std::min(least[i], base + row[i]);
 }
 
+TOFU_VECTORISED void LowerToSum(const int64_t* a, const int64_t* b, size_t count, int64_t* least) {
+  for (size_t i = 0; i < count; ++i) least[i] = std::min(least[i], a[i] + b[i]);
+}
+
 TOFU_VECTORISED int64_t LeastSum(const int64_t* a, const int64_t* b, size_t count) {
   int64_t least = std::numeric_limits<int64_t>::max();
   for (size_t i = 0; i < count; ++i) least = std::min(least, a[i] + b[i]);

@@ -15,6 +15,9 @@ namespace tofu {
 /*! \brief least[i] = min(least[i], base + row[i]). */
 void LowerTo(int64_t base, const int64_t* row, size_t count, int64_t* least);
 
+/*! \brief least[i] = min(least[i], a[i] + b[i]). */
+void LowerToSum(const int64_t* a, const int64_t* b, size_t count, int64_t* least);
+
 /*! \brief min over i of [a[i] + b[i]]; the largest number for none. */
 int64_t LeastSum(const int64_t* a, const int64_t* b, size_t count);
 

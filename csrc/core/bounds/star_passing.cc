@@ -20,64 +20,68 @@ int64_t Least(const std::vector<int64_t>& values) {
   return *std::min_element(values.begin(), values.end());
 }
 
-/*! \brief Subsets of a star's readers. */
+/*! \brief Subsets of a star's readers. Rows have an entry for each value of the centre. */
 class Groups {
  public:
-  /*! \brief `costs`: of each reader by pattern. */
-  Groups(const std::vector<std::vector<int64_t>>& costs, size_t num_patterns)
+  /*! \brief `costs`: of each reader by pattern. Finds what each subset costs in the best partition
+   * into groups of one pattern. */
+  Groups(const std::vector<std::vector<int64_t>>& costs,
+         const std::vector<std::vector<int64_t>>& bytes, size_t centres)
       : subsets_(size_t{1} << costs.size()),
-        sums_(num_patterns * subsets_, 0),
-        is_asked_(num_patterns, 0),
-        alone_(subsets_),
-        parted_(subsets_) {
-    for (size_t pattern = 0; pattern < num_patterns; ++pattern) {
+        centres_(centres),
+        sums_(bytes.size() * subsets_, 0),
+        alone_(subsets_ * centres, kNobodyAsks),
+        parted_(subsets_ * centres, 0) {
+    for (size_t pattern = 0; pattern < bytes.size(); ++pattern) {
       int64_t* sums = sums_.data() + pattern * subsets_;
       for (size_t reader = 0; reader < costs.size(); ++reader) {
         const int64_t cost = costs[reader][pattern];
         const size_t bit = size_t{1} << reader;
-        is_asked_[pattern] |= cost < kNobodyAsks;
         for (size_t subset = 0; subset < bit; ++subset)
           sums[bit | subset] = std::min(sums[subset] + cost, kNobodyAsks);
       }
-    }
-  }
-
-  /*! \brief Finds what each subset costs in the best partition into groups of one pattern, beside
-   * one value of the centre; returns it for all readers. */
-  int64_t Part(const std::vector<std::vector<int64_t>>& bytes, size_t centre) {
-    std::fill(alone_.begin(), alone_.end(), kNobodyAsks);
-    for (size_t pattern = 0; pattern < bytes.size(); ++pattern) {
-      if (is_asked_[pattern] != 0)
-        LowerTo(bytes[pattern][centre], sums_.data() + pattern * subsets_, subsets_, alone_.data());
-    }
-    parted_[0] = 0;
-    for (size_t set = 1; set < subsets_; ++set) {
-      const size_t lowest = set & (~set + 1);
-      parted_[set] = alone_[set];
-      for (size_t group = (set - 1) & set; group > 0; group = (group - 1) & set) {
-        if ((group & lowest) != 0)
-          parted_[set] = std::min(parted_[set], alone_[group] + parted_[set ^ group]);
+      for (size_t subset = 1; subset < subsets_; ++subset) {
+        if (sums[subset] < kNobodyAsks)
+          LowerTo(sums[subset], bytes[pattern].data(), centres_, Row(&alone_, subset));
       }
     }
-    return parted_.back();
+    for (size_t set = 1; set < subsets_; ++set) Part(set);
   }
 
-  /*! \brief The least of all readers where some of them join a group of this pattern for nothing
-   * more; after Part. */
-  int64_t Join(size_t pattern) const {
+  /*! \brief What all readers cost beside each value of the centre. */
+  const int64_t* All() const { return parted_.data() + (subsets_ - 1) * centres_; }
+
+  /*! \brief The same where some of them join a group of this pattern for nothing more. */
+  void Join(size_t pattern, std::vector<int64_t>* least) const {
     const int64_t* sums = sums_.data() + pattern * subsets_;
-    int64_t least = kNobodyAsks;
-    for (size_t group = 0; group < subsets_; ++group)
-      least = std::min(least, sums[group] + parted_[subsets_ - 1 - group]);
-    return least;
+    least->assign(centres_, kNobodyAsks);
+    for (size_t group = 0; group < subsets_; ++group) {
+      if (sums[group] < kNobodyAsks)
+        LowerTo(sums[group], parted_.data() + (subsets_ - 1 - group) * centres_, centres_,
+                least->data());
+    }
   }
 
  private:
+  int64_t* Row(std::vector<int64_t>* rows, size_t subset) const {
+    return rows->data() + subset * centres_;
+  }
+
+  void Part(size_t set) {
+    const size_t lowest = set & (~set + 1);
+    int64_t* parted = Row(&parted_, set);
+    std::copy_n(Row(&alone_, set), centres_, parted);
+    for (size_t group = (set - 1) & set; group > 0; group = (group - 1) & set) {
+      if ((group & lowest) != 0)
+        LowerToSum(Row(&alone_, group), Row(&parted_, set ^ group), centres_, parted);
+    }
+  }
+
   size_t subsets_;
-  std::vector<int64_t> sums_;   // [pattern * subsets_ + subset]: what its readers cost there
-  std::vector<char> is_asked_;  // by pattern
-  std::vector<int64_t> alone_;  // by subset: as one group
-  std::vector<int64_t> parted_;
+  size_t centres_;
+  std::vector<int64_t> sums_;    // [pattern * subsets_ + subset]: what its readers cost there
+  std::vector<int64_t> alone_;   // rows by subset: as one group
+  std::vector<int64_t> parted_;  // the same: in the best partition
 };
 
 /*! \brief By pattern, the least of the values that ask for it. */
@@ -98,26 +102,24 @@ std::vector<int64_t> LeastOfStar(const Star& star, const std::vector<std::vector
     if (static_cast<int>(r) + 1 != position)
       costs.push_back(ByPattern(star.readers[r].patterns, moved[r + 1], star.bytes.size()));
   }
-  Groups groups(costs, star.bytes.size());
-  const size_t centres = moved.front().size();
+  const std::vector<int64_t>& of_centre = moved.front();
+  const Groups groups(costs, star.bytes, of_centre.size());
   if (position == 0) {
-    std::vector<int64_t> least = moved.front();
-    for (size_t centre = 0; centre < centres; ++centre)
-      least[centre] += groups.Part(star.bytes, centre);
+    std::vector<int64_t> least = of_centre;
+    for (size_t centre = 0; centre < least.size(); ++centre) least[centre] += groups.All()[centre];
     return least;
   }
   const std::vector<int>& patterns = star.readers[position - 1].patterns;
-  std::vector<char> is_asked(star.bytes.size(), 0);
-  for (int pattern : patterns) is_asked[pattern] = 1;
   std::vector<int64_t> of_pattern(star.bytes.size(), kNobodyAsks);
-  for (size_t centre = 0; centre < centres; ++centre) {
-    groups.Part(star.bytes, centre);
-    for (size_t pattern = 0; pattern < of_pattern.size(); ++pattern) {
-      if (is_asked[pattern] == 0) continue;
-      of_pattern[pattern] =
-          std::min(of_pattern[pattern],
-                   moved.front()[centre] + star.bytes[pattern][centre] + groups.Join(pattern));
-    }
+  std::vector<char> is_done(star.bytes.size(), 0);
+  std::vector<int64_t> joined;
+  for (int pattern : patterns) {
+    if (is_done[pattern] != 0) continue;
+    is_done[pattern] = 1;
+    groups.Join(pattern, &joined);
+    for (size_t centre = 0; centre < joined.size(); ++centre) joined[centre] += of_centre[centre];
+    of_pattern[pattern] = std::min(
+        kNobodyAsks, LeastSum(joined.data(), star.bytes[pattern].data(), joined.size()));
   }
   std::vector<int64_t> least = moved[position];
   for (size_t x = 0; x < least.size(); ++x) least[x] += of_pattern[patterns[x]];
