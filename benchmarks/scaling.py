@@ -43,7 +43,7 @@ def time_search(problem: Problem, algorithm: str, runs: int, search_seconds: flo
         started = time.process_time()
         solution = ALGORITHMS[algorithm].solve(problem, effort=Effort(search_seconds))
         least = min(least, time.process_time() - started)
-    return least, ALGORITHMS[algorithm].describe_optimality(problem, solution)
+    return least, ALGORITHMS[algorithm].describe_optimality(solution)
 
 
 @click.command(help=__doc__)

@@ -85,8 +85,9 @@ def transformer(
     heads: int = 8,
     hidden: int = 1024,
     vocabulary: int = 1024,
+    has_adam: bool = False,
 ) -> Model:
-    """A causal language model."""
+    """A causal language model, under plain descent or Adam."""
     head = width // heads
     block = {
         "ln1": (width,),
@@ -116,6 +117,8 @@ def transformer(
         return _cross_entropy(x @ params["out"], targets)
 
     tokens = _shapes((batch, length), "int32")
+    if has_adam:
+        return Model(adam(loss), _with_adam(params), (tokens, tokens), batch)
     return Model(descend(loss), params, (tokens, tokens), batch)
 
 

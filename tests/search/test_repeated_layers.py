@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from tests.numpy_engine.backend import NumpyBackend
@@ -22,7 +24,9 @@ def in_small_graphs(monkeypatch):
 
 def plan(engine, graph, workers=4, **settings):
     observe = core.Observer()
-    task = core.analyse_step(core.Source(graph), engine, core.Settings(workers=workers, cache=False, **settings), observe)
+    task = core.analyse_step(
+        core.Source(graph), engine, core.Settings(workers=workers, cache=False, **settings), observe
+    )
     return core.make_partition(task, observe)
 
 
@@ -43,7 +47,7 @@ def test_every_second_layer_is_alike_forward_and_backward():
     assert len(of_layers) == 2
     for family in of_layers:
         numbers = sorted(int(name.removeprefix("layer")) for name in family)
-        assert {after - before for before, after in zip(numbers, numbers[1:], strict=False)} == {2}
+        assert {after - before for before, after in pairwise(numbers)} == {2}
         for pattern in ("activation{}", "d_activation{}", "d_layer{}"):
             assert named(pattern, numbers[1:-1]) <= next(f for f in operators if pattern.format(numbers[1]) in f)
         for pattern in ("weight{}", "bias{}", "d_layer{}.1"):
@@ -92,15 +96,19 @@ def test_layers_that_are_alike_have_one_choice():
         assert len({made.plan.operators[made.graph.operators[o].name] for o in family}) == 1
 
 
-def test_a_hint_is_for_its_own_layer():
+def test_a_hint_for_one_layer_is_for_that_layer():
     graph = deep_perceptron(12)
-    free = plan(TYING, graph).plan
-    other = 1 - free.tensors["weight5"][0]
-    made = plan(TYING, graph, hints={"weight5": other}).plan
-    assert made.tensors["weight5"] == (other, other)
-    assert made.tensors["weight3"] == made.tensors["weight7"] != (other, other)
-    apart = plan(APART, graph, hints={"weight5": other}).plan
-    assert made.communication_bytes >= apart.communication_bytes
+    other = 1 - plan(TYING, graph).plan.tensors["weight5"][0]
+    tied, apart = (plan(engine, graph, hints={"weight5": other}).plan for engine in (TYING, APART))
+    assert tied.tensors["weight5"] == (other, other)
+    assert (tied.tensors, tied.operators) == (apart.tensors, apart.operators)
+    assert tied.optimality == apart.optimality == "optimal"
+
+
+def test_a_hint_for_all_layers_leaves_them_alike():
+    made = plan(TYING, deep_perceptron(12), hints={f"weight{layer}": 0 for layer in range(12)}).plan
+    assert {made.tensors[f"weight{layer}"] for layer in range(12)} == {(0, 0)}
+    assert made.optimality == "optimal among plans that treat every second repeated layer alike"
 
 
 def test_only_an_engine_that_asks_for_it_ties_layers():

@@ -150,7 +150,7 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     problem, best = min((*found, *proving), key=lambda one: price(one[0], one[1].choices))
     exact = [solution.exact for _, solution in proving if solution.exact is not None]
     bound = min((result.lower_bound for result in exact), default=0)
-    optimality = algorithm.describe_optimality(problem, best, bound)
+    optimality = algorithm.describe_optimality(best, bound)
     if algorithm.is_search and has_more_orders(problem.factors):
         optimality += f", of the first {len(problems)} orders of the steps"
     held = max((result.held_bytes for result in exact), default=0)

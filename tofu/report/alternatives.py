@@ -67,7 +67,7 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
             continue
         change = (price(problem, solution.choices) - paid) / paid if paid else 0.0
         moved = evaluate(problem, solution.choices).total_bytes
-        found.append(Alternative(axis, meaning, moved, change, exact.describe_optimality(problem, solution)))
+        found.append(Alternative(axis, meaning, moved, change, exact.describe_optimality(solution)))
     return sorted(found, key=lambda one: (one.change is None, one.change or 0.0, one.axis))
 
 

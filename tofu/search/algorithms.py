@@ -78,11 +78,11 @@ class Algorithm:
         factors = factorize(workers)
         return list_orders(factors) if self.is_search else (factors,)
 
-    def describe_optimality(self, problem: Problem, solution: Solution, lower_bound: int | None = None) -> str:
-        """How good its plan of a problem is known to be. `lower_bound`: of all orders of the steps that were searched."""
+    def describe_optimality(self, solution: Solution, lower_bound: int | None = None) -> str:
+        """How good a plan of its is known to be. `lower_bound`: of all orders of the steps that were searched."""
         proof = ""
         if solution.exact is not None:
-            proof = describe_proof(solution.exact, describe_ties(problem), lower_bound)
+            proof = describe_proof(solution.exact, solution.ties, lower_bound)
         return ", ".join(filter(None, (proof, self.guarantee))) or NOTHING_PROVED
 
 
@@ -126,15 +126,6 @@ def find_algorithm(name: Any) -> Algorithm:
             f"the baselines {', '.join(map(repr, BASELINES))}."
         )
     return ALGORITHMS[name]
-
-
-def describe_ties(problem: Problem) -> str:
-    """The plans that a search of a problem is about, where they are not all: those that treat some parts alike."""
-    if problem.equal.operators:
-        return " among plans that treat equal time steps alike"
-    if problem.layers.operators:
-        return " among plans that treat every second repeated layer alike"
-    return ""
 
 
 def describe_proof(result: _core.ExactResult, among: str = "", lower_bound: int | None = None) -> str:

@@ -13,6 +13,7 @@ from functools import cache, partial
 from tofu import _core
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph
+from tofu.search.choices import Fixed
 from tofu.search.memory_weights import weigh_tensors
 from tofu.search.native import FETCHES, Moves, build_native_graph, list_cheap_operators
 from tofu.search.recurrence import NO_PARTS, EqualParts, find_equal_parts
@@ -67,9 +68,26 @@ class Problem:
         """What a search runs on that is free to choose for each operator and tensor."""
         return self.make_searched(False, NO_PARTS)
 
-    def set_apart(self, operators: Collection[int], tensors: Collection[int]) -> Problem:
-        """The same problem, where these are planned apart from those that correspond to them in other layers."""
-        return replace(self, layers=self.layers.without(operators, tensors)) if self.layers != NO_PARTS else self
+    def keep_apart(self, fixed: Fixed) -> Problem:
+        """The same problem where no layers are tied, if these choices are for some of several equal layers alone."""
+        layers = self.layers
+        asked = ((layers.operators, fixed.operators), (layers.tensors, fixed.tensors))
+        tells_apart = any(
+            len({tuple(choices.get(member, ())) for member in family}) > 1
+            for families, choices in asked
+            if choices
+            for family in families
+        )
+        return replace(self, layers=NO_PARTS) if tells_apart else self
+
+    @property
+    def ties(self) -> str:
+        """The plans that a search is about, in words, where they are not all."""
+        if self.equal.operators:
+            return " among plans that treat equal time steps alike"
+        if self.layers.operators:
+            return " among plans that treat every second repeated layer alike"
+        return ""
 
     def arrange(self, arrangement: Arrangement) -> Problem:
         """The same graph in other steps, or with other bandwidths."""

@@ -14,7 +14,7 @@ depend on names or on the order of the nodes.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tofu.graph import Graph, Operator, Tensor, TensorKind
@@ -44,15 +44,6 @@ class EqualParts:
             for position in family:
                 parts[number, kinds[position]].append(position)
         return EqualParts(tuple(tuple(part) for part in parts.values() if len(part) > 1), self.tensors)
-
-    def without(self, operators: Collection[int], tensors: Collection[int]) -> EqualParts:
-        """The same, where these are like nothing else."""
-
-        def leave_out(families: tuple[tuple[int, ...], ...], apart: Collection[int]) -> tuple[tuple[int, ...], ...]:
-            left = (tuple(member for member in family if member not in apart) for family in families)
-            return tuple(family for family in left if len(family) > 1)
-
-        return EqualParts(leave_out(self.operators, operators), leave_out(self.tensors, tensors))
 
     def carry_over(self, graph: Graph, other: Graph) -> EqualParts:
         """The equal parts of `graph`, as those of another graph of the same model: by name, without what that has not."""

@@ -6,8 +6,8 @@ last ones have other neighbours, and a plan that treats them apart may move a li
 
 What is a layer is found as a time step is (`tofu.search.time_steps`), where parameters do not tell operators apart: once in the forward
 pass, once in the backward one. From these seeds equality spreads to all other operators and tensors by refinement: two stay alike as long
-as they are of one kind, and so are those around them, at the same slots. What belongs to one layer's weight, such as an optimizer's states, is
-told apart by the gradient that it reads. Each round takes time linear in the edges.
+as they are of one kind, and so are those around them, at the same slots. What belongs to the weight of one layer, such as the states of an
+optimizer, is told apart by the gradient that it reads. Each round takes time linear in the edges.
 """
 
 from __future__ import annotations

@@ -46,10 +46,13 @@ def read_seconds(seconds: Any) -> float:
 
 @dataclass(frozen=True)
 class Solution:
-    """Choices, and the native result that they come from, with its statistics; None where no search found them."""
+    """Choices, and the native result that they come from, with its statistics; None where no search found them. `ties`: what plans the
+    search was about (`Problem.ties`).
+    """
 
     choices: Choices
     result: _core.SearchResult | _core.ExactResult | None = None
+    ties: str = ""
 
     @property
     def exact(self) -> _core.ExactResult | None:
@@ -67,8 +70,9 @@ def solve_exactly(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
     def search(graph: _core.Graph) -> _core.ExactResult:
         return _core.search_exact(graph, factors, *fixed, effort.seconds, effort.progress, prices=prices)
 
-    result = _search(problem, fixed, search)
-    return Solution(Choices(result.plan.operators, result.plan.tensors), result)
+    problem = problem.keep_apart(fixed)
+    result = _search(problem, search)
+    return Solution(Choices(result.plan.operators, result.plan.tensors), result, problem.ties)
 
 
 def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
@@ -79,13 +83,15 @@ def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solutio
         if effort.progress is not None:
             effort.progress(f"step {steps_done}", step_bytes, 0)
 
-    result = _search(problem, fixed, lambda graph: _core.search_recursive(graph, factors, *fixed, report, prices))
+    result = _search(
+        problem.keep_apart(fixed), lambda graph: _core.search_recursive(graph, factors, *fixed, report, prices)
+    )
     return Solution(Choices(result.operators, result.tensors), result)
 
 
 def solve_greedily(problem: Problem, fixed: Fixed) -> Solution:
     """The largest tensor first, then the operators around it (csrc/core/search/greedy.h). Raises what `solve_exactly` does."""
-    result = _search(problem, fixed, lambda graph: _core.search_greedy(graph, list(problem.factors), *fixed))
+    result = _search(problem.keep_apart(fixed), lambda graph: _core.search_greedy(graph, list(problem.factors), *fixed))
     return Solution(Choices(result.operators, result.tensors), result)
 
 
@@ -102,10 +108,10 @@ def complete(problem: Problem, fixed: Fixed, *, exactly: bool = False) -> Choice
     return Choices(result.operators, result.tensors)
 
 
-def _search(problem: Problem, fixed: Fixed, search: Callable[[_core.Graph], Result]) -> Result:
+def _search(problem: Problem, search: Callable[[_core.Graph], Result]) -> Result:
     """What a native search finds on the coarse graph, or on the whole one where fixed choices break its ties."""
     try:
-        return search(problem.set_apart(fixed.operators, fixed.tensors).coarse)
+        return search(problem.coarse)
     except ValueError:  # choices that differ on tied tensors
         return _search_untied(problem, search)
     except RuntimeError as error:

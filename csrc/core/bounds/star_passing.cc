@@ -118,8 +118,8 @@ std::vector<int64_t> LeastOfStar(const Star& star, const std::vector<std::vector
     is_done[pattern] = 1;
     groups.Join(pattern, &joined);
     for (size_t centre = 0; centre < joined.size(); ++centre) joined[centre] += of_centre[centre];
-    of_pattern[pattern] = std::min(
-        kNobodyAsks, LeastSum(joined.data(), star.bytes[pattern].data(), joined.size()));
+    of_pattern[pattern] =
+        std::min(kNobodyAsks, LeastSum(joined.data(), star.bytes[pattern].data(), joined.size()));
   }
   std::vector<int64_t> least = moved[position];
   for (size_t x = 0; x < least.size(); ++x) least[x] += of_pattern[patterns[x]];

@@ -143,8 +143,8 @@ class Tabulation {
     return rest;
   }
 
-  /*! \brief Of tensors that lie alike and are read alike, those of repeated layers, one star has the
-   * bytes of all. */
+  /*! \brief Of tensors that lie alike and are read alike, those of repeated layers, one star has
+   * the bytes of all. */
   void AddStar(Star star) {
     std::vector<std::pair<int, std::vector<int>>> form = {{star.centre, {}}};
     for (const Star::Reader& reader : star.readers)

@@ -145,7 +145,8 @@ class RecursiveSearch {
     return bytes;
   }
 
-  /*! \brief Eliminates a step, as it is or, where that needs large tables, without dominated values.
+  /*! \brief Eliminates a step, as it is or, where that needs large tables, without dominated
+   * values.
    */
   EliminationResult Solve(EliminationProblem problem) {
     constexpr size_t kLargeTable = size_t{1} << 20;
