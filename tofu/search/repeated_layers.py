@@ -66,8 +66,8 @@ def _find_seeds(wiring: Wiring) -> dict[int, object]:
             if len(equal.images) < LEAST_LAYERS:
                 continue
             for layer, image in equal.images.items():
-                for model, operator in image.items():
-                    seeds[operator] = number, model, layer % PERIOD
+                for model, position in image.items():
+                    seeds[position] = number, model, layer % PERIOD
     for position, operator in enumerate(wiring.graph.operators):
         if position not in seeds and operator.forward in seeds:
             seeds[position] = "backward", wiring.kinds[position], seeds[operator.forward]
