@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "check.h"
+#include "core/elimination/dominance.h"
 #include "core/elimination/eliminate.h"
 
 namespace {
@@ -63,6 +64,15 @@ void TestAgainstExhaustiveSearch() {
     const EliminationResult result = Eliminate(problem);
     CHECK(result.weight == FindLeast(problem));
     CHECK(Evaluate(problem, result.values) == result.weight);
+  }
+}
+
+void TestDominatedValuesDoNotMatter() {
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    const EliminationProblem problem = DrawProblem(seed);
+    const EliminationResult found = EliminateUndominated(problem);
+    CHECK(found.weight == FindLeast(problem));
+    CHECK(Evaluate(problem, found.values) == found.weight);
   }
 }
 
@@ -149,6 +159,7 @@ void TestOrderIsAPermutation() {
 
 int main() {
   TestAgainstExhaustiveSearch();
+  TestDominatedValuesDoNotMatter();
   TestBytesComeBeforeTies();
   TestWideJoinIsNotACliqueOverItsInputs();
   TestGrid();

@@ -14,7 +14,11 @@ from tofu.search import repeated_layers
 from tofu.search.recurrence import NO_PARTS
 from tofu.search.repeated_layers import LEAST_LAYERS, find_repeated_layers
 
-TYING, APART = (core.Engine(NumpyFrontEnd(), NumpyBackend(), core.Moves(ties_layers=flag)) for flag in (True, False))
+TYING, APART, SHARING, SHARING_APART = (
+    core.Engine(NumpyFrontEnd(), NumpyBackend(), core.Moves(ties_layers=tied, shares_regions=shared))
+    for shared in (False, True)
+    for tied in (True, False)
+)
 
 
 @pytest.fixture(autouse=True)
@@ -66,11 +70,12 @@ def test_a_layer_that_differs_is_like_no_other():
     assert not any("weight7" in family for family in tensors)
 
 
+@pytest.mark.parametrize("engines", [(TYING, APART), (SHARING, SHARING_APART)], ids=["fetches", "shared regions"])
 @pytest.mark.parametrize("layers", [8, 11])
 @pytest.mark.parametrize("batch", [160, 640])
-def test_what_alternates_from_layer_to_layer_is_found(layers, batch):
+def test_what_alternates_from_layer_to_layer_is_found(engines, layers, batch):
     """The best plan of a chain of equal products may alternate: layers that are two apart are alike in it."""
-    tied, apart = (plan(engine, deep_perceptron(layers, batch=batch)) for engine in (TYING, APART))
+    tied, apart = (plan(engine, deep_perceptron(layers, batch=batch)) for engine in engines)
     assert apart.plan.optimality == "optimal"
     assert tied.plan.optimality == "optimal among plans that treat every second repeated layer alike"
     assert tied.plan.communication_bytes == apart.plan.communication_bytes
