@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tdl_ops.jax import op
 from tofu.errors import UnsupportedError
-from tofu.tdl import Any, Max, Min, Prod, Sum, maximum, minimum, output, position, where
+from tofu.tdl import Any, Max, Min, Prod, Sum, maximum, minimum, output, position, unread, where
 
 AXES = [f"v{d}" for d in range(8)]
 SMALLEST = {"bool": 0.0, "int8": -(2.0**7), "int16": -(2.0**15), "int32": -(2.0**31), "int64": -(2.0**63)}
@@ -132,7 +132,8 @@ def gather(
     names = {w: f"w{d}" for d, w in looks.shared.items()}
     pattern = " ".join(names.get(d, f"i{d}") for d in range(rank))
     fill = _find_fill(fill_value, output_types[0])
-    start = lambda i, d: looks.find_start(indices, i, d, rows, mode)
+    moved = mode if mode == "FILL_OR_DROP" else "CLIP"  # as XLA does it where a promise is broken
+    start = lambda i, d: looks.find_start(indices, i, d, rows, moved)
     if len(looks.looked_up) == 1 and looks.looked_up[0] not in looks.window:
         (d,) = looks.looked_up
 
@@ -150,6 +151,8 @@ def gather(
         offset = lambda d: position(i[looks.window[d]]) if d in looks.window else 0.0
         at = lambda d: i[looks.shared[d]] if d in looks.shared else Any(start(i, d) + offset(d))
         cell = operand[tuple(at(d) for d in range(operand.ndim))]
+        if not looks.looked_up:  # all slices begin with the first cell, but there is one for each of the indices
+            cell += sum(unread(looks.find_row(indices, i, d)) for d in looks.index_map)
         if mode != "FILL_OR_DROP" or not looks.index_map:
             return cell
         return where(looks.is_inside(indices, i, rows), cell, fill)
@@ -204,7 +207,7 @@ def _describe_scatter(join):
             known = {u: c[d] for d, u in looks.shared.items()}
 
             def is_hit(i):
-                hit = looks.is_inside(indices, i, rows) if mode == "FILL_OR_DROP" else None
+                hit = looks.is_inside(indices, i, rows) if mode != "CLIP" and looks.index_map else None
                 for d in looks.looked_up:
                     offset = position(i[looks.window[d]]) if d in looks.window else 0.0
                     here = position(c[d]) + first[d] == looks.find_start(indices, i, d, rows, mode) + offset
@@ -215,6 +218,8 @@ def _describe_scatter(join):
                 def each(*r):
                     i = known | dict(zip(reduced, r, strict=True))
                     hit, new = is_hit(i), function(updates[tuple(i[u] for u in range(updates.ndim))])
+                    if not looks.looked_up:
+                        new += sum(unread(looks.find_row(indices, i, d)) for d in looks.index_map)
                     return new if hit is None else where(hit, new, neutral)
 
                 return reducer(each, names=" ".join(f"u{u}" for u in reduced)) if reduced else each()

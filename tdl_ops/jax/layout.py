@@ -8,7 +8,7 @@ from tdl_ops.jax import op
 from tdl_ops.jax.operands import NUMBERS, cell, numbered, put_together
 from tdl_ops.jax.patterns import cut, join, pick, reshape_to
 from tofu.errors import UnsupportedError
-from tofu.tdl import Any, constant, maximum, minimum, output, position, scatter, where
+from tofu.tdl import Any, constant, maximum, minimum, output, position, scatter, unread, where
 
 AXES = [f"i{d}" for d in range(8)]
 
@@ -138,6 +138,6 @@ def dynamic_update_slice(*x, literals=()):
         new = update[tuple(Any(offset[d]) if d in offset else v for d, v in enumerate(i))]
         for d in partial:
             new = where((offset[d] >= 0) & (offset[d] < update.shape[d]), new, operand[i])
-        return new
+        return new if partial else new + unread(operand[i])
 
     return lambda *i: value(i)

@@ -378,3 +378,63 @@ def test_what_cannot_be_is_said():
         made.place(data)
     with pytest.raises(UnsupportedError, match=r"example_args is .* and not the tuple of the step's arguments"):
         tofu.jax.partition(step, 2, {"state": state, "data": data})
+
+
+@pytest.mark.parametrize("backend", ["shard_map", "gspmd"])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_a_window_that_begins_beyond_the_end_is_moved_inside(workers, backend):
+    """XLA joins two dynamic slices, that of the step and that of a worker's part, and moves neither inside."""
+    x, update = (np.arange(48.0, dtype=np.float32).reshape(8, 6) + n for n in (0, 100))
+    for begin in (-3, 0, 3, 5, 1000):
+
+        def step(x, update, begin):
+            window = lax.dynamic_slice(x * 2, (begin, begin), (3, 2))
+            return window, lax.dynamic_update_slice(x * 3, update[:3, :2], (begin, begin))
+
+        for hints in (
+            {},
+            {"dynamic_slice": None},
+            {"dynamic_slice": None, "mul": [1] + [None] * (workers // 2 - 1)},
+            {"dynamic_update_slice": None},
+        ):
+            made = tofu.jax.partition(step, workers, (x, update, np.int32(begin)), backend=backend, hints=hints)
+            for ours, whole in zip(made(x, update, np.int32(begin)), jax.jit(step)(x, update, begin), strict=True):
+                np.testing.assert_array_equal(ours, whole)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int32", "bool"])
+def test_the_largest_over_workers_is_that_of_one_device(dtype):
+    """Where one of them has NaN, too, which XLA's maximum over devices leaves out."""
+    with in_double_precision():
+        x = np.random.default_rng(3).normal(size=(64, 6)) * 100
+        x[5, 1], x[40, 2], x[63, 3], x[0, 3], x[:, 4] = np.nan, -np.nan, np.inf, np.nan, -np.inf
+        x = jnp.asarray(np.nan_to_num(x) if dtype in ("int32", "bool") else x).astype(dtype)
+        for largest in (lambda x: jnp.max(x, 0), lambda x: jnp.min(x, 0)):
+            for axis in ("i0", "i1"):
+                names = tofu.jax.partition(largest, 2, (x,), search_seconds=1).plan.operators
+                hints = {name: axis for name in names if name.startswith("reduce_m")}
+                try:
+                    made = tofu.jax.partition(largest, 2, (x,), hints=hints)
+                except PlanError:
+                    continue
+                np.testing.assert_array_equal(np.asarray(made(x), float), np.asarray(jax.jit(largest)(x), float))
+        ids = np.arange(64, dtype=np.int32) % 3
+
+        def segments(x):
+            return jax.ops.segment_max(x, ids, num_segments=3)
+
+        if dtype != "bool":
+            made = tofu.jax.partition(segments, 2, (x,), hints={"scatter-max": "u0"})
+            np.testing.assert_array_equal(np.asarray(made(x), float), np.asarray(jax.jit(segments)(x), float))
+
+
+def test_truths_are_looked_up_in_parts():
+    table, rows = np.random.default_rng(1).random((8, 6)) > 0.5, np.arange(8)[::-1].astype(np.int32)
+
+    def lines(table, rows):
+        return table[rows]
+
+    whole = jax.jit(lines)(table, rows)
+    for axis in ("v0", "w1", "i0"):
+        made = tofu.jax.partition(lines, 2, (table, rows), hints={"gather": axis})
+        np.testing.assert_array_equal(made(table, rows), whole)

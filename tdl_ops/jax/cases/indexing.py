@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -52,6 +53,29 @@ CASES = [
         (3, 5),
         Fixed(3, "int32"),
     ),
+    Case(
+        "dynamic update of everything",
+        each(
+            both(lambda x, y, n: lax.dynamic_update_slice(x, y, (n, n)) * y),
+            both(lambda x, y, n: lax.dynamic_update_slice_in_dim(x[None], y[None], n, 0) * 2.0),
+        ),
+        (8, 6),
+        (8, 6),
+        Fixed(0, "int32"),
+    ),
+    Case(
+        "whole lines, each with an index",
+        both(lambda x, i: jax.vmap(lambda line, n: lax.dynamic_slice_in_dim(line, n, 6, 0) ** 2)(x, i)),
+        (8, 6),
+        integers(0, 6, 8),
+    ),
+    Case(
+        "updates of whole lines, each with an index",
+        both(lambda x, i: jax.vmap(lambda line, n: lax.dynamic_update_slice_in_dim(line, 2.0 * line, n, 0))(x, i)),
+        (8, 6),
+        integers(0, 6, 8),
+    ),
+    Case("a promise that is broken", lambda w, i: w.at[i].get(mode="promise_in_bounds"), (8, 5), integers(-20, 20, 9)),
     Case("subtractions", lambda x, i, u: x.at[i].subtract(u), (4, 3), integers(0, 4, 9), (9, 3)),
     Case("diagonals", both(lambda x: (jnp.diagonal(x), jnp.diag(x[0]), jnp.trace(x))), (6, 6)),
     Case("determinant of one matrix", both(jnp.linalg.det), (3, 3)),

@@ -155,6 +155,8 @@ class Workers:
         place, target, axes = places.written(operator, slot), places.tensor(tensor), places.axes(operator)
         combine = [Combine.REPLICATE if axis == REPLICATED else written.combine[axis] for axis in axes]
         alike = [step for step, c in enumerate(combine) if c is Combine.REPLICATE]
+        if x.dtype == bool and Combine.REDUCE in combine:  # devices reduce numbers alone
+            return self.settle(x.astype(jnp.int8), places, operator, slot).astype(bool)
         if place.layout is None:
             if Combine.REDUCE in combine or Combine.OVERLAP_ADD in combine:
                 assert written.reducer == "Sum", "what is no sum is reduced as a whole"
@@ -321,4 +323,16 @@ def _count_pairs(held: Place, wanted: Place, pairs: Sequence[tuple[int, int]]) -
 
 
 def _largest(x: Any, names: tuple[str, ...]) -> Any:
-    return lax.pmax(x.astype(jnp.int8), names).astype(bool) if x.dtype == bool else lax.pmax(x, names)
+    """The largest over devices, NaN where one has that, as on one device. XLA's own maximum over devices leaves NaN out on CPUs, so numbers
+    are compared as whole numbers of the same order, among which NaN is the largest.
+    """
+    bits = {2: jnp.int16, 4: jnp.int32, 8: jnp.int64}.get(x.dtype.itemsize)
+    if not jnp.issubdtype(x.dtype, jnp.floating) or bits is None:
+        return lax.pmax(x, names)
+    numbers = lax.bitcast_convert_type(jnp.where(jnp.isnan(x), jnp.asarray(jnp.nan, x.dtype), x), bits)
+    return lax.bitcast_convert_type(_reorder(lax.pmax(_reorder(numbers), names)), x.dtype)
+
+
+def _reorder(numbers: Any) -> Any:
+    """The bits of floating point numbers as whole numbers of the same order, and back."""
+    return jnp.where(numbers < 0, numbers ^ jnp.iinfo(numbers.dtype).max, numbers)

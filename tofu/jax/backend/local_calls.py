@@ -6,7 +6,7 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -45,7 +45,9 @@ class LocalCall:
     def run(self, operands: list[Any]) -> list[Any]:
         """The results."""
         rule = RULES.get(self.equation.primitive.name)
-        return rule(self, operands) if rule is not None else self.bind(operands)
+        if rule is not None:
+            return rule(self, operands)
+        return self.bind(move_inside(self.equation.primitive.name, operands, self.parameters))
 
     def bind(self, operands: Sequence[Any], **others: Any) -> list[Any]:
         """The primitive, with other parameters in the place of some."""
@@ -129,7 +131,8 @@ def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
     row, begin = indices[..., 0], jnp.asarray(first[dimension], indices.dtype)
     is_inside = (row >= 0) & (row < rows)
     mode = params["mode"]
-    moved = (jnp.clip(row, 0, rows - 1) if mode == lax.GatherScatterMode.CLIP else row) - begin
+    is_moved = mode != lax.GatherScatterMode.FILL_OR_DROP  # also where a promise is broken: so does XLA
+    moved = (jnp.clip(row, 0, rows - 1) if is_moved else row) - begin
     found = call.bind([operand, moved[..., None]], mode=lax.GatherScatterMode.FILL_OR_DROP, fill_value=0)[0]
     if mode != lax.GatherScatterMode.FILL_OR_DROP:
         return [found]
@@ -138,6 +141,21 @@ def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
         shape[d] = 1
     fill = jnp.where(begin == 0, jnp.asarray(_find_fill(params["fill_value"], found.dtype), found.dtype), 0)
     return [jnp.where(is_inside.reshape(shape), found, fill)]
+
+
+def move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
+    """The operands of a primitive; those that say where a dynamic slice or update begins are moved to where all of it lies inside. XLA does
+    that, too, but leaves it out where it joins the slice with one that takes a worker's part of it.
+    """
+    if name not in ("dynamic_slice", "dynamic_update_slice"):
+        return list(operands)
+    first = 1 if name == "dynamic_slice" else 2
+    sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
+    moved = list(operands[:first])
+    for start, extent, size in zip(operands[first:], operands[0].shape, sizes, strict=True):
+        most = min(extent - size, jnp.iinfo(jnp.result_type(start)).max)
+        moved.append(lax.clamp(jnp.zeros_like(start), start, jnp.full_like(start, most)))
+    return moved
 
 
 def _find_fill(fill_value: Any, dtype: Any) -> Any:
