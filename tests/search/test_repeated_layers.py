@@ -21,9 +21,19 @@ TYING, APART, SHARING, SHARING_APART = (
 )
 
 
-@pytest.fixture(autouse=True)
+STATED = repeated_layers.LEAST_OPERATORS, LEAST_LAYERS, repeated_layers.PERIOD
+
+
+def test_the_sizes_that_the_documents_state():
+    assert STATED == (2000, 6, 2)
+
+
+@pytest.fixture
 def in_small_graphs(monkeypatch):
     monkeypatch.setattr(repeated_layers, "LEAST_OPERATORS", 0)
+
+
+pytestmark = pytest.mark.usefixtures("in_small_graphs")
 
 
 def plan(engine, graph, workers=4, **settings):
