@@ -174,6 +174,8 @@ class _Evaluation:
                 )
             elif begin > 0:
                 yield f"offset: {where}, and a copy would skip {begin} cells of its own part"
+            elif end < extent and axis in self.pattern.plain_axes and not self.pattern.trace.description.bound:
+                yield f"cut: {where}, and a copy would leave out {extent - end} cells of its own part"
 
     def _dimensions_moved_by(self, axis: str) -> Iterator[tuple[str, int, int, tuple[IndexNumbers, ...]]]:
         trace = self.pattern.trace

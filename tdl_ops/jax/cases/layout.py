@@ -9,6 +9,8 @@ from tdl_ops.jax.cases.building import both
 from tofu.jax.verify.case import Case
 
 CASES = [
+    Case("cropped at the end", both(lambda x: lax.pad(x, 0.0, ((0, -4, 0), (0, 0, 0)))), (12, 6)),
+    Case("cropped and padded", both(lambda x: lax.pad(x, 0.0, ((1, -2, 0), (-1, 1, 0)))), (12, 6)),
     Case("reshape", both(lambda x: x.reshape(4, 9, 6).reshape(4, 3, 3, 6).reshape(12, 18)), (36, 6)),
     Case("reshape in another order", lambda x: lax.reshape(x, (9, 6, 4), (2, 1, 0)), (4, 6, 9)),
     Case("squeeze", both(lambda x: x[:, None].squeeze(1)[:, :, None]), (4, 7)),
