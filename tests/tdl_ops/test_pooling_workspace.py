@@ -29,4 +29,5 @@ def run_step(symbol):
 def test_gradient_is_that_of_one_device(forward, backward):
     hints = {"pool": forward, "pool_backward": backward}
     partitioned = tofu.partition(model(), ngpus=2, hints=hints, cache=False, **SHAPES)
-    np.testing.assert_allclose(run_step(partitioned), run_step(model()), rtol=1e-5, atol=1e-7)
+    # Sums of single precision, in the order of the processor's own kernels: a wrong workspace is off by the size of the numbers.
+    np.testing.assert_allclose(run_step(partitioned), run_step(model()), rtol=1e-5, atol=2e-6)
