@@ -21,8 +21,8 @@ def read_attributes(equation: Equation, types: Sequence[ValueType]) -> dict[str,
             found[name] = plain
     literals = tuple((n, x.number) for n, x in enumerate(equation.inputs) if isinstance(x, Literal))
     given = (x.type if isinstance(x, Literal) else types[x] for x in equation.inputs)
-    found["input_types"] = tuple(str(type_.dtype) for type_ in given)
-    found["output_types"] = tuple(str(types[x].dtype) for x in equation.outputs)
+    found["input_types"] = tuple(type_.dtype_name for type_ in given)
+    found["output_types"] = tuple(types[x].dtype_name for x in equation.outputs)
     return found | ({"literals": literals} if literals else {})
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, TypeAlias
 
 import jax
 import numpy as np
 from jax.extend.core import Primitive, primitives
+
+from tofu.jax.frontend.versions import UNKNOWN_LINE, Line
 
 LOOP_CELL = Primitive("loop_cell")
 """Stands in a loop's body for the cell of a scanned value that a step of the loop is about: whole -> whole[t]."""
@@ -27,19 +30,39 @@ class ValueType:
     @property
     def is_key(self) -> bool:
         """Whether it is a random key, which has no numbers."""
-        return bool(jax.dtypes.issubdtype(self.dtype, jax.dtypes.extended))
+        return _is_extended(self.dtype)
+
+    @property
+    def dtype_name(self) -> str:
+        """The name of `dtype`."""
+        return _name(self.dtype)
 
     @property
     def item_bytes(self) -> int:
         """Bytes of an element; of a key, those of its data."""
-        if not self.is_key:
-            return int(np.dtype(self.dtype).itemsize)
-        data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct((), self.dtype))
-        return int(data.size * data.dtype.itemsize)
+        return _count_item_bytes(self.dtype)
 
     def with_shape(self, *shape: int) -> ValueType:
         """The same type with another shape."""
         return ValueType(shape, self.dtype, self.weak_type)
+
+
+@cache
+def _is_extended(dtype: Any) -> bool:
+    return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.extended))
+
+
+@cache
+def _name(dtype: Any) -> str:
+    return str(dtype)
+
+
+@cache
+def _count_item_bytes(dtype: Any) -> int:
+    if not _is_extended(dtype):
+        return int(np.dtype(dtype).itemsize)
+    data = jax.eval_shape(jax.random.key_data, jax.ShapeDtypeStruct((), dtype))
+    return int(data.size * data.dtype.itemsize)
 
 
 def read_type(aval: Any) -> ValueType:
@@ -101,7 +124,7 @@ class Equation:
     inputs: tuple[Operand, ...]
     outputs: tuple[int, ...]
     scope: str = ""
-    line: str = ""
+    line: Line = UNKNOWN_LINE
     checkpoint: int | None = None
 
     def __str__(self) -> str:

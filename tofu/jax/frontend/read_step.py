@@ -125,7 +125,7 @@ class _Graph:
         type_ = self.step.types[number]
         self.tensor_of[number] = len(self.tensors)
         taken = self._tensor_names.take(name)
-        self.tensors.append(Tensor(taken, type_.shape, str(type_.dtype), type_.item_bytes, kind, times=times))
+        self.tensors.append(Tensor(taken, type_.shape, type_.dtype_name, type_.item_bytes, kind, times=times))
 
     def add_all(self, items: Sequence[Equation | Loop], times: int = 1) -> None:
         """The operators of equations that run `times` times in a step."""

@@ -37,7 +37,7 @@ def check_undivided(step: Step) -> None:
     for equation in step.walk():
         if equation.primitive.name in DIVIDING:
             raise UnsupportedError(
-                f"{equation.primitive.name} at {equation.line or 'an unknown line'} divides its work over devices by itself, which Tofu "
+                f"{equation.primitive.name} at {equation.line} divides its work over devices by itself, which Tofu "
                 "does for the whole step. Write the step for one device."
             )
 

@@ -21,6 +21,8 @@ from tofu.jax.frontend.versions import (
     CALLS,
     CHECKPOINTS,
     PASSED_THROUGH,
+    UNKNOWN_LINE,
+    Line,
     find_body,
     find_line,
     find_platform,
@@ -50,10 +52,10 @@ def trace_step(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[
     return step, shapes
 
 
-def _list_effects(jaxpr: core.Jaxpr, line: str = "an unknown line") -> Iterator[str]:
+def _list_effects(jaxpr: core.Jaxpr, line: Line = UNKNOWN_LINE) -> Iterator[str]:
     """What has side effects, and where."""
     for equation in jaxpr.eqns:
-        own = find_line(equation) or line
+        own = find_line(equation, line)
         inside = [name for body in list_bodies(equation.params) for name in _list_effects(body.jaxpr, own)]
         yield from inside
         if equation.effects and not inside:
@@ -121,7 +123,7 @@ class Flattening:
         constants: Sequence[Any],
         arguments: Sequence[Operand],
         scope: str = "",
-        line: str = "",
+        line: Line = UNKNOWN_LINE,
         checkpoint: int | None = None,
     ) -> list[Operand]:
         """The equations of a jaxpr for these arguments; returns its results."""
@@ -134,7 +136,7 @@ class Flattening:
                 tuple(self._read(values, x) for x in one.invars),
                 (),
                 "/".join(filter(None, (scope, find_scope(one)))),
-                find_line(one) or line,
+                find_line(one, line),
                 checkpoint,
             )
             outputs = self._flatten(one, equation)
@@ -173,7 +175,7 @@ class Flattening:
             return results
         if is_constraint(one):
             warnings.warn(
-                f"The sharding constraint at {equation.line or 'an unknown line'} is left out: the plan says how tensors are split. "
+                f"The sharding constraint at {equation.line} is left out: the plan says how tensors are split. "
                 "hints= of tofu.jax.partition fixes what it should not choose.",
                 stacklevel=2,
             )

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -118,13 +119,30 @@ def find_scope(equation: JaxprEqn) -> str:
     return "/".join(filter(None, scope.split("/")))
 
 
-def find_line(equation: JaxprEqn) -> str:
-    """The line of the user's program that made an equation, `file:line`; empty where JAX does not know it."""
-    return next(_list_lines(equation), "")
+@dataclass(frozen=True, repr=False)
+class Line:
+    """A line of the user's program. It is looked for when it is shown, as `file:line`: of nearly all equations it never is.
+
+    `traceback`: JAX's, of what made an equation. `around`: the line of the call in which the equation stands, which is shown where JAX
+    does not know its own.
+    """
+
+    traceback: Any = None
+    around: Line | None = None
+
+    def __repr__(self) -> str:
+        return next(_list_lines(self.traceback), None) or str(self.around or "an unknown line")
 
 
-def _list_lines(equation: JaxprEqn) -> Iterator[str]:
-    traceback = equation.source_info.traceback
+UNKNOWN_LINE = Line()
+
+
+def find_line(equation: JaxprEqn, around: Line = UNKNOWN_LINE) -> Line:
+    """The line of the user's program that made an equation, or else the one around it."""
+    return Line(equation.source_info.traceback, around)
+
+
+def _list_lines(traceback: Any) -> Iterator[str]:
     for frame in traceback.frames if traceback is not None else ():
         path = os.path.abspath(frame.file_name)
         if not path.startswith((_JAX + os.sep, os.path.dirname(os.__file__) + os.sep)) and "site-packages" not in path:
