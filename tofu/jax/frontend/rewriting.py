@@ -28,8 +28,10 @@ DIVIDING = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCED))
 
 def rewrite(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
     """The results of an equation, of these types, where others say it better, and None of the rest."""
-    made = (rule(flattening, equation, types) for rule in RULES)
-    return next((results for results in made if results is not None), None)
+    for rule in RULES:
+        if (results := rule(flattening, equation, types)) is not None:
+            return results
+    return None
 
 
 def check_undivided(step: Step) -> None:
@@ -123,6 +125,8 @@ def _without_order(flattening: Flattening, equation: Equation) -> Equation:
 
 def _without_literals(flattening: Flattening, equation: Equation) -> Equation:
     """Numbers in the place of operands as values, where the description does not take them as numbers."""
+    if not any(isinstance(x, Literal) for x in equation.inputs):
+        return equation
     description = DESCRIPTIONS.get(equation.primitive.name)
     if description is None or "literals" in description.defaults:
         return equation
