@@ -191,6 +191,22 @@ class Graph:
         return frozenset(o.inputs[slot] for o in self.operators for slot in o.mutates)
 
     @cached_property
+    def tensor_labels(self) -> tuple[int, ...]:
+        """The structural label of each tensor, as every native graph has it."""
+        return tuple(
+            make_label(tensor.kind, tensor.shape, tensor.dtype, *([tensor.times] if tensor.times > 1 else []))
+            for tensor in self.tensors
+        )
+
+    @cached_property
+    def operator_labels(self) -> tuple[int, ...]:
+        """The structural label of each operator, as every native graph has it."""
+        return tuple(
+            make_label(o.op, sorted(o.attributes.items()), [self.tensors[t].shape for t in (*o.inputs, *o.outputs)])
+            for o in self.operators
+        )
+
+    @cached_property
     def fingerprint(self) -> str:
         """A digest of everything that a plan depends on: names, operators, attributes, shapes, types, edges."""
         digest = hashlib.sha256()
@@ -213,3 +229,8 @@ class Graph:
             outputs = ", ".join(str(self.tensors[position]) for position in operator.outputs)
             lines.append(f"{operator.phase.name.lower():8} {outputs} = {operator.op}({inputs})")
         return "\n".join(lines)
+
+
+def make_label(*values: object) -> int:
+    """A structural label: equal for equal operators or tensors, whatever their names."""
+    return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=8).digest(), "little")

@@ -140,14 +140,13 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     algorithm = ALGORITHMS[settings.algorithm]
     effort = Effort(settings.search_seconds / len(problems), progress)
     found, errors = _solve(problems, settings, effort)
-    proving = found
-    if (
-        settings.replicate == "free"
-    ):  # what splits everything is one more plan to choose from, in case this search does not end
+    proving = candidates = found
+    if settings.replicate == "free":
         proving, _ = _solve(problems, settings, effort, is_free=True)
-    if not found and not proving:
+        candidates = [*found, *proving]  # what splits everything is one more plan, in case this search does not end
+    if not candidates:
         raise errors[0]
-    problem, best = min((*found, *proving), key=lambda one: price(one[0], one[1].choices))
+    problem, best = min(candidates, key=lambda one: price(one[0], one[1].choices))
     exact = [solution.exact for _, solution in proving if solution.exact is not None]
     bound = min((result.lower_bound for result in exact), default=0)
     optimality = algorithm.describe_optimality(best, bound)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from tofu import _core
-from tofu.analysis import OperatorAccess, Row
-from tofu.graph import Graph, Operator, Phase
+from tofu.analysis import OperatorAccess
+from tofu.graph import Graph, Operator, Phase, make_label
 from tofu.plan import REPLICATION_LIMIT_BYTES
 from tofu.search.recurrence import NO_PARTS, EqualParts
 
@@ -75,10 +74,9 @@ def build_native_graph(
     live = find_live_operators(graph, accesses)
     replicable = []
     first = {operator: family[0] for family in equal.operators for operator in family}
-    for position, tensor in enumerate(graph.tensors):
+    for position, (tensor, label) in enumerate(zip(graph.tensors, graph.tensor_labels, strict=True)):
         tiny = tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
-        label = _label(tensor.kind, tensor.shape, tensor.dtype, *([tensor.times] if tensor.times > 1 else []))
-        native.add_tensor(list(tensor.shape), tensor.moved_item_bytes, tiny, label)
+        native.add_tensor(tensor.shape, tensor.moved_item_bytes, tiny, label)
         replicable.append(tiny)
     bound = {operator: family[0] for family in layers.operators for operator in family} | first if is_coarse else {}
     for position, access in enumerate(accesses):
@@ -118,21 +116,17 @@ def _add_operator(
     shared = _shared_choice(operator)
     if shared < 0 and bound.get(position, position) != position:
         shared = bound[position]
-    shapes = [graph.tensors[t].shape for t in (*operator.inputs, *operator.outputs)]
     reads = enumerate(zip(operator.inputs, access.inputs, strict=True))
     native.add_operator(
-        list(access.extents),
+        access.extents,
         [
-            (t, _rows(read.rows), list(read.addend_axes), read.fill, slot in operator.mutates, read.is_read and is_live)
+            (t, read.rows, read.addend_axes, read.fill, slot in operator.mutates, read.is_read and is_live)
             for slot, (t, read) in reads
         ],
-        [
-            (t, _rows(written.rows), [int(combine) for combine in written.combine])
-            for t, written in zip(operator.outputs, access.outputs, strict=True)
-        ],
+        [(t, written.rows, written.combine) for t, written in zip(operator.outputs, access.outputs, strict=True)],
         phase=int(operator.phase),
         group=first.get(leader, leader),
-        label=_label(operator.op, sorted(operator.attributes.items()), shapes),
+        label=graph.operator_labels[position],
         same_choice_as=shared,
         fetched_axes=[access.axes.index(axis) for axis in access.fetched_axes],
     )
@@ -167,7 +161,7 @@ def _add_update(native: _core.Graph, graph: Graph, variable: int, needed: int) -
         [],
         phase=int(Phase.UPDATE),
         group=len(graph.operators) + variable,
-        label=_label("update", shape),
+        label=make_label("update", shape),
         follows_tensor=variable,
     )
 
@@ -197,12 +191,3 @@ def restore_names(message: str, graph: Graph) -> str:
         return f"{kind} {known[number].name}" if number < len(known) else match[0]
 
     return re.sub(r"(operator|tensor) (\d+)", name, message)
-
-
-def _rows(rows: Sequence[Row]) -> list[tuple[list[tuple[int, int]], int, int]]:
-    return [(list(terms), lower, upper) for terms, lower, upper in rows]
-
-
-def _label(*values: object) -> int:
-    """A structural label: equal for equal operators or tensors, whatever their names."""
-    return int.from_bytes(hashlib.blake2b(repr(values).encode(), digest_size=8).digest(), "little")

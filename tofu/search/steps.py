@@ -39,15 +39,16 @@ def name_tensors(graph: Graph, tensors: Sequence[int]) -> tuple[str, ...]:
 def list_tensor_steps(problem: Problem, choices: Choices) -> dict[str, Steps]:
     """Tensor name -> dimension split at each step."""
     return {
-        tensor.name: tuple(None if d == REPLICATED else int(d) for d in choices.tensors[position])
-        for position, tensor in enumerate(problem.graph.tensors)
+        tensor.name: tuple(None if d == REPLICATED else d for d in dimensions)
+        for tensor, dimensions in zip(problem.graph.tensors, choices.tensors.tolist(), strict=True)
     }
 
 
 def list_operator_steps(problem: Problem, choices: Choices) -> dict[str, AxisSteps]:
     """Operator name -> name of the axis split at each step. The inner parts of an operator do as the part with its name."""
+    rows = choices.operators.tolist()  # those of updates come last
     return {
-        operator.name: tuple(None if a == REPLICATED else access.axes[a] for a in choices.operators[position])
-        for position, (operator, access) in enumerate(zip(problem.graph.operators, problem.accesses, strict=True))
+        operator.name: tuple(None if a == REPLICATED else access.axes[a] for a in axes)
+        for operator, access, axes in zip(problem.graph.operators, problem.accesses, rows, strict=False)
         if not operator.is_inner
     }
