@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +15,7 @@ from tofu.graph import TensorKind
 from tofu.jax import JAX, read_step
 from tofu.jax.frontend.equations import Loop
 from tofu.jax.frontend.trace import trace_step
+from tofu.jax.frontend.versions import Line, find_line
 
 
 def shape(*extents, dtype=jnp.float32):
@@ -164,6 +167,14 @@ def test_a_loop_moves_what_it_carries_in_each_step_and_what_it_only_reads_once()
 def test_what_is_refused(function, says):
     with pytest.raises(UnsupportedError, match=says):
         read_step(function, (shape(4),))
+
+
+def test_the_line_of_a_call_is_shown_where_that_of_an_equation_is_unknown():
+    (equation,) = jax.make_jaxpr(lambda x: jnp.sin(x))(1.0).eqns
+    known = find_line(equation)
+    assert re.fullmatch(r".*test_read_step\.py:\d+", str(known))
+    assert str(Line(None, around=Line(None, around=known))) == str(known)
+    assert str(Line(None)) == "an unknown line"
 
 
 def test_a_step_is_a_function():
