@@ -115,7 +115,9 @@ def test_one_head_gradient_may_be_given_alone():
         module.forward(mx.io.DataBatch([mx.nd.ones((12, 9))]), is_train=True)
         module.backward(given)
         gradients.append(module.get_input_grads()[0].asnumpy())
-    np.testing.assert_allclose(gradients[0], np.repeat(head.asnumpy().sum(axis=1, keepdims=True), 9, axis=1), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        gradients[0], np.repeat(head.asnumpy().sum(axis=1, keepdims=True), 9, axis=1), rtol=1e-4, atol=1e-6
+    )
     for gradient in gradients[1:]:
         np.testing.assert_array_equal(gradient, gradients[0])
 
