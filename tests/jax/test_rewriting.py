@@ -48,7 +48,9 @@ def test_what_has_no_cells_is_left_out():
         )
         _, scanned = lax.scan(lambda carry, line: (carry, line * 2), x[0], none)
         kept, cells = lax.scan(lambda carry, line: (carry, line[:0]), x[0], x)
-        return joined, written, numbers, kept, lax.associative_scan(jnp.add, x), scanned.sum(), cells.sum()
+        pieces = jnp.split(x, [0, 16, 16])[1] * 2, jnp.split(x, [64, 64])[0] * 3, jnp.roll(x, 0, 0) * 4
+        scans = lax.associative_scan(jnp.add, x), jax.grad(lambda x: jnp.sin(lax.associative_scan(jnp.add, x)).sum())(x)
+        return joined, written, numbers, kept, pieces, scans, scanned.sum(), cells.sum()
 
     made = compare(step, X)
     assert made.isdisjoint({"scatter-add", "dynamic_update_slice"})

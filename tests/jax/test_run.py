@@ -264,6 +264,15 @@ def test_what_is_in_the_state_twice_may_be_donated(is_placed):
         np.testing.assert_array_equal(state["bias"], np.arange(15.0))
 
 
+@pytest.mark.parametrize("argument", [0, -2, np.int64(0), (0, -2)])
+def test_donated_arguments_are_counted_from_either_end(argument):
+    step, state, data = STEPS["perceptron"](jnp.float32)
+    made = tofu.jax.partition(step, np.int64(2), (state, data), donate_argnums=argument)
+    placed = made.place(state)
+    check_close(made(placed, data), jax.jit(step)(state, data))
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(placed))
+
+
 def test_constants_and_results_that_are_numbers():
     table = jnp.arange(64.0).reshape(8, 8)
     made = tofu.jax.partition(lambda x: (x @ table, 3.0, x), 4, (jnp.ones((8, 8)),))
@@ -363,6 +372,8 @@ def test_what_cannot_be_is_said():
         tofu.jax.partition(step, 2, (state, data), hint={"state/0/2/w": 1})
     with pytest.raises(UnsupportedError, match="donate_argnums has 2"):
         tofu.jax.partition(step, 2, (state, data), donate_argnums=(2,))
+    with pytest.raises(UnsupportedError, match="donate_argnums has -3"):
+        tofu.jax.partition(step, 2, (state, data), donate_argnums=-3)
     with pytest.raises(
         PlanError, match=r"dimension 1 has extent 24, already in 1 part; step 1 needs 5 more of each, all equal"
     ):
@@ -376,6 +387,8 @@ def test_what_cannot_be_is_said():
         made(state, (data[0] * 1j, data[1]))
     with pytest.raises(ShapeError, match=r"The batch, say, is placed by place\(batch, argument=1\)"):
         made.place(data)
+    with pytest.raises(ShapeError, match=r"data/0 has shape \(5, 160\), and the step was planned for \(48, 160\)"):
+        made.place((data[0][:5], data[1]), argument=1)
     with pytest.raises(UnsupportedError, match=r"example_args is .* and not the tuple of the step's arguments"):
         tofu.jax.partition(step, 2, {"state": state, "data": data})
 
@@ -438,3 +451,44 @@ def test_truths_are_looked_up_in_parts():
     for axis in ("v0", "w1", "i0"):
         made = tofu.jax.partition(lines, 2, (table, rows), hints={"gather": axis})
         np.testing.assert_array_equal(made(table, rows), whole)
+
+
+@pytest.mark.parametrize("backend", ["shard_map", "gspmd"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint32"])
+def test_a_table_may_be_longer_than_its_indices_can_say(dtype, backend):
+    """The first row of the second worker's part is 300: no number of eight bits."""
+    table, indices = np.arange(1200, dtype=np.float32).reshape(600, 2), np.array([1, 2, 99, 5, 0, 127, 2, 3], dtype)
+    lookups = [lambda x, n: jnp.take(x, n, axis=0, mode="clip")]
+    if dtype != "int8":  # to which JAX itself would add 600
+        lookups += [lambda x, n: jnp.take(x, n, axis=0, mode="fill"), lambda x, n: x.at[n].add(1.0)]
+        lookups += [lambda x, n: x.at[n].get(mode="promise_in_bounds")]
+    for look_up in lookups:
+        operators = read_step(look_up, (table, indices)).graph.operators
+        (name,) = (operator.name for operator in operators if re.search("gather|scatter", operator.name))
+        made = tofu.jax.partition(look_up, 2, (table, indices), backend=backend, hints={name: "v0"})
+        np.testing.assert_array_equal(made(table, indices), jax.jit(look_up)(table, indices))
+
+
+def test_positions_are_counted_before_they_are_rounded():
+    """300 + 257 is not 300 + 256, which 257 is in a type of eight digits; so it is beyond 2^24 in one of 24."""
+    for dtype, extent in ((jnp.bfloat16, 3000), (jnp.float16, 12000)):
+
+        def count(x, dtype=dtype, extent=extent):
+            return lax.iota(dtype, extent), x * 2
+
+        made = tofu.jax.partition(count, 4, (np.ones(8, np.float32),), hints={"iota": "i0"})
+        ours, whole = (np.asarray(f(np.ones(8, np.float32))[0], float) for f in (made, jax.jit(count)))
+        np.testing.assert_array_equal(ours, whole)
+
+
+@pytest.mark.parametrize("backend", ["shard_map", "gspmd"])
+@pytest.mark.parametrize("workers", [2, 3, 6])
+def test_fourier_transforms_of_what_was_gathered_along_the_last_dimension(workers, backend):
+    x = np.random.default_rng(0).normal(size=(8, 6)).astype(np.float32)
+
+    @jax.grad
+    def step(x):
+        return jnp.sum(jnp.abs(jnp.fft.rfftn(x)) ** 2 * jnp.arange(4))
+
+    made = tofu.jax.partition(step, workers, (x,), backend=backend)
+    np.testing.assert_allclose(made(x), jax.jit(step)(x), rtol=1e-5, atol=1e-4)

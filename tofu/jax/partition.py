@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import update_wrapper
+from numbers import Integral
 from typing import Any, TypeAlias, overload
 
 from jax.sharding import Mesh
@@ -152,8 +153,8 @@ def find_devices(workers: Any) -> list[Any]:
     if isinstance(workers, Sequence) and not isinstance(workers, str):
         check_devices(workers)
         return list(workers)
-    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+    if isinstance(workers, bool) or not isinstance(workers, Integral) or workers < 1:
         raise DeviceError(
             f"workers is {show_with_type(workers)}; it is a number of devices, a jax.sharding.Mesh, or a list of devices."
         )
-    return list_devices(workers)
+    return list_devices(int(workers))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tofu.engine import Source
 from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
 from tofu.host.writing import write_atomically
 from tofu.jax.engine import ENGINES
-from tofu.jax.frontend.equations import ValueType, find_dtype
+from tofu.jax.frontend.equations import find_dtype
 from tofu.jax.frontend.leaves import fix_leaves, forget_fixed, has_fixed, restore_leaves
 from tofu.jax.frontend.names import name_arguments, order_arguments
 from tofu.jax.frontend.read_step import read_step
@@ -54,13 +55,14 @@ class PartitionedStep:
         self._laid = program.shardings(mesh)
         self.shardings = jax.tree.unflatten(native.arguments_tree, self._laid)
         self._returns_fixed = has_fixed(native.results_tree)
-        given = [donate_argnums] if isinstance(donate_argnums, int) else donate_argnums
+        given = [donate_argnums] if isinstance(donate_argnums, Integral) else donate_argnums
         self._donated = native.list_leaves(given)
         self._run = program.compile(mesh, self._donated)
         names = [partition.graph.tensors[native.tensor_of[number]].name for number in native.step.inputs]
         types = [native.step.types[number] for number in native.step.inputs]
         self._types = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
         self._names = jax.tree.unflatten(native.arguments_tree, names)
+        self._planned = jax.tree.unflatten(native.arguments_tree, self._types)
         self._agreement = Agreement(mesh, partition.plan, self._names)
 
     @property
@@ -91,10 +93,12 @@ class PartitionedStep:
     def place(self, value: Any, argument: int = 0) -> Any:
         """An argument, by default the first, laid out on the devices as the plan has it: each device gets its shard alone.
 
-        With several processes each has the whole of it, or it lies on their devices. It shares no memory with `value`.
+        With several processes each has the whole of it, or it lies on their devices. It shares no memory with `value`. Raises ShapeError
+        for another tree, or other shapes and types, than was planned for.
         """
         value = self._fix(value)
         self._check_tree(value, argument)
+        _check(*map(jax.tree.leaves, (value, self._planned[argument], self._names[argument])))
         self._agreement.check({argument: value})
         return restore_leaves(jax.tree.map(lay_apart, value, self.shardings[argument]))
 
@@ -107,8 +111,7 @@ class PartitionedStep:
         value = self._fix(value)
         self._check_tree(value, argument)
         self._agreement.check({})
-        types = jax.tree.unflatten(self._native.arguments_tree, self._types)
-        laid = jax.tree.map(lay_part, self._names[argument], value, types[argument], self.shardings[argument])
+        laid = jax.tree.map(lay_part, self._names[argument], value, self._planned[argument], self.shardings[argument])
         return restore_leaves(laid)
 
     def _check_tree(self, value: Any, argument: int) -> None:
@@ -197,11 +200,7 @@ class PartitionedStep:
                 f"The step was planned for arguments like {self._native.arguments_tree}, and is called with {tree}. Call "
                 "tofu.jax.partition again for other ones."
             )
-        for position, (leaf, number) in enumerate(zip(leaves, self._native.step.inputs, strict=True)):
-            fault = _find_fault(leaf, self._native.step.types[number])
-            if fault is not None:  # names are put together for errors alone: this runs in every step
-                error, words = fault
-                raise error(f"{name_arguments(self._step, given)[position]} {words}")
+        _check(leaves, self._types, jax.tree.leaves(self._names))
         return leaves, given
 
 
@@ -210,7 +209,15 @@ def _is_there(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
 
 
-def _find_fault(leaf: Any, planned: ValueType) -> tuple[type[TofuError], str] | None:
+def _check(leaves: Sequence[Any], planned: Sequence[jax.ShapeDtypeStruct], names: Sequence[str]) -> None:
+    for leaf, type_, name in zip(leaves, planned, names, strict=True):
+        fault = _find_fault(leaf, type_)
+        if fault is not None:  # this runs in every step
+            error, words = fault
+            raise error(f"{name} {words}")
+
+
+def _find_fault(leaf: Any, planned: jax.ShapeDtypeStruct) -> tuple[type[TofuError], str] | None:
     """What is wrong with an argument, to be said after its name: another shape or type than was planned, or it is no longer there."""
     shape = np.shape(leaf)
     if shape != planned.shape:

@@ -17,7 +17,7 @@ from jax.sharding import Mesh, NamedSharding
 from tofu.analysis import Combine
 from tofu.errors import UnsupportedError
 from tofu.jax.backend.collectives import find_chain
-from tofu.jax.backend.local_calls import move_inside
+from tofu.jax.backend.local_calls import evaluate
 from tofu.jax.backend.places import Layout
 from tofu.jax.backend.spmd import SpmdProgram, divide_body
 from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, as_type
@@ -129,8 +129,7 @@ class _Whole:
         return None if Combine.REDUCE in split else places.written(operator, slot).layout
 
     def _run_equation(self, equation: Equation) -> None:
-        operands = move_inside(equation.primitive.name, self._read_all(equation), equation.params)
-        self._write(equation, equation.evaluate(operands))
+        self._write(equation, evaluate(equation, self._read_all(equation)))
 
     def _run_loop(self, loop: Loop) -> None:
         cells, stacks, rest = divide_body(loop)

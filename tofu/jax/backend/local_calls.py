@@ -16,6 +16,7 @@ from jax import lax
 from tofu.errors import InternalError
 from tofu.jax.backend.places import Box, Places
 from tofu.jax.frontend.equations import Equation
+from tofu.jax.frontend.versions import lay_row_major
 
 
 class Selection(Protocol):
@@ -47,11 +48,11 @@ class LocalCall:
         rule = RULES.get(self.equation.primitive.name)
         if rule is not None:
             return rule(self, operands)
-        return self.bind(move_inside(self.equation.primitive.name, operands, self.parameters))
+        return self.bind(operands)
 
     def bind(self, operands: Sequence[Any], **others: Any) -> list[Any]:
         """The primitive, with other parameters in the place of some."""
-        return replace(self.equation, params={**self.parameters, **others}).evaluate(operands)
+        return evaluate(replace(self.equation, params={**self.parameters, **others}), operands)
 
     def pick(self, name: str, default: Any) -> list[Any]:
         """The numbers of an attribute that is a tuple, or the one number that it is, on the worker that runs."""
@@ -101,9 +102,10 @@ def _extents(box: Box) -> tuple[int, ...]:
 
 
 def _count_on(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """iota: it begins with this worker's first position."""
-    (counted,) = call.bind(operands)
-    return [counted + jnp.asarray(call.pick("first", 0)[0], counted.dtype)]
+    """iota: it begins with this worker's first position. It counts in whole numbers: rounding comes last, as on one device."""
+    dtype = call.parameters["dtype"]
+    (counted,) = call.bind(operands, dtype=dtype if jnp.issubdtype(dtype, jnp.integer) else jnp.dtype(jnp.int32))
+    return [(counted + jnp.asarray(call.pick("first", 0)[0]).astype(counted.dtype)).astype(dtype)]
 
 
 def _draw_all(call: LocalCall, operands: list[Any]) -> list[Any]:
@@ -128,6 +130,7 @@ def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
         return call.bind(operands)
     (dimension,) = numbers.start_index_map  # of a gather of whole lines alone a looked-up dimension is split
     rows = int(next(own["rows"][dimension] for own in call.changed if "rows" in own))
+    indices = _widen(indices)
     row, begin = indices[..., 0], jnp.asarray(first[dimension], indices.dtype)
     is_inside = (row >= 0) & (row < rows)
     mode = params["mode"]
@@ -143,12 +146,21 @@ def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
     return [jnp.where(is_inside.reshape(shape), found, fill)]
 
 
-def move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
+def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
+    """The results of an equation, with what XLA needs to be told in a program for many devices that it needs not in one for one device."""
+    name = equation.primitive.name
+    if name in ("dynamic_slice", "dynamic_update_slice"):
+        operands = _move_inside(name, operands, equation.params)
+    if name == "gather" or name.startswith("scatter"):
+        operands = [operands[0], _widen(operands[1]), *operands[2:]]
+    results = equation.evaluate(operands)
+    return list(map(lay_row_major, results)) if name == "fft" else results
+
+
+def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, Any]) -> list[Any]:
     """The operands of a primitive; those that say where a dynamic slice or update begins are moved to where all of it lies inside. XLA does
     that, too, but leaves it out where it joins the slice with one that takes a worker's part of it.
     """
-    if name not in ("dynamic_slice", "dynamic_update_slice"):
-        return list(operands)
     first = 1 if name == "dynamic_slice" else 2
     sizes = parameters["slice_sizes"] if name == "dynamic_slice" else operands[1].shape
     moved = list(operands[:first])
@@ -156,6 +168,13 @@ def move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, Any
         most = min(extent - size, jnp.iinfo(jnp.result_type(start)).max)
         moved.append(lax.clamp(jnp.zeros_like(start), start, jnp.full_like(start, most)))
     return moved
+
+
+def _widen(indices: Any) -> Any:
+    """Indices of a type that has every row of a table: a part's first row may be none of a small type's, which XLA's partitioner ends the
+    process for.
+    """
+    return indices.astype(jnp.int32) if indices.dtype.itemsize < jnp.dtype(jnp.int32).itemsize else indices
 
 
 def _find_fill(fill_value: Any, dtype: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
@@ -24,6 +25,8 @@ def leave_out_empty(flattening: Flattening, equation: Equation, types: Sequence[
     """
     if types and all(map(is_empty, types)):
         return list(map(flattening.add_empty, types))
+    if equation.primitive.name == "split" and any(map(is_empty, types)):
+        return _split(flattening, equation, types)
     given = [x.type if isinstance(x, Literal) else flattening.types[x] for x in equation.inputs]
     there = [x for x, type_ in zip(equation.inputs, given, strict=True) if not is_empty(type_)]
     if len(there) == len(given):
@@ -47,6 +50,19 @@ def leave_out_empty(flattening: Flattening, equation: Equation, types: Sequence[
         operands = [x.value if isinstance(x, Literal) else make_empty(flattening.types[x]) for x in equation.inputs]
         return list(map(flattening.add_constant, equation.evaluate(operands)))
     return None
+
+
+def _split(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> list[Operand]:
+    """The pieces of a split, of which some have no cells."""
+    there = [type_ for type_ in types if not is_empty(type_)]
+    if len(there) == 1:
+        pieces: Iterator[Operand] = iter(equation.inputs)
+    else:
+        sizes = tuple(size for size in equation.params["sizes"] if size)
+        outputs = tuple(map(flattening.add_value, there))
+        flattening.equations.append(replace(equation, params={**equation.params, "sizes": sizes}, outputs=outputs))
+        pieces = iter(outputs)
+    return [flattening.add_empty(type_) if is_empty(type_) else next(pieces) for type_ in types]
 
 
 def is_empty(type_: ValueType) -> bool:

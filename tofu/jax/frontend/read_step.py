@@ -32,12 +32,16 @@ class Native:
     """Whether numbers of Python's among the arguments are part of the step."""
 
     def list_leaves(self, arguments: Sequence[int]) -> list[int]:
-        """The positions of the leaves of arguments among those of all. Raises UnsupportedError for arguments that there are not."""
+        """The positions of the leaves of arguments among those of all; argument -1 is the last one. Raises UnsupportedError for others than
+        there are.
+        """
         counts = [tree.num_leaves for tree in self.arguments_tree.children()]
-        wrong = [n for n in arguments if n not in range(len(counts))]
+        wrong = [n for n in arguments if n not in range(-len(counts), len(counts))]
         if wrong:
             raise UnsupportedError(f"donate_argnums has {wrong[0]}; the step has arguments 0 to {len(counts) - 1}.")
-        return [sum(counts[:n]) + leaf for n in arguments for leaf in range(counts[n])]
+        return [
+            sum(counts[:n]) + leaf for n in sorted({n % len(counts) for n in arguments}) for leaf in range(counts[n])
+        ]
 
 
 def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_numbers: bool = False) -> Source:

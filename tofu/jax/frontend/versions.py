@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 import jax
+from jax.experimental import layout as layouts
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
 
 BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr", "call")
@@ -181,3 +182,11 @@ def in_double_precision() -> AbstractContextManager[None]:
         jax.enable_x64(True) if has_own else import_module("jax.experimental").enable_x64()
     )
     return entered
+
+
+def lay_row_major(value: Any) -> Any:
+    """A value that lies in memory with its last dimension innermost: XLA's Fourier transforms on CPUs ask for that of what they read and
+    write, and its partial programs do not always have it so.
+    """
+    layout = getattr(layouts, "DeviceLocalLayout", None) or layouts.Layout  # the first is 0.6's
+    return layouts.with_layout_constraint(value, layout(tuple(range(value.ndim))))
