@@ -1,7 +1,8 @@
 """Regression outputs and MakeLoss: layers whose backward operator starts the gradient and ignores the head gradient.
 
-MXNet divides by sizes of the tensors at hand, in single precision: the outputs of a sample, the batch. A worker's copy has the whole's
-quotient: MakeLoss's as its grad_scale, divided by nothing; a regression's grad_scale is what gives it, divided by the copy's own outputs.
+MXNet divides by sizes of the tensors at hand, in single precision: the outputs of a sample, the batch. A worker's copy of MakeLoss has the
+whole's quotient as its grad_scale, and divides by nothing. A regression's own outputs always divide: only where their number is its
+grad_scale, too, can it be split within a sample, and so it is a part of any other.
 """
 
 from __future__ import annotations
@@ -24,17 +25,10 @@ RESIDUALS = {
 
 
 def _local_regression_scale(local):
-    outputs = SAMPLE[: len(local.inputs[1].shape) - 1]
-    own, whole = (np.float32(prod(extent(name) for name in outputs)) for extent in (local.extent, local.whole))
-    scale = np.float32(local.attributes["grad_scale"])
-    return float(_find_dividend(scale / whole, own, scale))
-
-
-def _find_dividend(quotient, divisor, first):
-    """The number of single precision that, divided by `divisor`, comes nearest to `quotient`, mostly equals it; `first` if that does."""
-    near = quotient * divisor
-    candidates = (first, near, np.nextafter(near, np.float32(-np.inf)), np.nextafter(near, np.float32(np.inf)))
-    return min(candidates, key=lambda number: abs(number / divisor - quotient))
+    names = SAMPLE[: len(local.inputs[1].shape) - 1]
+    own, whole = (prod(extent(name) for name in names) for extent in (local.extent, local.whole))
+    scale = local.attributes["grad_scale"]
+    return float(own) if scale == whole else scale
 
 
 def _label_at(label, data, i):
@@ -52,8 +46,10 @@ def _describe_regression(link):
 
 def _describe_regression_gradient(residual):
     def description(label, out, *, grad_scale=1.0):
-        value = lambda i: residual(out[i], _label_at(label, out, i)) * grad_scale / prod(label.shape[1:])
-        return lambda b, *s: value((b, *s)), unwritten("b *s")
+        is_residual = grad_scale == prod(label.shape[1:])  # the quotient of a copy is 1, too
+        scale = lambda s: 1 if is_residual else grad_scale / prod(position(one.extent) for one in s)
+        value = lambda b, *s: residual(out[(b, *s)], _label_at(label, out, (b, *s))) * scale(s)
+        return value, unwritten("b *s")
 
     return description
 
@@ -61,7 +57,7 @@ def _describe_regression_gradient(residual):
 for _name, _link in LINKS.items():
     op(f"{_name}RegressionOutput")(_describe_regression(_link))
 for _name, _residual in RESIDUALS.items():
-    op(f"_backward_{_name}_reg_out", bound={"grad_scale": _local_regression_scale}, corrects=SAMPLE)(
+    op(f"_backward_{_name}_reg_out", bound={"grad_scale": _local_regression_scale}, concrete=True)(
         _describe_regression_gradient(_residual)
     )
 

@@ -39,6 +39,7 @@ PARTS = {
     "_tofu_valid_labels": "d>N",
     "_tofu_valid_cells": "d>N",
     "_tofu_make_loss_gradient": "dN>d",
+    "_tofu_scale": "d>d",
     "_tofu_softmax_output_apply": "dlLn>d",
     "_tofu_softmax_output_gradient": "dn>d",
     "_tofu_softmax_output_gradient_by_count": "dnN>d",

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "cuda/make_loss.cuh"
+#include "cuda/loss.cuh"
 #include "cuda/softmax_output.cuh"
 #include "part_tensor.h"
 
@@ -64,6 +64,9 @@ void TestMakeLoss(uint64_t seed) {
   CHECK(count[0] == valid);
   t.Run<AtPosition, MakeLossGradient<double>>(false, {&data, &count}, {&d_data});
   CHECK(d_data == Array(t.size(), 3 / std::max(1.0, valid)));
+  Array scaled = t.Draw(t.size());
+  t.Run<AtPosition, Scale<double>>(false, {&data}, {&scaled});
+  for (int64_t i = 0; i < t.size(); ++i) CHECK(scaled[i] == data[i] * 3);
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ MOVED = {
     "tofu.graph.symbol_text": "tofu.mxnet.frontend.symbol_text",
     "tofu.lowering.batch_norm": "tofu.mxnet.lowerings.batch_norm",
     "tofu.lowering.layer_norm": "tofu.mxnet.lowerings.layer_norm",
-    "tofu.lowering.make_loss": "tofu.mxnet.lowerings.make_loss",
+    "tofu.lowering.make_loss": "tofu.mxnet.lowerings.loss",
     "tofu.lowering.one_hot": "tofu.mxnet.lowerings.one_hot",
     "tofu.lowering.pick": "tofu.mxnet.lowerings.pick",
     "tofu.lowering.pooling": "tofu.mxnet.lowerings.pooling",

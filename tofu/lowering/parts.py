@@ -48,10 +48,16 @@ class Parts:
         return self.first_tensor + len(self.tensors) - 1
 
     def inner_operator(
-        self, name: str, op: str, attributes: Attributes, inputs: tuple[int, ...], outputs: tuple[int, ...]
+        self,
+        name: str,
+        op: str,
+        attributes: Attributes,
+        inputs: tuple[int, ...],
+        outputs: tuple[int, ...],
+        origin: Any = None,
     ) -> None:
         """A part that comes before the last one."""
-        self._add(f"{self.whole.name}/{name}", op, attributes, inputs, outputs, (), is_inner=True)
+        self._add(f"{self.whole.name}/{name}", op, attributes, inputs, outputs, (), is_inner=True, origin=origin)
 
     def last_operator(
         self,

@@ -144,7 +144,7 @@ void ParsePositionsPart(NodeAttrs* attrs) {
   positions.meaning = ReadMeaning(*attrs);
 }
 
-void ParseMakeLossPart(NodeAttrs* attrs) {
+void ParseLossPart(NodeAttrs* attrs) {
   Parse(attrs, 0, 0);
   LoweredParam& param = nnvm::get<LoweredParam>(attrs->parsed);
   param.labels.scale = static_cast<float>(ReadNumber(*attrs, "grad_scale", param.labels.scale));

@@ -74,8 +74,8 @@ void ParsePoolingPart(nnvm::NodeAttrs* attrs);
 /*! \brief Parser of the parts of SoftmaxOutput's gradient. */
 void ParseSoftmaxOutputPart(nnvm::NodeAttrs* attrs);
 
-/*! \brief Parser of the parts of MakeLoss's gradient. */
-void ParseMakeLossPart(nnvm::NodeAttrs* attrs);
+/*! \brief Parser of the parts of the gradients of MakeLoss and of regression outputs. */
+void ParseLossPart(nnvm::NodeAttrs* attrs);
 
 /*! \brief Parser of the parts that are given positions as data. */
 void ParsePositionsPart(nnvm::NodeAttrs* attrs);

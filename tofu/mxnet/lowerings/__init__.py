@@ -4,7 +4,7 @@ from tofu.lowering import Lowering
 from tofu.mxnet.lowerings import (
     batch_norm,
     layer_norm,
-    make_loss,
+    loss,
     one_hot,
     pick,
     pooling,
@@ -19,7 +19,7 @@ from tofu.mxnet.lowerings.unwritten import fill_unwritten
 LOWERINGS: dict[str, Lowering] = {
     **batch_norm.LOWERINGS,
     **layer_norm.LOWERINGS,
-    **make_loss.LOWERINGS,
+    **loss.LOWERINGS,
     **one_hot.LOWERINGS,
     **pick.LOWERINGS,
     **pooling.LOWERINGS,

@@ -1,10 +1,10 @@
 /*!
- * \file make_loss.cuh
- * \brief The rules of the parts of MakeLoss's gradient: what nnvm/parts/make_loss.cc does on a CPU.
- * A group is all cells, or a position.
+ * \file loss.cuh
+ * \brief The rules of the parts of the gradients of losses: what nnvm/parts/loss.cc does on a
+ * CPU. A group is all cells, or a position.
  */
-#ifndef TOFU_CUDA_MAKE_LOSS_CUH_
-#define TOFU_CUDA_MAKE_LOSS_CUH_
+#ifndef TOFU_CUDA_LOSS_CUH_
+#define TOFU_CUDA_LOSS_CUH_
 
 #include "sum_rules.cuh"
 
@@ -39,7 +39,22 @@ struct MakeLossGradient : CellRule {
   }
 };
 
+/*! \brief data -> data times a number of its type */
+template <typename T>
+struct Scale : CellRule {
+  typedef typename RealType<T>::type Real;
+  typedef Real Group;  // what every cell is multiplied by
+  using CellRule::CellRule;
+
+  TOFU_DEVICE Group Prepare(Index) const {
+    return static_cast<Real>(static_cast<T>(static_cast<Real>(a.labels.scale)));
+  }
+  TOFU_DEVICE void Write(const Group& scale, Index, Index i) const {
+    StoreElement<T>(a, 0, i, static_cast<Real>(a.Input<T>(0)[i]) * scale);
+  }
+};
+
 }  // namespace cuda
 }  // namespace tofu
 
-#endif  // TOFU_CUDA_MAKE_LOSS_CUH_
+#endif  // TOFU_CUDA_LOSS_CUH_

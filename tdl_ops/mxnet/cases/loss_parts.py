@@ -1,4 +1,4 @@
-"""The operators that MakeLoss's gradient runs as where it is divided by the number of valid cells."""
+"""The operators that the gradients of losses run as: MakeLoss's where it is divided by the number of valid cells, and a regression's."""
 
 from __future__ import annotations
 
@@ -9,4 +9,5 @@ CASES = [
     Case("_tofu_valid_cells", {"valid_thresh": 0.25}, [(5, 3, 4)], ()),
     Case("_tofu_make_loss_gradient", {"grad_scale": 3.0}, [(5, 3), whole(0, 9, 1)], (), double=(1,)),
     Case("_tofu_make_loss_gradient", {}, [(7,), uniform(0, 1, 1)], (), double=(1,)),
+    Case("_tofu_scale", {"grad_scale": 0.25}, [(5, 3, 4)], ()),
 ]

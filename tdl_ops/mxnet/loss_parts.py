@@ -1,4 +1,5 @@
-"""The parts that take the place of MakeLoss's gradient where it is divided by the number of valid cells, those above `valid_thresh`.
+"""The parts that take the place of MakeLoss's gradient where it is divided by the number of valid cells, those above `valid_thresh`, and
+of that of a regression output where it is split within a sample.
 
 The stock operator's index variables are called `b s0 s1 ...`.
 """
@@ -18,3 +19,8 @@ def valid_cells(data, *, valid_thresh=0.0):
 @op("_tofu_make_loss_gradient")
 def make_loss_gradient(data, count, *, grad_scale=1.0):
     return lambda b, *s: grad_scale / maximum(1.0, count[0]) + unread(data[(b, *s)])
+
+
+@op("_tofu_scale")
+def scale(data, *, grad_scale=1.0):
+    return lambda b, *s: data[(b, *s)] * grad_scale

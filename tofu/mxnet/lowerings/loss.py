@@ -1,0 +1,64 @@
+"""The gradients of losses. Of MakeLoss divided by the number of valid cells: they are counted over the workers first. Of a regression output
+split within a sample: differences first, then times the whole's quotient.
+
+MXNet divides a regression's grad_scale by the outputs of a sample, in single precision, and not every quotient comes out of a part's
+outputs. Where grad_scale is their number it gives 1, for a part as for the whole: so the stock kernel computes the differences. The other
+parts: `csrc/nnvm/parts/loss.cc`, described in `tdl_ops/mxnet/loss_parts.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from tofu.graph import Operator
+from tofu.lowering.parts import Inputs, Lowering, Parts
+from tofu.mxnet.frontend.origin import find_origin
+from tofu.mxnet.lowerings.conventions import TYPES
+
+
+def _counts_valid(operator: Operator, inputs: Inputs) -> bool:
+    return operator.attributes.get("normalization") == "valid" and inputs[0].dtype in TYPES
+
+
+def _expand_make_loss(parts: Parts) -> None:
+    own = parts.whole.attributes
+    count = parts.inner_tensor("count", (1,))
+    threshold = {"valid_thresh": own.get("valid_thresh", "0")}
+    parts.inner_operator("count", "_tofu_valid_cells", threshold, parts.whole.inputs, (count,))
+    scale = {"grad_scale": own.get("grad_scale", "1")}
+    parts.last_operator("_tofu_make_loss_gradient", scale, (*parts.whole.inputs, count))
+
+
+def _divides(operator: Operator, inputs: Inputs) -> bool:
+    """Whether a sample has several outputs, whose number is not grad_scale."""
+    outputs = prod(inputs[0].shape[1:])
+    return outputs > 1 and _scale(operator) != outputs and inputs[1].dtype in TYPES
+
+
+def _scale(operator: Operator) -> np.float32:
+    return np.float32(operator.attributes.get("grad_scale", "1"))
+
+
+def _expand_regression(parts: Parts) -> None:
+    label, out = (parts.graph_tensors[position] for position in parts.whole.inputs)
+    outputs = prod(label.shape[1:])
+    difference = parts.inner_tensor("difference", out.shape, out.dtype)
+    unwritten = parts.inner_tensor("unwritten", label.shape, label.dtype)
+    one = {"grad_scale": str(outputs)}
+    origin = replace(find_origin(parts.whole), rewritten=one)  # the operator's own node, but for its scale
+    written = (difference, unwritten)
+    parts.inner_operator("difference", parts.whole.op, one, parts.whole.inputs, written, origin)
+    quotient = {"grad_scale": str(float(_scale(parts.whole) / np.float32(outputs)))}
+    parts.last_operator("_tofu_scale", quotient, (difference,), outputs=parts.whole.outputs[:1])
+
+
+LOWERINGS = {
+    "_backward_MakeLoss": Lowering(_expand_make_loss, is_possible=_counts_valid),
+    **{
+        f"_backward_{name}_reg_out": Lowering(_expand_regression, is_possible=_divides)
+        for name in ("linear", "logistic", "mae")
+    },
+}
