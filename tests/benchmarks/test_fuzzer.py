@@ -89,12 +89,13 @@ def test_strategies_that_no_plan_took_are_listed(capsys):
     """Apart from those that no model offered: a gradient that is divided by the number of labels is not split by classes."""
     part, counts = "_tofu_softmax_output_gradient_by_count", {"b": 3, "s0": 0}
     taken = {(part, axis): count for axis, count in counts.items()} | {(part, ""): 4}
-    print_strategies(taken, {part: read_record()[part]}, Console(width=10_000))
+    print_strategies(taken, read_record(), Console(width=10_000))
     lines = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines() if line.startswith("never"))
     listed = {
         title: dict(one.split(" by ") for one in found.split("; ") if " by " in one) for title, found in lines.items()
     }
     assert listed["never taken"] == {part: "s0"}
+    assert part not in lines["never split"]
     assert listed["never offered, of parts that share the choice of their operator"][part] == "b0, k, b1, s1"
 
 

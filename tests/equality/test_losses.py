@@ -38,18 +38,22 @@ def test_a_loss_divided_by_the_batch(shape, axis):
         np.testing.assert_array_equal(*find_gradients(loss, axis, {"data": shape}))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("kind", ["Linear", "Logistic", "MAE"])
-@pytest.mark.parametrize(("outputs", "workers"), [(15, 3), (42, 3), (63, 3), (75, 5), (72, 8), (4, 4), (63, 2)])
-def test_a_regression_divided_by_the_outputs_of_a_sample(kind, outputs, workers, dtype):
+@pytest.mark.parametrize(
+    ("kind", "dtype", "outputs", "workers"),
+    [
+        *(("Linear", dtype, outputs, 3) for dtype in ("float16", "float32", "float64") for outputs in (15, 42, 63)),
+        *(("Linear", "float64", *sizes) for sizes in ((75, 5), (72, 8), (4, 4), (63, 2))),
+        *((kind, dtype, 75, 3) for kind in ("Logistic", "MAE") for dtype in ("float16", "float32")),
+    ],
+)
+def test_a_regression_divided_by_the_outputs_of_a_sample(kind, dtype, outputs, workers):
     """Of 63 and 75, no scale of single precision gives what it should when a part's outputs divide it."""
     operator = getattr(mx.sym, f"{kind}RegressionOutput")
-    for scale in (*SCALES, outputs):
+    for scale in (0.1, 1.3432430, outputs):
         loss = operator(mx.sym.Variable("data"), mx.sym.Variable("label"), grad_scale=scale, name="loss")
-        for axis in ("b", "s0"):
-            shapes = dict.fromkeys(("data", "label"), (8, outputs))
-            if axis == "b" or outputs % workers == 0:
-                np.testing.assert_array_equal(*find_gradients(loss, axis, shapes, workers, dtype))
+        shapes = dict.fromkeys(("data", "label"), (workers, outputs))
+        for axis in ("b", "s0") if scale == 0.1 else ("s0",):
+            np.testing.assert_array_equal(*find_gradients(loss, axis, shapes, workers, dtype))
 
 
 def test_a_regression_runs_in_parts_where_a_sample_is_split_alone():
@@ -61,3 +65,45 @@ def test_a_regression_runs_in_parts_where_a_sample_is_split_alone():
         operators = bound.partition.problem.graph.operators
         inner.append({operator.name for operator in operators if operator.is_inner})
     assert inner == [set(), {"loss_backward/difference"}]
+
+
+@pytest.mark.parametrize("normalization", ["null", "batch"])
+@pytest.mark.parametrize("axis", ["b", "s0", "s1", "k"])
+def test_softmax_divided_by_positions(axis, normalization):
+    """To rounding of double precision: a part takes exponentials in an order of its own."""
+    loss = mx.sym.SoftmaxOutput(
+        mx.sym.Variable("data"),
+        mx.sym.Variable("label"),
+        grad_scale=0.1,
+        multi_output=True,
+        normalization=normalization,
+        name="loss",
+    )
+    whole, parts = find_gradients(loss, axis, {"data": (7, 3, 9, 7), "label": (7, 9, 7)})
+    np.testing.assert_allclose(parts, whole, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("axis", ["s0", "k"])
+def test_softmax_that_takes_a_head_gradient_is_split_by_batch_alone(axis):
+    """No parts take the place of that kernel."""
+    loss = mx.sym.SoftmaxOutput(
+        mx.sym.Variable("data"), mx.sym.Variable("label"), multi_output=True, out_grad=True, name="loss"
+    )
+    shapes = {"data": (4, 4, 6, 8), "label": (4, 6, 8)}
+    np.testing.assert_allclose(*find_gradients(loss, "b", shapes, workers=2), rtol=1e-12, atol=0)
+    with pytest.raises(PlanError, match="is not an axis it can be split along"):
+        find_gradients(loss, axis, shapes, workers=2)
+
+
+@pytest.mark.parametrize("axis", ["b0", "b1", "k"])
+def test_softmax_divided_by_rows(axis):
+    loss = mx.sym.SoftmaxOutput(
+        mx.sym.Variable("data"),
+        mx.sym.Variable("label"),
+        grad_scale=0.1,
+        preserve_shape=True,
+        normalization="batch",
+        name="loss",
+    )
+    whole, parts = find_gradients(loss, axis, {"data": (7, 3, 5), "label": (7, 3)})
+    np.testing.assert_allclose(parts, whole, rtol=1e-12, atol=0)
