@@ -1,9 +1,9 @@
-"""The gradients of losses. Of MakeLoss divided by the number of valid cells: they are counted over the workers first. Of a regression output
-split within a sample: differences first, then times the whole's quotient.
+"""Gradients of losses: MakeLoss's divided by the number of valid cells, and a regression output's split within a sample.
 
-MXNet divides a regression's grad_scale by the outputs of a sample, in single precision, and not every quotient comes out of a part's
-outputs. Where grad_scale is their number it gives 1, for a part as for the whole: so the stock kernel computes the differences. The other
-parts: `csrc/nnvm/parts/loss.cc`, described in `tdl_ops/mxnet/loss_parts.py`.
+The workers count valid cells first. Of a regression they compute differences, then multiply them by the whole's quotient. MXNet divides a
+regression's grad_scale by the outputs of a sample, in single precision, and not every quotient comes out of a part's outputs. Where
+grad_scale is their number it gives 1, for a part as for the whole: so the stock kernel computes the differences. The other parts:
+`csrc/nnvm/parts/loss.cc`, described in `tdl_ops/mxnet/loss_parts.py`.
 """
 
 from __future__ import annotations
