@@ -32,7 +32,7 @@ from tests.equality.comparison import (
 from tofu.errors import PlanError
 from tofu.plan import Plan
 
-RANDOM_PLANS = 3  # benchmarks/equality.py runs more of them
+RANDOM_PLANS = 2  # benchmarks/equality.py runs more of them
 
 CASES = [(name, workers) for name in NORMALIZED for workers in WORKERS]
 

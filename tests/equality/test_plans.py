@@ -19,7 +19,7 @@ from tests.equality.comparison import (
 from tofu.analysis import Combine
 from tofu.graph import Phase
 
-RANDOM_PLANS = int(os.environ.get("TOFU_RANDOM_PLANS", "4"))  # benchmarks/equality.py runs 50 for each
+RANDOM_PLANS = int(os.environ.get("TOFU_RANDOM_PLANS", "3"))  # benchmarks/equality.py runs 50 for each
 
 CASES = [(name, workers) for name in MODELS for workers in WORKERS]
 

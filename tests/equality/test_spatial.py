@@ -14,7 +14,7 @@ from tests.equality.comparison import (
     compare_random_plans_in_float32,
 )
 
-RANDOM_PLANS = 3  # benchmarks/equality.py runs more of them
+RANDOM_PLANS = 2  # benchmarks/equality.py runs more of them
 RANDOM_STEPS = 2
 
 CASES = [(name, workers) for name in SPATIAL for workers in WORKERS]

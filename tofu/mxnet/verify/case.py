@@ -60,13 +60,16 @@ class Case:
         return [array.astype(dtype) if is_free else array for array, is_free in zip(arrays, free, strict=True)]
 
 
-def verify_case(case: Case, dtype: str = "float64", seed: int = 0) -> Report:
-    """Verify one case. In float64 MXNet's own kernels run, in float32 oneDNN's wherever it has one."""
+def verify_case(case: Case, dtype: str = "float64", seed: int = 0, parts: Sequence[int] = (2, 3, 4)) -> Report:
+    """Verify one case, its strategies in that many parts each. In float64 MXNet's own kernels run, in float32 oneDNN's wherever it has
+    one.
+    """
     single_tolerance = max(case.description_tolerance, 1e-4)
     return verify_operator(
         case.op,
         case.attributes,
         case.draw_inputs(dtype, seed),
+        parts,
         wrt=case.wrt,
         relations=case.relations,
         description_tolerance=case.description_tolerance if dtype == "float64" else single_tolerance,
