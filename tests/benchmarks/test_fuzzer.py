@@ -48,9 +48,8 @@ def forget_addends(monkeypatch):
 
 def test_a_planted_bug_is_found_and_shrunk(monkeypatch, capsys):
     forget_addends(monkeypatch)
-    monkeypatch.setattr(
-        judge, "run_apart", compute_apart
-    )  # MXNet ends no process for these, and a process takes seconds
+    # MXNet ends no process for these models, and a process takes seconds.
+    monkeypatch.setattr(judge, "run_apart", compute_apart)
     sample = make_sample(1, "chains")
     sample = replace(sample, requests=dict.fromkeys(sample.requests, "add"))
     outcome = try_sample(sample, 2, seed=1, randoms=0)

@@ -13,7 +13,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from tofu.engine import Source
-from tofu.errors import PlanError, ShapeError, TofuError, UnsupportedError, raise_together
+from tofu.errors import PlanError, ShapeError, UnsupportedError, raise_together
 from tofu.host.writing import write_atomically
 from tofu.jax.engine import ENGINES
 from tofu.jax.frontend.equations import find_dtype
@@ -58,10 +58,10 @@ class PartitionedStep:
         given = [donate_argnums] if isinstance(donate_argnums, Integral) else donate_argnums
         self._donated = native.list_leaves(given)
         self._run = program.compile(mesh, self._donated)
-        names = [partition.graph.tensors[native.tensor_of[number]].name for number in native.step.inputs]
+        self._leaf_names = [partition.graph.tensors[native.tensor_of[number]].name for number in native.step.inputs]
         types = [native.step.types[number] for number in native.step.inputs]
         self._types = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
-        self._names = jax.tree.unflatten(native.arguments_tree, names)
+        self._names = jax.tree.unflatten(native.arguments_tree, self._leaf_names)
         self._planned = jax.tree.unflatten(native.arguments_tree, self._types)
         self._agreement = Agreement(mesh, partition.plan, self._names)
 
@@ -200,7 +200,7 @@ class PartitionedStep:
                 f"The step was planned for arguments like {self._native.arguments_tree}, and is called with {tree}. Call "
                 "tofu.jax.partition again for other ones."
             )
-        _check(leaves, self._types, jax.tree.leaves(self._names))
+        _check(leaves, self._types, self._leaf_names)
         return leaves, given
 
 
@@ -210,32 +210,26 @@ def _is_there(leaf: Any) -> bool:
 
 
 def _check(leaves: Sequence[Any], planned: Sequence[jax.ShapeDtypeStruct], names: Sequence[str]) -> None:
-    for leaf, type_, name in zip(leaves, planned, names, strict=True):
-        fault = _find_fault(leaf, type_)
-        if fault is not None:  # this runs in every step
-            error, words = fault
-            raise error(f"{name} {words}")
-
-
-def _find_fault(leaf: Any, planned: jax.ShapeDtypeStruct) -> tuple[type[TofuError], str] | None:
-    """What is wrong with an argument, to be said after its name: another shape or type than was planned, or it is no longer there."""
-    shape = np.shape(leaf)
-    if shape != planned.shape:
-        return ShapeError, (
-            f"has shape {shape}, and the step was planned for {planned.shape}. Call tofu.jax.partition again for other shapes."
-        )
-    dtype = find_dtype(leaf)
-    if dtype != planned.dtype:
-        return ShapeError, (
-            f"is {dtype}, and the step was planned for {planned.dtype}. Convert it, or call "
-            "tofu.jax.partition again for other types."
-        )
-    if _is_there(leaf) and leaf.is_deleted():
-        return UnsupportedError, (
-            "is no longer there: it was given up to an earlier call (donate_argnums). Go on from what that call "
-            "returned, or from a checkpoint."
-        )
-    return None
+    """Raises ShapeError where an argument has another shape or type than was planned, UnsupportedError where it is no longer there. This
+    runs in every step.
+    """
+    for leaf, wanted, name in zip(leaves, planned, names, strict=True):
+        if np.shape(leaf) != wanted.shape:
+            raise ShapeError(
+                f"{name} has shape {np.shape(leaf)}, and the step was planned for {wanted.shape}. Call tofu.jax.partition again for other "
+                "shapes."
+            )
+        dtype = find_dtype(leaf)
+        if dtype != wanted.dtype:
+            raise ShapeError(
+                f"{name} is {dtype}, and the step was planned for {wanted.dtype}. Convert it, or call tofu.jax.partition again for other "
+                "types."
+            )
+        if _is_there(leaf) and leaf.is_deleted():
+            raise UnsupportedError(
+                f"{name} is no longer there: it was given up to an earlier call (donate_argnums). Go on from what that call returned, or "
+                "from a checkpoint."
+            )
 
 
 @dataclass(frozen=True)

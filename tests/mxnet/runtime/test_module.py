@@ -253,7 +253,7 @@ def test_another_batch_size_reuses_the_plan(caplog):
     data = mx.nd.random.uniform(-1, 1, (12, 17))
     whole = executor.forward(data=data)[0].asnumpy()
     part = smaller.forward(data=data[:9])[0].asnumpy()
-    np.testing.assert_allclose(part, whole[:9], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(part, whole[:9], rtol=1e-5)
 
 
 def test_a_batch_too_small_for_the_plan_is_searched_again(caplog):
@@ -350,8 +350,8 @@ def test_bind_and_eval_are_partitioned():
     assert expected.std() > 0.01
     executor = symbol.bind(mx.cpu(), arrays)
     assert isinstance(executor, Executor)
-    np.testing.assert_allclose(executor.forward()[0].asnumpy(), expected, rtol=1e-4, atol=1e-7)
-    np.testing.assert_allclose(symbol.eval(**arrays)[0].asnumpy(), expected, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(executor.forward()[0].asnumpy(), expected, rtol=1e-5)
+    np.testing.assert_allclose(symbol.eval(**arrays)[0].asnumpy(), expected, rtol=1e-5)
     assert symbol.plan.workers == 4
 
 

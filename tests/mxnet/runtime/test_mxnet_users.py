@@ -200,7 +200,7 @@ def test_a_chain_of_modules(kind):
     expected, scores = chain(mx.mod.Module, mx.mod.Module)
     found, found_scores = chain(*makers[kind])
     assert largest_error(found, expected) < 1e-5
-    np.testing.assert_allclose(found_scores["cross-entropy"], scores["cross-entropy"], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found_scores["cross-entropy"], scores["cross-entropy"], rtol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:.* has no checksum:UserWarning")  # of what MXNet's callback writes
@@ -290,10 +290,10 @@ def test_predict_and_score_over_the_last_batch(last):
         several = [o[0].asnumpy() for o, _, _ in module.iter_predict(feed)]
         results.append((predicted, several, dict(module.score(feed, ["acc", "ce"]))))
     for predicted, several, scores in results[1:]:
-        np.testing.assert_allclose(predicted, results[0][0], rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(predicted, results[0][0], rtol=1e-5)
         for one, other in zip(several, results[0][1], strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
-        np.testing.assert_allclose(scores["cross-entropy"], results[0][2]["cross-entropy"], rtol=1e-4, atol=1e-6)
+            np.testing.assert_allclose(one, other, rtol=1e-5)
+        np.testing.assert_allclose(scores["cross-entropy"], results[0][2]["cross-entropy"], rtol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:Data provided by label_shapes")
@@ -331,11 +331,11 @@ def test_a_smaller_batch_whose_labels_cannot_be_inferred(flatten):
             module.update()
         trained.append(module.get_params()[0])
     for name, expected in trained[0].items():
-        np.testing.assert_allclose(trained[1][name].asnumpy(), expected.asnumpy(), rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(trained[1][name].asnumpy(), expected.asnumpy(), rtol=1e-5)
     module.forward(mx.io.DataBatch([lines]), is_train=False)
     whole = module.get_outputs()[0].asnumpy()
     module.forward(mx.io.DataBatch([lines[:2]]), is_train=False)
-    np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), whole[:6], rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(module.get_outputs()[0].asnumpy(), whole[:6], rtol=1e-5)
 
 
 def test_a_smaller_batch_in_training():

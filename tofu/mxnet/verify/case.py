@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tofu.mxnet.verify.operators import verify_operator
+from tofu.mxnet.verify.operators import PARTS, verify_operator
 from tofu.verification.comparison import Relation
 from tofu.verification.kernel import Array
 from tofu.verification.numbers import Fixed, Given, Numbers, read_given
@@ -60,7 +60,7 @@ class Case:
         return [array.astype(dtype) if is_free else array for array, is_free in zip(arrays, free, strict=True)]
 
 
-def verify_case(case: Case, dtype: str = "float64", seed: int = 0, parts: Sequence[int] = (2, 3, 4)) -> Report:
+def verify_case(case: Case, dtype: str = "float64", seed: int = 0, parts: Sequence[int] = PARTS) -> Report:
     """Verify one case, its strategies in that many parts each. In float64 MXNet's own kernels run, in float32 oneDNN's wherever it has
     one.
     """

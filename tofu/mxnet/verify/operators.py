@@ -39,12 +39,15 @@ from tofu.verification.split import (
     split_range,
 )
 
+PARTS = (2, 3, 4)
+"""The numbers of parts in which every strategy is run, where nothing else is said."""
+
 
 def verify_operator(
     op: str,
     attributes: Mapping[str, object],
     inputs: Sequence[Shape | Array],
-    parts: Sequence[int] = (2, 3, 4),
+    parts: Sequence[int] = PARTS,
     wrt: Sequence[int] | None = None,
     relations: Mapping[str, Relation] | None = None,
     description_tolerance: float = TOLERANCE,

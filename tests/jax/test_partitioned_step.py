@@ -1,0 +1,255 @@
+"""What a partitioned step offers, beside its numbers: placing, donating, plans in and out, meshes, and errors."""
+
+from __future__ import annotations
+
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import tofu.jax
+from tests.jax.steps import STEPS
+from tests.jax.test_run import as_numbers, check_close
+from tofu.errors import DeviceError, PlanError, ShapeError, UnsupportedError
+
+
+def test_state_lies_as_the_plan_says_and_comes_back_so():
+    step, state, data = STEPS["perceptron"](jnp.float32)
+    made = tofu.jax.partition(step, 4, (state, data), donate_argnums=0)
+    placed = made.place(state)
+    weight = placed[0][0]["w"]
+    assert weight.addressable_shards[0].data.size == weight.size // 4
+    after, _ = made(placed, data)
+    assert after[0][0]["w"].sharding == weight.sharding
+    assert weight.is_deleted()
+    with pytest.raises(UnsupportedError, match=r"state/0/0/b is no longer there: it was given up to an earlier call"):
+        made(placed, data)
+    again, _ = made(after, data)
+    assert float(again[3]) == 2
+
+
+def test_it_is_called_with_arguments_that_lie_elsewhere_and_within_other_functions():
+    step, state, data = STEPS["convolutions"](jnp.float32)
+    made = tofu.jax.partition(step, 2, (state, data))
+    _, loss = made(state, data)
+    elsewhere = jax.device_put(state, jax.devices()[7])
+    on_four = tofu.jax.partition(step, 4, (state, data)).place(state)
+    for given in (elsewhere, on_four):
+        assert float(made(given, data)[1]) == float(loss)
+    assert float(jax.jit(lambda state: made(state, data)[1])(state)) == pytest.approx(float(loss), rel=1e-6)
+    assert jax.eval_shape(made, state, data)[1].shape == ()
+
+
+def test_numbers_of_python_are_part_of_the_state():
+    """As in flax's TrainState, which counts its steps from 0."""
+    wide = np.ones((256, 128), np.float64)  # which JAX takes for float32
+    step = lambda state, x: ({"w": state["w"] + x.T @ (x @ state["w"]), "count": state["count"] + 1}, x.sum())  # noqa: E731
+    made = tofu.jax.partition(step, 4, ({"w": wide, "count": 0}, np.ones((64, 256), np.float32)), hints={"state/w": 1})
+    state, _ = made({"w": wide, "count": 0}, np.ones((64, 256), np.float32))
+    assert state["w"].sharding.is_equivalent_to(made.shardings[0]["w"], 2)
+    after, _ = made(state, np.ones((64, 256), np.float32))
+    assert int(after["count"]) == 2
+    assert float(after["w"][0, 0]) == pytest.approx((1 + 64 * 256) ** 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("give", [lambda path: path, str, lambda path: path.read_text()])
+def test_a_plan_is_saved_and_given_again(tmp_path, give):
+    step, state, data = STEPS["convolutions"](jnp.float32)
+    hints = {"params/second": 3}
+    first = tofu.jax.partition(step, 2, (state, data), hints=hints)
+    path = tmp_path / "plan.json"
+    path.write_text(first.plan.to_json())
+    again = tofu.jax.partition(step, 2, (state, data), plan=give(path))
+    assert again.plan.tensors == first.plan.tensors
+    assert again.plan.tensors["params/second"] == (3,)
+    assert again.plan.to_json() == first.plan.to_json()
+    for ours, theirs in zip(as_numbers(again(state, data)), as_numbers(first(state, data)), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_plan_of_something_else_is_refused():
+    """Another step, other shapes, another number of workers, hints that contradict it."""
+    step, state, data = STEPS["convolutions"](jnp.float32)
+    plan = tofu.jax.partition(step, 4, (state, data), hints={"params/second": 3}).plan
+    with pytest.raises(PlanError, match="The plan is for 4 workers, and workers= asks for 2"):
+        tofu.jax.partition(step, 2, (state, data), plan=plan)
+    with pytest.raises(PlanError, match=r"data/0 is \(12, 16, 16, 8\) here and \(24, 16, 16, 8\) in the plan"):
+        tofu.jax.partition(step, 4, (state, tuple(x[:12] for x in data)), plan=plan)
+    other = lambda params, data: step(jax.tree.map(jnp.tanh, params), data)  # noqa: E731
+    with pytest.raises(PlanError, match="The plan is of another graph"):
+        tofu.jax.partition(other, 4, (state, data), plan=plan)
+    with pytest.raises(PlanError, match="The plan and the hints contradict each other"):
+        tofu.jax.partition(step, 4, (state, data), plan=plan, hints={"params/second": 2})
+
+
+def test_a_page_and_a_table_say_why(tmp_path):
+    step, state, data = STEPS["convolutions"](jnp.float32)
+    made = tofu.jax.partition(step, 2, (state, data))
+    made.report(tmp_path / "plan.html")
+    page = (tmp_path / "plan.html").read_text()
+    assert "<title>step: 2 workers</title>" in page
+    assert "arguments per worker, at most" in page
+    assert "memory per worker" not in page
+    moved = [int(count) for count in re.findall(r'data-bytes="(\d+)"', page)]
+    assert sum(moved) == made.plan.communication_bytes
+    operator = max(made.plan.operators, key=len)
+    table = made.why(operator)
+    assert f"{operator}, split at every step along" in " ".join(table.split())  # it may be broken into lines
+    assert "(as planned)" in table
+    with pytest.raises(PlanError, match="nowhere"):
+        made.why("nowhere")
+
+
+def test_shapes_are_enough_and_a_scan_compiles_to_one_loop():
+    step, state, data = STEPS["recurrence"](jnp.float32)
+    shapes = jax.eval_shape(lambda *x: x, state, data)
+    made = tofu.jax.partition(step, 4, shapes)
+    assert made.lower(*shapes).as_text().count("stablehlo.while") == 4
+
+
+@pytest.mark.parametrize("is_placed", [True, False])
+def test_what_is_in_the_state_twice_may_be_donated(is_placed):
+    """As an average that begins as the parameters. The state that was placed is not given up with its copy."""
+
+    def step(state, x):
+        grown = state["w"] + x @ state["w"]
+        return {"w": grown, "bias": state["bias"] * 2, "average": (state["average"] + state["bias"]) / 2}, x.sum()
+
+    bias, x = jnp.arange(15.0), jnp.ones((64, 64))  # 4 workers cannot share 15: each has all of it
+    state = {"w": x, "bias": bias, "average": bias}
+    wanted, _ = step(state, x)
+    made = tofu.jax.partition(step, 4, (state, x), donate_argnums=0)
+    assert made.shardings[0]["bias"].is_fully_replicated
+    after, _ = made(made.place(state) if is_placed else state, x)
+    check_close(after, wanted)
+    if is_placed:
+        np.testing.assert_array_equal(state["bias"], np.arange(15.0))
+
+
+@pytest.mark.parametrize("argument", [0, -2, np.int64(0), (0, -2)])
+def test_donated_arguments_are_counted_from_either_end(argument):
+    step, state, data = STEPS["perceptron"](jnp.float32)
+    made = tofu.jax.partition(step, np.int64(2), (state, data), donate_argnums=argument)
+    placed = made.place(state)
+    check_close(made(placed, data), jax.jit(step)(state, data))
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(placed))
+
+
+def test_constants_and_results_that_are_numbers():
+    table = jnp.arange(64.0).reshape(8, 8)
+    made = tofu.jax.partition(lambda x: (x @ table, 3.0, x), 4, (jnp.ones((8, 8)),))
+    product, three, same = made(jnp.ones((8, 8)))
+    np.testing.assert_array_equal(product, jnp.ones((8, 8)) @ table)
+    assert float(three) == 3.0
+    np.testing.assert_array_equal(same, jnp.ones((8, 8)))
+
+
+def test_results_are_as_weakly_typed_as_those_of_the_step():
+    def step(x, n, key):
+        return (
+            (x * 2, n + 1, jax.random.fold_in(key, n)),
+            2.5,
+            jnp.full(8, 2.0),
+            jnp.zeros(8),
+            x.sum(),
+            n * 0.5,
+        )
+
+    arguments = jnp.ones((8, 8)), 2, jax.random.key(0)
+    made = tofu.jax.partition(step, 4, arguments)
+    types = [jax.tree.leaves(jax.eval_shape(function, *arguments)) for function in (made, step)]
+    assert types[0] == types[1]
+    assert [type_.weak_type for type_ in types[0]] == [False, True, False, True, True, False, False, True]
+    weak = [x.weak_type for x in jax.tree.leaves(made(*arguments)) if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
+    assert weak == [False, True, True, True, False, False, True]
+
+
+def test_a_sharding_constraint_is_left_out_and_that_is_said():
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("x",))
+    split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+    x = jnp.arange(32.0).reshape(4, 8)
+    with pytest.warns(
+        UserWarning, match=r"The sharding constraint at .*test_partitioned_step\.py:\d+ is left out: the plan says"
+    ):
+        made = tofu.jax.partition(lambda x: lax.with_sharding_constraint(x * 2, split) + 1, 2, (x,))
+    np.testing.assert_array_equal(made(x), x * 2 + 1)
+
+
+def test_arguments_may_lie_on_another_mesh():
+    """Where they lie says nothing of the plan. `jax.make_mesh` gives explicit axes from 0.9 on."""
+    step, state, data = STEPS["perceptron"](jnp.float32)
+    expected = jax.jit(step)(state, data)
+    mesh = jax.make_mesh((4, 2), ("rows", "columns"))
+    split = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("rows"))
+    placed = jax.device_put(data, split)
+    made = tofu.jax.partition(step, mesh, (state, placed))
+    assert made.plan == tofu.jax.partition(step, 8, (state, data)).plan
+    check_close(made(state, placed), expected)
+
+
+@pytest.mark.skipif(
+    jax.__version_info__ < (0, 10), reason="the step has no types under such a mesh in earlier versions"
+)
+def test_another_mesh_may_be_set():
+    """One with explicit axes, of which the step itself says how they split: that is left out."""
+    step, state, data = STEPS["perceptron"](jnp.float32)
+    expected = jax.jit(step)(state, data)
+    explicit = (jax.sharding.AxisType.Explicit,)
+    mesh = jax.make_mesh((8,), ("rows",), axis_types=explicit)
+
+    def with_shardings(state, data):
+        rows = jax.sharding.PartitionSpec("rows")
+
+        def split(x):
+            return jax.reshard(x, rows) + jnp.zeros(x.shape, x.dtype, out_sharding=rows)
+
+        return step(state, jax.tree.map(split, data))
+
+    with jax.set_mesh(mesh):
+        check_close(tofu.jax.partition(step, 8, (state, data))(state, data), expected)
+        with pytest.warns(UserWarning, match="The sharding constraint at"):
+            made = tofu.jax.partition(with_shardings, 8, (state, data))
+        check_close(made(state, data), expected)
+        check_close(jax.jit(made)(state, data), expected)
+
+
+def test_what_cannot_be_is_said():
+    step, state, data = STEPS["perceptron"](jnp.float32)
+    with pytest.raises(DeviceError, match="9 devices are asked for, and JAX has 8"):
+        tofu.jax.partition(step, 9, (state, data))
+    with pytest.raises(DeviceError, match=r"is given 2 times\. Each worker has a device of its own"):
+        tofu.jax.partition(step, jax.devices()[:1] * 2, (state, data))
+    made = tofu.jax.partition(step, 2, (state, data))
+    for argument in (2, -1, "state"):
+        with pytest.raises(UnsupportedError, match=r"argument is .*; the step has arguments 0 to 1"):
+            made.place(data, argument)
+    with pytest.raises(DeviceError, match="workers is"):
+        tofu.jax.partition(step, "all", (state, data))
+    with pytest.raises(DeviceError, match=r"workers is 1; .* jax\.jit runs a step on one device"):
+        tofu.jax.partition(step, 1, (state, data))
+    with pytest.raises(UnsupportedError, match=r"hint= \(did you mean hints=\?\)"):
+        tofu.jax.partition(step, 2, (state, data), hint={"state/0/2/w": 1})
+    with pytest.raises(UnsupportedError, match="donate_argnums has 2"):
+        tofu.jax.partition(step, 2, (state, data), donate_argnums=(2,))
+    with pytest.raises(UnsupportedError, match="donate_argnums has -3"):
+        tofu.jax.partition(step, 2, (state, data), donate_argnums=-3)
+    with pytest.raises(
+        PlanError, match=r"dimension 1 has extent 24, already in 1 part; step 1 needs 5 more of each, all equal"
+    ):
+        tofu.jax.partition(step, 5, (state, data), hints={"state/0/2/w": 1})
+    made = tofu.jax.partition(step, 2, (state, data))
+    with pytest.raises(ShapeError, match=r"data/0 has shape \(8, 160\), and the step was planned for \(48, 160\)"):
+        made(state, (data[0][:8], data[1]))
+    with pytest.raises(ShapeError, match="planned for arguments like"):
+        made(state)
+    with pytest.raises(ShapeError, match=r"data/0 is complex64, and the step was planned for float32\. Convert it"):
+        made(state, (data[0] * 1j, data[1]))
+    with pytest.raises(ShapeError, match=r"The batch, say, is placed by place\(batch, argument=1\)"):
+        made.place(data)
+    with pytest.raises(ShapeError, match=r"data/0 has shape \(5, 160\), and the step was planned for \(48, 160\)"):
+        made.place((data[0][:5], data[1]), argument=1)
+    with pytest.raises(UnsupportedError, match=r"example_args is .* and not the tuple of the step's arguments"):
+        tofu.jax.partition(step, 2, {"state": state, "data": data})
