@@ -15,7 +15,6 @@ from tests.equality.comparison import (
 )
 
 RANDOM_PLANS = 2  # benchmarks/equality.py runs more of them
-RANDOM_STEPS = 2
 
 CASES = [(name, workers) for name in SPATIAL for workers in WORKERS]
 
@@ -35,7 +34,7 @@ def test_default_plan_equals_one_device(reference, name, workers):
 
 @pytest.mark.parametrize(("name", "workers"), CASES)
 def test_random_plans_equal_one_device(reference, name, workers):
-    compare_random_plans(reference, name, workers, RANDOM_PLANS, RANDOM_STEPS)
+    compare_random_plans(reference, name, workers, RANDOM_PLANS)
 
 
 @pytest.mark.parametrize("name", SPATIAL)
