@@ -19,7 +19,7 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import tofu.jax
-from tests.jax.steps import STEPS
+from benchmarks.jax_models.plain import STEPS
 from tofu.errors import TofuError
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.frontend.read_step import read_step

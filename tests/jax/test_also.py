@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tofu.jax
-from tests.jax.steps import STEPS
+from benchmarks.jax_models.plain import STEPS
 from tofu.errors import DeviceError, PlanError, ShapeError, UnsupportedError
 
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 import tofu.jax
-from tests.jax.steps import STEPS
+from benchmarks.jax_models.plain import STEPS
 from tests.jax.test_run import check_steps, draw_hints
 from tofu.errors import UnsupportedError
 from tofu.jax.compare.traffic import count_traffic

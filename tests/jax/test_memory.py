@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 import tofu.jax
-from tests.jax.steps import STEPS
+from benchmarks.jax_models.plain import STEPS
 from tofu.jax.backend.buffers import find_overwritten, predict_temporaries
 from tofu.jax.frontend.trace import trace_step
 from tofu.jax.memory import read_compiled

@@ -5,26 +5,19 @@ from __future__ import annotations
 import inspect
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
 import tofu.jax
+from benchmarks.jax_models import as_numbers
 from tofu.jax.frontend.versions import in_double_precision
 
 MODULES = {
-    package: pytest.importorskip(f"tests.jax.{package}_models", reason="pip install -r requirements-models.txt")
+    package: pytest.importorskip(f"benchmarks.jax_models.{package}", reason="pip install -r requirements-models.txt")
     for package in ("linen", "nnx", "equinox")
 }
 LINEN = MODULES["linen"].MODELS
-
-
-def as_numbers(tree):
-    for x in jax.tree.leaves(tree):
-        if hasattr(x, "dtype"):  # not a function
-            is_key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
-            yield np.asarray(jax.random.key_data(x) if is_key else x, np.float64)
 
 
 def compare(step, state, others, workers, steps=3, tolerance=1e-10, **options):

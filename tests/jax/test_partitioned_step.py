@@ -11,7 +11,7 @@ import pytest
 from jax import lax
 
 import tofu.jax
-from tests.jax.steps import STEPS
+from benchmarks.jax_models.plain import STEPS
 from tests.jax.test_run import as_numbers, check_close
 from tofu.errors import DeviceError, PlanError, ShapeError, UnsupportedError
 

@@ -13,7 +13,8 @@ import pytest
 from jax import lax
 
 import tofu.jax
-from tests.jax.steps import STEPS
+from benchmarks.jax_models import as_numbers
+from benchmarks.jax_models.plain import STEPS
 from tofu.jax import JAX, read_step
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.frontend.versions import in_double_precision
@@ -31,13 +32,6 @@ def draw_hints(step, arguments, workers, seed, share=0.5):
         if axes and rng.random() < share:
             hints[operator.name] = rng.choice(axes)
     return hints
-
-
-def as_numbers(tree):
-    leaves = jax.tree.leaves(tree)
-    is_key = [jnp.issubdtype(x.dtype, jax.dtypes.extended) for x in leaves]
-    plain = [jax.random.key_data(x) if key else x for x, key in zip(leaves, is_key, strict=True)]
-    return [np.asarray(x, complex if jnp.iscomplexobj(x) else float) for x in plain]
 
 
 def check_steps(made, step, state, data):

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 
-from tests.jax.linen_models import cross_entropy, draw, draw_labels
+from benchmarks.jax_models.linen import cross_entropy, draw, draw_labels
 
 # From flax 0.11 on the optimizer that has its model is another class, and merging makes copies where it is asked to.
 ModelAndOptimizer = getattr(nnx, "ModelAndOptimizer", nnx.Optimizer)
@@ -18,6 +18,8 @@ F64 = {"dtype": jnp.float64, "param_dtype": jnp.float64}
 
 
 class Perceptron(nnx.Module):
+    """Two layers with BatchNorm and dropout between."""
+
     def __init__(self, rngs):
         self.first = nnx.Linear(32, 64, rngs=rngs, **F64)
         self.norm = nnx.BatchNorm(64, rngs=rngs, **F64)
@@ -46,6 +48,8 @@ def perceptron():
 
 
 class Block(nnx.Module):
+    """A Transformer block."""
+
     def __init__(self, rngs):
         self.attention_norm = nnx.LayerNorm(32, rngs=rngs, **F64)
         self.attention = nnx.MultiHeadAttention(
@@ -60,6 +64,8 @@ class Block(nnx.Module):
 
 
 class LanguageModel(nnx.Module):
+    """A Transformer over tokens."""
+
     def __init__(self, rngs):
         self.embed, self.block = nnx.Embed(64, 32, rngs=rngs, **F64), Block(rngs)
         self.last = nnx.Linear(32, 64, rngs=rngs, **F64)

@@ -47,6 +47,8 @@ def perceptron():
 
 
 class Attending(eqx.Module):
+    """Attention, then a convolution."""
+
     attention: eqx.nn.MultiheadAttention
     norm: eqx.nn.LayerNorm
     convolution: eqx.nn.Conv1d
@@ -69,6 +71,8 @@ def attending():
 
 
 class Normalized(eqx.Module):
+    """BatchNorm, whose statistics are a state of their own."""
+
     norm: eqx.nn.BatchNorm
     last: eqx.nn.Linear
 

@@ -40,6 +40,8 @@ def train(find_loss, tx):
 
 
 class Block(nn.Module):
+    """A Transformer block with dropout."""
+
     width: int = 32
 
     @nn.compact
@@ -53,6 +55,8 @@ class Block(nn.Module):
 
 
 class LanguageModel(nn.Module):
+    """A Transformer over tokens."""
+
     vocabulary: int = 64
     width: int = 32
 
@@ -95,6 +99,8 @@ def transformer():
 
 
 class VisionTransformer(nn.Module):
+    """ViT: patches of an image, then blocks."""
+
     @nn.compact
     def __call__(self, x, train=True):
         x = nn.Conv(32, (4, 4), strides=(4, 4), padding="VALID", **F64)(x)
@@ -120,6 +126,8 @@ def vision_transformer():
 
 
 class Residual(nn.Module):
+    """Two convolutions with BatchNorm beside a shortcut."""
+
     channels: int
     stride: int = 1
 
@@ -135,6 +143,8 @@ class Residual(nn.Module):
 
 
 class ResNet(nn.Module):
+    """Residual blocks over images."""
+
     @nn.compact
     def __call__(self, x, train=True):
         x = nn.relu(nn.BatchNorm(use_running_average=not train, **F64)(nn.Conv(16, (3, 3), use_bias=False, **F64)(x)))
@@ -143,6 +153,8 @@ class ResNet(nn.Module):
 
 
 class StateWithStatistics(train_state.TrainState):
+    """flax's state of training, and BatchNorm's statistics."""
+
     batch_stats: Any
 
 
@@ -169,6 +181,8 @@ def resnet():
 
 
 class Recurrent(nn.Module):
+    """Recurrent cells over a sequence."""
+
     @nn.compact
     def __call__(self, x):
         cell = partial(nn.GRUCell, 16, **F64)
@@ -188,6 +202,8 @@ def recurrent():
 
 
 class Layer(nn.Module):
+    """What `Stacked` scans over."""
+
     @nn.compact
     def __call__(self, x, _):
         h = nn.silu(nn.Dense(64, **F64)(nn.LayerNorm(**F64)(x)))
@@ -195,6 +211,8 @@ class Layer(nn.Module):
 
 
 class Stacked(nn.Module):
+    """Layers by a scan, computed again in the backward pass."""
+
     @nn.compact
     def __call__(self, x):
         stack = nn.scan(nn.remat(Layer), variable_axes={"params": 0}, split_rngs={"params": True}, length=4)
@@ -207,6 +225,8 @@ def stacked():
 
 
 class Experts(nn.Module):
+    """A mixture of experts."""
+
     experts: int = 8
 
     @nn.compact

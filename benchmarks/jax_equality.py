@@ -1,0 +1,252 @@
+"""The same numbers as one device, for JAX steps under many plans: the largest errors of each model.
+
+    python -m benchmarks.jax_equality --plans 30 --jobs 2
+    python -m benchmarks.jax_equality --models attention,linen.resnet --workers 4 --plans 10
+    python -m benchmarks.jax_equality --summary
+
+Each case is a model, a type, a number of workers and a backend: the plan of the search, for 20 steps, then random plans, which no search
+would choose, for 2. Cases run in processes of their own, on virtual devices. Results are kept in a file while they come in: a run that was
+interrupted, or is asked for more, goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+CHUNK = 5  # random plans of one case
+RESULTS = Path("demo-output/jax-equality.jsonl")
+LIMIT = 1e-10  # in float64
+FLOAT32_FACTOR, FLOAT32_FLOOR = (
+    4.0,
+    1e-6,
+)  # how much farther from float64 than one device's own float32, and what is near enough
+
+
+@dataclass(frozen=True)
+class Case:
+    """Some plans of one model: the searched one for `default_steps` if it is among them, then random ones of these seeds for `steps`."""
+
+    model: str
+    dtype: str
+    workers: int
+    backend: str
+    seeds: tuple[int, ...]
+    has_default: bool
+    steps: int
+    default_steps: int
+
+    @property
+    def key(self) -> str:
+        """What a result is found by."""
+        return repr(self)
+
+
+@dataclass
+class Result:
+    """What the plans of a case showed; `error` is the largest, relative to the largest number of its array."""
+
+    plans: int = 0
+    error: float = 0.0
+    own_error: float = 0.0
+    seconds: float = 0.0
+    problems: list[str] = field(default_factory=list)
+
+
+Results = dict[str, tuple[Case, Result]]
+
+
+def run_case(case: Case) -> tuple[Case, Result]:
+    """All plans of a case; what goes wrong is among the result's problems."""
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={case.workers}"
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    started, result = time.perf_counter(), Result()
+    try:
+        _run_plans(case, result)
+    except Exception as error:  # whatever it is, the other cases go on
+        result.problems.append(f"no plan at all: {type(error).__name__}: {error}"[:1000])
+    result.seconds = time.perf_counter() - started
+    return case, result
+
+
+def _run_plans(case: Case, result: Result) -> None:
+    import jax
+
+    import tofu.jax
+    from benchmarks.jax_models import as_numbers, load_models
+    from benchmarks.shared.random_plans import random_plan
+    from tofu.jax.frontend.versions import in_double_precision
+
+    def train(step: Any, state: Any, others: Any, steps: int) -> list[Any]:
+        for _ in range(steps):
+            state, *results = step(state, *others)
+        return as_numbers((state, results))
+
+    def run(build: Any, dtype: str, steps: int) -> list[Any]:
+        step, state, others = build(dtype)
+        return train(step if hasattr(step, "lower") else jax.jit(step), state, others, steps)
+
+    with in_double_precision():
+        build = load_models()[case.model]
+        step, state, others = build(case.dtype)
+        default = tofu.jax.partition(step, case.workers, (state, *others), search_seconds=2, backend=case.backend)
+        plans = [("the default plan", None, case.default_steps)] if case.has_default else []
+        plans += [(f"random plan {seed}", seed, case.steps) for seed in case.seeds]
+        for what, seed, steps in plans:
+            expected = run(build, "float64", steps)
+            own = 0.0 if case.dtype == "float64" else largest_error(run(build, case.dtype, steps), expected)
+            limit = LIMIT if case.dtype == "float64" else max(FLOAT32_FACTOR * own, FLOAT32_FLOOR)
+            result.plans += 1
+            try:
+                made = default
+                if seed is not None:
+                    plan = random_plan(default.partition, seed)
+                    made = tofu.jax.partition(step, case.workers, (state, *others), plan=plan, backend=case.backend)
+                error = largest_error(train(made, made.place(state), others, steps), expected)
+            except Exception as error:  # whatever it is, the other plans go on
+                result.problems.append(f"{what}: {type(error).__name__}: {error}"[:1000])
+                continue
+            result.error, result.own_error = max(result.error, error), max(result.own_error, own)
+            if not error <= limit:
+                result.problems.append(f"{what}: off by {error:.1e}, allowed are {limit:.1e}")
+
+
+def largest_error(found: list[Any], expected: list[Any]) -> float:
+    """Of all arrays, relative to the largest finite number of each; not a number where one alone is none."""
+    import numpy as np
+
+    errors = [0.0]
+    for one, other in zip(found, expected, strict=True):
+        is_same = (one == other) | (np.isnan(one) & np.isnan(other))
+        scale = float(np.max(np.abs(other[np.isfinite(other)]), initial=0.0)) or 1.0
+        with np.errstate(invalid="ignore"):  # infinity less infinity, where they are not the same
+            errors.append(float(np.max(np.abs(np.where(is_same, 0, one - other)), initial=0.0)) / scale)
+    return float(np.max(errors))
+
+
+def list_cases(
+    models: list[str], workers: list[int], backends: list[str], plans: int, steps: int, default_steps: int
+) -> Iterator[Case]:
+    """By seeds, then by models: what is stopped has run some plans of every model. In float32 too, where a model has that."""
+    for first in range(0, max(plans, 1), CHUNK):
+        seeds = tuple(range(first, min(first + CHUNK, plans)))
+        for count in workers:
+            for model in models:
+                for dtype in ("float64",) if "." in model else ("float64", "float32"):
+                    for backend in backends:
+                        yield Case(model, dtype, count, backend, seeds, first == 0, steps, default_steps)
+
+
+def read_results(path: Path) -> Results:
+    """The cases that are done, by their key."""
+    found: Results = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        record = json.loads(line)
+        case = Case(**{**record["case"], "seeds": tuple(record["case"]["seeds"])})
+        found[case.key] = case, Result(**record["result"])
+    return found
+
+
+def run_cases(cases: list[Case], jobs: int, path: Path, console: Console) -> None:
+    """Run cases in fresh processes and append their results to the file."""
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    fresh = multiprocessing.get_context("spawn")
+    with (
+        path.open("a") as file,
+        fresh.Pool(jobs, maxtasksperchild=1) as pool,
+        Progress(*columns, console=console) as progress,
+    ):
+        task = progress.add_task("cases", total=len(cases))
+        for case, result in pool.imap_unordered(run_case, cases):
+            file.write(json.dumps({"case": asdict(case), "result": asdict(result)}) + "\n")
+            file.flush()
+            what = f"{case.model}, {case.dtype}, {case.workers} workers, {case.backend}"
+            for problem in result.problems:
+                progress.console.print(f"{what}, {problem}", style="red", markup=False)
+            progress.update(task, advance=1, description=what)
+
+
+def print_errors(results: Results, console: Console) -> None:
+    """One line for each model, type and backend: the largest of all plans and numbers of workers."""
+    table = Table(
+        *("model", "type", "backend", "workers", "plans", "error", "one device", "problems", "seconds"),
+        title="Largest deviations from one device in float64, relative to the largest number of an array",
+    )
+    rows: dict[tuple[str, str, str], list[tuple[Case, Result]]] = {}
+    for case, result in results.values():
+        rows.setdefault((case.model, case.dtype, case.backend), []).append((case, result))
+    for names, found in sorted(rows.items()):
+        runs = [result for _, result in found]
+        table.add_row(
+            *names,
+            " ".join(sorted({str(case.workers) for case, _ in found})),
+            str(sum(run.plans for run in runs)),
+            f"{max(run.error for run in runs):.1e}",
+            "" if names[1] == "float64" else f"{max(run.own_error for run in runs):.1e}",
+            str(sum(len(run.problems) for run in runs)),
+            f"{sum(run.seconds for run in runs):.0f}",
+        )
+    console.print(table)
+
+
+@click.command(help=__doc__)
+@click.option("--models", help="Names, comma separated; all if none is said.")
+@click.option("--workers", default="2,3,4,6,8", show_default=True, help="Numbers of workers, comma separated.")
+@click.option("--backends", default="shard_map,gspmd", show_default=True, help="Comma separated.")
+@click.option(
+    "--plans", default=30, show_default=True, help="Random plans of each model, type, backend and number of workers."
+)
+@click.option("--steps", default=2, show_default=True, help="Steps under a random plan.")
+@click.option("--default-steps", default=20, show_default=True, help="Steps under the plan of the search.")
+@click.option("--jobs", default=1, show_default=True, help="Processes at a time.")
+@click.option("--results", "path", default=RESULTS, show_default=True, type=click.Path(path_type=Path))
+@click.option("--summary", is_flag=True, help="Print what the file holds; run nothing.")
+def main(
+    models: str | None,
+    workers: str,
+    backends: str,
+    plans: int,
+    steps: int,
+    default_steps: int,
+    jobs: int,
+    path: Path,
+    summary: bool,
+) -> None:
+    """Runs what is not in the file yet, and prints the table."""
+    from benchmarks.jax_models import load_models
+
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    if not summary:
+        names = list(load_models())
+        chosen = models.split(",") if models else names
+        if unknown := [name for name in chosen if name not in names]:
+            raise click.BadParameter(f"there is no {', '.join(unknown)}; models are {', '.join(names)}")
+        counts = [int(count) for count in workers.split(",")]
+        cases = list(list_cases(chosen, counts, backends.split(","), plans, steps, default_steps))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        done = read_results(path)
+        run_cases([case for case in cases if case.key not in done], jobs, path, console)
+    results = read_results(path)
+    print_errors(results, console)
+    for case, result in results.values():
+        for problem in result.problems:
+            console.print(
+                f"{case.model}, {case.dtype}, {case.workers} workers, {case.backend}, {problem}", markup=False
+            )
+    sys.exit(any(result.problems for _, result in results.values()))
+
+
+if __name__ == "__main__":
+    main()
