@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from benchmarks.fuzz.campaign import Record, find_commit, record_outcome
 from benchmarks.fuzz.models import make_sample
@@ -38,9 +39,13 @@ def run_untaken(records: Sequence[Record]) -> Iterator[Record]:
 
 
 def _list_hints(partition: Partition, offered: set[tuple[str, str]]) -> Iterator[dict[str, list[str]]]:
-    """Choices of an operator for each step: the axis alone, or for parts, which stay where a reduction is split, after another one."""
-    problem = partition.searched
-    for operator, access in zip(problem.graph.operators, problem.accesses, strict=True):
+    """Choices of an operator for each step: the axis alone, or for parts, which stay where a reduction is split, after another one.
+
+    The operators are those that are planned, and those of the model that have parts there and are whole again under the plan.
+    """
+    problem, model = partition.searched, partition.graph
+    planned = zip(problem.graph.operators, problem.accesses, strict=True)
+    for operator, access in chain(planned, zip(model.operators, partition.task.stock, strict=True)):
         for axis in access.axes:
             if (operator.op, axis) not in offered:
                 continue
