@@ -70,8 +70,6 @@ Results = dict[str, tuple[Case, Result]]
 
 def run_case(case: Case) -> tuple[Case, Result]:
     """All plans of a case; what goes wrong is among the result's problems."""
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={case.workers}"
-    os.environ["JAX_PLATFORMS"] = "cpu"
     started, result = time.perf_counter(), Result()
     try:
         _run_plans(case, result)
@@ -79,6 +77,13 @@ def run_case(case: Case) -> tuple[Case, Result]:
         result.problems.append(f"no plan at all: {type(error).__name__}: {error}"[:1000])
     result.seconds = time.perf_counter() - started
     return case, result
+
+
+def run_alone(case: Case) -> tuple[Case, Result]:
+    """The same in a process of its own, which gets as many devices as the case needs."""
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={case.workers}"
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    return run_case(case)
 
 
 def _run_plans(case: Case, result: Result) -> None:
@@ -169,7 +174,7 @@ def run_cases(cases: list[Case], jobs: int, path: Path, console: Console) -> Non
         Progress(*columns, console=console) as progress,
     ):
         task = progress.add_task("cases", total=len(cases))
-        for case, result in pool.imap_unordered(run_case, cases):
+        for case, result in pool.imap_unordered(run_alone, cases):
             file.write(json.dumps({"case": asdict(case), "result": asdict(result)}) + "\n")
             file.flush()
             what = f"{case.model}, {case.dtype}, {case.workers} workers, {case.backend}"
