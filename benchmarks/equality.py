@@ -12,20 +12,17 @@ strategy of the operators that are run in parts, or read halos, was taken.
 
 from __future__ import annotations
 
-import json
-import multiprocessing
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from benchmarks.equality_runs import ALL_MODELS, EXACT, GROUPS, Case, Result, run_case
+from benchmarks.shared.campaigns import read_results, run_cases
 
 CHUNK = 10  # random plans of one case
 SINGLE = "float32"
@@ -46,34 +43,6 @@ def list_cases(
                 for first in range(0, max(plans, 1), CHUNK):
                     seeds = tuple(range(first, min(first + CHUNK, plans)))
                     yield Case(model, dtype, count, seeds, first == 0, steps, default_steps)
-
-
-def read_results(path: Path) -> Results:
-    """The cases that are done, by their key."""
-    found: Results = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
-        record = json.loads(line)
-        case = Case(**{**record["case"], "seeds": tuple(record["case"]["seeds"])})
-        found[case.key] = case, Result(**record["result"])
-    return found
-
-
-def run_cases(cases: list[Case], jobs: int, path: Path, console: Console) -> None:
-    """Run cases in fresh processes and append their results to the file."""
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    fresh = multiprocessing.get_context("spawn")
-    with (
-        path.open("a") as file,
-        fresh.Pool(jobs, maxtasksperchild=8) as pool,
-        Progress(*columns, console=console) as progress,
-    ):
-        task = progress.add_task("cases", total=len(cases))
-        for case, result in pool.imap_unordered(run_case, cases):
-            file.write(json.dumps({"case": asdict(case), "result": asdict(result)}) + "\n")
-            file.flush()
-            for problem in result.problems:
-                progress.console.print(f"{case.model}, {case.dtype}, {case.workers} workers, {problem}", style="red")
-            progress.update(task, advance=1, description=f"{case.model}, {case.dtype}, {case.workers} workers")
 
 
 def print_errors(results: Results, console: Console) -> None:
@@ -143,13 +112,14 @@ def main(
         names = models.split(",") if models else list(GROUPS[group])
         cases = list(list_cases(names, dtypes.split(","), counts, plans, steps, default_steps))
         path.parent.mkdir(parents=True, exist_ok=True)
-        done = read_results(path)
-        run_cases([case for case in cases if case.key not in done], jobs, path, console)
+        done = read_results(path, Case, Result)
+        waiting = [case for case in cases if case.key not in done]
+        run_cases(run_case, waiting, jobs, path, console, cases_of_a_process=8)
         wanted = {case.key for case in cases}
-        results = {key: found for key, found in read_results(path).items() if key in wanted}
+        results = {key: found for key, found in read_results(path, Case, Result).items() if key in wanted}
         print_errors(results, console)
     else:
-        results = read_results(path)
+        results = read_results(path, Case, Result)
     never = print_coverage(results, console)
     console.print(f"never taken: {', '.join(never)}" if never else "Every strategy was taken.")
     sys.exit(any(result.problems for _, result in results.values()) or (coverage and bool(never)))

@@ -85,6 +85,9 @@ class Case:
         """What a result is found by."""
         return repr(self)
 
+    def __str__(self) -> str:
+        return f"{self.model}, {self.dtype}, {self.workers} workers"
+
 
 @dataclass
 class Result:

@@ -11,28 +11,26 @@ interrupted, or is asked for more, goes on.
 
 from __future__ import annotations
 
-import json
-import multiprocessing
 import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+
+from benchmarks.shared.campaigns import read_results, run_cases
 
 CHUNK = 5  # random plans of one case
 RESULTS = Path("demo-output/jax-equality.jsonl")
 LIMIT = 1e-10  # in float64
-FLOAT32_FACTOR, FLOAT32_FLOOR = (
-    4.0,
-    1e-6,
-)  # how much farther from float64 than one device's own float32, and what is near enough
+# How much farther from float64 than one device's own float32, and what is near enough.
+FLOAT32_FACTOR, FLOAT32_FLOOR = 4.0, 1e-6
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,9 @@ class Case:
     def key(self) -> str:
         """What a result is found by."""
         return repr(self)
+
+    def __str__(self) -> str:
+        return f"{self.model}, {self.dtype}, {self.workers} workers, {self.backend}"
 
 
 @dataclass
@@ -99,7 +100,9 @@ def _run_plans(case: Case, result: Result) -> None:
             state, *results = step(state, *others)
         return as_numbers((state, results))
 
-    def run(build: Any, dtype: str, steps: int) -> list[Any]:
+    @cache
+    def run(dtype: str, steps: int) -> list[Any]:
+        """One device."""
         step, state, others = build(dtype)
         return train(step if hasattr(step, "lower") else jax.jit(step), state, others, steps)
 
@@ -110,8 +113,8 @@ def _run_plans(case: Case, result: Result) -> None:
         plans = [("the default plan", None, case.default_steps)] if case.has_default else []
         plans += [(f"random plan {seed}", seed, case.steps) for seed in case.seeds]
         for what, seed, steps in plans:
-            expected = run(build, "float64", steps)
-            own = 0.0 if case.dtype == "float64" else largest_error(run(build, case.dtype, steps), expected)
+            expected = run("float64", steps)
+            own = 0.0 if case.dtype == "float64" else largest_error(run(case.dtype, steps), expected)
             limit = LIMIT if case.dtype == "float64" else max(FLOAT32_FACTOR * own, FLOAT32_FLOOR)
             result.plans += 1
             try:
@@ -152,35 +155,6 @@ def list_cases(
                 for dtype in ("float64",) if "." in model else ("float64", "float32"):
                     for backend in backends:
                         yield Case(model, dtype, count, backend, seeds, first == 0, steps, default_steps)
-
-
-def read_results(path: Path) -> Results:
-    """The cases that are done, by their key."""
-    found: Results = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
-        record = json.loads(line)
-        case = Case(**{**record["case"], "seeds": tuple(record["case"]["seeds"])})
-        found[case.key] = case, Result(**record["result"])
-    return found
-
-
-def run_cases(cases: list[Case], jobs: int, path: Path, console: Console) -> None:
-    """Run cases in fresh processes and append their results to the file."""
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    fresh = multiprocessing.get_context("spawn")
-    with (
-        path.open("a") as file,
-        fresh.Pool(jobs, maxtasksperchild=1) as pool,
-        Progress(*columns, console=console) as progress,
-    ):
-        task = progress.add_task("cases", total=len(cases))
-        for case, result in pool.imap_unordered(run_alone, cases):
-            file.write(json.dumps({"case": asdict(case), "result": asdict(result)}) + "\n")
-            file.flush()
-            what = f"{case.model}, {case.dtype}, {case.workers} workers, {case.backend}"
-            for problem in result.problems:
-                progress.console.print(f"{what}, {problem}", style="red", markup=False)
-            progress.update(task, advance=1, description=what)
 
 
 def print_errors(results: Results, console: Console) -> None:
@@ -241,15 +215,14 @@ def main(
         counts = [int(count) for count in workers.split(",")]
         cases = list(list_cases(chosen, counts, backends.split(","), plans, steps, default_steps))
         path.parent.mkdir(parents=True, exist_ok=True)
-        done = read_results(path)
-        run_cases([case for case in cases if case.key not in done], jobs, path, console)
-    results = read_results(path)
+        done = read_results(path, Case, Result)
+        waiting = [case for case in cases if case.key not in done or done[case.key][1].problems]  # it may be mended
+        run_cases(run_alone, waiting, jobs, path, console, cases_of_a_process=1)
+    results = read_results(path, Case, Result)
     print_errors(results, console)
     for case, result in results.values():
         for problem in result.problems:
-            console.print(
-                f"{case.model}, {case.dtype}, {case.workers} workers, {case.backend}, {problem}", markup=False
-            )
+            console.print(f"{case}, {problem}", markup=False)
     sys.exit(any(result.problems for _, result in results.values()))
 
 

@@ -1,5 +1,6 @@
 """The sweep over models and plans reports what is wrong, goes on from its results, and counts the strategies that were taken."""
 
+import json
 from dataclasses import asdict, replace
 
 import pytest
@@ -51,7 +52,7 @@ def test_the_table_from_kept_results(tmp_path, bad, monkeypatch):
     path = tmp_path / "results.jsonl"
     case, result = run_case(replace(CASE, steps=2, default_steps=equality.DEFAULT_STEPS))
     result.problems += ["random plan 0: step off by 1, allowed are 0"] * bad
-    path.write_text(equality.json.dumps({"case": asdict(case), "result": asdict(result)}) + "\n")
+    path.write_text(json.dumps({"case": asdict(case), "result": asdict(result)}) + "\n")
     monkeypatch.setattr(equality, "run_case", None)  # there is nothing left to run
     options = ["--models", "image", "--dtypes", "float64", "--workers", "2", "--plans", "2"]
     found = CliRunner().invoke(equality.main, [*options, "--results", str(path)])

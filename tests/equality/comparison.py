@@ -18,7 +18,7 @@ from tofu.compare.numbers import compare_numbers
 
 WORKERS = (2, 3, 4, 6, 8)
 STEPS = 20
-RANDOM_STEPS = 2  # under a random plan, which fetches almost everything; benchmarks/equality.py runs all of them
+RANDOM_STEPS = 2  # under a random plan, which fetches almost everything
 STEP_TOLERANCE = 1e-10
 WEIGHT_TOLERANCE = 1e-8
 
