@@ -1,23 +1,30 @@
 """Bytes that a JAX step moves under Tofu's plans and under those that people make by hand, counted from optimised HLO.
 
     python -m benchmarks.jax_compare --workers 8 [--model MLP ...]
+    python -m benchmarks.jax_compare --model "24-layer Transformer" --model ResNet-50
+    TPU_LIBRARY_PATH=.../libtpu.so python -m benchmarks.jax_compare --platform tpu [--model MLP ...]
 
 From shapes alone, compiled for virtual devices of the CPU and not run: what `python -m tofu jax compare` does for any step, with Megatron's
 mixes among the peers. The benchmark fails where HLO moves more than its plan counts, and where a peer moves less than the plans within its
 memory; peers that hold less than the plan that splits everything, and those that have every device compute the same, are none.
+
+For TPUs steps are compiled ahead of time, without one, by the package libtpu of JAX's version. XLA's auto-sharding, which it has for TPUs
+alone, is a peer there where it comes to an end within --auto-seconds, and the bytes that move while devices compute are told.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
 if TYPE_CHECKING:  # JAX looks at its devices when it is first used, and the options say how many there are
-    from tofu.jax.compare.comparison import Row
+    from tofu.jax.compare.comparison import Comparison, Row
 
 MOST_HLO_OVER_PLAN = 1.02
 MOST_OF_BEST_PEER = 1.0
@@ -33,22 +40,76 @@ STATED_MB = {  # by docs/jax.md, of 8 workers
 }
 
 
-def compare(name: str, workers: int, search_seconds: float) -> list[Row]:
-    """The rows of a model."""
-    import jax
+TPU_SLICES = {4: "v5e:2x2", 8: "v5e:2x4", 16: "v5e:4x4", 32: "v5e:4x8", 64: "v5e:8x8"}
+"""The number of devices -> what XLA calls as many TPUs that are linked."""
+XLA_CHOOSES = "XLA's auto-sharding"
 
-    from benchmarks.jax_peers.models import MODELS
-    from benchmarks.jax_peers.peers import ALL_PEERS
+
+def compare(name: str, workers: int, platform: str, search_seconds: float, auto_seconds: float) -> list[Row]:
+    """The rows of a model."""
+    from benchmarks.jax_peers.peers import list_peers
+    from tofu.jax.compare.comparison import Row
+
+    rows = list(make_comparison(name, workers, platform, search_seconds).run(list_peers(workers)))
+    if platform == "tpu" and auto_seconds:
+        # In a process of its own, for it cannot be interrupted.
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            asked = pool.apply_async(compare_with_xla, (name, workers, search_seconds))
+            try:
+                rows += asked.get(auto_seconds)
+            except multiprocessing.TimeoutError:
+                rows.append(Row(XLA_CHOOSES, None, -1, -1, 0.0, 0.0, f"not compiled in {auto_seconds:.0f} s"))
+    return rows
+
+
+def compare_with_xla(name: str, workers: int, search_seconds: float) -> list[Row]:
+    """What XLA chooses, and Tofu's plan within the memory of that."""
+    set_environment(workers)
+    from benchmarks.jax_peers.peers import choose_by_xla
+
+    comparison = make_comparison(name, workers, "tpu", search_seconds)
+    found = comparison.attempt(XLA_CHOOSES, lambda name: comparison.peer(choose_by_xla(comparison.step), name))
+    return [found, *comparison.plan_within([found])]
+
+
+def make_comparison(name: str, workers: int, platform: str, search_seconds: float) -> Comparison:
+    """A model on the devices of a platform."""
+    from benchmarks.jax_peers.models import MODELS, REAL_MODELS
     from tofu.jax.compare.comparison import Comparison
     from tofu.jax.compare.peers import split_arguments
     from tofu.jax.frontend.read_step import read_step
     from tofu.jax.planning import read_settings
 
-    model = MODELS[name]()
+    model = {**MODELS, **REAL_MODELS}[name]()
     arguments = split_arguments((model.state, model.data), model.batch)
     source = read_step(model.step, arguments.all)
     settings = read_settings(workers, {"search_seconds": search_seconds, "cache": False})
-    return list(Comparison(model.step, source, arguments, settings, jax.devices()[:workers]).run(ALL_PEERS))
+    return Comparison(model.step, source, arguments, settings, list_devices(workers, platform))
+
+
+def list_devices(workers: int, platform: str) -> Sequence[Any]:
+    """The devices that steps are compiled for."""
+    import jax
+
+    if platform == "cpu":
+        return jax.devices()[:workers]
+    if workers not in TPU_SLICES:
+        raise click.BadParameter(f"there are slices of {', '.join(map(str, TPU_SLICES))} TPUs")
+    from jax.experimental import topologies
+
+    jax.config.update("jax_default_matmul_precision", "float32")  # or numbers are halved before they move
+    return topologies.get_topology_desc(platform="tpu", topology_name=TPU_SLICES[workers]).devices  # type: ignore[no-any-return]
+
+
+def set_environment(workers: int) -> None:
+    """What JAX looks at when it is first used: virtual devices, and no TPU looked for on this machine or asked of a service."""
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={workers}"
+    os.environ |= {
+        "TPU_SKIP_MDS_QUERY": "1",
+        "TPU_WORKER_HOSTNAMES": "localhost",
+        "TPU_ACCELERATOR_TYPE": f"v5litepod-{workers}",
+    }
 
 
 def show(name: str, rows: list[Row], console: Console) -> bool:
@@ -94,20 +155,24 @@ def check_stated(name: str, rows: list[Row], console: Console) -> bool:
 
 @click.command(help=__doc__)
 @click.option("--workers", default=8, show_default=True)
-@click.option("--model", "models", multiple=True, help="By default all.")
+@click.option("--model", "models", multiple=True, help="By default all but those of real sizes.")
+@click.option("--platform", type=click.Choice(("cpu", "tpu")), default="cpu", show_default=True)
 @click.option("--search-seconds", default=10.0, show_default=True)
-def main(workers: int, models: tuple[str, ...], search_seconds: float) -> None:
+@click.option("--auto-seconds", default=600.0, show_default=True, help="For XLA's auto-sharding; 0 leaves it out.")
+def main(workers: int, models: tuple[str, ...], platform: str, search_seconds: float, auto_seconds: float) -> None:
     """All models."""
-    os.environ["JAX_PLATFORMS"] = "cpu"
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={workers}"
-    from benchmarks.jax_peers.models import MODELS
+    set_environment(workers)
+    from benchmarks.jax_peers.models import MODELS, REAL_MODELS
+
+    if unknown := set(models).difference(MODELS, REAL_MODELS):
+        raise click.BadParameter(f"there is no {', '.join(unknown)}; models are {', '.join({**MODELS, **REAL_MODELS})}")
 
     console = Console(width=None if sys.stdout.isatty() else 170)
     good = []
     for name in models or MODELS:
-        rows = compare(name, workers, search_seconds)
-        good.append(show(name, rows, console))
-        if workers == STATED_WORKERS and name in STATED_MODELS:
+        rows = compare(name, workers, platform, search_seconds, auto_seconds)
+        good.append(show(f"{name}, {workers} devices", rows, console))
+        if (workers, platform) == (STATED_WORKERS, "cpu") and name in STATED_MODELS:
             good.append(check_stated(name, rows, console))
     sys.exit(0 if all(good) else 1)
 

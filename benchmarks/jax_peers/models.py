@@ -155,6 +155,15 @@ def lstm(
     return Model(descend(loss), params, data, batch)
 
 
+def _convolve(x: jax.Array, w: jax.Array, stride: int = 1) -> jax.Array:
+    return jax.lax.conv_general_dilated(x, w, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+def _normalize_channels(x: jax.Array, scale: jax.Array) -> jax.Array:
+    mean = jnp.mean(x, (0, 1, 2))
+    return (x - mean) * jax.lax.rsqrt(jnp.mean(jnp.square(x - mean), (0, 1, 2)) + 1e-5) * (1 + scale)
+
+
 def resnet(batch: int = 32, size: int = 16, widths: tuple[int, ...] = (32, 64), classes: int = 16) -> Model:
     """Residual blocks of convolutions with batch normalization."""
     before, blocks = widths[0], []
@@ -171,24 +180,49 @@ def resnet(batch: int = 32, size: int = 16, widths: tuple[int, ...] = (32, 64), 
         before = width
     params = _shapes({"stem": (3, 3, 8, widths[0]), "blocks": blocks, "out": (before, classes)})
 
-    def convolve(x: jax.Array, w: jax.Array, stride: int = 1) -> jax.Array:
-        return jax.lax.conv_general_dilated(x, w, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
-
-    def normalize(x: jax.Array, scale: jax.Array) -> jax.Array:
-        mean = jnp.mean(x, (0, 1, 2))
-        return (x - mean) * jax.lax.rsqrt(jnp.mean(jnp.square(x - mean), (0, 1, 2)) + 1e-5) * (1 + scale)
-
     def loss(params: Tree, data: Tree) -> jax.Array:
         x, y = data
-        x = convolve(x, params["stem"])
+        x = _convolve(x, params["stem"])
         for number, b in enumerate(params["blocks"]):
             stride = 1 + (number > 0)
-            h = jax.nn.relu(normalize(convolve(x, b["a"], stride), b["ga"]))
-            x = jax.nn.relu(normalize(convolve(h, b["b"]), b["gb"]) + convolve(x, b["s"], stride))
+            h = jax.nn.relu(_normalize_channels(_convolve(x, b["a"], stride), b["ga"]))
+            x = jax.nn.relu(_normalize_channels(_convolve(h, b["b"]), b["gb"]) + _convolve(x, b["s"], stride))
         return _cross_entropy(jnp.mean(x, (1, 2)) @ params["out"], y)
 
     data = _shapes((batch, size, size, 8)), _shapes((batch,), "int32")
     return Model(descend(loss), params, data, batch)
+
+
+def resnet_of_bottlenecks(
+    batch: int = 256, size: int = 224, depths: tuple[int, ...] = (3, 4, 6, 3), classes: int = 1000
+) -> Model:
+    """ResNet-50, or another of its family, under Adam (He et al. 2016, the stride in the 3x3 convolution)."""
+    blocks, strides, before = [], [], 64
+    for stage, depth in enumerate(depths):
+        inner, outer = 64 * 2**stage, 256 * 2**stage
+        for number in range(depth):
+            block = {"a": (1, 1, before, inner), "b": (3, 3, inner, inner), "c": (1, 1, inner, outer)}
+            block |= {"ga": (inner,), "gb": (inner,), "gc": (outer,)}
+            if number == 0:
+                block |= {"s": (1, 1, before, outer), "gs": (outer,)}
+            blocks.append(block)
+            strides.append(2 if number == 0 and stage > 0 else 1)
+            before = outer
+    params = _shapes({"stem": (7, 7, 3, 64), "gstem": (64,), "blocks": blocks, "out": (before, classes)})
+
+    def loss(params: Tree, data: Tree) -> jax.Array:
+        x, y = data
+        x = jax.nn.relu(_normalize_channels(_convolve(x, params["stem"], 2), params["gstem"]))
+        x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
+        for b, stride in zip(params["blocks"], strides, strict=True):
+            h = jax.nn.relu(_normalize_channels(_convolve(x, b["a"]), b["ga"]))
+            h = jax.nn.relu(_normalize_channels(_convolve(h, b["b"], stride), b["gb"]))
+            h = _normalize_channels(_convolve(h, b["c"]), b["gc"])
+            x = jax.nn.relu(h + (_normalize_channels(_convolve(x, b["s"], stride), b["gs"]) if "s" in b else x))
+        return _cross_entropy(jnp.mean(x, (1, 2)) @ params["out"], y)
+
+    data = _shapes((batch, size, size, 3)), _shapes((batch,), "int32")
+    return Model(adam(loss), _with_adam(params), data, batch)
 
 
 MODELS: Mapping[str, Callable[[], Model]] = {
@@ -198,4 +232,11 @@ MODELS: Mapping[str, Callable[[], Model]] = {
     "LSTM 2x100, scan": lambda: lstm(steps=100, is_loop=True),
     "ResNet": resnet,
     "4-layer Transformer": lambda: transformer(4, 8, 128, 1024, 16, 4096, 8192),
+}
+
+# GPT-2's small and medium models and ResNet-50, with the batches of one host; the vocabulary is padded as people pad it.
+REAL_MODELS: Mapping[str, Callable[[], Model]] = {
+    "12-layer Transformer": lambda: transformer(12, 32, 1024, 768, 12, 3072, 50304, has_adam=True),
+    "24-layer Transformer": lambda: transformer(24, 32, 1024, 1024, 16, 4096, 50304, has_adam=True),
+    "ResNet-50": resnet_of_bottlenecks,
 }

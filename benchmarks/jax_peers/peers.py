@@ -1,8 +1,8 @@
-"""Megatron's mixes, as shardings of a step's arguments by the names of its weights, beside the peers that any step has."""
+"""Megatron's mixes, as shardings of a step's arguments by the names of its weights, and what XLA chooses, beside the peers of any step."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any
 
@@ -10,6 +10,7 @@ import jax
 from jax.sharding import Mesh, NamedSharding
 
 from tofu.jax.compare.peers import PEERS, Arguments, Peer, lay, lay_data
+from tofu.search import factorize
 
 SPLIT_BY_MEGATRON = {"q": 1, "k": 1, "v": 1, "o": 0, "up": 1, "down": 0, "embed": 0, "out": 1, "x": 1, "h": 1}
 """The name of a weight -> its dimension that Megatron splits. Of an MLP's weights, "w", every second one is split by rows."""
@@ -37,9 +38,22 @@ def megatron(tensor_axes: int) -> Peer:
     return plan
 
 
-ALL_PEERS: Mapping[str, Peer] = {
-    **PEERS,
-    "Megatron, all axes": megatron(3),
-    "Megatron, 2 axes": megatron(2),
-    "Megatron, 1 axis": megatron(1),
-}
+def list_peers(workers: int) -> Mapping[str, Peer]:
+    """Those that any step has, and Megatron's mixes of all degrees."""
+    count = len(factorize(workers))
+    mixes = {"Megatron, all axes": megatron(count)}
+    mixes |= {f"Megatron, {n} {'axis' if n == 1 else 'axes'}": megatron(n) for n in reversed(range(1, count))}
+    return {**PEERS, **mixes}
+
+
+def choose_by_xla(step: Callable[..., Any]) -> Peer:
+    """XLA's auto-sharding, which it has for TPUs alone: it chooses how all arguments lie, over any axes of the mesh."""
+
+    def plan(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
+        from jax._src.sharding_impls import AUTO  # it has no public name
+
+        free = jax.jit(step, in_shardings=AUTO(mesh), out_shardings=AUTO(mesh))
+        chosen: tuple[Any, ...] = free.lower(*arguments.all).compile().input_shardings[0]
+        return chosen
+
+    return plan

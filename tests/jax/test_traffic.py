@@ -41,6 +41,50 @@ def test_loops_count_as_often_as_they_run():
     assert traffic.count == {"all-gather": 1, "collective-permute": 1, "all-reduce": 1}
 
 
+ON_TPU = """HloModule step, is_scheduled=true
+
+%begin (p: f32[8]) -> (f32[16], u32[]) {
+  %all-gather.1 = f32[16]{0} all-gather(%p), channel_id=1, replica_groups={{0,1},{2,3}}, dimensions={0}, frontend_attributes={chain_id="0"}
+  ROOT %custom-call = (f32[16]{0}, u32[]) custom-call(%all-gather.1), custom_call_target="AsyncCollectiveStart"
+}
+
+%async_collective_fusion (p: f32[8], x: f32[8]) -> (f32[8], f32[16]) {
+  %WORK
+  %all-gather.2 = f32[16]{0} all-gather(%p), channel_id=1, replica_groups={{0,1},{2,3}}, dimensions={0}, frontend_attributes={chain_id="0"}
+  ROOT %tuple = (f32[8]{0}, f32[16]{0}) tuple(%work, %all-gather.2)
+}
+
+%finish (p: f32[8]) -> f32[16] {
+  %all-gather.3 = f32[16]{0} all-gather(%p), channel_id=1, replica_groups={{0,1},{2,3}}, dimensions={0}, frontend_attributes={chain_id="0"}
+  ROOT %custom-call.1 = f32[16]{0} custom-call(%all-gather.3), custom_call_target="AsyncCollectiveDone"
+}
+
+ENTRY %main (x: f32[8]) -> f32[8] {
+  %begun = (f32[16]{0}, u32[]) fusion(%x), kind=kCustom, calls=%begin
+  %beside = (f32[8]{0}, f32[16]{0}) fusion(%x, %y), kind=kCustom, calls=%async_collective_fusion
+  %done = f32[16]{0} fusion(%begun), kind=kCustom, calls=%finish
+  %collective-permute-start = (f32[8]{0}, f32[8]{0}, u32[]) collective-permute-start(%x), channel_id=2, source_target_pairs={{0,1},{1,0}}
+  %collective-permute-start.1 = (f32[8]{0}, f32[8]{0}, u32[]) collective-permute-start(%x), channel_id=3, source_target_pairs={{0,1}}
+  %collective-permute-done.1 = f32[8]{0} collective-permute-done(%collective-permute-start.1)
+  %fusion.1 = f32[8]{0} fusion(%collective-permute-done.1), kind=kLoop, calls=%add
+  %collective-permute-done = f32[8]{0} collective-permute-done(%collective-permute-start)
+  %all-reduce = f32[8]{0} all-reduce(%x), channel_id=4, replica_groups={{0,1},{2,3}}, to_apply=%add
+}
+"""
+
+
+def test_what_moves_while_devices_compute_is_told_apart():
+    """A gather within a fusion stands there three times, and moves once; the second permutation ends before anything is computed."""
+    traffic = count_traffic(ON_TPU.replace("%WORK", "%work = f32[8]{0} convolution(%x, %x)"), 4)
+    assert traffic.count == {"all-gather": 1, "collective-permute": 2, "all-reduce": 1}
+    assert traffic.bytes == {"all-gather": 4 * 32, "collective-permute": 3 * 32, "all-reduce": 4 * 32}
+    assert traffic.overlapped == {"all-gather": 4 * 32, "collective-permute": 2 * 32}
+    idle = count_traffic(ON_TPU.replace("%WORK", "%work = f32[8]{0} bitcast(%x)"), 4)
+    assert idle.bytes == traffic.bytes
+    assert idle.overlapped == {"collective-permute": 2 * 32}
+    assert not count_traffic(TEXT, 4).overlapped
+
+
 @pytest.mark.parametrize(
     ("groups", "listed"),
     [

@@ -8,11 +8,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from textwrap import shorten
 from typing import Any
 
 import jax
+from jax.sharding import SingleDeviceSharding
 from rich.table import Table
 
 from tofu.engine import Source
@@ -32,13 +33,16 @@ FREE = "Tofu, replicas free"
 MOST_LETTERS = 200  # of why a plan does not apply
 LEGEND = """
 Planned and HLO: the bytes that all devices together receive in a step, as the plan counts them and as XLA's compiled step has them, loops
-times their trips. Arguments: of one device. Work: the operations of all devices over those of one device alone.
+times their trips. Arguments: of one device. Work: the operations of all devices over those of one device alone. Overlapped: which share of
+the bytes moves while devices compute, where collectives have a start and an end of their own.
 """
 
 
 @dataclass(frozen=True)
 class Row:
-    """A plan, compiled. `moved_bytes` are -1 where it does not apply; `note` says why."""
+    """A plan, compiled. `moved_bytes` are -1 where it does not apply; `note` says why. `overlapped_bytes` of them move while devices
+    compute.
+    """
 
     name: str
     planned_bytes: int | None
@@ -47,6 +51,7 @@ class Row:
     work: float
     seconds: float
     note: str = ""
+    overlapped_bytes: int = 0
 
     @property
     def is_peer(self) -> bool:
@@ -60,32 +65,41 @@ class Comparison:
     def __init__(
         self, step: Callable[..., Any], source: Source, arguments: Arguments, settings: Settings, devices: Sequence[Any]
     ) -> None:
-        self._step, self._source, self._arguments = step, source, arguments
+        self.step, self._source, self._arguments = step, source, arguments
         self._settings, self._devices = settings, devices
-        whole = jax.jit(step).lower(*arguments.all).compile()
+        alone = SingleDeviceSharding(devices[0])  # of the same kind, which may be no device of this machine
+        whole = jax.jit(step, in_shardings=alone, out_shardings=alone).lower(*arguments.all).compile()
         self._whole_work = _count_work(whole)
 
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[Row]:
         """Tofu's plans, that of the settings among them where they have one, the peers, and the plans within the memory of each peer."""
         if self._settings.plan is not None:
             yield self.attempt(GIVEN, self.plan)
-        search = partial(self.plan, plan=None, replicate="small")
-        split = self.attempt(SPLIT, search)
-        yield split
-        yield self.attempt(FREE, partial(search, replicate="free"))
+        yield self.split
+        yield self.attempt(FREE, partial(self.plan, plan=None, replicate="free"))
         found = []
         for name, peer in peers.items():
             row = self.attempt(name, partial(self.peer, peer))
             found.append(row)
             yield row
-        for row in found:
-            if row.is_peer and 0 <= split.argument_bytes <= row.argument_bytes:
-                yield self.attempt(f"Tofu within {row.name}", partial(search, memory_limit=row.argument_bytes))
+        yield from self.plan_within(found)
+
+    @cached_property
+    def split(self) -> Row:
+        """Tofu's plan that splits everything."""
+        return self.attempt(SPLIT, partial(self.plan, plan=None, replicate="small"))
+
+    def plan_within(self, rows: Sequence[Row]) -> Iterator[Row]:
+        """Tofu's plans within the memory of each of these peers that is one and holds no less than where everything is split."""
+        for row in rows:
+            if row.is_peer and 0 <= self.split.argument_bytes <= row.argument_bytes:
+                limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes)
+                yield self.attempt(f"Tofu within {row.name}", limited)
 
     def plan(self, name: str, **asked: Any) -> Row:
         """What Tofu plans with these settings in the place of others."""
         made = plan_step(self._source, replace(self._settings, **asked))
-        step = PartitionedStep(self._step, made, made.training.make_mesh(self._devices), ())
+        step = PartitionedStep(self.step, made, made.training.make_mesh(self._devices), ())
         return self._compile(
             name, step.lower(*self._arguments.all), made.plan.communication_bytes, made.plan.optimality
         )
@@ -93,7 +107,7 @@ class Comparison:
     def peer(self, peer: Peer, name: str) -> Row:
         """What XLA makes of shardings of the arguments; the state comes out as it goes in."""
         shardings = peer(make_mesh(self._devices), self._arguments)
-        step = jax.jit(self._step, in_shardings=shardings, out_shardings=self._lay_results(shardings[0]))
+        step = jax.jit(self.step, in_shardings=shardings, out_shardings=self._lay_results(shardings[0]))
         return self._compile(name, step.lower(*self._arguments.all))
 
     @staticmethod
@@ -111,13 +125,14 @@ class Comparison:
         compiled = lowered.compile()
         seconds = time.perf_counter() - started
         held = compiled.memory_analysis().argument_size_in_bytes
-        moved = count_traffic(compiled.as_text(), len(self._devices)).total
+        traffic = count_traffic(compiled.as_text(), len(self._devices))
         work = len(self._devices) * _count_work(compiled) / self._whole_work
-        return Row(name, planned, moved, held, work, seconds, note)
+        overlapped = round(sum(traffic.overlapped.values()))
+        return Row(name, planned, traffic.total, held, work, seconds, note, overlapped)
 
     def _lay_results(self, state: Any) -> Any:
         """The shardings of the results; None where XLA may choose."""
-        results = jax.eval_shape(self._step, *self._arguments.all)
+        results = jax.eval_shape(self.step, *self._arguments.all)
         like = jax.tree.structure(self._arguments.state)
         if jax.tree.structure(results) == like:
             return state
@@ -145,11 +160,11 @@ def find_devices(workers: int) -> list[Any]:
 def draw_rows(title: str, rows: Sequence[Row]) -> Table:
     """The rows as a table."""
     table = Table(title=title, caption=LEGEND.strip().replace("\n", " "), caption_justify="left")
-    for heading in ("plan", "planned MB", "HLO MB", "arguments MB", "work", "compiled in s", ""):
+    for heading in ("plan", "planned MB", "HLO MB", "overlapped", "arguments MB", "work", "compiled in s", ""):
         table.add_column(heading, justify="left" if heading in ("plan", "") else "right")
     for row in rows:
         if row.moved_bytes < 0:
-            table.add_row(row.name, "-", "-", "-", "-", "-", row.note)
+            table.add_row(row.name, "-", "-", "-", "-", "-", "-", row.note)
             continue
         planned = "-" if row.planned_bytes is None else f"{row.planned_bytes / 1e6:.2f}"
         repeats = "" if row.work <= MOST_WORK or row.planned_bytes is not None else "devices compute the same"
@@ -157,6 +172,7 @@ def draw_rows(title: str, rows: Sequence[Row]) -> Table:
             row.name,
             planned,
             f"{row.moved_bytes / 1e6:.2f}",
+            f"{row.overlapped_bytes / row.moved_bytes:.0%}" if row.overlapped_bytes else "-",
             f"{row.argument_bytes / 1e6:.3f}",
             f"{row.work:.2f}",
             f"{row.seconds:.1f}",

@@ -1,7 +1,7 @@
 """Bytes that a compiled JAX step moves between devices, counted from its optimised HLO.
 
 `count_traffic(step.lower(*args).compile().as_text(), devices)`. What stands in the body of a loop counts as often as the loop is known
-to run.
+to run. Where collectives have a start and an end of their own, as XLA has them for TPUs, what moves while devices compute is told apart.
 """
 
 from __future__ import annotations
@@ -25,16 +25,23 @@ CALL = re.compile(
     r"(?:calls|to_apply|body|condition|branch_computations)=(?:\{(?P<several>[^}]*)\}|(?P<one>%?[\w.-]+))"
 )
 TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+WORK = re.compile(r" (?:call|conditional|convolution|dot|fusion|reduce|scatter|sort|while)\(")
+FUSED = re.compile(r"channel_id=(\d+),.*\bchain_id=")
+"""Of a collective that a TPU runs within other work: it stands in the fusion that begins it, in those that go on beside it, and in the one
+that ends it.
+"""
+FUSED_START = "AsyncCollectiveStart"
 
 
 @dataclass
 class Traffic:
     """Bytes that all devices receive in one step, by the kind of collective, and how many there are in the text. `between`: those of the
-    bytes that come from other hosts.
+    bytes that come from other hosts; `overlapped`: those for which devices do other work between start and end of a collective.
     """
 
     bytes: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     between: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    overlapped: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     count: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -53,15 +60,43 @@ def count_traffic(text: str, devices: int, host_devices: int = 0) -> Traffic:
     """The traffic of one run of an optimised HLO module, as text, on hosts of so many devices each; 0: all are on one."""
     computations, entry = _split(text)
     times = _count_runs(computations, entry)
+    hidden = _find_hidden(computations)
     traffic = Traffic()
     for name, lines in computations.items():
-        for line in lines:
-            if found := COLLECTIVE.search(line):
-                traffic.count[found["kind"]] += 1
-                count, share = _count_bytes(line, found, devices, host_devices or devices)
-                traffic.bytes[found["kind"]] += times[name] * count
-                traffic.between[found["kind"]] += times[name] * count * share
+        begins = any(FUSED_START in line for line in lines)
+        for number, line in enumerate(lines):
+            found, fused = COLLECTIVE.search(line), FUSED.search(line)
+            if found is None or (fused and not begins):
+                continue
+            kind = found["kind"]
+            count, share = _count_bytes(line, found, devices, host_devices or devices)
+            traffic.count[kind] += 1
+            traffic.bytes[kind] += times[name] * count
+            traffic.between[kind] += times[name] * count * share
+            if fused[1] in hidden if fused else found["started"] and _is_overlapped(lines, number):
+                traffic.overlapped[kind] += times[name] * count
     return traffic
+
+
+def _find_hidden(computations: Mapping[str, Sequence[str]]) -> set[str]:
+    """The channels of collectives that run within fusions that compute something else as well."""
+    hidden: set[str] = set()
+    for lines in computations.values():
+        channels = {found[1] for line in lines if (found := FUSED.search(line))}
+        if channels and any(WORK.search(line) for line in lines):
+            hidden |= channels
+    return hidden
+
+
+def _is_overlapped(lines: Sequence[str], start: int) -> bool:
+    """Whether anything is computed between the start of a collective, in a computation in the order in which it runs, and its end."""
+    name = re.escape(lines[start].split("=")[0].split()[-1])
+    for line in lines[start + 1 :]:
+        if re.search(rf"-done\({name}\)", line):
+            return False
+        if WORK.search(line):
+            return True
+    return False
 
 
 def _split(text: str) -> tuple[dict[str, list[str]], str]:
