@@ -28,6 +28,8 @@ from benchmarks.shared.campaigns import read_results, run_cases
 
 CHUNK = 5  # random plans of one case
 RESULTS = Path("demo-output/jax-equality.jsonl")
+# A random plan's program has thousands of small kernels: LLVM is not to optimise them. What XLA does to the program stays.
+COMPILED_FAST = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 LIMIT = 1e-10  # in float64
 # How much farther from float64 than one device's own float32, and what is near enough.
 FLOAT32_FACTOR, FLOAT32_FLOOR = 4.0, 1e-6
@@ -82,7 +84,7 @@ def run_case(case: Case) -> tuple[Case, Result]:
 
 def run_alone(case: Case) -> tuple[Case, Result]:
     """The same in a process of its own, which gets as many devices as the case needs."""
-    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={case.workers}"
+    os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={case.workers} {COMPILED_FAST}"
     os.environ["JAX_PLATFORMS"] = "cpu"
     return run_case(case)
 

@@ -6,7 +6,8 @@ Where both are shards, a chain of all_gather, all_to_all and slices may do it; w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any, TypeAlias
 
@@ -34,23 +35,51 @@ class Workers:
         self.axis_names = tuple(f"step{n}" for n in range(len(factors)))
         self.scatters_sums = True
         """Whether sums are scattered by one collective; else workers exchange the parts and each adds its own up, which moves as much."""
+        self._picked: dict[Any, Any] = {}
+
+    @contextmanager
+    def remember(self) -> Iterator[None]:
+        """Within, what is picked once is not picked again. Around the tracing of a program, and of each body of a loop in it, out of which
+        nothing comes that was picked there.
+        """
+        before = self._picked
+        self._picked = dict(before)
+        try:
+            yield
+        finally:
+            self._picked = before
 
     @property
     def me(self) -> Any:
         """The number of the worker that runs."""
-        number = jnp.int32(0)
-        for name, factor in zip(self.axis_names, self.factors, strict=True):
-            number = number * factor + lax.axis_index(name)
-        return number
+        if "me" not in self._picked:
+            number: Any = 0
+            for name, factor in zip(self.axis_names, self.factors, strict=True):
+                number = number * factor + lax.axis_index(name)
+            self._picked["me"] = lax.convert_element_type(number, np.uint32)
+        return self._picked["me"]
 
     def digits(self, worker: int) -> tuple[int, ...]:
         """Where a worker stands along each axis."""
         return tuple(int(digit) for digit in np.unravel_index(worker, self.factors)) if self.factors else ()
 
     def pick(self, table: Any) -> list[Any]:
-        """The row of `table` that is this worker's, number by number; those that all share are known when the program is made."""
-        columns = np.asarray(table, np.int32).reshape(self.count, -1).T
-        return [c[0] if (c == c[0]).all() else jnp.asarray(c)[self.me] for c in columns]
+        """The row of `table` that is this worker's, number by number; those that all share are known when the program is made.
+
+        Numbers are unsigned, unless one of them is negative: of those JAX need not ask whether they count from the end.
+        """
+        columns = np.asarray(table).reshape(self.count, -1).T
+        if columns.dtype != bool:
+            columns = columns.astype(np.uint32 if columns.min(initial=0) >= 0 else np.int32)
+        return list(map(self._pick_number, columns))
+
+    def _pick_number(self, column: np.ndarray[Any, Any]) -> Any:
+        if (column == column[0]).all():
+            return column[0]
+        key = column.dtype, column.tobytes()
+        if key not in self._picked:
+            self._picked[key] = lax.squeeze(lax.dynamic_slice(column, (self.me,), (1,)), (0,))
+        return self._picked[key]
 
     def take_part(self, whole: Any, boxes: Sequence[Box]) -> Any:
         """The part, on the worker that runs, of a value that each has all of."""
@@ -145,7 +174,7 @@ class Workers:
             at = self.pick(targets)
             old = lax.dynamic_slice(out, at, size) if x.ndim else out
             new = old + piece if is_sum else piece
-            new = new if active.all() else jnp.where(jnp.asarray(active)[self.me], new, old)
+            new = new if active.all() else lax.select(*self.pick(active), new, old)
             out = lax.dynamic_update_slice(out, new, at) if x.ndim else new
         return out
 

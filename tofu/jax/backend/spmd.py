@@ -72,13 +72,14 @@ class SpmdProgram:
     def run(self, *shards: Any) -> list[Any]:
         """What a worker does with its shards of the arguments."""
         scope = _Scope(dict(zip(self.step.inputs, shards, strict=True)))
-        for number, constant in self.step.constants.items():
-            scope.values[number] = self.workers.take_part(jnp.asarray(constant), self._tensor(number).boxes)
-        self._run_all(self.step.equations, scope)
-        return [
-            self._fetch_in(operand, layout, scope)
-            for operand, layout in zip(self.step.outputs, self.result_layouts(), strict=True)
-        ]
+        with self.workers.remember():
+            for number, constant in self.step.constants.items():
+                scope.values[number] = self.workers.take_part(jnp.asarray(constant), self._tensor(number).boxes)
+            self._run_all(self.step.equations, scope)
+            return [
+                self._fetch_in(operand, layout, scope)
+                for operand, layout in zip(self.step.outputs, self.result_layouts(), strict=True)
+            ]
 
     def number_of(self, equation: Equation) -> int:
         """The operator that an equation is."""
@@ -194,12 +195,13 @@ class SpmdProgram:
         def run_body(state: list[Any], taken: list[Any]) -> tuple[list[Any], list[Any]]:
             inside = scope.enter()
             inside.values.update(zip((carry.value for carry in loop.carries), state, strict=True))
-            for cell, value in zip(cells, taken, strict=True):
-                operator = self.number_of(cell)
-                inside.values[cell.outputs[0]] = self.workers.settle(value, self.places, operator, 0)
-            self._run_all(rest, inside)
-            made = [self._read(stack, self.number_of(stack), inside)[0] for stack in stacks]
-            return [self._carry(carry.value, carry.following, inside) for carry in loop.carries], made
+            with self.workers.remember():
+                for cell, value in zip(cells, taken, strict=True):
+                    operator = self.number_of(cell)
+                    inside.values[cell.outputs[0]] = self.workers.settle(value, self.places, operator, 0)
+                self._run_all(rest, inside)
+                made = [self._read(stack, self.number_of(stack), inside)[0] for stack in stacks]
+                return [self._carry(carry.value, carry.following, inside) for carry in loop.carries], made
 
         begin = [self._carry(carry.value, carry.first, scope) for carry in loop.carries]
         end, made = lax.scan(run_body, begin, scanned, length=loop.length, reverse=loop.reverse)
