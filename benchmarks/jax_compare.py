@@ -106,6 +106,7 @@ def set_environment(workers: int) -> None:
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={workers}"
     os.environ |= {
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # XLA chooses in a process of its own
         "TPU_SKIP_MDS_QUERY": "1",
         "TPU_WORKER_HOSTNAMES": "localhost",
         "TPU_ACCELERATOR_TYPE": f"v5litepod-{workers}",

@@ -22,8 +22,9 @@ Taken = Counter[tuple[str, str]]
 def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> Plan:
     """A random feasible plan: a random axis for each operator, a random dimension for each tensor, at every step.
 
-    What an operator writes in place lies as the operator is split. Every other plan leaves the tensors inside lowered operators out.
-    With `taken`, which is kept up, every other choice of an operator is the axis that was taken least often.
+    What an operator writes in place lies as the operator is split, and what a loop hands on as what it becomes. Every other plan leaves the
+    tensors inside lowered operators out. With `taken`, which is kept up, every other choice of an operator is the axis that was taken least
+    often.
     """
     problem, rng = partition.searched, random.Random(seed)
     graph = problem.graph
@@ -37,6 +38,8 @@ def random_plan(partition: Partition, seed: int, taken: Taken | None = None) -> 
         for slot in operator.mutates:
             dimension_of = {axis: d for d, row in enumerate(access.inputs[slot].rows) for axis, _ in row.terms}
             tensors[operator.inputs[slot]] = [dimension_of.get(axis, REPLICATED) for axis in operators[position]]
+    for carry in graph.carries:
+        tensors[carry.last] = tensors[carry.tensor]
     choices = make_choices(problem.graph, problem.factors, operators, tensors)
     cost = evaluate(problem, choices)
     steps = list_tensor_steps(problem, choices)

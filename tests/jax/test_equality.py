@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from jax import lax
 
 from benchmarks import jax_equality
 from benchmarks.jax_equality import largest_error, list_cases, run_case
@@ -43,6 +45,22 @@ def test_plans_equal_one_device(small, dtype):
     _, result = run_case(case)
     assert (result.plans, result.problems) == (3, [])
     assert result.error < 1e-10 if dtype == "float64" else 0 < result.error < 1e-5
+
+
+@pytest.mark.usefixtures("small")
+def test_plans_of_loops_equal_one_device(monkeypatch):
+    """What a loop hands from step to step lies as what it becomes after the loop."""
+
+    def loop(dtype):
+        def loss(params, data):
+            return lax.scan(lambda h, x: (jnp.tanh(h @ params + x), None), data[0], data)[0].sum()
+
+        return plain.descend(loss), plain.draw((64, 64), dtype), plain.draw((3, 8, 64), dtype, 1)
+
+    monkeypatch.setitem(plain.STEPS, "loop", loop)
+    (case,) = (c for c in list_cases(["loop"], [4], ["shard_map"], 3, 2, 3) if c.dtype == "float64")
+    _, result = run_case(case)
+    assert (result.plans, result.problems) == (4, [])
 
 
 def test_what_differs_is_a_problem_and_is_kept(small, monkeypatch, tmp_path):
