@@ -64,7 +64,7 @@ def compare(name: str, workers: int, platform: str, search_seconds: float, auto_
 
 def compare_with_xla(name: str, workers: int, search_seconds: float) -> list[Row]:
     """What XLA chooses, and Tofu's plan within the memory of that."""
-    set_environment(workers)
+    set_environment(workers, "tpu")
     from benchmarks.jax_peers.peers import choose_by_xla
 
     comparison = make_comparison(name, workers, "tpu", search_seconds)
@@ -97,15 +97,17 @@ def list_devices(workers: int, platform: str) -> Sequence[Any]:
         raise click.BadParameter(f"there are slices of {', '.join(map(str, TPU_SLICES))} TPUs")
     from jax.experimental import topologies
 
-    jax.config.update("jax_default_matmul_precision", "float32")  # or numbers are halved before they move
     return topologies.get_topology_desc(platform="tpu", topology_name=TPU_SLICES[workers]).devices  # type: ignore[no-any-return]
 
 
-def set_environment(workers: int) -> None:
+def set_environment(workers: int, platform: str) -> None:
     """What JAX looks at when it is first used: virtual devices, and no TPU looked for on this machine or asked of a service."""
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={workers}"
+    if platform == "cpu":
+        return
     os.environ |= {
+        "JAX_DEFAULT_MATMUL_PRECISION": "float32",  # or XLA halves numbers before they move
         "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # XLA chooses in a process of its own
         "TPU_SKIP_MDS_QUERY": "1",
         "TPU_WORKER_HOSTNAMES": "localhost",
@@ -162,7 +164,7 @@ def check_stated(name: str, rows: list[Row], console: Console) -> bool:
 @click.option("--auto-seconds", default=600.0, show_default=True, help="For XLA's auto-sharding; 0 leaves it out.")
 def main(workers: int, models: tuple[str, ...], platform: str, search_seconds: float, auto_seconds: float) -> None:
     """All models."""
-    set_environment(workers)
+    set_environment(workers, platform)
     from benchmarks.jax_peers.models import MODELS, REAL_MODELS
 
     if unknown := set(models).difference(MODELS, REAL_MODELS):

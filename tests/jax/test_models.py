@@ -10,13 +10,14 @@ import optax
 import pytest
 
 import tofu.jax
-from benchmarks.jax_models import as_numbers
+from benchmarks.jax_models import as_numbers, load_models
 from tofu.jax.frontend.versions import in_double_precision
 
 MODULES = {
     package: pytest.importorskip(f"benchmarks.jax_models.{package}", reason="pip install -r requirements-models.txt")
     for package in ("linen", "nnx", "equinox")
 }
+orbax = pytest.importorskip("orbax.checkpoint", reason="pip install -r requirements-models.txt")
 LINEN = MODULES["linen"].MODELS
 
 
@@ -50,6 +51,26 @@ def test_steps_equal_those_of_one_device(package, name):
 def test_a_transformer_on_eight():
     with in_double_precision():
         compare(*LINEN["transformer"](), workers=8, steps=2)
+
+
+def test_training_goes_on_from_a_checkpoint_of_orbax_at_another_number_of_devices(tmp_path):
+    """The lines of docs/jax.md."""
+    with in_double_precision():
+        step, start, others = load_models()["perceptron"]("float64")
+        four, parallel = (tofu.jax.partition(step, k, (start, *others), search_seconds=2) for k in (4, 2))
+        shapes, path = jax.eval_shape(lambda: start), tmp_path / "state"
+        state, *_ = four(four.place(start), *others)
+        checkpointer = orbax.StandardCheckpointer()
+        checkpointer.save(path, state)
+        checkpointer.wait_until_finished()
+        place = lambda a, sharding: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=sharding)  # noqa: E731
+        state = checkpointer.restore(path, jax.tree.map(place, shapes, parallel.shardings[0]))
+        assert [x.sharding for x in jax.tree.leaves(state)] == jax.tree.leaves(parallel.shardings[0])
+        found = parallel(state, *others)
+        whole = jax.jit(step)
+        wanted = whole(whole(start, *others)[0], *others)
+        for one, other in zip(as_numbers(found), as_numbers(wanted), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["transformer", "recurrent", "resnet"])
