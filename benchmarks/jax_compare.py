@@ -57,6 +57,8 @@ def compare(name: str, workers: int, platform: str, search_seconds: float, auto_
             asked = pool.apply_async(compare_with_xla, (name, workers, search_seconds))
             try:
                 rows += asked.get(auto_seconds)
+                pool.close()
+                pool.join()  # else it is ended by a signal, of which XLA says much
             except multiprocessing.TimeoutError:
                 rows.append(Row(XLA_CHOOSES, None, -1, -1, 0.0, 0.0, f"not compiled in {auto_seconds:.0f} s"))
     return rows
