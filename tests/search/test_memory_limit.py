@@ -19,7 +19,9 @@ from tofu.command_line.main import main
 from tofu.errors import InfeasibleError, PlanError
 from tofu.graph import Phase, TensorKind
 from tofu.planning.fitting import read_bytes
+from tofu.planning.memory_limit import Tradeoff
 from tofu.planning.settings import Settings
+from tofu.search.algorithms import ALGORITHMS
 from tofu.search.memory_weights import weigh_tensors
 from tofu.search.native import list_cheap_operators
 
@@ -50,6 +52,23 @@ class CopyingModel(CellModel):
 
 def held_bytes(model, tensor, layout):
     return tensor.item_bytes * sum(len(model.shard(tensor.shape, layout, worker)) for worker in model.workers)
+
+
+def test_a_plan_that_splits_everything_is_taken_where_it_moves_less(monkeypatch):
+    """A search in which anything may be held need not come to its end. Weights that are large beside the batch are split."""
+    model = mlp(3, 16, 1024)
+    best = tofu.partition(model.symbol, 8, cache=False, **model.shapes).plan
+    free = Tradeoff.at_price
+
+    def give_up(tradeoff, held_price, split=frozenset()):
+        tradeoff.algorithm, algorithm = ALGORITHMS["data-parallel"], tradeoff.algorithm
+        point = free(tradeoff, held_price, split)
+        tradeoff.algorithm = algorithm
+        return point
+
+    monkeypatch.setattr(Tradeoff, "at_price", give_up)
+    within = tofu.partition(model.symbol, 8, memory_limit=2**40, cache=False, **model.shapes).plan
+    assert within.communication_bytes <= best.communication_bytes
 
 
 def test_no_plan_is_better_at_the_price_of_memory():

@@ -106,8 +106,8 @@ class Tradeoff:
     def find_fitting(self, limit: int) -> Point | None:
         """The plan of the least cost that needs no more than `limit` bytes on any worker, of those found; None where none fits."""
         free = self.at_price(0.0)
+        self.split_all()  # where the search above did not end, this may move less
         if free.most_bytes > limit:
-            self.split_all()
             self._bisect(limit, free)
             if limit < self._smallest() <= NEARLY * limit:
                 self.sweep()  # at other prices less may be held at the same time
