@@ -64,6 +64,21 @@ class Graph:
         choice is its layout (weight updates). `same_choice_as`: an earlier operator of the same axis extents. `fetched_axes`: those
         along which fetches take the place of the operator's copies, which only move cells.
         """
+    def add_operator_like(
+        self,
+        model: int,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        phase: int,
+        group: int,
+        label: int,
+        same_choice_as: int = -1,
+    ) -> int:
+        """An operator's id. It accesses these tensors as operator `model` does its own."""
+    def copy(self) -> Graph:
+        """The same graph, to go on with apart."""
+    def share_choices(self, bound: Sequence[tuple[int, int]]) -> None:
+        """Each first operator takes the choice of the second, an earlier one of the same axis extents."""
     def tie_tensors(self, a: int, b: int) -> None:
         """Both always have the same layout. ValueError for unequal shapes, or where one is replicable."""
     def hold(self, tensor: int, price: float) -> None:

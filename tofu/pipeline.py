@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from tofu import _core
 from tofu.analysis import OperatorAccess
+from tofu.collector import collecting_rarely
 from tofu.engine import Engine, Source
 from tofu.graph import Graph, TensorKind
 from tofu.lowering import Settled, lower, prepare_inference, settle
@@ -141,6 +142,7 @@ class Partition:
         return self.task.engine.backend.measure_whole(self.source)
 
 
+@collecting_rarely()
 def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Observer) -> Task:
     """The first half: what can be split, and how. Raises a TofuError of the pass that fails."""
     lowered = observe("lowered", lower(source.graph, engine.front_end.lowerings))
@@ -154,6 +156,7 @@ def analyse_step(source: Source, engine: Engine, settings: Settings, observe: Ob
     return Task(source, stock, problem, settings, engine)
 
 
+@collecting_rarely()
 def make_partition(task: Task, observe: Observer, progress: Progress | None = None) -> Partition:
     """The second half: the plan that the settings ask for, and everything that is made of it."""
     started = time.perf_counter()

@@ -86,6 +86,27 @@ int AddOperator(Graph* graph, std::vector<int64_t> axis_extents,
   return graph->AddOperator(std::move(op));
 }
 
+int AddOperatorLike(Graph* graph, int model, const std::vector<int>& inputs,
+                    const std::vector<int>& outputs, int phase, int64_t group, uint64_t label,
+                    int same_choice_as) {
+  Operator op = graph->op(model);
+  if (inputs.size() != op.inputs.size() || outputs.size() != op.outputs.size()) {
+    throw std::invalid_argument(
+        "an operator like operator " + std::to_string(model) + " takes " +
+        std::to_string(op.inputs.size()) + " inputs and gives " +
+        std::to_string(op.outputs.size()) + " outputs, not " + std::to_string(inputs.size()) +
+        " and " + std::to_string(outputs.size()));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) op.inputs[i].tensor = inputs[i];
+  for (size_t i = 0; i < outputs.size(); ++i) op.outputs[i].tensor = outputs[i];
+  op.phase = phase;
+  op.group = group;
+  op.label = label;
+  op.same_choice_as = same_choice_as;
+  op.may_repeat = false;
+  return graph->AddOperator(std::move(op));
+}
+
 }  // namespace
 
 void RegisterGraph(py::module_* module) {
@@ -101,6 +122,11 @@ void RegisterGraph(py::module_* module) {
            py::arg("outputs"), py::arg("phase"), py::arg("group"), py::arg("label"),
            py::arg("follows_tensor") = -1, py::arg("same_choice_as") = -1,
            py::arg("fetched_axes") = std::vector<int>())
+      .def("add_operator_like", &AddOperatorLike, py::arg("model"), py::arg("inputs"),
+           py::arg("outputs"), py::arg("phase"), py::arg("group"), py::arg("label"),
+           py::arg("same_choice_as") = -1)
+      .def("copy", [](const Graph& graph) { return Graph(graph); })
+      .def("share_choices", &Graph::ShareChoices, py::arg("bound"))
       .def("tie_tensors", &Graph::TieTensors, py::arg("a"), py::arg("b"))
       .def("hold", &Graph::Hold, py::arg("tensor"), py::arg("price"))
       .def("repeat", &Graph::Repeat, py::arg("operator"))

@@ -4,6 +4,7 @@
  */
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "check.h"
 #include "core/elimination/dominance.h"
@@ -62,6 +63,30 @@ void TestAgainstExhaustiveSearch() {
   for (uint64_t seed = 1; seed <= 2000; ++seed) {
     const EliminationProblem problem = DrawProblem(seed);
     const EliminationResult result = Eliminate(problem);
+    CHECK(result.weight == FindLeast(problem));
+    CHECK(Evaluate(problem, result.values) == result.weight);
+  }
+}
+
+/*! \brief Four variables, each beside each: their first table has more entries than one block. */
+void TestLargeTablesAgainstExhaustiveSearch() {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    Random random(seed);
+    EliminationProblem problem;
+    for (int v = 0; v < 4; ++v) {
+      problem.unary.emplace_back();
+      for (int64_t x = random.Draw(13, 16); x > 0; --x)
+        problem.unary.back().push_back(MakeWeight(random.Draw(0, 5), random.Draw(0, 1000)));
+      for (int u = 0; u < v; ++u) {
+        PairFactor factor{v, u, {}};
+        if (random.Draw(0, 1) == 1) std::swap(factor.first, factor.second);
+        factor.bytes.resize(problem.unary[u].size() * problem.unary[v].size());
+        for (int64_t& bytes : factor.bytes) bytes = random.Draw(-3, 9);
+        problem.pairs.push_back(factor);
+      }
+    }
+    const EliminationResult result = Eliminate(problem);
+    CHECK(result.largest_table > 2048);
     CHECK(result.weight == FindLeast(problem));
     CHECK(Evaluate(problem, result.values) == result.weight);
   }
@@ -159,6 +184,7 @@ void TestOrderIsAPermutation() {
 
 int main() {
   TestAgainstExhaustiveSearch();
+  TestLargeTablesAgainstExhaustiveSearch();
   TestDominatedValuesDoNotMatter();
   TestBytesComeBeforeTies();
   TestWideJoinIsNotACliqueOverItsInputs();

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -11,7 +11,7 @@ from tofu import _core
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph, Operator, Phase, make_label
 from tofu.plan import REPLICATION_LIMIT_BYTES
-from tofu.search.recurrence import NO_PARTS, EqualParts
+from tofu.search.recurrence import EqualParts
 
 
 @dataclass(frozen=True)
@@ -50,19 +50,13 @@ COLLECTIVES = Moves(
 
 
 def build_native_graph(
-    graph: Graph,
-    accesses: Sequence[OperatorAccess],
-    equal: EqualParts,
-    moves: Moves,
-    is_coarse: bool = False,
-    layers: EqualParts = NO_PARTS,
+    graph: Graph, accesses: Sequence[OperatorAccess], equal: EqualParts, moves: Moves
 ) -> _core.Graph:
     """The native graph, in which tensors and operators have the positions of `graph`; the weight updates come after the operators.
 
     Operators whose results nobody needs read nothing. Tensors below `REPLICATION_LIMIT_BYTES` may be replicated; so may those of any
     size that operators write in place, which lie where the operators are, and those between the parts of an operator, which all
-    parts need. Operators that `equal` puts together share their fetches where they take the same choice; in a coarse graph they have
-    to, as those that `layers` puts together, their tensors lie alike, and the rule for element-wise operators (coarsen.h) is applied.
+    parts need. Operators that `equal` puts together share their fetches where they take the same choice.
     """
     native = _core.Graph()
     if moves.splits_equally:
@@ -72,15 +66,25 @@ def build_native_graph(
     if moves.stages_small_sums:
         native.stage_small_sums()
     live = find_live_operators(graph, accesses)
-    replicable = []
+    replicable = _list_replicable(graph)
     first = {operator: family[0] for family in equal.operators for operator in family}
-    for position, (tensor, label) in enumerate(zip(graph.tensors, graph.tensor_labels, strict=True)):
-        tiny = tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
+    for tensor, label, tiny in zip(graph.tensors, graph.tensor_labels, replicable, strict=True):
         native.add_tensor(tensor.shape, tensor.moved_item_bytes, tiny, label)
-        replicable.append(tiny)
-    bound = {operator: family[0] for family in layers.operators for operator in family} | first if is_coarse else {}
+    models: dict[object, int] = {}  # the first operator of each access
     for position, access in enumerate(accesses):
-        _add_operator(native, graph, position, access, position in live, first, bound)
+        operator, is_live = graph.operators[position], position in live
+        model = models.setdefault((id(access), is_live, operator.mutates), position)
+        leader = position if operator.leader is None else operator.leader
+        links = (
+            int(operator.phase),
+            first.get(leader, leader),
+            graph.operator_labels[position],
+            _shared_choice(operator),
+        )
+        if model == position:
+            _add_operator(native, operator, access, is_live, *links)
+        else:
+            native.add_operator_like(model, operator.inputs, operator.outputs, *links)
     if moves.repeats_operators:
         for position in list_cheap_operators(graph, accesses):
             if all(replicable[t] for t in graph.operators[position].outputs):
@@ -92,30 +96,50 @@ def build_native_graph(
         native.mark_output(position)
     for carry in graph.carries:
         native.tie_tensors(carry.tensor, carry.last)
-    if is_coarse:
-        for tied in (*equal.tensors, *layers.tensors):
-            for position in tied[1:]:
-                if replicable[position] == replicable[tied[0]]:
-                    native.tie_tensors(tied[0], position)
-        _core.coarsen(native, [position for position, access in enumerate(accesses) if access.elementwise])
     return native
+
+
+def coarsen_native_graph(
+    native: _core.Graph, graph: Graph, accesses: Sequence[OperatorAccess], equal: EqualParts, layers: EqualParts
+) -> _core.Graph:
+    """The native graph of `graph` where operators that `equal` or `layers` puts together take one choice, their tensors lie alike, and the
+    rule for element-wise operators (coarsen.h) is applied. `native` stays as it is.
+    """
+    coarse = native.copy()
+    first = {operator: family[0] for parts in (layers, equal) for family in parts.operators for operator in family}
+    coarse.share_choices(
+        [
+            (position, leader)
+            for position, leader in first.items()
+            if position != leader and _shared_choice(graph.operators[position]) < 0
+        ]
+    )
+    replicable = _list_replicable(graph)
+    for tied in (*equal.tensors, *layers.tensors):
+        for position in tied[1:]:
+            if replicable[position] == replicable[tied[0]]:
+                coarse.tie_tensors(tied[0], position)
+    _core.coarsen(coarse, [position for position, access in enumerate(accesses) if access.elementwise])
+    return coarse
+
+
+def _list_replicable(graph: Graph) -> list[bool]:
+    return [
+        tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
+        for position, tensor in enumerate(graph.tensors)
+    ]
 
 
 def _add_operator(
     native: _core.Graph,
-    graph: Graph,
-    position: int,
+    operator: Operator,
     access: OperatorAccess,
     is_live: bool,
-    first: Mapping[int, int],
-    bound: Mapping[int, int],
+    phase: int,
+    group: int,
+    label: int,
+    same_choice_as: int,
 ) -> None:
-    """`first` of its group shares fetches with an operator, and the one that it is `bound` to its choice."""
-    operator = graph.operators[position]
-    leader = position if operator.leader is None else operator.leader
-    shared = _shared_choice(operator)
-    if shared < 0 and bound.get(position, position) != position:
-        shared = bound[position]
     reads = enumerate(zip(operator.inputs, access.inputs, strict=True))
     native.add_operator(
         access.extents,
@@ -124,10 +148,10 @@ def _add_operator(
             for slot, (t, read) in reads
         ],
         [(t, written.rows, written.combine) for t, written in zip(operator.outputs, access.outputs, strict=True)],
-        phase=int(operator.phase),
-        group=first.get(leader, leader),
-        label=graph.operator_labels[position],
-        same_choice_as=shared,
+        phase=phase,
+        group=group,
+        label=label,
+        same_choice_as=same_choice_as,
         fetched_axes=[access.axes.index(axis) for axis in access.fetched_axes],
     )
 

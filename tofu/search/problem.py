@@ -14,8 +14,9 @@ from tofu import _core
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph
 from tofu.search.choices import Fixed
+from tofu.search.dataflow import trace_wiring
 from tofu.search.memory_weights import weigh_tensors
-from tofu.search.native import FETCHES, Moves, build_native_graph, list_cheap_operators
+from tofu.search.native import FETCHES, Moves, build_native_graph, coarsen_native_graph, list_cheap_operators
 from tofu.search.recurrence import NO_PARTS, EqualParts, find_equal_parts
 from tofu.search.repeated_layers import find_repeated_layers
 from tofu.search.topology import Arrangement
@@ -39,7 +40,7 @@ class Problem:
         The repeated layers, whose operators a search gives one choice, where the engine wants that; nothing else knows of them.
     make_searched
         Gives the native graph for a search: with these ties (section 5.1) where it is told so, else without, for hints that break them, and
-        the layers that are tied. It takes as long as all the rest, and is made once for all arrangements.
+        the layers that are tied. It is made once for all arrangements.
     moves
         The rules by which the engine moves data.
     """
@@ -96,8 +97,9 @@ class Problem:
     def split_all(self) -> Problem:
         """The same problem for a search in which no operator is computed by all workers of a step, as cheap ones may be."""
         moves = replace(self.moves, repeats_operators=False)
-        make_searched = cache(partial(build_native_graph, self.graph, self.accesses, self.equal, moves))
-        return replace(self, make_searched=make_searched, moves=moves)
+        native = build_native_graph(self.graph, self.accesses, self.equal, moves)
+        make_searched = cache(partial(_tie, native, self.graph, self.accesses, self.equal))
+        return replace(self, native=native, make_searched=make_searched, moves=moves)
 
     def hold(self, price: float, split: Collection[int] = ()) -> Problem:
         """The same problem for a search that may replicate any tensor at any step, but those in `split`, and pays for what is held.
@@ -107,7 +109,7 @@ class Problem:
         weights = weigh_tensors(self.graph)
 
         def make_searched(is_coarse: bool, layers: EqualParts) -> _core.Graph:
-            native = build_native_graph(self.graph, self.accesses, self.equal, self.moves, is_coarse, layers)
+            native = _tie(self.native, self.graph, self.accesses, self.equal, is_coarse, layers).copy()
             for tensor in set(range(len(weights))).difference(split):
                 native.hold(tensor, price * weights[tensor])
             if self.moves.repeats_operators:
@@ -124,6 +126,17 @@ class Problem:
         return f"<Problem of {counts}{equal}, in steps of {' x '.join(map(str, self.factors))}>"
 
 
+def _tie(
+    native: _core.Graph,
+    graph: Graph,
+    accesses: Sequence[OperatorAccess],
+    equal: EqualParts,
+    is_coarse: bool,
+    layers: EqualParts,
+) -> _core.Graph:
+    return coarsen_native_graph(native, graph, accesses, equal, layers) if is_coarse else native
+
+
 def pose_problem(
     graph: Graph,
     accesses: Sequence[OperatorAccess],
@@ -134,8 +147,10 @@ def pose_problem(
     """The problem of splitting `graph` in steps of so many parts each. The equal time steps are found where none are given."""
     accesses = tuple(accesses)
     kinds = [(access.axes, access.extents) for access in accesses]
-    equal = (find_equal_parts(graph) if equal is None else equal).refine(kinds)
-    layers = find_repeated_layers(graph).refine(kinds) if moves.ties_layers and equal == NO_PARTS else NO_PARTS
-    make_searched = cache(partial(build_native_graph, graph, accesses, equal, moves))
-    native = make_searched(False, NO_PARTS)
+    wiring = trace_wiring(graph) if equal is None or moves.ties_layers else None
+    equal = (find_equal_parts(graph, wiring) if equal is None else equal).refine(kinds)
+    ties_layers = moves.ties_layers and equal == NO_PARTS
+    layers = find_repeated_layers(graph, wiring).refine(kinds) if ties_layers else NO_PARTS
+    native = build_native_graph(graph, accesses, equal, moves)
+    make_searched = cache(partial(_tie, native, graph, accesses, equal))
     return Problem(graph, accesses, Arrangement(tuple(factors)), equal, native, make_searched, moves, layers)

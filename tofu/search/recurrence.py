@@ -64,13 +64,15 @@ class EqualParts:
 NO_PARTS = EqualParts((), ())
 
 
-def find_equal_parts(graph: Graph) -> EqualParts:
+def find_equal_parts(graph: Graph, wiring: Wiring | None = None) -> EqualParts:
     """The equal parts of the recurrences of `graph`; nothing where it has none. Linear in the edges for each recurrence.
+
+    `wiring` is that of the graph, where it is traced already.
 
     >>> find_equal_parts(Graph((), (), ()))
     EqualParts(operators=(), tensors=())
     """
-    wiring = trace_wiring(graph)
+    wiring = wiring or trace_wiring(graph)
     spread = _Spread(wiring)
     families: dict[Key, list[int]] = defaultdict(list)
     for position, key in enumerate(spread.keys()):

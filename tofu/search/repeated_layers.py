@@ -34,16 +34,16 @@ PERIOD = 2
 Colours: TypeAlias = "npt.NDArray[np.uint64]"
 
 
-def find_repeated_layers(graph: Graph) -> EqualParts:
+def find_repeated_layers(graph: Graph, wiring: Wiring | None = None) -> EqualParts:
     """The operators and tensors of `graph` that correspond in equal layers; none where it has fewer operators than `LEAST_OPERATORS`, or
-    fewer than `LEAST_LAYERS` are equal.
+    fewer than `LEAST_LAYERS` are equal. `wiring` is that of the graph, where it is traced already.
 
     >>> find_repeated_layers(Graph((), (), ()))
     EqualParts(operators=(), tensors=())
     """
     if len(graph.operators) < LEAST_OPERATORS:
         return NO_PARTS
-    wiring = trace_wiring(graph).without_parameters()
+    wiring = (wiring or trace_wiring(graph)).without_parameters()
     seeds = _find_seeds(wiring)
     if not seeds:
         return NO_PARTS

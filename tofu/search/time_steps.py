@@ -89,22 +89,34 @@ def _find_depths(wiring: Wiring) -> dict[int, int]:
     return depths
 
 
-def _count_anchors(wiring: Wiring, anchors: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
-    """For forward operators: how many anchors each needs, and how many need it; itself not counted. Exact on a chain."""
-    total = len(anchors)
+def _count_before(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
+    """How many anchors each forward operator needs, itself not counted. Exact on a chain."""
     number = {anchor: i + 1 for i, anchor in enumerate(anchors)}
     reached: dict[int, int] = {}  # the same with the operator itself counted
     before: dict[int, int] = {}
     for position, sources in wiring.forward.items():
-        count = max([reached[source] for source in sources], default=0)
+        count = 0
+        for source in sources:
+            if reached[source] > count:
+                count = reached[source]
         before[position] = count
         reached[position] = number.get(position, count)
+    return before
+
+
+def _count_after(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
+    """How many anchors need each forward operator, itself not counted. Exact on a chain."""
+    left = {anchor: len(anchors) - i for i, anchor in enumerate(anchors)}
+    reached: dict[int, int] = {}
     after: dict[int, int] = {}
     for position in reversed(list(wiring.forward)):
-        count = max([reached[user] for user in wiring.followers[position]], default=0)
+        count = 0
+        for user in wiring.followers[position]:
+            if reached[user] > count:
+                count = reached[user]
         after[position] = count
-        reached[position] = total + 1 - number[position] if position in number else count
-    return before, after
+        reached[position] = left.get(position, count)
+    return after
 
 
 def _keep_comparable(wiring: Wiring, anchors: Sequence[int]) -> list[int]:
@@ -130,14 +142,15 @@ def _keep_comparable(wiring: Wiring, anchors: Sequence[int]) -> list[int]:
 
 def _trace_chain(wiring: Wiring, family: list[int], taken: set[int]) -> Chain | None:
     """The steps that a family of anchors numbers, or None where the anchors do not follow each other."""
-    before, after = _count_anchors(wiring, family)
+    before = _count_before(wiring, family)
     if any(before[anchor] != i for i, anchor in enumerate(family)):
         if all(before[anchor] == 0 for anchor in family):
             return None
         family = _keep_comparable(wiring, family)
         if len(family) < 2:
             return None
-        before, after = _count_anchors(wiring, family)
+        before = _count_before(wiring, family)
+    after = _count_after(wiring, family)
     # An operator of the same kind over another parameter, in line between the anchors, begins a step of its own.
     kind, total = wiring.kinds[family[0]], len(family)
     others = [
@@ -145,9 +158,9 @@ def _trace_chain(wiring: Wiring, family: list[int], taken: set[int]) -> Chain | 
     ]
     if others:
         longer = sorted((*family, *others))
-        counts = _count_anchors(wiring, longer)
-        if all(counts[0][anchor] == i for i, anchor in enumerate(longer)):
-            family, total, (before, after) = longer, len(longer), counts
+        before_longer = _count_before(wiring, longer)
+        if all(before_longer[anchor] == i for i, anchor in enumerate(longer)):
+            family, total, before, after = longer, len(longer), before_longer, _count_after(wiring, longer)
     steps = {family[0]: 1, family[-1]: total}
     for position in before:
         step = total - after[position]

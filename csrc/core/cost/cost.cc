@@ -70,6 +70,26 @@ std::vector<int64_t> DescribeAccess(const Input& input) {
   return described;
 }
 
+std::vector<int64_t> DescribeIncidence(const Graph& graph, const Incidence& incidence) {
+  const Tensor& tensor = graph.tensor(incidence.tensor);
+  const std::vector<int64_t>& extents = graph.op(incidence.op).axis_extents;
+  std::vector<int64_t> described = {incidence.is_write, tensor.element_bytes, tensor.is_replicable,
+                                    static_cast<int64_t>(tensor.shape.size()),
+                                    static_cast<int64_t>(extents.size())};
+  const auto put = [&](const std::vector<int64_t>& values) {
+    described.insert(described.end(), values.begin(), values.end());
+  };
+  put(tensor.shape);
+  put(extents);
+  for (const Input* input : incidence.reads) put(DescribeAccess(*input));
+  if (incidence.write != nullptr) {
+    put(DescribeRows(incidence.write->rows));
+    for (Combine combine : incidence.write->combine)
+      described.push_back(static_cast<int64_t>(combine));
+  }
+  return described;
+}
+
 std::vector<Incidence> CollectIncidences(const Graph& graph, const Sharers& sharers) {
   std::vector<Incidence> incidences;
   std::vector<Incidence> of_tensor;

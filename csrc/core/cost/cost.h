@@ -46,6 +46,9 @@ std::vector<int64_t> DescribeRows(const std::vector<Row>& rows);
 /*! \brief The same for all that an input says, save for the tensor. */
 std::vector<int64_t> DescribeAccess(const Input& input);
 
+/*! \brief All that the bytes of an incidence depend on, short of the choices. */
+std::vector<int64_t> DescribeIncidence(const Graph& graph, const Incidence& incidence);
+
 /*! \brief All incidences that can cost anything, by tensor, writes first, where operators of equal
  * `sharers` (sharing.h) share their fetches. Pointers lead into `graph`. */
 std::vector<Incidence> CollectIncidences(const Graph& graph, const Sharers& sharers);

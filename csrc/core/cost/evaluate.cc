@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "core/base/numbering.h"
 #include "core/cost/cost.h"
 
 namespace tofu {
@@ -54,6 +55,39 @@ class FetchedRegions {
   int tensor_ = -1;
   std::vector<std::vector<Region>> regions_;  // by worker
 };
+
+/*! \brief By incidence: a number that is equal where the bytes are, unless the tensor is kept. */
+std::vector<int> NumberKinds(const Graph& graph, const std::vector<Incidence>& incidences,
+                             const Assignment& assignment) {
+  Numbering described;
+  Numbering numbers;
+  std::vector<int> kinds;
+  kinds.reserve(incidences.size());
+  for (const Incidence& incidence : incidences) {
+    std::vector<int> kind = {described.Of(DescribeIncidence(graph, incidence))};
+    for (int choice : assignment.operators[incidence.op]) kind.push_back(choice);
+    for (int choice : assignment.tensors[incidence.tensor]) kind.push_back(choice);
+    kinds.push_back(numbers.Of(kind));
+  }
+  return kinds;
+}
+
+/*! \brief The bytes of one incidence on the first steps, less what `fetched` has. */
+int64_t CountBytes(const Graph& graph, const Incidence& incidence, const WorkerGrid& prefix,
+                   const Assignment& assignment, FetchedRegions* fetched) {
+  const auto first_steps = [&](const std::vector<int>& choices) {
+    return std::vector<int>(choices.begin(), choices.begin() + prefix.num_steps());
+  };
+  const std::vector<int> choice = first_steps(assignment.operators[incidence.op]);
+  PlacedAccess access = PlaceAccess(graph, incidence, prefix, choice);
+  if (fetched != nullptr) fetched->Discharge(incidence, choice, &access);
+  const PlacedLayout layout = PlaceLayout(graph, incidence.tensor, prefix,
+                                          first_steps(assignment.tensors[incidence.tensor]));
+  return IncidenceBytes(incidence, access, layout, prefix,
+                        graph.tensor(incidence.tensor).element_bytes);
+}
+
+constexpr int64_t kUnknown = -1;
 
 /*! \brief What is kept has to stay as it is while the step runs. */
 void CheckKept(const Graph& graph, const Assignment& assignment) {
@@ -124,26 +158,25 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
   PlanCost cost;
   const std::vector<Incidence> incidences =
       CollectIncidences(graph, FindSharers(graph, grid, assignment));
+  const std::vector<int> kinds = NumberKinds(graph, incidences, assignment);
   for (int steps = 1; steps <= grid.num_steps(); ++steps) {
     const WorkerGrid prefix = grid.Prefix(steps);
     int64_t level_bytes = 0;
     FetchedRegions fetched(graph, prefix);
+    std::vector<int64_t> known(incidences.size(), kUnknown);  // by kind
     for (int id = 0; id < graph.num_tensors(); ++id) {
       const std::vector<int>& layout = assignment.tensors[id];
       level_bytes +=
           HoldingCost(graph.tensor(id), prefix, {layout.begin(), layout.begin() + steps});
     }
-    for (const Incidence& incidence : incidences) {
-      const std::vector<int>& choice = assignment.operators[incidence.op];
-      const std::vector<int>& layout = assignment.tensors[incidence.tensor];
-      const Tensor& tensor = graph.tensor(incidence.tensor);
-      const std::vector<int> taken(choice.begin(), choice.begin() + steps);
-      PlacedAccess access = PlaceAccess(graph, incidence, prefix, taken);
-      if (!incidence.is_write && assignment.IsKept(incidence.tensor))
-        fetched.Discharge(incidence, taken, &access);
-      const PlacedLayout placed =
-          PlaceLayout(graph, incidence.tensor, prefix, {layout.begin(), layout.begin() + steps});
-      const int64_t bytes = IncidenceBytes(incidence, access, placed, prefix, tensor.element_bytes);
+    for (size_t i = 0; i < incidences.size(); ++i) {
+      const Incidence& incidence = incidences[i];
+      const bool is_kept = !incidence.is_write && assignment.IsKept(incidence.tensor);
+      int64_t bytes = is_kept ? kUnknown : known[kinds[i]];
+      if (bytes == kUnknown) {
+        bytes = CountBytes(graph, incidence, prefix, assignment, is_kept ? &fetched : nullptr);
+        if (!is_kept) known[kinds[i]] = bytes;
+      }
       if (bytes >= kForbiddenBytes) {
         throw std::invalid_argument("operator " + std::to_string(incidence.op) + " writes tensor " +
                                     std::to_string(incidence.tensor) +

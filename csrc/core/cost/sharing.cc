@@ -85,18 +85,14 @@ void Append(const T& value, std::string* bytes) {
   bytes->append(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
-}  // namespace
-
-std::vector<char> FindHeldTensors(const Graph& graph) {
-  std::vector<char> held(graph.num_tensors(), 0);
-  for (int id = 0; id < graph.num_operators(); ++id) {
-    for (const Input& input : graph.op(id).inputs) {
-      if (input.is_held) held[input.tensor] = 1;
-    }
-  }
-  return held;
+/*! \brief How many values there are, and these. */
+template <typename T>
+void AppendAll(const std::vector<T>& values, std::string* bytes) {
+  Append(values.size(), bytes);
+  bytes->append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
+/*! \brief What every worker asks for, as bytes. */
 std::string DescribeRegions(const Graph& graph, int op, const Input& input, const WorkerGrid& grid,
                             const std::vector<int>& choice) {
   const std::vector<int64_t>& shape = graph.tensor(input.tensor).shape;
@@ -118,6 +114,30 @@ std::string DescribeRegions(const Graph& graph, int op, const Input& input, cons
   return bytes;
 }
 
+}  // namespace
+
+std::vector<char> FindHeldTensors(const Graph& graph) {
+  std::vector<char> held(graph.num_tensors(), 0);
+  for (int id = 0; id < graph.num_operators(); ++id) {
+    for (const Input& input : graph.op(id).inputs) {
+      if (input.is_held) held[input.tensor] = 1;
+    }
+  }
+  return held;
+}
+
+int RegionNumbers::Of(int op, const Input& input, const std::vector<int>& choice) {
+  std::string access;
+  AppendAll(DescribeAccess(input), &access);
+  AppendAll(graph_.tensor(input.tensor).shape, &access);
+  AppendAll(graph_.op(op).axis_extents, &access);
+  AppendAll(choice, &access);
+  const auto [number, is_new] = accesses_.Add(std::move(access));
+  if (is_new)
+    of_access_.push_back(regions_.Add(DescribeRegions(graph_, op, input, grid_, choice)).first);
+  return of_access_[number];
+}
+
 Sharers FindSharers(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment) {
   const auto is_reread = [&](int tensor) {
     return !assignment.reread.empty() && assignment.reread[tensor] != 0;
@@ -126,8 +146,9 @@ Sharers FindSharers(const Graph& graph, const WorkerGrid& grid, const Assignment
     const auto choice_of = [&](int id) { return assignment.operators[id]; };
     return ShareByOperator(graph, FindFirst(graph, choice_of), is_reread);
   }
+  RegionNumbers regions(graph, grid);
   const auto regions_of = [&](int id, const Input& input) {
-    return DescribeRegions(graph, id, input, grid, assignment.operators[id]);
+    return regions.Of(id, input, assignment.operators[id]);
   };
   return ShareByRegion(graph, regions_of, is_reread);
 }

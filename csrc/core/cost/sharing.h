@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/numbering.h"
 #include "core/geometry/geometry.h"
 #include "core/graph/graph.h"
 
@@ -54,10 +55,21 @@ bool MayShareByChance(const Graph& graph);
 /*! \brief By tensor: whether some operator writes it in place. */
 std::vector<char> FindHeldTensors(const Graph& graph);
 
-/*! \brief What every worker asks for, as bytes: equal for the reads of a tensor that can share
- * their fetches. */
-std::string DescribeRegions(const Graph& graph, int op, const Input& input, const WorkerGrid& grid,
-                            const std::vector<int>& choice);
+/*! \brief Numbers what all workers together ask for: equal for the reads of a tensor that can share
+ * their fetches. Neither `graph` nor `grid` is copied. */
+class RegionNumbers {
+ public:
+  RegionNumbers(const Graph& graph, const WorkerGrid& grid) : graph_(graph), grid_(grid) {}
+
+  int Of(int op, const Input& input, const std::vector<int>& choice);
+
+ private:
+  const Graph& graph_;
+  const WorkerGrid& grid_;
+  Numbering accesses_;          // equal ones ask for the same at one choice
+  std::vector<int> of_access_;  // by their numbers
+  Numbering regions_;
+};
 
 }  // namespace tofu
 

@@ -8,53 +8,17 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/base/numbering.h"
 #include "core/base/parallel.h"
 #include "core/cost/sharing.h"
 
 namespace tofu {
 
-namespace {
-
-void Put(const std::vector<int64_t>& values, std::vector<int64_t>* out) {
-  out->insert(out->end(), values.begin(), values.end());
-}
-
-/*! \brief All that the bytes of an incidence depend on, short of the choices. */
-std::vector<int64_t> Signature(const Graph& graph, const Incidence& incidence) {
-  const Tensor& tensor = graph.tensor(incidence.tensor);
-  const std::vector<int64_t>& extents = graph.op(incidence.op).axis_extents;
-  std::vector<int64_t> signature = {incidence.is_write, tensor.element_bytes, tensor.is_replicable,
-                                    static_cast<int64_t>(tensor.shape.size()),
-                                    static_cast<int64_t>(extents.size())};
-  Put(tensor.shape, &signature);
-  Put(extents, &signature);
-  for (const Input* input : incidence.reads) Put(DescribeAccess(*input), &signature);
-  if (incidence.write != nullptr) {
-    Put(DescribeRows(incidence.write->rows), &signature);
-    for (Combine combine : incidence.write->combine)
-      signature.push_back(static_cast<int64_t>(combine));
-  }
-  return signature;
-}
-
-template <typename T>
-std::string AsKey(const T* data, size_t count) {
-  return std::string(reinterpret_cast<const char*>(data), count * sizeof(T));
-}
-
-}  // namespace
-
 CostTables::CostTables(const Graph& graph)
     : graph_(graph), grid_({}), incidences_(CollectIncidences(graph, FindBoundSharers(graph))) {
   signatures_.reserve(incidences_.size());
   for (const Incidence& incidence : incidences_)
-    signatures_.push_back(InternSignature(Signature(graph, incidence)));
-}
-
-int CostTables::InternSignature(const std::vector<int64_t>& signature) {
-  return signature_ids_
-      .emplace(AsKey(signature.data(), signature.size()), static_cast<int>(signature_ids_.size()))
-      .first->second;
+    signatures_.push_back(numbers_.Of(DescribeIncidence(graph, incidence)));
 }
 
 void CostTables::SetGrid(WorkerGrid grid) {
@@ -67,7 +31,7 @@ ChoiceList CostTables::Intern(std::vector<std::vector<int>> choices) {
                                static_cast<int64_t>(choices.size())};  // -1: no signature starts so
   for (const std::vector<int>& choice : choices)
     flat.insert(flat.end(), choice.begin(), choice.end());
-  return {InternSignature(flat), std::move(choices)};
+  return {numbers_.Of(flat), std::move(choices)};
 }
 
 const std::vector<int64_t>& CostTables::Get(size_t incidence, const ChoiceList& operator_choices,

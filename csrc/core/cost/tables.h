@@ -17,6 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/numbering.h"
 #include "core/cost/cost.h"
 #include "core/geometry/geometry.h"
 #include "core/graph/graph.h"
@@ -36,6 +37,9 @@ class CostTables {
 
   const std::vector<Incidence>& incidences() const { return incidences_; }
   size_t num_tables() const { return num_tables_; }
+
+  /*! \brief A number that is equal for incidences whose tables are. */
+  int signature(size_t incidence) const { return signatures_[incidence]; }
 
   /*! \brief Starts over for another grid; ids of lists stay valid. */
   void SetGrid(WorkerGrid grid);
@@ -73,13 +77,12 @@ class CostTables {
  private:
   std::vector<int64_t> Compute(const Incidence& incidence, const ChoiceList& operator_choices,
                                const ChoiceList& layouts) const;
-  int InternSignature(const std::vector<int64_t>& signature);
 
   const Graph& graph_;
   WorkerGrid grid_;
   std::vector<Incidence> incidences_;
-  std::vector<int> signatures_;                         // by incidence
-  std::unordered_map<std::string, int> signature_ids_;  // the signature's bytes are the key
+  std::vector<int> signatures_;  // by incidence
+  Numbering numbers_;            // of signatures and of lists of choices
   std::unordered_map<std::string, std::vector<int64_t>> tables_;
   size_t num_tables_ = 0;
 };

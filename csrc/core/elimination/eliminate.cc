@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/base/parallel.h"
+#include "core/elimination/least_of_block.h"
 
 namespace tofu {
 
@@ -19,7 +20,20 @@ namespace {
 /*! \brief A function of the variables in `scope`, ascending; row-major, the last one fastest. */
 struct Table {
   std::vector<int> scope;
-  std::pmr::vector<Weight> entries;
+  std::pmr::vector<int64_t> bytes;
+  std::pmr::vector<uint64_t> ties;  // none where all are zero
+};
+
+/*! \brief A table as rows of one variable: what each of its values costs beside all assignments of
+ * `scope`, the table's other variables. */
+struct Rows {
+  std::vector<int> scope;
+  size_t length;
+  std::pmr::vector<int64_t> bytes;
+  std::pmr::vector<uint64_t> ties;
+
+  const int64_t* Bytes(size_t row) const { return bytes.data() + row * length; }
+  const uint64_t* Ties(size_t row) const { return ties.data() + row * length; }
 };
 
 /*! \brief The best value of an eliminated variable for each assignment of its neighbours. */
@@ -35,7 +49,7 @@ class Elimination {
       : problem_(problem), max_entries_(max_entries) {
     of_variable_.resize(problem.unary.size());
     for (const PairFactor& pair : problem.pairs)
-      AddTable({{std::min(pair.first, pair.second), std::max(pair.first, pair.second)}, {}});
+      AddTable({{std::min(pair.first, pair.second), std::max(pair.first, pair.second)}, {}, {}});
   }
 
   EliminationResult Run() {
@@ -55,19 +69,43 @@ class Elimination {
  private:
   size_t DomainSize(int v) const { return problem_.unary[v].size(); }
 
-  Table FromPair(const PairFactor& pair) {
-    const size_t rows = DomainSize(pair.first);
-    const size_t columns = DomainSize(pair.second);
-    const bool is_ascending = pair.first < pair.second;
-    Table table{{std::min(pair.first, pair.second), std::max(pair.first, pair.second)},
-                std::pmr::vector<Weight>(rows * columns, &memory_)};
-    for (size_t x = 0; x < rows; ++x) {
-      for (size_t y = 0; y < columns; ++y) {
-        table.entries[is_ascending ? x * columns + y : y * rows + x] =
-            MakeWeight(pair.bytes[x * columns + y], 0);
-      }
+  /*! \brief The rows of v in a table [before, v, after], its axes joined. */
+  template <typename Number>
+  static std::pmr::vector<Number> MoveFirst(const std::pmr::vector<Number>& entries, size_t values,
+                                            size_t after) {
+    std::pmr::vector<Number> rows(entries.get_allocator());
+    rows.reserve(entries.size());
+    for (size_t x = 0; x < values; ++x) {
+      for (size_t begin = x * after; begin < entries.size(); begin += values * after)
+        rows.insert(rows.end(), entries.begin() + begin, entries.begin() + begin + after);
     }
-    return table;
+    return rows;
+  }
+
+  Rows MakeRows(Table table, int v) const {
+    const auto place = std::find(table.scope.begin(), table.scope.end(), v);
+    size_t after = 1;
+    for (auto other = place + 1; other != table.scope.end(); ++other) after *= DomainSize(*other);
+    const bool is_first = place == table.scope.begin();
+    table.scope.erase(place);
+    const size_t values = DomainSize(v);
+    const size_t length = table.bytes.size() / values;
+    if (is_first)
+      return {std::move(table.scope), length, std::move(table.bytes), std::move(table.ties)};
+    return {std::move(table.scope), length, MoveFirst(table.bytes, values, after),
+            MoveFirst(table.ties, values, after)};
+  }
+
+  Rows MakeRows(const PairFactor& pair, int v) {
+    const bool is_first = pair.first == v;
+    const size_t length = DomainSize(is_first ? pair.second : pair.first);
+    Rows rows{{is_first ? pair.second : pair.first},
+              length,
+              std::pmr::vector<int64_t>(&memory_),
+              std::pmr::vector<uint64_t>(&memory_)};
+    rows.bytes.assign(pair.bytes.begin(), pair.bytes.end());
+    if (!is_first) rows.bytes = MoveFirst(rows.bytes, DomainSize(v), 1);
+    return rows;
   }
 
   void AddTable(Table table) {
@@ -91,24 +129,24 @@ class Elimination {
 
   /*! \brief The tables that still hold v, taken out of play. Those of pairs are filled in only
    * now, when they are used: all together they would not fit into a cache. */
-  std::vector<Table> TakeTables(int v) {
-    std::vector<Table> taken;
+  std::vector<Rows> TakeTables(int v) {
+    std::vector<Rows> taken;
     for (int id : of_variable_[v]) {
       if (tables_[id].scope.empty()) continue;
       const bool is_pair = id < static_cast<int>(problem_.pairs.size());
-      taken.push_back(is_pair ? FromPair(problem_.pairs[id]) : std::move(tables_[id]));
+      taken.push_back(is_pair ? MakeRows(problem_.pairs[id], v)
+                              : MakeRows(std::move(tables_[id]), v));
       tables_[id] = Table();
     }
     return taken;
   }
 
-  std::vector<int> JoinScopes(const std::vector<Table>& tables, int without) const {
+  static std::vector<int> JoinScopes(const std::vector<Rows>& tables) {
     std::vector<int> scope;
-    for (const Table& table : tables)
+    for (const Rows& table : tables)
       scope.insert(scope.end(), table.scope.begin(), table.scope.end());
     std::sort(scope.begin(), scope.end());
     scope.erase(std::unique(scope.begin(), scope.end()), scope.end());
-    scope.erase(std::remove(scope.begin(), scope.end(), without), scope.end());
     return scope;
   }
 
@@ -128,86 +166,110 @@ class Elimination {
     return entries;
   }
 
-  /*! \brief Steps of one table's index: for v, and for each variable of the joint scope (0 where
-   * the table lacks it). */
-  struct Strides {
-    size_t of_variable = 0;
-    std::vector<size_t> of_scope;
-  };
-
-  Strides ComputeStrides(const Table& table, int v, const std::vector<int>& scope) const {
-    Strides strides;
-    strides.of_scope.assign(scope.size(), 0);
-    size_t stride = 1;
-    for (size_t i = table.scope.size(); i-- > 0;) {
-      if (table.scope[i] == v) {
-        strides.of_variable = stride;
-      } else {
-        const auto place = std::lower_bound(scope.begin(), scope.end(), table.scope[i]);
-        strides.of_scope[place - scope.begin()] = stride;
-      }
-      stride *= DomainSize(table.scope[i]);
-    }
-    return strides;
-  }
-
   /*! \brief Removes v; returns the constant that is left where v has no neighbours. */
   Weight EliminateVariable(int v) {
-    const std::vector<Table> tables = TakeTables(v);
-    std::vector<int> scope = JoinScopes(tables, v);
+    const std::vector<Rows> tables = TakeTables(v);
+    std::vector<int> scope = JoinScopes(tables);
     const size_t entries = CountEntries(v, scope);
-    Table joint{std::move(scope), std::pmr::vector<Weight>(entries, &memory_)};
-    Decision decision{v, joint.scope, std::vector<uint16_t>(joint.entries.size())};
+    Table joint{std::move(scope), std::pmr::vector<int64_t>(entries, &memory_),
+                std::pmr::vector<uint64_t>(entries, &memory_)};
+    Decision decision{v, joint.scope, std::vector<uint16_t>(entries)};
     Minimise(v, tables, &joint, &decision.best);
     decisions_.push_back(std::move(decision));
-    if (joint.scope.empty()) return joint.entries[0];
+    if (joint.scope.empty()) return MakeWeight(joint.bytes[0], joint.ties[0]);
     AddTable(std::move(joint));
     return 0;
   }
 
-  void Minimise(int v, const std::vector<Table>& tables, Table* joint,
+  /*! \brief How a loop over the joint scope goes through the rows of the tables: by blocks of its
+   * last variables, of which each table has all, one entry after the other, or none. */
+  struct Walk {
+    std::vector<int> outer;                    // variables of the joint scope
+    size_t block = 1;                          // assignments of the others
+    std::vector<char> has_block;               // by table
+    std::vector<std::vector<size_t>> strides;  // by table and outer variable; 0 where it lacks it
+  };
+
+  Walk PlanWalk(const std::vector<Rows>& tables, const std::vector<int>& scope) const {
+    constexpr size_t kMostOfBlock = 1024;  // its sums lie in the first cache
+    Walk walk{scope, 1, std::vector<char>(tables.size(), 0), {}};
+    while (!walk.outer.empty()) {
+      const int last = walk.outer.back();
+      std::vector<char> has_last;
+      for (const Rows& table : tables)
+        has_last.push_back(std::binary_search(table.scope.begin(), table.scope.end(), last));
+      if (walk.block > 1 &&
+          (has_last != walk.has_block || walk.block * DomainSize(last) > kMostOfBlock))
+        break;
+      walk.has_block = std::move(has_last);
+      walk.block *= DomainSize(last);
+      walk.outer.pop_back();
+    }
+    for (size_t t = 0; t < tables.size(); ++t) {
+      walk.strides.emplace_back(walk.outer.size(), 0);
+      size_t stride = 1;
+      for (auto other = tables[t].scope.rbegin(); other != tables[t].scope.rend(); ++other) {
+        const auto place = std::lower_bound(walk.outer.begin(), walk.outer.end(), *other);
+        if (place != walk.outer.end() && *place == *other)
+          walk.strides.back()[place - walk.outer.begin()] = stride;
+        stride *= DomainSize(*other);
+      }
+    }
+    return walk;
+  }
+
+  void Minimise(int v, const std::vector<Rows>& tables, Table* joint,
                 std::vector<uint16_t>* best) const {
-    std::vector<Strides> strides;
-    for (const Table& table : tables) strides.push_back(ComputeStrides(table, v, joint->scope));
-    constexpr size_t kOperations = size_t{1} << 17;  // that are worth a thread
-    const size_t grain = kOperations / (DomainSize(v) * (tables.size() + 1)) + 1;
-    ParallelFor(joint->entries.size(), grain, [&](size_t begin, size_t end) {
-      MinimiseRange(v, tables, strides, begin, end, joint, best);
+    const Walk walk = PlanWalk(tables, joint->scope);
+    constexpr size_t kOperations = size_t{1} << 18;  // that are worth a thread
+    const size_t grain = kOperations / (walk.block * DomainSize(v) * (tables.size() + 1)) + 1;
+    ParallelFor(joint->bytes.size() / walk.block, grain, [&](size_t begin, size_t end) {
+      MinimiseBlocks(v, tables, walk, begin, end, joint, best->data());
     });
   }
 
-  void MinimiseRange(int v, const std::vector<Table>& tables, const std::vector<Strides>& strides,
-                     size_t begin, size_t end, Table* joint, std::vector<uint16_t>* best) const {
+  void MinimiseBlocks(int v, const std::vector<Rows>& tables, const Walk& walk, size_t begin,
+                      size_t end, Table* joint, uint16_t* best) const {
     std::vector<size_t> offsets(tables.size(), 0);
-    std::vector<size_t> digits(joint->scope.size(), 0);
+    std::vector<size_t> digits(walk.outer.size(), 0);
     size_t rest = begin;
-    for (size_t i = digits.size(); i-- > 0; rest /= DomainSize(joint->scope[i])) {
-      digits[i] = rest % DomainSize(joint->scope[i]);
-      for (size_t t = 0; t < offsets.size(); ++t) offsets[t] += digits[i] * strides[t].of_scope[i];
+    for (size_t i = digits.size(); i-- > 0; rest /= DomainSize(walk.outer[i])) {
+      digits[i] = rest % DomainSize(walk.outer[i]);
+      for (size_t t = 0; t < offsets.size(); ++t) offsets[t] += digits[i] * walk.strides[t][i];
     }
-    std::vector<Weight> sums(DomainSize(v));
-    for (size_t entry = begin; entry < end; ++entry) {
-      sums = problem_.unary[v];
-      for (size_t t = 0; t < tables.size(); ++t) {
-        const Weight* from = tables[t].entries.data() + offsets[t];
-        for (size_t x = 0; x < sums.size(); ++x) sums[x] += from[x * strides[t].of_variable];
+    LeastOfBlock least(walk.block);
+    for (size_t at = begin; at < end; ++at) {
+      for (size_t x = 0; x < DomainSize(v); ++x) {
+        const Weight own = problem_.unary[v][x];
+        int64_t bytes = WeightBytes(own);
+        auto tie = static_cast<uint64_t>(own);
+        for (size_t t = 0; t < tables.size(); ++t) {
+          if (walk.has_block[t] != 0) continue;
+          bytes += tables[t].Bytes(x)[offsets[t]];
+          if (!tables[t].ties.empty()) tie += tables[t].Ties(x)[offsets[t]];
+        }
+        least.Begin(bytes, tie);
+        for (size_t t = 0; t < tables.size(); ++t) {
+          if (walk.has_block[t] == 0) continue;
+          least.Add(tables[t].Bytes(x) + offsets[t],
+                    tables[t].ties.empty() ? nullptr : tables[t].Ties(x) + offsets[t]);
+        }
+        least.End(x);
       }
-      const auto least = std::min_element(sums.begin(), sums.end());
-      joint->entries[entry] = *least;
-      (*best)[entry] = static_cast<uint16_t>(least - sums.begin());
-      Advance(joint->scope, strides, &digits, &offsets);
+      const size_t place = at * walk.block;
+      least.Write(joint->bytes.data() + place, joint->ties.data() + place, best + place);
+      Advance(walk, &digits, &offsets);
     }
   }
 
-  /*! \brief Moves digits to the next assignment of the scope, and every table's offset with them.
-   */
-  void Advance(const std::vector<int>& scope, const std::vector<Strides>& strides,
-               std::vector<size_t>* digits, std::vector<size_t>* offsets) const {
-    for (size_t i = scope.size(); i-- > 0;) {
-      const bool wraps = ++(*digits)[i] == DomainSize(scope[i]);
+  /*! \brief Moves digits to the next assignment of the outer variables, and every table's offset
+   * with them. */
+  void Advance(const Walk& walk, std::vector<size_t>* digits, std::vector<size_t>* offsets) const {
+    for (size_t i = walk.outer.size(); i-- > 0;) {
+      const bool wraps = ++(*digits)[i] == DomainSize(walk.outer[i]);
       for (size_t t = 0; t < offsets->size(); ++t) {
-        (*offsets)[t] += strides[t].of_scope[i];
-        if (wraps) (*offsets)[t] -= strides[t].of_scope[i] * DomainSize(scope[i]);
+        (*offsets)[t] += walk.strides[t][i];
+        if (wraps) (*offsets)[t] -= walk.strides[t][i] * DomainSize(walk.outer[i]);
       }
       if (!wraps) return;
       (*digits)[i] = 0;

@@ -225,6 +225,22 @@ int Graph::AddOperator(Operator op) {
   return id;
 }
 
+void Graph::ShareChoices(const std::vector<std::pair<int, int>>& bound) {
+  for (const auto& [id, earlier] : bound) {
+    Operator changed = op(id);
+    if (CheckOperator(earlier) >= id)
+      Fail(OperatorName(id) + " shares the choice of " + OperatorName(earlier) +
+           ": it has to be an earlier one");
+    changed.same_choice_as = earlier;
+    CheckChoiceLinks(id, changed);
+    operators_[id].same_choice_as = earlier;
+  }
+  for (int id = 0; id < num_operators(); ++id) {
+    const int earlier = operators_[id].same_choice_as;
+    choice_roots_[id] = earlier >= 0 ? choice_roots_[earlier] : id;
+  }
+}
+
 int Graph::TensorClass(int id) const {
   CheckTensor(id);
   while (tensor_parents_[id] != id) id = tensor_parents_[id];

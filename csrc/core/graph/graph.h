@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/base/phase.h"
@@ -113,6 +114,10 @@ class Graph {
   /*! \brief The two tensors always have the same layout. \throws std::invalid_argument for unequal
    * shapes, or where one of them is replicable. */
   void TieTensors(int a, int b);
+
+  /*! \brief Each first operator takes the choice of the second, an earlier one, as if it had been
+   * added so. Linear in the graph. \throws std::invalid_argument as AddOperator does. */
+  void ShareChoices(const std::vector<std::pair<int, int>>& bound);
 
   /*! \brief The search may replicate the tensor at any step, and pays `price` for each byte that a
    * worker holds. Tied tensors have to be priced alike, or not at all. */

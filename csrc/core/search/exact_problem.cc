@@ -30,7 +30,8 @@ class Tabulation {
         variables_(variables),
         ceiling_(ceiling),
         max_entries_(max_entries),
-        tables_(graph) {
+        tables_(graph),
+        regions_(graph, grid) {
     tables_.SetGrid(grid);
     problem_.sequences = variables.Sequences();
     std::map<const std::vector<std::vector<int>>*, int> known;
@@ -163,20 +164,30 @@ class Tabulation {
     }
   }
 
+  /*! \brief What a read asks for at each choice of its operator. */
+  const std::vector<int>& FindRegions(size_t i) {
+    const auto found =
+        regions_of_.try_emplace({tables_.signature(i), List(OperatorVariable(i)).id});
+    if (found.second) {
+      const Incidence& incidence = tables_.incidences()[i];
+      for (const std::vector<int>& choice : List(OperatorVariable(i)).choices)
+        found.first->second.push_back(regions_.Of(incidence.op, *incidence.reads.front(), choice));
+    }
+    return found.first->second;
+  }
+
   Star MakeStar(const std::vector<size_t>& reads) {
     Star star;
-    std::map<std::string, int> known;
+    std::map<int, int> known;
     for (size_t i : reads) {
-      const Incidence& incidence = tables_.incidences()[i];
       const ChoiceList& choices = List(OperatorVariable(i));
       const ChoiceList& layouts = List(TensorVariable(i));
       const std::vector<int64_t>& bytes = tables_.Get(i, choices, layouts);
       star.centre = TensorVariable(i);
       star.readers.push_back({OperatorVariable(i), {}});
+      const std::vector<int>& regions = FindRegions(i);
       for (size_t choice = 0; choice < choices.choices.size(); ++choice) {
-        const std::string regions = DescribeRegions(graph_, incidence.op, *incidence.reads.front(),
-                                                    grid_, choices.choices[choice]);
-        const auto found = known.emplace(regions, static_cast<int>(known.size()));
+        const auto found = known.emplace(regions[choice], static_cast<int>(known.size()));
         star.readers.back().patterns.push_back(found.first->second);
         if (!found.second) continue;
         star.bytes.emplace_back();
@@ -244,6 +255,8 @@ class Tabulation {
   CostTables tables_;
   std::vector<ChoiceList> lists_;
   std::vector<int> list_of_;  // by variable
+  RegionNumbers regions_;
+  std::map<std::pair<int, int>, std::vector<int>> regions_of_;  // by signature and list of choices
   // The place of a star by its centre and what its readers ask for.
   std::map<std::vector<std::pair<int, std::vector<int>>>, size_t> star_of_form_;
   ExactProblem problem_;

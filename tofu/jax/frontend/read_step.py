@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from tofu.collector import collecting_rarely
 from tofu.engine import Source
 from tofu.errors import UnsupportedError, raise_together
 from tofu.graph import Carry, Graph, Operator, Phase, Tensor, TensorKind
@@ -44,6 +45,7 @@ class Native:
         ]
 
 
+@collecting_rarely()
 def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_numbers: bool = False) -> Source:
     """The training step `function(*arguments)`, whose arguments are trees of arrays, or of `jax.ShapeDtypeStruct`s: no array is made.
     Functions and texts among them are part of the step. So are, with `fix_numbers`, those of Python; without it where the function asks for
