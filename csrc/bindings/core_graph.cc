@@ -91,11 +91,11 @@ int AddOperatorLike(Graph* graph, int model, const std::vector<int>& inputs,
                     int same_choice_as) {
   Operator op = graph->op(model);
   if (inputs.size() != op.inputs.size() || outputs.size() != op.outputs.size()) {
-    throw std::invalid_argument(
-        "an operator like operator " + std::to_string(model) + " takes " +
-        std::to_string(op.inputs.size()) + " inputs and gives " +
-        std::to_string(op.outputs.size()) + " outputs, not " + std::to_string(inputs.size()) +
-        " and " + std::to_string(outputs.size()));
+    throw std::invalid_argument("an operator like operator " + std::to_string(model) + " takes " +
+                                std::to_string(op.inputs.size()) + " inputs and gives " +
+                                std::to_string(op.outputs.size()) + " outputs, not " +
+                                std::to_string(inputs.size()) + " and " +
+                                std::to_string(outputs.size()));
   }
   for (size_t i = 0; i < inputs.size(); ++i) op.inputs[i].tensor = inputs[i];
   for (size_t i = 0; i < outputs.size(); ++i) op.outputs[i].tensor = outputs[i];

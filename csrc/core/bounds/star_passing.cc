@@ -237,10 +237,13 @@ void StarPassing::Visit(int variable, bool forward) {
   size_t back = 0;
   for (const Place& place : around_[variable]) {
     Function& function = functions_[place.function];
-    const std::vector<int64_t> least = FindLeast(function, place.position);
-    for (size_t x = 0; x < own.size(); ++x) {
-      own[x] += least[x];
-      function.moved[place.position][x] -= least[x];
+    if (function.settled != place.position) {
+      const std::vector<int64_t> least = FindLeast(function, place.position);
+      for (size_t x = 0; x < own.size(); ++x) {
+        own[x] += least[x];
+        function.moved[place.position][x] -= least[x];
+      }
+      function.settled = place.position;
     }
     const auto is_after = [&](int other) { return places_[other] > places_[variable]; };
     const auto is_before = [&](int other) { return places_[other] < places_[variable]; };
@@ -251,6 +254,7 @@ void StarPassing::Visit(int variable, bool forward) {
     back += forward ? goes_back : goes_on;
   }
   if (onwards.empty()) return;
+  for (const Place& place : onwards) functions_[place.function].settled = -1;
   const auto chains = static_cast<int64_t>(std::max(onwards.size(), back));
   for (size_t x = 0; x < own.size(); ++x) {
     const int64_t share = own[x] / chains;
@@ -274,6 +278,7 @@ int64_t StarPassing::ComputeBound(std::vector<std::vector<int64_t>>* reduced) co
   }
   for (const Function& function : functions_) {
     for (size_t position = 0; position < function.variables.size(); ++position) {
+      if (function.settled == static_cast<int>(position)) continue;  // nothing is left there
       const std::vector<int64_t> costs = FindLeast(function, static_cast<int>(position));
       const int64_t least = Least(costs);
       if (position == 0) bound += least;

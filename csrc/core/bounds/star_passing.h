@@ -83,6 +83,7 @@ class StarPassing {
     Star star = {};
     int number = -1;                               // of the whole star; -1 of pairs and of parts
     std::vector<std::vector<int64_t>> moved = {};  // by position in `variables`: bytes moved here
+    int settled = -1;  // the position whose variable took all that there is, nothing moved since
   };
   struct Place {
     int function;

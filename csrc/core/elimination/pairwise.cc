@@ -91,10 +91,21 @@ size_t CountDistinctEntries(const PairwiseProblem& problem) {
   return entries;
 }
 
-std::vector<std::vector<int>> FindNeighbours(const PairwiseProblem& problem) {
+namespace {
+
+std::vector<size_t> CountValues(const PairwiseProblem& problem) {
+  std::vector<size_t> counts;
+  counts.reserve(problem.unary.size());
+  for (const std::vector<Weight>& unary : problem.unary) counts.push_back(unary.size());
+  return counts;
+}
+
+/*! \brief The neighbours where variables have so many values. */
+std::vector<std::vector<int>> Connect(const PairwiseProblem& problem,
+                                      const std::vector<size_t>& counts) {
   std::vector<std::vector<int>> neighbours(problem.size());
   for (const PairTable& pair : problem.pairs) {
-    if (problem.unary[pair.first].size() == 1 || problem.unary[pair.second].size() == 1) continue;
+    if (counts[pair.first] == 1 || counts[pair.second] == 1) continue;
     neighbours[pair.first].push_back(pair.second);
     neighbours[pair.second].push_back(pair.first);
   }
@@ -105,29 +116,49 @@ std::vector<std::vector<int>> FindNeighbours(const PairwiseProblem& problem) {
   return neighbours;
 }
 
-EliminationEstimate EstimateElimination(const PairwiseProblem& problem) {
-  std::vector<std::vector<int>> lists = FindNeighbours(problem);
+EliminationEstimate Estimate(std::vector<std::vector<int>> lists,
+                             const std::vector<size_t>& counts) {
   std::vector<std::set<int>> neighbours;
   for (const std::vector<int>& list : lists) neighbours.emplace_back(list.begin(), list.end());
   EliminationEstimate estimate;
-  for (int v : FindEliminationOrder(std::move(lists))) {
+  estimate.order = FindEliminationOrder(std::move(lists));
+  for (int v : estimate.order) {
     const std::set<int> around = std::move(neighbours[v]);
     double entries = 1;
     for (int other : around) {
-      entries *= static_cast<double>(problem.unary[other].size());
+      entries *= static_cast<double>(counts[other]);
       neighbours[other].erase(v);
       neighbours[other].insert(around.begin(), around.end());
       neighbours[other].erase(other);
     }
     estimate.largest_table = std::max(estimate.largest_table, entries);
     estimate.entries += entries;
-    estimate.operations += entries * static_cast<double>(problem.unary[v].size());
+    estimate.operations += entries * static_cast<double>(counts[v]);
   }
   return estimate;
 }
 
-EliminationResult EliminatePairwise(const PairwiseProblem& problem, size_t max_entries) {
+}  // namespace
+
+std::vector<std::vector<int>> FindNeighbours(const PairwiseProblem& problem) {
+  return Connect(problem, CountValues(problem));
+}
+
+EliminationEstimate EstimateElimination(const PairwiseProblem& problem) {
+  const std::vector<size_t> counts = CountValues(problem);
+  return Estimate(Connect(problem, counts), counts);
+}
+
+EliminationEstimate EstimateElimination(const PairwiseProblem& problem, const KeptValues& kept) {
+  std::vector<size_t> counts;
+  for (const std::vector<int>& values : kept) counts.push_back(values.size());
+  return Estimate(Connect(problem, counts), counts);
+}
+
+EliminationResult EliminatePairwise(const PairwiseProblem& problem, size_t max_entries,
+                                    std::vector<int> order) {
   EliminationProblem plain;
+  plain.order = std::move(order);
   plain.unary = problem.unary;
   for (const PairTable& pair : problem.pairs) {
     std::vector<Weight>& of_first = plain.unary[pair.first];

@@ -68,14 +68,19 @@ struct EliminationEstimate {
   double largest_table = 0;  // entries
   double entries = 0;        // of all tables, each of 18 bytes
   double operations = 0;     // entries times values of the eliminated variable
+  std::vector<int> order;
 };
 
 /*! \brief Follows the elimination order without any table. Sizes are floating point: they may be
  * beyond all integers. */
 EliminationEstimate EstimateElimination(const PairwiseProblem& problem);
 
-/*! \brief Eliminates exactly (eliminate.h). */
-EliminationResult EliminatePairwise(const PairwiseProblem& problem, size_t max_entries);
+/*! \brief The same of what Restrict leaves. */
+EliminationEstimate EstimateElimination(const PairwiseProblem& problem, const KeptValues& kept);
+
+/*! \brief Eliminates exactly (eliminate.h), in the order of an estimate if one is given. */
+EliminationResult EliminatePairwise(const PairwiseProblem& problem, size_t max_entries,
+                                    std::vector<int> order = {});
 
 }  // namespace tofu
 

@@ -184,7 +184,7 @@ class BoundSearch {
     state_.RaiseBound(bound + low);
     int64_t most = std::max(low, state_.bytes() - bound);
     KeptValues cheapest = KeepBelow(excess, most);
-    while (!state_.Fits(Restrict(core_.problem, cheapest), trial)) {
+    while (!state_.Fits(EstimateElimination(core_.problem, cheapest), trial)) {
       if (most == 0) return false;
       // Below `low` there is nothing to prove, but a plan to find.
       most = most > low ? low + (most - low) / 4 : most / 2;

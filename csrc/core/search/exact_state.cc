@@ -108,8 +108,7 @@ void ExactState::TakeEffort(const ExactState& other) {
 
 void ExactState::RaiseBound(int64_t bytes) { bound_ = std::max(bound_, bytes); }
 
-bool ExactState::Fits(const PairwiseProblem& problem, double most_operations) const {
-  const EliminationEstimate estimate = EstimateElimination(problem);
+bool ExactState::Fits(const EliminationEstimate& estimate, double most_operations) const {
   constexpr double kLeast = 0.1;  // seconds: what is cheap is tried at any time
   const double operations =
       std::min(most_operations,
@@ -119,12 +118,13 @@ bool ExactState::Fits(const PairwiseProblem& problem, double most_operations) co
 }
 
 int64_t ExactState::Solve(const Part& part, double most_operations) {
-  if (!Fits(part.problem, most_operations)) return -1;
+  EliminationEstimate estimate = EstimateElimination(part.problem);
+  if (!Fits(estimate, most_operations)) return -1;
   Report("elimination");
-  const EliminationEstimate estimate = EstimateElimination(part.problem);
   Spend(kAdditionsPerOperation * estimate.operations);
   Hold(CountTableBytes(part.problem) + kBytesPerEntry * estimate.entries);
-  const EliminationResult solved = EliminatePairwise(part.problem, limits_.max_table_entries);
+  const EliminationResult solved =
+      EliminatePairwise(part.problem, limits_.max_table_entries, std::move(estimate.order));
   largest_table_ = std::max(largest_table_, solved.largest_table);
   Offer(part, solved.values);
   return WeightBytes(solved.weight);

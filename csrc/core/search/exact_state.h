@@ -88,7 +88,7 @@ class ExactState {
   void RaiseBound(int64_t bytes);
 
   /*! \brief Whether elimination has the tables and the time for a problem. */
-  bool Fits(const PairwiseProblem& problem, double most_operations) const;
+  bool Fits(const EliminationEstimate& estimate, double most_operations) const;
 
   /*! \brief Eliminates a part if it fits and offers its best plan; the least bytes, or -1. */
   int64_t Solve(const Part& part, double most_operations = kMaxOperations);

@@ -5,7 +5,6 @@
 #include "core/search/star_variables.h"
 
 #include <algorithm>
-#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
@@ -171,7 +170,8 @@ class Tabulation {
   }
 
  private:
-  void AddTable(int variable, int other, const std::function<int64_t(size_t, size_t)>& bytes) {
+  template <typename Bytes>
+  void AddTable(int variable, int other, const Bytes& bytes) {
     ByteMatrix matrix;
     matrix.rows = problem_.unary[variable].size();
     matrix.columns = problem_.unary[other].size();
