@@ -15,13 +15,12 @@ namespace tofu {
 
 class LeastOfBlock {
  public:
-  explicit LeastOfBlock(size_t size)
-      : bytes_(size), ties_(size), least_bytes_(size), least_ties_(size), best_(size) {}
+  explicit LeastOfBlock(size_t size);
 
   /*! \brief Begins the sums of a value, with the same for each assignment. */
   void Begin(int64_t bytes, uint64_t tie);
 
-  /*! \brief Adds a table's row to the sums; without `ties` those are zero. */
+  /*! \brief Adds a table's row to the sums; without `ties` those are zero. It is read until End. */
   void Add(const int64_t* bytes, const uint64_t* ties);
 
   /*! \brief Ends the sums of a value, which is taken where it is better than all before. Values
@@ -31,8 +30,17 @@ class LeastOfBlock {
   void Write(int64_t* bytes, uint64_t* ties, uint16_t* best) const;
 
  private:
-  std::vector<int64_t> bytes_;
-  std::vector<uint64_t> ties_;
+  static constexpr size_t kRows = 3;  // that are added in one loop
+
+  int64_t own_bytes_ = 0;
+  uint64_t own_tie_ = 0;
+  size_t num_rows_ = 0;
+  const int64_t* bytes_[kRows];
+  const uint64_t* ties_[kRows];
+  std::vector<int64_t> sums_;  // of the rows that one loop is too short for
+  std::vector<uint64_t> tie_sums_;
+  std::vector<int64_t> no_bytes_;  // rows of zeros
+  std::vector<uint64_t> no_ties_;
   std::vector<int64_t> least_bytes_;
   std::vector<uint64_t> least_ties_;
   std::vector<uint64_t> best_;  // as wide as what it is chosen by
