@@ -1,4 +1,4 @@
-"""The garbage collector, while planning makes objects by the million that live until its end: it would look through them again and again."""
+"""The garbage collector while planning, which makes objects by the million that live until its end."""
 
 from __future__ import annotations
 

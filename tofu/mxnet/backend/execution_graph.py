@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,10 +13,17 @@ import numpy.typing as npt
 from tofu import _mxnet
 from tofu.engine import Source
 from tofu.graph import Phase
-from tofu.mxnet.frontend.origin import Origin, find_origin
+from tofu.mxnet.frontend.origin import find_origin
 from tofu.mxnet.frontend.read_symbol import DTYPE_NAMES, wrap_symbol
 from tofu.program import OutputShards, Program, worker_attributes
 from tofu.search import Choices, Problem
+
+OF_SEVERAL_KERNELS: Mapping[str, Mapping[str, str]] = {
+    op: {"cudnn_off": "True"} for op in ("BatchNorm", "_backward_BatchNorm")
+}
+"""Which of its kernels MXNet runs on a GPU in training. cuDNN's BatchNorm moves the moving statistics in the forward pass; MXNet's own, as
+on a CPU, and the parts of a BatchNorm in the backward pass: were one pass cuDNN's and the other not, they would move twice, or never.
+"""
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,12 @@ def build_symbol(source: Source, problem: Problem, choices: Choices, program: Pr
     graph, phases = problem.graph, program.phases
     origins = [find_origin(operator) for operator in graph.operators]
     attributes, index = worker_attributes(problem, choices, phases)
-    _add_rewritten(origins, attributes, index)
+    kernels = OF_SEVERAL_KERNELS if Phase.BACKWARD in phases else {}
+    rewritten = [
+        {**kernels.get(operator.op, {}), **origin.rewritten}
+        for operator, origin in zip(graph.operators, origins, strict=True)
+    ]
+    _add_rewritten(rewritten, attributes, index)
     types = [DTYPE_NAMES.index(tensor.dtype) for tensor in graph.tensors]
     handle = _mxnet.build_execution_graph(
         source.native.handle.value,
@@ -78,13 +90,20 @@ def build_symbol(source: Source, problem: Problem, choices: Choices, program: Pr
     return wrap_symbol(handle)
 
 
-def _add_rewritten(origins: Sequence[Origin], table: list[dict[str, str]], index: npt.NDArray[np.int32]) -> None:
-    """Give the copies of parts that differ from their nodes rows of the table that say in what."""
-    for position, origin in enumerate(origins):
-        if origin.rewritten:
-            for worker, row in enumerate(index[position]):
-                index[position, worker] = len(table)
-                table.append({**origin.rewritten, **table[row]})
+def _add_rewritten(
+    rewritten: Sequence[Mapping[str, str]], table: list[dict[str, str]], index: npt.NDArray[np.int32]
+) -> None:
+    """Give the copies of operators that differ from their nodes rows of the table that say in what."""
+    known: dict[tuple[tuple[tuple[str, str], ...], int], int] = {}
+    for position, changed in enumerate(rewritten):
+        if not changed:
+            continue
+        text = tuple(sorted(changed.items()))
+        for worker, row in enumerate(index[position].tolist()):
+            found = known.setdefault((text, row), len(table))
+            if found == len(table):
+                table.append({**changed, **table[row]})
+            index[position, worker] = found
 
 
 def _list_asked_outputs(problem: Problem, phases: Sequence[Phase]) -> dict[int, list[int]]:

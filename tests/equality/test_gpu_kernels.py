@@ -1,0 +1,40 @@
+"""Which of MXNet's kernels for GPUs a partitioned graph asks for. There is no GPU here: what is emitted is all that can be seen."""
+
+import json
+
+import mxnet as mx
+import pytest
+
+from benchmarks.shared.training import bind_partitioned
+from benchmarks.small_models.plain import Model
+
+
+def partition(hints):
+    """One BatchNorm and its loss on two workers."""
+    normalized = mx.sym.BatchNorm(mx.sym.Variable("data"), name="bn", fix_gamma=False)
+    model = Model(mx.sym.MakeLoss(mx.sym.sin(normalized)), {"data": (8, 6, 4, 4)}, 8)
+    return bind_partitioned(model, 2, "float32", hints=hints).partition
+
+
+def list_nodes(graph) -> list[dict]:
+    """The nodes that are emitted, stock BatchNorms and their gradients alone."""
+    nodes = json.loads(graph.symbol.tojson())["nodes"]
+    return [node for node in nodes if node["op"].removeprefix("_tofu_clone_") in ("BatchNorm", "_backward_BatchNorm")]
+
+
+@pytest.mark.parametrize("forward", ["b", "c"])
+@pytest.mark.parametrize("backward", ["b", "c"])
+def test_moving_statistics_move_in_the_backward_pass_alone(forward, backward):
+    """cuDNN's BatchNorm moves them in the forward pass, for which a backward pass in parts, or one that does, does not wait."""
+    stock = list_nodes(partition({"bn": forward, "bn_backward": backward}).training)
+    wanted = {"_backward_BatchNorm"} if backward == "c" else set()
+    if forward == backward == "c":
+        wanted.add("BatchNorm")
+    assert {node["op"].removeprefix("_tofu_clone_") for node in stock} == wanted
+    assert all(node["attrs"]["cudnn_off"] == "True" for node in stock)
+
+
+def test_inference_moves_nothing_and_may_take_cudnns_kernel():
+    stock = list_nodes(partition({}).inference)
+    assert stock
+    assert all(node["attrs"].get("cudnn_off", "False") == "False" for node in stock)
