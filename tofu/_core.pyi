@@ -43,8 +43,10 @@ class Graph:
     """Tensors and operators, checked as they are added. Operators come in topological order."""
 
     def __init__(self) -> None: ...
-    def add_tensor(self, shape: Sequence[int], element_bytes: int, replicable: bool, label: int) -> int:
-        """A tensor's id. `replicable`: tiny, may stay whole; `label`: 64 bits, equal for equal tensors."""
+    def add_tensor(self, shape: Sequence[int], element_bytes: int, replicable: bool, label: int, times: int = 1) -> int:
+        """A tensor's id. `replicable`: tiny, may stay whole; `label`: 64 bits, equal for equal tensors; `times`: that it is made in a
+        training step, all of which count in `element_bytes`.
+        """
     def add_operator(
         self,
         axis_extents: Sequence[int],
@@ -170,13 +172,14 @@ def search_recursive(
     fixed_tensors: Mapping[int, Sequence[int]] = ...,
     progress: Callable[[int, int], None] | None = None,
     prices: Sequence[float] = ...,
+    latencies: Sequence[float] = ...,
 ) -> SearchResult:
     """The recursive search (section 5.2): step by step, each step exactly optimal given the steps before.
 
     Fixed choices have one value per step, -2 where it is free; -1 is always accepted. `progress(steps_done, bytes)` is
-    called after each step and may raise to stop. `prices`: the cost of a byte at each level of the interconnect; with
-    them, all that is called bytes is cost, rounded for each incidence. ValueError lists hints that cannot be met; RuntimeError where the
-    graph is too densely connected.
+    called after each step and may raise to stop. `prices`: the cost of a byte at each level of the interconnect, and `latencies` that
+    of a fetch that crosses it; with them, all that is called bytes is cost, rounded for each incidence. ValueError lists hints that
+    cannot be met; RuntimeError where the graph is too densely connected.
     """
 
 def search_greedy(
@@ -199,6 +202,7 @@ def search_exact(
     progress: Callable[[str, int, int], None] | None = None,
     max_table_entries: int = ...,
     prices: Sequence[float] = ...,
+    latencies: Sequence[float] = ...,
 ) -> ExactResult:
     """The best plan of all, every step chosen at once, with a proof or the proven bound.
 
@@ -215,6 +219,7 @@ def evaluate(
     prices: Sequence[float] = ...,
     kept: Sequence[int] = ...,
     reread: Sequence[int] = ...,
+    latencies: Sequence[float] = ...,
 ) -> Cost:
     """The cost of any feasible plan, also of one that replicates where the search would not.
 
@@ -226,15 +231,17 @@ def weigh_keeping(
 ) -> list[tuple[int, int]]:
     """For each tensor, bytes that are saved and held where its fetched regions are kept."""
 
-def level_bytes(
+def count_levels(
     graph: Graph,
     factors: Sequence[int],
     operators: Int32Array,
     tensors: Int32Array,
     kept: Sequence[int] = ...,
     reread: Sequence[int] = ...,
-) -> list[int]:
-    """Bytes that cross each level of the interconnect: the first digit in which reader and owner differ; their sum is the total."""
+) -> tuple[list[int], list[int]]:
+    """Bytes that cross each level of the interconnect, the first digit in which reader and owner differ, which sum to the total; and how
+    many fetches do, all workers at once.
+    """
 
 def feasible_choices(graph: Graph, factors: Sequence[int], kind: Kind, id: int, prefix: Sequence[int]) -> list[int]:
     """What an "operator" or a "tensor" can take at step len(prefix)."""

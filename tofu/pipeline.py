@@ -24,7 +24,7 @@ from tofu.planning.find import Found, check_limit, find_plan, remember_plan
 from tofu.planning.settings import Settings
 from tofu.program import check_program, write_program
 from tofu.search import Choices, Problem, find_strategies, pose_problem
-from tofu.search.cost import count_level_bytes, evaluate
+from tofu.search.cost import count_levels, evaluate
 from tofu.search.solve import Progress
 from tofu.search.strategies import mark_drawing
 from tofu.search.validation import check_drawn
@@ -195,6 +195,8 @@ def describe(
 ) -> Plan:
     """The plan as a value of names and numbers."""
     problem, choices, named, graph = settled.problem, settled.choices, settled.named, task.source.graph
+    level_bytes, level_waits = count_levels(problem, choices)
+    arrangement = found.problem.arrangement
     return Plan(
         workers=task.settings.workers,
         factors=problem.factors,
@@ -203,8 +205,10 @@ def describe(
         communication_bytes=cost.total_bytes,
         step_bytes=tuple(cost.step_bytes),
         worker_bytes=worker_bytes,
-        level_bytes=count_level_bytes(problem, choices),
-        bandwidths=found.problem.arrangement.bandwidths,
+        level_bytes=level_bytes,
+        bandwidths=arrangement.bandwidths,
+        latencies=arrangement.latencies,
+        level_waits=level_waits if arrangement.latencies else (),
         kept=named.kept,
         reread=named.reread,
         algorithm=found.algorithm,

@@ -23,6 +23,7 @@ from tofu.reading import (
     parse_json,
     read_list,
     read_mapping,
+    read_not_negative,
     read_positive,
     read_string,
     read_whole,
@@ -36,6 +37,8 @@ OPTIONAL_FIELDS = {
     "search_bytes",
     "level_bytes",
     "bandwidths",
+    "latencies",
+    "level_waits",
     "kept",
     "reread",
     "inputs",
@@ -70,6 +73,10 @@ class Plan:
         first different digit is that of step i. Empty for plans that were saved without it.
     bandwidths
         Bytes per second of each level, where the plan was searched for them; else empty.
+    latencies
+        What a fetch waits that crosses each level, in microseconds, where the plan was searched for that; else empty.
+    level_waits
+        How many fetches cross each level in a training step, all workers at once; empty without latencies.
     kept
         Tensors of which a region that a worker has fetched stays for all of its readers, from the forward to the backward pass too; of
         others, each operator fetches again. Only plans under a memory limit keep any.
@@ -107,6 +114,8 @@ class Plan:
     search_bytes: int = field(default=0, compare=False)
     level_bytes: tuple[int, ...] = ()
     bandwidths: tuple[float, ...] = ()
+    latencies: tuple[float, ...] = ()
+    level_waits: tuple[int, ...] = ()
     kept: tuple[str, ...] = ()
     reread: tuple[str, ...] = ()
     inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -119,10 +128,13 @@ class Plan:
 
     @property
     def communication_seconds(self) -> float | None:
-        """What a training step's communication takes at the levels' bandwidths, one level after the other; None without bandwidths."""
+        """What a training step's communication takes at the levels' bandwidths and latencies, one level and one fetch after the other; None
+        without bandwidths.
+        """
         if not self.bandwidths:
             return None
-        return sum(count / bandwidth for count, bandwidth in zip(self.level_bytes, self.bandwidths, strict=True))
+        moving = sum(count / bandwidth for count, bandwidth in zip(self.level_bytes, self.bandwidths, strict=True))
+        return moving + sum(1e-6 * wait * count for wait, count in zip(self.latencies, self.level_waits, strict=True))
 
     def __hash__(self) -> int:
         return hash((self.fingerprint, self.factors, self.communication_bytes))
@@ -161,6 +173,7 @@ class Plan:
             "kept": self.kept,
             "reread": self.reread,
             "inputs": dict(self.inputs),
+            **({"latencies": self.latencies, "level_waits": self.level_waits} if self.latencies else {}),
         }
 
     def to_json(self) -> str:
@@ -231,6 +244,8 @@ class Plan:
             fingerprint=read("fingerprint", read_string),
             level_bytes=read("level_bytes", counts, ()),
             bandwidths=read("bandwidths", partial(read_list, read=read_positive), ()),
+            latencies=read("latencies", partial(read_list, read=read_not_negative), ()),
+            level_waits=read("level_waits", counts, ()),
             kept=read("kept", names, ()),
             reread=read("reread", names, ()),
             inputs=read(
@@ -249,14 +264,18 @@ class Plan:
             f"The plan has {steps} steps (factors {self.factors}), but it gives another number of choices for:",
             [f"{name}: {len(choice)} choices" for name, choice in choices if len(choice) != steps],
         )
-        lengths = (("step_bytes", steps), ("level_bytes", steps), ("bandwidths", steps), ("worker_bytes", self.workers))
-        for name, length in lengths:
+        by_step = "step_bytes", "level_bytes", "bandwidths", "latencies", "level_waits"
+        for name, length in (*((name, steps) for name in by_step), ("worker_bytes", self.workers)):
             values = getattr(self, name)
             if values and len(values) != length:
                 each = "worker" if name == "worker_bytes" else "step"
                 raise PlanError(f"The plan has {length} {each}s, but {len(values)} {name}: one for each is needed.")
         if self.bandwidths and not self.level_bytes:
             raise PlanError("The plan has bandwidths, but no level_bytes, so its seconds are not known. Search again.")
+        if bool(self.latencies) != bool(self.level_waits) or (self.latencies and not self.bandwidths):
+            raise PlanError(
+                "The plan needs latencies, level_waits and bandwidths for its seconds, and lacks some of them. Search again."
+            )
 
     def __str__(self) -> str:
         """An aligned table: a heading, then operators and tensors with their choice at each step."""

@@ -93,6 +93,13 @@ def read_positive(value: Any, what: str) -> float:
     return number
 
 
+def read_not_negative(value: Any, what: str) -> float:
+    """A finite number from 0 on."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 2.0**1023:
+        raise ValueError(f"{what} is {show(value)}, not a number from 0 on")
+    return float(value)
+
+
 def read_string(value: Any, what: str) -> str:
     """A text."""
     if not isinstance(value, str):

@@ -117,7 +117,7 @@ void RegisterGraph(py::module_* module) {
   py::class_<Graph>(*module, "Graph")
       .def(py::init<>())
       .def("add_tensor", &Graph::AddTensor, py::arg("shape"), py::arg("element_bytes"),
-           py::arg("replicable"), py::arg("label"))
+           py::arg("replicable"), py::arg("label"), py::arg("times") = 1)
       .def("add_operator", &AddOperator, py::arg("axis_extents"), py::arg("inputs"),
            py::arg("outputs"), py::arg("phase"), py::arg("group"), py::arg("label"),
            py::arg("follows_tensor") = -1, py::arg("same_choice_as") = -1,

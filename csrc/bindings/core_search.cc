@@ -44,8 +44,9 @@ PySearchResult ToPython(SearchResult result, const WorkerGrid& grid) {
 
 PySearchResult Search(const Graph& graph, std::vector<int64_t> factors,
                       FixedChoices fixed_operators, FixedChoices fixed_tensors,
-                      std::optional<py::function> progress, std::vector<double> prices) {
-  const WorkerGrid grid(std::move(factors), std::move(prices));
+                      std::optional<py::function> progress, std::vector<double> prices,
+                      std::vector<double> latencies) {
+  const WorkerGrid grid(std::move(factors), std::move(prices), std::move(latencies));
   const Hints hints{std::move(fixed_operators), std::move(fixed_tensors)};
   SearchProgress report;
   if (progress) {
@@ -83,8 +84,9 @@ struct PyExactResult {
 PyExactResult SearchAll(const Graph& graph, std::vector<int64_t> factors,
                         FixedChoices fixed_operators, FixedChoices fixed_tensors,
                         double time_budget_seconds, std::optional<py::function> progress,
-                        size_t max_table_entries, std::vector<double> prices) {
-  const WorkerGrid grid(std::move(factors), std::move(prices));
+                        size_t max_table_entries, std::vector<double> prices,
+                        std::vector<double> latencies) {
+  const WorkerGrid grid(std::move(factors), std::move(prices), std::move(latencies));
   const Hints hints{std::move(fixed_operators), std::move(fixed_tensors)};
   const ExactLimits limits{time_budget_seconds, max_table_entries};
   const ExactProgress report = [&progress](const std::string& stage, int64_t best, int64_t bound) {
@@ -103,20 +105,22 @@ PyExactResult SearchAll(const Graph& graph, std::vector<int64_t> factors,
 
 PlanCost Evaluate(const Graph& graph, std::vector<int64_t> factors, const ChoiceArray& operators,
                   const ChoiceArray& tensors, std::vector<double> prices,
-                  const std::vector<int>& kept, const std::vector<int>& reread) {
-  const WorkerGrid grid(std::move(factors), std::move(prices));
+                  const std::vector<int>& kept, const std::vector<int>& reread,
+                  std::vector<double> latencies) {
+  const WorkerGrid grid(std::move(factors), std::move(prices), std::move(latencies));
   const Assignment assignment = ToAssignment(graph, operators, tensors, kept, reread);
   py::gil_scoped_release release;
   return EvaluatePlan(graph, grid, assignment);
 }
 
-std::vector<int64_t> LevelBytesOf(const Graph& graph, std::vector<int64_t> factors,
-                                  const ChoiceArray& operators, const ChoiceArray& tensors,
-                                  const std::vector<int>& kept, const std::vector<int>& reread) {
+std::pair<std::vector<int64_t>, std::vector<int64_t>> CountLevelsOf(
+    const Graph& graph, std::vector<int64_t> factors, const ChoiceArray& operators,
+    const ChoiceArray& tensors, const std::vector<int>& kept, const std::vector<int>& reread) {
   const WorkerGrid grid(std::move(factors));
   const Assignment assignment = ToAssignment(graph, operators, tensors, kept, reread);
   py::gil_scoped_release release;
-  return CountLevelBytes(graph, grid, assignment);
+  LevelCounts counts = CountLevels(graph, grid, assignment);
+  return {std::move(counts.bytes), std::move(counts.waits)};
 }
 
 std::vector<std::pair<int64_t, int64_t>> KeepingOf(const Graph& graph, std::vector<int64_t> factors,
@@ -176,20 +180,22 @@ void RegisterSearch(py::module_* module) {
   module->def("search_recursive", &Search, py::arg("graph"), py::arg("factors"),
               py::arg("fixed_operators") = FixedChoices(),
               py::arg("fixed_tensors") = FixedChoices(), py::arg("progress") = py::none(),
-              py::arg("prices") = std::vector<double>());
+              py::arg("prices") = std::vector<double>(),
+              py::arg("latencies") = std::vector<double>());
   module->def("search_greedy", &SearchGreedily, py::arg("graph"), py::arg("factors"),
               py::arg("fixed_operators") = FixedChoices(),
               py::arg("fixed_tensors") = FixedChoices());
-  module->def("search_exact", &SearchAll, py::arg("graph"), py::arg("factors"),
-              py::arg("fixed_operators") = FixedChoices(),
-              py::arg("fixed_tensors") = FixedChoices(), py::arg("time_budget_seconds") = 60.0,
-              py::arg("progress") = py::none(),
-              py::arg("max_table_entries") = ExactLimits().max_table_entries,
-              py::arg("prices") = std::vector<double>());
+  module->def(
+      "search_exact", &SearchAll, py::arg("graph"), py::arg("factors"),
+      py::arg("fixed_operators") = FixedChoices(), py::arg("fixed_tensors") = FixedChoices(),
+      py::arg("time_budget_seconds") = 60.0, py::arg("progress") = py::none(),
+      py::arg("max_table_entries") = ExactLimits().max_table_entries,
+      py::arg("prices") = std::vector<double>(), py::arg("latencies") = std::vector<double>());
   module->def("evaluate", &Evaluate, py::arg("graph"), py::arg("factors"), py::arg("operators"),
               py::arg("tensors"), py::arg("prices") = std::vector<double>(),
-              py::arg("kept") = std::vector<int>(), py::arg("reread") = std::vector<int>());
-  module->def("level_bytes", &LevelBytesOf, py::arg("graph"), py::arg("factors"),
+              py::arg("kept") = std::vector<int>(), py::arg("reread") = std::vector<int>(),
+              py::arg("latencies") = std::vector<double>());
+  module->def("count_levels", &CountLevelsOf, py::arg("graph"), py::arg("factors"),
               py::arg("operators"), py::arg("tensors"), py::arg("kept") = std::vector<int>(),
               py::arg("reread") = std::vector<int>());
   module->def("weigh_keeping", &KeepingOf, py::arg("graph"), py::arg("factors"),

@@ -209,9 +209,8 @@ std::vector<int64_t> Tabulate(const Graph& graph, const WorkerGrid& grid,
   for (const std::vector<int>& choice : choices.choices) {
     const PlacedAccess access = PlaceAccess(graph, incidence, grid, choice);
     for (const std::vector<int>& layout : layouts.choices)
-      bytes.push_back(IncidenceBytes(incidence, access,
-                                     PlaceLayout(graph, incidence.tensor, grid, layout), grid,
-                                     tensor.element_bytes));
+      bytes.push_back(IncidenceBytes(
+          incidence, access, PlaceLayout(graph, incidence.tensor, grid, layout), grid, tensor));
   }
   return bytes;
 }

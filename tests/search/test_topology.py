@@ -12,6 +12,7 @@ from click.testing import CliRunner
 import tofu
 from benchmarks.models import rnn
 from tests.search.cell_model import CellModel
+from tests.search.program_runner import read_program
 from tests.search.random_graphs import random_graph
 from tests.search.test_cost import random_plan, rows_of
 from tests.search.test_exact import list_decisions
@@ -19,6 +20,7 @@ from tests.search.test_program import emit_all
 from tofu import _core
 from tofu.command_line.main import main
 from tofu.errors import PlanError
+from tofu.program import NodeKind
 
 LARGEST_SPACE = 2000  # plans that are listed
 
@@ -34,20 +36,39 @@ def crossing_bytes(factors, traffic):
     return levels
 
 
+def crossing_fetches(factors, nodes):
+    """By level and worker: the fetches that read across the level."""
+    digits = list(np.ndindex(*factors))
+    counts = [[0] * len(digits) for _ in factors]
+    for node in nodes:
+        if node.kind is NodeKind.FETCH:
+            owners = {nodes[entry.node].worker for entry in node.inputs} - {node.worker}
+            equal = ([a == b for a, b in zip(digits[node.worker], digits[owner], strict=True)] for owner in owners)
+            for level in {of_digits.index(False) for of_digits in equal}:
+                counts[level][node.worker] += 1
+    return counts
+
+
 @pytest.mark.parametrize("seed", range(120))
 def test_levels_are_those_of_the_emitted_fetches(seed):
     factors = [(2, 2), (3, 2), (2, 2, 2)][seed % 3]
     rng = random.Random(seed)
     spec = random_graph(seed)
     operators, tensors = random_plan(rng, spec, factors, replicate=0.2 if seed % 2 else 0)
-    native, program, _, cost = emit_all(spec, factors, operators, tensors)
+    native, program, requests, cost = emit_all(spec, factors, operators, tensors)
     arrays = np.array(operators), np.array(tensors)
-    levels = _core.level_bytes(native, list(factors), *arrays)
+    levels, waits = _core.count_levels(native, list(factors), *arrays)
     assert levels == crossing_bytes(factors, _core.count_traffic(native, program))
+    assert [count > 0 for count in waits] == [count > 0 for count in levels]
+    fetches = crossing_fetches(factors, read_program(spec, factors, program, requests).nodes)
+    assert all(max(of_level) <= count <= 2 * sum(of_level) for of_level, count in zip(fetches, waits, strict=True))
     assert sum(levels) == cost.total_bytes
     prices = [rng.randint(1, 5) for _ in factors]
     priced = _core.evaluate(native, list(factors), *arrays, prices=prices)
     assert priced.total_bytes == sum(price * count for price, count in zip(prices, levels, strict=True))
+    latencies = [rng.randint(0, 50) for _ in factors]
+    late = _core.evaluate(native, list(factors), *arrays, prices=prices, latencies=latencies)
+    assert late.total_bytes == priced.total_bytes + sum(a * b for a, b in zip(latencies, waits, strict=True))
 
 
 def every_plan(spec, factors):
@@ -69,13 +90,20 @@ def test_no_plan_costs_less():
         factors, prices = (2, 2), [(7, 1), (1, 7), (3, 2)][seed % 3]
         spec = random_graph(seed, largest=3)
         native = spec.native()
-        levels = [_core.level_bytes(native, list(factors), *plan) for plan in every_plan(spec, factors)]
+        levels = [_core.count_levels(native, list(factors), *plan) for plan in every_plan(spec, factors)]
         if not levels:
             continue
-        least = min(sum(p * b for p, b in zip(prices, level, strict=True)) for level in levels)
-        best = _core.search_exact(native, list(factors), prices=prices)
-        assert (best.is_optimal, best.lower_bound, sum(best.plan.step_bytes)) == (True, least, least), f"seed {seed}"
-        assert least <= sum(_core.search_recursive(native, list(factors), prices=prices).step_bytes)
+        for latencies in ((0, 0), (40, 3)):
+            costs = [
+                sum(p * b + w * n for p, b, w, n in zip(prices, counts, latencies, waits, strict=True))
+                for counts, waits in levels
+            ]
+            least = min(costs)
+            best = _core.search_exact(native, list(factors), prices=prices, latencies=latencies)
+            found = best.is_optimal, best.lower_bound, sum(best.plan.step_bytes)
+            assert found == (True, least, least), f"seed {seed}, latencies {latencies}"
+            recursive = _core.search_recursive(native, list(factors), prices=prices, latencies=latencies)
+            assert least <= sum(recursive.step_bytes)
         checked += 1
     assert checked > 20
 
@@ -92,6 +120,19 @@ def test_equal_prices_change_nothing():
 def test_prices_are_positive_numbers_for_each_step(prices):
     with pytest.raises(ValueError, match="prices for 2 steps: each step needs one, a positive number"):
         _core.search_recursive(random_graph(0).native(), [2, 2], prices=prices)
+
+
+@pytest.mark.parametrize("latencies", [[1], [1, -1], [1, float("nan")], [1, 1, 1]])
+def test_latencies_are_numbers_from_zero_on_for_each_step(latencies):
+    with pytest.raises(
+        ValueError, match="latencies for 2 steps: each step needs one that is not negative, beside a price"
+    ):
+        _core.search_recursive(random_graph(0).native(), [2, 2], prices=[1, 1], latencies=latencies)
+
+
+def test_latencies_need_prices():
+    with pytest.raises(ValueError, match="beside a price"):
+        _core.search_recursive(random_graph(0).native(), [2, 2], latencies=[1, 1])
 
 
 MODEL = rnn(2, 64, 24, time_steps=2, features=16, classes=16)
@@ -114,6 +155,25 @@ def test_plans_say_seconds_and_take_no_longer_than_plans_for_bytes():
         assert "on this interconnect" in str(plan)
         assert tofu.Plan.from_json(plan.to_json()) == plan
         assert tofu.partition(MODEL.symbol, plan=plan, **MODEL.shapes).plan == plan
+
+
+def test_where_fetches_wait_there_are_fewer_of_them():
+    fast = [{"bytes_per_second": 1e9, "microseconds": 1e-6}, {"bytes_per_second": 1e9, "microseconds": 1e-6}]
+    late = [{"bytes_per_second": 1e9, "microseconds": 500}, {"bytes_per_second": 1e9, "microseconds": 5}]
+    by_bytes, by_time = plan_of(4, fast), plan_of(4, late)
+    assert by_time.latencies == (500, 5)
+    assert by_time.level_waits[0] < by_bytes.level_waits[0]
+    assert by_time.communication_bytes > by_bytes.communication_bytes
+
+    def seconds(plan):
+        moving = sum(plan.level_bytes) / 1e9
+        return moving + sum(1e-6 * a * b for a, b in zip((500, 5), plan.level_waits, strict=True))
+
+    assert by_time.communication_seconds == pytest.approx(seconds(by_time), rel=1e-12)
+    assert seconds(by_time) < seconds(by_bytes)
+    assert tofu.Plan.from_json(by_time.to_json()) == by_time
+    assert tofu.partition(MODEL.symbol, plan=by_time, **MODEL.shapes).plan == by_time
+    assert "latencies" not in plan_of(4, [1e9, 1e9]).to_json()
 
 
 def test_the_order_of_the_factors_is_searched():

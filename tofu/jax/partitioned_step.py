@@ -31,7 +31,7 @@ from tofu.reading import show
 from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
 from tofu.report.plan_table import alternatives_table
-from tofu.search.topology import Arrangement
+from tofu.search.topology import arrange_as
 
 
 class PartitionedStep:
@@ -161,7 +161,7 @@ class PartitionedStep:
                 f"The plan has factors {settings.plan.factors}, and that of {self.name} {self.plan.factors}, whose layouts the state has. "
                 "Leave plan= out, and one for these is searched."
             )
-        steps = Arrangement(self.plan.factors, self.plan.bandwidths)
+        steps = arrange_as(self.plan)
         made = plan_step(source, replace(settings, arrangement=steps), engine=ENGINES[self.backend])
         return PartitionedStep(step, made, self.mesh, donate_argnums, self.backend)
 

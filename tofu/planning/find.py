@@ -17,7 +17,7 @@ from tofu.search.choices import FREE, ChoiceArray, has_more_orders
 from tofu.search.cost import evaluate, price
 from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.solve import Effort, Progress, Solution
-from tofu.search.topology import Arrangement
+from tofu.search.topology import arrange_as
 
 AS_GIVEN = "applied as it was given; nothing is proved of it"
 NO_PART_OF_THE_KEY = (
@@ -62,7 +62,7 @@ def find_plan(graph: Graph, problem: Problem, settings: Settings, progress: Prog
         return _apply(graph, problem.arrange(arrangement), settings.plan, settings)
     remembered = _recall(graph, problem, settings) if settings.cache else None
     if remembered is not None:
-        return _take(graph, problem.arrange(Arrangement(remembered.factors, remembered.bandwidths)), remembered)
+        return _take(graph, problem.arrange(arrange_as(remembered)), remembered)
     problems = [problem.arrange(arrangement) for arrangement in settings.arrangements]
     asked = [name for name in ("memory_limit", "replicate") if getattr(settings, name) != DEFAULTS[name]]
     if asked and not ALGORITHMS[settings.algorithm].is_search:

@@ -80,7 +80,7 @@ class Tradeoff:
 
     def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
         """The plan at a price of a held byte, in moved ones, where the tensors in `split` must be split."""
-        unit = max(self.problem.arrangement.nanoseconds_per_byte, default=1.0)
+        unit = max(self.problem.arrangement.nanoseconds["prices"], default=1.0)
         return self._make(self.problem.hold(held_price * unit, split))
 
     def _make(self, problem: Problem) -> Point:

@@ -21,7 +21,7 @@ from tofu.planning.fitting import read_bytes
 from tofu.reading import read_string, read_text, show, show_with_type
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, find_algorithm
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS, read_seconds
-from tofu.search.topology import Arrangement, Topology, read_topology
+from tofu.search.topology import Arrangement, Topology, arrange_as, read_topology
 
 REPLICATE = ("small", "free")
 UNDESCRIBED = ("error", "replicate")
@@ -177,7 +177,7 @@ class Settings:
     def arrangements(self) -> tuple[Arrangement, ...]:
         """The steps to search: those of the plan given, of the interconnect's levels, or of the algorithm."""
         if self.plan is not None:
-            return (Arrangement(self.plan.factors, self.plan.bandwidths),)
+            return (arrange_as(self.plan),)
         if self.arrangement is not None:
             return (self.arrangement,)
         if self.topology is None:

@@ -25,13 +25,15 @@ def evaluate(problem: Problem, choices: Choices) -> _core.Cost:
 
 def price(problem: Problem, choices: Choices) -> int:
     """What a search minimises: bytes, or nanoseconds where the levels of the interconnect have bandwidths."""
-    prices = problem.arrangement.nanoseconds_per_byte
-    return _core.evaluate(problem.native, list(problem.factors), **choices.native, prices=prices).total_bytes
+    return _core.evaluate(
+        problem.native, list(problem.factors), **choices.native, **problem.arrangement.nanoseconds
+    ).total_bytes
 
 
-def count_level_bytes(problem: Problem, choices: Choices) -> tuple[int, ...]:
-    """The bytes that cross each level of the interconnect, the top first; they sum to those of `evaluate`."""
-    return tuple(_core.level_bytes(problem.native, list(problem.factors), **choices.native))
+def count_levels(problem: Problem, choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The bytes that cross each level of the interconnect, the top first, which sum to those of `evaluate`; and the fetches that do."""
+    counts, waits = _core.count_levels(problem.native, list(problem.factors), **choices.native)
+    return tuple(counts), tuple(waits)
 
 
 def list_worth_keeping(problem: Problem, choices: Choices) -> list[int]:

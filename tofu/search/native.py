@@ -69,7 +69,7 @@ def build_native_graph(
     replicable = _list_replicable(graph)
     first = {operator: family[0] for family in equal.operators for operator in family}
     for tensor, label, tiny in zip(graph.tensors, graph.tensor_labels, replicable, strict=True):
-        native.add_tensor(tensor.shape, tensor.moved_item_bytes, tiny, label)
+        native.add_tensor(tensor.shape, tensor.moved_item_bytes, tiny, label, tensor.times)
     models: dict[object, int] = {}  # the first operator of each access
     for position, access in enumerate(accesses):
         operator, is_live = graph.operators[position], position in live

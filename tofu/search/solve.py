@@ -65,10 +65,18 @@ def solve_exactly(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
 
     Raises PlanError for fixed choices that do not go together, and InfeasibleError where the graph is too densely connected.
     """
-    factors, prices = list(problem.factors), problem.arrangement.nanoseconds_per_byte
+    factors, costs = list(problem.factors), problem.arrangement.nanoseconds
 
     def search(graph: _core.Graph) -> _core.ExactResult:
-        return _core.search_exact(graph, factors, *fixed, effort.seconds, effort.progress, prices=prices)
+        return _core.search_exact(
+            graph,
+            factors,
+            *fixed,
+            effort.seconds,
+            effort.progress,
+            prices=costs["prices"],
+            latencies=costs["latencies"],
+        )
 
     problem = problem.keep_apart(fixed)
     result = _search(problem, search)
@@ -77,15 +85,16 @@ def solve_exactly(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
 
 def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
     """Step by step, each the best, given the steps before (section 5.2). Raises what `solve_exactly` does."""
-    factors, prices = list(problem.factors), problem.arrangement.nanoseconds_per_byte
+    factors, costs = list(problem.factors), problem.arrangement.nanoseconds
 
     def report(steps_done: int, step_bytes: int) -> None:
         if effort.progress is not None:
             effort.progress(f"step {steps_done}", step_bytes, 0)
 
-    result = _search(
-        problem.keep_apart(fixed), lambda graph: _core.search_recursive(graph, factors, *fixed, report, prices)
-    )
+    def search(graph: _core.Graph) -> _core.SearchResult:
+        return _core.search_recursive(graph, factors, *fixed, report, costs["prices"], costs["latencies"])
+
+    result = _search(problem.keep_apart(fixed), search)
     return Solution(Choices(result.operators, result.tensors), result)
 
 

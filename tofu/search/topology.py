@@ -3,7 +3,8 @@
 Step i of the recursion is level i of the interconnect: two workers whose first different digit is that of step i read from each
 other across level i, the first step at the top. A plan's communication then takes
     sum over the levels of (bytes that cross the level) / (bytes per second of the level)
-seconds, which a search minimises in place of bytes.
+    + sum over the levels of (fetches that cross the level) x (its latency)
+seconds, which a search minimises in place of bytes. Fetches are of all workers at once; what is summed in two stages is two.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from tofu.errors import PlanError, raise_together
-from tofu.reading import MOST_WORKERS, is_whole, parse_json, read_positive, read_text, show
+from tofu.plan import Plan
+from tofu.reading import MOST_WORKERS, is_whole, parse_json, read_not_negative, read_positive, read_text, show
 from tofu.search.choices import MOST_ORDERS, factorize, list_orders
 
 EXAMPLE = (
@@ -25,6 +27,7 @@ EXAMPLE = (
 
 # Bytes per second that can be meant: a search counts the nanoseconds of a byte.
 LEAST_BANDWIDTH, MOST_BANDWIDTH = 1.0, 1e18
+MOST_MICROSECONDS = 1e6
 
 
 @dataclass(frozen=True)
@@ -32,24 +35,37 @@ class Level:
     """One level of the interconnect.
 
     `bytes_per_second` is what all workers together can read across it. `workers`: into how many parts it divides the level above,
-    or None for one factor of the number of workers, whichever serves best.
+    or None for one factor of the number of workers, whichever serves best. `microseconds`: what a fetch waits that crosses it, however
+    few its bytes are.
     """
 
     bytes_per_second: float
     workers: int | None = None
+    microseconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The steps of a plan, and the bandwidth of each, in bytes per second; no bandwidths where bytes alone count."""
+    """The steps of a plan, the bandwidth of each, in bytes per second, and its latency, in microseconds; no bandwidths where bytes alone
+    count, no latencies where these are zero.
+    """
 
     factors: tuple[int, ...]
     bandwidths: tuple[float, ...] = ()
+    latencies: tuple[float, ...] = ()
 
     @property
-    def nanoseconds_per_byte(self) -> tuple[float, ...]:
-        """What a search pays for a byte at each level."""
-        return tuple(1e9 / bandwidth for bandwidth in self.bandwidths)
+    def nanoseconds(self) -> dict[str, tuple[float, ...]]:
+        """What a search pays for a byte at each level, and for a fetch."""
+        return {
+            "prices": tuple(1e9 / bandwidth for bandwidth in self.bandwidths),
+            "latencies": tuple(1e3 * latency for latency in self.latencies),
+        }
+
+
+def arrange_as(plan: Plan) -> Arrangement:
+    """The steps of a plan, on the interconnect that it was searched for."""
+    return Arrangement(plan.factors, plan.bandwidths, plan.latencies)
 
 
 @dataclass(frozen=True)
@@ -60,7 +76,10 @@ class Topology:
 
     def to_plain(self) -> list[dict[str, Any]]:
         """As a JSON file has it; `read_topology` reads it back."""
-        named = [{"workers": level.workers, "bytes_per_second": level.bytes_per_second} for level in self.levels]
+        named = [
+            {"workers": one.workers, "bytes_per_second": one.bytes_per_second, "microseconds": one.microseconds or None}
+            for one in self.levels
+        ]
         return [{name: value for name, value in level.items() if value is not None} for level in named]
 
     def arrange(self, workers: int) -> tuple[Arrangement, ...]:
@@ -72,13 +91,7 @@ class Topology:
                     f"The levels of topology= divide into {' x '.join(map(str, sizes))} workers, not into {workers}."
                 )
             orders = [list_orders(factorize(size)) for size in sizes]
-            return tuple(
-                Arrangement(
-                    tuple(factor for part in parts for factor in part),
-                    tuple(level.bytes_per_second for level, part in zip(self.levels, parts, strict=True) for _ in part),
-                )
-                for parts in islice(product(*orders), MOST_ORDERS)
-            )
+            return tuple(self._arrange(parts) for parts in islice(product(*orders), MOST_ORDERS))
         factors = factorize(workers)
         if len(factors) != len(self.levels):
             raise PlanError(
@@ -86,13 +99,22 @@ class Topology:
                 f"({' x '.join(map(str, factors))}): one is needed for each. Levels of several factors are written with their "
                 f"number of workers; {EXAMPLE}."
             )
-        bandwidths = tuple(level.bytes_per_second for level in self.levels)
-        return tuple(Arrangement(order, bandwidths) for order in list_orders(factors))
+        return tuple(self._arrange([(factor,) for factor in order]) for order in list_orders(factors))
+
+    def _arrange(self, parts: Sequence[Sequence[int]]) -> Arrangement:
+        """The steps that each level has."""
+        levels = [level for level, part in zip(self.levels, parts, strict=True) for _ in part]
+        latencies = tuple(level.microseconds for level in levels)
+        return Arrangement(
+            tuple(factor for part in parts for factor in part),
+            tuple(level.bytes_per_second for level in levels),
+            latencies if any(latencies) else (),
+        )
 
 
 def read_topology(given: Any) -> Topology | None:
     """What the user gives: a list of levels or the path of a JSON file with one, each level a number (bytes per second) or
-    {"workers": ..., "bytes_per_second": ...}. Raises PlanError for anything else.
+    {"workers": ..., "bytes_per_second": ..., "microseconds": ...}, of which the second alone is needed. Raises PlanError for anything else.
 
     >>> read_topology([1e10, 5e10]).arrange(6)[1]
     Arrangement(factors=(2, 3), bandwidths=(10000000000.0, 50000000000.0))
@@ -112,7 +134,7 @@ def read_topology(given: Any) -> Topology | None:
     raise_together(
         PlanError,
         f"A level of topology= is a bandwidth in bytes per second from {LEAST_BANDWIDTH:g} to {MOST_BANDWIDTH:g}, or that and a "
-        f"number of workers from 2 to {MOST_WORKERS}; {EXAMPLE}. Given:",
+        f"number of workers from 2 to {MOST_WORKERS}, or microseconds from 0 to {MOST_MICROSECONDS:g}; {EXAMPLE}. Given:",
         wrong,
     )
     read = tuple(level for level in levels if level is not None)
@@ -124,18 +146,20 @@ def read_topology(given: Any) -> Topology | None:
 
 
 def _read_level(value: Any) -> Level | None:
-    workers = None
+    workers, waited = None, 0
     if isinstance(value, Mapping):
-        if set(value) - {"workers", "bytes_per_second"}:
+        if set(value) - {"workers", "bytes_per_second", "microseconds"}:
             return None
-        workers, value = value.get("workers"), value.get("bytes_per_second")
+        workers, waited, value = value.get("workers"), value.get("microseconds", 0), value.get("bytes_per_second")
     if workers is not None and (not is_whole(workers) or not 2 <= workers <= MOST_WORKERS):
         return None
     try:
         bandwidth = read_positive(value, "bytes_per_second")
+        microseconds = read_not_negative(waited, "microseconds")
     except ValueError:
         return None
-    return Level(bandwidth, workers) if LEAST_BANDWIDTH <= bandwidth <= MOST_BANDWIDTH else None
+    is_meant = LEAST_BANDWIDTH <= bandwidth <= MOST_BANDWIDTH and microseconds <= MOST_MICROSECONDS
+    return Level(bandwidth, workers, microseconds) if is_meant else None
 
 
 def _read_file(path: Path) -> Any:

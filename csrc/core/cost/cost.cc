@@ -73,7 +73,10 @@ std::vector<int64_t> DescribeAccess(const Input& input) {
 std::vector<int64_t> DescribeIncidence(const Graph& graph, const Incidence& incidence) {
   const Tensor& tensor = graph.tensor(incidence.tensor);
   const std::vector<int64_t>& extents = graph.op(incidence.op).axis_extents;
-  std::vector<int64_t> described = {incidence.is_write, tensor.element_bytes, tensor.is_replicable,
+  std::vector<int64_t> described = {incidence.is_write,
+                                    tensor.element_bytes,
+                                    tensor.times,
+                                    tensor.is_replicable,
                                     static_cast<int64_t>(tensor.shape.size()),
                                     static_cast<int64_t>(extents.size())};
   const auto put = [&](const std::vector<int64_t>& values) {
@@ -270,50 +273,63 @@ bool IsHeld(const PlacedAccess& access, const Boxes& shards) {
 
 namespace {
 
+/*! \brief Counts the cells that each level brings, and a fetch where there are any. */
+void AddFetch(const std::vector<int64_t>& cells, LevelCounts* counts) {
+  for (size_t level = 0; level < cells.size(); ++level) {
+    counts->bytes[level] += cells[level];
+    counts->waits[level] += cells[level] > 0;
+  }
+}
+
 /*! \brief Cells that a read brings across each level: those that the level adds to what is within
  * reach below it. The steps of a layout cut the box of those above them, so that the workers of
  * equal digits hold it together; copies are read within their own replica. */
-void AddReadCells(const PlacedAccess& access, const PlacedLayout& layout,
-                  std::vector<int64_t>* cells) {
+void AddReadCells(const PlacedAccess& access, const PlacedLayout& layout, LevelCounts* counts) {
   for (size_t i = 0; i < access.regions.size(); ++i) {
     const Boxes& regions = access.regions[i];
+    std::vector<int64_t> cells(counts->bytes.size(), 0);
     for (int worker = 0; worker < regions.count(); ++worker) {
       if (!access.is_charged[i][worker]) continue;
       int64_t wider = Volume(regions[worker], regions.rank());
-      for (size_t level = 0; level < cells->size(); ++level) {
-        const Boxes& below = level + 1 < cells->size() ? layout.reach[level + 1] : layout.shards;
+      for (size_t level = 0; level < cells.size(); ++level) {
+        const Boxes& below = level + 1 < cells.size() ? layout.reach[level + 1] : layout.shards;
         const int64_t narrower = IntersectionVolume(regions[worker], below[worker], regions.rank());
-        (*cells)[level] += wider - narrower;
+        cells[level] += wider - narrower;
         wider = narrower;
       }
     }
+    AddFetch(cells, counts);
   }
 }
 
 /*! \brief Cells of every worker's box that it takes from the regions of others across each level.
  */
 void AddGatherCells(const PlacedAccess& access, const Boxes& boxes, const WorkerGrid& grid,
-                    std::vector<int64_t>* cells) {
+                    LevelCounts* counts) {
   const Boxes& regions = access.regions.front();
+  std::vector<int64_t> cells(counts->bytes.size(), 0);
   for (int worker = 0; worker < boxes.count(); ++worker) {
     for (int holder = 0; holder < boxes.count(); ++holder) {
       if (holder == worker || access.replica[holder] != access.replica[worker]) continue;
-      (*cells)[grid.CrossedLevel(worker, holder)] +=
+      cells[grid.CrossedLevel(worker, holder)] +=
           IntersectionVolume(boxes[worker], regions[holder], boxes.rank());
     }
   }
+  AddFetch(cells, counts);
 }
 
 /*! \brief Cells of every worker's shard that the other holders of that shard have summed. */
-void AddJoinCells(const PlacedLayout& layout, const WorkerGrid& grid, std::vector<int64_t>* cells) {
+void AddJoinCells(const PlacedLayout& layout, const WorkerGrid& grid, LevelCounts* counts) {
   const int rank = layout.shards.rank();
+  std::vector<int64_t> cells(counts->bytes.size(), 0);
   for (int worker = 0; worker < layout.shards.count(); ++worker) {
     for (int other = 0; other < layout.shards.count(); ++other) {
       if (other == worker || !IsEqualBox(layout.shards[worker], layout.shards[other], rank))
         continue;
-      (*cells)[grid.CrossedLevel(worker, other)] += Volume(layout.scattered[other], rank);
+      cells[grid.CrossedLevel(worker, other)] += Volume(layout.scattered[other], rank);
     }
   }
+  AddFetch(cells, counts);
 }
 
 bool IsScattered(const Incidence& incidence, const PlacedAccess& access,
@@ -329,10 +345,10 @@ int64_t HoldingCost(const Tensor& tensor, const WorkerGrid& grid, const std::vec
   return std::llround(tensor.holding_price * static_cast<double>(cells * tensor.element_bytes));
 }
 
-std::vector<int64_t> LevelBytes(const Incidence& incidence, const PlacedAccess& access,
-                                const PlacedLayout& layout, const WorkerGrid& grid,
-                                int64_t element_bytes) {
-  std::vector<int64_t> counts(grid.num_steps(), 0);
+LevelCounts CountLevels(const Incidence& incidence, const PlacedAccess& access,
+                        const PlacedLayout& layout, const WorkerGrid& grid, const Tensor& tensor) {
+  const std::vector<int64_t> none(grid.num_steps(), 0);
+  LevelCounts counts{none, none};
   if (!incidence.is_write) {
     AddReadCells(access, layout, &counts);
   } else if (IsScattered(incidence, access, layout)) {
@@ -341,18 +357,22 @@ std::vector<int64_t> LevelBytes(const Incidence& incidence, const PlacedAccess& 
   } else {
     AddGatherCells(access, layout.shards, grid, &counts);
   }
-  for (int64_t& count : counts) count *= element_bytes;
+  for (int64_t& cells : counts.bytes) cells *= tensor.element_bytes;
+  for (int64_t& waits : counts.waits) waits *= tensor.times;
   return counts;
 }
 
 int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
-                       const PlacedLayout& layout, const WorkerGrid& grid, int64_t element_bytes) {
+                       const PlacedLayout& layout, const WorkerGrid& grid, const Tensor& tensor) {
   if (!incidence.is_write && !IsHeld(access, layout.shards)) return kForbiddenBytes;
+  const int64_t element_bytes = tensor.element_bytes;
   if (grid.has_prices()) {
+    const LevelCounts counts = CountLevels(incidence, access, layout, grid, tensor);
     double cost = 0;
-    int level = 0;
-    for (int64_t bytes : LevelBytes(incidence, access, layout, grid, element_bytes))
-      cost += grid.price(level++) * static_cast<double>(bytes);
+    for (int level = 0; level < grid.num_steps(); ++level) {
+      cost += grid.price(level) * static_cast<double>(counts.bytes[level]) +
+              grid.latency(level) * static_cast<double>(counts.waits[level]);
+    }
     return std::llround(std::min(cost, static_cast<double>(kForbiddenBytes)));
   }
   if (!incidence.is_write) return element_bytes * ReadCells(access, layout.shards);

@@ -88,14 +88,20 @@ PlacedLayout PlaceLayout(const Graph& graph, int tensor, const WorkerGrid& grid,
                          const std::vector<int>& layout);
 
 /*! \brief Bytes of an incidence, or kForbiddenBytes. On a grid with prices, what they cost: the sum
- * over the levels of price times bytes, rounded. */
+ * over the levels of price times bytes and latency times waits, rounded. */
 int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
-                       const PlacedLayout& layout, const WorkerGrid& grid, int64_t element_bytes);
+                       const PlacedLayout& layout, const WorkerGrid& grid, const Tensor& tensor);
 
-/*! \brief Bytes of an incidence that cross each level of a grid with prices. */
-std::vector<int64_t> LevelBytes(const Incidence& incidence, const PlacedAccess& access,
-                                const PlacedLayout& layout, const WorkerGrid& grid,
-                                int64_t element_bytes);
+/*! \brief By level of the interconnect: the bytes that cross it, and how many fetches do, all
+ * workers at once. What is summed in two stages is two fetches. */
+struct LevelCounts {
+  std::vector<int64_t> bytes;
+  std::vector<int64_t> waits;
+};
+
+/*! \brief Those of an incidence, on a grid with prices. */
+LevelCounts CountLevels(const Incidence& incidence, const PlacedAccess& access,
+                        const PlacedLayout& layout, const WorkerGrid& grid, const Tensor& tensor);
 
 /*! \brief What the search pays for all that workers hold of a tensor, rounded; 0 without a price.
  */
@@ -162,10 +168,9 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
  */
 PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 
-/*! \brief The bytes of a plan that cross each level of the interconnect; they sum to its
- * total_bytes. Throws as EvaluatePlan does. */
-std::vector<int64_t> CountLevelBytes(const Graph& graph, const WorkerGrid& grid,
-                                     const Assignment& assignment);
+/*! \brief The bytes of a plan that cross each level of the interconnect, which sum to its
+ * total_bytes, and its fetches that do. Throws as EvaluatePlan does. */
+LevelCounts CountLevels(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 
 /*! \brief What it would mean to keep the fetched regions of a tensor. */
 struct Keeping {

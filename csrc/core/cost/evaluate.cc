@@ -83,8 +83,7 @@ int64_t CountBytes(const Graph& graph, const Incidence& incidence, const WorkerG
   if (fetched != nullptr) fetched->Discharge(incidence, choice, &access);
   const PlacedLayout layout = PlaceLayout(graph, incidence.tensor, prefix,
                                           first_steps(assignment.tensors[incidence.tensor]));
-  return IncidenceBytes(incidence, access, layout, prefix,
-                        graph.tensor(incidence.tensor).element_bytes);
+  return IncidenceBytes(incidence, access, layout, prefix, graph.tensor(incidence.tensor));
 }
 
 constexpr int64_t kUnknown = -1;
@@ -195,11 +194,11 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
   return cost;
 }
 
-std::vector<int64_t> CountLevelBytes(const Graph& graph, const WorkerGrid& grid,
-                                     const Assignment& assignment) {
+LevelCounts CountLevels(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment) {
   CheckAssignment(graph, grid, assignment);
   const WorkerGrid levels(grid.factors(), std::vector<double>(grid.num_steps(), 1.0));
-  std::vector<int64_t> total(grid.num_steps(), 0);
+  const std::vector<int64_t> none(grid.num_steps(), 0);
+  LevelCounts total{none, none};
   FetchedRegions fetched(graph, levels);
   for (const Incidence& incidence :
        CollectIncidences(graph, FindSharers(graph, grid, assignment))) {
@@ -208,11 +207,13 @@ std::vector<int64_t> CountLevelBytes(const Graph& graph, const WorkerGrid& grid,
     PlacedAccess access = PlaceAccess(graph, incidence, levels, choice);
     if (!incidence.is_write && assignment.IsKept(incidence.tensor))
       fetched.Discharge(incidence, choice, &access);
-    const std::vector<int64_t> bytes = LevelBytes(
-        incidence, access,
-        PlaceLayout(graph, incidence.tensor, levels, assignment.tensors[incidence.tensor]), levels,
-        tensor.element_bytes);
-    for (size_t level = 0; level < bytes.size(); ++level) total[level] += bytes[level];
+    const PlacedLayout layout =
+        PlaceLayout(graph, incidence.tensor, levels, assignment.tensors[incidence.tensor]);
+    const LevelCounts counts = CountLevels(incidence, access, layout, levels, tensor);
+    for (int level = 0; level < grid.num_steps(); ++level) {
+      total.bytes[level] += counts.bytes[level];
+      total.waits[level] += counts.waits[level];
+    }
   }
   return total;
 }
@@ -249,10 +250,10 @@ std::vector<Keeping> WeighKeeping(const Graph& graph, const WorkerGrid& grid,
         PlaceLayout(graph, incidence.tensor, grid, assignment.tensors[incidence.tensor]);
     PlacedAccess access = PlaceAccess(graph, incidence, grid, choice);
     Keeping& found = keeping[incidence.tensor];
-    found.saved_bytes += IncidenceBytes(incidence, access, layout, grid, tensor.element_bytes);
+    found.saved_bytes += IncidenceBytes(incidence, access, layout, grid, tensor);
     found.held_bytes += FetchedBytes(access, layout.shards, tensor.element_bytes);
     fetched.Discharge(incidence, choice, &access);
-    found.saved_bytes -= IncidenceBytes(incidence, access, layout, grid, tensor.element_bytes);
+    found.saved_bytes -= IncidenceBytes(incidence, access, layout, grid, tensor);
     found.held_bytes -= FetchedBytes(access, layout.shards, tensor.element_bytes);
   }
   return keeping;

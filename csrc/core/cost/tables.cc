@@ -84,7 +84,7 @@ void CostTables::Prepare(const std::vector<Request>& requests, const std::functi
 std::vector<int64_t> CostTables::Compute(const Incidence& incidence,
                                          const ChoiceList& operator_choices,
                                          const ChoiceList& layouts) const {
-  const int64_t element_bytes = graph_.tensor(incidence.tensor).element_bytes;
+  const Tensor& tensor = graph_.tensor(incidence.tensor);
   std::vector<PlacedLayout> placed;
   placed.reserve(layouts.choices.size());
   for (const std::vector<int>& layout : layouts.choices)
@@ -94,7 +94,7 @@ std::vector<int64_t> CostTables::Compute(const Incidence& incidence,
   for (const std::vector<int>& choice : operator_choices.choices) {
     const PlacedAccess access = PlaceAccess(graph_, incidence, grid_, choice);
     for (const PlacedLayout& layout : placed)
-      bytes.push_back(IncidenceBytes(incidence, access, layout, grid_, element_bytes));
+      bytes.push_back(IncidenceBytes(incidence, access, layout, grid_, tensor));
   }
   return bytes;
 }

@@ -12,14 +12,22 @@
 
 namespace tofu {
 
-WorkerGrid::WorkerGrid(std::vector<int64_t> factors, std::vector<double> prices)
-    : factors_(std::move(factors)), prices_(std::move(prices)) {
+WorkerGrid::WorkerGrid(std::vector<int64_t> factors, std::vector<double> prices,
+                       std::vector<double> latencies)
+    : factors_(std::move(factors)), prices_(std::move(prices)), latencies_(std::move(latencies)) {
   const auto is_price = [](double price) { return std::isfinite(price) && price > 0; };
   if (has_prices() && (prices_.size() != factors_.size() ||
                        !std::all_of(prices_.begin(), prices_.end(), is_price))) {
     throw std::invalid_argument(std::to_string(prices_.size()) + " prices for " +
                                 std::to_string(factors_.size()) +
                                 " steps: each step needs one, a positive number");
+  }
+  const auto is_latency = [](double latency) { return std::isfinite(latency) && latency >= 0; };
+  if (!latencies_.empty() && (!has_prices() || latencies_.size() != factors_.size() ||
+                              !std::all_of(latencies_.begin(), latencies_.end(), is_latency))) {
+    throw std::invalid_argument(std::to_string(latencies_.size()) + " latencies for " +
+                                std::to_string(factors_.size()) +
+                                " steps: each step needs one that is not negative, beside a price");
   }
   constexpr int64_t kMaxWorkers = 65536;
   int64_t product = 1;
@@ -44,9 +52,11 @@ WorkerGrid::WorkerGrid(std::vector<int64_t> factors, std::vector<double> prices)
 }
 
 WorkerGrid WorkerGrid::Prefix(int steps) const {
-  return WorkerGrid({factors_.begin(), factors_.begin() + steps},
-                    has_prices() ? std::vector<double>(prices_.begin(), prices_.begin() + steps)
-                                 : std::vector<double>());
+  const auto first = [&](const std::vector<double>& values) {
+    return values.empty() ? values : std::vector<double>(values.begin(), values.begin() + steps);
+  };
+  return WorkerGrid({factors_.begin(), factors_.begin() + steps}, first(prices_),
+                    first(latencies_));
 }
 
 int WorkerGrid::CrossedLevel(int worker, int other) const {

@@ -27,13 +27,15 @@ inline Interval SplitPart(const Interval& whole, int64_t part, int64_t parts) {
  *
  * Step i is also level i of the interconnect: two workers whose first different digit is that of
  * step i read from each other across level i. Levels may have prices, the cost of one byte that
- * crosses them.
+ * crosses them, and beside these latencies, the cost of a fetch that does, whatever its bytes.
  */
 class WorkerGrid {
  public:
   /*! \throws std::invalid_argument where a factor is below 2, the product above 65,536, or there
-   * are prices, but not a positive one for each step. */
-  explicit WorkerGrid(std::vector<int64_t> factors, std::vector<double> prices = {});
+   * are prices, but not a positive one for each step, or latencies, but no prices or not one for
+   * each step that is not negative. */
+  explicit WorkerGrid(std::vector<int64_t> factors, std::vector<double> prices = {},
+                      std::vector<double> latencies = {});
 
   int num_workers() const { return num_workers_; }
   int num_steps() const { return static_cast<int>(factors_.size()); }
@@ -48,12 +50,14 @@ class WorkerGrid {
   /*! \brief Whether bytes have prices; else each costs 1. */
   bool has_prices() const { return !prices_.empty(); }
   double price(int level) const { return prices_[level]; }
+  double latency(int level) const { return latencies_.empty() ? 0 : latencies_[level]; }
   /*! \brief The level that is crossed between two different workers. */
   int CrossedLevel(int worker, int other) const;
 
  private:
   std::vector<int64_t> factors_;
   std::vector<double> prices_;
+  std::vector<double> latencies_;
   std::vector<int> digits_;
   int num_workers_ = 1;
 };

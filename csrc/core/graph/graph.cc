@@ -55,7 +55,7 @@ int Graph::CheckOperator(int id) const {
 }
 
 int Graph::AddTensor(std::vector<int64_t> shape, int64_t element_bytes, bool is_replicable,
-                     uint64_t label) {
+                     uint64_t label, int64_t times) {
   const int id = num_tensors();
   for (int64_t extent : shape) {
     if (extent <= 0)
@@ -64,11 +64,14 @@ int Graph::AddTensor(std::vector<int64_t> shape, int64_t element_bytes, bool is_
   if (element_bytes <= 0)
     Fail(TensorName(id) + " has elements of " + std::to_string(element_bytes) +
          " bytes: must be positive");
+  if (times <= 0)
+    Fail(TensorName(id) + " is made " + std::to_string(times) + " times: must be positive");
   Tensor tensor;
   tensor.shape = std::move(shape);
   tensor.element_bytes = element_bytes;
   tensor.is_replicable = is_replicable;
   tensor.label = label;
+  tensor.times = times;
   tensors_.push_back(std::move(tensor));
   tensor_parents_.push_back(id);
   return id;

@@ -65,6 +65,7 @@ struct Output {
 struct Tensor {
   std::vector<int64_t> shape;
   int64_t element_bytes = 4;
+  int64_t times = 1;  // that it is made in one training step; all of these are in element_bytes
   bool is_replicable = false;  // tiny: the search may keep a copy on every worker
   double holding_price = -1;  // of a byte that some worker holds; not negative: the search may keep
                               // copies on several workers, and pays for all it lays out
@@ -105,7 +106,7 @@ class Graph {
   /*! \brief Adds a tensor and returns its id. \throws std::invalid_argument for an empty or
    * non-positive shape. */
   int AddTensor(std::vector<int64_t> shape, int64_t element_bytes, bool is_replicable,
-                uint64_t label);
+                uint64_t label, int64_t times = 1);
 
   /*! \brief Adds an operator and returns its id. \throws std::invalid_argument naming the operator
    * and the broken rule. */
