@@ -144,8 +144,10 @@ def print_partition(console: Console, partition: Partition, max_rows: int | None
             f"{format_bytes(count)} at {format_bytes(bandwidth)}/s"
             for count, bandwidth in zip(made.level_bytes, made.bandwidths, strict=True)
         )
+        late = zip(made.level_waits, made.latencies, strict=True)
+        waits = "".join(f" + {count} fetches of {format_seconds(1e-6 * latency)}" for count, latency in late if latency)
         console.print(
-            f"[bold]{format_seconds(made.communication_seconds)}[/bold] on this interconnect ({levels}, from the top)"
+            f"[bold]{format_seconds(made.communication_seconds)}[/bold] on this interconnect ({levels}{waits}, from the top)"
         )
     held = f", {format_bytes(made.search_bytes)} of tables" if made.search_bytes else ""
     console.print(f"{made.algorithm} search, {made.optimality}; {made.search_seconds:.2f} s{held}\n", style="dim")
