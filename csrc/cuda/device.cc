@@ -80,6 +80,22 @@ bool Device::EnableAccess(const Device& owner) {
   return true;
 }
 
+Address Device::Scratch(StreamHandle stream, size_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto& [memory, size] = scratch_[stream];
+  if (size < bytes) {
+    if (size > 0) {  // the stream may be at work in it
+      const ContextScope scope(*this);
+      CheckStatus(GetDriver().cuStreamSynchronize(stream), "waiting for " + NameOf(ordinal_));
+    }
+    size = 0;
+    memory = DeviceMemory();  // before there is more: the two need not fit beside each other
+    memory = DeviceMemory(*this, bytes);
+    size = bytes;
+  }
+  return memory.address();
+}
+
 ContextScope::ContextScope(const Device& device) {
   CheckStatus(GetDriver().cuCtxPushCurrent(device.context()), "using " + NameOf(device.ordinal()));
 }

@@ -20,6 +20,25 @@
 namespace tofu {
 namespace cuda {
 
+class Device;
+
+/*! \brief Memory of a GPU. */
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  DeviceMemory(const Device& device, size_t bytes);
+  DeviceMemory(const Device& device, const void* from, size_t bytes);
+  DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
+  ~DeviceMemory();
+
+  Address address() const { return address_; }
+
+ private:
+  const Device* device_ = nullptr;
+  Address address_ = 0;
+};
+
 /*! \brief One GPU; all threads may use it. */
 class Device {
  public:
@@ -45,6 +64,10 @@ class Device {
    */
   bool CanRead(const Device& owner);
 
+  /*! \brief A stream's memory for what its next work alone needs, so many bytes at least. What runs
+   * on a stream runs in order, so one piece of memory serves all of it; two streams have two. */
+  Address Scratch(StreamHandle stream, size_t bytes);
+
  private:
   explicit Device(int ordinal);
   bool EnableAccess(const Device& owner);
@@ -58,6 +81,7 @@ class Device {
   std::mutex mutex_;
   std::map<std::pair<std::string, std::string>, ModuleHandle> modules_;  // by file and type
   std::map<int, bool> can_read_;                                         // by the owner's number
+  std::map<StreamHandle, std::pair<DeviceMemory, size_t>> scratch_;
 };
 
 /*! \brief Makes a GPU's context the current one of this thread, as long as it lives. */
@@ -67,23 +91,6 @@ class ContextScope {
   ~ContextScope();
   ContextScope(const ContextScope&) = delete;
   ContextScope& operator=(const ContextScope&) = delete;
-};
-
-/*! \brief Memory of a GPU. */
-class DeviceMemory {
- public:
-  DeviceMemory() = default;
-  DeviceMemory(const Device& device, size_t bytes);
-  DeviceMemory(const Device& device, const void* from, size_t bytes);
-  DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
-  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
-  ~DeviceMemory();
-
-  Address address() const { return address_; }
-
- private:
-  const Device* device_ = nullptr;
-  Address address_ = 0;
 };
 
 /*! \brief One launch on a stream of the GPU. Arguments are copied. */

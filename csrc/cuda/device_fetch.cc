@@ -4,6 +4,7 @@
 #include "cuda/device_fetch.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 namespace tofu {
@@ -13,6 +14,11 @@ namespace {
 int64_t NumBytes(const std::vector<int64_t>& shape, int64_t element_bytes) {
   for (int64_t extent : shape) element_bytes *= extent;
   return element_bytes;
+}
+
+bool StagesAll() {
+  const char* given = std::getenv("TOFU_STAGE_FETCHES");
+  return given != nullptr && std::string(given) == "1";
 }
 
 }  // namespace
@@ -26,15 +32,15 @@ DeviceFetch::DeviceFetch(FetchGeometry geometry, std::string type, int device,
       kernel_(device_.FindKernel("multi_fetch.cu", type_, "tofu_multi_fetch")),
       staged_(input_devices_.size()) {
   const Records& records = RecordsFor(kLargestItem);  // what MXNet allocates is aligned to more
+  constexpr size_t kBoundary = 256;                   // that the driver's own memory begins at
   for (size_t i = 0; i < input_devices_.size(); ++i) {
     const ByteRange& read = records.table.read[i];
-    if (read.begin == read.end || device_.CanRead(Device::Get(input_devices_[i]))) {
-      staging_.emplace_back();
-      continue;
-    }
+    staging_.push_back(scratch_bytes_);
+    const bool is_near = device_.CanRead(Device::Get(input_devices_[i])) && !StagesAll();
+    if (read.begin == read.end || is_near) continue;
     // Staged bytes keep their place relative to the largest item.
     staged_[i] = {read.begin / kLargestItem * kLargestItem, read.end};
-    staging_.emplace_back(device_, staged_[i].end - staged_[i].begin);
+    scratch_bytes_ += (staged_bytes(i) + kBoundary - 1) / kBoundary * kBoundary;
   }
 }
 
@@ -78,18 +84,17 @@ void DeviceFetch::CheckOverlap(const FetchCall& call) const {
 
 /*! \brief Where the kernel finds cell 0 of an input, which may lie before the bytes that are
  * staged. */
-const void* DeviceFetch::Stage(size_t input, const FetchCall& call) {
+const void* DeviceFetch::Stage(size_t input, const FetchCall& call, Address to) const {
   if (staged_bytes(input) == 0) return call.inputs[input];
   const Device& owner = Device::Get(input_devices_[input]);
   const int64_t begin = staged_[input].begin;
   const ContextScope scope(device_);
-  CheckStatus(GetDriver().cuMemcpyPeerAsync(staging_[input].address(), device_.context(),
-                                            reinterpret_cast<Address>(call.inputs[input]) + begin,
-                                            owner.context(),
-                                            static_cast<size_t>(staged_bytes(input)), call.stream),
+  CheckStatus(GetDriver().cuMemcpyPeerAsync(
+                  to, device_.context(), reinterpret_cast<Address>(call.inputs[input]) + begin,
+                  owner.context(), static_cast<size_t>(staged_bytes(input)), call.stream),
               "copying to gpu(" + std::to_string(device_.ordinal()) +
                   ") what it cannot read of gpu(" + std::to_string(owner.ordinal()) + ")");
-  return reinterpret_cast<const void*>(staging_[input].address() - begin);
+  return reinterpret_cast<const void*>(to - begin);
 }
 
 void DeviceFetch::Launch(const FetchCall& call) {
@@ -102,8 +107,9 @@ void DeviceFetch::Launch(const FetchCall& call) {
   arguments.fill = call.fill;
   arguments.adds = call.adds ? 1 : 0;
   arguments.takes_maximum = call.takes_maximum ? 1 : 0;
+  const Address scratch = scratch_bytes_ == 0 ? 0 : device_.Scratch(call.stream, scratch_bytes_);
   for (size_t i = 0; i < call.inputs.size(); ++i) {
-    arguments.inputs[i] = static_cast<const char*>(Stage(i, call));
+    arguments.inputs[i] = static_cast<const char*>(Stage(i, call, scratch + staging_[i]));
   }
   arguments.num_pieces = static_cast<int>(records.table.pieces.size());
   KernelLaunch launch;

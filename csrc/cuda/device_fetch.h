@@ -31,7 +31,9 @@ struct FetchCall {
  * \brief What is made once for a fetch, when its graph is bound.
  *
  * Inputs on GPUs whose memory the reader cannot read are staged: what the pieces read of them is
- * copied next to the output before the launch, on the same stream.
+ * copied next to the output before the launch, on the same stream, into scratch memory of the
+ * stream. So a fetch keeps nothing between two launches, and several graphs may launch it. With
+ * TOFU_STAGE_FETCHES=1 all inputs are staged, for one GPU to show that it works.
  */
 class DeviceFetch {
  public:
@@ -61,7 +63,7 @@ class DeviceFetch {
   };
 
   const Records& RecordsFor(int alignment);
-  const void* Stage(size_t input, const FetchCall& call);
+  const void* Stage(size_t input, const FetchCall& call, Address to) const;
   int AlignmentOf(const FetchCall& call) const;
   void CheckOverlap(const FetchCall& call) const;
 
@@ -70,8 +72,9 @@ class DeviceFetch {
   Device& device_;
   std::vector<int> input_devices_;
   FunctionHandle kernel_;
-  std::vector<ByteRange> staged_;      // by input; empty where it is read directly
-  std::vector<DeviceMemory> staging_;  // by input
+  std::vector<ByteRange> staged_;  // by input; empty where it is read directly
+  std::vector<size_t> staging_;    // by input: its place in the scratch memory of a stream
+  size_t scratch_bytes_ = 0;
   std::mutex mutex_;
   std::map<int, Records> records_;  // by alignment
 };

@@ -8,8 +8,8 @@
  * copied between such GPUs arrives with every bit of a byte that is set in EMULATED_COPY_MARK
  * flipped, so that a test sees which cells came by a copy.
  *
- * It is as strict as a GPU: what comes from the host arrives when a stream is waited for, and a
- * launch that is larger than a GPU allows is refused.
+ * It is as strict as a GPU: what comes from the host arrives when a stream is waited for, a launch
+ * that is larger than a GPU allows is refused, and so are copies of two streams to one place.
  */
 #include <dlfcn.h>
 
@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -67,6 +68,10 @@ struct Upload {
   std::vector<char> bytes;
 };
 std::vector<Upload> g_uploads;
+
+// Where streams copy to, for the kernels that come after it: another stream's copy to the same
+// place would not wait for these.
+std::map<Address, void*> g_copying;
 
 }  // namespace
 
@@ -143,6 +148,10 @@ EXPORT int cuMemAlloc_v2(Address* address, size_t bytes) {
 }
 
 EXPORT int cuMemFree_v2(Address address) {
+  {
+    const std::lock_guard<std::mutex> lock(g_mutex);
+    g_copying.erase(address);
+  }
   std::free(reinterpret_cast<void*>(address));
   return 0;
 }
@@ -163,7 +172,11 @@ EXPORT int cuStreamSynchronize(void*) {
   return 0;
 }
 
-EXPORT int cuMemcpyPeerAsync(Address to, void*, Address from, void*, size_t bytes, void*) {
+EXPORT int cuMemcpyPeerAsync(Address to, void*, Address from, void*, size_t bytes, void* stream) {
+  {
+    const std::lock_guard<std::mutex> lock(g_mutex);
+    if (g_copying.emplace(to, stream).first->second != stream) return kInvalidValue;
+  }
   const char mark = static_cast<char>(std::atoi(Setting("EMULATED_COPY_MARK", "0").c_str()));
   const char* begin = reinterpret_cast<const char*>(from);
   std::transform(begin, begin + bytes, reinterpret_cast<char*>(to),

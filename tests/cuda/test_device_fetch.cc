@@ -88,6 +88,56 @@ void TestCopiesWhatCannotBeRead() {
   CHECK(Device::Get(3).CanRead(Device::Get(4)));
 }
 
+/*! \brief As two graphs do that have the fetch in common. */
+void TestStreamsDoNotShareWhatIsCopied() {
+  DeviceFetch fetch(MakeGeometry(), "uint8", 2, {3, 3});
+  int streams[2];
+  Arrays arrays;
+  for (int* stream : {&streams[0], &streams[1], &streams[0]}) {
+    FetchCall call = arrays.Call(0, false);
+    call.stream = stream;
+    fetch.Launch(call);
+  }
+  Device& device = Device::Get(2);
+  CHECK(device.Scratch(&streams[0], 1) == device.Scratch(&streams[0], 18));
+  CHECK(device.Scratch(&streams[0], 1) != device.Scratch(&streams[1], 1));
+}
+
+void TestFetchesOfAStreamTakeTurnsInItsMemory() {
+  DeviceFetch small(MakeGeometry(), "uint8", 2, {2, 3});
+  FetchGeometry geometry = MakeGeometry();
+  geometry.inputs[1] = {4000, 6};
+  geometry.pieces[1].sources[0].begin = {3998, 0};
+  DeviceFetch large(geometry, "uint8", 2, {2, 3});
+  int stream;
+  Arrays arrays;
+  FetchCall call = arrays.Call(0, false);
+  call.stream = &stream;
+  small.Launch(call);
+  arrays.b.resize(24000);
+  for (int i = 0; i < 12; ++i) arrays.b[23988 + i] = arrays.b[i];
+  call.inputs[1] = arrays.b.data();
+  for (DeviceFetch* fetch : {&large, &small, &large}) {
+    arrays.out.assign(18, 100);
+    fetch->Launch(call);
+    CHECK(arrays.out == Expect(arrays, 0, 64));
+  }
+  const Address at = Device::Get(2).Scratch(&stream, 1);
+  CHECK(at == Device::Get(2).Scratch(&stream, large.staged_bytes(1)));
+}
+
+void TestAllIsCopiedWhereThatIsAsked() {
+  setenv("TOFU_STAGE_FETCHES", "1", 1);
+  DeviceFetch fetch(MakeGeometry(), "uint8", 4, {4, 4});
+  unsetenv("TOFU_STAGE_FETCHES");
+  CHECK(fetch.staged_bytes(0) > 0 && fetch.staged_bytes(1) > 0);
+  Arrays arrays;
+  Arrays marked;
+  for (uint8_t& byte : marked.a) byte ^= 64;
+  fetch.Launch(arrays.Call(0, false));
+  CHECK(arrays.out == Expect(marked, 0, 64));
+}
+
 void TestAddressesOfAnyAlignment() {
   FetchGeometry geometry;
   geometry.shape = {32};
@@ -148,6 +198,9 @@ int main() {
   setenv("EMULATED_COPY_MARK", "64", 1);
   TestWritesAndAdds();
   TestCopiesWhatCannotBeRead();
+  TestStreamsDoNotShareWhatIsCopied();
+  TestFetchesOfAStreamTakeTurnsInItsMemory();
+  TestAllIsCopiedWhereThatIsAsked();
   TestAddressesOfAnyAlignment();
   TestRefusesToOverwrite();
   TestNamesWhatIsMissing();

@@ -187,19 +187,24 @@ def test_the_order_of_the_factors_is_searched():
 
 def test_levels_of_several_factors(tmp_path):
     path = tmp_path / "machine.json"
-    path.write_text('{"levels": [{"workers": 2, "bytes_per_second": 1e9}, {"workers": 4, "bytes_per_second": 5e9}]}')
+    top, below = '{"workers": 2, "bytes_per_second": 1e9, "microseconds": 3}', '{"workers": 4, "bytes_per_second": 5e9}'
+    path.write_text(f'{{"levels": [{top}, {below}]}}')
     plan = plan_of(8, str(path))
     assert plan.factors == (2, 2, 2)
     assert plan.bandwidths == (1e9, 5e9, 5e9)
+    assert plan.latencies == (3, 0, 0)
 
 
 def test_a_saved_symbol_keeps_its_topology(tmp_path):
-    symbol = tofu.partition(MODEL.symbol, ngpus=6, topology=[1e9, 1e10], algorithm="exact")
+    symbol = tofu.partition(
+        MODEL.symbol, ngpus=6, topology=[{"bytes_per_second": 1e9, "microseconds": 2.5}, 1e10], algorithm="exact"
+    )
     symbol.save(str(tmp_path / "model.json"))
     loaded = mx.sym.load(str(tmp_path / "model.json"))
     assert loaded.settings.topology == symbol.settings.topology
     loaded.plan_for(dict(MODEL.shapes))
     assert loaded.plan.bandwidths == (1e9, 1e10)
+    assert loaded.plan.latencies == (2.5, 0)
 
 
 @pytest.mark.parametrize(

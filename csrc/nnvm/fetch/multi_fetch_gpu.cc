@@ -61,12 +61,13 @@ void EnableAllAccess(const std::map<std::string, int>& devices) {
 std::shared_ptr<cuda::DeviceFetch> GpuFetch::Prepare(const MultiFetchParam& param,
                                                      const FetchArrays& arrays) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (prepared_ == nullptr || !IsSame(arrays, arrays_)) {
-    prepared_ = std::make_shared<cuda::DeviceFetch>(
-        GeometryOf(param, arrays), KernelTypeName(arrays.type), arrays.device, arrays.devices);
-    arrays_ = arrays;
+  for (const auto& [prepared_for, prepared] : prepared_) {
+    if (IsSame(prepared_for, arrays)) return prepared;
   }
-  return prepared_;
+  prepared_.emplace_back(arrays, std::make_shared<cuda::DeviceFetch>(
+                                     GeometryOf(param, arrays), KernelTypeName(arrays.type),
+                                     arrays.device, arrays.devices));
+  return prepared_.back().second;
 }
 
 StagedBytes PrepareGpuFetches(SymbolHandle symbol, const std::map<std::string, int>& devices) {

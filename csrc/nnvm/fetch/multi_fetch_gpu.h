@@ -37,8 +37,8 @@ class GpuFetch {
 
  private:
   std::mutex mutex_;
-  std::shared_ptr<cuda::DeviceFetch> prepared_;
-  FetchArrays arrays_;
+  // For each set of GPUs that the symbol is bound to: they may take turns.
+  std::vector<std::pair<FetchArrays, std::shared_ptr<cuda::DeviceFetch>>> prepared_;
 };
 
 /*! \brief (reader, owner) -> bytes that one run copies because the reader cannot read the owner's
