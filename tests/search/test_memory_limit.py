@@ -71,6 +71,22 @@ def test_a_plan_that_splits_everything_is_taken_where_it_moves_less(monkeypatch)
     assert within.communication_bytes <= best.communication_bytes
 
 
+def test_the_plan_that_splits_everything_is_searched_as_without_a_limit(monkeypatch):
+    """A limit that the plan without one keeps gives no plan that moves more: its search gets as much effort, the others have parts."""
+    asked = []
+    make = Tradeoff._make
+
+    def watch(tradeoff, problem, effort):
+        asked.append((problem is tradeoff.problem, effort.seconds))
+        return make(tradeoff, problem, effort)
+
+    monkeypatch.setattr(Tradeoff, "_make", watch)
+    model = mlp(2, 16, 64)
+    assert tofu.partition(model.symbol, 4, memory_limit=2**40, cache=False, search_seconds=6, **model.shapes).plan
+    assert [seconds for splits_all, seconds in asked if splits_all] == [6]
+    assert 0 < sum(seconds for splits_all, seconds in asked if not splits_all) <= 6
+
+
 def test_no_plan_is_better_at_the_price_of_memory():
     checked = 0
     for seed in range(200):

@@ -79,8 +79,9 @@ def make_tradeoffs(
 ) -> list[Tradeoff]:
     """The trade of memory against communication, one for each arrangement."""
     algorithm = ALGORITHMS[settings.algorithm]
-    effort = Effort(settings.search_seconds / len(problems) / SEARCHES_OF_A_TRADEOFF, progress)
-    return [Tradeoff(problem, measure, algorithm, settings.hints, effort) for problem in problems]
+    seconds = settings.search_seconds / len(problems)
+    whole, effort = Effort(seconds, progress), Effort(seconds / SEARCHES_OF_A_TRADEOFF, progress)
+    return [Tradeoff(problem, measure, algorithm, settings.hints, effort, whole) for problem in problems]
 
 
 def _search_within(

@@ -64,7 +64,7 @@ def price_plan(problem: Problem, choices: Choices, measure: Measure) -> Point:
 class Tradeoff:
     """The plans of one problem at all prices of memory. Every plan that is made is kept in `points`.
 
-    `effort` is what one search may take.
+    `effort` is what one search may take, `whole_effort` that of the plan that splits everything, which is searched as without a limit.
     """
 
     problem: Problem
@@ -72,19 +72,20 @@ class Tradeoff:
     algorithm: Algorithm
     hints: Hints | None
     effort: Effort
+    whole_effort: Effort
     points: list[Point] = field(default_factory=list)
 
     def split_all(self) -> Point:
         """The plan that splits whatever can be split, but for small tensors that cost less whole."""
-        return self._make(self.problem)
+        return self._make(self.problem, self.whole_effort)
 
     def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
         """The plan at a price of a held byte, in moved ones, where the tensors in `split` must be split."""
         unit = max(self.problem.arrangement.nanoseconds["prices"], default=1.0)
-        return self._make(self.problem.hold(held_price * unit, split))
+        return self._make(self.problem.hold(held_price * unit, split), self.effort)
 
-    def _make(self, problem: Problem) -> Point:
-        return self._add(self.algorithm.solve(problem, self.hints, self.effort).choices)
+    def _make(self, problem: Problem, effort: Effort) -> Point:
+        return self._add(self.algorithm.solve(problem, self.hints, effort).choices)
 
     def _add(self, choices: Choices) -> Point:
         point = price_plan(self.problem, choices, self.measure)
@@ -106,7 +107,7 @@ class Tradeoff:
     def find_fitting(self, limit: int) -> Point | None:
         """The plan of the least cost that needs no more than `limit` bytes on any worker, of those found; None where none fits."""
         free = self.at_price(0.0)
-        self.split_all()  # where the search above did not end, this may move less
+        self.split_all()  # where the search above did not end, this may move less; without a limit it is the plan
         if free.most_bytes > limit:
             self._bisect(limit, free)
             if limit < self._smallest() <= NEARLY * limit:
