@@ -4,6 +4,7 @@
 #include "cuda/compiler.h"
 
 #include <dlfcn.h>
+#include <glob.h>
 #include <locale.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -61,6 +62,21 @@ void* OpenNvrtc(std::string* path) {
                   "the path of libnvrtc.so");
 }
 
+/*! \brief Opens the library that NVRTC takes its own headers from, where it lies beside it: that of
+ * CUDA 13.0 looks for it in the folders of the system alone, and a wheel's is elsewhere. It is no
+ * error that there is none: others find it, or need none. */
+void OpenBuiltins(void* function_of_nvrtc) {
+  Dl_info nvrtc;
+  if (dladdr(function_of_nvrtc, &nvrtc) == 0 || nvrtc.dli_fname == nullptr) return;
+  const std::string path = nvrtc.dli_fname;
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  glob_t found;
+  if (glob((folder + "libnvrtc-builtins.so.*").c_str(), 0, nullptr, &found) == 0) {
+    for (size_t i = 0; i < found.gl_pathc; ++i) dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
+  }
+  globfree(&found);
+}
+
 Nvrtc LoadNvrtc() {
   std::string path;
   void* library = OpenNvrtc(&path);
@@ -82,6 +98,7 @@ Nvrtc LoadNvrtc() {
   find("nvrtcGetCUBIN", &nvrtc.nvrtcGetCUBIN);
   find("nvrtcGetPTXSize", &nvrtc.nvrtcGetPTXSize);
   find("nvrtcGetPTX", &nvrtc.nvrtcGetPTX);
+  OpenBuiltins(reinterpret_cast<void*>(nvrtc.nvrtcVersion));
   return nvrtc;
 }
 

@@ -3,6 +3,7 @@
 import ctypes
 import importlib.util
 import locale
+import os
 import re
 import shutil
 from pathlib import Path
@@ -23,7 +24,9 @@ assert all(PARTS.values()), "a file without kernels would pass every test"
 
 
 def find_nvrtc() -> Path | None:
-    """NVRTC as a package of PyPI brings it; None where none is installed."""
+    """The NVRTC that TOFU_NVRTC names, or as a package of PyPI brings it; None where none is installed."""
+    if given := os.environ.get("TOFU_NVRTC"):
+        return Path(given)
     for package in ("nvidia.cuda_nvrtc", "nvidia.cu13"):
         try:
             found = importlib.util.find_spec(package)
@@ -54,7 +57,10 @@ def compile_kernels(tmp_path_factory):
             status = functions.TofuCudaCompile(
                 file.encode(), dtype.encode(), generation, int(as_ptx), ctypes.byref(image), ctypes.byref(size)
             )
-        assert status == 0, functions.TofuCudaError().decode()
+        said = functions.TofuCudaError().decode() if status else ""
+        if not as_ptx and f"of compute capability {generation // 10}.{generation % 10}" in said:
+            pytest.skip(f"{nvrtc.name}: {said}")
+        assert status == 0, said
         return ctypes.string_at(image, size.value)
 
     return compile_file
@@ -107,5 +113,7 @@ def test_items_are_moved_at_once(compile_kernels):
 
 
 def test_a_generation_that_is_not_known_gets_the_newest_before_it(compile_kernels):
-    """The driver translates PTX: NVRTC 11.8 knows nothing after 9.0."""
-    assert b".target sm_90" in compile_kernels("multi_fetch.cu", "float32", 121)
+    """The driver translates PTX: NVRTC 11.8 knows nothing after 9.0, later ones some more."""
+    target = re.search(rb"\.target sm_(\d+)", compile_kernels("multi_fetch.cu", "float32", 990))
+    assert target is not None
+    assert 90 <= int(target[1]) < 990
