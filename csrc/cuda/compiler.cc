@@ -4,7 +4,6 @@
 #include "cuda/compiler.h"
 
 #include <dlfcn.h>
-#include <glob.h>
 #include <locale.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -65,16 +64,17 @@ void* OpenNvrtc(std::string* path) {
 /*! \brief Opens the library that NVRTC takes its own headers from, where it lies beside it: that of
  * CUDA 13.0 looks for it in the folders of the system alone, and a wheel's is elsewhere. It is no
  * error that there is none: others find it, or need none. */
-void OpenBuiltins(void* function_of_nvrtc) {
-  Dl_info nvrtc;
-  if (dladdr(function_of_nvrtc, &nvrtc) == 0 || nvrtc.dli_fname == nullptr) return;
-  const std::string path = nvrtc.dli_fname;
+void OpenBuiltins(const Nvrtc& nvrtc) {
+  Dl_info library;
+  int major = 0;
+  int minor = 0;
+  if (nvrtc.nvrtcVersion(&major, &minor) != 0 ||
+      dladdr(reinterpret_cast<void*>(nvrtc.nvrtcVersion), &library) == 0)
+    return;
+  const std::string path = library.dli_fname;
   const std::string folder = path.substr(0, path.rfind('/') + 1);
-  glob_t found;
-  if (glob((folder + "libnvrtc-builtins.so.*").c_str(), 0, nullptr, &found) == 0) {
-    for (size_t i = 0; i < found.gl_pathc; ++i) dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
-  }
-  globfree(&found);
+  const std::string version = std::to_string(major) + "." + std::to_string(minor);
+  dlopen((folder + "libnvrtc-builtins.so." + version).c_str(), RTLD_NOW | RTLD_LOCAL);
 }
 
 Nvrtc LoadNvrtc() {
@@ -98,7 +98,7 @@ Nvrtc LoadNvrtc() {
   find("nvrtcGetCUBIN", &nvrtc.nvrtcGetCUBIN);
   find("nvrtcGetPTXSize", &nvrtc.nvrtcGetPTXSize);
   find("nvrtcGetPTX", &nvrtc.nvrtcGetPTX);
-  OpenBuiltins(reinterpret_cast<void*>(nvrtc.nvrtcVersion));
+  OpenBuiltins(nvrtc);
   return nvrtc;
 }
 
