@@ -166,7 +166,7 @@ def print_errors(results: Results, console: Console) -> None:
     """One line for each model, type and backend: the largest of all plans and numbers of workers."""
     table = Table(
         *("model", "type", "backend", "workers", "plans", "error", "one device", "problems", "seconds"),
-        title="Largest deviations from one device in float64, relative to the largest number of an array, and to 1e-6 at least",
+        title=f"Largest deviations from one device in float64, relative to the largest number of an array, and to {SMALLEST:g} at least",
     )
     rows: dict[tuple[str, str, str], list[tuple[Case, Result]]] = {}
     for case, result in results.values():

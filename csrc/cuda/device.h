@@ -65,7 +65,8 @@ class Device {
   bool CanRead(const Device& owner);
 
   /*! \brief A stream's memory for what its next work alone needs, so many bytes at least. What runs
-   * on a stream runs in order, so one piece of memory serves all of it; two streams have two. */
+   * on a stream runs in order, so one piece of memory serves all of it; two streams have two. One
+   * thread at a time gives work to a stream, as MXNet has it. */
   Address Scratch(StreamHandle stream, size_t bytes);
 
  private:

@@ -38,6 +38,15 @@ def find_nvrtc() -> Path | None:
     return None
 
 
+def list_generations(nvrtc: Path) -> list[int]:
+    """The compute capabilities that NVRTC says it compiles for."""
+    library, count = ctypes.CDLL(str(nvrtc)), ctypes.c_int()
+    assert library.nvrtcGetNumSupportedArchs(ctypes.byref(count)) == 0
+    generations = (ctypes.c_int * count.value)()
+    assert library.nvrtcGetSupportedArchs(generations) == 0
+    return list(generations)
+
+
 @pytest.fixture(scope="module")
 def compile_kernels(tmp_path_factory):
     """A function from (file, type, generation) to machine code or PTX, by the real NVRTC."""
@@ -50,17 +59,18 @@ def compile_kernels(tmp_path_factory):
     functions = ctypes.CDLL(str(library))
     functions.TofuCudaError.restype = ctypes.c_char_p
 
+    oldest = min(list_generations(nvrtc))
+
     def compile_file(file, dtype, generation, as_ptx=False):
+        if generation < oldest:
+            pytest.skip(f"{nvrtc.name} knows no compute capability before {oldest / 10}, so not {generation / 10}")
         image, size = ctypes.c_void_p(), ctypes.c_size_t()
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("TOFU_NVRTC", str(nvrtc))
             status = functions.TofuCudaCompile(
                 file.encode(), dtype.encode(), generation, int(as_ptx), ctypes.byref(image), ctypes.byref(size)
             )
-        said = functions.TofuCudaError().decode() if status else ""
-        if not as_ptx and f"of compute capability {generation // 10}.{generation % 10}" in said:
-            pytest.skip(f"{nvrtc.name}: {said}")
-        assert status == 0, said
+        assert status == 0, functions.TofuCudaError().decode()
         return ctypes.string_at(image, size.value)
 
     return compile_file

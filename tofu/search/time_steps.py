@@ -18,7 +18,7 @@ another kind. Finding the anchors' order and the steps takes time linear in the 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tofu.search.dataflow import Wiring
@@ -91,32 +91,29 @@ def _find_depths(wiring: Wiring) -> dict[int, int]:
 
 def _count_before(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
     """How many anchors each forward operator needs, itself not counted. Exact on a chain."""
-    number = {anchor: i + 1 for i, anchor in enumerate(anchors)}
-    reached: dict[int, int] = {}  # the same with the operator itself counted
-    before: dict[int, int] = {}
-    for position, sources in wiring.forward.items():
-        count = 0
-        for source in sources:
-            if reached[source] > count:
-                count = reached[source]
-        before[position] = count
-        reached[position] = number.get(position, count)
-    return before
+    return _count_along(wiring.forward, wiring.forward, {anchor: i + 1 for i, anchor in enumerate(anchors)})
 
 
 def _count_after(wiring: Wiring, anchors: Sequence[int]) -> dict[int, int]:
     """How many anchors need each forward operator, itself not counted. Exact on a chain."""
     left = {anchor: len(anchors) - i for i, anchor in enumerate(anchors)}
-    reached: dict[int, int] = {}
-    after: dict[int, int] = {}
-    for position in reversed(list(wiring.forward)):
+    return _count_along(reversed(list(wiring.forward)), wiring.followers, left)
+
+
+def _count_along(
+    order: Iterable[int], neighbours: Mapping[int, Sequence[int]], numbers: Mapping[int, int]
+) -> dict[int, int]:
+    """The largest number of an anchor on the way to each operator, whose `neighbours` come before it."""
+    reached: dict[int, int] = {}  # the same with the operator itself counted
+    counts: dict[int, int] = {}
+    for position in order:
         count = 0
-        for user in wiring.followers[position]:
-            if reached[user] > count:
-                count = reached[user]
-        after[position] = count
-        reached[position] = left.get(position, count)
-    return after
+        for neighbour in neighbours[position]:
+            if reached[neighbour] > count:
+                count = reached[neighbour]
+        counts[position] = count
+        reached[position] = numbers.get(position, count)
+    return counts
 
 
 def _keep_comparable(wiring: Wiring, anchors: Sequence[int]) -> list[int]:
