@@ -31,8 +31,9 @@ FOLDERS = {
     "nnvm/parts": "core/base core/program cuda nnvm/base",
     "nnvm/execution": "core/base core/program nnvm/base nnvm/graph nnvm/fetch nnvm/parts",
     "nnvm/memory": "core/base core/program nnvm/base nnvm/graph nnvm/fetch nnvm/execution",
+    "nnvm/autograd": "nnvm/base",
     "bindings": "core/graph core/geometry core/cost core/search core/program cuda"
-    " nnvm/base nnvm/graph nnvm/fetch nnvm/execution nnvm/memory",
+    " nnvm/base nnvm/graph nnvm/fetch nnvm/execution nnvm/memory nnvm/autograd",
 }
 
 # Headers from outside, by the beginnings of their names. The C++ library's, which have neither folder nor ending, are everybody's.

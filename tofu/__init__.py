@@ -38,6 +38,7 @@ from tofu.tdl import Any, Max, Min, Opaque, Prod, Sum
 
 if TYPE_CHECKING:
     from tdl_ops.mxnet import op
+    from tofu import gluon as gluon
     from tofu import mod as mod
     from tofu.mxnet.frontier import Frontier, frontier
     from tofu.mxnet.runtime.bind import bind
@@ -59,8 +60,8 @@ _OF_MXNET = {
 
 
 def __getattr__(name: str) -> _Anything:
-    if name == "mod":
-        return import_module("tofu.mod")
+    if name in ("gluon", "mod"):
+        return import_module(f"tofu.{name}")
     if name not in _OF_MXNET:
         raise AttributeError(f"module 'tofu' has no attribute {name!r}")
     value = getattr(import_module(_OF_MXNET[name]), name)
@@ -101,6 +102,7 @@ __all__ = [
     "UnsupportedError",
     "bind",
     "frontier",
+    "gluon",
     "memory_report",
     "mod",
     "op",

@@ -22,6 +22,7 @@ void RegisterGraph(pybind11::module_* module);
 void RegisterExecution(pybind11::module_* module);
 void RegisterPlannedGraph(pybind11::module_* module);
 void RegisterGpu(pybind11::module_* module);
+void RegisterAutograd(pybind11::module_* module);
 
 inline pybind11::object ToPython(const nnvm_layer::MaybeShape& shape) {
   if (!shape.has_rank) return pybind11::none();

@@ -18,4 +18,5 @@ PYBIND11_MODULE(_mxnet, module) {
   tofu::bindings::RegisterExecution(&module);
   tofu::bindings::RegisterPlannedGraph(&module);
   tofu::bindings::RegisterGpu(&module);
+  tofu::bindings::RegisterAutograd(&module);
 }

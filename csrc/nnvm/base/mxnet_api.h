@@ -51,6 +51,9 @@ namespace nnvm_layer {
 /*! \brief A symbol as Python passes it: the integer value of `sym.handle`. */
 using SymbolHandle = std::uintptr_t;
 
+/*! \brief The integer value of an executor's or an array's handle. */
+using ObjectHandle = std::uintptr_t;
+
 /*! \brief The symbol behind a handle; its nodes live as long as the handle's owner. */
 inline const nnvm::Symbol& SymbolOf(SymbolHandle handle) {
   CHECK(handle != 0) << "Need the handle of a symbol, got a null handle";

@@ -13,9 +13,6 @@
 namespace tofu {
 namespace nnvm_layer {
 
-/*! \brief The integer value of an executor's or an array's handle. */
-using ObjectHandle = std::uintptr_t;
-
 /*!
  * \brief Issue the nodes [begin, end) of a bound graph, in the topological order of its symbol.
  *

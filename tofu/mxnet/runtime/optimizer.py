@@ -65,7 +65,7 @@ class ShardOptimizer:
             raise TofuError(
                 f"The optimizer must be a name or an mx.optimizer.Optimizer, not {type(optimizer).__name__}."
             )
-        self.updater = (_LambUpdater if isinstance(optimizer, mx.optimizer.LAMB) else mx.optimizer.Updater)(optimizer)
+        self.updater = updater_for(optimizer)
 
     @property
     def optimizer(self) -> Any:
@@ -107,7 +107,7 @@ class ShardOptimizer:
                 weight = executor.variables[name]
                 if index not in states:
                     states[index] = self.optimizer.create_state_multi_precision(index, ShardedArray(weight))
-                states[index] = _lay_out(states[index], weight)
+                states[index] = lay_out(states[index], weight)
                 synced[index] = True
 
     @property
@@ -182,6 +182,11 @@ def _reads_steps(optimizer: Any) -> bool:
     return optimizer.lr_scheduler is not None or not names.isdisjoint({"_index_update_count", "num_update"})
 
 
+def updater_for(optimizer: Any) -> Any:
+    """What runs an optimizer on sharded arrays: MXNet's updater."""
+    return (_LambUpdater if isinstance(optimizer, mx.optimizer.LAMB) else mx.optimizer.Updater)(optimizer)
+
+
 class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is untyped
     """LAMB, one weight after the other.
 
@@ -194,10 +199,10 @@ class _LambUpdater(mx.optimizer.Updater):  # type: ignore[misc]  # MXNet is unty
             mx.optimizer.Optimizer.update_multi_precision(self.optimizer, i, w, g, self.states[i])
 
 
-def _lay_out(state: Any, weight: ShardedTensor) -> Any:
+def lay_out(state: Any, weight: ShardedTensor) -> Any:
     """The arrays in a state that have the weight's shape, on shards that lie as the weight's do."""
     if isinstance(state, (tuple, list)):
-        return type(state)(_lay_out(part, weight) for part in state)
+        return type(state)(lay_out(part, weight) for part in state)
     if not isinstance(state, mx.nd.NDArray) or not weight.is_like(state.shape):
         return state
     layout = weight.like(state.shape, state.dtype)

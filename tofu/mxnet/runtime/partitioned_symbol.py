@@ -63,7 +63,7 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
             raise UnsupportedError(
                 f"{self!r} binds to several devices; what MXNet builds from it (arithmetic, operators, mx.sym.Group, CachedOp, "
                 "SymbolBlock) would run on one. Build the whole model first and call tofu.partition(...) last; sym.whole is the model "
-                "for one device."
+                "for one device, and tofu.gluon.partition(...) takes a SymbolBlock of it."
             )
         return mx.sym.Symbol.handle.__get__(self)
 

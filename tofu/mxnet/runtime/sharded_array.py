@@ -42,24 +42,29 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         """The shards free themselves."""
 
     @property
+    def layout(self) -> ShardedTensor:
+        """Where the shards lie, of which shape and type they are."""
+        return self.tensor
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Of the whole tensor."""
-        return self.tensor.shape
+        return self.layout.shape
 
     @property
     def ndim(self) -> int:
         """The number of dimensions."""
-        return len(self.tensor.shape)
+        return len(self.layout.shape)
 
     @property
     def size(self) -> int:
         """The number of elements of the whole tensor."""
-        return int(np.prod(self.tensor.shape))
+        return int(np.prod(self.layout.shape))
 
     @property
     def dtype(self) -> Any:
         """As a NumPy type, as MXNet's arrays have it."""
-        return np.dtype(self.tensor.dtype).type
+        return np.dtype(self.layout.dtype).type
 
     @property
     def stype(self) -> str:

@@ -1,0 +1,74 @@
+/*!
+ * \file mxnet_autograd.cc
+ * \brief Binding of calls that MXNet's autograd records.
+ */
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/mxnet_conversions.h"
+#include "nnvm/autograd/recorded_call.h"
+
+namespace tofu {
+namespace bindings {
+namespace {
+
+namespace py = pybind11;
+using namespace nnvm_layer;  // NOLINT(build/namespaces)
+
+/*! \brief A Python function, called with the handles of new arrays that it has to free. */
+class PythonBackward : public RecordedBackward {
+ public:
+  explicit PythonBackward(py::function function) : function_(std::move(function)) {}
+  PythonBackward(const PythonBackward&) = delete;
+  PythonBackward& operator=(const PythonBackward&) = delete;
+
+  ~PythonBackward() override {
+    if (Py_IsInitialized() == 0) {
+      function_.release();
+      return;
+    }
+    const py::gil_scoped_acquire lock;
+    function_ = py::function();
+  }
+
+  void Run(const std::vector<mxnet::NDArray>& heads, const std::vector<mxnet::OpReqType>& requests,
+           const std::vector<mxnet::NDArray>& gradients) override {
+    const py::gil_scoped_acquire lock;
+    try {
+      function_(NewHandles(heads), std::vector<int>(requests.begin(), requests.end()),
+                NewHandles(gradients));
+    } catch (py::error_already_set& error) {
+      const std::string message = py::str(error.value());
+      throw dmlc::Error(message);  // MXNet hands it to whoever called backward
+    }
+  }
+
+ private:
+  static std::vector<ObjectHandle> NewHandles(const std::vector<mxnet::NDArray>& arrays) {
+    std::vector<ObjectHandle> handles;
+    for (const mxnet::NDArray& array : arrays) {
+      handles.push_back(reinterpret_cast<ObjectHandle>(new mxnet::NDArray(array)));
+    }
+    return handles;
+  }
+
+  py::function function_;
+};
+
+void RecordFromPython(const std::vector<ObjectHandle>& inputs,
+                      const std::vector<ObjectHandle>& outputs, py::function backward) {
+  RecordCall(inputs, outputs, std::make_shared<PythonBackward>(std::move(backward)));
+}
+
+}  // namespace
+
+void RegisterAutograd(py::module_* module) {
+  module->def("record_call", RecordFromPython, py::arg("inputs"), py::arg("outputs"),
+              py::arg("backward"));
+  module->def("needs_gradient", NeedsGradient, py::arg("array"));
+}
+
+}  // namespace bindings
+}  // namespace tofu

@@ -1,0 +1,180 @@
+"""What cannot be partitioned, or would be wrong in silence, is refused in a sentence that says what to do."""
+
+from __future__ import annotations
+
+import mxnet as mx
+import pytest
+from mxnet import autograd, gluon
+from mxnet.gluon import nn
+
+import tofu
+from tests.mxnet.gluon.test_scripts import build, build_perceptron, draw
+from tofu.errors import DeviceError, PlanError, TofuError, UnsupportedError
+
+
+def build_partitioned():
+    return tofu.gluon.partition(build_perceptron(), 2)
+
+
+def refuses(error, text):
+    return pytest.raises(error, match=text)
+
+
+def test_what_is_no_hybrid_block():
+    class Plain(nn.Block):
+        pass
+
+    with refuses(UnsupportedError, "needs a HybridBlock, not .*Derive it from HybridBlock"):
+        tofu.gluon.partition(Plain(), 2)
+    with refuses(UnsupportedError, r"needs a HybridBlock, not .*tofu.partition\(symbol, ngpus=...\)"):
+        tofu.gluon.partition(mx.sym.var("data"), 2)
+
+
+def test_what_is_partitioned_already():
+    net = build_partitioned()
+    with refuses(UnsupportedError, "is partitioned already"):
+        tofu.gluon.partition(net, 2)
+    around = nn.HybridSequential()
+    around.add(net)
+    with refuses(UnsupportedError, "belongs to a partitioned block already"):
+        tofu.gluon.partition(around, 2)
+
+
+def test_a_block_around_it_that_is_hybridized():
+    around = nn.HybridSequential()
+    around.add(build_partitioned())
+    assert around(draw(6, 5)).shape == (6, 4)
+    around.hybridize()
+    with refuses(UnsupportedError, "Partition the block around it, or do not hybridize that"):
+        around(draw(6, 5))
+
+
+def test_several_contexts():
+    net = build_perceptron()
+    net.initialize(ctx=[mx.cpu(0), mx.cpu(1)], force_reinit=True)
+    net(draw(6, 5))
+    with refuses(DeviceError, r"is initialized on cpu\(0\), cpu\(1\).*initialize it on one context"):
+        tofu.gluon.partition(net, 2)
+    net = build_partitioned()
+    with refuses(DeviceError, "initialize it on one context"):
+        net.collect_params().reset_ctx([mx.cpu(0), mx.cpu(1)]) or net(draw(6, 5))
+
+
+def test_sparse_parameters():
+    with refuses(UnsupportedError, "has sparse storage.*sparse_grad=False"):
+        tofu.gluon.partition(nn.Embedding(8, 4, sparse_grad=True), 2)
+
+
+def test_running_operator_by_operator():
+    net = build_partitioned()
+    net.hybridize(static_alloc=True)
+    with refuses(UnsupportedError, "runs as a graph"):
+        net.hybridize(False)
+
+
+def test_a_parameter_outside_of_the_block():
+    net = build_partitioned()
+    net(draw(6, 5))
+    with autograd.record():
+        penalty = net(draw(6, 5)).sum()
+        with refuses(UnsupportedError, "used inside autograd.record.*weight decay"):
+            penalty = penalty + (net[0].weight.data() ** 2).sum()
+        with autograd.pause():
+            assert net[0].weight.data().shape == (8, 5)
+
+
+def test_differentiation_in_prediction_mode():
+    net = build_partitioned()
+    with autograd.record(train_mode=False), refuses(UnsupportedError, "in training mode alone"):
+        net(draw(6, 5))
+
+
+def test_a_second_backward():
+    net = build_partitioned()
+    with autograd.record():
+        loss = net(draw(6, 5)).sum()
+    loss.backward(retain_graph=True)
+    with pytest.raises(mx.base.MXNetError, match="called twice after one forward"):
+        loss.backward()
+
+
+def test_a_second_derivative():
+    net = build_partitioned()
+    data = draw(6, 5)
+    data.attach_grad()
+    with autograd.record():
+        output = (net(data) ** 2).sum()
+        with pytest.raises(mx.base.MXNetError, match="non-differentiable"):
+            autograd.grad(output, [data], create_graph=True)[0].sum().backward()
+
+
+def test_gradients_that_are_gone():
+    net = build_partitioned()
+    trainer = gluon.Trainer(net.collect_params(), "sgd")
+
+    def step(has_backward):
+        with autograd.record():
+            loss = net(draw(6, 5)).sum()
+        if has_backward:
+            loss.backward()
+            trainer.step(6)
+
+    step(True)
+    kept = net[0].weight.grad()
+    kept.wait_to_read()
+    step(False)
+    with refuses(TofuError, "gradient of .* is gone.*Read gradients before the next forward"):
+        kept.asnumpy()
+    kept[:] = 1
+    assert (kept.asnumpy() == 1).all()
+
+
+def test_a_step_without_a_backward():
+    net = build_partitioned()
+    net(draw(6, 5))
+    trainer = gluon.Trainer(net.collect_params(), "sgd")
+    with pytest.raises(UserWarning, match="has not been updated by backward since last `step`"):
+        trainer.step(6)
+
+
+def test_a_plan_before_there_is_one():
+    with refuses(PlanError, "call the block first"):
+        build_partitioned().plan  # noqa: B018
+
+
+def test_an_operator_without_a_description():
+    class Odd(nn.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.contrib.hawkesll(*[x] * 8)[0]
+
+    net = tofu.gluon.partition(Odd(), 2)
+    with pytest.raises(TofuError, match="hawkesll"):
+        net(mx.nd.ones((2, 3)))
+
+
+def test_an_operator_that_fails_in_backward_leaves_the_parameters():
+    """Positive definite matrices alone have a Cholesky factor: forward fails, and the next step runs."""
+
+    class Factor(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.weight = self.params.get("weight", shape=(4, 4), init="ones")
+
+        def hybrid_forward(self, F, x, weight):
+            return F.linalg.potrf(F.broadcast_add(x, weight.expand_dims(0)))
+
+    net = tofu.gluon.partition(build(Factor()), 2)
+    good = mx.nd.array([[[4.0, 0, 0, 0], [0, 4, 0, 0], [0, 0, 4, 0], [0, 0, 0, 4]]] * 4, dtype="float64")
+    with autograd.record():
+        with pytest.raises((TofuError, mx.base.MXNetError)):
+            net(-100 * good)
+        loss = net(good).sum()
+    loss.backward()
+    assert (net.weight.data().asnumpy() == 1).all()
+
+
+def test_one_worker_is_the_block_as_it_was():
+    net = build_perceptron()
+    assert tofu.gluon.partition(net, 1) is net
+    assert type(net) is nn.HybridSequential

@@ -1,0 +1,144 @@
+"""Where the parameters of a partitioned block lie, who updates them, and what is gathered for that: nothing."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import mxnet as mx
+import numpy as np
+import pytest
+from mxnet import autograd, gluon
+from mxnet.gluon import nn
+
+import tofu
+from benchmarks.shared.optimizer_cases import CASES
+from tests.mxnet.gluon.test_scripts import LOSS, build, build_perceptron, draw, list_parameters, train
+from tofu.mxnet.runtime.sharded_array import ShardedArray
+from tofu.mxnet.runtime.shards import ShardedTensor
+
+# Weights that the plan has to split, whatever their size.
+HINTS = {"a_weight": 0, "b_weight": 1}
+
+
+def build_split(bias=True):
+    net = build(nn.Dense(8, use_bias=bias, prefix="a_"), nn.Dense(4, use_bias=bias, prefix="b_"))
+    return tofu.gluon.partition(net, 2, hints=HINTS)
+
+
+# SGLD draws its numbers whole, as one device does, and LBSGD multiplies whole weights by themselves for their norms.
+GATHERS = ("lbsgd", "sgld")
+
+
+def run(net, case):
+    mx.random.seed(7)
+    parameters = {name: value() if callable(value) else value for name, value in case.parameters.items()}
+    trainer = gluon.Trainer(net.collect_params(), case.optimizer, parameters)
+    train(net, trainer, 4)
+    return trainer
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.usefixtures("double_history")
+def test_a_trainer_updates_shards_by_any_optimizer(case, monkeypatch):
+    plain = build(nn.Dense(8, use_bias=case.bias, prefix="a_"), nn.Dense(4, use_bias=case.bias, prefix="b_"))
+    plain(draw(6, 5))
+    run(plain, case)
+    net = build_split(case.bias)
+    net(draw(6, 5))
+    with autograd.record():
+        net(draw(6, 5))  # which moves the parameters to the workers
+    gathered, gather = [], ShardedTensor.gather
+
+    def note(tensor, out=None):
+        gathered.append(tensor.name)
+        return gather(tensor, out)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ShardedTensor, "gather", note)
+        trainer = run(net, case)
+    if case.optimizer not in GATHERS:
+        assert not {"a_weight", "b_weight"}.intersection(gathered)
+    for own, one_device in zip(list_parameters(net), list_parameters(plain), strict=True):
+        scale = max(1, np.abs(one_device.asnumpy()).max())
+        assert np.abs(own.asnumpy() - one_device.asnumpy()).max() <= max(case.tolerance, 1e-12) * scale
+    assert trainer.optimizer.num_update == (0 if case.optimizer == "test" else 4)  # once a step, not for each worker
+
+
+def test_parameters_states_and_gradients_lie_as_the_plan_has_them():
+    net = build_split()
+    trainer = gluon.Trainer(net.collect_params(), "adam")
+    train(net, trainer, 1)
+    weight, gradient = net[0].weight.data(), net[0].weight.grad()
+    assert [array.shape for array in weight.tensor.arrays] == [(4, 5), (4, 5)]
+    assert [array.context for array in weight.tensor.arrays] == [mx.cpu(0), mx.cpu(1)]
+    assert [array.shape for array in gradient.tensor.arrays] == [(4, 5), (4, 5)]
+    index = trainer._param2idx["a_weight"]
+    for state in trainer._updaters[0].states[index]:
+        assert isinstance(state, ShardedArray)
+        assert state.tensor.regions == weight.tensor.regions
+
+
+def test_inference_first_does_not_decide_the_plan_of_training():
+    net = build_split()
+    net(draw(1, 5))
+    assert net.plan.inputs["data"] == (1, 5)
+    train(net, gluon.Trainer(net.collect_params(), "sgd"), 1)
+    assert net.plan.inputs["data"] == (6, 5)
+    plan = net.plan
+    net(draw(8, 5))
+    assert net.plan == plan
+
+
+def test_executors_are_used_again_and_the_oldest_are_dropped():
+    net = build_split()
+    trainer = gluon.Trainer(net.collect_params(), "sgd")
+    executors = []
+    for rows in (6, 6, 2, 4, 6, 8, 10, 12):
+        train(net, trainer, 1, (rows, 5))
+        executors.append(weakref.ref(net._cached_op._bound[-1].executor))
+    gc.collect()
+    assert executors[0] == executors[1] == executors[4]
+    alive = {reference() for reference in executors} - {None}
+    assert len(alive) == 4
+
+
+def test_calls_that_are_never_differentiated_hold_no_executor():
+    net = build_split()
+    for _ in range(5):
+        with autograd.record():
+            output = net(draw(6, 5))
+        output.wait_to_read()
+    del output
+    assert len(net._cached_op._bound) <= 2
+
+
+def test_dropout_keeps_the_share_that_it_says():
+    net = tofu.gluon.partition(build(nn.Dense(400, prefix="a_"), nn.Dropout(0.25)), 2)
+    net(draw(8, 5))
+    data = draw(8, 5)
+    data.attach_grad()
+    with autograd.record():
+        output = net(data)
+    assert abs((output.asnumpy() == 0).mean() - 0.25) < 0.05
+    assert (net(data).asnumpy() != 0).all()
+    with autograd.train_mode():
+        assert abs((net(data).asnumpy() == 0).mean() - 0.25) < 0.05
+
+
+def test_it_runs_under_the_naive_engine_and_in_single_precision():
+    net = build_perceptron()
+    net.cast("float32")
+    net = tofu.gluon.partition(net, 3)
+    with autograd.record():
+        loss = LOSS(net(draw(6, 5).astype("float32")), draw(6, 4).astype("float32"))
+    loss.backward()
+    assert net[0].weight.grad().dtype is np.float32
+
+
+def test_a_report_and_the_symbol(tmp_path):
+    net = build_split()
+    train(net, gluon.Trainer(net.collect_params(), "sgd"), 1)
+    net.save_report(tmp_path / "plan.html")
+    assert "a_weight" in (tmp_path / "plan.html").read_text()
+    assert net.partitioned_symbol.list_outputs() == ["b_fwd_output"]

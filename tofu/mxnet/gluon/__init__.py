@@ -1,0 +1,1 @@
+"""Gluon blocks on several devices."""

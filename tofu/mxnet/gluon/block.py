@@ -1,0 +1,177 @@
+"""`tofu.gluon.partition`: a Gluon block that runs on several devices, in place of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import mxnet as mx
+from mxnet import gluon
+
+from tofu.errors import PlanError, UnsupportedError
+from tofu.mxnet.frontend.refusals import refuse_broken, refuse_unpartitionable
+from tofu.mxnet.gluon.operator import PartitionedOperator
+from tofu.mxnet.gluon.parameter import check_parameter, shard_parameter
+from tofu.mxnet.runtime.arguments import check_contexts, read_settings
+from tofu.mxnet.runtime.devices import resolve_contexts
+from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
+from tofu.plan import Plan
+from tofu.planning.settings import Settings
+from tofu.search.algorithms import DEFAULT_ALGORITHM
+from tofu.search.solve import DEFAULT_SEARCH_SECONDS
+
+
+def partition(
+    block: Any,
+    ngpus: int | None = None,
+    *,
+    contexts: Sequence[Any] | None = None,
+    plan: Plan | str | Path | None = None,
+    hints: Mapping[str, Any] | None = None,
+    undescribed: str = "error",
+    cache: bool = True,
+    algorithm: str = DEFAULT_ALGORITHM,
+    search_seconds: float = DEFAULT_SEARCH_SECONDS,
+    topology: Any = None,
+    memory_limit: Any = None,
+    replicate: str = "small",
+) -> Any:
+    """Partition a Gluon block over `ngpus` devices, with its parameters.
+
+    The block stays what it is, a block of its own class: its attributes, its parameters, a Trainer of them and what they are saved to are
+    used as before. Inputs and outputs are whole arrays, on the context of the inputs. The loss may be outside. It is planned at its first
+    call, and for training at the first that is recorded.
+
+    Parameters
+    ----------
+    block
+        A `mx.gluon.HybridBlock`, or a SymbolBlock. It is changed in place.
+    ngpus, contexts, plan, hints, undescribed, cache, algorithm, search_seconds, topology, memory_limit, replicate
+        As in `tofu.partition`.
+
+    Returns
+    -------
+    HybridBlock
+        `block`, with `plan`, `partitioned_symbol` and `save_report`.
+
+    Raises
+    ------
+    UnsupportedError
+        For blocks that are not hybrid, have sparse parameters, or share some with another partitioned block.
+    DeviceError
+        For workers that there are not, and for a block that is initialized on several contexts.
+
+    Examples
+    --------
+    >>> import mxnet as mx, tofu
+    >>> net = mx.gluon.nn.Dense(8, in_units=6)
+    >>> net.initialize()
+    >>> net = tofu.gluon.partition(net, ngpus=2)
+    >>> net(mx.nd.ones((4, 6))).shape
+    (4, 8)
+    """
+    if isinstance(block, PartitionedBlock):
+        raise UnsupportedError(f"{block.name} is partitioned already. Make the block anew to partition it otherwise.")
+    if not isinstance(block, gluon.HybridBlock):
+        what = f"a {type(block).__name__}"
+        remedy = (
+            "Derive it from HybridBlock, with hybrid_forward(self, F, x), or partition those of its children that are hybrid."
+            if isinstance(block, gluon.Block)
+            else "A symbol is partitioned by tofu.partition(symbol, ngpus=...)."
+        )
+        raise UnsupportedError(f"tofu.gluon.partition needs a HybridBlock, not {what}. {remedy}")
+    contexts = check_contexts(contexts)
+    settings = read_settings(
+        ngpus,
+        contexts,
+        plan=plan,
+        hints=hints,
+        for_training=True,
+        undescribed=undescribed,
+        cache=cache,
+        algorithm=algorithm,
+        search_seconds=search_seconds,
+        topology=topology,
+        memory_limit=memory_limit,
+        replicate=replicate,
+    )
+    devices = resolve_contexts(settings.workers, contexts)
+    if settings.workers == 1:
+        return block
+    parameters = list(block.collect_params().values())
+    for parameter in parameters:
+        check_parameter(parameter)
+    for parameter in parameters:
+        shard_parameter(parameter)
+    kind: Any = type(block)
+    block.__class__ = _partitioned(kind)
+    block._settings, block._devices = settings, devices
+    block.hybridize()
+    return block
+
+
+class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is untyped
+    """What `partition` adds to a block's class: its cached graph runs on several devices."""
+
+    _settings: Settings
+    _devices: tuple[Any, ...]
+    _cached_op: Any
+    _cached_graph: Any
+
+    @property
+    def partitioned_symbol(self) -> PartitionedSymbol:
+        """The block's graph, partitioned. Raises PlanError before the first call."""
+        if not isinstance(self._cached_op, PartitionedOperator):
+            raise PlanError(
+                "There is no plan yet: call the block first, inside autograd.record() for that of training."
+            )
+        return self._cached_op.symbol
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of training, or of inference where it was not trained yet. Raises PlanError before the first call."""
+        symbol = self.partitioned_symbol
+        return self._cached_op.training_plan or symbol.plan
+
+    def save_report(self, path: str | Path, title: str = "") -> None:
+        """Write a page for a browser, as `PartitionedSymbol.save_report` does, of what was planned last."""
+        self.partitioned_symbol.save_report(path, title or self.name)
+
+    def _build_cache(self, *args: Any) -> None:
+        super()._build_cache(*args)
+        _, symbol = self._cached_graph
+        refuse_broken(symbol)
+        refuse_unpartitionable(symbol)
+        self._cached_op = PartitionedOperator(
+            PartitionedSymbol(symbol, self._settings, self._devices),
+            {parameter.name: parameter for is_input, parameter in self._cached_op_args if not is_input},
+        )
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        """As a hybridized block's, over the workers. Raises UnsupportedError inside of another block's graph, which runs on one device."""
+        if isinstance(x, mx.sym.Symbol):
+            raise UnsupportedError(
+                f"{self.name} is partitioned, and the block around it is hybridized, which would run all of it on one device. "
+                "Partition the block around it, or do not hybridize that."
+            )
+        return super().forward(x, *args)
+
+    def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:
+        """A partitioned block always runs as a graph. MXNet's options for such graphs (static_alloc, ...) have no part in it."""
+        if not active:
+            raise UnsupportedError(
+                f"{self.name} is partitioned, and runs as a graph: it cannot run operator by operator, as hybridize(False) asks for."
+            )
+        if kwargs.get("backend"):
+            raise UnsupportedError("backend= is for one device. Leave it out.")
+        kept, graph = self._cached_op, self._cached_graph
+        super().hybridize(True, *args, **kwargs)
+        if isinstance(kept, PartitionedOperator):
+            self._cached_op, self._cached_graph = kept, graph
+
+
+@cache
+def _partitioned(kind: Any) -> type:
+    return type(f"Partitioned{kind.__name__}", (PartitionedBlock, kind), {"__module__": kind.__module__})

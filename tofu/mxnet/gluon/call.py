@@ -1,0 +1,80 @@
+"""One recorded call of a partitioned block, which MXNet's autograd sees as one operator."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import mxnet as mx
+from mxnet import autograd
+
+from tofu import _mxnet
+from tofu.mxnet.frontend.head_gradients import list_head_gradients
+
+if TYPE_CHECKING:
+    from tofu.mxnet.gluon.operator import Bound, PartitionedOperator
+
+WRITE, WRITE_IN_PLACE, ADD = 1, 2, 3  # MXNet's requests for what becomes of a gradient; 0 is for none
+
+
+class Call:
+    """Forward and backward of one call. Autograd holds it as long as a backward may come.
+
+    Parameters
+    ----------
+    operator, bound
+        Whose call it is, and the executor that is its own until its backward is done.
+    differentiated
+        Names of the inputs whose gradients autograd asks for.
+    """
+
+    def __init__(self, operator: PartitionedOperator, bound: Bound, differentiated: Sequence[str]) -> None:
+        self.operator = operator
+        self.bound = bound
+        self.is_done = False
+        self._differentiated = tuple(differentiated)
+
+    def record(self, inputs: Mapping[str, Any]) -> list[Any]:
+        """Run forward, and have autograd know of it."""
+        with autograd.pause(train_mode=True):
+            outputs = self.operator.forward(self.bound, inputs, is_train=True)
+        sources = [self.operator.anchor, *(inputs[name] for name in self._differentiated)]
+        _mxnet.record_call(list(map(_number, sources)), list(map(_number, outputs)), self._backward)
+        self.bound.call = weakref.ref(self)
+        return outputs
+
+    def _backward(self, heads: Sequence[int], requests: Sequence[int], gradients: Sequence[int]) -> None:
+        """Issue the backward operators; called by autograd as it issues those around the block, with the handles of new arrays."""
+        own, *wanted = map(_array, gradients)
+        given = list(map(_array, heads))
+        executor = self.bound.executor
+        self.is_done = True
+        for output, name in list_head_gradients(executor.partition.graph).items():
+            executor.variables[name].scatter(given[output])
+        executor.backward()
+        self.operator.finished.append(self)
+        _write(mx.nd.ones_like(own), requests[0], own)  # the anchor's gradient counts calls
+        for name, request, gradient in zip(self._differentiated, requests[1:], wanted, strict=True):
+            _write(executor.gradient(name).gather(), request, gradient)
+
+
+def _number(array: Any) -> int:
+    return int(array.handle.value)
+
+
+def _array(handle: int) -> Any:
+    return mx.nd.NDArray(ctypes.c_void_p(handle))
+
+
+def _write(value: Any, request: int, target: Any) -> None:
+    if request in (WRITE, WRITE_IN_PLACE):
+        value.copyto(target)
+    elif request == ADD:
+        target += value.as_in_context(target.context)
+
+
+def needs_gradient(array: Any) -> bool:
+    """Whether autograd has a way from this array to something that wants a gradient."""
+    return _mxnet.needs_gradient(_number(array))

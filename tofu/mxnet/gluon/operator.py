@@ -1,0 +1,250 @@
+"""What a partitioned block calls in place of MXNet's CachedOp: the block's graph, bound to several devices for each shape of its inputs.
+
+Several recorded calls may wait for their backward at once, as in a step over pairs of images: each has an executor of its own, and all
+executors share the parameters' shards. MXNet's autograd tells how many of them one backward ran through, whose gradients then add up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import mxnet as mx
+from mxnet import autograd
+
+from tofu.errors import PlanError, UnsupportedError
+from tofu.mxnet.gluon.array import add
+from tofu.mxnet.gluon.call import Call, needs_gradient
+from tofu.mxnet.gluon.parameter import Sharded
+from tofu.mxnet.runtime.executor import describe_reason, logger
+from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
+from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
+from tofu.mxnet.runtime.shards import ShardedTensor
+from tofu.plan import Plan
+from tofu.planning.settings import Settings
+
+# Executors that are kept for shapes other than the last ones.
+MOST_EXECUTORS = 4
+
+
+class Bound:
+    """An executor, and the call that uses it."""
+
+    def __init__(self, key: Any, executor: ShardedExecutor) -> None:
+        self.key = key
+        self.executor = executor
+        self.call: Any = None  # a weak reference to the last one
+        self.gradients: dict[str, ShardedTensor] = {}  # those of parameters that lie in its memory
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing waits for a backward of it."""
+        call = None if self.call is None else self.call()
+        return call is None or call.is_done
+
+
+class PartitionedOperator:
+    """A block's graph over several devices; called with the arrays that a CachedOp is called with.
+
+    Parameters
+    ----------
+    symbol
+        The partitioned symbol of the block.
+    parameters
+        Name -> parameter, of all arguments and states that are no inputs.
+    """
+
+    def __init__(self, symbol: PartitionedSymbol, parameters: Mapping[str, Sharded]) -> None:
+        self.symbol = symbol
+        self.parameters = dict(parameters)
+        self.names = list(symbol.list_inputs())
+        self.training_plan: Plan | None = None
+        self._bound: list[Bound] = []  # the last used is the last
+        self.finished: list[Call] = []  # whose backward was issued since gradients were put where they belong
+        self.anchor = _make_anchor(mx.cpu(0))
+        for parameter in self.parameters.values():
+            parameter.watch(self.settle)
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Run the forward operators; recorded, if autograd records. Returns one output, or a list of them."""
+        self.settle()
+        given = dict(zip(self.names, arrays, strict=True))
+        inputs = {name: array for name, array in given.items() if name not in self.parameters}
+        context = next(iter(inputs.values())).context
+        if context != self.anchor.context:
+            self.anchor = _make_anchor(context)
+        is_recorded = autograd.is_recording() and self._is_differentiable(inputs)
+        if is_recorded and not autograd.is_training():
+            raise UnsupportedError(
+                "A partitioned block is differentiated in training mode alone: use autograd.record(), not record(train_mode=False)."
+            )
+        outputs = self._record(inputs) if is_recorded else self._run(inputs)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def _is_differentiable(self, inputs: Mapping[str, Any]) -> bool:
+        return bool(self._trained()) or any(map(needs_gradient, inputs.values()))
+
+    def _trained(self) -> tuple[str, ...]:
+        arguments = set(self.symbol.list_arguments())
+        return tuple(n for n, parameter in self.parameters.items() if n in arguments and parameter.grad_req != "null")
+
+    def _run(self, inputs: Mapping[str, Any]) -> list[Any]:
+        is_train = autograd.is_training()
+        bound = self._bind(inputs, self._trained() if is_train else None, ())
+        with autograd.pause(train_mode=is_train):
+            return self.forward(bound, inputs, is_train)
+
+    def _record(self, inputs: Mapping[str, Any]) -> list[Any]:
+        differentiated = tuple(name for name, array in inputs.items() if needs_gradient(array))
+        bound = self._bind(inputs, self._trained(), differentiated)
+        return Call(self, bound, differentiated).record(inputs)
+
+    # ---- running
+
+    def forward(self, bound: Bound, inputs: Mapping[str, Any], is_train: bool) -> list[Any]:
+        """Scatter the inputs, run, and gather the outputs where the inputs are."""
+        executor = bound.executor
+        if is_train:
+            self._save_gradients(bound)
+        for name, array in inputs.items():
+            executor.variables[name].scatter(array)
+        executor.forward(is_train)
+        context = next(iter(inputs.values())).context
+        outputs = []
+        for index in range(len(executor.partition.graph.outputs)):
+            shards = executor.output(index)
+            outputs.append(shards.gather(mx.nd.empty(shards.shape, ctx=context, dtype=shards.dtype)))
+        if is_train:
+            self._note_changes(executor)
+        return outputs
+
+    def _note_changes(self, executor: ShardedExecutor) -> None:
+        """States, and what else operators change in place, are not what they were."""
+        changed = {*self.symbol.list_auxiliary_states(), *executor.changed_arguments}
+        for name in changed.intersection(self.parameters):
+            array = self.parameters[name].array
+            assert array is not None
+            array.note_change()
+
+    def settle(self) -> None:
+        """Put the gradients of the backward passes that were issued where users and Trainers read them."""
+        if not self.finished:
+            return
+        finished, self.finished = self.finished, []
+        together = finished[-int(self.anchor.grad.asscalar()) :]
+        for name in self._trained():
+            self._put_gradient(name, finished, together)
+        for call in finished:
+            call.bound.call = None
+            self._note_changes(call.bound.executor)
+
+    def _put_gradient(self, name: str, finished: Sequence[Call], together: Sequence[Call]) -> None:
+        parameter = self.parameters[name]
+        array, gradient = parameter.array, parameter.gradient
+        assert array is not None
+        assert gradient is not None
+        adds = parameter.grad_req == "add"
+        calls = [call for call in (finished if adds else together) if name in call.bound.executor.differentiated]
+        if not calls:
+            return
+        parts = [call.bound.executor.gradient(name) for call in calls]
+        if adds or len(parts) > 1:
+            gradient.put(add([*parts, gradient.tensor] if adds else parts))
+        else:
+            gradient.put(parts[0])
+            calls[0].bound.gradients[name] = parts[0]
+        array._fresh_grad = True
+
+    def _save_gradients(self, bound: Bound) -> None:
+        """The next forward uses the memory in which gradients lie: copy those that no update has used yet."""
+        for name, tensor in bound.gradients.items():
+            array, gradient = self.parameters[name].array, self.parameters[name].gradient
+            if array is None or gradient is None or gradient.layout is not tensor:
+                continue
+            if array._fresh_grad:
+                gradient.put(add([tensor]))
+            else:
+                gradient.lapse()
+        bound.gradients = {}
+
+    # ---- binding
+
+    def _bind(
+        self, inputs: Mapping[str, Any], trained: tuple[str, ...] | None, differentiated: tuple[str, ...]
+    ) -> Bound:
+        """An executor that is free, for these inputs; `trained` is None for inference."""
+        shapes = {name: tuple(array.shape) for name, array in inputs.items()}
+        types = {name: array.dtype for name, array in {**inputs, **self._arrays()}.items()}
+        key = (
+            tuple(sorted(shapes.items())),
+            tuple(sorted((n, t.__name__) for n, t in types.items())),
+            trained,
+            differentiated,
+        )
+        bound = next((b for b in self._bound if b.is_free and _serves(b.key, key)), None)
+        if bound is None:
+            bound = Bound(key, self._make_executor(shapes, types, trained, differentiated))
+        self._bound = [*(b for b in self._bound if b is not bound), bound]
+        self._share_parameters(bound)
+        self._drop_some(bound)
+        return bound
+
+    def _arrays(self) -> dict[str, Any]:
+        arrays = {name: parameter.array for name, parameter in self.parameters.items()}
+        return {name: array for name, array in arrays.items() if array is not None and name in self.names}
+
+    def _make_executor(
+        self, shapes: Any, types: Any, trained: tuple[str, ...] | None, differentiated: tuple[str, ...]
+    ) -> ShardedExecutor:
+        shared = {name: array.tensor for name, array in self._arrays().items()}
+        settings = self.symbol.settings if trained is not None else replace(self.symbol.settings, for_training=False)
+
+        def bind(settings: Settings) -> ShardedExecutor:
+            return self.symbol.bind_shards(shapes, types, trained or (), differentiated, shared, settings)
+
+        executor = self._bind_with_plan(bind, settings) or bind(settings)
+        if trained is not None:
+            self.training_plan = executor.partition.plan
+        return executor
+
+    def _bind_with_plan(
+        self, bind: Callable[[Settings], ShardedExecutor], settings: Settings
+    ) -> ShardedExecutor | None:
+        """By the plan that training has already, which keeps the parameters where they are; None where it does not fit."""
+        if self.training_plan is None:
+            return None
+        try:
+            return bind(replace(settings, plan=self.training_plan, strict_plan=False))
+        except PlanError as error:
+            logger.warning("The plan does not fit other shapes, so the search runs again. %s", describe_reason(error))
+            return None
+
+    def _share_parameters(self, bound: Bound) -> None:
+        """Have the parameters lie where this executor has them."""
+        for name, array in self._arrays().items():
+            array.move(bound.executor.variables[name])
+
+    def _drop_some(self, last: Bound) -> None:
+        """Give the memory back of executors that have the parameters elsewhere, and of those that were not used for long."""
+        arrays = self._arrays()
+        kept = [
+            bound
+            for bound in self._bound
+            if not bound.is_free or all(bound.executor.variables[n] is array.layout for n, array in arrays.items())
+        ]
+        free = [bound for bound in kept if bound.is_free and bound is not last]
+        old = free[: max(0, len(free) + 1 - MOST_EXECUTORS)]
+        self._bound = [bound for bound in kept if bound not in old]
+
+
+def _make_anchor(context: Any) -> Any:
+    """The array for whose sake autograd calls backward: its gradient counts the calls that one backward ran through."""
+    anchor = mx.nd.zeros((1,), ctx=context)
+    anchor.attach_grad()
+    return anchor
+
+
+def _serves(own: Any, wanted: Any) -> bool:
+    """Whether an executor for `own` runs what is wanted: one for training runs inference over the same inputs, too."""
+    return bool(own[:2] == wanted[:2] and (own[2:] == wanted[2:] or wanted[2] is None))

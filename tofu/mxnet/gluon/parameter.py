@@ -1,0 +1,145 @@
+"""Gluon's parameters over shards: every method of theirs works as it did, on arrays that lie where the plan has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import mxnet as mx
+from mxnet import autograd
+
+from tofu.errors import DeviceError, UnsupportedError
+from tofu.mxnet.gluon.array import ParameterArray, on_host, zeros_like
+from tofu.mxnet.gluon.updater import update_on_shards
+
+
+class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
+    """What `shard_parameter` adds to a class of parameters: arrays that may lie in shards."""
+
+    _settle: Callable[[], None] | None = None
+    _trainers: tuple[Any, ...] = ()
+    _data: Any
+    _grad: Any
+
+    @property
+    def array(self) -> ParameterArray | None:
+        """The values, or None before they are initialized."""
+        return self._data[0] if self._data else None
+
+    @property
+    def gradient(self) -> ParameterArray | None:
+        """The gradient, or None where there is none."""
+        return self._grad[0] if self._grad else None
+
+    def watch(self, settle: Callable[[], None]) -> None:
+        """Call `settle` before values or gradients are read, so that they are those of the last backward."""
+        self._settle = settle
+
+    def settle(self) -> None:
+        """Have what ran put its results here."""
+        if self._settle is not None:
+            self._settle()
+
+    def _set_trainer(self, trainer: Any) -> None:
+        super()._set_trainer(trainer)
+        if trainer is not None and trainer not in self._trainers:
+            self._trainers = (*self._trainers, trainer)
+
+    def list_data(self) -> list[Any]:
+        """The array, in a list. A Trainer asks for it right before it updates, and does so on shards from then on."""
+        for trainer in self._trainers:
+            update_on_shards(trainer)
+        arrays: list[Any] = super().list_data()
+        return arrays
+
+    def _init_impl(self, data: Any, ctx_list: Sequence[Any]) -> None:
+        self._place(ctx_list)
+        self._data = [ParameterArray(on_host(self.name, data.copyto(mx.cpu(0))), self._check_use)]
+        self._init_grad()
+
+    def _place(self, contexts: Sequence[Any]) -> None:
+        """Note where the user has the parameter. The arrays are in the host's memory and, once there is a plan, on the workers."""
+        _check_one(self.name, contexts)
+        context = contexts[0]
+        self._ctx_list = [context]
+        self._ctx_map: list[list[int | None]] = [[], []]
+        self._ctx_map[context.device_typeid & 1] = [None] * context.device_id + [0]
+
+    def _init_grad(self) -> None:
+        """Gradients of zeros beside the values, which autograd does not know of."""
+        self._grad = None
+        if self.grad_req != "null" and self.array is not None:
+            self._grad = [ParameterArray(zeros_like(self.array.layout), self.settle)]
+
+    def _check_use(self) -> None:
+        """The whole array has no part in what autograd records: its gradient would lack what flows through the array itself."""
+        if autograd.is_recording() and self.grad_req != "null":
+            raise UnsupportedError(
+                f"{self.name} is used inside autograd.record(), outside of the partitioned block that it belongs to, and its "
+                "gradient would lack that part. Compute with it inside of the block (weight decay: wd= of the optimizer), read it under "
+                "autograd.pause(), or share no parameters between a partitioned block and another."
+            )
+        self.settle()
+
+    def reset_ctx(self, ctx: Any) -> None:
+        """Where the parameter is said to be; its shards stay where they are."""
+        if self._data is None:
+            super().reset_ctx(ctx)
+        else:
+            ctx = mx.context.current_context() if ctx is None else ctx
+            self._place([ctx] if isinstance(ctx, mx.Context) else ctx)
+
+    def zero_grad(self) -> None:
+        """Set the gradient to zeros."""
+        if self.gradient is not None:
+            self.settle()
+            self.gradient.put(zeros_like(self.gradient.layout))
+
+    def cast(self, dtype: Any) -> None:
+        """Another type for values and gradient; the model is planned anew."""
+        whole = None if self.array is None else self.array.astype(dtype)
+        self._data = self._grad = None
+        super().cast(dtype)
+        if whole is not None:
+            self._data = [ParameterArray(on_host(self.name, whole), self._check_use)]
+            self._init_grad()
+
+
+def check_parameter(parameter: Any) -> None:
+    """Raise a TofuError for a parameter that cannot lie in shards."""
+    if isinstance(parameter, Sharded):
+        raise UnsupportedError(
+            f"{parameter.name} belongs to a partitioned block already. Partition the one block that has all of the model's parameters."
+        )
+    if parameter._stype != "default" or parameter._grad_stype != "default":
+        raise UnsupportedError(
+            f"{parameter.name} has sparse storage, which cannot be partitioned; leave stype out, or use sparse_grad=False."
+        )
+    if parameter._data is not None or parameter._deferred_init:
+        _check_one(parameter.name, parameter.list_ctx())
+
+
+def shard_parameter(parameter: Any) -> None:
+    """Have a parameter of Gluon keep its arrays in shards, wherever it is used already."""
+    values, gradients, contexts = parameter._data, parameter._grad, parameter._ctx_list
+    kind: Any = type(parameter)
+    parameter.__class__ = _sharded(kind)
+    parameter._trainers = () if parameter._trainer is None else (parameter._trainer,)
+    if values is not None:
+        parameter._init_impl(values[0], contexts)
+        if gradients is not None:
+            parameter.gradient[:] = gradients[0]
+
+
+def _check_one(name: str, contexts: Sequence[Any]) -> None:
+    if len(contexts) != 1:
+        raise DeviceError(
+            f"{name} is initialized on {', '.join(map(str, contexts))}. A partitioned block spreads itself over its workers: initialize it "
+            "on one context, where its inputs will be, and name the workers' devices in tofu.gluon.partition(net, contexts=[...])."
+        )
+
+
+@cache
+def _sharded(kind: Any) -> type:
+    return type(f"Sharded{kind.__name__}", (Sharded, kind), {})
