@@ -1,0 +1,192 @@
+"""Models of GluonCV, GluonNLP and Gluon's zoo under `tofu.gluon.partition`: two training steps against one device, in float64.
+
+    python -m benchmarks.gluon_models --jobs 2
+    python -m benchmarks.gluon_models --models bert,ssd_300_vgg16 --workers 4
+    python -m benchmarks.gluon_models --summary
+
+Each model is what its library makes, and runs as its users run it: initialized, hybridized, called once, trained by a Trainer. GluonCV
+(with opencv-python-headless, yacs, autocfg and portalocker) and GluonNLP 0.10 have to be installed for theirs. Dropout is off, which draws
+other numbers on workers. Where an error is above the bar, one device runs again on inputs that are off by a rounding: a network that makes
+as much of those is not held against Tofu. Results are kept in a file.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.shared.campaigns import read_results, run_cases
+
+RESULTS = Path("demo-output/gluon-models.jsonl")
+LIMIT = 1e-8  # of the largest number of each array
+STEPS = 2
+ROUNDING = 2.0**-52
+ROUNDING_FACTOR = 30  # workers round at each operator, and not at the inputs alone
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model on some workers."""
+
+    model: str
+    workers: int
+    seeds: tuple[int, ...] = (0,)
+
+    @property
+    def key(self) -> str:
+        """What a result is found by."""
+        return repr(self)
+
+    def __str__(self) -> str:
+        return f"{self.model}, {self.workers} workers"
+
+
+@dataclass(frozen=True)
+class Result:
+    """The largest error of outputs and parameters, what one device makes of a rounding of its inputs, what the plan moves, and the seconds
+    of both runs, planning included.
+    """
+
+    error: float | None = None
+    of_rounding: float | None = None
+    bytes_moved: int | None = None
+    seconds: float | None = None
+    whole_seconds: float | None = None
+    fails_whole: str | None = None
+    problems: list[str] = field(default_factory=list)
+
+
+def run(case: Case) -> tuple[Case, Result]:
+    """Train on one device and on workers."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    warnings.simplefilter("ignore")  # GluonCV and GluonNLP are older than NumPy is
+    try:
+        begin = time.perf_counter()
+        expected, _ = train(case.model, 1)
+        whole_seconds = time.perf_counter() - begin
+    except Exception as error:
+        return case, Result(fails_whole=_describe(error))
+    try:
+        begin = time.perf_counter()
+        found, net = train(case.model, case.workers)
+        seconds = time.perf_counter() - begin
+    except Exception as error:
+        return case, Result(whole_seconds=whole_seconds, problems=[_describe(error)])
+    error, of_rounding = _measure(found, expected), None
+    if error > LIMIT:
+        of_rounding = _measure(train(case.model, 1, is_rounded=True)[0], expected)
+    is_explained = of_rounding is not None and error <= ROUNDING_FACTOR * of_rounding
+    problems = [] if error <= LIMIT or is_explained else [f"an error of {error:.1e}, {of_rounding:.1e} of a rounding"]
+    return case, Result(error, of_rounding, net.plan.communication_bytes, seconds, whole_seconds, problems=problems)
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).strip()[:400]}"
+
+
+def _measure(found: Sequence[Any], expected: Sequence[Any]) -> float:
+    """The largest difference of two arrays, relative to the largest number of the second."""
+    return max(
+        float(abs(own - one).max() / max(1e-9, abs(one).max()))
+        for own, one in zip(found, expected, strict=True)
+        if own.size
+    )
+
+
+def train(name: str, workers: int, is_rounded: bool = False) -> tuple[list[Any], Any]:
+    """All outputs of some steps and all parameters after them, and the block."""
+    import mxnet as mx
+    import numpy as np
+    from mxnet import autograd, gluon
+
+    import tofu
+    from benchmarks.gluon_zoo.models import MODELS
+
+    recipe = MODELS[name]
+    mx.random.seed(1)
+    np.random.seed(1)
+    net = recipe.make()
+    net.cast("float64")
+    net.initialize(mx.init.Xavier(), force_reinit=True)
+    net.apply(lambda block: setattr(block, "_rate", 0.0) if isinstance(block, gluon.nn.Dropout) else None)
+    net.hybridize()
+    net = tofu.gluon.partition(net, ngpus=workers)
+    draw = np.random.RandomState(0)
+    arrays = recipe.inputs(draw)
+    if is_rounded:
+        arrays = [array * (1 + ROUNDING) for array in arrays]
+    inputs = [mx.nd.array(array, dtype=array.dtype) for array in arrays]
+    net(*inputs)
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9})
+    found = []
+    for _ in range(STEPS):
+        with autograd.record():
+            outputs = [output for output in _flatten(net(*inputs)) if output.dtype == np.float64]
+            weights = [mx.nd.array(draw.randn(*output.shape), dtype="float64") for output in outputs]
+            loss = mx.nd.add_n(*((o * w).mean().reshape((1,)) for o, w in zip(outputs, weights, strict=True)))
+        loss.backward()
+        trainer.step(1, ignore_stale_grad=True)
+        found += [output.asnumpy() for output in outputs]
+    return [*found, *(parameter.data().asnumpy() for parameter in net.collect_params().values())], net
+
+
+def _flatten(outputs: Any) -> list[Any]:
+    return [array for part in outputs for array in _flatten(part)] if isinstance(outputs, (list, tuple)) else [outputs]
+
+
+def print_errors(results: dict[str, tuple[Case, Result]], console: Console) -> None:
+    """A row for each model."""
+    table = Table("model", "workers", "largest error", "of a rounding", "MB moved", "seconds", "on one device")
+    for case, result in sorted(results.values(), key=lambda row: (row[0].model, row[0].workers)):
+        failure = result.fails_whole or "".join(result.problems)
+        shown = failure[:60] if result.error is None else f"{result.error:.1e}"
+        numbers = (result.bytes_moved and result.bytes_moved / 1e6, result.seconds, result.whole_seconds)
+        rounding = "" if result.of_rounding is None else f"{result.of_rounding:.1e}"
+        table.add_row(
+            case.model, str(case.workers), shown, rounding, *("" if n is None else f"{n:.1f}" for n in numbers)
+        )
+    console.print(table)
+
+
+@click.command(help=__doc__)
+@click.option("--models", help="Names, comma separated; all of the libraries that are installed if none is said.")
+@click.option("--workers", default="2,3,4", show_default=True, help="Numbers of workers, comma separated.")
+@click.option("--jobs", default=1, show_default=True, help="Processes at a time.")
+@click.option("--results", "path", type=click.Path(path_type=Path), default=RESULTS, show_default=True)
+@click.option("--summary", is_flag=True, help="Print what the file holds; run nothing.")
+def main(models: str | None, workers: str, jobs: int, path: Path, summary: bool) -> None:
+    """Runs what is not in the file yet, and prints the table."""
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    if not summary:
+        import tofu  # noqa: F401  makes MXNet importable
+        from benchmarks.gluon_zoo.models import MODELS
+
+        chosen = models.split(",") if models else [n for n, recipe in MODELS.items() if find_spec(recipe.library)]
+        if unknown := [name for name in chosen if name not in MODELS]:
+            raise click.BadParameter(f"there is no {', '.join(unknown)}; models are {', '.join(MODELS)}")
+        cases = [Case(name, int(count)) for name in chosen for count in workers.split(",")]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        done = read_results(path, Case, Result)
+        waiting = [c for c in cases if c.key not in done or done[c.key][1].error is None or done[c.key][1].problems]
+        run_cases(run, waiting, jobs, path, console, cases_of_a_process=1)
+    results = read_results(path, Case, Result)
+    print_errors(results, console)
+    for case, result in results.values():
+        for problem in result.problems or ([result.fails_whole] if result.fails_whole else []):
+            console.print(f"{case}: {problem}", markup=False)
+    sys.exit(any(result.problems for _, result in results.values()))
+
+
+if __name__ == "__main__":
+    main()
