@@ -179,23 +179,3 @@ def test_what_an_undescribed_kernel_takes_for_its_shape_is_not_fetched():
     values = draw_values(net, shapes)
     run = run_step(split, shapes, values, {"data": "write", "like": "null"})
     assert run.training_bytes == split.plan.communication_bytes > 0
-
-
-def test_a_softmax_of_lengths_is_not_taken_for_one_without():
-    net = mx.sym.softmax(data(), mx.sym.Variable("length"), use_length=True, axis=1, name="probabilities")
-    with pytest.raises(tofu.TofuError, match="softmax probabilities of"):
-        _ = tofu.partition(net, 2, cache=False, data=(4, 6), length=(4,)).plan
-
-
-def test_a_softmax_of_lengths_is_whole_where_asked():
-    net = mx.sym.softmax(data() * 2, mx.sym.Variable("length"), use_length=True, axis=1, name="probabilities")
-    given = {"data": np.random.RandomState(0).rand(4, 6), "length": np.array([2, 6, 1, 3])}
-    found = []
-    for symbol in (net, tofu.partition(net, 2, cache=False, for_training=False, undescribed="replicate")):
-        executor = symbol.simple_bind(
-            mx.cpu(), grad_req="null", type_dict={"data": "float32", "length": "int32"}, data=(4, 6), length=(4,)
-        )
-        for name, value in given.items():
-            executor.arg_dict[name][:] = value
-        found.append(executor.forward()[0].asnumpy())
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
