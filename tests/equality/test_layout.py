@@ -116,6 +116,22 @@ def test_slices_with_strides_split_along_them(workers):
     compare(executor, values, *run_single(model, values, "float64", STEPS), STEPS)
 
 
+@pytest.mark.parametrize("axis", ["r0_0", "r1_0"])
+@pytest.mark.parametrize("workers", [2, 3])
+def test_some_dimensions_reshaped_like_those_of_another(workers, axis):
+    """Rows of several samples in one dimension, and back, as heads over masked tokens do it."""
+    data, like = mx.sym.Variable("data"), mx.sym.Variable("like")
+    cells = mx.sym.FullyConnected(data, num_hidden=7, flatten=False, name="cells")
+    rows = mx.sym.reshape_like(cells, like, lhs_begin=0, lhs_end=2, rhs_begin=1, rhs_end=2, name="rows")
+    rows = mx.sym.FullyConnected(mx.sym.tanh(rows), num_hidden=5, name="scores")
+    back = mx.sym.reshape_like(rows, data, lhs_end=1, rhs_end=2, name="back")
+    model = Model(mx.sym.MakeLoss(mx.sym.square(back)), {"data": (6, 4, 3), "like": (2, 24)}, 5)
+    values = random_values(model, "float64")
+    hints = {f"{name}{suffix}": axis for name in ("rows", "back") for suffix in ("", "_backward")}
+    executor = bind_partitioned(model, workers, "float64", hints=hints)
+    compare(executor, values, *run_single(model, values, "float64", STEPS), STEPS)
+
+
 def test_dense_blocks_are_joined_part_by_part():
     """DenseNet split by channels: pinned to the batch, its concatenations would cost more."""
     model = GLUON_MODELS["densenet121"]("float32")

@@ -170,8 +170,9 @@ def test_a_kernel_that_is_wrong_on_one_device_is_refused(window, dtype, is_refus
         split.simple_bind(mx.cpu(), type_dict={"data": dtype}, data=(4, 3, 5, 5))
 
 
-def test_what_an_undescribed_kernel_takes_for_its_shape_is_not_fetched():
-    """A reshape_like of some dimensions reads nothing of its second input, and MXNet does not fetch it either."""
+def test_what_an_undescribed_kernel_takes_for_its_shape_is_not_fetched(descriptions):
+    """A reshape_like reads nothing of its second input, and MXNet does not fetch it either."""
+    del descriptions["reshape_like"]
     like = mx.sym.Variable("like") * 3
     net = mx.sym.reshape_like(data() * 2, like, lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2, name="reshaped")
     shapes = {"data": (64, 130), "like": (8, 8, 5)}
