@@ -7,7 +7,13 @@ import pytest
 
 import tofu
 from benchmarks.shared.random_plans import Taken, random_plan
-from benchmarks.shared.training import bind_partitioned, random_values, run_single
+from benchmarks.shared.training import (
+    bind_partitioned,
+    largest_error,
+    random_values,
+    run_partitioned,
+    run_single,
+)
 from benchmarks.small_models.plain import Model
 from benchmarks.small_models.zoo import GLUON_MODELS
 from tests.equality.comparison import compare
@@ -130,6 +136,20 @@ def test_some_dimensions_reshaped_like_those_of_another(workers, axis):
     hints = {f"{name}{suffix}": axis for name in ("rows", "back") for suffix in ("", "_backward")}
     executor = bind_partitioned(model, workers, "float64", hints=hints)
     compare(executor, values, *run_single(model, values, "float64", STEPS), STEPS)
+
+
+@pytest.mark.parametrize("axis", ["i0", "i1", "i1_1"])
+@pytest.mark.parametrize("workers", [2, 3])
+def test_tensors_of_several_shapes_cast_together(workers, axis):
+    data = mx.sym.Variable("data")
+    wide, narrow = (mx.sym.FullyConnected(data, num_hidden=n, name=f"fc{n}") for n in (7, 5))
+    cast = mx.sym.amp_multicast(wide, narrow, num_outputs=2, name="cast")
+    model = Model(mx.sym.Group([mx.sym.MakeLoss(mx.sym.square(one)) for one in cast]), {"data": (6, 3)}, 5)
+    values = random_values(model, "float32")
+    executor = bind_partitioned(model, workers, "float32", hints={"cast": axis, "cast_backward": axis})
+    found, _, moved = run_partitioned(executor, values)
+    assert moved == executor.partition.plan.communication_bytes
+    assert largest_error(found, run_single(model, values, "float32")[0]) < 1e-6
 
 
 def test_dense_blocks_are_joined_part_by_part():
