@@ -180,3 +180,11 @@ def test_what_an_undescribed_kernel_takes_for_its_shape_is_not_fetched(descripti
     values = draw_values(net, shapes)
     run = run_step(split, shapes, values, {"data": "write", "like": "null"})
     assert run.training_bytes == split.plan.communication_bytes > 0
+
+
+def test_slopes_that_a_part_might_take_for_others_are_refused():
+    """MXNet takes the 8 slopes for those of samples; beside half of the samples half of them fit the channels too."""
+    net = mx.sym.LeakyReLU(data(), mx.sym.Variable("gamma", shape=(8,)), act_type="prelu", name="slopes")
+    assert net.simple_bind(mx.cpu(), data=(8, 4)).forward()[0].shape == (8, 4)
+    with pytest.raises(tofu.UnsupportedError, match=r"LeakyReLU slopes of .*\(8, 4\) from the right, not for \(8,\)"):
+        _ = tofu.partition(net, 2, cache=False, data=(8, 4)).plan
