@@ -119,16 +119,18 @@ def gradient(symbol):
 
 
 def test_attributes_that_a_description_does_not_cover_name_the_operator():
-    twice = mx.sym.UpSampling(
-        mx.sym.Reshape(data(), shape=(0, 0, 1, 1)), scale=2, sample_type="nearest", num_args=1, name="twice"
-    )
-    both = mx.sym.UpSampling(twice, twice, scale=2, sample_type="nearest", num_args=2, name="both")
+    cell = mx.sym.Reshape(data(), shape=(0, 0, 1, 1))
+    sizes = {"twofold": 2, "threefold": 3}
+    planes = [
+        mx.sym.UpSampling(cell, scale=n, sample_type="nearest", num_args=1, name=name) for name, n in sizes.items()
+    ]
+    both = mx.sym.UpSampling(*planes, scale=3, sample_type="nearest", num_args=2, name="both")
     model = classifier(mx.sym.Flatten(both))
     with pytest.raises(tofu.UnsupportedError, match=r"UpSampling both of .* is described .*undescribed=\"replicate\""):
         tofu.partition(model, ngpus=2, cache=False, **SHAPES)
     partitioned = tofu.partition(model, ngpus=2, cache=False, undescribed="replicate", **SHAPES)
     assert partitioned.plan.operators["both"] == (None,)
-    assert partitioned.plan.operators["twice"] != (None,)
+    assert partitioned.plan.operators["twofold"] != (None,)
 
 
 def test_a_description_of_another_rank_names_the_operator(descriptions):
