@@ -152,6 +152,28 @@ def test_tensors_of_several_shapes_cast_together(workers, axis):
     assert largest_error(found, run_single(model, values, "float32")[0]) < 1e-6
 
 
+@pytest.mark.parametrize("shape", [(6, 3, 2, 4, 1, 3), (6, 3, 2, 4, 1, 2, 3)])
+@pytest.mark.parametrize("workers", [2, 3])
+def test_tensors_of_more_dimensions_than_mxnet_slices(workers, shape):
+    """Cell by cell, turned, joined, reduced and multiplied, under the default plan and random ones."""
+    scale = mx.sym.Variable("scale", shape=(1, 3, 1, 4, *(1,) * (len(shape) - 4)), dtype="float64")
+    cells = mx.sym.broadcast_mul(mx.sym.tanh(mx.sym.Variable("data")), scale)
+    turned = mx.sym.SwapAxis(cells, dim1=1, dim2=len(shape) - 1)
+    if len(shape) == 6:  # as many as MXNet transposes
+        turned = mx.sym.transpose(turned, axes=(0, 3, 1, 2, 5, 4))
+    joined = mx.sym.Concat(turned, mx.sym.sin(turned), dim=1)
+    reduced = mx.sym.broadcast_mul(joined, mx.sym.sum(joined, axis=(1, 3), keepdims=True))
+    loss = mx.sym.MakeLoss(mx.sym.square(mx.sym.mean(reduced, axis=2)))
+    model = Model(loss, {"data": shape}, 5)
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", STEPS)
+    default = bind_partitioned(model, workers, "float64")
+    compare(default, values, step, weights, STEPS)
+    for seed in range(3):
+        executor = bind_partitioned(model, workers, "float64", random_plan(default.partition, seed))
+        compare(executor, values, step, weights, STEPS)
+
+
 def test_dense_blocks_are_joined_part_by_part():
     """DenseNet split by channels: pinned to the batch, its concatenations would cost more."""
     model = GLUON_MODELS["densenet121"]("float32")
