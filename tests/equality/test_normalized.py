@@ -350,14 +350,16 @@ def gradients_of(symbol, values, shape, dtype):
     return {name: gradient.asnumpy().astype("float64") for name, gradient in single.grad_dict.items()}
 
 
-def test_the_largest_along_its_own_dimension():
-    """Partial results of which the largest is the result."""
+@pytest.mark.parametrize("op", ["max", "min", "prod", "nanprod"])
+def test_the_largest_the_smallest_and_the_product_along_their_own_dimension(op):
+    """Partial results of which the largest, the smallest or the product is the result."""
     data = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=9, no_bias=True, name="before")
-    model = Model(mx.sym.MakeLoss(mx.sym.max(data, axis=1, name="largest"), name="loss"), {"data": (4, 6)}, 2)
+    reduced = getattr(mx.sym, op)(3 * data, axis=1, name="reduced")
+    model = Model(mx.sym.MakeLoss(reduced, name="loss"), {"data": (4, 6)}, 2)
     values = random_values(model, "float64")
     step, weights = run_single(model, values, "float64", 3)
     default = bind_partitioned(model, 3, "float64").partition
-    offered = dict(zip((o.name for o in default.graph.operators), default.problem.accesses, strict=True))["largest"]
+    offered = dict(zip((o.name for o in default.graph.operators), default.problem.accesses, strict=True))["reduced"]
     assert len(offered.axes) == 2
     for axis in offered.axes:
-        compare(bind_partitioned(model, 3, "float64", hints={"largest": axis}), values, step, weights, 3)
+        compare(bind_partitioned(model, 3, "float64", hints={"reduced": axis}), values, step, weights, 3)
