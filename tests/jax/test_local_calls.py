@@ -64,6 +64,15 @@ def test_the_largest_and_the_smallest_over_workers_are_those_of_one_device(dtype
             np.testing.assert_array_equal(np.asarray(made(x), float), np.asarray(jax.jit(segments)(x), float))
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_the_product_over_workers_is_that_of_one_device(dtype, workers):
+    with in_double_precision():
+        x = jnp.asarray(np.random.default_rng(3).integers(1, 3, size=(8, 6))).astype(dtype)  # powers of two: exact
+        made = tofu.jax.partition(lambda x: jnp.prod(x, 0), workers, (x,), hints={"reduce_prod": "i0"})
+        np.testing.assert_array_equal(np.asarray(made(x), float), np.asarray(jnp.prod(x, 0), float))
+
+
 def test_truths_are_looked_up_in_parts():
     table, rows = np.random.default_rng(1).random((8, 6)) > 0.5, np.arange(8)[::-1].astype(np.int32)
 
