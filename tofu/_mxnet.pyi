@@ -34,7 +34,7 @@ def build_execution_graph(
     tensor_names: Sequence[str],
     tensor_dtypes: Sequence[int],
     own_operators: Mapping[int, tuple[str, str, Mapping[str, str], Sequence[int]]] = ...,
-    maximum_tensors: Sequence[int] = ...,
+    reducers: Mapping[int, int] = ...,
     asked_outputs: Mapping[int, Sequence[int]] = ...,
 ) -> int: ...
 def execution_tables(symbol: int, shapes: Mapping[str, Sequence[int]]) -> dict[str, Any]: ...

@@ -97,7 +97,7 @@ TOFU_EXPORT int TofuFetchCreate(const int64_t* numbers, size_t size, const char*
 }
 
 TOFU_EXPORT int TofuFetchLaunch(void* fetch, void* output, const void* const* inputs, double fill,
-                                int adds, int takes_maximum, void* stream) {
+                                int adds, int reducer, void* stream) {
   return Guard([&] {
     auto* prepared = static_cast<DeviceFetch*>(fetch);
     tofu::cuda::FetchCall call;
@@ -105,7 +105,7 @@ TOFU_EXPORT int TofuFetchLaunch(void* fetch, void* output, const void* const* in
     call.inputs.assign(inputs, inputs + prepared->input_devices().size());
     call.fill = fill;
     call.adds = adds != 0;
-    call.takes_maximum = takes_maximum != 0;
+    call.reducer = static_cast<tofu::Reducer>(reducer);
     call.stream = stream;
     prepared->Launch(call);
   });

@@ -29,7 +29,7 @@ SymbolHandle BuildFromPython(SymbolHandle training, const Array<int64_t>& progra
                              const Array<int32_t>& attribute_index,
                              std::vector<std::string> tensor_names, std::vector<int> tensor_dtypes,
                              const std::unordered_map<int64_t, OwnOperatorFields>& own_operators,
-                             const std::vector<int64_t>& maximum_tensors,
+                             const std::unordered_map<int64_t, int>& reducers,
                              AskedOutputs asked_outputs) {
   ExecutionInput input;
   input.training = training;
@@ -45,7 +45,9 @@ SymbolHandle BuildFromPython(SymbolHandle training, const Array<int64_t>& progra
                                       std::get<2>(own.second), std::get<3>(own.second)};
   }
   input.asked_outputs = std::move(asked_outputs);
-  input.maximum_tensors.insert(maximum_tensors.begin(), maximum_tensors.end());
+  for (const auto& reducer : reducers) {
+    input.reducers[reducer.first] = static_cast<Reducer>(reducer.second);
+  }
   return BuildExecutionGraph(input);
 }
 
@@ -104,7 +106,7 @@ void RegisterExecution(py::module_* module) {
               py::arg("operator_nodes"), py::arg("attributes"), py::arg("attribute_index"),
               py::arg("tensor_names"), py::arg("tensor_dtypes"),
               py::arg("own_operators") = std::unordered_map<int64_t, OwnOperatorFields>(),
-              py::arg("maximum_tensors") = std::vector<int64_t>(),
+              py::arg("reducers") = std::unordered_map<int64_t, int>(),
               py::arg("asked_outputs") = AskedOutputs());
   module->def("execution_tables", TablesToPython, py::arg("symbol"), py::arg("shapes"));
   module->def("partial_forward", PartialForward, py::arg("executor"), py::arg("is_train"),

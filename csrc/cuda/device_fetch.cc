@@ -106,7 +106,7 @@ void DeviceFetch::Launch(const FetchCall& call) {
   arguments.sources = reinterpret_cast<const SourceRecord*>(records.sources.address());
   arguments.fill = call.fill;
   arguments.adds = call.adds ? 1 : 0;
-  arguments.takes_maximum = call.takes_maximum ? 1 : 0;
+  arguments.reducer = static_cast<int>(call.reducer);
   const Address scratch = scratch_bytes_ == 0 ? 0 : device_.Scratch(call.stream, scratch_bytes_);
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     arguments.inputs[i] = static_cast<const char*>(Stage(i, call, scratch + staging_[i]));

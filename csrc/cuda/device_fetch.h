@@ -23,7 +23,7 @@ struct FetchCall {
   std::vector<const void*> inputs;
   double fill = 0;  // of cells in no piece
   bool adds = false;
-  bool takes_maximum = false;
+  Reducer reducer = Reducer::kSum;
   StreamHandle stream = nullptr;
 };
 

@@ -66,8 +66,8 @@ struct FetchArguments {
   const SourceRecord* sources;
   double fill;
   int num_pieces;
-  int adds;           // to what the output holds
-  int takes_maximum;  // of the sources; else they are summed
+  int adds;     // to what the output holds
+  int reducer;  // of the sources, one of core's Reducer
   const char* inputs[kMaxInputs];
 };
 

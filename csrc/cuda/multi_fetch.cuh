@@ -30,6 +30,21 @@ struct TakeMaximum {
   }
 };
 
+/*! \brief The smaller one; no number if one of them is none. */
+struct TakeMinimum {
+  template <typename T>
+  TOFU_DEVICE T operator()(T a, T b) const {
+    return a <= b || a != a ? a : b;
+  }
+};
+
+struct TakeProduct {
+  template <typename T>
+  TOFU_DEVICE T operator()(T a, T b) const {
+    return static_cast<T>(a * b);
+  }
+};
+
 /*! \brief The elements of an item, in the type of their sum. Items are handed over by value: read
  * at once, never byte by byte. */
 template <typename T, typename Item>
@@ -154,8 +169,12 @@ TOFU_DEVICE void CombineTile(const Tile<Item>& tile) {
     if (arguments.adds && arguments.fill == 0) return;
     TOFU_UNROLL
     for (int i = 0; i < kItemsPerThread; ++i) results[i].Fill(arguments.fill);
-  } else if (arguments.takes_maximum) {
+  } else if (arguments.reducer == 1) {
     CombineSources(tile, TakeMaximum(), results);
+  } else if (arguments.reducer == 2) {
+    CombineSources(tile, TakeMinimum(), results);
+  } else if (arguments.reducer == 3) {
+    CombineSources(tile, TakeProduct(), results);
   } else {
     CombineSources(tile, TakeSum(), results);
   }

@@ -10,6 +10,7 @@ import math
 import numpy as np
 
 from tdl_ops.mxnet import op
+from tofu.errors import UnsupportedError
 from tofu.tdl import absolute, erf, exp, expm1, log1p, maximum, minimum, output, scatter, tanh, unread, where
 
 FUNCTIONS = {
@@ -60,14 +61,15 @@ def backward_activation(d_out, out, data=None, *, act_type):
     return lambda *i: d_out[i] * derivative(out[i], data[i]) + 0 * (out[i] + data[i])
 
 
-@op("LeakyReLU")
+@op("LeakyReLU", concrete=True)
 def leaky_relu(data, gamma=None, *, act_type="leaky", slope=0.25):
     if act_type == "prelu":
-        return lambda *i: LEAKY_FUNCTIONS["leaky"](data[i], _slope(gamma, i))
+        at = _find_slope(data, gamma)
+        return lambda *i: LEAKY_FUNCTIONS["leaky"](data[i], gamma[at(i)])
     return lambda *i: LEAKY_FUNCTIONS[act_type](data[i], slope)
 
 
-@op("_backward_LeakyReLU")
+@op("_backward_LeakyReLU", concrete=True)
 def backward_leaky_relu(d_out, *saved, act_type="leaky", slope=0.25):
     if act_type != "prelu":
         data, out = saved
@@ -75,12 +77,21 @@ def backward_leaky_relu(d_out, *saved, act_type="leaky", slope=0.25):
         # The kernel takes the sign from the output where it has the input's, so both are read.
         return lambda *i: d_out[i] * derivative(data[i], out[i], slope) + 0 * (data[i] + out[i])
     data, gamma, out = saved
-    by_gamma = lambda i: d_out[i] * minimum(data[i], 0.0)
-    cell = lambda i: (0 if gamma.is_one(0) else i[1],)
-    d_data = output("*i", lambda *i: where(data[i] > 0, d_out[i], d_out[i] * _slope(gamma, i)) + unread(out[i]))
-    return d_data, scatter(lambda *i: (cell(i), by_gamma(i)), rank=data.ndim)
+    at = _find_slope(data, gamma)
+    d_data = output("*i", lambda *i: where(data[i] > 0, d_out[i], d_out[i] * gamma[at(i)]) + unread(out[i]))
+    return d_data, scatter(lambda *i: (at(i), d_out[i] * minimum(data[i], 0.0)), rank=data.ndim)
 
 
-def _slope(gamma, i):
-    """The slope of prelu: one for each channel, or one."""
-    return gamma[0 if gamma.is_one(0) else i[1]]
+def _find_slope(data, gamma):
+    """Where a cell of the data has its slope in `gamma`, which is broadcast to the data's first two dimensions, from the second back.
+
+    MXNet moves a `gamma` of one dimension to the first of them where it does not fit the second. A part of it might fit both.
+    """
+    first = min(data.ndim, 2) - gamma.ndim
+    fits = lambda d: gamma.is_one(d) or gamma.shape[d] == data.shape[first + d]
+    if first < 0 or not all(map(fits, range(gamma.ndim))):
+        raise UnsupportedError(
+            f"LeakyReLU(act_type=prelu) is described for a gamma that fits {data.shape[:2]} from the right, not for {gamma.shape}; "
+            "reshape it, (n, 1) for a slope of each sample"
+        )
+    return lambda i: tuple(0 if gamma.is_one(d) else i[first + d] for d in range(gamma.ndim))

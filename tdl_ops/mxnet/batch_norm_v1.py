@@ -44,7 +44,7 @@ def backward_batch_norm(
         scale = (1 + unread(gamma[c]) if fix_gamma else gamma[c]) / std(c)
         states = 0 * (moving_mean[c] + moving_var[c] + mean[c] + variance[c])
         if use_global_stats:
-            return d_out[i] * scale + states
+            return d_out[i] * scale + states + unread(data[i])
         return (d_out[i] - (by_beta(c, "r") + normal(i) * by_gamma(c, "r")) / channels.count) * scale + states
 
     return (

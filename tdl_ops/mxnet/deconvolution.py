@@ -10,31 +10,54 @@ from math import prod
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.convolution import local_groups
-from tdl_ops.mxnet.window import SPACE, check_layout, local_pad, numbered, read_window
-from tofu.errors import UnsupportedError
-from tofu.tdl import Sum, extent, merge, output, position, scatter, unread, where
+from tdl_ops.mxnet.window import SPACE, check_layout, numbered, read_window
+from tofu.tdl import Sum, merge, output, position, scatter, unread, where
 
 
-def _local_adj(local):
-    adj = local.attributes["adj"]
-    return tuple(0 if local.is_split(f"y{d}") else a for d, a in enumerate(adj))
+def _borders(attributes, space):
+    """The padding and what is added behind it, in each dimension; MXNet finds both where the output's size is given."""
+    n = len(attributes["kernel"])
+    if not any(attributes["target_shape"] or ()):
+        return attributes["pad"] or (0,) * n, attributes["adj"] or (0,) * n
+    at = read_window(attributes["kernel"], attributes["stride"], (), attributes["dilate"])
+    sizes = zip(space, at.kernel, at.stride, at.dilate, attributes["target_shape"], strict=True)
+    cut = [stride * (size - 1) + (kernel - 1) * dilate + 1 - target for size, kernel, stride, dilate, target in sizes]
+    return tuple((total + 1) // 2 for total in cut), tuple(total % 2 for total in cut)
+
+
+def _local_border(which):
+    """Of a worker's copy: none in a split dimension, where parts are added up around the borders too."""
+
+    def border(local):
+        spaces = numbered("y", len(local.attributes["kernel"])).split()
+        borders = _borders(local.attributes, [local.whole(y) for y in spaces])[which]
+        return tuple(0 if local.is_split(y) else b for y, b in zip(spaces, borders, strict=True))
+
+    return border
 
 
 BOUND = {
     "num_group": local_groups,
     "num_filter": lambda local: local_groups(local) * local.extent("co"),
-    "pad": local_pad,
-    "adj": _local_adj,
+    "pad": _local_border(0),
+    "adj": _local_border(1),
+    "target_shape": lambda local: (),
 }
 
 
-def _check(layout, target_shape):
-    check_layout(layout)
-    if any(target_shape or ()):
-        raise UnsupportedError("Deconvolution(target_shape=...) is not described; give pad and adj")
+def _read_window(data, kernel, stride, pad, dilate, adj, target_shape):
+    attributes = {
+        "kernel": kernel,
+        "stride": stride,
+        "pad": pad,
+        "dilate": dilate,
+        "adj": adj,
+        "target_shape": target_shape,
+    }
+    return read_window(kernel, stride, _borders(attributes, data.shape[2:])[0], dilate)
 
 
-@op("Deconvolution", bound=BOUND, pads=SPACE)
+@op("Deconvolution", bound=BOUND, pads=SPACE, concrete=True)
 def deconvolution(
     data,
     weight,
@@ -50,12 +73,12 @@ def deconvolution(
     num_group=1,
     layout=None,
 ):
-    _check(layout, target_shape)
-    at, n = read_window(kernel, stride, pad, dilate), len(kernel)
+    check_layout(layout)
+    at, n = _read_window(data, kernel, stride, pad, dilate, adj, target_shape), len(kernel)
     g, extents = ("g", {"g": num_group}) if num_group > 1 else ("", {})
     window = {f"d{i}": k for i, k in enumerate(kernel)}
     if num_group > 1:
-        window["ci"] = data.shape[1] // extent("g")
+        window["ci"] = data.shape[1] // num_group
 
     term = lambda b, group, ci, co, y, d: data[(b, merge(*group, ci), *y)] * weight[(merge(*group, ci), co, *d)]
 
@@ -79,7 +102,7 @@ def deconvolution(
     return scatter(lambda *v: contribution(*v), extents | window, names=f"b {g} ci co {y} {d}")
 
 
-@op("_backward_Deconvolution", bound=BOUND, pads=SPACE)
+@op("_backward_Deconvolution", bound=BOUND, pads=SPACE, concrete=True)
 def backward_deconvolution(
     d_out,
     data,
@@ -97,8 +120,8 @@ def backward_deconvolution(
     no_bias=True,
     layout=None,
 ):
-    _check(layout, target_shape)
-    at, n = read_window(kernel, stride, pad, dilate), len(kernel)
+    check_layout(layout)
+    at, n = _read_window(data, kernel, stride, pad, dilate, adj, target_shape), len(kernel)
     g, extents = ("g ", {"g": num_group}) if num_group > 1 else ("", {})
     window = {f"d{i}": k for i, k in enumerate(kernel)}
     y, d = numbered("y", n), numbered("d", n)

@@ -93,6 +93,16 @@ def size_array(data):
     return lambda one: position(prod(data.shape)) + unread(data[(Any,) * data.ndim])
 
 
-@op("amp_multicast", "_backward_amp_multicast")
+@op("amp_multicast", "_backward_amp_multicast", concrete=True)
 def amp_multicast(*tensors):
-    return tuple(lambda *i, t=t: t[i] for t in tensors)
+    """Each tensor in another type. Where two have one extent at one place, it is one axis of theirs."""
+    found = dict[int, list[int]]()
+
+    def name(d, extent):
+        extents = found.setdefault(d, [])
+        if extent not in extents:
+            extents.append(extent)
+        return f"i{d}" if extent == extents[0] else f"i{d}_{extents.index(extent)}"
+
+    names = [" ".join(name(d, extent) for d, extent in enumerate(tensor.shape)) for tensor in tensors]
+    return tuple(output(own, lambda *i, t=t: t[i]) for own, t in zip(names, tensors, strict=True))

@@ -146,5 +146,4 @@ def every(data, *, axis=None, keepdims=False):
 
 @op("_np_any")
 def some(data, *, axis=None, keepdims=False):
-    none = _reduce(Min, data, lambda x: where(x == 0, 1.0, 0.0), axis, keepdims, False)
-    return lambda *i: 1 - none(*i)
+    return _reduce(Max, data, lambda x: where(x != 0, 1.0, 0.0), axis, keepdims, False)

@@ -10,7 +10,6 @@ from itertools import pairwise
 from math import prod
 
 from tdl_ops.mxnet import op
-from tofu.errors import UnsupportedError
 from tofu.tdl import Any, constant, merge, output, position, unread
 
 
@@ -42,8 +41,8 @@ def _refine(source, target):
     return [outer // inner for outer, inner in pairwise(sizes)], factors(source), factors(target)
 
 
-def _reshape(data, target, like=None):
-    """The output of a reshape of `data` to `target`, the shape that `like` has."""
+def _reshape(data, target, read_like=lambda cell: 0.0):
+    """The output of a reshape of `data` to `target`; `read_like` adds what a cell reads of the tensor whose shape it has."""
     names, extents, readers = [], {}, []
     for run, (dims_in, dims_out) in enumerate(_match_dimensions(data.shape, target)):
         source, goal = [data.shape[d] for d in dims_in], [target[d] for d in dims_out]
@@ -67,7 +66,7 @@ def _reshape(data, target, like=None):
             index += reader(rest[:count])
             rest = rest[count:]
         own = tuple(merge(*(next(cells) for _ in group)) for group in names)
-        return data[tuple(index)] + (unread(like[own]) if like is not None else 0.0)
+        return data[tuple(index)] + read_like(own)
 
     return output(" ".join(f"({' '.join(group)})" for group in names), lambda *v: read(v), extents)
 
@@ -97,10 +96,12 @@ def reshape_to_output(data, *, output_shapes):
 
 
 @op("reshape_like", concrete=True)
-def reshape_like(data, like, *, output_shapes, lhs_begin=None, lhs_end=None, rhs_begin=None, rhs_end=None):
-    if any(bound is not None for bound in (lhs_begin, lhs_end, rhs_begin, rhs_end)):
-        raise UnsupportedError("reshape_like of some dimensions alone is not described")
-    return _reshape(data, output_shapes[0], like)
+def reshape_like(data, like, *, output_shapes, lhs_begin=None, rhs_begin=None, rhs_end=None):
+    """The dimensions of `data` from lhs_begin on become those of `like` from rhs_begin to before rhs_end; the rest stays."""
+    own = slice(rhs_begin, rhs_end).indices(like.ndim)
+    offset = (lhs_begin or 0) % data.ndim - own[0]
+    read = lambda cell: unread(like[tuple(cell[d + offset] if d in range(*own) else Any for d in range(like.ndim))])
+    return _reshape(data, output_shapes[0], read)
 
 
 def _local_squeezed(local):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tdl_ops.mxnet import op
-from tofu.tdl import Sum, exp, log, sqrt, unread
+from tofu.tdl import Sum, exp, log, output, position, sqrt, unread, unwritten, where
 
 
 def _along(tensor, i, axis):
@@ -20,10 +20,25 @@ def _unread(tensors, i):
     return sum((unread(tensor[i]) for tensor in tensors), 0.0)
 
 
+def _inside(length, i, axis):
+    """Whether a position along `axis` is below the length of the line through the cell `i`."""
+    axis %= len(i)
+    lines = (*i[:axis], *i[axis + 1 :]) or (0,)
+    return lambda k: position(k) < length[lines]
+
+
 @op("softmax")
-def softmax(data, *, axis=-1, temperature=1.0):
+def softmax(data, length=None, *, axis=-1, temperature=1.0):
     t = temperature or 1.0
-    return lambda *i: exp(data[i] / t) / _total(lambda x: exp(x / t), _along(data, i, axis))
+    if length is None:
+        return lambda *i: exp(data[i] / t) / _total(lambda x: exp(x / t), _along(data, i, axis))
+
+    def value(i):
+        is_inside, at = _inside(length, i, axis), _along(data, i, axis)
+        total = Sum(lambda k: where(is_inside(k), exp(at(k) / t), 0.0))
+        return where(is_inside(i[axis]), exp(data[i] / t) / total, 0.0)
+
+    return lambda *i: value(i)
 
 
 @op("softmin")
@@ -39,10 +54,22 @@ def log_softmax(data, *, axis=-1, temperature=1.0):
 
 
 @op("_backward_softmax")
-def backward_softmax(d_out, *kept, axis=-1, temperature=1.0):
+def backward_softmax(d_out, *kept, axis=-1, temperature=1.0, use_length=False):
+    if use_length:
+        return _backward_with_lengths(d_out, *kept, axis, temperature or 1.0)
     out = kept[-1]  # after the data, where the types differ
     inner = lambda i: _total(lambda d, y: d * y, _along(d_out, i, axis), _along(out, i, axis))
     return lambda *i: out[i] * (d_out[i] - inner(i)) / (temperature or 1.0) + _unread(kept[:-1], i)
+
+
+def _backward_with_lengths(d_out, data, length, out, axis, temperature):
+    def value(i):
+        is_inside, d, y = _inside(length, i, axis), _along(d_out, i, axis), _along(out, i, axis)
+        inner = Sum(lambda k: where(is_inside(k), d(k) * y(k), 0.0))
+        return where(is_inside(i[axis]), out[i] * (d_out[i] - inner) / temperature, 0.0) + unread(data[i])
+
+    lines = [f"i{d}" for d in range(data.ndim) if d != axis % data.ndim] or ["one"]
+    return output("*i", lambda *i: value(i)), unwritten(" ".join(lines))
 
 
 @op("_backward_softmin")

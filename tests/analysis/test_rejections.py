@@ -86,7 +86,7 @@ def test_opaque_functions():
             "the sum over k is inside maximum, which is not linear",
         ),
         (
-            lambda x: lambda i: Prod(lambda k: x[i, k]),
+            lambda x: lambda i: 1 - Prod(lambda k: x[i, k]),
             "k is reduced by Prod, and its partial results do not add up to the result",
         ),
         (

@@ -11,6 +11,9 @@ from tests.analysis.described_cases import CASES, Case
 from tofu.analysis import Combine, OperatorAccess, OutputAccess, Row, analyse
 from tofu.tdl import interpret
 
+REDUCERS = {"Sum": np.add, "Max": np.maximum, "Min": np.minimum, "Prod": np.multiply}
+STARTS = {"Sum": 0.0, "Max": -np.inf, "Min": np.inf, "Prod": 1.0}
+
 
 def parts(extent: int, count: int) -> list[tuple[int, int]]:
     return [(j * extent // count, (j + 1) * extent // count) for j in range(count)]
@@ -63,8 +66,7 @@ def move(local, needed, access: OperatorAccess, box: list[tuple[int, int]], writ
 def run_split(case: Case, access: OperatorAccess, axis: int, count: int) -> list[np.ndarray]:
     inputs = case.random_inputs()
     results = [
-        np.full(shape, -np.inf if written.reducer == "Max" else 0.0)
-        for shape, written in zip(case.outputs, access.outputs, strict=True)
+        np.full(shape, STARTS[written.reducer]) for shape, written in zip(case.outputs, access.outputs, strict=True)
     ]
     for number, part in enumerate(parts(access.extents[axis], count)):
         local, needed = [], []
@@ -86,7 +88,7 @@ def run_split(case: Case, access: OperatorAccess, axis: int, count: int) -> list
             outputs = interpret(case.description, {**case.attributes, **changed}, local, shapes)
         for whole, own, box, written in zip(results, outputs, boxes, access.outputs, strict=True):
             is_partial = written.combine[axis] in (Combine.REDUCE, Combine.OVERLAP_ADD)
-            together = np.maximum if written.reducer == "Max" else np.add
+            together = REDUCERS[written.reducer]
             paste(whole, own, box, together if is_partial else None)
     return results
 

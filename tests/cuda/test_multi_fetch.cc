@@ -42,8 +42,8 @@ class Memory {
 };
 
 template <typename T>
-T DrawElement(Random* random) {
-  return static_cast<T>(static_cast<float>(random->Draw(0, 30)));
+T DrawElement(Random* random, int64_t most) {
+  return static_cast<T>(static_cast<float>(random->Draw(0, most)));
 }
 
 int64_t NumCells(const Extents& shape) {
@@ -100,6 +100,13 @@ FetchGeometry DrawGeometry(Random* random, int element_bytes) {
   return geometry;
 }
 
+template <typename Sum>
+Sum Reduce(int reducer, Sum a, Sum b) {
+  if (reducer == 1) return std::max(a, b);
+  if (reducer == 2) return std::min(a, b);
+  return static_cast<Sum>(reducer == 3 ? a * b : a + b);
+}
+
 /*! \brief The same sums in the same order, one cell after the other. */
 template <typename T>
 std::vector<T> ExpectRegion(const FetchGeometry& geometry, const FetchArguments& arguments,
@@ -125,7 +132,7 @@ std::vector<T> ExpectRegion(const FetchGeometry& geometry, const FetchArguments&
         if (s == 0) {
           sum = value;
         } else {
-          sum = arguments.takes_maximum ? std::max(sum, value) : static_cast<Sum>(sum + value);
+          sum = Reduce(arguments.reducer, sum, value);
         }
       }
     }
@@ -138,9 +145,9 @@ std::vector<T> ExpectRegion(const FetchGeometry& geometry, const FetchArguments&
 }
 
 template <typename T>
-void FillAtRandom(Random* random, int64_t cells, char* data) {
+void FillAtRandom(Random* random, int64_t cells, int64_t most, char* data) {
   for (int64_t i = 0; i < cells; ++i) {
-    const T element = DrawElement<T>(random);
+    const T element = DrawElement<T>(random, most);
     std::memcpy(data + i * sizeof(T), static_cast<const void*>(&element), sizeof(T));
   }
 }
@@ -151,19 +158,20 @@ void TestRandomRegion(uint64_t seed) {
   const FetchGeometry geometry = DrawGeometry(&random, sizeof(T));
   const int alignment = std::max<int>(sizeof(T), 1 << random.Draw(0, 4));
   FetchArguments arguments = {};
+  arguments.reducer = random.Draw(0, 1) == 0 ? 0 : static_cast<int>(random.Draw(1, 3));
+  const int64_t most = arguments.reducer == 3 ? 2 : 30;  // products of eleven fit every type
   std::vector<Memory> memory;
   for (const Extents& shape : geometry.inputs) {
     memory.emplace_back(NumCells(shape) * sizeof(T), alignment);
-    FillAtRandom<T>(&random, NumCells(shape), memory.back().data());
+    FillAtRandom<T>(&random, NumCells(shape), most, memory.back().data());
     arguments.inputs[memory.size() - 1] = memory.back().data();
   }
   const int64_t cells = NumCells(geometry.shape);
   const Memory output(cells * sizeof(T), alignment);
-  FillAtRandom<T>(&random, cells, output.data());
+  FillAtRandom<T>(&random, cells, most, output.data());
   arguments.output = output.data();
   arguments.fill = static_cast<double>(random.Draw(0, 3));
   arguments.adds = random.Draw(0, 1) != 0;
-  arguments.takes_maximum = random.Draw(0, 3) == 0;
   std::vector<T> before(cells);
   std::memcpy(static_cast<void*>(before.data()), output.data(), cells * sizeof(T));
 

@@ -226,6 +226,18 @@ AXES = {
         "SliceChannel",
         {("i0", "i2")},
     ),
+    "self-attention": (
+        mx.sym.contrib.interleaved_matmul_selfatt_qk(
+            mx.sym.FullyConnected(DATA, num_hidden=24, flatten=False), heads=2
+        ),
+        "_contrib_interleaved_matmul_selfatt_qk",
+        {("b",)},
+    ),
+    "attention between two sequences": (
+        mx.sym.contrib.interleaved_matmul_encdec_qk(DATA, mx.sym.Variable("keys", shape=(10, 4, 16)), heads=2),
+        "_contrib_interleaved_matmul_encdec_qk",
+        {("b", "i", "j")},
+    ),
     "reversal by lengths": (
         mx.sym.SequenceReverse(DATA, LENGTHS, use_sequence_length=True),
         "SequenceReverse",

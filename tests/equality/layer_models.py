@@ -23,6 +23,8 @@ def single_layer(case: Case) -> Model:
     variables = [mx.sym.Variable(name, shape=drawn.shape, dtype="float64") for name, drawn in given.items()]
     states = create(*variables, **case.attributes).list_auxiliary_states()
     inputs = [v if v.name in states or v.name.endswith("label") else 1.5 * v for v in variables]
+    types = [drawn.dtype for drawn in given.values()]
+    inputs = [mx.sym.Cast(v, dtype=t.name) if t.kind == "i" else v for v, t in zip(inputs, types, strict=True)]
     outputs = create(*inputs, name="layer", **case.attributes)
     ends = case.op == "SoftmaxOutput"
     losses = [output if ends else mx.sym.MakeLoss(mx.sym.sin(output)) for output in outputs]

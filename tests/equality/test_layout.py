@@ -7,7 +7,13 @@ import pytest
 
 import tofu
 from benchmarks.shared.random_plans import Taken, random_plan
-from benchmarks.shared.training import bind_partitioned, random_values, run_single
+from benchmarks.shared.training import (
+    bind_partitioned,
+    largest_error,
+    random_values,
+    run_partitioned,
+    run_single,
+)
 from benchmarks.small_models.plain import Model
 from benchmarks.small_models.zoo import GLUON_MODELS
 from tests.equality.comparison import compare
@@ -114,6 +120,58 @@ def test_slices_with_strides_split_along_them(workers):
     hints = {f"{name}{suffix}": "i1" for name in ("thin", "back", "turned", "like") for suffix in ("", "_backward")}
     executor = bind_partitioned(model, workers, "float64", hints=hints)
     compare(executor, values, *run_single(model, values, "float64", STEPS), STEPS)
+
+
+@pytest.mark.parametrize("axis", ["r0_0", "r1_0"])
+@pytest.mark.parametrize("workers", [2, 3])
+def test_some_dimensions_reshaped_like_those_of_another(workers, axis):
+    """Rows of several samples in one dimension, and back, as heads over masked tokens do it."""
+    data, like = mx.sym.Variable("data"), mx.sym.Variable("like")
+    cells = mx.sym.FullyConnected(data, num_hidden=7, flatten=False, name="cells")
+    rows = mx.sym.reshape_like(cells, like, lhs_begin=0, lhs_end=2, rhs_begin=1, rhs_end=2, name="rows")
+    rows = mx.sym.FullyConnected(mx.sym.tanh(rows), num_hidden=5, name="scores")
+    back = mx.sym.reshape_like(rows, data, lhs_end=1, rhs_end=2, name="back")
+    model = Model(mx.sym.MakeLoss(mx.sym.square(back)), {"data": (6, 4, 3), "like": (2, 24)}, 5)
+    values = random_values(model, "float64")
+    hints = {f"{name}{suffix}": axis for name in ("rows", "back") for suffix in ("", "_backward")}
+    executor = bind_partitioned(model, workers, "float64", hints=hints)
+    compare(executor, values, *run_single(model, values, "float64", STEPS), STEPS)
+
+
+@pytest.mark.parametrize("axis", ["i0", "i1", "i1_1"])
+@pytest.mark.parametrize("workers", [2, 3])
+def test_tensors_of_several_shapes_cast_together(workers, axis):
+    data = mx.sym.Variable("data")
+    wide, narrow = (mx.sym.FullyConnected(data, num_hidden=n, name=f"fc{n}") for n in (7, 5))
+    cast = mx.sym.amp_multicast(wide, narrow, num_outputs=2, name="cast")
+    model = Model(mx.sym.Group([mx.sym.MakeLoss(mx.sym.square(one)) for one in cast]), {"data": (6, 3)}, 5)
+    values = random_values(model, "float32")
+    executor = bind_partitioned(model, workers, "float32", hints={"cast": axis, "cast_backward": axis})
+    found, _, moved = run_partitioned(executor, values)
+    assert moved == executor.partition.plan.communication_bytes
+    assert largest_error(found, run_single(model, values, "float32")[0]) < 1e-6
+
+
+@pytest.mark.parametrize("shape", [(6, 3, 2, 4, 1, 3), (6, 3, 2, 4, 1, 2, 3)])
+@pytest.mark.parametrize("workers", [2, 3])
+def test_tensors_of_more_dimensions_than_mxnet_slices(workers, shape):
+    """Cell by cell, turned, joined, reduced and multiplied, under the default plan and random ones."""
+    scale = mx.sym.Variable("scale", shape=(1, 3, 1, 4, *(1,) * (len(shape) - 4)), dtype="float64")
+    cells = mx.sym.broadcast_mul(mx.sym.tanh(mx.sym.Variable("data")), scale)
+    turned = mx.sym.SwapAxis(cells, dim1=1, dim2=len(shape) - 1)
+    if len(shape) == 6:  # as many as MXNet transposes
+        turned = mx.sym.transpose(turned, axes=(0, 3, 1, 2, 5, 4))
+    joined = mx.sym.Concat(turned, mx.sym.sin(turned), dim=1)
+    reduced = mx.sym.broadcast_mul(joined, mx.sym.sum(joined, axis=(1, 3), keepdims=True))
+    loss = mx.sym.MakeLoss(mx.sym.square(mx.sym.mean(reduced, axis=2)))
+    model = Model(loss, {"data": shape}, 5)
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", STEPS)
+    default = bind_partitioned(model, workers, "float64")
+    compare(default, values, step, weights, STEPS)
+    for seed in range(3):
+        executor = bind_partitioned(model, workers, "float64", random_plan(default.partition, seed))
+        compare(executor, values, step, weights, STEPS)
 
 
 def test_dense_blocks_are_joined_part_by_part():

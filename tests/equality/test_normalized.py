@@ -233,6 +233,22 @@ def test_given_statistics_may_be_read_by_other_workers():
         compare(executor, values, step, weights, 3)
 
 
+@pytest.mark.parametrize("axis", ["b", "c"])
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("shape", [(6, 4), (6, 4, 3, 2)])
+def test_the_old_batch_norm_with_given_statistics(axis, workers, shape):
+    """With a fixed gamma its gradient reads no number of the data, and asks for a part of it all the same."""
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=5, flatten=False, name="fc")
+    net = mx.sym.SwapAxis(net, dim1=1, dim2=len(shape) - 1)
+    net = mx.sym.BatchNorm_v1(net, use_global_stats=True, name="bn")
+    model = Model(mx.sym.MakeLoss(mx.sym.square(net)), {"data": shape}, 5)
+    values = random_values(model, "float32")
+    executor = bind_partitioned(model, workers, "float32", hints={"bn": axis, "bn_backward": axis})
+    found, _, moved = run_partitioned(executor, values)
+    assert moved == executor.partition.plan.communication_bytes
+    assert largest_error(found, run_single(model, values, "float32")[0]) < 1e-5
+
+
 def test_what_nobody_reads_is_not_computed():
     """Nor does its own kernel run instead of the parts that are left out."""
     data = mx.sym.Variable("data")
@@ -334,14 +350,16 @@ def gradients_of(symbol, values, shape, dtype):
     return {name: gradient.asnumpy().astype("float64") for name, gradient in single.grad_dict.items()}
 
 
-def test_the_largest_along_its_own_dimension():
-    """Partial results of which the largest is the result."""
+@pytest.mark.parametrize("op", ["max", "min", "prod", "nanprod"])
+def test_the_largest_the_smallest_and_the_product_along_their_own_dimension(op):
+    """Partial results of which the largest, the smallest or the product is the result."""
     data = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=9, no_bias=True, name="before")
-    model = Model(mx.sym.MakeLoss(mx.sym.max(data, axis=1, name="largest"), name="loss"), {"data": (4, 6)}, 2)
+    reduced = getattr(mx.sym, op)(3 * data, axis=1, name="reduced")
+    model = Model(mx.sym.MakeLoss(reduced, name="loss"), {"data": (4, 6)}, 2)
     values = random_values(model, "float64")
     step, weights = run_single(model, values, "float64", 3)
     default = bind_partitioned(model, 3, "float64").partition
-    offered = dict(zip((o.name for o in default.graph.operators), default.problem.accesses, strict=True))["largest"]
+    offered = dict(zip((o.name for o in default.graph.operators), default.problem.accesses, strict=True))["reduced"]
     assert len(offered.axes) == 2
     for axis in offered.axes:
-        compare(bind_partitioned(model, 3, "float64", hints={"largest": axis}), values, step, weights, 3)
+        compare(bind_partitioned(model, 3, "float64", hints={"reduced": axis}), values, step, weights, 3)

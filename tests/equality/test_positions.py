@@ -97,6 +97,19 @@ def test_sequences_split_by_time(axis, workers):
     compare_split(model, workers, axes, parts)
 
 
+@pytest.mark.parametrize(("axis", "split"), [(1, "i2"), (-1, "i1")])
+@pytest.mark.parametrize("workers", [2, 3])
+def test_a_softmax_with_lengths_is_split_by_its_other_dimensions(axis, split, workers):
+    cells = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=5, flatten=False, name="cells")
+    lengths = np.arange(20).reshape(4, 5)[:, : 5 if axis == 1 else 3] % 4  # a line of length 0 is zeros
+    known = mx.sym.Cast(mx.sym.Variable("lengths"), dtype="int32")
+    net = mx.sym.softmax(cells, known, use_length=True, axis=axis, temperature=0.7, name="weights")
+    loss = mx.sym.MakeLoss(mx.sym.square(mx.sym.sin(net) + cells))
+    model = Model(loss, {"data": (4, 3, 6), "lengths": lengths.shape}, 5, given={"lengths": lengths})
+    for at in (split, "i0"):
+        compare_split(model, workers, {"weights": at, "weights_backward": at}, {"softmax", "_backward_softmax"})
+
+
 @pytest.mark.parametrize("workers", [2, 3])
 def test_one_hot_of_classes_that_are_split(workers):
     scores = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=7, name="scores")

@@ -39,7 +39,7 @@ def test_a_window_that_begins_beyond_the_end_is_moved_inside(workers, backend):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int32", "bool"])
-def test_the_largest_over_workers_is_that_of_one_device(dtype):
+def test_the_largest_and_the_smallest_over_workers_are_those_of_one_device(dtype):
     """Where one of them has NaN, too, which XLA's maximum over devices leaves out."""
     with in_double_precision():
         x = np.random.default_rng(3).normal(size=(64, 6)) * 100
@@ -48,7 +48,7 @@ def test_the_largest_over_workers_is_that_of_one_device(dtype):
         for largest in (lambda x: jnp.max(x, 0), lambda x: jnp.min(x, 0)):
             for axis in ("i0", "i1"):
                 names = tofu.jax.partition(largest, 2, (x,), search_seconds=1).plan.operators
-                hints = {name: axis for name in names if name.startswith("reduce_m")}
+                hints = {name: axis for name in names if name.startswith("reduce_")}
                 try:
                     made = tofu.jax.partition(largest, 2, (x,), hints=hints)
                 except PlanError:
@@ -62,6 +62,15 @@ def test_the_largest_over_workers_is_that_of_one_device(dtype):
         if dtype != "bool":
             made = tofu.jax.partition(segments, 2, (x,), hints={"scatter-max": "u0"})
             np.testing.assert_array_equal(np.asarray(made(x), float), np.asarray(jax.jit(segments)(x), float))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "int32"])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_the_product_over_workers_is_that_of_one_device(dtype, workers):
+    with in_double_precision():
+        x = jnp.asarray(np.random.default_rng(3).integers(1, 3, size=(8, 6))).astype(dtype)  # powers of two: exact
+        made = tofu.jax.partition(lambda x: jnp.prod(x, 0), workers, (x,), hints={"reduce_prod": "i0"})
+        np.testing.assert_array_equal(np.asarray(made(x), float), np.asarray(jnp.prod(x, 0), float))
 
 
 def test_truths_are_looked_up_in_parts():

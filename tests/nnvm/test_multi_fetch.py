@@ -20,6 +20,8 @@ from tofu.mxnet.check.tables import read_tables
 
 TYPES = {"float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6, "bool": 7}
 DEVICES = 3
+NUMBERED = (np.add, np.maximum, np.minimum, np.multiply)
+"""What is done with the sources of a piece, by the number that a fetch has for it."""
 
 
 @st.composite
@@ -149,18 +151,19 @@ def test_adds_where_it_is_asked_to(dtype, geometry, seed, fill):
     np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("reducer", [np.maximum, np.minimum, np.multiply])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "int64"])
 @given(geometry=geometries(), seed=st.integers(0, 1000))
-@settings(max_examples=40, deadline=None)
-def test_takes_the_largest_where_it_is_asked_to(dtype, geometry, seed):
+@settings(max_examples=20, deadline=None)
+def test_takes_the_largest_the_smallest_or_the_product_where_it_is_asked_to(reducer, dtype, geometry, seed):
     shape, input_shapes, pieces = geometry
     rng = np.random.RandomState(seed)
     inputs = [random_array(rng, s, dtype) for s in input_shapes]
     for array in inputs:
         if dtype == "float64":
             array[array > 0.9] = np.nan
-    result = run_fetch(shape, inputs, pieces, 1, dtype, takes_maximum=1)
-    np.testing.assert_array_equal(result, expected_region(shape, inputs, pieces, 1, dtype, np.maximum))
+    result = run_fetch(shape, inputs, pieces, 1, dtype, reducer=NUMBERED.index(reducer))
+    np.testing.assert_array_equal(result, expected_region(shape, inputs, pieces, 1, dtype, reducer))
 
 
 def fetch_all(inputs, dtype, **attributes):
@@ -171,10 +174,12 @@ def fetch_all(inputs, dtype, **attributes):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_the_largest_is_no_number_where_any_is_none(dtype):
+def test_the_largest_and_the_smallest_are_no_number_where_any_is_none(dtype):
     none, inf = np.nan, np.inf
     inputs = [[none, 1, 1, none, inf, 3] * 7, [1, none, 1, none, none, 2] * 7, [1, 1, none, 0, 1, -inf] * 7]
-    np.testing.assert_array_equal(fetch_all(inputs, dtype, takes_maximum=1), [none, none, none, none, none, 3] * 7)
+    for reducer, last in ((np.maximum, 3), (np.minimum, -inf)):
+        found = fetch_all(inputs, dtype, reducer=NUMBERED.index(reducer))
+        np.testing.assert_array_equal(found, [none, none, none, none, none, last] * 7)
 
 
 def test_half_precision_is_summed_in_single_precision():

@@ -24,6 +24,7 @@ from tofu.tdl import interpret
 
 Array = np.ndarray
 Shape = tuple[int, ...]
+REDUCERS = {"Sum": np.add, "Max": np.maximum, "Min": np.minimum, "Prod": np.multiply}
 Boxes = np.ndarray  # [workers, dimensions, (begin, end)]
 
 
@@ -75,7 +76,7 @@ class Execution:
 
     def _fetch(self, node: Node) -> Array:
         tensor = self.graph.tensors[node.id]
-        together = np.maximum if node.id in self.program.largest else np.add
+        together = REDUCERS[self.program.reducers.get(node.id, "Sum")]
         result = np.full(node.shapes[0], node.fill)
         for piece in node.pieces:
             read = []

@@ -16,7 +16,7 @@ class Combine(IntEnum):
     """How the parts of an output come together when an axis is split."""
 
     CONCAT = 0  # the axis moves the region, the parts are disjoint
-    REDUCE = 1  # every part is a partial result; they are summed, or the largest is taken
+    REDUCE = 1  # every part is a partial result; they are put together by the output's reducer
     REPLICATE = 2  # every part computes the same
     OVERLAP_ADD = 3  # the axis moves the region, the parts overlap and are added
 
@@ -54,7 +54,7 @@ class InputAccess:
 class OutputAccess:
     """The region of an output that a part computes, and for each axis how the parts come together.
 
-    `reducer`: "Sum", or "Max" where the largest of partial results is the result.
+    `reducer`: what makes the result of partial ones, "Sum", "Max", "Min" or "Prod".
     """
 
     rows: tuple[Row, ...]

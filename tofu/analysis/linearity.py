@@ -85,9 +85,9 @@ def classify_sum(value: Value, axis: str, mentions: Mentions) -> Linear | Nonlin
     return Nonlinear(f"the sum over {axis} is inside a function that is not known to be linear")
 
 
-def is_maximum(value: Value, axis: str) -> bool:
-    """Whether `value` as a whole is the largest over the axis, so that the largest of partial results is it."""
-    return isinstance(value, Reduction) and value.reducer == "Max" and axis in value.variables
+def find_whole_reducer(value: Value, axis: str) -> str | None:
+    """The reducer, where `value` as a whole is reduced over the axis: partial results come together by the same one."""
+    return value.reducer if isinstance(value, Reduction) and axis in value.variables else None
 
 
 def _classify_reduction(value: Reduction, axis: str, mentions: Mentions) -> Linear | Nonlinear:

@@ -18,7 +18,7 @@ from tofu.analysis.linearity import (
     classify_sum,
     find_factors,
     find_moved_cells,
-    is_maximum,
+    find_whole_reducer,
 )
 from tofu.tdl.expression import (
     Element,
@@ -158,9 +158,10 @@ def _output_pattern(
     if output.value is not None:
         for axis in sorted(mentions.of(output.value) - set(output.variables)):
             kind = classify_sum(output.value, axis, mentions)
-            if not set(output.variables) - set(moving) and is_maximum(output.value, axis):
+            whole = find_whole_reducer(output.value, axis)
+            if not set(output.variables) - set(moving) and whole is not None:
                 summed.add(axis)
-                reducer = "Max"
+                reducer = whole
             elif isinstance(kind, Nonlinear):
                 rejected.setdefault(axis, kind.reason)
             else:

@@ -23,17 +23,17 @@ def write_program(problem: Problem, choices: Choices, *, inference: bool = False
         **choices.native,
     )
     n_model_outputs, workers = len(problem.graph.outputs), prod(problem.factors)
-    return Program(code, problem.graph, outputs, n_model_outputs, workers, phases, _find_largest(problem))
+    return Program(code, problem.graph, outputs, n_model_outputs, workers, phases, _find_reducers(problem))
 
 
-def _find_largest(problem: Problem) -> frozenset[int]:
-    """The tensors whose partial results are compared, not added."""
-    return frozenset(
-        tensor
+def _find_reducers(problem: Problem) -> dict[int, str]:
+    """The tensors whose partial results are not added, and what is done instead."""
+    return {
+        tensor: written.reducer
         for operator, access in zip(problem.graph.operators, problem.accesses, strict=True)
         for tensor, written in zip(operator.outputs, access.outputs, strict=True)
-        if written.reducer == "Max"
-    )
+        if written.reducer != "Sum"
+    }
 
 
 def list_outputs(problem: Problem, choices: Choices, phases: Sequence[Phase]) -> tuple[OutputShards, ...]:

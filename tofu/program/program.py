@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -43,8 +43,8 @@ class Program:
         How many there are.
     phases
         Those whose operators run.
-    largest
-        The tensors whose fetches take the largest of their sources; all others add them up.
+    reducers
+        The tensors whose fetches take the "Max", "Min" or "Prod" of their sources; all others add them up.
     """
 
     code: npt.NDArray[np.int64]
@@ -53,7 +53,7 @@ class Program:
     n_model_outputs: int
     workers: int
     phases: tuple[Phase, ...]
-    largest: frozenset[int] = frozenset()
+    reducers: Mapping[int, str] = field(default_factory=dict)
 
     @cached_property
     def tables(self) -> ProgramTables:
@@ -135,7 +135,8 @@ class _Printer:
             is_whole = piece.extent == owner.shapes[entry.output]
             box = "" if is_whole else _show_box(begin, piece.extent)
             shown.append(f"{self._show_entry(entry)}{'' if owner.worker == node.worker else f'@{owner.worker}'}{box}")
-        return f"max({', '.join(shown)})" if len(shown) > 1 and node.id in self._program.largest else " + ".join(shown)
+        reducer = self._program.reducers.get(node.id)
+        return " + ".join(shown) if len(shown) == 1 or reducer is None else f"{reducer.lower()}({', '.join(shown)})"
 
     def _show_entry(self, entry: Entry) -> str:
         return f"%{entry.node}" if len(self._nodes[entry.node].shapes) == 1 else f"%{entry.node}.{entry.output}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,8 @@ Box = tuple[tuple[int, int], ...]
 Range = tuple[int, int]
 Part = Mapping[int, Range]
 """Of each axis that is split, by its number, the first position and that after the last."""
+
+_REDUCERS: Mapping[str, Callable[..., Any]] = {"Sum": np.sum, "Max": np.max, "Min": np.min, "Prod": np.prod}
 
 
 class SplitError(Exception):
@@ -128,8 +131,7 @@ def _combine(pieces: Sequence[tuple[Box, Array]], combine: Combine, reducer: str
     box, first = pieces[0]
     arrays = [array for _, array in pieces]
     if combine is Combine.REDUCE:
-        together = np.max if reducer == "Max" else np.sum
-        return box, np.asarray(together(arrays, axis=0))
+        return box, np.asarray(_REDUCERS[reducer](arrays, axis=0))
     if combine is Combine.REPLICATE:
         if any(not np.allclose(array, first, rtol=1e-10, atol=1e-10, equal_nan=True) for array in arrays):
             raise SplitError("the parts of a replicated output differ")

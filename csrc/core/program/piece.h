@@ -25,7 +25,12 @@ struct Source {
   std::vector<int64_t> begin;
 };
 
-/*! \brief A box of a fetch's output; its value is the sum of the sources, or the largest. */
+/*! \brief How the sources of a piece become its value. */
+enum class Reducer : int { kSum, kMaximum, kMinimum, kProduct };
+constexpr int kNumReducers = 4;
+
+/*! \brief A box of a fetch's output; its value is the sum of the sources, or what else the fetch's
+ * Reducer makes of them. */
 struct Piece {
   Box box;
   std::vector<Source> sources;

@@ -166,7 +166,8 @@ class Builder {
     param.shape = ToShape(node.shapes.at(0));
     param.dtype = input_.tensor_types.at(node.id);
     param.fill = node.fill();
-    param.takes_maximum = input_.maximum_tensors.count(node.id) != 0;
+    const auto reducer = input_.reducers.find(node.id);
+    if (reducer != input_.reducers.end()) param.reducer = reducer->second;
     param.pieces = node.pieces;
     param.tensor = input_.tensor_names.at(node.id);
     param.worker = static_cast<int>(node.worker);

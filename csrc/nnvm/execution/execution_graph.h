@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "core/program/program.h"
@@ -46,9 +45,9 @@ struct ExecutionInput {
   std::vector<AttributeChanges> attributes;  // distinct sets of changes
   std::vector<int32_t> attribute_index;      // [operator id][worker] -> set of changes; -1: none
   AskedOutputs asked_outputs;
-  std::vector<std::string> tensor_names;        // tensor id -> name; variables have their own
-  std::vector<int> tensor_types;                // tensor id -> MXNet's type code
-  std::unordered_set<int64_t> maximum_tensors;  // whose value is the largest of partial results
+  std::vector<std::string> tensor_names;          // tensor id -> name; variables have their own
+  std::vector<int> tensor_types;                  // tensor id -> MXNet's type code
+  std::unordered_map<int64_t, Reducer> reducers;  // of partial results that are not added
 };
 
 /*!

@@ -91,7 +91,8 @@ NNVM_REGISTER_OP(_tofu_multi_fetch)
     .add_argument("pieces", "string", "begin:extent:input@begin+input@begin...;...")
     .add_argument("dtype", "int", "type code of the region, -1 for that of the inputs")
     .add_argument("fill", "double", "value of the cells in no piece")
-    .add_argument("takes_maximum", "int", "1 where the largest source of a piece is its value")
+    .add_argument("reducer", "int",
+                  "of the sources of a piece: 0 sum, 1 maximum, 2 minimum, 3 product")
     .add_argument("tensor", "string", "name of the tensor that this is a region of")
     .add_argument("worker", "int", "the worker that reads the region")
     .add_argument("phase", "int", "0 forward, 1 backward, 2 update");

@@ -31,7 +31,7 @@ struct MultiFetchParam {
   mxnet::TShape shape;
   int dtype = -1;  // MXNet's type code; -1: that of the inputs
   double fill = 0.0;
-  bool takes_maximum = false;  // of the sources of a piece; else they are summed
+  Reducer reducer = Reducer::kSum;  // of the sources of a piece
   std::vector<Piece> pieces;
   // Whose region this is; for reports and checks, not for the kernel.
   std::string tensor;

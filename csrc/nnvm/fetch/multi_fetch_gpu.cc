@@ -104,7 +104,7 @@ void ComputeMultiFetchOnGpu(const nnvm::NodeAttrs& attrs, const mxnet::OpContext
   call.output = outputs[0].dptr_;
   call.fill = param.fill;
   call.adds = requests[0] == mxnet::kAddTo;
-  call.takes_maximum = param.takes_maximum;
+  call.reducer = param.reducer;
   call.stream = StreamOf(context);
   for (const mxnet::TBlob& input : inputs) {
     arrays.shapes.push_back(input.shape_);

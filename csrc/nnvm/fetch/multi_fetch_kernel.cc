@@ -65,6 +65,21 @@ struct TakeMaximum {
   }
 };
 
+/*! \brief The smaller one; no number if one of them is none. */
+struct TakeMinimum {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return a <= b || a != a ? a : b;
+  }
+};
+
+struct TakeProduct {
+  template <typename T>
+  T operator()(T a, T b) const {
+    return static_cast<T>(a * b);
+  }
+};
+
 /*! \brief destination (+)= the sources combined, over kSize elements from `begin`. */
 template <int64_t kSize, typename Combine, typename DType>
 void CombineBlock(const std::vector<const DType*>& sources, int64_t begin, Store store,
@@ -162,10 +177,19 @@ template <typename DType>
 void ComputePieces(const MultiFetchParam& param, const std::vector<TBlob>& inputs, Store store,
                    DType* output) {
   for (const Piece& piece : param.pieces) {
-    if (param.takes_maximum) {
-      ComputePiece<TakeMaximum>(piece, inputs, param.shape, store, output);
-    } else {
-      ComputePiece<TakeSum>(piece, inputs, param.shape, store, output);
+    switch (param.reducer) {
+      case Reducer::kSum:
+        ComputePiece<TakeSum>(piece, inputs, param.shape, store, output);
+        break;
+      case Reducer::kMaximum:
+        ComputePiece<TakeMaximum>(piece, inputs, param.shape, store, output);
+        break;
+      case Reducer::kMinimum:
+        ComputePiece<TakeMinimum>(piece, inputs, param.shape, store, output);
+        break;
+      case Reducer::kProduct:
+        ComputePiece<TakeProduct>(piece, inputs, param.shape, store, output);
+        break;
     }
   }
 }

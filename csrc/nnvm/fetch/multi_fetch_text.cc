@@ -50,7 +50,7 @@ MultiFetchParam ParseParam(const nnvm::NodeAttrs& attrs) {
   if (!(shape >> param.shape)) throw std::invalid_argument("\"" + shape.str() + "\" is no shape");
   param.dtype = ParseInt(attrs, "dtype", "-1", -1, mshadow::kBool);
   param.fill = ParseReal(TextOf(attrs, "fill", "0"));
-  param.takes_maximum = ParseInt(attrs, "takes_maximum", "0", 0, 1) != 0;
+  param.reducer = static_cast<Reducer>(ParseInt(attrs, "reducer", "0", 0, kNumReducers - 1));
   param.pieces =
       ParsePieces(TextOf(attrs, "pieces", ""), Extents(param, attrs.name), param.num_args);
   param.tensor = TextOf(attrs, "tensor", "");
@@ -82,7 +82,9 @@ void SetMultiFetchAttributes(MultiFetchParam param, nnvm::NodeAttrs* attrs) {
   attrs->dict["shape"] = ToText(param.shape);
   attrs->dict["dtype"] = ToText(param.dtype);
   attrs->dict["fill"] = ToText(param.fill);
-  if (param.takes_maximum) attrs->dict["takes_maximum"] = "1";
+  if (param.reducer != Reducer::kSum) {
+    attrs->dict["reducer"] = ToText(static_cast<int>(param.reducer));
+  }
   attrs->dict["pieces"] = WritePieces(param.pieces);
   attrs->dict["tensor"] = param.tensor;
   attrs->dict["worker"] = ToText(param.worker);

@@ -6,6 +6,16 @@ from tofu.mxnet.verify.case import Case
 
 CASES = [
     Case("UpSampling", {"scale": 2, "sample_type": "nearest", "num_args": 1}, [(3, 5, 3, 4)]),
+    Case(
+        "UpSampling",
+        {"scale": 2, "sample_type": "nearest", "num_args": 3, "multi_input_mode": "concat"},
+        [(3, 5, 4, 6), (3, 2, 2, 3), (3, 4, 8, 12)],
+    ),
+    Case(
+        "UpSampling",
+        {"scale": 1, "sample_type": "nearest", "num_args": 2, "multi_input_mode": "sum"},
+        [(3, 5, 6, 9), (3, 5, 2, 3)],
+    ),
     Case("Pad", {"mode": "constant", "pad_width": (0, 0, 0, 0, 1, 2, 2, 1), "constant_value": 0.5}, [(3, 5, 3, 4)]),
     *(
         Case(

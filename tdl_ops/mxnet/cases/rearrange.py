@@ -17,4 +17,5 @@ CASES = [
     Case("shape_array", {}, [(4, 3)], wrt=()),
     Case("size_array", {}, [(4, 3)], wrt=()),
     Case("amp_multicast", {"num_outputs": 2}, [single(5, 3), single(5, 3)]),
+    Case("amp_multicast", {"num_outputs": 3}, [single(5, 3), single(4, 3, 2), single(5)]),
 ]

@@ -20,4 +20,7 @@ CASES = [
     Case("squeeze", {}, [(3, 1, 5, 1)]),
     Case("_np_squeeze", {}, [(3, 1, 5, 1)]),
     Case("reshape_like", {}, [(5, 6), (5, 3, 2)]),
+    Case("reshape_like", {"lhs_begin": 0, "lhs_end": 1, "rhs_begin": 0, "rhs_end": 2}, [(15, 7), (5, 3, 4)]),
+    Case("reshape_like", {"lhs_begin": 0, "lhs_end": -1, "rhs_begin": 1, "rhs_end": 2}, [(5, 3, 7), (4, 15)]),
+    Case("reshape_like", {"lhs_begin": -1, "rhs_begin": -2}, [(5, 6), (4, 3, 2)]),
 ]

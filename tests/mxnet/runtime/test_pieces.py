@@ -1,5 +1,7 @@
 """Parameters are saved and loaded in pieces, and initialized one tensor at a time: what the host holds while they are."""
 
+import itertools
+
 import mxnet as mx
 import numpy as np
 import pytest
@@ -51,6 +53,23 @@ def test_pieces_follow_each_other_in_memory(shape, most_bytes):
     pieces = [cells[tuple(slice(*span) for span in region)] for region in list_pieces(shape, 4, most_bytes)]
     np.testing.assert_array_equal(np.concatenate([piece.ravel() for piece in pieces]), cells.ravel())
     assert all(piece.nbytes // 2 <= max(most_bytes, 4 * shape[-1]) for piece in pieces)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 1, 3, 2, 4), (2, 3, 1, 2, 2, 2, 3)])
+@pytest.mark.parametrize("split", [(1, 3), (0, -1), (1, 4, 5)])
+def test_regions_of_more_dimensions_than_mxnet_slices(shape, split):
+    halves = [
+        [(0, n // 2), (n // 2, n)] if d - len(shape) in split or d in split else [(0, n)] for d, n in enumerate(shape)
+    ]
+    regions = list(itertools.product(*halves))
+    tensor = ShardedTensor("w", shape, "float32", regions, [mx.cpu(i) for i in range(len(regions))])
+    whole = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+    tensor.scatter(mx.nd.array(whole))
+    for region, array in zip(regions, tensor.arrays, strict=True):
+        np.testing.assert_array_equal(array.asnumpy(), whole[tuple(slice(*span) for span in region)])
+    np.testing.assert_array_equal(tensor.gather().asnumpy(), whole)
+    inner = tuple((n // 3, n) for n in shape)
+    np.testing.assert_array_equal(tensor.gather_region(inner), whole[tuple(slice(*span) for span in inner)])
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "int32"])

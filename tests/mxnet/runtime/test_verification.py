@@ -198,6 +198,21 @@ def test_what_mxnet_itself_gets_wrong_is_no_fault_of_the_plan():
     assert set(reasons) | compared >= {"prelu_gamma"}
 
 
+def test_lengths_that_mxnet_overwrites_are_no_fault_of_the_plan():
+    """Computed lengths, whose gradient is asked for: MXNet writes its zeros first, over the lengths."""
+    scores = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, name="fc")
+    lengths = mx.sym.Variable("lengths", dtype="int32") + 1
+    weights = mx.sym.softmax(scores, lengths, use_length=True, name="weights")
+    split = tofu.partition(mx.sym.MakeLoss(mx.sym.sin(weights)), ngpus=2)
+    values = {"lengths": np.array([1, 5, 0, 2])}
+    for asked, excused in ({"fc_weight"}, set()), ({"fc_weight", "lengths"}, {"fc_weight"}):
+        requests = {name: "write" if name in asked else "null" for name in split.list_arguments()}
+        agreement = split.verify(data=(4, 5), lengths=(4,), values=values, grad_req=requests)
+        assert agreement.agrees
+        assert set(agreement.excused) == excused
+        assert all("may write zeros over the lengths" in reason for reason in agreement.excused.values())
+
+
 def test_a_gradient_that_mxnet_works_on_is_no_fault_of_the_plan_for_those_that_share_it():
     """Around a GRU of two layers: its kernel writes over the gradient that the connection hands on as well."""
     data, parameters = mx.sym.Variable("data"), mx.sym.Variable("parameters", shape=(144,))

@@ -210,7 +210,7 @@ class Workers:
             x = self.scatter_sum(x, step, dimension)
         if rest:
             names = tuple(self.axis_names[step] for step in rest)
-            x = lax.psum(x, names) if written.reducer == "Sum" else _largest(x, names)
+            x = _REDUCERS[written.reducer](x, names)
         return self.move(x, between, target)
 
     def _add_up(
@@ -362,6 +362,18 @@ def _largest(x: Any, names: tuple[str, ...]) -> Any:
     return lax.bitcast_convert_type(_reorder(lax.pmax(_reorder(numbers), names)), x.dtype)
 
 
+def _smallest(x: Any, names: tuple[str, ...]) -> Any:
+    return -_largest(-x, names) if jnp.issubdtype(x.dtype, jnp.floating) else lax.pmin(x, names)
+
+
+def _product(x: Any, names: tuple[str, ...]) -> Any:
+    """XLA has no product over devices: each has all factors."""
+    return jnp.prod(lax.all_gather(x, names), axis=0).astype(x.dtype)
+
+
 def _reorder(numbers: Any) -> Any:
     """The bits of floating point numbers as whole numbers of the same order, and back."""
     return jnp.where(numbers < 0, numbers ^ jnp.iinfo(numbers.dtype).max, numbers)
+
+
+_REDUCERS = {"Sum": lax.psum, "Max": _largest, "Min": _smallest, "Prod": _product}

@@ -25,6 +25,9 @@ OF_SEVERAL_KERNELS: Mapping[str, Mapping[str, str]] = {
 on a CPU, and the parts of a BatchNorm in the backward pass: were one pass cuDNN's and the other not, they would move twice, or never.
 """
 
+_REDUCERS = ("Sum", "Max", "Min", "Prod")
+"""Numbered as in `csrc/core/program/piece.h`."""
+
 
 @dataclass(frozen=True)
 class ExecutionGraph:
@@ -84,7 +87,7 @@ def build_symbol(source: Source, problem: Problem, choices: Choices, program: Pr
             for position, (operator, origin) in enumerate(zip(graph.operators, origins, strict=True))
             if origin.node < 0
         },
-        sorted(program.largest),
+        {tensor: _REDUCERS.index(reducer) for tensor, reducer in program.reducers.items()},
         _list_asked_outputs(problem, phases),
     )
     return wrap_symbol(handle)

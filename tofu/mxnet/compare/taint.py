@@ -9,6 +9,7 @@ from tofu import _mxnet
 from tofu.analysis import OperatorAccess
 from tofu.graph import Graph, Operator
 from tofu.mxnet.compare.symbols import DROPOUT
+from tofu.mxnet.lowerings.unwritten import FILLED
 
 Reasons = dict[int, str]
 """Position of a tensor -> why it cannot be compared."""
@@ -48,6 +49,11 @@ def find_defects(graph: Graph) -> Reasons:
             for tensor in (tensor for reader in sharing for tensor in reader.outputs if len(sharing) > 1):
                 wrong[tensor] = f"MXNet's {operator.name} may overwrite what it shares with others"
         wrong |= _find_unwritten(operator, {*readers, *graph.outputs, *graph.gradients.values()})
+        has_lengths = any(graph.tensors[tensor].name.endswith(FILLED) for tensor in operator.outputs[1:])
+        if operator.op == "_backward_softmax" and has_lengths:
+            wrong[operator.outputs[0]] = (
+                f"MXNet's {operator.name} may write zeros over the lengths before it reads them"
+            )
         if operator.op == "_backward_ctc_loss":
             wrong[operator.outputs[0]] = (
                 f"{operator.name} leaves samples unwritten whose labels do not fit into their length"

@@ -12,6 +12,9 @@ from tofu.analysis import analyse
 from tofu.errors import DescriptionError, UnsupportedError
 from tofu.graph import Graph, Operator
 
+FILLED = "/unwritten"
+"""How the name of an output ends in whose place somebody reads zeros."""
+
 
 def fill_unwritten(graph: Graph) -> Graph:
     """The graph with zeros in place of outputs that somebody reads and no kernel writes, by the operators' descriptions.
@@ -30,7 +33,7 @@ def fill_unwritten(graph: Graph) -> Graph:
             filled = operator.outputs[slot]
             if filled in read:
                 outputs[slot] = len(tensors)
-                tensors.append(replace(tensors[filled], name=f"{tensors[filled].name}/unwritten"))
+                tensors.append(replace(tensors[filled], name=tensors[filled].name + FILLED))
                 zeros.append(_make_zeros(f"{operator.name}/zeros{slot}", operator, graph, filled))
         operators += [replace(operator, outputs=tuple(outputs), forward=forward), *zeros]
     return replace(graph, tensors=tuple(tensors), operators=tuple(operators))

@@ -20,6 +20,8 @@ from tofu.errors import ShapeError
 Region = tuple[tuple[int, int], ...]
 PIECE_BYTES = 1 << 22
 """What the host holds of a tensor at once where it can be read or written in pieces."""
+SLICED_DIMENSIONS = 5
+"""The most that MXNet's kernels of slices take."""
 
 
 class ShardedTensor:
@@ -204,7 +206,12 @@ def cut(whole: Any, region: Region) -> Any:
     """The part of a whole array that lies in `region`: a view where only the first dimension is cut, else a copy."""
     if all(part == (0, extent) for part, extent in zip(region[1:], whole.shape[1:], strict=True)):
         return whole[region[0][0] : region[0][1]] if region else whole
-    return mx.nd.slice(whole, begin=[begin for begin, _ in region], end=[end for _, end in region])
+    if len(region) <= SLICED_DIMENSIONS:
+        return mx.nd.slice(whole, begin=[begin for begin, _ in region], end=[end for _, end in region])
+    for dimension, (begin, end) in enumerate(region):
+        if (begin, end) != (0, whole.shape[dimension]):
+            whole = mx.nd.slice_axis(whole, axis=dimension, begin=begin, end=end)
+    return whole
 
 
 def paste(part: Any, whole: Any, region: Region) -> None:
@@ -213,6 +220,10 @@ def paste(part: Any, whole: Any, region: Region) -> None:
         part.copyto(whole[region[0][0] : region[0][1]] if region else whole)
         return
     local = part.as_in_context(whole.context)
+    if len(region) > SLICED_DIMENSIONS:
+        for row, place in enumerate(range(*region[0])):
+            paste(local[row], whole[place], region[1:])
+        return
     mx.nd._internal._slice_assign(whole, local, begin=[b for b, _ in region], end=[e for _, e in region], out=whole)
 
 

@@ -31,6 +31,11 @@ EXPLANATIONS = (
         r"inputs \(dimension \d\)",
         "along axes= all cells share what is drawn; two workers would draw different numbers, here both have the same seed",
     ),
+    Explanation(
+        r"(_backward_)?amp_multicast",
+        r"inputs \(.*dimension \d.*\) -> .*REPLICATE",
+        "each tensor could be split alone; where two have a dimension in common both are, which leaves less whole",
+    ),
     Explanation(r"Reshape|_npx_reshape|_backward_reshape", r"inputs \(dimension 0\)", _UNEQUAL_FACTORS),
     Explanation(
         r"(_backward)?_contrib_AdaptiveAvgPooling2D",
