@@ -42,7 +42,9 @@ def train(workers, steps):
     mx.random.seed(1)
     images, labels = draw_images(BATCH * steps)
     net = build()
-    net.cast("float64")  # batch normalization makes much of the roundings of single precision, on one device as on several
+    net.cast(
+        "float64"
+    )  # batch normalization makes much of the roundings of single precision, on one device as on several
     net.initialize(mx.init.Xavier())
     net.hybridize()
     net = tofu.gluon.partition(net, ngpus=workers)  # the line

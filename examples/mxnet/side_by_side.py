@@ -20,7 +20,7 @@ def read_options(description, workers=4):
 
 
 def compare(train, description):
-    """Call `train(workers, steps)`, which returns losses and a plan, for one worker and for several. Ends with status 1 where they differ."""
+    """Call `train(workers, steps)`, which returns losses and a plan, for one worker and for several; end with 1 where they differ."""
     options = read_options(description)
     expected, _ = train(1, options.steps)
     losses, plan = train(options.workers, options.steps)

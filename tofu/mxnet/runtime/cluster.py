@@ -63,7 +63,9 @@ class Cluster:
             self.kvstore.pull(key, out=held, priority=-priority)
 
 
-def _list_shards(tensors: Sequence[ShardedTensor], names: Sequence[str] | None = None) -> Iterator[tuple[str, list[Any]]]:
+def _list_shards(
+    tensors: Sequence[ShardedTensor], names: Sequence[str] | None = None
+) -> Iterator[tuple[str, list[Any]]]:
     """A key of the kvstore for each distinct region of each tensor, and the arrays of all workers that hold it."""
     for tensor, name in zip(tensors, names or [tensor.name for tensor in tensors], strict=True):
         for worker in tensor.owners:
@@ -89,5 +91,3 @@ def read_kvstore(kvstore: Any, compression: Any = None) -> Cluster | None:
     if compression:
         made.set_gradient_compression(dict(compression))
     return Cluster(made)
-
-
