@@ -87,8 +87,14 @@ def _keep(cases, path):
 def test_errors_are_relative_and_what_is_no_number_counts():
     whole = [np.array([1.0, 100.0]), np.array([np.inf, np.nan, 2.0])]
     assert largest_error(whole, whole) == 0
-    rounding = np.array([1e-17])  # that another program does otherwise
-    assert largest_error([rounding], [-rounding]) < 1e-10
     assert largest_error([np.array([2.0, 100.0]), whole[1]], whole) == 0.01
     assert not largest_error([whole[0], np.array([np.inf, 0.0, 2.0])], whole) <= 1e300
     assert not largest_error([whole[0], np.array([0.0, np.nan, 2.0])], whole) <= 1e300
+
+
+def test_what_one_device_makes_of_a_rounding_does_not_count():
+    noise, number = np.array([1e-17]), np.array([3.0])
+    assert largest_error([-noise, number], [noise, number]) == 2
+    assert largest_error([-noise, number], [noise, number], [0.5 * noise, number]) == 0
+    assert largest_error([-noise, 1.01 * number], [noise, number], [0.5 * noise, number * (1 + 1e-15)]) > 0.009
+    assert largest_error([100 * noise], [noise], [0.5 * noise]) == 99

@@ -1,7 +1,7 @@
-"""Data parallelism between machines, around a model that is partitioned within each: gradients are summed through MXNet's distributed kvstore.
+"""Data parallelism between machines, around a model that is partitioned within each: gradients are summed by MXNet's distributed kvstore.
 
-Every machine runs the same plan on its own part of the batch. Each shard goes to the servers and back once, so a machine moves its gradients
-once each way, whatever the number of its workers; the update runs on all machines alike, where the shards lie.
+Every machine runs the same plan on its own part of the batch. Each shard goes to the servers and back once, so a machine moves its
+gradients once each way, whatever the number of its workers; the update runs on all machines alike, where the shards lie.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import mxnet as mx
-import numpy as np
 
 from tofu.errors import PlanError, UnsupportedError
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
@@ -45,14 +44,14 @@ class Cluster:
 
     def _compare_plans(self, executor: ShardedExecutor) -> None:
         plan = executor.partition.plan
-        own = zlib.crc32(plan.dumps().encode()) % (1 << 20)  # a float32 holds it exactly
+        own = zlib.crc32(plan.to_json().encode()) % (1 << 20)  # a float32 holds it exactly
         first = mx.nd.array([own])
         self.kvstore.init("tofu_plan", first)
         self.kvstore.pull("tofu_plan", out=first)
         if int(first.asscalar()) != own:
             raise PlanError(
-                f"Machine {self.kvstore.rank} has another plan than machine 0, so their shards do not belong together. Have all of them run "
-                "the same script with the same number of workers and shapes, or give each the same file: plan=..."
+                f"Machine {self.kvstore.rank} has another plan than machine 0, so their shards do not belong together. Have all of them "
+                "run the same script with the same number of workers and shapes, or give each the same file: plan=..."
             )
 
     def sum_gradients(self, executor: ShardedExecutor, names: Sequence[str]) -> None:

@@ -1,0 +1,103 @@
+"""Two machines of two devices each: the model is partitioned within a machine, and each machine has its own part of every batch.
+
+python examples/mxnet/cluster.py                # all processes on this machine: a scheduler, a server and two that train
+python examples/mxnet/cluster.py --machines 4
+
+On real machines each process is started with MXNet's variables, and the same script: DMLC_PS_ROOT_URI and DMLC_PS_ROOT_PORT say where the
+scheduler is, DMLC_NUM_WORKER and DMLC_NUM_SERVER how many there are of each, and DMLC_ROLE is scheduler, server or worker:
+
+DMLC_ROLE=worker DMLC_PS_ROOT_URI=10.0.0.1 DMLC_PS_ROOT_PORT=9091 DMLC_NUM_WORKER=2 DMLC_NUM_SERVER=2 python examples/mxnet/cluster.py
+"""
+
+import argparse
+import os
+import socket
+import subprocess
+import sys
+
+import numpy as np
+from side_by_side import draw_images, show
+
+import tofu
+import mxnet as mx
+
+WHOLE_BATCH = 32
+
+
+def read_options():
+    """How many machines and steps."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=10, help="training steps (default: %(default)s)")
+    parser.add_argument("--machines", type=int, default=2, help="processes that train (default: %(default)s)")
+    parser.add_argument("--workers", type=int, default=2, help="devices of each (default: %(default)s)")
+    return parser.parse_args()
+
+
+def start_all(options):
+    """A process of each role on this machine. Where one fails the others are ended."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    given = {"DMLC_PS_ROOT_URI": "127.0.0.1", "DMLC_PS_ROOT_PORT": str(port), "DMLC_NUM_SERVER": "1"}
+    given |= {"DMLC_NUM_WORKER": str(options.machines), "DMLC_NODE_HOST": "127.0.0.1"}
+    roles = ["scheduler", "server", *["worker"] * options.machines]
+    running = [
+        subprocess.Popen([sys.executable, *sys.argv], env={**os.environ, **given, "DMLC_ROLE": r}) for r in roles
+    ]
+    try:
+        sys.exit(max(process.wait() for process in running[2:]))
+    finally:
+        for process in running:
+            process.kill()
+
+
+def build():
+    """A perceptron, whose loss is a sum over the batch."""
+    net = mx.sym.FullyConnected(mx.sym.Flatten(mx.sym.Variable("data")), num_hidden=256, name="fc1")
+    net = mx.sym.FullyConnected(mx.sym.Activation(net, act_type="relu"), num_hidden=10, name="fc2")
+    return mx.sym.SoftmaxOutput(net, name="softmax")
+
+
+def train(module, images, labels, kvstore):
+    """The mean of the loss over the last steps' own part of the batches, and the parameters."""
+    batches = mx.io.NDArrayIter(images, labels, len(images))
+    module.bind(batches.provide_data, batches.provide_label)
+    mx.random.seed(1)
+    module.init_params(mx.init.Xavier())
+    module.init_optimizer(kvstore, "sgd", {"learning_rate": 0.05, "momentum": 0.9})
+    return module
+
+
+def run(options):
+    """The share of one process. Beside it all is trained on one of its devices, to hold the numbers against each other."""
+    kvstore = mx.kv.create("dist_sync")
+    images, labels = draw_images(WHOLE_BATCH * options.steps)
+    part = WHOLE_BATCH // kvstore.num_workers
+    own = slice(kvstore.rank * part, (kvstore.rank + 1) * part)
+    module = tofu.mod.Module(build(), ngpus=options.workers)
+    alone = mx.mod.Module(build())
+    train(module, images[:part], labels[:part], kvstore)
+    train(alone, images[:WHOLE_BATCH], labels[:WHOLE_BATCH], None)
+    losses = []
+    for step in range(options.steps):
+        rows = slice(step * WHOLE_BATCH, (step + 1) * WHOLE_BATCH)
+        found = [advance(module, images[rows][own], labels[rows][own]), advance(alone, images[rows], labels[rows])]
+        losses.append((np.mean(found[1][own]), np.mean(found[0])))
+    if kvstore.rank == 0:
+        print(
+            f"The plan of each machine: {module.plan.workers} workers move {module.plan.communication_bytes:,} bytes in a step."
+        )
+        show(*zip(*losses, strict=True))
+
+
+def advance(module, images, labels):
+    """A step, and the loss of each image before it."""
+    module.forward_backward(mx.io.DataBatch([mx.nd.array(images)], [mx.nd.array(labels)]))
+    module.update()
+    chosen = module.get_outputs()[0].asnumpy()[np.arange(len(labels)), labels.astype(int)]
+    return -np.log(chosen)
+
+
+if __name__ == "__main__":
+    options = read_options()
+    run(options) if os.environ.get("DMLC_ROLE") == "worker" else start_all(options)
