@@ -23,11 +23,11 @@ from tofu.mxnet.frontend.read_symbol import DTYPE_NAMES, check_names, find_label
 from tofu.mxnet.partition import compile_partition
 from tofu.mxnet.runtime.arguments import (
     arrays_by_name,
+    place_by_hand,
     read_grad_requests,
     read_shapes,
-    refuse_data_parallel_group,
-    refuse_groups,
     refuse_sparse,
+    warn_of_data_parallel_group,
 )
 from tofu.mxnet.runtime.executor import Executor, as_ndarray, reuse_plan
 from tofu.mxnet.runtime.partition_text import add_partition, load_whole, read_partition
@@ -211,9 +211,9 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
             return super().simple_bind(
                 ctx, grad_req, type_dict, stype_dict, group2ctx, shared_arg_names, shared_exec, shared_buffer, **kwargs
             )
-        refuse_data_parallel_group(sys._getframe(1))
+        warn_of_data_parallel_group(sys._getframe(1))
         refuse_sparse(stype_dict)
-        refuse_groups(group2ctx)
+        places = place_by_hand(self, group2ctx, ctx)
         shapes = {name: tuple(shape) for name, shape in kwargs.items() if not self._is_absent_label(name)}
         check_names(self, shapes)
         known, codes = infer_arguments(self, shapes, type_dict or {})
@@ -224,7 +224,7 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
             dtype, existing = DTYPE_NAMES[codes[name]], pool.get(name)
             if existing is not None and tuple(existing.shape) == known[name] and np.dtype(existing.dtype) == dtype:
                 return existing
-            return mx.nd.zeros(known[name], ctx=ctx, dtype=dtype)
+            return mx.nd.zeros(known[name], ctx=places[name], dtype=dtype)
 
         requests = read_grad_requests(grad_req, self.list_arguments())
         shared_arguments = {n: a for n, a in shared.arg_dict.items() if n in shareable} if shared else {}
@@ -247,7 +247,7 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
         """As `mx.sym.Symbol.bind`, over the workers' devices: the arrays given are the whole ones."""
         if self.settings.workers == 1:
             return super().bind(ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
-        refuse_groups(group2ctx)
+        place_by_hand(self, group2ctx, ctx)
         names = self.list_arguments()
         arguments = arrays_by_name(args, names, "args")
         gradients = {
