@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING
 from typing import Any as _Anything
 
 from tofu.errors import (
+    ArgumentTypeError,
     DescriptionError,
     DeviceError,
     ExecutionError,
     InfeasibleError,
     InternalError,
+    MissingParametersError,
     NotAffineError,
+    NotReadyError,
     OutOfMemoryError,
     PlanError,
     ShapeError,
@@ -78,6 +81,7 @@ _mxnet_import.install()
 
 __all__ = [
     "Any",
+    "ArgumentTypeError",
     "DescriptionError",
     "DeviceError",
     "ExecutionError",
@@ -87,7 +91,9 @@ __all__ = [
     "Max",
     "MemoryReport",
     "Min",
+    "MissingParametersError",
     "NotAffineError",
+    "NotReadyError",
     "Opaque",
     "OutOfMemoryError",
     "PartitionedSymbol",

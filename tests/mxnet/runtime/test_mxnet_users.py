@@ -73,10 +73,14 @@ def sequence_batches(lengths):
     return made
 
 
-def train_buckets(apply, steps):
-    module = mx.mod.BucketingModule(
-        lambda length: (apply(sequence_model(length)), ("data",), ("softmax_label",)), default_bucket_key=6
+def make_buckets(apply, kind=mx.mod.BucketingModule, **options):
+    return kind(
+        lambda length: (apply(sequence_model(length)), ("data",), ("softmax_label",)), default_bucket_key=6, **options
     )
+
+
+def train_buckets(apply, steps, kind=mx.mod.BucketingModule, **options):
+    module = make_buckets(apply, kind, **options)
     first = next(step for step in steps if step.bucket_key == 6)
     module.bind(first.provide_data, first.provide_label)
     mx.random.seed(3)
@@ -103,6 +107,47 @@ def test_buckets_of_several_lengths(workers):
     assert sorted(bound) == [2, 3, 4, 6]
     whole = bound[6].arg_dict["h2h_weight"]
     assert all(executor.arg_dict["h2h_weight"] is whole for executor in bound.values())  # one copy on the host
+
+
+def test_buckets_of_shards(tmp_path):
+    """`tofu.mod.BucketingModule`: parameters that no device has whole, one optimizer, and checkpoints that MXNet reads too."""
+    steps = sequence_batches([6, 3, 4, 3, 6])
+    single, expected = train_buckets(lambda net: net, steps)
+    module, outputs = train_buckets(lambda net: net, steps, tofu.mod.BucketingModule, ngpus=3)
+    for found, wanted in zip(outputs, expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    assert largest_error(parameters_of(module), parameters_of(single)) < 1e-10
+    assert len({id(bucket._optimizer) for bucket in module._buckets.values()}) == 1
+    module.save_checkpoint(str(tmp_path / "buckets"), 1)
+    for kind, options in ((tofu.mod.BucketingModule, {"ngpus": 2}), (mx.mod.BucketingModule, {})):
+        loaded = kind.load(str(tmp_path / "buckets"), 1, module._sym_gen, 6, **options)
+        loaded.bind(steps[0].provide_data, steps[0].provide_label)
+        loaded.forward(steps[1], is_train=False)
+        module.forward(steps[1], is_train=False)
+        np.testing.assert_allclose(loaded.get_outputs()[0].asnumpy(), module.get_outputs()[0].asnumpy(), rtol=1e-11)
+
+
+def test_a_monitor_sees_every_bucket():
+    steps = sequence_batches([6, 3])
+    module = make_buckets(lambda net: net, tofu.mod.BucketingModule, ngpus=2)
+    module.bind(steps[0].provide_data, steps[0].provide_label)
+    module.init_params()
+    monitor = mx.mon.Monitor(1, norms, pattern="t._state_output")
+    module.install_monitor(monitor)
+    for step, length in zip(steps, (6, 3), strict=True):
+        monitor.tic()
+        module.forward(step, is_train=True)
+        assert [entry[1] for entry in monitor.toc()] == [f"t{t}_state_output" for t in range(length)]
+
+
+def test_buckets_that_are_wrong_are_named():
+    with pytest.raises(tofu.TofuError, match="needs default_bucket_key="):
+        tofu.mod.BucketingModule(sequence_model, ngpus=2)
+    module = make_buckets(lambda net: net, tofu.mod.BucketingModule, ngpus=2)
+    with pytest.raises(tofu.TofuError, match="not bound"):
+        module.switch_bucket(3, [], [])
+    with pytest.raises(tofu.TofuError, match="needs sym_gen="):
+        tofu.mod.BucketingModule.load_dict(default_bucket_key=6, ngpus=2)
 
 
 def test_buckets_fit_and_score():

@@ -106,8 +106,7 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
 
     def switch_bucket(self, bucket_key: Any, data_shapes: Any, label_shapes: Any = None) -> None:
         """As MXNet's `switch_bucket`. Raises TofuError before `bind`."""
-        if not self.binded:
-            raise NotReadyError("The module is not bound: call bind(data_shapes=..., label_shapes=...) first.")
+        self._require_bound()
         is_new = self._add_bucket(bucket_key)
         try:
             super().switch_bucket(bucket_key, data_shapes, label_shapes)
@@ -117,6 +116,16 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
             raise
         if is_new and self._monitor is not None:
             self._buckets[bucket_key].install_monitor(self._monitor)
+
+    def save_params(self, fname: str) -> None:
+        """Write the parameters, which all buckets share, as `tofu.mod.Module` does. Raises TofuError before `bind`."""
+        self._buckets[self._require_bound()].save_params(fname)
+
+    def _require_bound(self) -> Any:
+        """The key of the default bucket, which is bound first."""
+        if not self.binded:
+            raise NotReadyError("The module is not bound: call bind(data_shapes=..., label_shapes=...) first.")
+        return self._default_bucket_key
 
     @classmethod
     def load(
