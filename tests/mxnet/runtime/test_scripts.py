@@ -200,7 +200,7 @@ def test_states_are_carried_from_batch_to_batch():
 @pytest.mark.parametrize("given", [{}, {"states": [], "value": 1}, {"states": [mx.nd.ones((6, 4))]}])
 def test_states_that_are_wrong_are_named(given):
     module = start(tofu.mod.Module(model(), ngpus=2), SGD)
-    with pytest.raises(tofu.TofuError, match="set_states takes either|1 arrays are given for the 0 states"):
+    with pytest.raises(tofu.TofuError, match=r"set_states takes either|1 arrays are given for the 0 states"):
         module.set_states(**given)
 
 
@@ -227,7 +227,8 @@ def test_a_module_shares_the_parameters_and_the_optimizer_of_another():
         long = start(ROUTES[route](model()), SGD)
         short = ROUTES[route](model())
         short.bind(described(("data", (6, FEATURES))), described(("softmax_label", (6,))), shared_module=long)
-        assert short.params_initialized and short.optimizer_initialized
+        assert short.params_initialized
+        assert short.optimizer_initialized
         for number, step in enumerate(batches(4)):
             if number % 2:
                 step = mx.io.DataBatch([step.data[0][:6]], [step.label[0][:6]])

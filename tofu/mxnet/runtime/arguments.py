@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import mxnet as mx
@@ -28,6 +29,8 @@ from tofu.reading import MOST_WORKERS, show, show_with_type
 logger = logging.getLogger("tofu")
 
 GRAD_REQS = ("write", "add", "null")
+LISTS_OF_SHAPES = ("data_shapes", "label_shapes", "input_shapes", "shapes")
+BY_NAME = " (shapes are given by the inputs' names: data=(64, 784))"
 
 
 def _is_whole_number(value: Any) -> bool:
@@ -88,7 +91,9 @@ def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str]
     """
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     unknown = [
-        f"{n}={show(shape)}{suggest(n, [*names, *options], '=')}" for n, shape in shapes.items() if n not in names
+        f"{n}={show(shape)}{BY_NAME if n in LISTS_OF_SHAPES else suggest(n, [*names, *options], '=')}"
+        for n, shape in shapes.items()
+        if n not in names
     ]
     choice = f", nor are there such options ({', '.join(options)})" if options else ""
     raise_together(ShapeError, f"The model has no such inputs (it has {list_inputs(symbol)}){choice}:", unknown)
@@ -96,11 +101,50 @@ def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str]
     return {name: tuple(int(extent) for extent in shape) for name, shape in shapes.items()}
 
 
+def read_bound_shapes(symbol: Any, given: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Input name -> shape, of the keywords of `simple_bind`. As in MXNet, what is no shape and of no input is passed over, with a warning;
+    so is a label that the model does not have, which Module names. Raises ShapeError for what is no shape of an input.
+    """
+    names = symbol.list_arguments()
+    others = [name for name, shape in given.items() if name not in names and not isinstance(shape, (tuple, list))]
+    if others:
+        logger.warning("simple_bind passes over %s: the model has no such inputs.", ", ".join(others))
+    shapes = {
+        name: shape
+        for name, shape in given.items()
+        if name not in others and (name in names or not name.endswith("label"))
+    }
+    check_shapes({name: shape for name, shape in shapes.items() if name in names})
+    return {name: tuple(shape) for name, shape in shapes.items()}
+
+
 def check_names_given(what: str, names: Any) -> list[str]:
     """A list of names; one string alone would be read as a list of letters."""
     if isinstance(names, str):
         raise TofuError(f"{what} takes a list of names. Write {what}=[{names!r}].")
     return list(names or ())
+
+
+def check_symbol(symbol: Any) -> None:
+    """Raise UnsupportedError for what is no symbol, with the way to one."""
+    if isinstance(symbol, mx.sym.Symbol):
+        return
+    if isinstance(symbol, (str, Path)):
+        is_json = str(symbol).lstrip().startswith("{")
+        way = (
+            "mx.sym.load_json(text) makes one of JSON" if is_json else f"mx.sym.load({show(str(symbol))}) reads a file"
+        )
+    elif isinstance(symbol, mx.gluon.Block):
+        way = "A Gluon block becomes one by block(mx.sym.var('data'))"
+    elif isinstance(symbol, mx.mod.BaseModule):
+        way = "Partition the symbol before the module is made of it, or take module.symbol"
+    elif isinstance(symbol, (mx.nd.NDArray, np.ndarray)):
+        way = "An array is a value of a model's input; the model is built of mx.sym.Variable and mx.sym's operators"
+    elif isinstance(symbol, (list, tuple)):
+        way = "Several outputs become one symbol by mx.sym.Group([...])"
+    else:
+        way = "The model is built of mx.sym.Variable and mx.sym's operators"
+    raise UnsupportedError(f"partition needs an mx.sym.Symbol, not {show_with_type(symbol)}. {way}.")
 
 
 def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:

@@ -24,11 +24,13 @@ from tofu.mxnet.partition import compile_partition
 from tofu.mxnet.runtime.arguments import (
     arrays_by_name,
     place_by_hand,
+    read_bound_shapes,
     read_grad_requests,
     read_shapes,
     refuse_sparse,
     warn_of_data_parallel_group,
 )
+from tofu.mxnet.runtime.devices import check_context
 from tofu.mxnet.runtime.executor import Executor, as_ndarray, reuse_plan
 from tofu.mxnet.runtime.partition_text import add_partition, load_whole, read_partition
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
@@ -213,8 +215,9 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
             )
         warn_of_data_parallel_group(sys._getframe(1))
         refuse_sparse(stype_dict)
+        check_context(ctx)
         places = place_by_hand(self, group2ctx, ctx)
-        shapes = {name: tuple(shape) for name, shape in kwargs.items() if not self._is_absent_label(name)}
+        shapes = read_bound_shapes(self, kwargs)
         check_names(self, shapes)
         known, codes = infer_arguments(self, shapes, type_dict or {})
         shared = shared_exec if isinstance(shared_exec, Executor) else None
@@ -248,6 +251,7 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
         if self.settings.workers == 1:
             return super().bind(ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
         place_by_hand(self, group2ctx, ctx)
+        check_context(ctx)
         names = self.list_arguments()
         arguments = arrays_by_name(args, names, "args")
         gradients = {
@@ -360,10 +364,6 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
         """Write `tojson()` to a file, atomically."""
         write_atomically(fname, self.tojson(remove_amp_cast))
-
-    def _is_absent_label(self, name: str) -> bool:
-        """Module passes labels that the model does not have; MXNet passes over them."""
-        return name.endswith("label") and name not in self.list_arguments()
 
     def __repr__(self) -> str:
         return f"<PartitionedSymbol {self.name or 'group'} over {self.settings.workers} workers>"
