@@ -101,7 +101,7 @@ def test_a_backward_may_follow_a_forward_that_is_no_training(route):
     assert largest_error(results[1], results[0]) < 1e-11
 
 
-def test_weights_that_are_set_after_the_forward_count_from_the_backward_on():
+def test_a_label_that_is_set_after_the_forward_is_that_of_the_backward():
     executors = []
     for symbol in (model(), tofu.partition(model(), 3)):
         executor = symbol.simple_bind(mx.cpu(), data=(BATCH, FEATURES), type_dict={"data": "float64"})
