@@ -241,8 +241,8 @@ def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, .
             spans.append((begin, end))
     if len(extents) > MOST_SLICED:
         raise ShapeError(
-            f"MXNet slices along {MOST_SLICED} dimensions at most, and a shard of a tensor of shape {tuple(shape)} is split along more. Use "
-            "hints= that split it along fewer."
+            f"MXNet slices along {MOST_SLICED} dimensions at most, and a shard of a tensor of shape {tuple(shape)} is split along more. "
+            "Use hints= that split it along fewer."
         )
     return tuple(extents), tuple(spans)
 

@@ -16,7 +16,7 @@ import mxnet as mx
 import numpy as np
 
 from tofu import _mxnet
-from tofu.analysis import Combine
+from tofu.analysis import Combine, OutputAccess
 from tofu.graph import Graph, Operator, Tensor
 from tofu.mxnet.frontend.origin import find_origin
 from tofu.mxnet.runtime.shards import ShardedTensor
@@ -156,39 +156,24 @@ class WholeTensors:
 
     def _put_together(self, position: int, arrays: Sequence[Any]) -> Any:
         """The whole tensor of the workers' arrays; None where nobody reads it and its parts overlap."""
-        tensor, problem = self._tensor(position), self._emitted.problem
-        written = self._unread.get(position)
+        tensor, factors = self._tensor(position), self._emitted.problem.factors
+        written = self._unread.get(position, _Written(self._emitted.choices.layout(position)))
         if written is None:
-            layout, is_partial, join = (
-                self._emitted.choices.layout(position),
-                np.zeros(len(problem.factors), bool),
-                mx.nd.add,
-            )
-        else:
-            layout, is_partial, join = written
-        if len(layout) < len(problem.factors):
             return None
-        regions = find_shards(problem, position, layout)
-        if any(
-            tuple(array.shape) != tuple(e - b for b, e in region) for array, region in zip(arrays, regions, strict=True)
-        ):
+        regions = find_shards(self._emitted.problem, position, written.layout)
+        extents = [tuple(int(end - begin) for begin, end in region) for region in regions]
+        if extents != [tuple(array.shape) for array in arrays]:
             return None
         groups: dict[tuple[int, ...], list[int]] = {}
         for worker in range(len(arrays)):
-            digits = np.array(np.unravel_index(worker, problem.factors))
-            groups.setdefault(tuple(digits[is_partial]), []).append(worker)
-        parts = [
-            ShardedTensor(
-                tensor.name,
-                tensor.shape,
-                tensor.dtype,
-                [regions[worker] for worker in workers],
-                [self._contexts[worker] for worker in workers],
-                [arrays[worker] for worker in workers],
-            ).gather()
-            for workers in groups.values()
-        ]
-        return reduce(join, parts)
+            digits = np.unravel_index(worker, factors)
+            groups.setdefault(tuple(int(digits[step]) for step in written.partial_steps), []).append(worker)
+        parts = []
+        for workers in groups.values():
+            shards = [(regions[worker], self._contexts[worker], arrays[worker]) for worker in workers]
+            own_regions, contexts, own = zip(*shards, strict=True)
+            parts.append(ShardedTensor(tensor.name, tensor.shape, tensor.dtype, own_regions, contexts, own).gather())
+        return reduce(written.join, parts)
 
     def _show_inputs(self, tensor: str, read_variable: Callable[[str], Any]) -> None:
         """What the operator reads whose first output this is: variables under their own names as well, as MXNet shows them."""
@@ -207,35 +192,41 @@ class WholeTensors:
 
 
 class _Written(NamedTuple):
-    """How the copies of an operator write an output: the dimension that is split at each step, or -1; at which steps they are partial
+    """How the copies of an operator write an output: the dimension that is split at each step, or -1; the steps at which they are partial
     results; and how those are joined.
     """
 
     layout: list[int]
-    is_partial: Any
-    join: Callable[[Any, Any], Any]
+    partial_steps: tuple[int, ...] = ()
+    join: Callable[[Any, Any], Any] = mx.nd.add
 
 
-def _list_unread(emitted: Emitted) -> Iterator[tuple[int, _Written]]:
-    """The tensors that no node reads and that are no results, with how they are written."""
+def _list_unread(emitted: Emitted) -> Iterator[tuple[int, _Written | None]]:
+    """The tensors that no node reads and that are no results, with how they are written; None where parts overlap."""
     program, problem = emitted.program, emitted.problem
     read = {entry for node in program.nodes for entry in node.inputs}.union(*program.results)
     tensors_read = {_find_tensor(program, entry) for entry in read}
-    for number, operator in enumerate(problem.graph.operators):
-        for output, tensor in enumerate(operator.outputs):
+    for operator, access, steps in zip(
+        problem.graph.operators, problem.accesses, emitted.choices.operators, strict=False
+    ):
+        for tensor, written in zip(operator.outputs, access.outputs, strict=True):
             if tensor not in tensors_read:
-                access = problem.accesses[number].outputs[output]
-                axes = [int(axis) for axis in emitted.choices.operators[number]]
-                combined = [Combine.REPLICATE if axis < 0 else access.combine[axis] for axis in axes]
-                moved = [
-                    next((d for d, row in enumerate(access.rows) if any(term[0] == axis for term in row.terms)), -1)
-                    for axis in axes
-                ]
-                if Combine.OVERLAP_ADD in combined:
-                    moved = []  # no layout: it is not shown
-                layout = [d if how is Combine.CONCAT else -1 for d, how in zip(moved, combined, strict=bool(moved))]
-                is_partial = np.array([how is Combine.REDUCE for how in combined])
-                yield tensor, _Written(layout, is_partial, mx.nd.maximum if access.reducer == "Max" else mx.nd.add)
+                yield tensor, _find_written(written, [int(axis) for axis in steps])
+
+
+def _find_written(written: OutputAccess, axes: Sequence[int]) -> _Written | None:
+    """How an output is written by copies that are split along these axes, one for each step; -1 where they compute the same."""
+    combined = [Combine.REPLICATE if axis < 0 else written.combine[axis] for axis in axes]
+    if Combine.OVERLAP_ADD in combined:
+        return None
+    layout = [
+        next(d for d, row in enumerate(written.rows) if any(term[0] == axis for term in row.terms))
+        if how is Combine.CONCAT
+        else -1
+        for axis, how in zip(axes, combined, strict=True)
+    ]
+    partial = tuple(step for step, how in enumerate(combined) if how is Combine.REDUCE)
+    return _Written(layout, partial, mx.nd.maximum if written.reducer == "Max" else mx.nd.add)
 
 
 def _find_tensor(program: Program, entry: Entry) -> int:
