@@ -272,6 +272,13 @@ def test_a_model_that_nothing_of_can_be_split(caplog):
         tofu.partition(net, 3, on_infeasible="split")
 
 
+def test_a_model_without_arguments():
+    net = mx.sym.ones((4, 3)) + 2 * mx.sym.ones((4, 3))
+    symbol = tofu.partition(net, 2)
+    for executor in (symbol.simple_bind(mx.cpu()), symbol.bind(mx.cpu(), {})):
+        assert executor.forward()[0].asnumpy().tolist() == [[3, 3, 3]] * 4
+
+
 def test_a_reshape_that_does_not_come_out_even():
     """MXNet makes (5, 9) of (8, 6), and writes outside of its tensors on one device."""
     net = mx.sym.Reshape(mx.sym.Variable("data"), shape=(5, -1), name="odd")

@@ -317,6 +317,7 @@ ASKED = [
     {"memory_limit": 10**9},
     {"replicate": "free"},
     {"undescribed": "replicate"},
+    {"on_infeasible": "replicate"},
     {"for_training": False},
     {"cache": False},
 ]
