@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING
 from typing import Any as _Anything
 
 from tofu.errors import (
+    ArgumentTypeError,
     DescriptionError,
     DeviceError,
     ExecutionError,
     InfeasibleError,
     InternalError,
+    MissingParametersError,
     NotAffineError,
+    NotReadyError,
     OutOfMemoryError,
     PlanError,
     ShapeError,
@@ -29,6 +32,7 @@ from tofu.errors import (
     UndescribedOperatorError,
     UnsupportedError,
 )
+from tofu.errors import suggest as _suggest
 from tofu.imports import moved as _moved
 from tofu.imports import mxnet as _mxnet_import
 from tofu.imports.native import import_native as _import_native
@@ -59,11 +63,23 @@ _OF_MXNET = {
 }
 
 
+_ELSEWHERE = {
+    name: f": use {place}"
+    for name, place in {
+        "module": "tofu.mod.Module",
+        "bucketingmodule": "tofu.mod.BucketingModule",
+        "symbol": "tofu.partition(symbol, ngpus=...), which returns a tofu.PartitionedSymbol",
+        "load": "mx.sym.load, which gives partitioned symbols back, or tofu.mod.Module.load",
+    }.items()
+}
+
+
 def __getattr__(name: str) -> _Anything:
     if name in ("gluon", "mod"):
         return import_module(f"tofu.{name}")
     if name not in _OF_MXNET:
-        raise AttributeError(f"module 'tofu' has no attribute {name!r}")
+        near = _ELSEWHERE.get(name.lower()) or _suggest(name, __all__)
+        raise AttributeError(f"module 'tofu' has no attribute {name!r}{near}")
     value = getattr(import_module(_OF_MXNET[name]), name)
     globals()[name] = value
     return value
@@ -79,6 +95,7 @@ _mxnet_import.install()
 
 __all__ = [
     "Any",
+    "ArgumentTypeError",
     "DescriptionError",
     "DeviceError",
     "ExecutionError",
@@ -88,7 +105,9 @@ __all__ = [
     "Max",
     "MemoryReport",
     "Min",
+    "MissingParametersError",
     "NotAffineError",
+    "NotReadyError",
     "Opaque",
     "OutOfMemoryError",
     "PartitionedSymbol",

@@ -63,6 +63,18 @@ class FileError(TofuError, OSError):
         self.errno = number
 
 
+class NotReadyError(TofuError, AssertionError):
+    """Something has to be called first; MXNet asserts that."""
+
+
+class MissingParametersError(TofuError, RuntimeError):
+    """Parameters are not given that the model has; MXNet raises a RuntimeError."""
+
+
+class ArgumentTypeError(ShapeError, TypeError):
+    """What is given is of another kind than what is asked for, or for an argument that there is not; MXNet raises a TypeError."""
+
+
 class InternalError(RuntimeError):
     """A check of Tofu's own work failed. The numbers of the step must not be trusted."""
 

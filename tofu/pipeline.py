@@ -22,7 +22,7 @@ from tofu.lowering import Settled, lower, prepare_inference, settle
 from tofu.plan import Plan
 from tofu.planning.find import Found, check_limit, find_plan, remember_plan
 from tofu.planning.settings import Settings
-from tofu.program import check_program, write_program
+from tofu.program import Program, check_program, write_program
 from tofu.search import Choices, Problem, find_strategies, pose_problem
 from tofu.search.cost import count_levels, evaluate
 from tofu.search.solve import Progress
@@ -93,6 +93,15 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Emitted:
+    """The program that is emitted for a plan, with the graph, and the choices for it, that it is of."""
+
+    problem: Problem
+    choices: Choices
+    program: Program
+
+
+@dataclass(frozen=True)
 class Partition:
     """The result of the pipeline: everything that a runtime needs to train on the workers.
 
@@ -118,23 +127,33 @@ class Partition:
         """The model's own graph, with every operator whole."""
         return self.source.graph
 
+    @property
+    def whole_step(self) -> Emitted:
+        """What `training` was made of."""
+        return Emitted(self.problem, self.choices, write_program(self.problem, self.choices))
+
     @cached_property
-    def inference(self) -> Any:
-        """The forward graph alone, over the same shards."""
-        engine = self.task.engine
+    def forward_alone(self) -> Emitted:
+        """What `inference` is made of."""
         settled = prepare_inference(
             self.graph,
             self.searched,
             self.searched_choices,
-            engine.front_end,
+            self.task.engine.front_end,
             self.task.settings.undescribed,
         )
         program = write_program(settled.problem, settled.choices, inference=True)
+        return Emitted(settled.problem, settled.choices, program)
+
+    @cached_property
+    def inference(self) -> Any:
+        """The forward graph alone, over the same shards."""
+        backend, emitted = self.task.engine.backend, self.forward_alone
         if is_checked():
-            check_program(program)
-        execution = engine.backend.build(self.source, settled.problem, settled.choices, program)
+            check_program(emitted.program)
+        execution = backend.build(self.source, emitted.problem, emitted.choices, emitted.program)
         if is_checked():
-            engine.backend.check(execution, settled.problem, settled.choices)
+            backend.check(execution, emitted.problem, emitted.choices)
         return execution
 
     def measure_whole(self) -> int:

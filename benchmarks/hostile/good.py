@@ -141,7 +141,7 @@ def make_files(folder: Path) -> None:
         named = {f"arg:{n}": a for n, a in arguments.items()} | {f"aux:{n}": a for n, a in states.items()}
         mx.nd.save(f"{prefix}-mxnets.params", named)
         mx.nd.save(f"{prefix}-sparse.params", {n: a.tostype("row_sparse") for n, a in named.items() if a.ndim == 2})
-        Path(f"{prefix}-mxnets.states").write_bytes(pickle.dumps(module._optimizer.content))
+        Path(f"{prefix}-mxnets.states").write_bytes(pickle.dumps(module._shard_optimizer.content))
         plan = tofu.partition(make_model(), 4, algorithm=("exact", "recursive")[epoch - 1], data=(BATCH, FEATURES)).plan
         Path(f"{prefix}-plan.json").write_text(plan.to_json())
         value = json.loads(plan.to_json())

@@ -38,7 +38,7 @@ op("argmin")(_describe_position(np.argmin))
 @op("argmax_channel")
 def argmax_channel(data):
     find = Opaque(np.argmax, "argmax")
-    return lambda b: find(data[b, :])[()]
+    return lambda b, *i: find(_line(data, (b, None, *i), 1))[()]
 
 
 def _arrange(line, is_ascend):

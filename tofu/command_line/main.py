@@ -17,6 +17,8 @@ from tofu.command_line.planning_options import spell_as_options
 from tofu.errors import TofuError
 
 FILES = {
+    "diff": "plan_diff",
+    "doctor": "doctor",
     "frontier": "symbols",
     "jax": "jax_steps",
     "memory": "symbols",
@@ -28,7 +30,7 @@ FILES = {
     "verify-model": "models",
 }
 """Command -> the file that it is in, in this folder."""
-NEED_MXNET = FILES.keys() - {"jax", "verify --jax"}
+NEED_MXNET = FILES.keys() - {"diff", "doctor", "jax", "verify --jax"}
 
 
 class _Commands(click.Group):

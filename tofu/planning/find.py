@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -18,6 +19,9 @@ from tofu.search.cost import evaluate, price
 from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.solve import Effort, Progress, Solution
 from tofu.search.topology import arrange_as
+from tofu.search.validation import find_unfed
+
+logger = logging.getLogger("tofu")
 
 AS_GIVEN = "applied as it was given; nothing is proved of it"
 NO_PART_OF_THE_KEY = (
@@ -55,8 +59,17 @@ _plans: dict[tuple[object, ...], Plan] = {}
 def find_plan(graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure) -> Found:
     """The plan for `graph`: the one given, the one remembered, or the best over all arrangements of the steps.
 
-    `problem` is that of the fully lowered graph, in any arrangement. `measure` says what memory a plan needs.
+    `problem` is that of the fully lowered graph, in any arrangement. `measure` says what memory a plan needs. A warning says where workers
+    compute the same since nothing can be split.
     """
+    found = _find(graph, problem, settings, progress, measure)
+    unfed = find_unfed(found.problem, found.choices) if settings.on_infeasible == "replicate" else ""
+    if unfed:
+        logger.warning("%s With on_infeasible='replicate', workers compute the same where nothing can be split.", unfed)
+    return found
+
+
+def _find(graph: Graph, problem: Problem, settings: Settings, progress: Progress | None, measure: Measure) -> Found:
     if settings.plan is not None:
         (arrangement,) = settings.arrangements
         return _apply(graph, problem.arrange(arrangement), settings.plan, settings)
@@ -165,7 +178,9 @@ def _solve(
     for problem in problems:
         searched = problem.hold(price=0.0) if is_free else problem
         try:
-            solution = ALGORITHMS[settings.algorithm].solve(searched, settings.hints, effort)
+            solution = ALGORITHMS[settings.algorithm].solve(
+                searched, settings.hints, effort, settings.on_infeasible == "replicate"
+            )
         except InfeasibleError as error:
             errors.append(error)
         else:

@@ -25,6 +25,7 @@ from tofu.search.topology import Arrangement, Topology, arrange_as, read_topolog
 
 REPLICATE = ("small", "free")
 UNDESCRIBED = ("error", "replicate")
+ON_INFEASIBLE = ("error", "replicate")
 PLAN_FORMS = "a tofu.Plan, the text that its to_json() gives, or the path of a file with that text"
 
 
@@ -90,6 +91,14 @@ def _read_undescribed(treatment: Any) -> str:
     return str(treatment)
 
 
+def _read_on_infeasible(treatment: Any) -> str:
+    if treatment not in ON_INFEASIBLE:
+        raise UnsupportedError(
+            f"on_infeasible= is one of {', '.join(map(repr, ON_INFEASIBLE))}, not {show(treatment)}."
+        )
+    return str(treatment)
+
+
 def _read_replicate(what: Any) -> str:
     if what not in REPLICATE:
         raise PlanError(f"replicate= is one of {', '.join(map(repr, REPLICATE))}, not {show(what)}.")
@@ -140,6 +149,8 @@ class Settings:
         Whether gradients are wanted at all.
     undescribed
         "error", or "replicate": whether operators without a description are computed whole by every worker.
+    on_infeasible
+        "error", or "replicate": whether workers compute the same where there is nothing to split between them.
     cache
         Whether plans are remembered by fingerprint.
     algorithm, search_seconds
@@ -163,6 +174,7 @@ class Settings:
     plan: Plan | None = None
     for_training: bool = True
     undescribed: str = "error"
+    on_infeasible: str = "error"
     cache: bool = True
     algorithm: str = DEFAULT_ALGORITHM
     search_seconds: float = DEFAULT_SEARCH_SECONDS
@@ -246,6 +258,11 @@ OPTIONS: Mapping[str, Option] = {
         _read_undescribed,
         choices=UNDESCRIBED,
         help="What to do about operators without a description: name them, or let every worker compute them whole.",
+    ),
+    "on_infeasible": Option(
+        _read_on_infeasible,
+        choices=ON_INFEASIBLE,
+        help="What to do where there are more workers than the model can feed: say so, or let several compute the same.",
     ),
 }
 

@@ -20,7 +20,7 @@ from tofu.search.hand_plans import plan_data_parallel, plan_megatron
 from tofu.search.hints import resolve_hints
 from tofu.search.problem import Problem
 from tofu.search.solve import DEFAULT_EFFORT, Effort, Solution, solve_exactly, solve_recursively
-from tofu.search.validation import check_fed
+from tofu.search.validation import find_unfed
 
 Hints = Mapping[str, Any]
 NOTHING_PROVED = "the best plan found; nothing is proved"
@@ -52,21 +52,22 @@ class Algorithm:
     is_search: bool = False
     splits_once: bool = False
 
-    def solve(self, problem: Problem, hints: Hints | None = None, effort: Effort = DEFAULT_EFFORT) -> Solution:
+    def solve(
+        self, problem: Problem, hints: Hints | None = None, effort: Effort = DEFAULT_EFFORT, replicates: bool = False
+    ) -> Solution:
         """A plan for a problem in steps of `list_orders`. Where all operators are cheap it is best that every worker computes all of them,
         which is no plan: then each is split, and nothing is proved.
 
         Raises PlanError for hints that cannot be honoured, and InfeasibleError where the algorithm does not apply to the graph, or a
-        step finds nothing to split.
+        step finds nothing to split; with `replicates`, every worker computes the same at that step.
         """
         solution = self.run(problem, hints or {}, effort)
-        try:
-            check_fed(problem, solution.choices)
-        except InfeasibleError:
-            if not problem.moves.repeats_operators:
-                raise
+        unfed = find_unfed(problem, solution.choices)
+        if unfed and problem.moves.repeats_operators:
             solution = Solution(self.run(problem.split_all(), hints or {}, effort).choices)
-            check_fed(problem, solution.choices)
+            unfed = find_unfed(problem, solution.choices)
+        if unfed and not replicates:
+            raise InfeasibleError(unfed)
         return solution
 
     def list_orders(self, workers: int) -> tuple[tuple[int, ...], ...]:

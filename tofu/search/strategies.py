@@ -5,6 +5,7 @@ The third arrow of the pipeline (paper section 4.2). Operators of one signature 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -96,8 +97,11 @@ def _analyse_operator(
         if undescribed == "replicate":
             return whole_access(inputs, outputs)
         given = " and ".join(map(str, inputs)) or "nothing"
+        place, _, reason = str(error).partition(": ")
+        is_place = re.fullmatch(r".*\.py:\d+", place) is not None
+        described = f"{reason} (described in {place})" if is_place else str(error)
         raise type(error)(
-            f'{operator.op} {operator.name} of {given}: {error}. With undescribed="replicate" every worker computes it whole.'
+            f'{operator.op} {operator.name} of {given}: {described}. With undescribed="replicate" every worker computes it whole.'
         ) from error
     disagreeing = [
         (axis, reason)

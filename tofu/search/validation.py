@@ -18,12 +18,13 @@ from tofu.search.problem import Problem
 MOST_NAMES = 3  # in a message
 
 
-def check_fed(problem: Problem, choices: Choices) -> None:
-    """Raise InfeasibleError where at some step no operator at all is split."""
+def find_unfed(problem: Problem, choices: Choices) -> str:
+    """Why there are more workers than the model can feed, since at some step no operator at all is split; empty where all are fed."""
     split = choices.operators[: len(problem.graph.operators)]
     for step in range(len(problem.factors)):
         if len(split) and np.all(split[:, step] == REPLICATED):
-            raise InfeasibleError(f"{prod(problem.factors)} workers cannot be fed: {_explain(problem, choices, step)}")
+            return f"{prod(problem.factors)} workers cannot be fed: {_explain(problem, choices, step)}"
+    return ""
 
 
 def check_drawn(problem: Problem, choices: Choices, draws: Callable[[Operator], bool]) -> None:

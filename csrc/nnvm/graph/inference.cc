@@ -63,7 +63,9 @@ nnvm::Graph InferGraph(nnvm::Graph graph, const ShapesByName& shapes, const Type
   mxnet::ShapeVector given =
       InInputOrder<mxnet::TShape>(graph.indexed_graph(), shapes, mxnet::TShape(), ToShape);
   graph = mxnet::exec::InferShape(std::move(graph), std::move(given), kShapeAttribute);
-  if (!types.empty()) return InferGraphTypes(std::move(graph), types);
+  // Without a variable there is nothing whose type is to be given.
+  const bool has_variables = !graph.indexed_graph().input_nodes().empty();
+  if (!types.empty() || !has_variables) return InferGraphTypes(std::move(graph), types);
   const size_t num_entries = graph.indexed_graph().num_node_entries();
   graph.attrs["dtype"] = std::make_shared<nnvm::any>(nnvm::DTypeVector(num_entries, kUnknownType));
   return graph;

@@ -10,6 +10,7 @@ CASES = [
     Case("argmax", {}, [(3, 5)], wrt=()),
     Case("argmin", {"axis": -2, "keepdims": True}, [(3, 5, 3)], wrt=()),
     Case("argmax_channel", {}, [(5, 3)], wrt=()),
+    Case("argmax_channel", {}, [(5, 3, 4)], wrt=()),
     Case("sort", {"axis": 1}, [(3, 5)]),
     Case("sort", {"axis": 0, "is_ascend": False}, [rounded(3, 5)]),
     Case("sort", {"axis": None}, [(3, 5)], wrt=()),

@@ -138,7 +138,8 @@ def test_a_description_of_another_rank_names_the_operator(descriptions):
     model = classifier(mx.sym.tanh(data(), name="squashed"))
     shape = re.escape(str(SHAPES["data"]))
     with pytest.raises(
-        tofu.DescriptionError, match=rf"tanh squashed of {shape}: .*:\d+: .* 2 dimensions.*undescribed=\"replicate\""
+        tofu.DescriptionError,
+        match=rf"tanh squashed of {shape}: .* 2 dimensions \(described in .*:\d+\).*undescribed=\"replicate\"",
     ):
         tofu.partition(model, ngpus=2, cache=False, **SHAPES)
     partitioned = tofu.partition(model, ngpus=2, cache=False, undescribed="replicate", **SHAPES)

@@ -96,7 +96,7 @@ def test_contexts_fewer_than_workers(model):
 
 
 def test_contexts_that_do_not_exist(model):
-    with refuses(tofu.DeviceError, "MXNet sees 0 GPUs", "gpu\\(7\\)"):
+    with refuses(tofu.DeviceError, "sees no GPU", "gpu\\(7\\)"):
         tofu.partition(model.symbol, 2, contexts=[mx.cpu(0), mx.gpu(7)])
 
 
@@ -186,6 +186,114 @@ def test_unknown_names_in_bind(model):
             type_dict={"fc8_weight": "float64"},
             data=(12, 17),
         )
+
+
+@pytest.mark.parametrize(
+    ("given", "way"),
+    [
+        (lambda net: net.tojson(), r"mx\.sym\.load_json\(text\) makes one of JSON"),
+        (lambda net: "lenet-symbol.json", r"mx\.sym\.load\('lenet-symbol.json'\) reads a file"),
+        (lambda net: mx.nd.ones(2), "built of mx.sym.Variable"),
+        (lambda net: mx.mod.Module(net), "or take module.symbol"),
+        (lambda net: [net], r"mx\.sym\.Group\(\[\.\.\.\]\)"),
+        (lambda net: mx.gluon.nn.Dense(2), "block"),
+        (lambda net: None, "built of mx.sym.Variable"),
+    ],
+)
+def test_what_is_no_symbol_is_told_how_to_become_one(model, given, way):
+    with pytest.raises(tofu.UnsupportedError, match=rf"needs an mx\.sym\.Symbol, not [\s\S]*{way}"):
+        tofu.partition(given(model.symbol), 2)
+
+
+@pytest.mark.parametrize("name", ["data_shapes", "shapes"])
+def test_shapes_in_a_list_are_told_to_be_given_by_name(model, name):
+    with pytest.raises(tofu.ShapeError, match=r"given by the inputs' names: data=\(64, 784\)"):
+        tofu.partition(model.symbol, 2, **{name: [("data", (12, 17))]})
+
+
+@pytest.mark.parametrize(
+    ("ctx", "message"),
+    [(mx.gpu(0), r"gpu\(0\) does not exist\. Name cpu\(0\)"), ("cpu", r"not 'cpu' \(a str\)\. Write mx\.cpu")],
+)
+def test_a_context_that_there_is_not(model, ctx, message):
+    symbol = tofu.partition(model.symbol, 2)
+    for bind in (lambda: symbol.simple_bind(ctx, data=(12, 17)), lambda: symbol.bind(ctx, {})):
+        with pytest.raises(tofu.DeviceError, match=message):
+            bind()
+
+
+def test_what_simple_bind_is_given_beside_shapes(model, caplog):
+    symbol = tofu.partition(model.symbol, 2)
+    symbol.simple_bind(mx.cpu(), data=(12, 17), layout="NC")
+    assert "simple_bind passes over layout" in caplog.text
+    with pytest.raises(tofu.ShapeError, match="A shape is a tuple"):
+        symbol.simple_bind(mx.cpu(), data=12)
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [("Module", "use tofu.mod.Module"), ("load", "use mx.sym.load"), ("partiton", "did you mean partition")],
+)
+def test_names_that_tofu_does_not_have(name, way):
+    with pytest.raises(AttributeError, match=way):
+        getattr(tofu, name)
+
+
+def test_placement_by_hand_says_where_whole_arrays_are(caplog):
+    with mx.AttrScope(ctx_group="first"):
+        net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc0")
+    with mx.AttrScope(ctx_group="second"):
+        net = mx.sym.FullyConnected(net, num_hidden=4, name="fc1")
+    groups = {"first": mx.cpu(1), "second": mx.cpu(2)}
+    executor = tofu.partition(net, 2).simple_bind(mx.cpu(), group2ctx=groups, data=(4, 6))
+    assert executor.arg_dict["fc0_weight"].context == mx.cpu(1)
+    assert executor.grad_dict["fc1_weight"].context == mx.cpu(2)
+    assert "the plan says which worker computes what" in caplog.text
+    executor.forward(is_train=True)
+    executor.backward(mx.nd.ones((4, 4)))
+    assert tofu.memory_report(net, 2, data=(4, 6)).one_device.pool_bytes > 0  # of a model that is in groups throughout
+
+
+def test_a_model_that_nothing_of_can_be_split(caplog):
+    net = mx.sym.FullyConnected(mx.sym.Variable("data", shape=(1, 1)), num_hidden=1, name="fc")
+    with pytest.raises(tofu.InfeasibleError, match="3 workers cannot be fed"):
+        tofu.partition(net, 3).simple_bind(mx.cpu(), data=(1, 1))
+    outputs = []
+    for symbol in (net, tofu.partition(net, 3, on_infeasible="replicate")):
+        executor = symbol.simple_bind(mx.cpu(), data=(1, 1), type_dict={"data": "float64"})
+        for number, array in enumerate(executor.arg_dict.values()):
+            array[:] = number + 0.5
+        executor.forward(is_train=True)
+        executor.backward(mx.nd.ones((1, 1), dtype="float64"))
+        outputs.append([array.asnumpy().item() for array in [*executor.outputs, *executor.grad_arrays]])
+    assert outputs[1] == outputs[0]
+    assert "3 workers cannot be fed" in caplog.text
+    with pytest.raises(tofu.UnsupportedError, match="on_infeasible= is one of 'error', 'replicate', not 'split'"):
+        tofu.partition(net, 3, on_infeasible="split")
+
+
+def test_a_model_without_arguments():
+    net = mx.sym.ones((4, 3)) + 2 * mx.sym.ones((4, 3))
+    symbol = tofu.partition(net, 2)
+    for executor in (symbol.simple_bind(mx.cpu()), symbol.bind(mx.cpu(), {})):
+        assert executor.forward()[0].asnumpy().tolist() == [[3, 3, 3]] * 4
+
+
+def test_a_reshape_that_does_not_come_out_even():
+    """MXNet makes (5, 9) of (8, 6), and writes outside of its tensors on one device."""
+    net = mx.sym.Reshape(mx.sym.Variable("data"), shape=(5, -1), name="odd")
+    with pytest.raises(tofu.UnsupportedError, match=r"odd \(Reshape\): \(8, 6\) becomes \(5, 9\)"):
+        tofu.partition(net, 2, data=(8, 6))
+
+
+def test_memory_report_takes_the_options_of_partition(model):
+    report = tofu.memory_report(model.symbol, 2, hints={"fc0_weight": 1}, data=(12, 17))
+    assert (
+        report.communication_bytes
+        == tofu.partition(model.symbol, 2, hints={"fc0_weight": 1}, data=(12, 17)).plan.communication_bytes
+    )
+    with pytest.raises(tofu.DeviceError, match="must be a whole number"):
+        tofu.memory_report(model.symbol, [2], data=(12, 17))
 
 
 def test_data_of_the_wrong_shape_at_run_time(model):
@@ -301,8 +409,15 @@ def test_regions_outside_a_tensor(model, region):
         data.gather_region(region)
 
 
-@pytest.mark.parametrize("request_", ["add", {"fc_weight": "add"}, ["write"]])
-def test_module_takes_no_other_request(model, request_):
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ("sum", "must be one of write, add, null"),
+        ({"fc_wieght": "add"}, r"does not have:\n  - fc_wieght"),
+        (["write"], "has 1 entries"),
+    ],
+)
+def test_requests_that_a_module_does_not_know(model, request_, message):
     module = tofu.mod.Module(model.symbol, context=[mx.cpu(0), mx.cpu(1)])
-    with pytest.raises(tofu.TofuError, match="is not supported by tofu"):
-        module.bind([("data", (6, 4))], [("softmax_label", (6,))], grad_req=request_)
+    with pytest.raises(tofu.TofuError, match=message):
+        module.bind([("data", (12, 17))], [("softmax_label", (12,))], grad_req=request_)

@@ -92,7 +92,7 @@ def test_files_without_a_checksum_say_so(saved, tmp_path):
     mx.nd.save(str(tmp_path / "a.params"), {f"arg:{n}": mx.nd.array(v) for n, v in parameters_of(module).items()})
     with pytest.warns(UserWarning, match=r"a\.params has no checksum.*Saved anew by Tofu"):
         ParameterFile(tmp_path / "a.params")
-    (tmp_path / "a.states").write_bytes(pickle.dumps(module._optimizer.content))
+    (tmp_path / "a.states").write_bytes(pickle.dumps(module._shard_optimizer.content))
     with pytest.warns(UserWarning, match=r"a\.states has no checksum"):
         module.load_optimizer_states(str(tmp_path / "a.states"))
 

@@ -63,7 +63,7 @@ def test_optimizer_states_are_those_of_a_module(name, optimizer):
     module.backward()
     module.update()
     held = [0] * 4
-    for state in module._optimizer.updater.states.values():
+    for state in module._shard_optimizer.updater.states.values():
         for array in state if isinstance(state, tuple) else (state,):
             for worker, shard in enumerate(array.tensor.arrays):
                 held[worker] += shard.size * shard.dtype().itemsize

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 from tofu import _mxnet
@@ -27,6 +28,7 @@ DATA_DEPENDENT = {
     "_npi_unique": "Leave it to the host.",
     "_npx_nonzero": "Use a mask, or where.",
 }
+RESHAPES = ("Reshape", "_np_reshape", "_npx_reshape")
 SYNCHRONIZED = {
     "_contrib_SyncBatchNorm": "Use BatchNorm: its statistics are those of the whole batch, on all workers.",
 }
@@ -70,6 +72,7 @@ def refuse_unpartitionable(symbol: Any) -> None:
 
 def refuse_wrong_kernels(graph: Graph) -> None:
     """Raise UnsupportedError for operators whose own kernel gives wrong numbers on one device, and others wherever it is split."""
+    _refuse_other_sizes(graph)
     has_onednn = os.environ.get("MXNET_MKLDNN_ENABLED", "1") != "0"
     found = [
         f"{operator}, stride {operator.attributes['stride']}, dilate {operator.attributes['dilate']}, {dtype}"
@@ -83,6 +86,20 @@ def refuse_wrong_kernels(graph: Graph) -> None:
         "MXNet's own Deconvolution is wrong on CPUs where both stride and dilate are above 1, in all types but oneDNN's float32. "
         "Use float32 (and leave MXNET_MKLDNN_ENABLED out), or one of the two for:",
         found,
+    )
+
+
+def _refuse_other_sizes(graph: Graph) -> None:
+    """MXNet rounds a size of -1 that does not come out even, and then reads and writes outside of the tensors."""
+    shapes = [tensor.shape for tensor in graph.tensors]
+    raise_together(
+        UnsupportedError,
+        "MXNet gives these another number of cells than they read, since the sizes do not come out even. Mend shape= or the inputs of:",
+        [
+            f"{operator}: {shapes[operator.inputs[0]]} becomes {shapes[operator.outputs[0]]}"
+            for operator in graph.operators
+            if operator.op in RESHAPES and prod(shapes[operator.inputs[0]]) != prod(shapes[operator.outputs[0]])
+        ],
     )
 
 

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import mxnet as mx
 import numpy as np
 from mxnet.module.executor_group import DataParallelExecutorGroup
 
-from tofu.errors import DeviceError, PlanError, ShapeError, TofuError, UnsupportedError, raise_together, suggest
+from tofu.errors import (
+    ArgumentTypeError,
+    DeviceError,
+    PlanError,
+    ShapeError,
+    TofuError,
+    UnsupportedError,
+    raise_together,
+    suggest,
+)
 from tofu.mxnet.frontend.read_symbol import check_shapes, list_inputs
 from tofu.plan import Plan
 from tofu.planning.settings import Settings, read_options
 from tofu.reading import MOST_WORKERS, show, show_with_type
 
+logger = logging.getLogger("tofu")
+
 GRAD_REQS = ("write", "add", "null")
+LISTS_OF_SHAPES = ("data_shapes", "label_shapes", "input_shapes", "shapes")
+BY_NAME = " (shapes are given by the inputs' names: data=(64, 784))"
 
 
 def _is_whole_number(value: Any) -> bool:
@@ -76,7 +91,9 @@ def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str]
     """
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
     unknown = [
-        f"{n}={show(shape)}{suggest(n, [*names, *options], '=')}" for n, shape in shapes.items() if n not in names
+        f"{n}={show(shape)}{BY_NAME if n in LISTS_OF_SHAPES else suggest(n, [*names, *options], '=')}"
+        for n, shape in shapes.items()
+        if n not in names
     ]
     choice = f", nor are there such options ({', '.join(options)})" if options else ""
     raise_together(ShapeError, f"The model has no such inputs (it has {list_inputs(symbol)}){choice}:", unknown)
@@ -84,11 +101,50 @@ def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str]
     return {name: tuple(int(extent) for extent in shape) for name, shape in shapes.items()}
 
 
+def read_bound_shapes(symbol: Any, given: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Input name -> shape, of the keywords of `simple_bind`. As in MXNet, what is no shape and of no input is passed over, with a warning;
+    so is a label that the model does not have, which Module names. Raises ShapeError for what is no shape of an input.
+    """
+    names = symbol.list_arguments()
+    others = [name for name, shape in given.items() if name not in names and not isinstance(shape, (tuple, list))]
+    if others:
+        logger.warning("simple_bind passes over %s: the model has no such inputs.", ", ".join(others))
+    shapes = {
+        name: shape
+        for name, shape in given.items()
+        if name not in others and (name in names or not name.endswith("label"))
+    }
+    check_shapes({name: shape for name, shape in shapes.items() if name in names})
+    return {name: tuple(shape) for name, shape in shapes.items()}
+
+
 def check_names_given(what: str, names: Any) -> list[str]:
     """A list of names; one string alone would be read as a list of letters."""
     if isinstance(names, str):
         raise TofuError(f"{what} takes a list of names. Write {what}=[{names!r}].")
     return list(names or ())
+
+
+def check_symbol(symbol: Any) -> None:
+    """Raise UnsupportedError for what is no symbol, with the way to one."""
+    if isinstance(symbol, mx.sym.Symbol):
+        return
+    if isinstance(symbol, (str, Path)):
+        is_json = str(symbol).lstrip().startswith("{")
+        way = (
+            "mx.sym.load_json(text) makes one of JSON" if is_json else f"mx.sym.load({show(str(symbol))}) reads a file"
+        )
+    elif isinstance(symbol, mx.gluon.Block):
+        way = "A Gluon block becomes one by block(mx.sym.var('data'))"
+    elif isinstance(symbol, mx.mod.BaseModule):
+        way = "Partition the symbol before the module is made of it, or take module.symbol"
+    elif isinstance(symbol, (mx.nd.NDArray, np.ndarray)):
+        way = "An array is a value of a model's input; the model is built of mx.sym.Variable and mx.sym's operators"
+    elif isinstance(symbol, (list, tuple)):
+        way = "Several outputs become one symbol by mx.sym.Group([...])"
+    else:
+        way = "The model is built of mx.sym.Variable and mx.sym's operators"
+    raise UnsupportedError(f"partition needs an mx.sym.Symbol, not {show_with_type(symbol)}. {way}.")
 
 
 def check_same_workers(symbol: Any, ngpus: Any, contexts: Any) -> None:
@@ -118,6 +174,37 @@ def read_grad_requests(grad_req: Any, names: Sequence[str]) -> dict[str, str]:
     return requests
 
 
+def read_module_requests(
+    grad_req: Any, names: Sequence[str], trained: Sequence[str], inputs: Sequence[str]
+) -> dict[str, str]:
+    """Argument -> "write" or "add", of those that have gradients, as `mx.mod.Module` reads `grad_req`: one word is of the parameters that
+    are trained and of the inputs that need gradients; a list or a mapping says it by name, and a mapping leaves the others as they are.
+    """
+    wanted = {*trained, *inputs}
+    if isinstance(grad_req, str):
+        grad_req = {name: grad_req for name in names if name in wanted}
+    elif isinstance(grad_req, Mapping):
+        raise_together(
+            TofuError,
+            "grad_req names arguments that the model does not have:",
+            [f"{name}{suggest(name, names)}" for name in grad_req if name not in names],
+        )
+        grad_req = {**dict.fromkeys((name for name in names if name in wanted), "write"), **grad_req}
+    requests = read_grad_requests(grad_req, names)
+    return {name: request for name, request in requests.items() if request != "null"}
+
+
+def check_described(what: str, shapes: Any) -> None:
+    """Raise ArgumentTypeError for what is no list of names with shapes."""
+    example = f"Write {what}=[('data', (64, 784))], a name and a shape for each."
+    if isinstance(shapes, (str, Mapping)) or not isinstance(shapes, Sequence):
+        raise ArgumentTypeError(f"{what} takes a list of names with shapes, not {show_with_type(shapes)}. {example}")
+    for shape in shapes:
+        is_pair = isinstance(shape, (tuple, list)) and len(shape) >= 2 and isinstance(shape[0], str)
+        if not is_pair or not isinstance(shape[1], (tuple, list, np.ndarray)):
+            raise ArgumentTypeError(f"{what} takes a list of names with shapes; {show(shape)} is none. {example}")
+
+
 def arrays_by_name(arrays: Any, names: Sequence[str], what: str, optional: bool = False) -> dict[str, Any]:
     """Arrays in a list or a mapping, by name."""
     if not isinstance(arrays, Mapping):
@@ -139,20 +226,27 @@ def refuse_sparse(stypes: Mapping[str, str] | None) -> None:
     )
 
 
-def refuse_data_parallel_group(frame: Any) -> None:
+def warn_of_data_parallel_group(frame: Any) -> None:
     """A Module over several contexts binds the symbol once for each, at a fraction of the batch: two kinds of parallelism at once."""
     group = frame.f_locals.get("self")
-    if isinstance(group, DataParallelExecutorGroup) and len(group.contexts) > 1:
-        names = ", ".join(map(str, group.contexts))
-        raise UnsupportedError(
-            f"The Module has {len(group.contexts)} contexts ({names}), and a partitioned symbol spreads itself over its workers. "
-            "Give the Module one context, and name the workers' devices in tofu.partition(sym, contexts=[...])."
+    if isinstance(group, DataParallelExecutorGroup) and group.contexts[1:]:
+        logger.warning(
+            "The Module has %d contexts (%s) and binds the model once for each, at a part of the batch; every one is spread over all "
+            "workers, which hold the parameters as often. Give the Module one context, and name the workers' devices in "
+            "tofu.partition(sym, contexts=[...]).",
+            len(group.contexts),
+            ", ".join(map(str, group.contexts)),
         )
 
 
-def refuse_groups(group2ctx: Any) -> None:
-    """Raise UnsupportedError where operators are placed by hand."""
-    if group2ctx:
-        raise UnsupportedError(
-            "group2ctx places operators by hand, which a partitioned symbol does itself. Leave it out."
-        )
+def place_by_hand(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) -> dict[str, Any]:
+    """Argument or state -> the context of its whole array: that of its group where operators are placed by hand, else `ctx`.
+
+    A warning says that the operators themselves run where the plan says.
+    """
+    names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
+    if not group2ctx:
+        return dict.fromkeys(names, ctx)
+    logger.warning("group2ctx says where the whole arrays are; the plan says which worker computes what.")
+    attributes = symbol.attr_dict()
+    return {name: group2ctx.get(attributes.get(name, {}).get("__ctx_group__", ""), ctx) for name in names}

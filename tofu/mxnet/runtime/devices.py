@@ -8,6 +8,7 @@ from typing import Any
 import mxnet as mx
 
 from tofu.errors import DeviceError
+from tofu.reading import show_with_type
 
 
 def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tuple[Any, ...]:
@@ -36,8 +37,27 @@ def resolve_contexts(workers: int, contexts: Sequence[Any] | None = None) -> tup
     repeated = sorted({str(context) for context in contexts if contexts.count(context) > 1})
     if repeated:
         raise DeviceError(f"Each worker needs a device of its own, but {', '.join(repeated)} is listed more than once.")
+    check_present(contexts)
+    return contexts
+
+
+def check_context(context: Any) -> None:
+    """Raise DeviceError for what is no context of a device that there is; None is MXNet's current one."""
+    if context is not None and not isinstance(context, mx.Context):
+        raise DeviceError(f"ctx takes an MXNet context, not {show_with_type(context)}. Write mx.cpu() or mx.gpu(0).")
+    check_present([context] if context is not None else [])
+
+
+def check_present(contexts: Sequence[Any]) -> None:
+    """Raise DeviceError for GPUs that MXNet does not see."""
+    gpus = mx.context.num_gpus()
     absent = [str(context) for context in contexts if context.device_type == "gpu" and context.device_id >= gpus]
-    if absent:
+    if not absent:
+        return
+    if mx.runtime.Features().is_enabled("CUDA"):
         known = f"devices from gpu(0) to gpu({gpus - 1}), or cpu(i)" if gpus else "cpu(0), cpu(1), ..."
         raise DeviceError(f"MXNet sees {gpus} GPUs, so {', '.join(absent)} does not exist. Name {known}.")
-    return contexts
+    raise DeviceError(
+        f"This MXNet is built without CUDA and sees no GPU, so {', '.join(absent)} does not exist. Name cpu(0), cpu(1), ..., or install "
+        "MXNet for CUDA (docs/limits.md, GPUs)."
+    )

@@ -15,10 +15,12 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from tofu.errors import PlanError, ShapeError, TofuError, raise_together
+from tofu.errors import ArgumentTypeError, PlanError, ShapeError, TofuError, raise_together
 from tofu.mxnet.frontend.head_gradients import list_head_gradients
 from tofu.mxnet.frontend.read_symbol import infer_arguments
 from tofu.mxnet.runtime.failures import explaining_memory, raise_failure
+from tofu.mxnet.runtime.monitoring import watch_whole
+from tofu.mxnet.runtime.repeating import refuse_other_mode
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor, count_writes, digest
 from tofu.pipeline import Partition
@@ -117,7 +119,7 @@ class Executor:
         """Run the forward operators, after setting the inputs given by name. Returns the whole outputs."""
         for name, array in kwargs.items():
             if name not in self.arg_dict:
-                raise TofuError(f"The model has no argument {name}. It has {', '.join(self.arg_dict)}.")
+                raise ArgumentTypeError(f"The model has no argument {name}. It has {', '.join(self.arg_dict)}.")
             if tuple(array.shape) != tuple(self.arg_dict[name].shape):
                 raise ShapeError(
                     f"{name} was bound with shape {self.arg_dict[name].shape}, the array given has {tuple(array.shape)}."
@@ -139,9 +141,13 @@ class Executor:
         """Run the backward operators and put the gradients into `grad_dict`, as each argument's grad_req says.
 
         `out_grads` are the gradients of the outputs: needed for outputs that are no loss, as in MXNet. Arguments and states written since
-        the forward, a label say, are read anew by the operators that read them, as in MXNet.
+        the forward, a label say, are read anew by the operators that read them, as in MXNet. It may follow any forward whose numbers do not
+        depend on `is_train`. Raises TofuError where they do, and for is_train=False then.
         """
+        if not is_train:
+            refuse_other_mode(self.sharded.partition.graph, "backward(is_train=False)")
         self._scatter_head_gradients(out_grads)
+        self.sharded.prepare_backward()
         self._scatter_where(self._was_written)
         self.sharded.backward()
         self.sharded.wait()  # what failed is known before any whole array is written
@@ -264,7 +270,7 @@ class Executor:
                 "These arrays are too small for the new shapes (allow_up_sizing=True makes new ones):",
                 small,
             )
-        return Executor(
+        made = Executor(
             self._symbol,
             partition,
             self.sharded.contexts,
@@ -276,10 +282,15 @@ class Executor:
             self._compile_for,
             shared=self,
         )
+        made._outputs = [  # in the memory of these, as in MXNet
+            _resize_array(array, tuple(partition.graph.tensors[position].shape))
+            for array, position in zip(self.outputs, partition.graph.outputs, strict=True)
+        ]
+        return made
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Call `callback(name, shard)` for each node's output; names carry the worker as `name@worker`."""
-        self.sharded.set_monitor_callback(callback, monitor_all)
+        """Call `callback(name, handle)` for each node's output, as MXNet does on one device: whole arrays under MXNet's names."""
+        watch_whole(self.sharded, callback, monitor_all)
 
     def debug_str(self) -> str:
         """MXNet's description of the execution graph."""

@@ -11,10 +11,11 @@ from typing import Any
 
 import mxnet as mx
 
-from tofu.errors import TofuError, UnsupportedError
+from tofu.errors import NotReadyError, UnsupportedError
 from tofu.mxnet.runtime.checkpoint import ParameterFile, save_shards
 from tofu.mxnet.runtime.files import check_checkpoint, read_symbol
-from tofu.mxnet.runtime.module_binding import ShardedModule
+from tofu.mxnet.runtime.module_running import RunningModule
+from tofu.mxnet.runtime.module_view import ExecutorGroup
 from tofu.mxnet.runtime.optimizer import ShardOptimizer
 from tofu.mxnet.runtime.parameters import LiveParameters, fill_parameters, group_parameters, refuse_extra
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
@@ -24,7 +25,7 @@ from tofu.mxnet.runtime.states import load_states, optimizer_types, save_states
 DEFAULT_INITIALIZER = mx.init.Uniform(0.01)
 
 
-class Module(ShardedModule):
+class Module(RunningModule):
     """A model over several devices with the interface of `mx.mod.Module`.
 
     Parameters
@@ -39,7 +40,11 @@ class Module(ShardedModule):
         The workers' devices; or `ngpus=` their number. Not needed for a partitioned symbol.
     fixed_param_names
         Parameters that are not trained.
-    state_names, group2ctxs, compression_params
+    state_names
+        Inputs that are no batch's, such as a recurrent model's begin states: zeros until `set_states`.
+    work_load_list, group2ctxs
+        Of `mx.mod.Module`: passed over, since the plan says which worker does what.
+    compression_params
         Of `mx.mod.Module`; UnsupportedError where they are given.
 
     Examples
@@ -54,7 +59,7 @@ class Module(ShardedModule):
     2
     """
 
-    _optimizer: ShardOptimizer | None = None
+    _shard_optimizer: ShardOptimizer | None = None
     _parameter_file: ParameterFile | None = None
     _state_file: str | None = None
     _is_fitting = False
@@ -132,8 +137,8 @@ class Module(ShardedModule):
 
     # ---- files
 
-    @staticmethod
-    def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
+    @classmethod
+    def load(cls, prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> Module:
         """A module from a checkpoint of `save_checkpoint`, ours or MXNet's, for any number of workers.
 
         `kwargs` are those of the constructor; without `ngpus` and `context`, a partitioned symbol is run as it was saved. The
@@ -144,7 +149,7 @@ class Module(ShardedModule):
         symbol = read_symbol(f"{prefix}-symbol.json")
         if isinstance(symbol, PartitionedSymbol) and (kwargs.get("ngpus") or kwargs.get("context")):
             symbol = symbol.whole
-        module = Module(symbol, **kwargs)
+        module = cls(symbol, **kwargs)
         file = module._parameter_file = ParameterFile(f"{prefix}-{epoch:04d}.params")
         if load_optimizer_states:
             module._state_file = f"{prefix}-{epoch:04d}.states"
@@ -173,7 +178,7 @@ class Module(ShardedModule):
 
     @property
     def _steps(self) -> int | None:
-        return None if self._optimizer is None else int(self._optimizer.optimizer.num_update)
+        return None if self._shard_optimizer is None else int(self._shard_optimizer.optimizer.num_update)
 
     def load_params(self, fname: str) -> None:
         """Read the parameters from a file of MXNet's or of `save_params`, in pieces."""
@@ -221,14 +226,26 @@ class Module(ShardedModule):
             raise UnsupportedError(
                 f"kvstore={kvstore!r}: the workers of one partitioned model share one machine. Use the default."
             )
-        batch_size = self._data_shapes[0].shape[mx.io.DataDesc.get_batch_axis(self._data_shapes[0].layout)]
-        self._optimizer = ShardOptimizer(
+        batch_size = self._exec_group.batch_size
+        self._shard_optimizer = ShardOptimizer(
             optimizer, dict(optimizer_params), self._param_names, self._trained_names, 1.0 / batch_size, self._symbol
         )
         self.optimizer_initialized = True
         if self._state_file is not None:
             self.load_optimizer_states(self._state_file)
             self._state_file = None
+
+    def borrow_optimizer(self, shared_module: Module) -> None:
+        """Train with the optimizer of another module, its states and its counts of steps. Raises TofuError where it does not train the
+        parameters of this one.
+        """
+        self._shard_optimizer = shared_module._require_optimizer().borrow(self._trained_names)
+        self.optimizer_initialized = True
+
+    def _join(self, module: Any) -> None:
+        super()._join(module)
+        if module.optimizer_initialized:
+            self.borrow_optimizer(module)
 
     @property
     def optimizer(self) -> Any:
@@ -243,9 +260,47 @@ class Module(ShardedModule):
         return {name: optimizer.updater.states[index] for index, name in optimizer.trained.items()}
 
     def _require_optimizer(self) -> ShardOptimizer:
-        if self._optimizer is None:
-            raise TofuError("There is no optimizer: call init_optimizer(...) first.")
-        return self._optimizer
+        if self._shard_optimizer is None:
+            raise NotReadyError("There is no optimizer: call init_optimizer(...) first.")
+        return self._shard_optimizer
+
+    # ---- what scripts read of mx.mod.Module, though it is not said to be theirs
+
+    @property
+    def _optimizer(self) -> Any:
+        """MXNet's optimizer, or None before `init_optimizer`."""
+        return None if self._shard_optimizer is None else self._shard_optimizer.optimizer
+
+    @property
+    def _updater(self) -> Any:
+        """MXNet's updater, or None before `init_optimizer`; its states are sharded."""
+        return None if self._shard_optimizer is None else self._shard_optimizer.updater
+
+    @property
+    def _arg_params(self) -> Mapping[str, Any] | None:
+        """Parameters, each gathered when it is asked for; None before there are any."""
+        return LiveParameters(self.executor, self._param_names) if self.params_initialized else None
+
+    @property
+    def _aux_params(self) -> Mapping[str, Any] | None:
+        """Auxiliary states, likewise."""
+        return LiveParameters(self.executor, self._symbol.list_auxiliary_states()) if self.params_initialized else None
+
+    @property
+    def _grad_req(self) -> str | dict[str, str]:
+        """One word where all gradients are alike."""
+        kinds = set(self._requests.values())
+        return kinds.pop() if len(kinds) == 1 else self._requests
+
+    @property
+    def _kvstore(self) -> None:
+        """None, as MXNet has it of one device."""
+        return None
+
+    @property
+    def _exec_group(self) -> ExecutorGroup:
+        """The arrays that MXNet's executors have, sharded."""
+        return ExecutorGroup(self.executor, self._data_shapes, self._param_names, self._requests)
 
     def update(self) -> None:
         """Update every trained parameter, shard by shard, with the gradients of the last backward."""

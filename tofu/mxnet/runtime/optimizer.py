@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from copy import copy
 from types import FunctionType
 from typing import Any
 
 import mxnet as mx
 
-from tofu.errors import TofuError
+from tofu.errors import TofuError, raise_together
 from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.runtime.failures import OperatorFailureError, summarise
 from tofu.mxnet.runtime.sharded_array import ShardedArray
@@ -66,6 +67,20 @@ class ShardOptimizer:
                 f"The optimizer must be a name or an mx.optimizer.Optimizer, not {type(optimizer).__name__}."
             )
         self.updater = updater_for(optimizer)
+
+    def borrow(self, names: Sequence[str]) -> ShardOptimizer:
+        """The same optimizer, with its states and counts of steps, for those of its parameters that are in `names`.
+
+        Raises TofuError for names that it does not have.
+        """
+        raise_together(
+            TofuError,
+            "The optimizer was made for another model, which does not train these parameters:",
+            sorted(set(names) - set(self.trained.values())),
+        )
+        lent = copy(self)
+        lent.trained = {index: name for index, name in self.trained.items() if name in set(names)}
+        return lent
 
     @property
     def optimizer(self) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import mxnet as mx
 
-from tofu.errors import ShapeError, TofuError, raise_together
+from tofu.errors import MissingParametersError, ShapeError, TofuError, raise_together
 from tofu.graph import Tensor, TensorKind
 from tofu.mxnet.runtime.checkpoint import ParameterFile
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
@@ -125,7 +125,7 @@ def _check(groups: Sequence[Group], allow_missing: bool) -> None:
         ]
     if not allow_missing:
         raise_together(
-            TofuError,
+            MissingParametersError,
             "These parameters are missing (allow_missing=True leaves them, or initializes them):",
             missing,
         )

@@ -23,12 +23,14 @@ from tofu.mxnet.frontend.read_symbol import DTYPE_NAMES, check_names, find_label
 from tofu.mxnet.partition import compile_partition
 from tofu.mxnet.runtime.arguments import (
     arrays_by_name,
+    place_by_hand,
+    read_bound_shapes,
     read_grad_requests,
     read_shapes,
-    refuse_data_parallel_group,
-    refuse_groups,
     refuse_sparse,
+    warn_of_data_parallel_group,
 )
+from tofu.mxnet.runtime.devices import check_context
 from tofu.mxnet.runtime.executor import Executor, as_ndarray, reuse_plan
 from tofu.mxnet.runtime.partition_text import add_partition, load_whole, read_partition
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
@@ -211,10 +213,11 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
             return super().simple_bind(
                 ctx, grad_req, type_dict, stype_dict, group2ctx, shared_arg_names, shared_exec, shared_buffer, **kwargs
             )
-        refuse_data_parallel_group(sys._getframe(1))
+        warn_of_data_parallel_group(sys._getframe(1))
         refuse_sparse(stype_dict)
-        refuse_groups(group2ctx)
-        shapes = {name: tuple(shape) for name, shape in kwargs.items() if not self._is_absent_label(name)}
+        check_context(ctx)
+        places = place_by_hand(self, group2ctx, ctx)
+        shapes = read_bound_shapes(self, kwargs)
         check_names(self, shapes)
         known, codes = infer_arguments(self, shapes, type_dict or {})
         shared = shared_exec if isinstance(shared_exec, Executor) else None
@@ -224,7 +227,7 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
             dtype, existing = DTYPE_NAMES[codes[name]], pool.get(name)
             if existing is not None and tuple(existing.shape) == known[name] and np.dtype(existing.dtype) == dtype:
                 return existing
-            return mx.nd.zeros(known[name], ctx=ctx, dtype=dtype)
+            return mx.nd.zeros(known[name], ctx=places[name], dtype=dtype)
 
         requests = read_grad_requests(grad_req, self.list_arguments())
         shared_arguments = {n: a for n, a in shared.arg_dict.items() if n in shareable} if shared else {}
@@ -247,7 +250,8 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
         """As `mx.sym.Symbol.bind`, over the workers' devices: the arrays given are the whole ones."""
         if self.settings.workers == 1:
             return super().bind(ctx, args, args_grad, grad_req, aux_states, group2ctx, shared_exec)
-        refuse_groups(group2ctx)
+        place_by_hand(self, group2ctx, ctx)
+        check_context(ctx)
         names = self.list_arguments()
         arguments = arrays_by_name(args, names, "args")
         gradients = {
@@ -360,10 +364,6 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
     def save(self, fname: str, remove_amp_cast: bool = True) -> None:
         """Write `tojson()` to a file, atomically."""
         write_atomically(fname, self.tojson(remove_amp_cast))
-
-    def _is_absent_label(self, name: str) -> bool:
-        """Module passes labels that the model does not have; MXNet passes over them."""
-        return name.endswith("label") and name not in self.list_arguments()
 
     def __repr__(self) -> str:
         return f"<PartitionedSymbol {self.name or 'group'} over {self.settings.workers} workers>"

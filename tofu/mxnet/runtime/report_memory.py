@@ -12,10 +12,11 @@ from tofu.errors import TofuError
 from tofu.mxnet.frontend.read_symbol import check_names, read_graph, read_training
 from tofu.mxnet.memory.account import account_one_device, account_workers
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
-from tofu.mxnet.runtime.arguments import read_shapes
+from tofu.mxnet.runtime.arguments import count_workers, read_shapes
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
 from tofu.mxnet.runtime.symbol import partition
 from tofu.pipeline import Partition
+from tofu.planning.settings import OPTIONS
 from tofu.report.memory import MemoryReport
 
 DEFAULT_OPTIMIZER = "sgd"
@@ -43,7 +44,7 @@ def memory_report(
         Whose states are counted, by MXNet's name, and its arguments. Without arguments SGD has a momentum, and the others are as MXNet
         makes them; None for no states.
     options
-        Further arguments of `tofu.partition`: `plan`, `hints`, `algorithm` and so on.
+        Further arguments of `tofu.partition`: `plan`, `hints`, `algorithm` and so on. They may stand beside the shapes as well.
     **shapes
         Shapes of the inputs. A partitioned symbol that has a plan needs none.
 
@@ -63,8 +64,12 @@ def memory_report(
     """
     if optimizer_params is None:
         optimizer_params = {"momentum": DEFAULT_MOMENTUM} if optimizer == DEFAULT_OPTIMIZER else {}
+    options = {**options, **{name: value for name, value in shapes.items() if name in OPTIONS}}
+    shapes = {name: shape for name, shape in shapes.items() if name not in OPTIONS}
     states = OptimizerStates(optimizer, optimizer_params)
     is_partitioned = isinstance(symbol, PartitionedSymbol)
+    if ngpus is not None:
+        ngpus = count_workers(ngpus, None, None)
     workers = symbol.settings.workers if ngpus is None and is_partitioned else ngpus
     if is_partitioned and workers == symbol.settings.workers > 1 and not options and not shapes:
         return report_workers(symbol.planned(), states)
@@ -72,7 +77,7 @@ def memory_report(
         raise TofuError(
             "memory_report needs the shapes of the inputs: memory_report(symbol, 8, data=(64, 3, 224, 224))."
         )
-    inputs = read_shapes(symbol, shapes, ("ngpus", *(memory_report.__kwdefaults__ or ())))
+    inputs = read_shapes(symbol, shapes, ("ngpus", *(memory_report.__kwdefaults__ or ()), *OPTIONS))
     if workers == 1:
         return report_one_device(getattr(symbol, "whole", symbol), inputs, states)
     contexts = None if workers is None else [mx.cpu(worker) for worker in range(workers)]  # planned for, never used

@@ -7,13 +7,13 @@ between, and inference on a second graph over the same shards.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
 from functools import cached_property
 from typing import Any
 
 from tofu import _mxnet
-from tofu.errors import TofuError
+from tofu.errors import NotReadyError, TofuError
 from tofu.graph import Phase, TensorKind
 from tofu.host.host_memory import read_free_bytes
 from tofu.host.interrupts import uninterrupted
@@ -33,8 +33,9 @@ from tofu.mxnet.runtime.failures import (
     summarise,
 )
 from tofu.mxnet.runtime.gpus import check_gpus
+from tofu.mxnet.runtime.repeating import refuse_other_mode, refuse_second_run
 from tofu.mxnet.runtime.shards import ShardedTensor
-from tofu.pipeline import Partition
+from tofu.pipeline import Emitted, Partition
 from tofu.program import OutputShards
 from tofu.search.geometry import find_shards
 
@@ -59,6 +60,8 @@ class ShardedExecutor:
     ----------
     variables
         Name -> shards of every argument, auxiliary state and head gradient.
+    sums
+        Argument -> shards of the gradient that every backward adds to.
     """
 
     def __init__(
@@ -68,10 +71,12 @@ class ShardedExecutor:
         self.contexts = tuple(contexts)
         check_gpus(self.contexts)
         self.variables: dict[str, ShardedTensor] = {}
+        self.sums: dict[str, ShardedTensor] = {}
         self._process = BirthProcess()
         self._current: BoundGraph | None = None
         self._has_failed = False
         self._has_unread = False  # whether something ran that nobody waited for
+        self._is_spent = False  # whether a backward has used what the last training forward kept
         self._gradients = Gradients.NONE
         self._earlier_gradients: dict[str, ShardedTensor] = {}
         refuse_more_than_there_is(partition.plan, self.contexts)
@@ -113,6 +118,7 @@ class ShardedExecutor:
             if not is_train:
                 bound.forward(is_train=False)
                 return
+            self._is_spent = False
             if self._gradients in (Gradients.CURRENT, Gradients.EARLIER):
                 self._gradients, self._earlier_gradients = Gradients.OVERWRITTEN, {}
             _mxnet.partial_forward(graph.handle, True, 0, self._boundary)
@@ -120,25 +126,35 @@ class ShardedExecutor:
                 changed = [a.handle.value for name in self.changed_arguments for a in self.variables[name].arrays]
                 _mxnet.order_after(changed, [output.handle.value for output in self._list_outputs()])
 
-    def backward(self) -> None:
-        """Run the rest of the training step. Raises TofuError where no training forward came right before: backward operators use the
-        memory of what forward kept, so it runs once.
+    def prepare_backward(self) -> None:
+        """See to it that a training forward was run whose results no backward has used: where the last one was for inference, or a backward
+        came after it, it runs once more on the same shards. Raises TofuError where that would compute something else.
         """
         self._process.check()
+        if self._current is None:
+            raise NotReadyError(
+                "backward() was called without a forward() before it, so there is nothing to differentiate."
+            )
         if self._current is not self._training:
-            raise TofuError(
-                "backward() was called without a forward(is_train=True) before it, so there is nothing to differentiate."
-            )
-        if self._gradients is Gradients.CURRENT:
-            raise TofuError(
-                "backward() was called twice after one forward(is_train=True). The first one has used the memory of what forward kept; "
-                "call forward(is_train=True) again before it."
-            )
+            refuse_other_mode(self.partition.graph, "backward() after a forward(is_train=False)")
+        elif self._is_spent:
+            refuse_second_run(self.partition.graph)
+        else:
+            return
+        self.forward(is_train=True)
+
+    def backward(self) -> None:
+        """Run the rest of the training step, after `prepare_backward`."""
+        self.prepare_backward()
         with uninterrupted():
             self._has_unread, self._gradients, self._earlier_gradients = True, Gradients.CURRENT, {}
+            self._is_spent = True
             _mxnet.partial_forward(self._training.handle, True, self._boundary, -1)
             for written, results in self._written_in_place:
                 _mxnet.order_after(written, results)
+            for name, total in self.sums.items():
+                for array, gradient in zip(total.arrays, self._own_gradient(name).arrays, strict=True):
+                    array += gradient
 
     def wait(self) -> None:
         """Block until what was run is computed.
@@ -264,13 +280,15 @@ class ShardedExecutor:
         self.wait()
         if name not in self.differentiated:
             raise TofuError(f"{name} has no gradient. Those that have one: {', '.join(self.differentiated) or 'none'}.")
+        if name in self.sums:
+            return self.sums[name]
         if self._gradients is Gradients.OVERWRITTEN:
             raise TofuError(
                 "There are no gradients: the last step failed, or forward(is_train=True) came after the last backward() and may have used "
                 "their memory. Call backward() first."
             )
         if self._gradients is Gradients.CURRENT:
-            return self._result(self._training, len(self.partition.graph.outputs) + self.differentiated.index(name))
+            return self._own_gradient(name)
         if name not in self._earlier_gradients:
             self._earlier_gradients[name] = self._gradient_layout(name)
         return self._earlier_gradients[name]
@@ -292,6 +310,17 @@ class ShardedExecutor:
         if earlier._gradients is not Gradients.NONE:
             self._gradients = Gradients.OVERWRITTEN
 
+    def add_up(self, names: Collection[str], shared: Mapping[str, ShardedTensor]) -> None:
+        """Let every backward add to the gradients of these arguments, beginning with those that are `shared`, or with zeros."""
+        for name in names:
+            fresh = self._gradient_layout(name)
+            made = shared.get(name)
+            self.sums[name] = made if made is not None and made.matches(fresh) else fresh
+
+    def _own_gradient(self, name: str) -> ShardedTensor:
+        """What the last backward computed."""
+        return self._result(self._training, len(self.partition.graph.outputs) + self.differentiated.index(name))
+
     def _gradient_layout(self, name: str) -> ShardedTensor:
         output = self.partition.training.outputs[len(self.partition.graph.outputs) + self.differentiated.index(name)]
         return self._shards_of(output, None)
@@ -307,26 +336,15 @@ class ShardedExecutor:
         regions = find_shards(self.partition.problem, output.tensor, output.layout)
         return ShardedTensor(tensor.name, tensor.shape, tensor.dtype, regions, self.contexts, arrays)
 
-    # What `mx.mon.Monitor` asks an executor for.
-
-    @property
-    def _symbol(self) -> Any:
-        return self.partition.training.symbol
-
-    @property
-    def arg_arrays(self) -> list[Any]:
-        """The shards, as the arguments of the training graph."""
-        return list(self._training.bound.arg_arrays)
-
-    @property
-    def aux_arrays(self) -> list[Any]:
-        """The shards of auxiliary states, as those of the training graph."""
-        return list(self._training.bound.aux_arrays)
-
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
         """Install MXNet's monitor callback; it is called with the names and shards of the workers' nodes."""
         for graph in (self._training, self._inference):
             graph.watch(callback, monitor_all)
+
+    def watch(self, make_callback: Callable[[Emitted], Any]) -> None:
+        """Install a callback for each of the two graphs, made for the program that it runs."""
+        self._training.watch(make_callback(self.partition.whole_step), False)
+        self._inference.watch(make_callback(self.partition.forward_alone), False)
 
     def debug_str(self) -> str:
         """MXNet's own description of the training graph as bound."""

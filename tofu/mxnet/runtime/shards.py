@@ -18,10 +18,9 @@ from tofu import _mxnet
 from tofu.errors import ShapeError
 
 Region = tuple[tuple[int, int], ...]
+MOST_SLICED = 5  # dimensions, in MXNet's kernels
 PIECE_BYTES = 1 << 22
 """What the host holds of a tensor at once where it can be read or written in pieces."""
-SLICED_DIMENSIONS = 5
-"""The most that MXNet's kernels of slices take."""
 
 
 class ShardedTensor:
@@ -206,12 +205,10 @@ def cut(whole: Any, region: Region) -> Any:
     """The part of a whole array that lies in `region`: a view where only the first dimension is cut, else a copy."""
     if all(part == (0, extent) for part, extent in zip(region[1:], whole.shape[1:], strict=True)):
         return whole[region[0][0] : region[0][1]] if region else whole
-    if len(region) <= SLICED_DIMENSIONS:
-        return mx.nd.slice(whole, begin=[begin for begin, _ in region], end=[end for _, end in region])
-    for dimension, (begin, end) in enumerate(region):
-        if (begin, end) != (0, whole.shape[dimension]):
-            whole = mx.nd.slice_axis(whole, axis=dimension, begin=begin, end=end)
-    return whole
+    if whole.ndim > MOST_SLICED:
+        shape, merged = merge_dimensions(whole.shape, region)
+        return cut(whole.reshape(shape), merged).reshape(tuple(end - begin for begin, end in region))
+    return mx.nd.slice(whole, begin=[begin for begin, _ in region], end=[end for _, end in region])
 
 
 def paste(part: Any, whole: Any, region: Region) -> None:
@@ -219,12 +216,35 @@ def paste(part: Any, whole: Any, region: Region) -> None:
     if all(span == (0, extent) for span, extent in zip(region[1:], whole.shape[1:], strict=True)):
         part.copyto(whole[region[0][0] : region[0][1]] if region else whole)
         return
-    local = part.as_in_context(whole.context)
-    if len(region) > SLICED_DIMENSIONS:
-        for row, place in enumerate(range(*region[0])):
-            paste(local[row], whole[place], region[1:])
+    if whole.ndim > MOST_SLICED:
+        shape, merged = merge_dimensions(whole.shape, region)
+        paste(part.reshape(tuple(end - begin for begin, end in merged)), whole.reshape(shape), merged)
         return
+    local = part.as_in_context(whole.context)
     mx.nd._internal._slice_assign(whole, local, begin=[b for b, _ in region], end=[e for _, e in region], out=whole)
+
+
+def merge_dimensions(shape: Sequence[int], region: Region) -> tuple[tuple[int, ...], Region]:
+    """The same cells with every dimension that is whole in the region merged into the one before it, in memory's order.
+
+    >>> merge_dimensions((4, 2, 3, 5), ((1, 3), (0, 2), (0, 1), (0, 5)))
+    ((8, 15), ((2, 6), (0, 5)))
+    """
+    extents: list[int] = []
+    spans: list[tuple[int, int]] = []
+    for extent, (begin, end) in zip(shape, region, strict=True):
+        if extents and (begin, end) == (0, extent):
+            extents[-1] *= extent
+            spans[-1] = spans[-1][0] * extent, spans[-1][1] * extent
+        else:
+            extents.append(extent)
+            spans.append((begin, end))
+    if len(extents) > MOST_SLICED:
+        raise ShapeError(
+            f"MXNet slices along {MOST_SLICED} dimensions at most, and a shard of a tensor of shape {tuple(shape)} is split along more. "
+            "Use hints= that split it along fewer."
+        )
+    return tuple(extents), tuple(spans)
 
 
 def count_writes(array: Any) -> int:

@@ -6,12 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import mxnet as mx
-
-from tofu.errors import UnsupportedError
 from tofu.mxnet.frontend.read_symbol import check_names
 from tofu.mxnet.frontend.refusals import refuse_broken, refuse_unpartitionable
-from tofu.mxnet.runtime.arguments import check_contexts, read_settings, read_shapes
+from tofu.mxnet.runtime.arguments import check_contexts, check_symbol, read_settings, read_shapes
 from tofu.mxnet.runtime.devices import resolve_contexts
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol, load_json
 from tofu.plan import Plan
@@ -28,6 +25,7 @@ def partition(
     hints: Mapping[str, Any] | None = None,
     for_training: bool = True,
     undescribed: str = "error",
+    on_infeasible: str = "error",
     cache: bool = True,
     algorithm: str = DEFAULT_ALGORITHM,
     search_seconds: float = DEFAULT_SEARCH_SECONDS,
@@ -55,6 +53,9 @@ def partition(
         False plans the forward graph alone.
     undescribed
         "replicate" computes operators without a description on every worker; "error" names them.
+    on_infeasible
+        "replicate" lets workers compute the same where the model has nothing to split between so many, with a warning; "error" says how
+        many can be fed.
     cache
         False searches again even for a graph that was planned before.
     algorithm
@@ -87,10 +88,7 @@ def partition(
     >>> tofu.partition(net, ngpus=2, data=(4, 6)).plan.workers
     2
     """
-    if not isinstance(symbol, mx.sym.Symbol):
-        raise UnsupportedError(
-            f"partition needs an mx.sym.Symbol, not {type(symbol).__name__}. A Gluon block becomes one by block(mx.sym.var('data'))."
-        )
+    check_symbol(symbol)
     if isinstance(symbol, PartitionedSymbol):
         symbol = symbol.whole
     refuse_broken(symbol)
@@ -103,6 +101,7 @@ def partition(
         hints=hints,
         for_training=for_training,
         undescribed=undescribed,
+        on_infeasible=on_infeasible,
         cache=cache,
         algorithm=algorithm,
         search_seconds=search_seconds,

@@ -1,0 +1,66 @@
+"""The ways in which a script is partitioned, applied to whatever runs in this process.
+
+A script changes one line; here no test's text changes, so MXNet's own names get that line before the tests are imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+ONE_DEVICE = "one device"
+OPTIONS = {"on_infeasible": "replicate"}  # MXNet's tests have tensors of one cell
+
+
+def partition_symbols(workers: int) -> None:
+    """`simple_bind` and `bind` of every symbol partition it first."""
+    import mxnet as mx
+
+    import tofu
+
+    def partitioned(own: Callable[..., Any]) -> Callable[..., Any]:
+        def bind(self: Any, *args: Any, **kwargs: Any) -> Any:
+            is_tofus = sys._getframe(1).f_globals.get("__name__", "").startswith("tofu.")
+            if is_tofus or isinstance(self, tofu.PartitionedSymbol):
+                return own(self, *args, **kwargs)
+            return getattr(tofu.partition(self, workers, **OPTIONS), own.__name__)(*args, **kwargs)
+
+        return bind
+
+    for name in ("simple_bind", "bind"):
+        setattr(mx.sym.Symbol, name, partitioned(getattr(mx.sym.Symbol, name)))
+
+
+def partition_modules(workers: int) -> None:
+    """`mx.mod.Module` and `mx.mod.BucketingModule` are Tofu's, over `workers` devices, whatever contexts they are given."""
+    import mxnet as mx
+
+    import tofu
+
+    def partitioned(symbol: Any) -> Any:
+        is_plain = isinstance(symbol, mx.sym.Symbol) and not isinstance(symbol, tofu.PartitionedSymbol)
+        return tofu.partition(symbol, workers, **OPTIONS) if is_plain else symbol
+
+    class Module(tofu.mod.Module):
+        def __init__(self, symbol: Any, *args: Any, context: Any = None, ngpus: Any = None, **kwargs: Any) -> None:
+            super().__init__(partitioned(symbol), *args, **kwargs)
+
+    class BucketingModule(tofu.mod.BucketingModule):
+        def __init__(self, sym_gen: Any, *args: Any, context: Any = None, ngpus: Any = None, **kwargs: Any) -> None:
+            def make(key: Any) -> Any:
+                symbol, *names = sym_gen(key)
+                return partitioned(symbol), *names
+
+            super().__init__(make, *args, **kwargs)
+
+    for module in (mx.mod, mx.module.module):
+        module.Module = Module
+    mx.mod.BucketingModule = BucketingModule
+
+
+WAYS: dict[str, Callable[[int], None]] = {
+    ONE_DEVICE: lambda workers: None,
+    "symbol": partition_symbols,
+    "module": partition_modules,
+}

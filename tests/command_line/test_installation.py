@@ -1,0 +1,73 @@
+"""`python -m tofu doctor` and `diff`."""
+
+import re
+
+import pytest
+
+import tofu
+from benchmarks.small_models.plain import mlp
+from tests.command_line.calls import run
+from tofu.command_line import doctor
+
+
+def test_doctor_says_what_is_there():
+    result = run("doctor")
+    assert result.exit_code == 0, result.output
+    for part in (
+        f"Tofu           {tofu.__version__}",
+        "MXNet          1.9.1",
+        "fits this MXNet",
+        "NumPy",
+        "NVRTC",
+        "JAX",
+    ):
+        assert part in result.output
+
+
+def test_doctor_says_what_to_do(monkeypatch):
+    def fail():
+        raise ImportError("MXNet cannot be imported:\n  pip install it anew")
+
+    monkeypatch.setattr("tofu.imports.mxnet.import_mxnet", fail)
+    result = run("doctor")
+    assert result.exit_code == 1
+    assert "-> MXNet cannot be imported: pip install it anew" in result.output
+    assert "native code" not in result.output
+
+
+def test_doctor_needs_no_mxnet(monkeypatch):
+    monkeypatch.setattr(doctor, "_find_version", lambda *packages: doctor.NOT_INSTALLED)
+    result = run("doctor")
+    assert result.exit_code == 0
+    assert "MXNet   not installed: the planner" in result.output
+
+
+@pytest.mark.parametrize(("gpus", "remedy"), [(0, ""), (1, "pip install nvidia-cuda-nvrtc-cu11")])
+def test_doctor_looks_for_what_compiles_kernels(gpus, remedy, monkeypatch):
+    monkeypatch.setenv("TOFU_NVRTC", "/no/such/libnvrtc.so")
+    monkeypatch.setattr("tofu.mxnet.runtime.gpus.check_gpus", lambda contexts: None)
+    found = {finding.subject: finding for finding in doctor._examine_gpus(gpus)}
+    assert found["NVRTC"].found.startswith("not found")
+    assert found["NVRTC"].remedy.startswith(remedy)
+    assert bool(found["NVRTC"].remedy) == bool(remedy)
+
+
+def test_diff_shows_where_plans_differ(tmp_path):
+    model, files = mlp(), []
+    for number, hints in enumerate(({}, {"fc1": "b"})):
+        files.append(str(tmp_path / f"{number}.json"))
+        plan = tofu.partition(model.symbol, 2, hints=hints, **model.shapes).plan
+        (tmp_path / f"{number}.json").write_text(plan.to_json())
+    result = run("diff", *files)
+    assert result.exit_code == 1
+    assert "bytes that move: " in result.output
+    assert re.search(r"^operator fc1: \w+ -> b$", result.output, re.M)
+    assert re.search(r"^tensor out_weight: \d -> -$", result.output, re.M)
+    assert run("diff", files[0], files[0]).output == "The plans are equal.\n"
+
+
+def test_diff_of_what_is_no_plan(tmp_path):
+    (tmp_path / "plan.json").write_text("{}")
+    result = run("diff", str(tmp_path / "plan.json"), str(tmp_path / "plan.json"))
+    assert result.exit_code == 1
+    assert "Error: " in result.output
