@@ -58,14 +58,13 @@ def build():
     return mx.sym.SoftmaxOutput(net, name="softmax")
 
 
-def train(module, images, labels, kvstore):
-    """The mean of the loss over the last steps' own part of the batches, and the parameters."""
+def prepare(module, images, labels, kvstore):
+    """Bind the module to batches like these, and give it parameters and an optimizer."""
     batches = mx.io.NDArrayIter(images, labels, len(images))
     module.bind(batches.provide_data, batches.provide_label)
     mx.random.seed(1)
     module.init_params(mx.init.Xavier())
     module.init_optimizer(kvstore, "sgd", {"learning_rate": 0.05, "momentum": 0.9})
-    return module
 
 
 def run(options):
@@ -76,8 +75,8 @@ def run(options):
     own = slice(kvstore.rank * part, (kvstore.rank + 1) * part)
     module = tofu.mod.Module(build(), ngpus=options.workers)
     alone = mx.mod.Module(build())
-    train(module, images[:part], labels[:part], kvstore)
-    train(alone, images[:WHOLE_BATCH], labels[:WHOLE_BATCH], None)
+    prepare(module, images[:part], labels[:part], kvstore)
+    prepare(alone, images[:WHOLE_BATCH], labels[:WHOLE_BATCH], None)
     losses = []
     for step in range(options.steps):
         rows = slice(step * WHOLE_BATCH, (step + 1) * WHOLE_BATCH)

@@ -94,7 +94,7 @@ def test_a_second_backward():
     with autograd.record():
         loss = net(draw(6, 5)).sum()
     loss.backward(retain_graph=True)
-    with pytest.raises(mx.base.MXNetError, match="called twice after one forward"):
+    with pytest.raises(mx.base.MXNetError, match="called twice after one call"):
         loss.backward()
 
 

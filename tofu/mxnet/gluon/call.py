@@ -11,6 +11,7 @@ import mxnet as mx
 from mxnet import autograd
 
 from tofu import _mxnet
+from tofu.errors import TofuError
 from tofu.mxnet.frontend.head_gradients import list_head_gradients
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ class Call:
 
     def _backward(self, heads: Sequence[int], requests: Sequence[int], gradients: Sequence[int]) -> None:
         """Issue the backward operators; called by autograd as it issues those around the block, with the handles of new arrays."""
+        if self.is_done:
+            raise TofuError(
+                "backward() was called twice after one call of a partitioned block. The first one has used the memory of what the call "
+                "kept: call the block again."
+            )
         own, *wanted = map(_array, gradients)
         given = list(map(_array, heads))
         executor = self.bound.executor

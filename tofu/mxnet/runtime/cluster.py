@@ -7,7 +7,8 @@ gradients once each way, whatever the number of its workers; the update runs on 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import mxnet as mx
@@ -16,6 +17,9 @@ from tofu.errors import PlanError, UnsupportedError
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor
 from tofu.reading import show
+
+# Keys of the kvstore: the same on all machines, and far from those that a Trainer counts from 0.
+_keys = count(1 << 24)
 
 
 class Cluster:
@@ -29,6 +33,7 @@ class Cluster:
 
     def __init__(self, kvstore: Any) -> None:
         self.kvstore = kvstore
+        self._key_of: dict[tuple[str, int], int] = {}
 
     @property
     def machines(self) -> int:
@@ -38,16 +43,15 @@ class Cluster:
     def share(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
         """Have all machines begin with the parameters of the first. Raises PlanError where their plans differ."""
         self._compare_plans(executor)
-        for key, held in _list_shards([executor.variables[name] for name in names]):
+        for key, held in self._list_shards({name: executor.variables[name] for name in names}):
             self.kvstore.init(key, held[0])
             self.kvstore.pull(key, out=held)
 
     def _compare_plans(self, executor: ShardedExecutor) -> None:
-        plan = executor.partition.plan
-        own = zlib.crc32(plan.to_json().encode()) % (1 << 20)  # a float32 holds it exactly
-        first = mx.nd.array([own])
-        self.kvstore.init("tofu_plan", first)
-        self.kvstore.pull("tofu_plan", out=first)
+        own = zlib.crc32(executor.partition.plan.to_json().encode()) % (1 << 20)  # a float32 holds it exactly
+        first, key = mx.nd.array([own]), next(_keys)
+        self.kvstore.init(key, first)
+        self.kvstore.pull(key, out=first)
         if int(first.asscalar()) != own:
             raise PlanError(
                 f"Machine {self.kvstore.rank} has another plan than machine 0, so their shards do not belong together. Have all of them "
@@ -56,37 +60,29 @@ class Cluster:
 
     def sum_gradients(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
         """Replace the gradients by their sums over all machines."""
-        shards = list(_list_shards([executor.gradient(name) for name in names], names))
-        for priority, (key, held) in enumerate(shards):
-            self.kvstore.push(key, held[0], priority=-priority)
-            self.kvstore.pull(key, out=held, priority=-priority)
+        shards = self._list_shards({name: executor.gradient(name) for name in names})
+        for number, (key, held) in enumerate(shards):
+            self.kvstore.push(key, held[0], priority=-number)
+            self.kvstore.pull(key, out=held, priority=-number)
+
+    def _list_shards(self, tensors: Mapping[str, ShardedTensor]) -> Iterator[tuple[int, list[Any]]]:
+        """A key of the kvstore for each distinct region of each tensor, and the arrays of all workers that hold it."""
+        for name, tensor in tensors.items():
+            for worker in tensor.owners:
+                region = tensor.regions[worker]
+                held = [array for array, own in zip(tensor.arrays, tensor.regions, strict=True) if own == region]
+                if (name, worker) not in self._key_of:
+                    self._key_of[name, worker] = next(_keys)
+                yield self._key_of[name, worker], held
 
 
-def _list_shards(
-    tensors: Sequence[ShardedTensor], names: Sequence[str] | None = None
-) -> Iterator[tuple[str, list[Any]]]:
-    """A key of the kvstore for each distinct region of each tensor, and the arrays of all workers that hold it."""
-    for tensor, name in zip(tensors, names or [tensor.name for tensor in tensors], strict=True):
-        for worker in tensor.owners:
-            region = tensor.regions[worker]
-            held = [array for array, own in zip(tensor.arrays, tensor.regions, strict=True) if own == region]
-            yield f"{name}@{worker}", held
-
-
-def read_kvstore(kvstore: Any, compression: Any = None) -> Cluster | None:
-    """The cluster that a kvstore names, or None for one of a single machine. Raises UnsupportedError for what Tofu cannot train through."""
+def read_kvstore(kvstore: Any) -> Cluster | None:
+    """The cluster that a kvstore names, or None for one of a single machine. Raises UnsupportedError where each machine updates alone."""
     kind = str(getattr(kvstore, "type", kvstore))
     if "dist" not in kind:
-        if compression:
-            raise UnsupportedError(
-                f"compression_params={show(compression)} is for gradients that go between machines: give kvstore='dist_sync' with it."
-            )
         return None
     if "async" in kind:
         raise UnsupportedError(
-            f"kvstore={show(kind)} updates on its servers, one machine at a time. Use 'dist_sync', where all machines update alike."
+            f"kvstore={show(kind)} updates on its servers, for one machine at a time. Use 'dist_sync', where all machines update alike."
         )
-    made = mx.kvstore.create(kvstore) if isinstance(kvstore, str) else kvstore
-    if compression:
-        made.set_gradient_compression(dict(compression))
-    return Cluster(made)
+    return Cluster(mx.kvstore.create(kvstore) if isinstance(kvstore, str) else kvstore)

@@ -11,8 +11,9 @@ from typing import Any
 
 import mxnet as mx
 
-from tofu.errors import NotReadyError, UnsupportedError
+from tofu.errors import NotReadyError
 from tofu.mxnet.runtime.checkpoint import ParameterFile, save_shards
+from tofu.mxnet.runtime.cluster import Cluster, read_kvstore
 from tofu.mxnet.runtime.files import check_checkpoint, read_symbol
 from tofu.mxnet.runtime.module_running import RunningModule
 from tofu.mxnet.runtime.module_view import ExecutorGroup
@@ -60,6 +61,7 @@ class Module(RunningModule):
     """
 
     _shard_optimizer: ShardOptimizer | None = None
+    _cluster: Cluster | None = None
     _parameter_file: ParameterFile | None = None
     _state_file: str | None = None
     _is_fitting = False
@@ -218,18 +220,22 @@ class Module(RunningModule):
         optimizer_params: Any = (("learning_rate", 0.01),),
         force_init: bool = False,
     ) -> None:
-        """Create the optimizer; its states are made on the shards at the first update. `kvstore` has no part in it."""
+        """Create the optimizer; its states are made on the shards at the first update.
+
+        With a `kvstore` that is distributed and synchronous, such as "dist_sync", all machines begin with the parameters of the first, and
+        add their gradients up before each update. Any other has no part in it.
+        """
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")
             return
-        if "dist" in str(getattr(kvstore, "type", kvstore)):
-            raise UnsupportedError(
-                f"kvstore={kvstore!r}: the workers of one partitioned model share one machine. Use the default."
-            )
-        batch_size = self._exec_group.batch_size
+        cluster = read_kvstore(kvstore)
+        rows = self._exec_group.batch_size * (1 if cluster is None else cluster.machines)
         self._shard_optimizer = ShardOptimizer(
-            optimizer, dict(optimizer_params), self._param_names, self._trained_names, 1.0 / batch_size, self._symbol
+            optimizer, dict(optimizer_params), self._param_names, self._trained_names, 1.0 / rows, self._symbol
         )
+        if cluster is not None:
+            cluster.share(self._check_ready(), self._param_names)
+        self._cluster = cluster
         self.optimizer_initialized = True
         if self._state_file is not None:
             self.load_optimizer_states(self._state_file)
@@ -240,6 +246,7 @@ class Module(RunningModule):
         parameters of this one.
         """
         self._shard_optimizer = shared_module._require_optimizer().borrow(self._trained_names)
+        self._cluster = shared_module._cluster
         self.optimizer_initialized = True
 
     def _join(self, module: Any) -> None:
@@ -293,9 +300,9 @@ class Module(RunningModule):
         return kinds.pop() if len(kinds) == 1 else self._requests
 
     @property
-    def _kvstore(self) -> None:
-        """None, as MXNet has it of one device."""
-        return None
+    def _kvstore(self) -> Any:
+        """MXNet's, between machines; None on one."""
+        return None if self._cluster is None else self._cluster.kvstore
 
     @property
     def _exec_group(self) -> ExecutorGroup:
@@ -305,4 +312,8 @@ class Module(RunningModule):
     def update(self) -> None:
         """Update every trained parameter, shard by shard, with the gradients of the last backward."""
         self._source = None
-        self._require_optimizer().update(self.executor)
+        optimizer = self._require_optimizer()
+        if self._cluster is not None:
+            trained = set(optimizer.trained.values())
+            self._cluster.sum_gradients(self.executor, [n for n in self.executor.differentiated if n in trained])
+        optimizer.update(self.executor)
