@@ -55,7 +55,11 @@ def train_block(kvstore, batches):
     mx.random.seed(1)  # a Trainer shares the parameters at its first update only
     net.initialize(mx.init.Normal(0.5))
     net = tofu.gluon.partition(net, 2)
-    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9}, kvstore=kvstore)
+    options = {
+        "kvstore": kvstore,
+        "update_on_kvstore": False if kvstore else None,
+    }  # MXNet's servers update in single precision
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9}, **options)
     measure = mx.gluon.loss.L2Loss()
     for data, label in batches:
         with mx.autograd.record():
