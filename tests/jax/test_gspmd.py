@@ -8,6 +8,7 @@ import pytest
 
 import tofu.jax
 from benchmarks.jax_models.plain import STEPS
+from benchmarks.shared.random_plans import random_plan
 from tests.jax.test_run import check_steps, draw_hints
 from tofu.errors import UnsupportedError
 from tofu.jax.compare.traffic import count_traffic
@@ -23,6 +24,17 @@ def test_steps_equal_those_of_one_device(name, workers, kind):
         if kind == "random":
             asked = {"hints": draw_hints(step, (state, data), workers, f"{name} {workers}", share=0.3)}
         made = tofu.jax.partition(step, workers, (state, data), backend="gspmd", search_seconds=1, **asked)
+        check_steps(made, step, state, data)
+
+
+@pytest.mark.parametrize("name", ["attention", "convolutions"])
+def test_what_xla_is_wrong_about_is_not_asked_of_it(name):
+    """Under these plans its partitioner, left to itself, adds partial sums of gradients up more than once, or others."""
+    with in_double_precision():
+        step, state, data = STEPS[name](jnp.float64)
+        searched = tofu.jax.partition(step, 8, (state, data), search_seconds=1)
+        plan = random_plan(searched.partition, 0)
+        made = tofu.jax.partition(step, 8, (state, data), backend="gspmd", plan=plan)
         check_steps(made, step, state, data)
 
 

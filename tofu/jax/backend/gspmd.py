@@ -14,7 +14,6 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 
-from tofu.analysis import Combine
 from tofu.errors import UnsupportedError
 from tofu.jax.backend.collectives import find_chain
 from tofu.jax.backend.local_calls import evaluate
@@ -103,11 +102,12 @@ class _Whole:
 
     def _read_all(self, equation: Equation) -> list[Any]:
         """The operands, as the parts of the operator read them."""
-        operator, slot, operands = self.program.number_of(equation), 0, []
+        layouts = self._find_layouts(equation)
+        slot, operands = 0, []
         for operand in equation.inputs:
             value = self._read(operand)
             if not isinstance(operand, Literal):
-                value = self._lay_anew(value, self._layout(operand), self.program.places.read(operator, slot).layout)
+                value = self._lay_anew(value, self._layout(operand), layouts[slot])
                 slot += 1
                 if equation.checkpoint is not None:
                     value = lax.optimization_barrier(value)  # else XLA finds that it was computed before
@@ -115,18 +115,20 @@ class _Whole:
         return operands
 
     def _write(self, equation: Equation, results: Sequence[Any]) -> None:
-        operator = self.program.number_of(equation)
-        for slot, (number, result) in enumerate(zip(equation.outputs, results, strict=True)):
-            written = self._find_written(operator, slot)
+        layouts = self._find_layouts(equation)[-len(equation.outputs) :]
+        for number, result, written in zip(equation.outputs, results, layouts, strict=True):
             value = result if written is None else self._lay(result, written)
             self.values[number] = self._lay_anew(value, written, self._layout(number))
 
-    def _find_written(self, operator: int, slot: int) -> Layout | None:
-        """The layout in which copies write whole results; partial ones have none."""
-        places = self.program.places
-        combine = places.access(operator).outputs[slot].combine
-        split = [combine[axis] for axis in places.axes(operator) if axis != REPLICATED]
-        return None if Combine.REDUCE in split else places.written(operator, slot).layout
+    def _find_layouts(self, equation: Equation) -> list[Layout | None]:
+        """Those in which the operator's parts read its operands, literals aside, and write its results, partial sums added up."""
+        operator, places = self.program.number_of(equation), self.program.places
+        slots = range(sum(not isinstance(operand, Literal) for operand in equation.inputs))
+        layouts = [places.read(operator, slot).layout for slot in slots]
+        layouts += [places.written(operator, slot).layout for slot in range(len(equation.outputs))]
+        if equation.primitive.name == "conv_general_dilated" and not _divides_convolution(equation, layouts):
+            return [(REPLICATED,) * len(self.program.workers.factors)] * len(layouts)
+        return layouts
 
     def _run_equation(self, equation: Equation) -> None:
         self._write(equation, evaluate(equation, self._read_all(equation)))
@@ -155,3 +157,19 @@ class _Whole:
         if isinstance(operand, Literal):
             return self._lay(jnp.full(type_.shape, operand.value, type_.dtype), self._layout(value))
         return self._lay_anew(as_type(self._read(operand), type_), self._layout(operand), self._layout(value))
+
+
+
+def _divides_convolution(equation: Equation, layouts: Sequence[Layout | None]) -> bool:
+    """Whether XLA's partitioner may divide a convolution whose operands and result have these layouts.
+
+    Where some axis of the mesh splits nothing of one of them, or a dimension that windows move along is split, it is known to add the
+    gradient of the filter up several times over, in JAX 0.6 as in 0.12.
+    """
+    numbers = equation.params["dimension_numbers"]
+    return all(
+        layout is not None
+        and (REPLICATED not in layout or set(layout) == {REPLICATED})
+        and not set(layout).intersection(dimensions[2:])
+        for layout, dimensions in zip(layouts, numbers, strict=True)
+    )
