@@ -205,6 +205,22 @@ def differentiate_inputs(partition):
     return [data.grad, alone.grad, before.weight.grad(), *(p.grad() for p in net.collect_params().values())]
 
 
+def differentiate_inputs_alone(partition):
+    """`autograd.grad` of an input leaves the gradients of the parameters as the last backward wrote them, or added to them."""
+    net, found = partition(build_perceptron()), []
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    for request in ("write", "add"):
+        net.collect_params().setattr("grad_req", request)
+        train(net, trainer, 1)
+        data = draw(6, 5, seed=9)
+        data.attach_grad()
+        with autograd.record():
+            loss = (net(data) ** 2).sum()
+        found += autograd.grad(loss, [data])
+        found += [parameter.grad().copy() for parameter in net.collect_params().values()]
+    return found
+
+
 def freeze(partition):
     net = partition(build_perceptron())
     net[0].collect_params().setattr("grad_req", "null")
@@ -330,6 +346,7 @@ SCRIPTS = [
     call_twice,
     backward_apart,
     differentiate_inputs,
+    differentiate_inputs_alone,
     freeze,
     several_inputs,
     recurrent,

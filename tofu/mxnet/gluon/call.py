@@ -34,6 +34,7 @@ class Call:
         self.operator = operator
         self.bound = bound
         self.is_done = False
+        self.is_of_parameters = False  # whether its backward was asked for the parameters' gradients
         self._differentiated = tuple(differentiated)
 
     def record(self, inputs: Mapping[str, Any]) -> list[Any]:
@@ -54,6 +55,7 @@ class Call:
         for output, name in list_head_gradients(executor.partition.graph).items():
             executor.variables[name].scatter(given[output])
         executor.backward()
+        self.is_of_parameters = requests[0] != 0
         self.operator.finished.append(self)
         _write(mx.nd.ones_like(own), requests[0], own)  # the anchor's gradient counts calls
         for name, request, gradient in zip(self._differentiated, requests[1:], wanted, strict=True):

@@ -132,9 +132,11 @@ class PartitionedOperator:
         if not self.finished:
             return
         finished, self.finished = self.finished, []
-        together = finished[-int(self.anchor.grad.asscalar()) :]
+        # autograd.grad() of inputs leaves the parameters' gradients as they are.
+        asked = [call for call in finished if call.is_of_parameters]
+        together = asked[-int(self.anchor.grad.asscalar()) :]
         for name in self._trained():
-            self._put_gradient(name, finished, together)
+            self._put_gradient(name, asked, together)
         for call in finished:
             call.bound.call = None
             self._note_changes(call.bound.executor)
