@@ -128,6 +128,28 @@ def keep_arrays(partition):
     return found + list_parameters(net)
 
 
+def keep_arrays_of_before(partition):
+    """Arrays that are a parameter's no more, since it has another `grad_req` or was initialized again, hold what they held."""
+    net, found = partition(build_perceptron()), []
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    train(net, trainer, 1)
+    weight = net[0].weight
+    kept = []
+    for request in ("add", "null", "write"):
+        kept += [weight.grad()] if weight.grad_req != "null" else []
+        with autograd.record():
+            loss = net(draw(6, 5)).sum()
+        loss.backward()
+        weight.grad_req = request  # nobody has read the gradient yet
+        found += [weight.grad().copy()] if request != "null" else []
+        train(net, trainer, 2)
+    kept += [weight.data(), weight.grad()]
+    net.initialize(mx.init.One(), force_reinit=True)
+    train(net, trainer, 1)
+    kept[-2][0] = 3
+    return [*found, *kept, train(net, trainer, 1)]
+
+
 def set_values(partition):
     net = partition(build_perceptron())
     net(draw(6, 5))
@@ -341,6 +363,7 @@ SCRIPTS = [
     continue_after_training,
     clip_gradients,
     keep_arrays,
+    keep_arrays_of_before,
     set_values,
     add_gradients,
     call_twice,

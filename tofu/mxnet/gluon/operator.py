@@ -6,6 +6,7 @@ executors share the parameters' shards. MXNet's autograd tells how many of them 
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +15,7 @@ import mxnet as mx
 from mxnet import autograd
 
 from tofu.errors import PlanError, UnsupportedError
-from tofu.mxnet.gluon.array import add
+from tofu.mxnet.gluon.array import ParameterArray, add
 from tofu.mxnet.gluon.call import Call, needs_gradient
 from tofu.mxnet.gluon.parameter import Sharded
 from tofu.mxnet.runtime.executor import describe_reason, logger
@@ -35,7 +36,8 @@ class Bound:
         self.key = key
         self.executor = executor
         self.call: Any = None  # a weak reference to the last one
-        self.gradients: dict[str, ShardedTensor] = {}  # those of parameters that lie in its memory
+        # Those of parameters that lie in its memory: what holds them, which may be no parameter's any more, and the shards.
+        self.gradients: dict[str, tuple[weakref.ref[ParameterArray], ShardedTensor]] = {}
 
     @property
     def is_free(self) -> bool:
@@ -155,16 +157,17 @@ class PartitionedOperator:
             gradient.put(add([*parts, gradient.tensor] if adds else parts))
         else:
             gradient.put(parts[0])
-            calls[0].bound.gradients[name] = parts[0]
+            calls[0].bound.gradients[name] = weakref.ref(gradient), parts[0]
         array._fresh_grad = True
 
     def _save_gradients(self, bound: Bound) -> None:
         """The next forward uses the memory in which gradients lie: copy those that no update has used yet."""
-        for name, tensor in bound.gradients.items():
-            array, gradient = self.parameters[name].array, self.parameters[name].gradient
-            if array is None or gradient is None or gradient.layout is not tensor:
+        for name, (reference, tensor) in bound.gradients.items():
+            gradient, parameter = reference(), self.parameters[name]
+            if gradient is None or gradient.layout is not tensor:
                 continue
-            if array._fresh_grad:
+            is_kept = gradient is not parameter.gradient  # by the user alone, since the parameter has a new one
+            if is_kept or (parameter.array is not None and parameter.array._fresh_grad):
                 gradient.put(add([tensor]))
             else:
                 gradient.lapse()

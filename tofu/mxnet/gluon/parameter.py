@@ -10,7 +10,7 @@ import mxnet as mx
 from mxnet import autograd
 
 from tofu.errors import DeviceError, UnsupportedError
-from tofu.mxnet.gluon.array import ParameterArray, on_host, zeros_like
+from tofu.mxnet.gluon.array import ParameterArray, add, on_host, zeros_like
 from tofu.mxnet.gluon.updater import update_on_shards
 
 
@@ -52,6 +52,25 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             update_on_shards(trainer)
         arrays: list[Any] = super().list_data()
         return arrays
+
+    @property
+    def grad_req(self) -> str:
+        """What becomes of gradients."""
+        request: str = super().grad_req
+        return request
+
+    @grad_req.setter
+    def grad_req(self, request: str) -> None:
+        self.settle()  # what was differentiated before belongs to the gradient that was there
+        super(Sharded, type(self)).grad_req.fset(self, request)
+
+    def initialize(self, *args: Any, **kwargs: Any) -> None:
+        """As Gluon's. An array of before keeps its values, in shards of its own: those where it lay are the new array's."""
+        self.settle()
+        before = self.array
+        super().initialize(*args, **kwargs)
+        if before is not None and before is not self.array:
+            before.put(add([before.tensor]))
 
     def _init_impl(self, data: Any, ctx_list: Sequence[Any]) -> None:
         self._place(ctx_list)
