@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import mxnet as mx
+import numpy as np
 import pytest
 from mxnet import autograd, gluon
 from mxnet.gluon import nn
 
 import tofu
 from tests.mxnet.gluon.test_scripts import build, build_perceptron, draw
-from tofu.errors import DeviceError, PlanError, TofuError, UnsupportedError
+from tofu.errors import DeviceError, PlanError, ShapeError, TofuError, UnsupportedError
 
 
 def build_partitioned():
@@ -81,6 +82,17 @@ def test_a_parameter_outside_of_the_block():
             penalty = penalty + (net[0].weight.data() ** 2).sum()
         with autograd.pause():
             assert net[0].weight.data().shape == (8, 5)
+
+
+def test_inputs_that_do_not_fit():
+    """The calls that follow are as if there had been none."""
+    net = build_partitioned()
+    expected = net(draw(6, 5)).asnumpy()
+    for is_recorded in (False, True):
+        with autograd.record() if is_recorded else autograd.pause():
+            with refuses(ShapeError, r"data: \(6, 7\).*a_weight has shape \(8, 5\), and they ask for \(8, 7\)"):
+                net(draw(6, 7))
+            np.testing.assert_allclose(net(draw(6, 5)).asnumpy(), expected, rtol=1e-12)
 
 
 def test_differentiation_in_prediction_mode():

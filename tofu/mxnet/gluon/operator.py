@@ -14,7 +14,7 @@ from typing import Any
 import mxnet as mx
 from mxnet import autograd
 
-from tofu.errors import PlanError, UnsupportedError
+from tofu.errors import PlanError, ShapeError, UnsupportedError
 from tofu.mxnet.gluon.array import ParameterArray, add
 from tofu.mxnet.gluon.call import Call, needs_gradient
 from tofu.mxnet.gluon.parameter import Sharded
@@ -208,10 +208,31 @@ class PartitionedOperator:
         def bind(settings: Settings) -> ShardedExecutor:
             return self.symbol.bind_shards(shapes, types, trained or (), differentiated, shared, settings)
 
+        self._check_shapes(shapes)
         executor = self._bind_with_plan(bind, settings) or bind(settings)
         if trained is not None:
             self.training_plan = executor.partition.plan
         return executor
+
+    def _check_shapes(self, shapes: Mapping[str, Any]) -> None:
+        """Raise a ShapeError for inputs that ask for other shapes of the parameters: the graph of a block that was initialized by its
+        first call does not state them.
+        """
+        whole = self.symbol.whole
+        try:
+            arguments, _, states = whole.infer_shape_partial(**shapes)
+        except mx.base.MXNetError:
+            return  # binding explains it
+        inferred = dict(
+            zip((*whole.list_arguments(), *whole.list_auxiliary_states()), (*arguments, *states), strict=True)
+        )
+        for name, array in self._arrays().items():
+            if inferred[name] and 0 not in inferred[name] and tuple(inferred[name]) != array.shape:
+                given = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
+                raise ShapeError(
+                    f"The shapes given ({given}) do not fit the model: {name} has shape {array.shape}, and they ask for "
+                    f"{tuple(inferred[name])}."
+                )
 
     def _bind_with_plan(
         self, bind: Callable[[Settings], ShardedExecutor], settings: Settings
