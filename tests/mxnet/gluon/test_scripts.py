@@ -301,6 +301,40 @@ def recurrent(partition):
     return [output, *states, *list_parameters(net)]
 
 
+def hybridize_again(partition):
+    """`hybridize()` traces a block again, which may have other layers then, and run otherwise."""
+
+    class Scaled(nn.HybridBlock):
+        def __init__(self):
+            super().__init__(prefix="scaled_")
+            self.scale = 1
+
+        def hybrid_forward(self, F, x):
+            return x * self.scale
+
+    net = build(nn.Dense(8, prefix="a_"), Scaled(), nn.Dense(4, prefix="b_"))
+    net.hybridize()
+    net, found = partition(net), []
+    net(draw(6, 5))
+
+    def go_on():
+        net.hybridize(static_alloc=True)
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+        trainer.step(6, ignore_stale_grad=True)
+        return [train(net, trainer, 2), *list_parameters(net)]
+
+    for scale in (1, 1, 2):
+        net[1].scale = scale
+        found += go_on()
+        with autograd.record():
+            loss = net(draw(6, 5)).sum()
+        loss.backward()
+    net._children["2"] = build(nn.Dense(4, in_units=8, prefix="new_"), init=mx.init.One())
+    found += go_on()
+    net.add(build(nn.Dense(4, in_units=4, prefix="last_"), init=mx.init.One()))
+    return found + go_on()
+
+
 def save_and_load(partition, folder):
     """Files of parameters and of a Trainer's states are MXNet's, both ways."""
     net = partition(build_perceptron())
@@ -373,6 +407,7 @@ SCRIPTS = [
     freeze,
     several_inputs,
     recurrent,
+    hybridize_again,
     save_and_load,
     cast_later,
     initialize_again,

@@ -68,6 +68,13 @@ class PartitionedOperator:
         for parameter in self.parameters.values():
             parameter.watch(self.settle)
 
+    def is_of(self, symbol: Any, parameters: Mapping[str, Any]) -> bool:
+        """Whether this runs that symbol with these parameters."""
+        is_same = self.parameters.keys() == parameters.keys() and all(
+            parameters[name] is parameter for name, parameter in self.parameters.items()
+        )
+        return is_same and bool(self.symbol.whole.tojson() == symbol.tojson())
+
     def __call__(self, *arrays: Any) -> Any:
         """Run the forward operators; recorded, if autograd records. Returns one output, or a list of them."""
         self.settle()

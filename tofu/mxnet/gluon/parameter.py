@@ -34,6 +34,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
 
     def watch(self, settle: Callable[[], None]) -> None:
         """Call `settle` before values or gradients are read, so that they are those of the last backward."""
+        self.settle()  # what another graph of the block has differentiated
         self._settle = settle
 
     def settle(self) -> None:
