@@ -121,9 +121,11 @@ def keep_arrays(partition):
         found[-1][2] = row
         row[:] = 0.25
         weight[2:4] *= 2
+        weight[mx.nd.array([5, 6])] = 0.5
+        weight[np.array([0, 3]), [1, 2]] = -0.5
         found.append(net(draw(6, 5)))
     gradient[:] = 1
-    net[1].weight.grad()[0] = 3
+    net[1].weight.data().grad[0] = 3
     trainer.step(1, ignore_stale_grad=True)
     return found + list_parameters(net)
 

@@ -64,6 +64,8 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     def grad_req(self, request: str) -> None:
         self.settle()  # what was differentiated before belongs to the gradient that was there
         super(Sharded, type(self)).grad_req.fset(self, request)
+        if self.array is not None:
+            self.array.gradient = self.gradient
 
     def initialize(self, *args: Any, **kwargs: Any) -> None:
         """As Gluon's. An array of before keeps its values, in shards of its own: those where it lay are the new array's."""
@@ -91,6 +93,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self._grad = None
         if self.grad_req != "null" and self.array is not None:
             self._grad = [ParameterArray(zeros_like(self.array.layout), self.settle)]
+            self.array.gradient = self.gradient
 
     def _check_use(self) -> None:
         """The whole array has no part in what autograd records: its gradient would lack what flows through the array itself."""
