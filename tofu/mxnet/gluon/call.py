@@ -11,6 +11,7 @@ import mxnet as mx
 from mxnet import autograd
 
 from tofu import _mxnet
+from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.frontend.head_gradients import list_head_gradients
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ class Call:
 
     def _backward(self, heads: Sequence[int], requests: Sequence[int], gradients: Sequence[int]) -> None:
         """Issue the backward operators; called by autograd as it issues those around the block, with the handles of new arrays."""
+        with uninterrupted(), self.operator.lock:
+            self._run_backward(heads, requests, gradients)
+
+    def _run_backward(self, heads: Sequence[int], requests: Sequence[int], gradients: Sequence[int]) -> None:
         own, *wanted = map(_array, gradients)
         given = list(map(_array, heads))
         executor = self.bound.executor

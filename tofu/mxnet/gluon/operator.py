@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from threading import RLock
 from typing import Any
 
 import mxnet as mx
@@ -65,6 +66,7 @@ class PartitionedOperator:
         self._bound: list[Bound] = []  # the last used is the last
         self.finished: list[Call] = []  # whose backward was issued since gradients were put where they belong
         self.anchor = _make_anchor(mx.cpu(0))
+        self.lock = RLock()  # threads run one after another
         for parameter in self.parameters.values():
             parameter.watch(self.settle)
 
@@ -77,6 +79,10 @@ class PartitionedOperator:
 
     def __call__(self, *arrays: Any) -> Any:
         """Run the forward operators; recorded, if autograd records. Returns one output, or a list of them."""
+        with self.lock:
+            return self._call(arrays)
+
+    def _call(self, arrays: Sequence[Any]) -> Any:
         self.settle()
         given = dict(zip(self.names, arrays, strict=True))
         inputs = {name: array for name, array in given.items() if name not in self.parameters}
@@ -138,8 +144,11 @@ class PartitionedOperator:
 
     def settle(self) -> None:
         """Put the gradients of the backward passes that were issued where users and Trainers read them."""
-        if not self.finished:
-            return
+        if self.finished:
+            with self.lock:
+                self._settle()
+
+    def _settle(self) -> None:
         finished, self.finished = self.finished, []
         # autograd.grad() of inputs leaves the parameters' gradients as they are.
         asked = [call for call in finished if call.is_of_parameters]
