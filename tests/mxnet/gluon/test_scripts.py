@@ -183,6 +183,25 @@ def add_gradients(partition):
     return [*found, net[0].weight.grad(), *list_parameters(net)]
 
 
+def zero_before_backward(partition):
+    """Gradients are set to zeros between forward and backward, when those of the step before are gone already."""
+    net, plain = partition(build_perceptron()), build(nn.Dense(5, in_units=5, prefix="plain_"))
+    parameters, found = net.collect_params(), []
+    parameters.update(plain.collect_params())
+    trainer = gluon.Trainer(parameters, "sgd", {"learning_rate": 0.1})
+    for request in ("write", "add"):
+        parameters.setattr("grad_req", request)
+        for step in range(3):
+            with autograd.record():
+                loss = LOSS(net(plain(draw(6, 5, seed=step))), draw(6, 4, seed=9))
+            parameters.zero_grad()
+            loss.backward()
+            trainer.step(6)
+        parameters.zero_grad()
+        found += [parameter.grad().copy() for parameter in parameters.values()]
+    return [loss, *found, *list_parameters(net), *list_parameters(plain)]
+
+
 def call_twice(partition):
     """Both calls wait for the same backward; a third is never differentiated."""
     net = partition(build_perceptron())
@@ -402,6 +421,7 @@ SCRIPTS = [
     keep_arrays_of_before,
     set_values,
     add_gradients,
+    zero_before_backward,
     call_twice,
     backward_apart,
     differentiate_inputs,

@@ -145,6 +145,7 @@ def check_parameter(parameter: Any) -> None:
 
 def shard_parameter(parameter: Any) -> None:
     """Have a parameter of Gluon keep its arrays in shards, wherever it is used already."""
+    mx.gluon.ParameterDict.zero_grad = _zero_gradients
     values, gradients, contexts = parameter._data, parameter._grad, parameter._ctx_list
     kind: Any = type(parameter)
     parameter.__class__ = _sharded(kind)
@@ -153,6 +154,20 @@ def shard_parameter(parameter: Any) -> None:
         parameter._init_impl(values[0], contexts)
         if gradients is not None:
             parameter.gradient[:] = gradients[0]
+
+
+_zero_whole_gradients = mx.gluon.ParameterDict.zero_grad
+
+
+def _zero_gradients(parameters: Any) -> None:
+    """`ParameterDict.zero_grad`, which hands all gradients to one operator: those in shards would be made whole for it, and may be gone."""
+    others = mx.gluon.ParameterDict(parameters.prefix)
+    for name, parameter in parameters.items():
+        if isinstance(parameter, Sharded):
+            parameter.zero_grad()
+        else:
+            others._params[name] = parameter
+    _zero_whole_gradients(others)
 
 
 def _check_one(name: str, contexts: Sequence[Any]) -> None:
