@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import mxnet as mx
 import numpy as np
 import pytest
@@ -39,6 +41,12 @@ def test_what_is_partitioned_already():
     around.add(net)
     with refuses(UnsupportedError, "belongs to a partitioned block already"):
         tofu.gluon.partition(around, 2)
+
+
+def test_a_copy():
+    net = build_partitioned()
+    with refuses(UnsupportedError, "cannot be copied.*load_parameters"):
+        copy.deepcopy(net)
 
 
 def test_a_block_around_it_that_is_hybridized():
@@ -118,6 +126,14 @@ def test_a_second_derivative():
         output = (net(data) ** 2).sum()
         with pytest.raises(mx.base.MXNetError, match="non-differentiable"):
             autograd.grad(output, [data], create_graph=True)[0].sum().backward()
+
+
+def test_the_gradient_of_parameters_by_name():
+    net = build_partitioned()
+    with autograd.record():
+        loss = net(draw(6, 5)).sum()
+    with pytest.raises(mx.base.MXNetError, match="does not require gradient"):
+        autograd.grad(loss, [net[0].weight.data()])
 
 
 def test_gradients_that_are_gone():

@@ -161,6 +161,13 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
             shard_parameter(parameter)
         self._cached_op = PartitionedOperator(PartitionedSymbol(symbol, self._settings, self._devices), parameters)
 
+    def __deepcopy__(self, memo: Any) -> Any:
+        """Raises UnsupportedError: a copy would be of executors and Trainers as well."""
+        raise UnsupportedError(
+            f"{self.name} is partitioned, and cannot be copied. Make another block of its kind, partition that, and give it the parameters "
+            "by save_parameters() and load_parameters(); or keep copies of the parameters' data()."
+        )
+
     def forward(self, x: Any, *args: Any) -> Any:
         """As a hybridized block's, over the workers. Raises UnsupportedError inside of another block's graph, which runs on one device."""
         if isinstance(x, mx.sym.Symbol):
