@@ -386,7 +386,13 @@ def cast_later(partition):
     net(draw(6, 5).astype("float32"))
     net.cast("float64")
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
-    return [train(net, trainer), *list_parameters(net)]
+    found = [train(net, trainer), *list_parameters(net)]
+    net.cast("float64")
+    found += [parameter.grad().copy() for parameter in net.collect_params().values()]
+    with autograd.record():
+        net(draw(6, 5))
+    net.cast("float64")  # the gradients are gone
+    return [*found, train(net, trainer), *list_parameters(net)]
 
 
 def initialize_again(partition):

@@ -93,6 +93,12 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             self._read_shards()
         self._shards, self._is_lapsed = zeros_like(self._shards), True
 
+    @property
+    def is_lapsed(self) -> bool:
+        """Whether there is nothing to read: what the shards held has been overwritten."""
+        self.before_use()
+        return self._is_lapsed and not self._is_current
+
     def _check_lapse(self) -> None:
         if self._is_lapsed and not self._is_current:
             raise TofuError(

@@ -122,11 +122,14 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     def cast(self, dtype: Any) -> None:
         """Another type for values and gradient; the model is planned anew."""
         whole = None if self.array is None else self.array.astype(dtype)
+        gradient = None if self.gradient is None or self.gradient.is_lapsed else self.gradient.astype(dtype)
         self._data = self._grad = None
         super().cast(dtype)
         if whole is not None:
             self._data = [ParameterArray(on_host(self.name, whole), self._check_use)]
             self._init_grad()
+            if gradient is not None and self.gradient is not None:
+                self.gradient[:] = gradient
 
 
 def check_parameter(parameter: Any) -> None:
