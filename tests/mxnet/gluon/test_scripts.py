@@ -163,6 +163,32 @@ def set_values(partition):
     return [net(draw(6, 5)), train(net, trainer, 1), *list_parameters(net)]
 
 
+def set_values_before_backward(partition):
+    """A backward sees what was written to parameters since its forward, wholly or in part."""
+    net, found = partition(build_perceptron()), []
+    net(draw(6, 5))
+    weight = net[1].weight.data()
+
+    def set_whole():
+        net[1].weight.set_data(draw(4, 8, seed=3))
+
+    def set_row():
+        weight[1] = 0.5
+
+    def scale():
+        mx.nd.broadcast_mul(weight, mx.nd.full((1, 1), 3, dtype="float64"), out=weight)
+
+    for write in (set_whole, set_row, scale):
+        data = draw(6, 5)
+        data.attach_grad()
+        with autograd.record():
+            loss = net(data).sum()
+        write()
+        loss.backward()
+        found += [data.grad, net[0].weight.grad().copy(), weight.copy()]
+    return found
+
+
 def add_gradients(partition):
     """Gradients over several backward passes."""
     net = partition(build_perceptron())
@@ -426,6 +452,7 @@ SCRIPTS = [
     keep_arrays,
     keep_arrays_of_before,
     set_values,
+    set_values_before_backward,
     add_gradients,
     zero_before_backward,
     call_twice,

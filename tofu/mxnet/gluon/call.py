@@ -59,6 +59,7 @@ class Call:
         self.is_done = True
         for output, name in list_head_gradients(executor.partition.graph).items():
             executor.variables[name].scatter(given[output])
+        self.operator.flush()
         executor.backward()
         self.is_of_parameters = requests[0] != 0
         self.operator.finished.append(self)

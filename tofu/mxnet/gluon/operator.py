@@ -134,6 +134,11 @@ class PartitionedOperator:
             self._note_changes(executor)
         return outputs
 
+    def flush(self) -> None:
+        """Have the shards hold what was written to whole arrays of parameters: a backward sees what was written since its forward."""
+        for array in self._arrays().values():
+            array.tensor  # noqa: B018
+
     def _note_changes(self, executor: ShardedExecutor) -> None:
         """States, and what else operators change in place, are not what they were."""
         changed = {*self.symbol.list_auxiliary_states(), *executor.changed_arguments}
