@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import signal
 import threading
 
@@ -11,6 +12,7 @@ from mxnet import autograd, gluon
 
 import tofu
 from tests.mxnet.gluon.test_scripts import build_perceptron, draw, train
+from tofu.errors import UnsupportedError
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 
 
@@ -58,3 +60,26 @@ def test_threads_that_call_one_block():
         thread.join()
     for own, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(own, [wanted] * 5, rtol=1e-12)
+
+
+def test_a_call_of_a_thread_of_mxnet_that_would_wait_for_itself():
+    """Such a thread runs what a backward waits for, and Python knows it by no `Thread`."""
+    net = tofu.gluon.partition(build_perceptron(), 2)
+    net(draw(6, 5))
+    raised = []
+    is_over = threading.Event()
+
+    def call():
+        try:
+            net(draw(6, 5))
+        except UnsupportedError as error:
+            raised.append(str(error))
+        is_over.set()
+
+    with autograd.record():
+        loss = net(draw(6, 5)).sum()
+    loss.backward()
+    _thread.start_new_thread(call, ())
+    assert is_over.wait(timeout=20)
+    assert "Call it outside of the operator" in raised[0]
+    net[0].weight.grad().wait_to_read()

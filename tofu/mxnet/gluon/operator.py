@@ -6,10 +6,10 @@ executors share the parameters' shards. MXNet's autograd tells how many of them 
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from threading import RLock
 from typing import Any
 
 import mxnet as mx
@@ -66,7 +66,7 @@ class PartitionedOperator:
         self._bound: list[Bound] = []  # the last used is the last
         self.finished: list[Call] = []  # whose backward was issued since gradients were put where they belong
         self.anchor = _make_anchor(mx.cpu(0))
-        self.lock = RLock()  # threads run one after another
+        self.lock = threading.RLock()  # threads run one after another
         for parameter in self.parameters.values():
             parameter.watch(self.settle)
 
@@ -79,8 +79,17 @@ class PartitionedOperator:
 
     def __call__(self, *arrays: Any) -> Any:
         """Run the forward operators; recorded, if autograd records. Returns one output, or a list of them."""
-        with self.lock:
+        # MXNet's own threads run what its engine waits for: the backward of an autograd.Function, say, which gradients here may need.
+        is_of_engine = isinstance(threading.current_thread(), threading._DummyThread)
+        if (is_of_engine and self.finished) or not self.lock.acquire(blocking=not is_of_engine):
+            raise UnsupportedError(
+                "A partitioned block is called inside of a Python operator (autograd.Function, Custom) while a backward is under way, "
+                "and would wait for itself. Call it outside of the operator, and hand its output in."
+            )
+        try:
             return self._call(arrays)
+        finally:
+            self.lock.release()
 
     def _call(self, arrays: Sequence[Any]) -> Any:
         self.settle()
