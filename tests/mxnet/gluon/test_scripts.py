@@ -495,3 +495,30 @@ def test_script_gives_what_one_device_gives(script, workers, tmp_path):
     for own, one_device in zip(found, expected, strict=True):
         assert own.shape == one_device.shape
         np.testing.assert_allclose(own, one_device, rtol=0, atol=tolerance * max(1, np.abs(one_device).max()))
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_averages_move_on_where_calls_have_them_in_different_places(both):
+    """Calls of two sizes wait for their backward together, by plans that have the averages elsewhere."""
+
+    def run(workers):
+        net = build(
+            nn.Conv2D(8, 3, strides=2, padding=1, use_bias=False, prefix="a_"),
+            nn.HybridLambda(lambda F, x: F.pad(x, mode="reflect", pad_width=(0, 0, 0, 0, 1, 1, 1, 1))),
+            nn.Conv2D(2, (3, 2), padding=1, prefix="b_"),
+            nn.BatchNorm(prefix="bn_"),
+            nn.Activation("tanh", prefix="tanh_"),
+            nn.AvgPool2D(2, strides=1, prefix="pool_"),
+            nn.Dense(10, prefix="out_"),
+        )
+        net(draw(8, 1, 5, 5))
+        for parameter in net.collect_params(".*weight").values():
+            parameter.set_data(draw(*parameter.shape))
+        net = tofu.gluon.partition(net, workers)
+        with autograd.record():
+            first, second = net(draw(8, 1, 5, 5)).sum(), net(draw(4, 1, 5, 5)).sum()
+        autograd.backward([first, second] if both else [first])
+        return read([net[3].running_mean.data(), net[3].running_var.data(), net[0].weight.grad()])
+
+    for own, one_device in zip(run(8), run(1), strict=True):
+        np.testing.assert_allclose(own, one_device, rtol=1e-10, atol=1e-10)

@@ -59,8 +59,9 @@ class Call:
         self.is_done = True
         for output, name in list_head_gradients(executor.partition.graph).items():
             executor.variables[name].scatter(given[output])
-        self.operator.flush()
+        self.operator.flush(executor)
         executor.backward()
+        self.operator.take_changes(executor)
         self.is_of_parameters = requests[0] != 0
         self.operator.finished.append(self)
         _write(mx.nd.ones_like(own), requests[0], own)  # the anchor's gradient counts calls

@@ -143,15 +143,28 @@ class PartitionedOperator:
             self._note_changes(executor)
         return outputs
 
-    def flush(self) -> None:
-        """Have the shards hold what was written to whole arrays of parameters: a backward sees what was written since its forward."""
-        for array in self._arrays().values():
-            array.tensor  # noqa: B018
+    def flush(self, executor: ShardedExecutor) -> None:
+        """Have an executor's shards hold what the parameters hold: a backward sees what was written since its forward. The parameters
+        may lie elsewhere by now, where another call has them.
+        """
+        for name, array in self._arrays().items():
+            current = array.tensor
+            if executor.variables[name] is not current:
+                executor.variables[name].scatter(current.gather())
+
+    def take_changes(self, executor: ShardedExecutor) -> None:
+        """Have parameters that lie elsewhere hold what this executor has changed in place, moving averages say."""
+        for name in self._list_changed(executor):
+            array = self.parameters[name].array
+            if array is not None and executor.variables[name] is not array.layout:
+                array.layout.scatter(executor.variables[name].gather())
+
+    def _list_changed(self, executor: ShardedExecutor) -> set[str]:
+        return {*self.symbol.list_auxiliary_states(), *executor.changed_arguments}.intersection(self.parameters)
 
     def _note_changes(self, executor: ShardedExecutor) -> None:
         """States, and what else operators change in place, are not what they were."""
-        changed = {*self.symbol.list_auxiliary_states(), *executor.changed_arguments}
-        for name in changed.intersection(self.parameters):
+        for name in self._list_changed(executor):
             array = self.parameters[name].array
             assert array is not None
             array.note_change()
