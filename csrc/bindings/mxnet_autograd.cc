@@ -3,6 +3,7 @@
  * \brief Binding of calls that MXNet's autograd records.
  */
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,13 +37,19 @@ class PythonBackward : public RecordedBackward {
   void Run(const std::vector<mxnet::NDArray>& heads, const std::vector<mxnet::OpReqType>& requests,
            const std::vector<mxnet::NDArray>& gradients) override {
     const py::gil_scoped_acquire lock;
+    std::optional<std::string> failure;
+    bool is_interrupted = false;
     try {
       function_(NewHandles(heads), std::vector<int>(requests.begin(), requests.end()),
                 NewHandles(gradients));
     } catch (py::error_already_set& error) {
-      const std::string message = py::str(error.value());
-      throw dmlc::Error(message);  // MXNet hands it to whoever called backward
+      failure = py::str(error.value());
+      is_interrupted = error.matches(PyExc_KeyboardInterrupt);
     }
+    // MXNet hands an error of its own to whoever called backward. An interrupt is raised by Python
+    // once that has returned; the frames that it came through are gone now and cannot swallow it.
+    if (is_interrupted) PyErr_SetInterrupt();
+    if (failure) throw dmlc::Error(*failure);
   }
 
  private:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+
 import mxnet as mx
+import numpy as np
 import pytest
 from mxnet import autograd, gluon
 from mxnet.gluon import nn
 
 import tofu
 from tests.mxnet.gluon.test_scripts import build, build_perceptron, draw
-from tofu.errors import DeviceError, PlanError, TofuError, UnsupportedError
+from tofu.errors import DeviceError, PlanError, ShapeError, TofuError, UnsupportedError
 
 
 def build_partitioned():
@@ -38,6 +41,12 @@ def test_what_is_partitioned_already():
     around.add(net)
     with refuses(UnsupportedError, "belongs to a partitioned block already"):
         tofu.gluon.partition(around, 2)
+
+
+def test_a_copy():
+    net = build_partitioned()
+    with refuses(UnsupportedError, "cannot be copied.*load_parameters"):
+        copy.deepcopy(net)
 
 
 def test_a_block_around_it_that_is_hybridized():
@@ -83,6 +92,17 @@ def test_a_parameter_outside_of_the_block():
             assert net[0].weight.data().shape == (8, 5)
 
 
+def test_inputs_that_do_not_fit():
+    """The calls that follow are as if there had been none."""
+    net = build_partitioned()
+    expected = net(draw(6, 5)).asnumpy()
+    for is_recorded in (False, True):
+        with autograd.record() if is_recorded else autograd.pause():
+            with refuses(ShapeError, r"data: \(6, 7\).*a_weight has shape \(8, 5\), and they ask for \(8, 7\)"):
+                net(draw(6, 7))
+            np.testing.assert_allclose(net(draw(6, 5)).asnumpy(), expected, rtol=1e-12)
+
+
 def test_differentiation_in_prediction_mode():
     net = build_partitioned()
     with autograd.record(train_mode=False), refuses(UnsupportedError, "in training mode alone"):
@@ -106,6 +126,14 @@ def test_a_second_derivative():
         output = (net(data) ** 2).sum()
         with pytest.raises(mx.base.MXNetError, match="non-differentiable"):
             autograd.grad(output, [data], create_graph=True)[0].sum().backward()
+
+
+def test_the_gradient_of_parameters_by_name():
+    net = build_partitioned()
+    with autograd.record():
+        loss = net(draw(6, 5)).sum()
+    with pytest.raises(mx.base.MXNetError, match="does not require gradient"):
+        autograd.grad(loss, [net[0].weight.data()])
 
 
 def test_gradients_that_are_gone():

@@ -121,11 +121,35 @@ def keep_arrays(partition):
         found[-1][2] = row
         row[:] = 0.25
         weight[2:4] *= 2
+        weight[mx.nd.array([5, 6])] = 0.5
+        weight[np.array([0, 3]), [1, 2]] = -0.5
         found.append(net(draw(6, 5)))
     gradient[:] = 1
-    net[1].weight.grad()[0] = 3
+    net[1].weight.data().grad[0] = 3
     trainer.step(1, ignore_stale_grad=True)
     return found + list_parameters(net)
+
+
+def keep_arrays_of_before(partition):
+    """Arrays that are a parameter's no more, since it has another `grad_req` or was initialized again, hold what they held."""
+    net, found = partition(build_perceptron()), []
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    train(net, trainer, 1)
+    weight = net[0].weight
+    kept = []
+    for request in ("add", "null", "write"):
+        kept += [weight.grad()] if weight.grad_req != "null" else []
+        with autograd.record():
+            loss = net(draw(6, 5)).sum()
+        loss.backward()
+        weight.grad_req = request  # nobody has read the gradient yet
+        found += [weight.grad().copy()] if request != "null" else []
+        train(net, trainer, 2)
+    kept += [weight.data(), weight.grad()]
+    net.initialize(mx.init.One(), force_reinit=True)
+    train(net, trainer, 1)
+    kept[-2][0] = 3
+    return [*found, *kept, train(net, trainer, 1)]
 
 
 def set_values(partition):
@@ -137,6 +161,32 @@ def set_values(partition):
     net[1].bias.data()[:] = 2
     net[1].weight.data()[1:3] = draw(2, 8, seed=9)
     return [net(draw(6, 5)), train(net, trainer, 1), *list_parameters(net)]
+
+
+def set_values_before_backward(partition):
+    """A backward sees what was written to parameters since its forward, wholly or in part."""
+    net, found = partition(build_perceptron()), []
+    net(draw(6, 5))
+    weight = net[1].weight.data()
+
+    def set_whole():
+        net[1].weight.set_data(draw(4, 8, seed=3))
+
+    def set_row():
+        weight[1] = 0.5
+
+    def scale():
+        mx.nd.broadcast_mul(weight, mx.nd.full((1, 1), 3, dtype="float64"), out=weight)
+
+    for write in (set_whole, set_row, scale):
+        data = draw(6, 5)
+        data.attach_grad()
+        with autograd.record():
+            loss = net(data).sum()
+        write()
+        loss.backward()
+        found += [data.grad, net[0].weight.grad().copy(), weight.copy()]
+    return found
 
 
 def add_gradients(partition):
@@ -157,6 +207,25 @@ def add_gradients(partition):
         net.collect_params().zero_grad()
     net[0].weight.zero_grad()
     return [*found, net[0].weight.grad(), *list_parameters(net)]
+
+
+def zero_before_backward(partition):
+    """Gradients are set to zeros between forward and backward, when those of the step before are gone already."""
+    net, plain = partition(build_perceptron()), build(nn.Dense(5, in_units=5, prefix="plain_"))
+    parameters, found = net.collect_params(), []
+    parameters.update(plain.collect_params())
+    trainer = gluon.Trainer(parameters, "sgd", {"learning_rate": 0.1})
+    for request in ("write", "add"):
+        parameters.setattr("grad_req", request)
+        for step in range(3):
+            with autograd.record():
+                loss = LOSS(net(plain(draw(6, 5, seed=step))), draw(6, 4, seed=9))
+            parameters.zero_grad()
+            loss.backward()
+            trainer.step(6)
+        parameters.zero_grad()
+        found += [parameter.grad().copy() for parameter in parameters.values()]
+    return [loss, *found, *list_parameters(net), *list_parameters(plain)]
 
 
 def call_twice(partition):
@@ -203,6 +272,22 @@ def differentiate_inputs(partition):
         output = net(alone)
     output.backward(draw(6, 4, seed=3))
     return [data.grad, alone.grad, before.weight.grad(), *(p.grad() for p in net.collect_params().values())]
+
+
+def differentiate_inputs_alone(partition):
+    """`autograd.grad` of an input leaves the gradients of the parameters as the last backward wrote them, or added to them."""
+    net, found = partition(build_perceptron()), []
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    for request in ("write", "add"):
+        net.collect_params().setattr("grad_req", request)
+        train(net, trainer, 1)
+        data = draw(6, 5, seed=9)
+        data.attach_grad()
+        with autograd.record():
+            loss = (net(data) ** 2).sum()
+        found += autograd.grad(loss, [data])
+        found += [parameter.grad().copy() for parameter in net.collect_params().values()]
+    return found
 
 
 def freeze(partition):
@@ -263,6 +348,40 @@ def recurrent(partition):
     return [output, *states, *list_parameters(net)]
 
 
+def hybridize_again(partition):
+    """`hybridize()` traces a block again, which may have other layers then, and run otherwise."""
+
+    class Scaled(nn.HybridBlock):
+        def __init__(self):
+            super().__init__(prefix="scaled_")
+            self.scale = 1
+
+        def hybrid_forward(self, F, x):
+            return x * self.scale
+
+    net = build(nn.Dense(8, prefix="a_"), Scaled(), nn.Dense(4, prefix="b_"))
+    net.hybridize()
+    net, found = partition(net), []
+    net(draw(6, 5))
+
+    def go_on():
+        net.hybridize(static_alloc=True)
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+        trainer.step(6, ignore_stale_grad=True)
+        return [train(net, trainer, 2), *list_parameters(net)]
+
+    for scale in (1, 1, 2):
+        net[1].scale = scale
+        found += go_on()
+        with autograd.record():
+            loss = net(draw(6, 5)).sum()
+        loss.backward()
+    net._children["2"] = build(nn.Dense(4, in_units=8, prefix="new_"), init=mx.init.One())
+    found += go_on()
+    net.add(build(nn.Dense(4, in_units=4, prefix="last_"), init=mx.init.One()))
+    return found + go_on()
+
+
 def save_and_load(partition, folder):
     """Files of parameters and of a Trainer's states are MXNet's, both ways."""
     net = partition(build_perceptron())
@@ -293,7 +412,13 @@ def cast_later(partition):
     net(draw(6, 5).astype("float32"))
     net.cast("float64")
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
-    return [train(net, trainer), *list_parameters(net)]
+    found = [train(net, trainer), *list_parameters(net)]
+    net.cast("float64")
+    found += [parameter.grad().copy() for parameter in net.collect_params().values()]
+    with autograd.record():
+        net(draw(6, 5))
+    net.cast("float64")  # the gradients are gone
+    return [*found, train(net, trainer), *list_parameters(net)]
 
 
 def initialize_again(partition):
@@ -325,14 +450,19 @@ SCRIPTS = [
     continue_after_training,
     clip_gradients,
     keep_arrays,
+    keep_arrays_of_before,
     set_values,
+    set_values_before_backward,
     add_gradients,
+    zero_before_backward,
     call_twice,
     backward_apart,
     differentiate_inputs,
+    differentiate_inputs_alone,
     freeze,
     several_inputs,
     recurrent,
+    hybridize_again,
     save_and_load,
     cast_later,
     initialize_again,
@@ -365,3 +495,30 @@ def test_script_gives_what_one_device_gives(script, workers, tmp_path):
     for own, one_device in zip(found, expected, strict=True):
         assert own.shape == one_device.shape
         np.testing.assert_allclose(own, one_device, rtol=0, atol=tolerance * max(1, np.abs(one_device).max()))
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_averages_move_on_where_calls_have_them_in_different_places(both):
+    """Calls of two sizes wait for their backward together, by plans that have the averages elsewhere."""
+
+    def run(workers):
+        net = build(
+            nn.Conv2D(8, 3, strides=2, padding=1, use_bias=False, prefix="a_"),
+            nn.HybridLambda(lambda F, x: F.pad(x, mode="reflect", pad_width=(0, 0, 0, 0, 1, 1, 1, 1))),
+            nn.Conv2D(2, (3, 2), padding=1, prefix="b_"),
+            nn.BatchNorm(prefix="bn_"),
+            nn.Activation("tanh", prefix="tanh_"),
+            nn.AvgPool2D(2, strides=1, prefix="pool_"),
+            nn.Dense(10, prefix="out_"),
+        )
+        net(draw(8, 1, 5, 5))
+        for parameter in net.collect_params(".*weight").values():
+            parameter.set_data(draw(*parameter.shape))
+        net = tofu.gluon.partition(net, workers)
+        with autograd.record():
+            first, second = net(draw(8, 1, 5, 5)).sum(), net(draw(4, 1, 5, 5)).sum()
+        autograd.backward([first, second] if both else [first])
+        return read([net[3].running_mean.data(), net[3].running_var.data(), net[0].weight.grad()])
+
+    for own, one_device in zip(run(8), run(1), strict=True):
+        np.testing.assert_allclose(own, one_device, rtol=1e-10, atol=1e-10)

@@ -62,6 +62,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         self._is_exported = False  # whether something that cannot be watched shares it
         self._is_lapsed = False  # whether what the shards held has been overwritten
         self._is_fresh = False
+        self.gradient: ParameterArray | None = None  # of the parameter whose values these are
 
     @property
     def tensor(self) -> ShardedTensor:
@@ -91,6 +92,12 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         if self._is_viewed:
             self._read_shards()
         self._shards, self._is_lapsed = zeros_like(self._shards), True
+
+    @property
+    def is_lapsed(self) -> bool:
+        """Whether there is nothing to read: what the shards held has been overwritten."""
+        self.before_use()
+        return self._is_lapsed and not self._is_current
 
     def _check_lapse(self) -> None:
         if self._is_lapsed and not self._is_current:
@@ -153,6 +160,11 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     def _fresh_grad(self, state: bool) -> None:
         self._is_fresh = state
 
+    @property
+    def grad(self) -> ParameterArray | None:
+        """The gradient that a backward writes for these values."""
+        return self.gradient
+
     def watch_view(self, view: Any) -> None:
         """Keep the whole as it should be at all times, as long as there is something that shares its memory."""
         if isinstance(view, View):
@@ -198,7 +210,8 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     def __setitem__(self, key: Any, value: Any) -> None:
         """Set all of the array, or a part."""
         is_whole = isinstance(value, mx.nd.NDArray) and value.shape == self.shape
-        if key != slice(None) or self._is_viewed or not (is_whole or isinstance(value, (int, float))):
+        is_everything = isinstance(key, slice) and key == slice(None)  # keys may be arrays, which compare by element
+        if not is_everything or self._is_viewed or not (is_whole or isinstance(value, (int, float))):
             mx.nd.NDArray.detach(self)[key] = value
             return
         self.before_use()

@@ -13,7 +13,7 @@ from mxnet import gluon
 from tofu.errors import PlanError, UnsupportedError
 from tofu.mxnet.frontend.refusals import refuse_broken, refuse_unpartitionable
 from tofu.mxnet.gluon.operator import PartitionedOperator
-from tofu.mxnet.gluon.parameter import check_parameter, shard_parameter
+from tofu.mxnet.gluon.parameter import Sharded, check_parameter, shard_parameter
 from tofu.mxnet.runtime.arguments import check_contexts, read_settings
 from tofu.mxnet.runtime.devices import resolve_contexts
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
@@ -119,21 +119,26 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
     _devices: tuple[Any, ...]
     _cached_op: Any
     _cached_graph: Any
+    _operator_before: PartitionedOperator | None = None  # of before hybridize(), which has the block traced again
 
     @property
     def partitioned_symbol(self) -> PartitionedSymbol:
         """The block's graph, partitioned. Raises PlanError before the first call."""
-        if not isinstance(self._cached_op, PartitionedOperator):
+        return self._operator().symbol
+
+    def _operator(self) -> PartitionedOperator:
+        operator = self._cached_op or self._operator_before
+        if not isinstance(operator, PartitionedOperator):
             raise PlanError(
                 "There is no plan yet: call the block first, inside autograd.record() for that of training."
             )
-        return self._cached_op.symbol
+        return operator
 
     @property
     def plan(self) -> Plan:
         """The plan of training, or of inference where it was not trained yet. Raises PlanError before the first call."""
-        symbol = self.partitioned_symbol
-        return self._cached_op.training_plan or symbol.plan
+        operator = self._operator()
+        return operator.training_plan or operator.symbol.plan
 
     def save_report(self, path: str | Path, title: str = "") -> None:
         """Write a page for a browser, as `PartitionedSymbol.save_report` does, of what was planned last."""
@@ -144,9 +149,23 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         _, symbol = self._cached_graph
         refuse_broken(symbol)
         refuse_unpartitionable(symbol)
-        self._cached_op = PartitionedOperator(
-            PartitionedSymbol(symbol, self._settings, self._devices),
-            {parameter.name: parameter for is_input, parameter in self._cached_op_args if not is_input},
+        parameters = {parameter.name: parameter for is_input, parameter in self._cached_op_args if not is_input}
+        before, self._operator_before = self._operator_before, None
+        if before is not None and before.is_of(symbol, parameters):
+            self._cached_op = before
+            return
+        added = [parameter for parameter in parameters.values() if not isinstance(parameter, Sharded)]
+        for parameter in added:  # of layers that the block got since it was partitioned
+            check_parameter(parameter)
+        for parameter in added:
+            shard_parameter(parameter)
+        self._cached_op = PartitionedOperator(PartitionedSymbol(symbol, self._settings, self._devices), parameters)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        """Raises UnsupportedError: a copy would be of executors and Trainers as well."""
+        raise UnsupportedError(
+            f"{self.name} is partitioned, and cannot be copied. Make another block of its kind, partition that, and give it the parameters "
+            "by save_parameters() and load_parameters(); or keep copies of the parameters' data()."
         )
 
     def forward(self, x: Any, *args: Any) -> Any:
@@ -166,10 +185,9 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
             )
         if kwargs.get("backend"):
             raise UnsupportedError("backend= is for one device. Leave it out.")
-        kept, graph = self._cached_op, self._cached_graph
+        if isinstance(self._cached_op, PartitionedOperator):
+            self._operator_before = self._cached_op
         super().hybridize(True, *args, **kwargs)
-        if isinstance(kept, PartitionedOperator):
-            self._cached_op, self._cached_graph = kept, graph
 
 
 @cache

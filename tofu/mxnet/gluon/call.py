@@ -12,6 +12,7 @@ from mxnet import autograd
 
 from tofu import _mxnet
 from tofu.errors import TofuError
+from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.frontend.head_gradients import list_head_gradients
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Call:
         self.operator = operator
         self.bound = bound
         self.is_done = False
+        self.is_of_parameters = False  # whether its backward was asked for the parameters' gradients
         self._differentiated = tuple(differentiated)
 
     def record(self, inputs: Mapping[str, Any]) -> list[Any]:
@@ -48,6 +50,10 @@ class Call:
 
     def _backward(self, heads: Sequence[int], requests: Sequence[int], gradients: Sequence[int]) -> None:
         """Issue the backward operators; called by autograd as it issues those around the block, with the handles of new arrays."""
+        with uninterrupted(), self.operator.lock:
+            self._run_backward(heads, requests, gradients)
+
+    def _run_backward(self, heads: Sequence[int], requests: Sequence[int], gradients: Sequence[int]) -> None:
         if self.is_done:
             raise TofuError(
                 "backward() was called twice after one call of a partitioned block. The first one has used the memory of what the call "
@@ -59,7 +65,10 @@ class Call:
         self.is_done = True
         for output, name in list_head_gradients(executor.partition.graph).items():
             executor.variables[name].scatter(given[output])
+        self.operator.flush(executor)
         executor.backward()
+        self.operator.take_changes(executor)
+        self.is_of_parameters = requests[0] != 0
         self.operator.finished.append(self)
         _write(mx.nd.ones_like(own), requests[0], own)  # the anchor's gradient counts calls
         for name, request, gradient in zip(self._differentiated, requests[1:], wanted, strict=True):

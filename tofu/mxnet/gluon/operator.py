@@ -6,6 +6,8 @@ executors share the parameters' shards. MXNet's autograd tells how many of them 
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,8 +15,8 @@ from typing import Any
 import mxnet as mx
 from mxnet import autograd
 
-from tofu.errors import PlanError, UnsupportedError
-from tofu.mxnet.gluon.array import add
+from tofu.errors import PlanError, ShapeError, UnsupportedError
+from tofu.mxnet.gluon.array import ParameterArray, add
 from tofu.mxnet.gluon.call import Call, needs_gradient
 from tofu.mxnet.gluon.parameter import Sharded
 from tofu.mxnet.runtime.executor import describe_reason, logger
@@ -35,7 +37,8 @@ class Bound:
         self.key = key
         self.executor = executor
         self.call: Any = None  # a weak reference to the last one
-        self.gradients: dict[str, ShardedTensor] = {}  # those of parameters that lie in its memory
+        # Those of parameters that lie in its memory: what holds them, which may be no parameter's any more, and the shards.
+        self.gradients: dict[str, tuple[weakref.ref[ParameterArray], ShardedTensor]] = {}
 
     @property
     def is_free(self) -> bool:
@@ -63,11 +66,32 @@ class PartitionedOperator:
         self._bound: list[Bound] = []  # the last used is the last
         self.finished: list[Call] = []  # whose backward was issued since gradients were put where they belong
         self.anchor = _make_anchor(mx.cpu(0))
+        self.lock = threading.RLock()  # threads run one after another
         for parameter in self.parameters.values():
             parameter.watch(self.settle)
 
+    def is_of(self, symbol: Any, parameters: Mapping[str, Any]) -> bool:
+        """Whether this runs that symbol with these parameters."""
+        is_same = self.parameters.keys() == parameters.keys() and all(
+            parameters[name] is parameter for name, parameter in self.parameters.items()
+        )
+        return is_same and bool(self.symbol.whole.tojson() == symbol.tojson())
+
     def __call__(self, *arrays: Any) -> Any:
         """Run the forward operators; recorded, if autograd records. Returns one output, or a list of them."""
+        # MXNet's own threads run what its engine waits for: the backward of an autograd.Function, say, which gradients here may need.
+        is_of_engine = isinstance(threading.current_thread(), threading._DummyThread)
+        if (is_of_engine and self.finished) or not self.lock.acquire(blocking=not is_of_engine):
+            raise UnsupportedError(
+                "A partitioned block is called inside of a Python operator (autograd.Function, Custom) while a backward is under way, "
+                "and would wait for itself. Call it outside of the operator, and hand its output in."
+            )
+        try:
+            return self._call(arrays)
+        finally:
+            self.lock.release()
+
+    def _call(self, arrays: Sequence[Any]) -> Any:
         self.settle()
         given = dict(zip(self.names, arrays, strict=True))
         inputs = {name: array for name, array in given.items() if name not in self.parameters}
@@ -119,22 +143,45 @@ class PartitionedOperator:
             self._note_changes(executor)
         return outputs
 
+    def flush(self, executor: ShardedExecutor) -> None:
+        """Have an executor's shards hold what the parameters hold: a backward sees what was written since its forward. The parameters
+        may lie elsewhere by now, where another call has them.
+        """
+        for name, array in self._arrays().items():
+            current = array.tensor
+            if executor.variables[name] is not current:
+                executor.variables[name].scatter(current.gather())
+
+    def take_changes(self, executor: ShardedExecutor) -> None:
+        """Have parameters that lie elsewhere hold what this executor has changed in place, moving averages say."""
+        for name in self._list_changed(executor):
+            array = self.parameters[name].array
+            if array is not None and executor.variables[name] is not array.layout:
+                array.layout.scatter(executor.variables[name].gather())
+
+    def _list_changed(self, executor: ShardedExecutor) -> set[str]:
+        return {*self.symbol.list_auxiliary_states(), *executor.changed_arguments}.intersection(self.parameters)
+
     def _note_changes(self, executor: ShardedExecutor) -> None:
         """States, and what else operators change in place, are not what they were."""
-        changed = {*self.symbol.list_auxiliary_states(), *executor.changed_arguments}
-        for name in changed.intersection(self.parameters):
+        for name in self._list_changed(executor):
             array = self.parameters[name].array
             assert array is not None
             array.note_change()
 
     def settle(self) -> None:
         """Put the gradients of the backward passes that were issued where users and Trainers read them."""
-        if not self.finished:
-            return
+        if self.finished:
+            with self.lock:
+                self._settle()
+
+    def _settle(self) -> None:
         finished, self.finished = self.finished, []
-        together = finished[-int(self.anchor.grad.asscalar()) :]
+        # autograd.grad() of inputs leaves the parameters' gradients as they are.
+        asked = [call for call in finished if call.is_of_parameters]
+        together = asked[-int(self.anchor.grad.asscalar()) :]
         for name in self._trained():
-            self._put_gradient(name, finished, together)
+            self._put_gradient(name, asked, together)
         for call in finished:
             call.bound.call = None
             self._note_changes(call.bound.executor)
@@ -153,16 +200,17 @@ class PartitionedOperator:
             gradient.put(add([*parts, gradient.tensor] if adds else parts))
         else:
             gradient.put(parts[0])
-            calls[0].bound.gradients[name] = parts[0]
+            calls[0].bound.gradients[name] = weakref.ref(gradient), parts[0]
         array._fresh_grad = True
 
     def _save_gradients(self, bound: Bound) -> None:
         """The next forward uses the memory in which gradients lie: copy those that no update has used yet."""
-        for name, tensor in bound.gradients.items():
-            array, gradient = self.parameters[name].array, self.parameters[name].gradient
-            if array is None or gradient is None or gradient.layout is not tensor:
+        for name, (reference, tensor) in bound.gradients.items():
+            gradient, parameter = reference(), self.parameters[name]
+            if gradient is None or gradient.layout is not tensor:
                 continue
-            if array._fresh_grad:
+            is_kept = gradient is not parameter.gradient  # by the user alone, since the parameter has a new one
+            if is_kept or (parameter.array is not None and parameter.array._fresh_grad):
                 gradient.put(add([tensor]))
             else:
                 gradient.lapse()
@@ -203,10 +251,31 @@ class PartitionedOperator:
         def bind(settings: Settings) -> ShardedExecutor:
             return self.symbol.bind_shards(shapes, types, trained or (), differentiated, shared, settings)
 
+        self._check_shapes(shapes)
         executor = self._bind_with_plan(bind, settings) or bind(settings)
         if trained is not None:
             self.training_plan = executor.partition.plan
         return executor
+
+    def _check_shapes(self, shapes: Mapping[str, Any]) -> None:
+        """Raise a ShapeError for inputs that ask for other shapes of the parameters: the graph of a block that was initialized by its
+        first call does not state them.
+        """
+        whole = self.symbol.whole
+        try:
+            arguments, _, states = whole.infer_shape_partial(**shapes)
+        except mx.base.MXNetError:
+            return  # binding explains it
+        inferred = dict(
+            zip((*whole.list_arguments(), *whole.list_auxiliary_states()), (*arguments, *states), strict=True)
+        )
+        for name, array in self._arrays().items():
+            if inferred[name] and 0 not in inferred[name] and tuple(inferred[name]) != array.shape:
+                given = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
+                raise ShapeError(
+                    f"The shapes given ({given}) do not fit the model: {name} has shape {array.shape}, and they ask for "
+                    f"{tuple(inferred[name])}."
+                )
 
     def _bind_with_plan(
         self, bind: Callable[[Settings], ShardedExecutor], settings: Settings

@@ -10,7 +10,7 @@ import mxnet as mx
 from mxnet import autograd
 
 from tofu.errors import DeviceError, UnsupportedError
-from tofu.mxnet.gluon.array import ParameterArray, on_host, zeros_like
+from tofu.mxnet.gluon.array import ParameterArray, add, on_host, zeros_like
 from tofu.mxnet.gluon.updater import update_on_shards
 
 
@@ -34,6 +34,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
 
     def watch(self, settle: Callable[[], None]) -> None:
         """Call `settle` before values or gradients are read, so that they are those of the last backward."""
+        self.settle()  # what another graph of the block has differentiated
         self._settle = settle
 
     def settle(self) -> None:
@@ -53,6 +54,27 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         arrays: list[Any] = super().list_data()
         return arrays
 
+    @property
+    def grad_req(self) -> str:
+        """What becomes of gradients."""
+        request: str = super().grad_req
+        return request
+
+    @grad_req.setter
+    def grad_req(self, request: str) -> None:
+        self.settle()  # what was differentiated before belongs to the gradient that was there
+        super(Sharded, type(self)).grad_req.fset(self, request)
+        if self.array is not None:
+            self.array.gradient = self.gradient
+
+    def initialize(self, *args: Any, **kwargs: Any) -> None:
+        """As Gluon's. An array of before keeps its values, in shards of its own: those where it lay are the new array's."""
+        self.settle()
+        before = self.array
+        super().initialize(*args, **kwargs)
+        if before is not None and before is not self.array:
+            before.put(add([before.tensor]))
+
     def _init_impl(self, data: Any, ctx_list: Sequence[Any]) -> None:
         self._place(ctx_list)
         self._data = [ParameterArray(on_host(self.name, data.copyto(mx.cpu(0))), self._check_use)]
@@ -71,6 +93,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self._grad = None
         if self.grad_req != "null" and self.array is not None:
             self._grad = [ParameterArray(zeros_like(self.array.layout), self.settle)]
+            self.array.gradient = self.gradient
 
     def _check_use(self) -> None:
         """The whole array has no part in what autograd records: its gradient would lack what flows through the array itself."""
@@ -99,11 +122,14 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     def cast(self, dtype: Any) -> None:
         """Another type for values and gradient; the model is planned anew."""
         whole = None if self.array is None else self.array.astype(dtype)
+        gradient = None if self.gradient is None or self.gradient.is_lapsed else self.gradient.astype(dtype)
         self._data = self._grad = None
         super().cast(dtype)
         if whole is not None:
             self._data = [ParameterArray(on_host(self.name, whole), self._check_use)]
             self._init_grad()
+            if gradient is not None and self.gradient is not None:
+                self.gradient[:] = gradient
 
 
 def check_parameter(parameter: Any) -> None:
@@ -122,6 +148,7 @@ def check_parameter(parameter: Any) -> None:
 
 def shard_parameter(parameter: Any) -> None:
     """Have a parameter of Gluon keep its arrays in shards, wherever it is used already."""
+    mx.gluon.ParameterDict.zero_grad = _zero_gradients
     values, gradients, contexts = parameter._data, parameter._grad, parameter._ctx_list
     kind: Any = type(parameter)
     parameter.__class__ = _sharded(kind)
@@ -130,6 +157,20 @@ def shard_parameter(parameter: Any) -> None:
         parameter._init_impl(values[0], contexts)
         if gradients is not None:
             parameter.gradient[:] = gradients[0]
+
+
+_zero_whole_gradients = mx.gluon.ParameterDict.zero_grad
+
+
+def _zero_gradients(parameters: Any) -> None:
+    """`ParameterDict.zero_grad`, which hands all gradients to one operator: those in shards would be made whole for it, and may be gone."""
+    others = mx.gluon.ParameterDict(parameters.prefix)
+    for name, parameter in parameters.items():
+        if isinstance(parameter, Sharded):
+            parameter.zero_grad()
+        else:
+            others._params[name] = parameter
+    _zero_whole_gradients(others)
 
 
 def _check_one(name: str, contexts: Sequence[Any]) -> None:

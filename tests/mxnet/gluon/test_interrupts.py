@@ -1,0 +1,85 @@
+"""Ctrl-C, and calls from several threads."""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import threading
+
+import numpy as np
+import pytest
+from mxnet import autograd, gluon
+
+import tofu
+from tests.mxnet.gluon.test_scripts import build_perceptron, draw, train
+from tofu.errors import UnsupportedError
+from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
+
+
+def test_an_interrupt_inside_of_backward_is_one(monkeypatch):
+    """Not an error of MXNet; the gradients of that backward are there."""
+    net = tofu.gluon.partition(build_perceptron(), 2)
+    trainer = gluon.Trainer(net.collect_params(), "sgd")
+    train(net, trainer, 1)
+    with autograd.record():
+        expected = net(draw(6, 5)).sum()
+    expected.backward()
+    gradient = net[0].weight.grad().asnumpy()
+    backward = ShardedExecutor.backward
+
+    def interrupted(executor):
+        signal.raise_signal(signal.SIGINT)
+        backward(executor)
+
+    with autograd.record():
+        loss = net(draw(6, 5)).sum()
+    monkeypatch.setattr(ShardedExecutor, "backward", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        loss.backward()
+    monkeypatch.undo()
+    np.testing.assert_allclose(net[0].weight.grad().asnumpy(), gradient, rtol=1e-12)
+    train(net, trainer, 1)
+
+
+def test_threads_that_call_one_block():
+    net = tofu.gluon.partition(build_perceptron(), 2)
+    net(draw(6, 5))
+    seeds = range(4)
+    expected = [net(draw(6, 5, seed=seed)).asnumpy() for seed in seeds]
+    data = [draw(6, 5, seed=seed) for seed in seeds]
+    found = [[] for _ in seeds]
+
+    def call(seed):
+        for _ in range(5):
+            found[seed].append(net(data[seed]).asnumpy())
+
+    threads = [threading.Thread(target=call, args=(seed,)) for seed in seeds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for own, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(own, [wanted] * 5, rtol=1e-12)
+
+
+def test_a_call_of_a_thread_of_mxnet_that_would_wait_for_itself():
+    """Such a thread runs what a backward waits for, and Python knows it by no `Thread`."""
+    net = tofu.gluon.partition(build_perceptron(), 2)
+    net(draw(6, 5))
+    raised = []
+    is_over = threading.Event()
+
+    def call():
+        try:
+            net(draw(6, 5))
+        except UnsupportedError as error:
+            raised.append(str(error))
+        is_over.set()
+
+    with autograd.record():
+        loss = net(draw(6, 5)).sum()
+    loss.backward()
+    _thread.start_new_thread(call, ())
+    assert is_over.wait(timeout=20)
+    assert "Call it outside of the operator" in raised[0]
+    net[0].weight.grad().wait_to_read()
