@@ -159,7 +159,6 @@ class _Whole:
         return self._lay_anew(as_type(self._read(operand), type_), self._layout(operand), self._layout(value))
 
 
-
 def _divides_convolution(equation: Equation, layouts: Sequence[Layout | None]) -> bool:
     """Whether XLA's partitioner may divide a convolution whose operands and result have these layouts.
 
