@@ -14,6 +14,7 @@ from mxnet.gluon import nn
 import tofu
 from benchmarks.shared.optimizer_cases import CASES
 from tests.mxnet.gluon.test_scripts import LOSS, build, build_perceptron, draw, list_parameters, train
+from tofu.errors import InfeasibleError
 from tofu.mxnet.runtime.sharded_array import ShardedArray
 from tofu.mxnet.runtime.shards import ShardedTensor
 
@@ -88,6 +89,17 @@ def test_inference_first_does_not_decide_the_plan_of_training():
     plan = net.plan
     net(draw(8, 5))
     assert net.plan == plan
+
+
+def test_one_sample_may_be_computed_by_all_workers_alike(caplog):
+    net, plain = (build(nn.Dense(8, in_units=5, prefix="a_"), nn.Dense(3, in_units=8, prefix="b_")) for _ in range(2))
+    net = tofu.gluon.partition(net, 8)
+    data = draw(1, 5)
+    assert np.abs(net(data).asnumpy() - plain(data).asnumpy()).max() < 1e-12
+    assert "on_infeasible='replicate'" in caplog.text
+    with autograd.record(), pytest.raises(InfeasibleError):
+        net(data)
+    assert net(draw(16, 5)).shape == (16, 3)
 
 
 def test_executors_are_used_again_and_the_oldest_are_dropped():

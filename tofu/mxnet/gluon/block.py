@@ -31,6 +31,7 @@ def partition(
     plan: Plan | str | Path | None = None,
     hints: Mapping[str, Any] | None = None,
     undescribed: str = "error",
+    on_infeasible: str = "error",
     cache: bool = True,
     algorithm: str = DEFAULT_ALGORITHM,
     search_seconds: float = DEFAULT_SEARCH_SECONDS,
@@ -48,8 +49,8 @@ def partition(
     ----------
     block
         A `mx.gluon.HybridBlock`, or a SymbolBlock. It is changed in place.
-    ngpus, contexts, plan, hints, undescribed, cache, algorithm, search_seconds, topology, memory_limit, replicate
-        As in `tofu.partition`.
+    ngpus, contexts, plan, hints, undescribed, on_infeasible, cache, algorithm, search_seconds, topology, memory_limit, replicate
+        As in `tofu.partition`. Inference, of one image say, is as with on_infeasible="replicate" in any case.
 
     Returns
     -------
@@ -90,6 +91,7 @@ def partition(
         hints=hints,
         for_training=True,
         undescribed=undescribed,
+        on_infeasible=on_infeasible,
         cache=cache,
         algorithm=algorithm,
         search_seconds=search_seconds,

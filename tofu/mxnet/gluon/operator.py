@@ -246,7 +246,9 @@ class PartitionedOperator:
         self, shapes: Any, types: Any, trained: tuple[str, ...] | None, differentiated: tuple[str, ...]
     ) -> ShardedExecutor:
         shared = {name: array.tensor for name, array in self._arrays().items()}
-        settings = self.symbol.settings if trained is not None else replace(self.symbol.settings, for_training=False)
+        settings = self.symbol.settings
+        if trained is None:  # of one image, say, there may be nothing to split between so many workers
+            settings = replace(settings, for_training=False, on_infeasible="replicate")
 
         def bind(settings: Settings) -> ShardedExecutor:
             return self.symbol.bind_shards(shapes, types, trained or (), differentiated, shared, settings)
