@@ -92,7 +92,7 @@ def test_inference_first_does_not_decide_the_plan_of_training():
 
 
 def test_one_sample_may_be_computed_by_all_workers_alike(caplog):
-    net, plain = (build(nn.Dense(8, in_units=5, prefix="a_"), nn.Dense(3, in_units=8, prefix="b_")) for _ in range(2))
+    net, plain = (build(nn.Dense(3, in_units=5, prefix="a_"), nn.Dense(3, in_units=3, prefix="b_")) for _ in range(2))
     net = tofu.gluon.partition(net, 8)
     data = draw(1, 5)
     assert np.abs(net(data).asnumpy() - plain(data).asnumpy()).max() < 1e-12
