@@ -38,8 +38,12 @@ def _save_to(module: Any, path: Path) -> None:
     module.save_params(str(path))
 
 
+def _bind_anew(module: Any) -> None:
+    module.bind(module.data_shapes, module.label_shapes, force_rebind=True)
+
+
 CALLS: dict[str, tuple[str, Call]] = {
-    "backward before forward": ("nothing to differentiate", lambda m, _: m.backward()),
+    "backward before forward": ("nothing to differentiate", lambda m, _: [_bind_anew(m), m.backward()]),
     "update after a forward alone": ("no gradients", lambda m, _: [m.forward(batch(0), is_train=True), m.update()]),
     "a batch of other features": ("another shape", lambda m, _: m.forward(_batch_of((12, 16), 12))),
     "a batch of other rank": ("another shape", lambda m, _: m.forward(_batch_of((12, FEATURES, 1), 12))),

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
 from benchmarks.shared.random_plans import random_plan
 from benchmarks.shared.training import (
     bind_partitioned,
@@ -79,7 +81,9 @@ def compare_random_plans_in_float32(model: Model, workers: int, plans: int) -> N
 
 
 def compare_in_float32(reference: References, name: str, workers: int) -> None:
-    """In float32: at most four times as far from one device as one device is from itself under a permuted batch."""
+    """In float32: at most four times as far from one device as one device is from itself under a permuted batch; where that makes no
+    difference, one rounding.
+    """
     model, values, _, weights = reference(name, "float32")
     _, found_weights, _ = run_partitioned(bind_partitioned(model, workers, "float32"), values, STEPS)
-    assert weight_error(found_weights, weights) <= 4 * reference.spread(name)
+    assert weight_error(found_weights, weights) <= max(4 * reference.spread(name), float(np.finfo(np.float32).eps))

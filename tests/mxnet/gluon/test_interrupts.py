@@ -18,6 +18,7 @@ from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 
 def test_an_interrupt_inside_of_backward_is_one(monkeypatch):
     """Not an error of MXNet; the gradients of that backward are there."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its jobs ignore it
     net = tofu.gluon.partition(build_perceptron(), 2)
     trainer = gluon.Trainer(net.collect_params(), "sgd")
     train(net, trainer, 1)
@@ -36,6 +37,7 @@ def test_an_interrupt_inside_of_backward_is_one(monkeypatch):
     monkeypatch.setattr(ShardedExecutor, "backward", interrupted)
     with pytest.raises(KeyboardInterrupt):
         loss.backward()
+    signal.signal(signal.SIGINT, before)
     monkeypatch.undo()
     np.testing.assert_allclose(net[0].weight.grad().asnumpy(), gradient, rtol=1e-12)
     train(net, trainer, 1)
