@@ -421,6 +421,22 @@ def cast_later(partition):
     return [*found, train(net, trainer), *list_parameters(net)]
 
 
+def grow_between_call_and_backward(partition):
+    """The block gets a layer and is traced again while a call waits for its backward."""
+    net = partition(build_perceptron())
+    net(draw(6, 5))
+    with autograd.record():
+        loss = (net(draw(6, 5)) ** 2).sum()
+    last = nn.Dense(3, in_units=4, prefix="c_")
+    last.cast("float64")
+    last.initialize(mx.init.One())
+    net.add(last)
+    net.hybridize()
+    found = [net(draw(6, 5))]
+    loss.backward()
+    return [*found, *(net[layer].weight.grad() for layer in (0, 1)), *list_parameters(net)]
+
+
 def initialize_again(partition):
     net = partition(build_perceptron())
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
@@ -465,6 +481,7 @@ SCRIPTS = [
     hybridize_again,
     save_and_load,
     cast_later,
+    grow_between_call_and_backward,
     initialize_again,
     use_estimator,
 ]

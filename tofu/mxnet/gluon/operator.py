@@ -68,7 +68,7 @@ class PartitionedOperator:
         self.anchor = _make_anchor(mx.cpu(0))
         self.lock = threading.RLock()  # threads run one after another
         for parameter in self.parameters.values():
-            parameter.watch(self.settle)
+            parameter.follow(self)
 
     def is_of(self, symbol: Any, parameters: Mapping[str, Any]) -> bool:
         """Whether this runs that symbol with these parameters."""
@@ -168,6 +168,11 @@ class PartitionedOperator:
             array = self.parameters[name].array
             assert array is not None
             array.note_change()
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a backward may come of a call that was recorded, or has come and was not settled."""
+        return bool(self.finished) or not all(bound.is_free for bound in self._bound)
 
     def settle(self) -> None:
         """Put the gradients of the backward passes that were issued where users and Trainers read them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -17,7 +17,7 @@ from tofu.mxnet.gluon.updater import update_on_shards
 class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     """What `shard_parameter` adds to a class of parameters: arrays that may lie in shards."""
 
-    _settle: Callable[[], None] | None = None
+    _followed: tuple[Any, ...] = ()
     _trainers: tuple[Any, ...] = ()
     _data: Any
     _grad: Any
@@ -32,15 +32,20 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         """The gradient, or None where there is none."""
         return self._grad[0] if self._grad else None
 
-    def watch(self, settle: Callable[[], None]) -> None:
-        """Call `settle` before values or gradients are read, so that they are those of the last backward."""
-        self.settle()  # what another graph of the block has differentiated
-        self._settle = settle
+    def follow(self, operator: Any) -> None:
+        """Have `operator.settle()` called before values or gradients are read, so that they are those of the last backward.
+
+        An operator that was followed before, of the block as it was, is so as long as calls of it wait for their backward.
+        """
+        self._followed = (*self._followed, operator)
 
     def settle(self) -> None:
         """Have what ran put its results here."""
-        if self._settle is not None:
-            self._settle()
+        for operator in self._followed:
+            operator.settle()
+        if len(self._followed) > 1:
+            *earlier, last = self._followed
+            self._followed = (*(operator for operator in earlier if operator.is_awaited), last)
 
     def _set_trainer(self, trainer: Any) -> None:
         super()._set_trainer(trainer)
