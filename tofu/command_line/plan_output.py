@@ -12,6 +12,7 @@ from tofu.host.writing import write_atomically
 from tofu.pipeline import Observer, Partition, observe_by_environment
 from tofu.planning.progress import track_searches
 from tofu.report.console import make_console
+from tofu.report.data_parallel import describe_data_parallel
 from tofu.report.plan_page import render_page
 from tofu.report.plan_table import alternatives_table, print_partition, timings_table
 
@@ -55,6 +56,8 @@ def show_plan(
         write_atomically(str(saved), partition.plan.to_json() + "\n")
     console = make_console()
     print_partition(console, partition, rows or None)
+    if advice := describe_data_parallel(partition):
+        console.print(f"\n{advice}", soft_wrap=True)
     if timings:
         console.print()
         console.print(timings_table(observe.seconds))

@@ -12,11 +12,12 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader
 
-from tofu.errors import InfeasibleError, TofuError
+from tofu.errors import TofuError
 from tofu.graph import Phase
 from tofu.pipeline import Partition
 from tofu.plan import Plan, Steps, format_bytes, format_seconds
 from tofu.report.alternatives import choose_layers, find_alternatives
+from tofu.report.data_parallel import describe_data_parallel, plan_data_parallel
 from tofu.report.layers import LaidTensor, Layer, explain_axes, list_layers
 from tofu.report.plan_table import WHOLE, format_change, format_shape, format_steps
 from tofu.search import Choices, Problem
@@ -73,6 +74,7 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
             [(f"step {n + 1}, {plan.factors[n]} parts", count, "") for n, count in enumerate(plan.step_bytes)]
         ),
         "measured": partition.task.engine.backend.measured.capitalize(),
+        "data_parallel": describe_data_parallel(partition),
         "memory": _describe_memory(partition),
         "axes": f"Axes, of an operator's result: {axes}." if axes else "",
         "explained": explained,
@@ -119,15 +121,9 @@ def _plan_recursively(problem: Problem) -> Choices:
     return ALGORITHMS["recursive"].solve(problem).choices
 
 
-def _plan_data_parallel(problem: Problem) -> Choices:
-    if problem.equal.operators:
-        raise InfeasibleError("Data parallelism would add up the gradients of every time step apart.")
-    return ALGORITHMS["data-parallel"].solve(problem).choices
-
-
 COMPARED = (
     ("the recursion alone", _plan_recursively, ""),
-    ("data parallelism", _plan_data_parallel, "parameters whole on every worker"),
+    ("data parallelism", plan_data_parallel, "parameters whole on every worker"),
 )
 
 

@@ -1,0 +1,40 @@
+"""Whoever would do better with data parallelism is told so, with what it takes."""
+
+import mxnet as mx
+
+import tofu
+from tofu.plan import format_bytes
+from tofu.report.data_parallel import describe_data_parallel
+
+
+def describe(net, **options):
+    return describe_data_parallel(tofu.partition(net, 4, **options).planned())
+
+
+def build_cnn():
+    net = mx.sym.Variable("data")
+    for number in range(3):
+        net = mx.sym.Convolution(net, num_filter=64, kernel=(3, 3), pad=(1, 1), name=f"conv{number}")
+        net = mx.sym.Activation(net, act_type="relu")
+    net = mx.sym.Pooling(net, global_pool=True, kernel=(1, 1), pool_type="avg")
+    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=10, name="fc"), name="softmax")
+
+
+def test_large_images_and_small_filters():
+    net, shapes = build_cnn(), {"data": (256, 3, 32, 32)}
+    found = describe(net, **shapes)
+    moved = tofu.partition(net, 4, algorithm="data-parallel", **shapes).plan.communication_bytes
+    own = tofu.partition(net, 4, **shapes).plan.communication_bytes
+    assert found.startswith(f"Data parallelism would move {format_bytes(moved)}, {1 - moved / own:.0%} less")
+    known, _, _ = net.infer_shape(**shapes)
+    learned = [s for n, s in zip(net.list_arguments(), known, strict=True) if n not in ("data", "softmax_label")]
+    cells = sum(int(mx.nd.zeros(shape).size) for shape in learned)
+    assert f"with all {format_bytes(4 * cells)} of parameters on every worker" in found
+    assert "--memory-limit" in found
+
+
+def test_nothing_is_said_of_a_plan_that_moves_no_more():
+    net, shapes = build_cnn(), {"data": (256, 3, 32, 32)}
+    assert describe(net, replicate="free", **shapes) == ""
+    layer = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1024, name="fc")
+    assert describe(mx.sym.SoftmaxOutput(layer, name="softmax"), data=(16, 1024)) == ""
