@@ -11,6 +11,7 @@ import mxnet as mx
 from tofu.errors import NotReadyError, TofuError
 from tofu.mxnet.runtime.checkpoint import ParameterFile
 from tofu.mxnet.runtime.module import Module
+from tofu.plan import Plan
 
 
 class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is untyped
@@ -39,6 +40,8 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
     >>> module.bind([("data", (4, 3, 6))], [("softmax_label", (4,))])
     >>> module.init_params()
     >>> module.switch_bucket(2, [("data", (4, 2, 6))], [("softmax_label", (4,))])
+    >>> module.plan.workers
+    2
     """
 
     def __init__(
@@ -116,6 +119,13 @@ class BucketingModule(mx.mod.BucketingModule):  # type: ignore[misc]  # MXNet is
             raise
         if is_new and self._monitor is not None:
             self._buckets[bucket_key].install_monitor(self._monitor)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the current bucket. Raises TofuError before `bind`."""
+        self._require_bound()
+        plan: Plan = self._curr_module.plan
+        return plan
 
     def save_params(self, fname: str) -> None:
         """Write the parameters, which all buckets share, as `tofu.mod.Module` does. Raises TofuError before `bind`."""
