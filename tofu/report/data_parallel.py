@@ -27,7 +27,7 @@ def describe_data_parallel(partition: Partition) -> str:
         moved = evaluate(partition.searched, plan_data_parallel(partition.searched)).total_bytes
     except TofuError:
         return ""
-    if moved > (1 - LEAST_SHARE) * plan.communication_bytes:
+    if moved >= (1 - LEAST_SHARE) * plan.communication_bytes:  # neither of which need move anything
         return ""
     whole = sum(tensor.size_bytes for tensor in partition.graph.tensors if tensor.kind is TensorKind.PARAMETER)
     return (
