@@ -66,7 +66,8 @@ def test_several_contexts():
         tofu.gluon.partition(net, 2)
     net = build_partitioned()
     with refuses(DeviceError, "initialize it on one context"):
-        net.collect_params().reset_ctx([mx.cpu(0), mx.cpu(1)]) or net(draw(6, 5))
+        net.collect_params().reset_ctx([mx.cpu(0), mx.cpu(1)])
+        net(draw(6, 5))
 
 
 def test_sparse_parameters():

@@ -138,14 +138,19 @@ def test_dropout_keeps_the_share_that_it_says():
         assert abs((net(data).asnumpy() == 0).mean() - 0.25) < 0.05
 
 
-def test_it_runs_under_the_naive_engine_and_in_single_precision():
-    net = build_perceptron()
-    net.cast("float32")
-    net = tofu.gluon.partition(net, 3)
-    with autograd.record():
-        loss = LOSS(net(draw(6, 5).astype("float32")), draw(6, 4).astype("float32"))
-    loss.backward()
-    assert net[0].weight.grad().dtype is np.float32
+def test_single_precision_stays_single():
+    def differentiate(workers):
+        net = build_perceptron()
+        net.cast("float32")
+        net = tofu.gluon.partition(net, workers)
+        with autograd.record():
+            loss = LOSS(net(draw(6, 5).astype("float32")), draw(6, 4).astype("float32"))
+        loss.backward()
+        return net[0].weight.grad()
+
+    found, expected = differentiate(3), differentiate(1)
+    assert found.dtype is np.float32
+    np.testing.assert_allclose(found.asnumpy(), expected.asnumpy(), rtol=0, atol=1e-6)
 
 
 def test_a_report_and_the_symbol(tmp_path):

@@ -7,7 +7,6 @@ gradients) is kept beside the semantic graph, because the execution graph is mad
 from __future__ import annotations
 
 import ctypes
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
@@ -23,6 +22,7 @@ from tofu.graph.semantic import Graph, Operator, Phase, Tensor, TensorKind
 from tofu.mxnet.frontend.head_gradients import find_head, name_head_gradient
 from tofu.mxnet.frontend.origin import Origin
 from tofu.mxnet.frontend.refusals import refuse_wrong_kernels
+from tofu.mxnet.frontend.symbol_text import without_groups
 from tofu.reading import show
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -34,7 +34,6 @@ GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
 PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # of names that MXNet makes
 MOST_NAMES = 8  # in a message
 SEPARATOR = "$"
-GROUP_KEY = "__ctx_group__"
 MOST_CELLS = 2**47  # of a tensor; products with sizes of cells and numbers of workers do not wrap in 64 bits
 
 
@@ -98,16 +97,6 @@ def read_graph(
     graph = _Reader(symbol, training, known_shapes, known_dtypes, given, wanted, updated).read()
     refuse_wrong_kernels(graph)
     return Source(graph, training)
-
-
-def without_groups(symbol: Any) -> Any:
-    """The same model without `ctx_group`: the plan says where operators run."""
-    if not any(GROUP_KEY in attributes for attributes in symbol.attr_dict().values()):
-        return symbol
-    graph = json.loads(mx.sym.Symbol.tojson(symbol, remove_amp_cast=False))
-    for node in graph["nodes"]:
-        node.get("attrs", {}).pop(GROUP_KEY, None)
-    return mx.sym.load_json(json.dumps(graph))
 
 
 def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = ()) -> None:

@@ -4,11 +4,25 @@ read each other, or outputs that are not there.
 
 from __future__ import annotations
 
+import json
 from typing import Any
+
+import mxnet as mx
 
 from tofu.reading import is_whole, parse_json, read_list, read_mapping, read_string, read_whole, show
 
+GROUP_KEY = "__ctx_group__"
 ATTRIBUTES = ("attrs", "attr", "param")  # of a node; the last two are those of older versions of MXNet
+
+
+def without_groups(symbol: Any) -> Any:
+    """The same model without `ctx_group`: the plan says where operators run."""
+    if not any(GROUP_KEY in attributes for attributes in symbol.attr_dict().values()):
+        return symbol
+    graph = json.loads(mx.sym.Symbol.tojson(symbol, remove_amp_cast=False))
+    for node in graph["nodes"]:
+        node.get("attrs", {}).pop(GROUP_KEY, None)
+    return mx.sym.load_json(json.dumps(graph))
 
 
 def read_model(text: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 import mxnet as mx
 
 from tofu.errors import TofuError
-from tofu.mxnet.runtime.sharded_array import ShardedArray
+from tofu.mxnet.runtime.sharded_array import ShardedArray, is_everything
 from tofu.mxnet.runtime.shards import ShardedTensor, count_writes
 
 # Methods whose results share the array's memory.
@@ -210,8 +210,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     def __setitem__(self, key: Any, value: Any) -> None:
         """Set all of the array, or a part."""
         is_whole = isinstance(value, mx.nd.NDArray) and value.shape == self.shape
-        is_everything = isinstance(key, slice) and key == slice(None)  # keys may be arrays, which compare by element
-        if not is_everything or self._is_viewed or not (is_whole or isinstance(value, (int, float))):
+        if not is_everything(key) or self._is_viewed or not (is_whole or isinstance(value, (int, float))):
             mx.nd.NDArray.detach(self)[key] = value
             return
         self.before_use()

@@ -62,6 +62,8 @@ class PartitionedOperator:
         self.symbol = symbol
         self.parameters = dict(parameters)
         self.names = list(symbol.list_inputs())
+        self._arguments = frozenset(symbol.list_arguments())
+        self._states = frozenset(symbol.list_auxiliary_states())
         self.training_plan: Plan | None = None
         self._bound: list[Bound] = []  # the last used is the last
         self.finished: list[Call] = []  # whose backward was issued since gradients were put where they belong
@@ -110,8 +112,9 @@ class PartitionedOperator:
         return bool(self._trained()) or any(map(needs_gradient, inputs.values()))
 
     def _trained(self) -> tuple[str, ...]:
-        arguments = set(self.symbol.list_arguments())
-        return tuple(n for n, parameter in self.parameters.items() if n in arguments and parameter.grad_req != "null")
+        return tuple(
+            n for n, parameter in self.parameters.items() if n in self._arguments and parameter.grad_req != "null"
+        )
 
     def _run(self, inputs: Mapping[str, Any]) -> list[Any]:
         is_train = autograd.is_training()
@@ -160,7 +163,7 @@ class PartitionedOperator:
                 array.layout.scatter(executor.variables[name].gather())
 
     def _list_changed(self, executor: ShardedExecutor) -> set[str]:
-        return {*self.symbol.list_auxiliary_states(), *executor.changed_arguments}.intersection(self.parameters)
+        return {*self._states, *executor.changed_arguments}.intersection(self.parameters)
 
     def _note_changes(self, executor: ShardedExecutor) -> None:
         """States, and what else operators change in place, are not what they were."""

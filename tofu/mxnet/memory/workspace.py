@@ -15,8 +15,8 @@ import numpy as np
 from tofu import _mxnet
 from tofu.mxnet.backend.buffers import Variables
 from tofu.mxnet.frontend.read_symbol import DTYPE_NAMES
+from tofu.mxnet.frontend.symbol_text import GROUP_KEY
 
-GROUP_KEY = "__ctx_group__"
 DEFAULT_LIMIT_MIB = 1024  # MXNet's own
 
 Shape = Sequence[int]

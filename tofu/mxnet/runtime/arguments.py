@@ -22,6 +22,7 @@ from tofu.errors import (
     suggest,
 )
 from tofu.mxnet.frontend.read_symbol import check_shapes, list_inputs
+from tofu.mxnet.frontend.symbol_text import GROUP_KEY
 from tofu.plan import Plan
 from tofu.planning.settings import Settings, read_options
 from tofu.reading import MOST_WORKERS, show, show_with_type
@@ -249,4 +250,4 @@ def place_by_hand(symbol: Any, group2ctx: Mapping[str, Any] | None, ctx: Any) ->
         return dict.fromkeys(names, ctx)
     logger.warning("group2ctx says where the whole arrays are; the plan says which worker computes what.")
     attributes = symbol.attr_dict()
-    return {name: group2ctx.get(attributes.get(name, {}).get("__ctx_group__", ""), ctx) for name in names}
+    return {name: group2ctx.get(attributes.get(name, {}).get(GROUP_KEY, ""), ctx) for name in names}

@@ -69,11 +69,9 @@ class Cluster:
         """A key of the kvstore for each distinct region of each tensor, and the arrays of all workers that hold it."""
         for name, tensor in tensors.items():
             for worker in tensor.owners:
-                region = tensor.regions[worker]
-                held = [array for array, own in zip(tensor.arrays, tensor.regions, strict=True) if own == region]
                 if (name, worker) not in self._key_of:
                     self._key_of[name, worker] = next(_keys)
-                yield self._key_of[name, worker], held
+                yield self._key_of[name, worker], tensor.list_holding(tensor.regions[worker])
 
 
 def read_kvstore(kvstore: Any) -> Cluster | None:

@@ -115,13 +115,13 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
 
     def __getitem__(self, key: Any) -> Any:
         """`array[:]` is the array itself; any other part is a copy on the host."""
-        return self if _is_everything(key) else self.tensor.gather()[key]
+        return self if is_everything(key) else self.tensor.gather()[key]
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Set all of the array, or a part of it by way of the host."""
         if value is self:
             return
-        if not _is_everything(key):
+        if not is_everything(key):
             whole = self.tensor.gather()
             whole[key] = value
             self.tensor.scatter(whole)
@@ -143,5 +143,6 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         return f"<ShardedArray {self.tensor!r}>"
 
 
-def _is_everything(key: Any) -> bool:
+def is_everything(key: Any) -> bool:
+    """Whether a key means the whole of an array."""
     return key is Ellipsis or (isinstance(key, slice) and key == slice(None))

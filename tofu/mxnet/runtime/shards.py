@@ -113,6 +113,10 @@ class ShardedTensor:
             first.setdefault(region, worker)
         return tuple(first.values())
 
+    def list_holding(self, region: Region) -> list[Any]:
+        """The shards of all workers that hold a region."""
+        return [array for array, own in zip(self.arrays, self.regions, strict=True) if own == region]
+
     def scatter(self, whole: Any) -> None:
         """Copy a whole tensor (an NDArray, or anything NumPy reads) into the shards, cast to the tensor's type.
 
@@ -127,8 +131,7 @@ class ShardedTensor:
             whole = whole.astype(self.dtype)
         for worker in self.owners:
             region = self.regions[worker]
-            targets = [array for array, own in zip(self.arrays, self.regions, strict=True) if own == region]
-            self._scatter_region(whole, region, targets)
+            self._scatter_region(whole, region, self.list_holding(region))
 
     def _scatter_region(self, whole: Any, region: Region, targets: Sequence[Any]) -> None:
         extents = tuple(end - begin for begin, end in region)
