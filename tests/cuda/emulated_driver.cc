@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -181,6 +182,42 @@ EXPORT int cuMemcpyPeerAsync(Address to, void*, Address from, void*, size_t byte
   const char* begin = reinterpret_cast<const char*>(from);
   std::transform(begin, begin + bytes, reinterpret_cast<char*>(to),
                  [mark](char byte) { return static_cast<char>(byte ^ mark); });
+  return 0;
+}
+
+EXPORT int cuMemcpyDtoH_v2(void* to, Address from, size_t bytes) {
+  std::memcpy(to, reinterpret_cast<const void*>(from), bytes);
+  return g_depth == 0 ? kInvalidContext : 0;
+}
+
+EXPORT int cuMemcpyDtoDAsync_v2(Address to, Address from, size_t bytes, void*) {
+  return cuMemcpyDtoH_v2(reinterpret_cast<void*>(to), from, bytes);
+}
+
+// Events are when they were recorded.
+
+EXPORT int cuEventCreate(void** event, unsigned) {
+  *event = new std::chrono::steady_clock::time_point();
+  return 0;
+}
+
+EXPORT int cuEventRecord(void* event, void*) {
+  *static_cast<std::chrono::steady_clock::time_point*>(event) = std::chrono::steady_clock::now();
+  return 0;
+}
+
+EXPORT int cuEventSynchronize(void*) { return 0; }
+
+EXPORT int cuEventDestroy_v2(void* event) {
+  delete static_cast<std::chrono::steady_clock::time_point*>(event);
+  return 0;
+}
+
+EXPORT int cuEventElapsedTime(float* milliseconds, void* from, void* to) {
+  using Time = std::chrono::steady_clock::time_point;
+  const std::chrono::duration<float, std::milli> between =
+      *static_cast<Time*>(to) - *static_cast<Time*>(from);
+  *milliseconds = between.count();
   return 0;
 }
 

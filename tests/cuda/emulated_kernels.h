@@ -5,10 +5,15 @@
 #ifndef TOFU_TESTS_CUDA_EMULATED_KERNELS_H_
 #define TOFU_TESTS_CUDA_EMULATED_KERNELS_H_
 
+#include <dlfcn.h>
+
+#include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "cuda/fetch_table.cuh"
 #include "cuda/group_loops.cuh"
+#include "cuda/launch_part.h"
 #include "emulation.h"
 
 #define TOFU_TYPE float32
@@ -75,6 +80,27 @@ inline void RunKernel(const char* name, void* function, LaunchShape shape, const
     shape.threads_wait = shape.blocks_y == 1;  // sums, which are never shared by blocks
     RunThreads(shape, [&] { kernel(*static_cast<const tofu::cuda::PartArguments*>(argument)); });
   }
+}
+
+/*! \brief A part's kernel over arrays of the host, as few blocks take it; false where there is no
+ * such kernel. Symbols of the program must be visible to it (-rdynamic). */
+inline bool RunPartOnCpu(const tofu::cuda::PartKernel& kernel, const std::string& type,
+                         tofu::cuda::PartArguments arguments) {
+  const std::string name = std::string(kernel.name) + "_" + type;
+  void* function = dlsym(RTLD_DEFAULT, name.c_str());
+  if (function == nullptr) {
+    std::printf("there is no kernel %s\n", name.c_str());
+    return false;
+  }
+  using tofu::cuda::PartLoop;
+  if (kernel.loop == PartLoop::kReduceAll) {
+    arguments.extent *= arguments.outer * arguments.inner;
+    arguments.outer = arguments.inner = 1;
+  }
+  const bool reduces = kernel.loop != PartLoop::kMapPositions && kernel.loop != PartLoop::kMapLines;
+  RunKernel(name.c_str(), function,
+            {reduces ? 2u : 3u, reduces ? 1u : 2u, tofu::cuda::kPartThreads}, &arguments);
+  return true;
 }
 
 }  // namespace tofu_test

@@ -1,0 +1,161 @@
+/*!
+ * \file gpu_arrays.h
+ * \brief Arrays of any element type on a GPU: drawn, copied there, read back; and time on a stream.
+ *
+ * Needs the driver alone. Under the emulated driver the same code runs on the host's memory.
+ */
+#ifndef TOFU_TESTS_CUDA_GPU_ARRAYS_H_
+#define TOFU_TESTS_CUDA_GPU_ARRAYS_H_
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cuda/device.h"
+#include "cuda/driver.h"
+#include "cuda/numbers.cuh"
+
+namespace tofu_gpu {
+
+using tofu::cuda::Address;
+using tofu::cuda::Device;
+using tofu::cuda::DeviceMemory;
+
+/*! \brief What the tests need of the driver beside what Tofu does; names are cuda.h's. */
+struct TestDriver {
+  int (*cuMemcpyDtoH)(void* to, Address from, size_t bytes);
+  int (*cuMemcpyDtoDAsync)(Address to, Address from, size_t bytes, void* stream);
+  int (*cuEventCreate)(void** event, unsigned flags);
+  int (*cuEventRecord)(void* event, void* stream);
+  int (*cuEventSynchronize)(void* event);
+  int (*cuEventElapsedTime)(float* milliseconds, void* from, void* to);
+  int (*cuEventDestroy)(void* event);
+
+  static const TestDriver& Get() {
+    static const TestDriver driver = Load();
+    return driver;
+  }
+
+ private:
+  static TestDriver Load() {
+    const char* given = std::getenv("TOFU_CUDA_DRIVER");
+    const std::string path = given != nullptr ? given : "libcuda.so.1";
+    void* library = dlopen(path.c_str(), RTLD_NOW);
+    TestDriver driver;
+    const auto find = [&](const char* name, auto* function) {
+      *function = reinterpret_cast<std::remove_reference_t<decltype(*function)>>(
+          tofu::cuda::FindSymbol(library, path, name));
+    };
+    find("cuMemcpyDtoH_v2", &driver.cuMemcpyDtoH);
+    find("cuMemcpyDtoDAsync_v2", &driver.cuMemcpyDtoDAsync);
+    find("cuEventCreate", &driver.cuEventCreate);
+    find("cuEventRecord", &driver.cuEventRecord);
+    find("cuEventSynchronize", &driver.cuEventSynchronize);
+    find("cuEventElapsedTime", &driver.cuEventElapsedTime);
+    find("cuEventDestroy_v2", &driver.cuEventDestroy);
+    return driver;
+  }
+};
+
+inline int BytesOf(const std::string& type) {
+  if (type == "float64" || type == "int64") return 8;
+  if (type == "float32" || type == "int32") return 4;
+  return type == "float16" || type == "bfloat16" ? 2 : 1;
+}
+
+/*! \brief Calls `use` with a value of the C++ type of this name. */
+template <typename Use>
+auto WithType(const std::string& type, Use use) {
+  using namespace tofu::cuda;  // NOLINT(build/namespaces)
+  if (type == "float32") return use(Element_float32());
+  if (type == "float64") return use(Element_float64());
+  if (type == "float16") return use(Element_float16());
+  if (type == "bfloat16") return use(Element_bfloat16());
+  if (type == "uint8") return use(Element_uint8());
+  if (type == "int8") return use(Element_int8());
+  if (type == "int32") return use(Element_int32());
+  if (type == "int64") return use(Element_int64());
+  return use(Element_bool());
+}
+
+/*! \brief Elements of one type in the host's memory, as numbers. */
+struct HostArray {
+  HostArray(std::string type, size_t cells)
+      : type(std::move(type)), bytes(cells * BytesOf(this->type)) {}
+
+  size_t cells() const { return bytes.size() / BytesOf(type); }
+  double Get(size_t i) const {
+    return WithType(type, [&](auto element) {
+      std::memcpy(&element, &bytes[i * sizeof(element)], sizeof(element));
+      typedef typename tofu::cuda::SumType<decltype(element)>::type Sum;
+      return static_cast<double>(static_cast<Sum>(element));
+    });
+  }
+  void Put(size_t i, double value) {
+    WithType(type, [&](auto element) {
+      typedef typename tofu::cuda::SumType<decltype(element)>::type Sum;
+      element = static_cast<decltype(element)>(static_cast<Sum>(value));
+      std::memcpy(&bytes[i * sizeof(element)], &element, sizeof(element));
+      return 0;
+    });
+  }
+
+  std::string type;
+  std::vector<char> bytes;
+};
+
+inline void ReadBack(const DeviceMemory& memory, HostArray* array) {
+  const tofu::cuda::ContextScope scope(Device::Get(0));
+  tofu::cuda::CheckStatus(tofu::cuda::GetDriver().cuStreamSynchronize(nullptr), "running a kernel");
+  if (array->bytes.empty()) return;
+  tofu::cuda::CheckStatus(
+      TestDriver::Get().cuMemcpyDtoH(array->bytes.data(), memory.address(), array->bytes.size()),
+      "reading back");
+}
+
+/*! \brief The median time of `action` on the default stream, in seconds, each time between two
+ * events; the first runs do not count. */
+inline double MedianSeconds(int runs, const std::function<void()>& action) {
+  constexpr int kWarmUps = 3;
+  const TestDriver& driver = TestDriver::Get();
+  const tofu::cuda::ContextScope scope(Device::Get(0));
+  const auto check = [](int status) { tofu::cuda::CheckStatus(status, "taking the time"); };
+  void* begin = nullptr;
+  void* end = nullptr;
+  check(driver.cuEventCreate(&begin, 0));
+  check(driver.cuEventCreate(&end, 0));
+  std::vector<float> times;
+  for (int run = -kWarmUps; run < runs; ++run) {
+    check(driver.cuEventRecord(begin, nullptr));
+    action();
+    check(driver.cuEventRecord(end, nullptr));
+    check(driver.cuEventSynchronize(end));
+    float milliseconds = 0;
+    check(driver.cuEventElapsedTime(&milliseconds, begin, end));
+    if (run >= 0) times.push_back(milliseconds);
+  }
+  check(driver.cuEventDestroy(begin));
+  check(driver.cuEventDestroy(end));
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2] / 1e3;
+}
+
+/*! \brief Seconds in which the driver copies so many bytes within the GPU. */
+inline double SecondsOfCopy(size_t bytes, int runs) {
+  const DeviceMemory from(Device::Get(0), bytes);
+  const DeviceMemory to(Device::Get(0), bytes);
+  return MedianSeconds(runs, [&] {
+    tofu::cuda::CheckStatus(
+        TestDriver::Get().cuMemcpyDtoDAsync(to.address(), from.address(), bytes, nullptr),
+        "copying within the GPU");
+  });
+}
+
+}  // namespace tofu_gpu
+
+#endif  // TOFU_TESTS_CUDA_GPU_ARRAYS_H_
