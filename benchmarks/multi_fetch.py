@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -177,6 +178,22 @@ def print_table(timings: Sequence[Timing], device: str) -> None:
     print(f"\nGoals reached: {shares} of {len(with_goal)} shares, {speedups} of {len(timings)} speed-ups.")
 
 
+def save_figures(timings: Sequence[Timing], device: str, path: Path) -> None:
+    """The table as JSON."""
+    rows = [
+        {
+            "region": timing.case.fetch.name,
+            "bytes": timing.bytes_moved,
+            "bandwidth": timing.bandwidth,
+            "share": timing.share,
+            "goal": timing.case.goal,
+            "speedup": timing.speedup,
+        }
+        for timing in timings
+    ]
+    path.write_text(json.dumps({"device": device, "rows": rows}, indent=1) + "\n")
+
+
 def save_picture(timings: Sequence[Timing], device: str, path: Path) -> None:
     """Bandwidth over bytes, under the roof that copies of as many bytes reach."""
     import matplotlib
@@ -208,6 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--random", type=int, default=200, help="number of random geometries (200)")
     parser.add_argument("--mib", type=int, default=512, help="size of the regions that are timed (512)")
     parser.add_argument("--runs", type=int, default=30, help="how often each is timed, after 5 runs that are not (30)")
+    parser.add_argument("--json", type=Path, help="where the figures go as JSON")
     parser.add_argument("--save", type=Path, default=Path("multi_fetch.png"), help="where the picture goes")
     options = parser.parse_args(arguments)
     if not options.emulate and importlib.util.find_spec("matplotlib") is None:
@@ -236,6 +254,8 @@ def run(options: argparse.Namespace) -> None:
         gpu.release()
         timings.append(time_case(gpu, case, options.runs))
     print_table(timings, device)
+    if options.json is not None:
+        save_figures(timings, device, options.json)
     save_picture(timings, device, options.save)
 
 

@@ -1,6 +1,6 @@
 """Builds csrc/cuda as a library for programs without MXNet, with nothing but a C++ compiler.
 
-    python -m benchmarks.native      builds it and says where it is
+    python -m benchmarks.native      builds all of them, and says where they are
 
 The same sources are part of `tofu._mxnet`. A library is called by a hash of what it is made of, and built once: for a machine without a
 compiler, it is built on another one and copied along, to the same place.
@@ -26,7 +26,6 @@ FLAGS = [
     "-std=c++17",
     "-O2",
     "-fPIC",
-    "-shared",
     "-fno-strict-aliasing",
     f"-I{ROOT / 'csrc'}",
     f"-I{ROOT / 'tests' / 'cuda'}",
@@ -35,9 +34,7 @@ FLAGS = [
 
 def build_cuda_library() -> Path:
     """The library of csrc/cuda behind the C functions of csrc/bindings/cuda_library.cc."""
-    return _build(
-        "tofu_cuda", [*sorted((ROOT / "csrc/cuda").glob("*.cc")), ROOT / "csrc/bindings/cuda_library.cc"], embeds=True
-    )
+    return _build("tofu_cuda", [*_sources_of_cuda(), ROOT / "csrc/bindings/cuda_library.cc"], embeds=True)
 
 
 def build_emulated_gpu() -> Path:
@@ -45,6 +42,16 @@ def build_emulated_gpu() -> Path:
     return _build(
         "emulated_gpu", [ROOT / "tests/cuda/emulated_driver.cc", ROOT / "tests/cuda/emulation.cc"], embeds=False
     )
+
+
+def build_gpu_parts() -> Path:
+    """The program that checks and measures every kernel on a GPU; see tests/cuda/gpu_parts.cc. It finds its kernels on the CPU by name."""
+    tests = [ROOT / "tests/cuda" / name for name in ("gpu_parts.cc", "gpu_fetches.cc", "emulation.cc")]
+    return _build("gpu_parts", [*_sources_of_cuda(), *tests], embeds=True, links=("-rdynamic", "-lpthread"))
+
+
+def _sources_of_cuda() -> list[Path]:
+    return sorted((ROOT / "csrc/cuda").glob("*.cc"))
 
 
 def _find_compiler() -> list[str]:
@@ -59,7 +66,7 @@ def _find_compiler() -> list[str]:
     return [sys.executable, "-m", "ziglang", "c++"]
 
 
-def _build(name: str, sources: Sequence[Path], *, embeds: bool) -> Path:
+def _build(name: str, sources: Sequence[Path], *, embeds: bool, links: Sequence[str] = ("-shared",)) -> Path:
     embed = ROOT / "csrc/cuda/embed_sources.py"
     kernels = [path for path in sorted((ROOT / "csrc/cuda").iterdir()) if path.suffix in (".cu", ".cuh")]
     headers = [
@@ -67,10 +74,10 @@ def _build(name: str, sources: Sequence[Path], *, embeds: bool) -> Path:
         *(ROOT / "tests/cuda").glob("*.h"),
         ROOT / "csrc/core/program/program.h",
     ]
-    digest = hashlib.sha256(" ".join(WITH_RUNTIME + FLAGS[:-2]).encode())
+    digest = hashlib.sha256(" ".join([*WITH_RUNTIME, *FLAGS[:-2], *links]).encode())
     for path in [*sources, *kernels, *sorted(headers), embed]:
         digest.update(path.read_bytes())
-    library = FOLDER / f"{name}-{digest.hexdigest()[:16]}.so"
+    library = FOLDER / f"{name}-{digest.hexdigest()[:16]}{'.so' if '-shared' in links else ''}"
     FOLDER.mkdir(parents=True, exist_ok=True)
     with open(FOLDER / f"{name}.lock", "w") as lock:  # tests run in several processes
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -82,10 +89,10 @@ def _build(name: str, sources: Sequence[Path], *, embeds: bool) -> Path:
             subprocess.run([sys.executable, str(embed), str(embedded), *map(str, kernels)], check=True)
             sources = [*sources, embedded]
         part = library.with_suffix(".part")
-        subprocess.run([*compiler, *FLAGS, *map(str, sources), "-ldl", "-o", str(part)], check=True)
+        subprocess.run([*compiler, *FLAGS, *map(str, sources), *links, "-ldl", "-o", str(part)], check=True)
         part.rename(library)
     return library
 
 
 if __name__ == "__main__":
-    print(build_cuda_library())
+    print(build_cuda_library(), build_emulated_gpu(), build_gpu_parts(), sep="\n")

@@ -28,8 +28,11 @@ inline std::vector<std::vector<int>> ToChoices(const ChoiceArray& array, const c
     throw std::invalid_argument(std::string(name) +
                                 " must be an array of two dimensions, [count, steps]");
   std::vector<std::vector<int>> choices(array.shape(0));
-  for (pybind11::ssize_t i = 0; i < array.shape(0); ++i)
-    choices[i].assign(array.data(i, 0), array.data(i, 0) + array.shape(1));
+  const int32_t* row = array.data();
+  for (auto& one : choices) {
+    one.assign(row, row + array.shape(1));  // no step at all where there is one worker
+    row += array.shape(1);
+  }
   return choices;
 }
 

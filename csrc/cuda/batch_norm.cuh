@@ -15,7 +15,9 @@ namespace cuda {
  * -> out, mean, 1 / std; a gamma that is fixed becomes 1 in training. */
 template <typename T, bool kIsGlobal>
 struct BatchNormApply : CellRule {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
+  static constexpr int kStreams = 1;
   struct Group {
     Real center, inverse_std, scale, beta;
   };
@@ -31,9 +33,9 @@ struct BatchNormApply : CellRule {
     return Group{static_cast<Real>(Statistic(3, c)), inverse_std, inverse_std * gamma,
                  a.Input<Real>(2)[c]};
   }
-  TOFU_DEVICE void Write(const Group& group, Index, Index i) const {
-    const Real deviation = static_cast<Real>(a.Input<T>(0)[i]) - group.center;
-    StoreElement<T>(a, 0, i, deviation * group.scale + group.beta);
+  TOFU_DEVICE Real Cell(const Group& group, const Place&, const T* cell) const {
+    const Real deviation = static_cast<Real>(cell[0]) - group.center;
+    return deviation * group.scale + group.beta;
   }
   TOFU_DEVICE void Finish(const Group& group, Index c) const {
     StoreElement<Real>(a, 1, c, group.center);
@@ -44,22 +46,32 @@ struct BatchNormApply : CellRule {
 
 /*! \brief d_out, data, mean, 1 / std -> sums of d_out, and of d_out * normalised data */
 template <typename T>
-struct BatchNormBackwardSums : SumRule {
+struct BatchNormBackwardSums : TwoSumsRule {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
-  using SumRule::SumRule;
-  TOFU_DEVICE SumPair Cell(Index c, Index, Index i) const {
-    const double d_out = static_cast<double>(a.Input<T>(0)[i]);
-    const double deviation = static_cast<double>(a.Input<T>(1)[i]) - a.Input<Real>(2)[c];
-    return SumPair{d_out, d_out * (deviation * a.Input<Real>(3)[c])};
+  struct Group {
+    double center, inverse_std;
+  };
+  static constexpr int kStreams = 2;
+  using TwoSumsRule::TwoSumsRule;
+  TOFU_DEVICE Group Prepare(Index c) const {
+    return Group{static_cast<double>(a.Input<Real>(2)[c]),
+                 static_cast<double>(a.Input<Real>(3)[c])};
   }
-  TOFU_DEVICE void Store(Index c, const SumPair& sums) const { StoreBoth(c, sums); }
+  TOFU_DEVICE SumPair Cell(const Group& group, const Place&, const T* cell) const {
+    const double d_out = static_cast<double>(cell[0]);
+    const double deviation = static_cast<double>(cell[1]) - group.center;
+    return SumPair{d_out, d_out * (deviation * group.inverse_std)};
+  }
 };
 
 /*! \brief d_out, data, mean, 1 / std, gamma, moving mean, moving variance, sums of d_out, sums of
  * d_out * normalised data -> d_data, d_gamma, d_beta; the moving statistics change in place. */
 template <typename T>
 struct BatchNormBackwardApply : CellRule {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
+  static constexpr int kStreams = 2;
   struct Group {
     Real center, offset, slope, scale;
   };
@@ -71,10 +83,10 @@ struct BatchNormBackwardApply : CellRule {
                  static_cast<Real>(a.Input<double>(8)[c] / a.count * inverse_std),
                  inverse_std * (a.fix_gamma ? Real(1) : a.Input<Real>(4)[c])};
   }
-  TOFU_DEVICE void Write(const Group& group, Index, Index i) const {
-    const Real deviation = static_cast<Real>(a.Input<T>(1)[i]) - group.center;
-    const Real d_out = static_cast<Real>(a.Input<T>(0)[i]);
-    StoreElement<T>(a, 0, i, (d_out - group.offset - deviation * group.slope) * group.scale);
+  TOFU_DEVICE Real Cell(const Group& group, const Place&, const T* cell) const {
+    const Real deviation = static_cast<Real>(cell[1]) - group.center;
+    const Real d_out = static_cast<Real>(cell[0]);
+    return (d_out - group.offset - deviation * group.slope) * group.scale;
   }
   TOFU_DEVICE void Finish(const Group& group, Index c) const {
     StoreElement<Real>(a, 1, c, static_cast<Real>(a.fix_gamma ? 0 : a.Input<double>(8)[c]));

@@ -14,29 +14,32 @@ namespace cuda {
 /*! \brief indices -> on_value at each, off_value elsewhere */
 template <typename T>
 struct OneHot : CellRule {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
+  static constexpr int kStreams = 0;
   typedef Index Group;  // the position that the line's index means
   using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const { return a.positions.Locate(a.tensors[0], line); }
-  TOFU_DEVICE void Write(const Group& meant, Index position, Index i) const {
-    StoreElement<T>(a, 0, i, static_cast<Real>(position == meant ? a.on_value : a.off_value));
+  TOFU_DEVICE Real Cell(const Group& meant, const Place& at, const T*) const {
+    return static_cast<Real>(at.other == meant ? a.on_value : a.off_value);
   }
 };
 
 /*! \brief data, lengths -> data, off_value from each sequence's end on */
 template <typename T>
 struct SequenceMask : CellRule {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
+  static constexpr int kStreams = 1;
   typedef Index Group;  // how many positions of the line are kept
   using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     return a.positions.CountBefore(a.tensors[1], line / a.positions.lines);
   }
-  TOFU_DEVICE void Write(const Group& kept, Index position, Index i) const {
-    const Real off = static_cast<Real>(a.off_value);
-    StoreElement<T>(a, 0, i, position < kept ? static_cast<Real>(a.Input<T>(0)[i]) : off);
+  TOFU_DEVICE Real Cell(const Group& kept, const Place& at, const T* cell) const {
+    return at.other < kept ? static_cast<Real>(cell[0]) : static_cast<Real>(a.off_value);
   }
 };
 

@@ -5,59 +5,196 @@
 
 #include <algorithm>
 
+#include "cuda/sort_positions.cuh"
+
 namespace tofu {
 namespace cuda {
 namespace {
 
-// Blocks that keep a multiprocessor busy; cells of a group that a thread takes at least, where a
-// group is shared by several blocks.
+// Blocks that keep a multiprocessor busy, and those that keep any GPU busy.
 constexpr Index kBlocksPerMultiprocessor = 16;
-constexpr Index kCellsPerThread = 4;
+constexpr Index kBlocksOfReduction = 1024;
+constexpr Index kBatchesPerThread = 8;  // at least, where others could take some
 constexpr Index kMostBlocks = 65535;
+constexpr Index kMostSlots = 32;  // of neighbouring groups: a warp
+constexpr Index kMostIndices = Index{1} << 31;
+constexpr size_t kBytesOfPartial = sizeof(SumPair);
 
-template <typename Members>
-KernelLaunch ShapeOver(const PartArguments& arguments, bool reduces, int num_multiprocessors) {
-  const Index cells = arguments.outer * arguments.extent * arguments.inner;
-  KernelLaunch launch;
-  launch.threads = kPartThreads;
-  launch.blocks = 0;
-  if (cells == 0) return launch;
-  const Index groups = Members::NumGroups(arguments);
-  const Index groups_at_once = GroupLanes(Members::NeighboursAreGroups(arguments));
-  const Index lanes = kPartThreads / groups_at_once;
-  const Index enough = kBlocksPerMultiprocessor * num_multiprocessors;
-  const Index chunks = (groups + groups_at_once - 1) / groups_at_once;
-  launch.blocks = static_cast<unsigned>(std::min(chunks, kMostBlocks));
-  if (reduces) return launch;
-  const Index members = cells / groups;
-  const Index shares = (members + lanes * kCellsPerThread - 1) / (lanes * kCellsPerThread);
-  launch.blocks_y = static_cast<unsigned>(
-      std::max<Index>(1, std::min({shares, enough / launch.blocks, kMostBlocks})));
-  return launch;
+bool Reduces(PartLoop loop) {
+  return loop == PartLoop::kReducePositions || loop == PartLoop::kReduceLines ||
+         loop == PartLoop::kReduceAll;
+}
+
+bool TakesLines(PartLoop loop) {
+  return loop == PartLoop::kReduceLines || loop == PartLoop::kMapLines ||
+         loop == PartLoop::kReduceAll;
+}
+
+Index DivideUp(Index a, Index b) { return (a + b - 1) / b; }
+
+/*! \brief The smallest power of two that is not below `number`, at least 1 and at most `most`. */
+Index PowerOfTwo(Index number, Index most) {
+  Index power = 1;
+  while (power < number && power < most) power *= 2;
+  return power;
+}
+
+/*! \brief The groups of a tensor and their cells. */
+struct Groups {
+  Groups(PartLoop loop, const PartArguments& a)
+      : count(TakesLines(loop) ? a.outer * a.inner : a.extent),
+        members(TakesLines(loop) ? a.extent : a.outer * a.inner) {}
+  Index count;
+  Index members;
+};
+
+/*! \brief All cells are one line. */
+PartArguments AsOneLine(PartArguments arguments) {
+  arguments.extent *= arguments.outer * arguments.inner;
+  arguments.outer = arguments.inner = 1;
+  return arguments;
+}
+
+/*! \brief Threads for groups and cells; partial results are not placed. */
+PartLayout LayOut(PartLoop loop, const PartArguments& a, int element_bytes) {
+  const Groups groups(loop, a);
+  PartLayout layout = {};
+  const Index batch = kBytesOfBatch / element_bytes;
+  const Index run = TakesLines(loop) ? (a.inner == 1 ? a.extent : 1) : a.inner;
+  layout.is_packed = run % batch == 0 ? 1 : 0;
+  layout.neighbours_are_groups = run == 1 && groups.count > 1 ? 1 : 0;
+  const Index taken = layout.is_packed ? batch * kBatchesPerThread : batch;
+  layout.lanes = static_cast<int>(layout.neighbours_are_groups
+                                      ? kPartThreads / PowerOfTwo(groups.count, kMostSlots)
+                                      : PowerOfTwo(DivideUp(groups.members, taken), kPartThreads));
+  layout.waits = Reduces(loop) ? 1 : 0;
+  layout.shares = 1;
+  if (Reduces(loop)) {
+    const Index blocks = DivideUp(groups.count, kPartThreads / layout.lanes);
+    const Index wanted = DivideUp(kBlocksOfReduction, blocks);
+    const Index by_block = layout.lanes * kBatchesPerThread * batch;
+    layout.shares = std::max<Index>(1, std::min(wanted, groups.members / by_block));
+  }
+  return layout;
+}
+
+unsigned BlocksFor(const Groups& groups, int lanes) {
+  return static_cast<unsigned>(std::min(DivideUp(groups.count, kPartThreads / lanes), kMostBlocks));
+}
+
+/*! \brief Blocks that share the cells of a group that are written. */
+unsigned SharesOfCells(const PartLayout& layout, const Groups& groups, int element_bytes,
+                       Index blocks, int num_multiprocessors) {
+  const Index shares = DivideUp(groups.members, layout.lanes * kBytesOfBatch / element_bytes);
+  const Index enough = kBlocksPerMultiprocessor * num_multiprocessors / blocks;
+  return static_cast<unsigned>(std::max<Index>(1, std::min({shares, enough, kMostBlocks})));
+}
+
+Index SizeOfKeys(const PartArguments& a) {
+  return PowerOfTwo(std::max<Index>(a.positions.count, kSortSpan), kMostIndices);
+}
+
+/*! \brief The launches that sort indices by the rows that they mean. */
+std::vector<PartLaunch> LaunchesOfSort(PartArguments arguments) {
+  Sorting& sorting = arguments.sorting;
+  arguments.layout.waits = 1;
+  std::vector<PartLaunch> launches;
+  const auto add = [&](const char* name, Index span, Index stride, Index blocks) {
+    sorting.span = span;
+    sorting.stride = stride;
+    arguments.layout.waits = stride == 0 ? 1 : 0;
+    launches.push_back({name, arguments, static_cast<unsigned>(std::min(blocks, kMostBlocks)), 1});
+  };
+  const Index blocks = sorting.size / kSortSpan;
+  add("tofu_sort_block", 0, 0, blocks);
+  for (Index span = 2 * kSortSpan; span <= sorting.size; span *= 2) {
+    for (Index stride = span / 2; stride >= kSortSpan; stride /= 2) {
+      add("tofu_sort_apart", span, stride, DivideUp(sorting.size / 2, kPartThreads));
+    }
+    add("tofu_sort_block", span, 0, blocks);
+  }
+  add("tofu_find_rows", 0, 1, DivideUp(arguments.positions.extent + 1, kPartThreads));
+  return launches;
 }
 
 }  // namespace
 
-KernelLaunch ShapeLaunch(PartLoop loop, const PartArguments& arguments, int num_multiprocessors) {
-  const bool reduces = loop != PartLoop::kMapPositions && loop != PartLoop::kMapLines;
-  const bool takes_positions =
-      loop == PartLoop::kReducePositions || loop == PartLoop::kMapPositions;
-  return takes_positions ? ShapeOver<AtPosition>(arguments, reduces, num_multiprocessors)
-                         : ShapeOver<OnLine>(arguments, reduces, num_multiprocessors);
+int BytesOfElement(const std::string& type) {
+  return type == "float64" ? 8 : type == "float32" ? 4 : 2;
+}
+
+std::vector<const char*> KernelsOf(const PartKernel& kernel) {
+  if (kernel.loop != PartLoop::kLookUpSorted) return {kernel.name};
+  return {"tofu_sort_block", "tofu_sort_apart", "tofu_find_rows", kernel.name};
+}
+
+size_t ScratchBytesOf(const PartKernel& kernel, const PartArguments& arguments, int element_bytes) {
+  if (kernel.loop == PartLoop::kReduceAll) {
+    return ScratchBytesOf({kernel.file, kernel.name, PartLoop::kReduceLines}, AsOneLine(arguments),
+                          element_bytes);
+  }
+  if (kernel.loop == PartLoop::kLookUpSorted) {
+    return static_cast<size_t>(SizeOfKeys(arguments) + arguments.positions.extent + 1) *
+           sizeof(Index);
+  }
+  if (!Reduces(kernel.loop)) return 0;
+  const Index shares = LayOut(kernel.loop, arguments, element_bytes).shares;
+  const Index groups = Groups(kernel.loop, arguments).count;
+  return shares == 1 ? 0 : static_cast<size_t>(groups * shares) * kBytesOfPartial;
+}
+
+std::vector<PartLaunch> LaunchesOf(const PartKernel& kernel, const PartArguments& arguments,
+                                   int element_bytes, int num_multiprocessors, void* scratch) {
+  if (kernel.loop == PartLoop::kReduceAll) {
+    return LaunchesOf({kernel.file, kernel.name, PartLoop::kReduceLines}, AsOneLine(arguments),
+                      element_bytes, num_multiprocessors, scratch);
+  }
+  const Groups groups(kernel.loop, arguments);
+  std::vector<PartLaunch> launches;
+  if (groups.count * groups.members == 0) return launches;
+  PartLaunch launch = {kernel.name, arguments, 0, 1};
+  if (kernel.loop == PartLoop::kLookUpSorted) {
+    if (arguments.positions.count >= kMostIndices || arguments.positions.extent >= kMostIndices) {
+      throw CudaError("a lookup of more than 2^31 rows or indices has no gradient on a GPU");
+    }
+    auto* keys = static_cast<Index*>(scratch);
+    launch.arguments.sorting = {keys, keys + SizeOfKeys(arguments), SizeOfKeys(arguments), 0, 0};
+    launches = LaunchesOfSort(launch.arguments);
+  }
+  PartLayout& layout = launch.arguments.layout;
+  layout = LayOut(kernel.loop, arguments, element_bytes);
+  launch.blocks = BlocksFor(groups, layout.lanes);
+  launch.blocks_y = Reduces(kernel.loop) ? static_cast<unsigned>(layout.shares)
+                                         : SharesOfCells(layout, groups, element_bytes,
+                                                         launch.blocks, num_multiprocessors);
+  layout.partials = layout.shares == 1 ? nullptr : scratch;
+  launches.push_back(launch);
+  if (layout.shares == 1) return launches;
+  layout.merges = 1;
+  layout.neighbours_are_groups = 0;
+  layout.lanes = static_cast<int>(PowerOfTwo(layout.shares, kPartThreads));
+  launch.blocks = BlocksFor(groups, layout.lanes);
+  launch.blocks_y = 1;
+  launches.push_back(launch);
+  return launches;
 }
 
 void LaunchPart(const PartKernel& kernel, const std::string& type, int device, StreamHandle stream,
                 const PartArguments& arguments) {
   Device& gpu = Device::Get(device);
-  PartArguments copied = arguments;
-  if (kernel.loop == PartLoop::kReduceAll) {  // all cells are one line
-    copied.extent *= copied.outer * copied.inner;
-    copied.outer = copied.inner = 1;
+  const int element_bytes = BytesOfElement(type);
+  const size_t bytes = ScratchBytesOf(kernel, arguments, element_bytes);
+  void* scratch = bytes == 0 ? nullptr : reinterpret_cast<void*>(gpu.Scratch(stream, bytes));
+  for (PartLaunch& one :
+       LaunchesOf(kernel, arguments, element_bytes, gpu.num_multiprocessors(), scratch)) {
+    KernelLaunch launch;
+    launch.function = gpu.FindKernel(kernel.file, type, one.name);
+    launch.blocks = one.blocks;
+    launch.blocks_y = one.blocks_y;
+    launch.threads = kPartThreads;
+    launch.stream = stream;
+    Launch(gpu, launch, &one.arguments);
   }
-  KernelLaunch launch = ShapeLaunch(kernel.loop, copied, gpu.num_multiprocessors());
-  launch.function = gpu.FindKernel(kernel.file, type, kernel.name);
-  launch.stream = stream;
-  Launch(gpu, launch, &copied);
 }
 
 }  // namespace cuda

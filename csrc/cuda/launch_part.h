@@ -6,6 +6,7 @@
 #define TOFU_CUDA_LAUNCH_PART_H_
 
 #include <string>
+#include <vector>
 
 #include "cuda/device.h"
 #include "cuda/group_loops.cuh"
@@ -13,8 +14,16 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief How a kernel goes over the cells; as its entry point says (TOFU_PART). */
-enum class PartLoop { kReducePositions, kMapPositions, kReduceLines, kMapLines, kReduceAll };
+/*! \brief How a kernel goes over the cells; as its entry point says (TOFU_PART). The last is
+ * kMapPositions once the indices are sorted by the rows that they mean. */
+enum class PartLoop {
+  kReducePositions,
+  kMapPositions,
+  kReduceLines,
+  kMapLines,
+  kReduceAll,
+  kLookUpSorted
+};
 
 /*! \brief A kernel of a part: "tofu_batch_norm_sum" of "batch_norm.cu", say. */
 struct PartKernel {
@@ -23,11 +32,35 @@ struct PartKernel {
   PartLoop loop;
 };
 
-/*! \brief Blocks and threads for a tensor, without a function or a stream: no blocks where it has
- * no cells. Sums are never shared by blocks: reductions have one along y. */
-KernelLaunch ShapeLaunch(PartLoop loop, const PartArguments& arguments, int num_multiprocessors);
+/*! \brief One of the launches that compute a part. */
+struct PartLaunch {
+  const char* name;  // of the kernel, in the part's file
+  PartArguments arguments;
+  unsigned blocks;
+  unsigned blocks_y;
+};
 
-/*! \brief Issue a kernel on a stream of the GPU; does nothing for a tensor without cells. */
+/*! \brief What a part's launches keep for each other, in bytes. */
+size_t ScratchBytesOf(const PartKernel& kernel, const PartArguments& arguments, int element_bytes);
+
+/*!
+ * \brief The launches of a part, in their order; none for a tensor without cells.
+ *
+ * How cells are shared out depends on the tensor alone where they are reduced, so that sums are the
+ * same on every GPU.
+ * \param scratch so many bytes as ScratchBytesOf says, on the GPU
+ * \throw CudaError where there are more indices or rows than a key holds
+ */
+std::vector<PartLaunch> LaunchesOf(const PartKernel& kernel, const PartArguments& arguments,
+                                   int element_bytes, int num_multiprocessors, void* scratch);
+
+/*! \brief The names of the kernels that a part launches. */
+std::vector<const char*> KernelsOf(const PartKernel& kernel);
+
+/*! \brief Bytes of an element for whose type parts have kernels. */
+int BytesOfElement(const std::string& type);
+
+/*! \brief Issue a part on a stream of the GPU. */
 void LaunchPart(const PartKernel& kernel, const std::string& type, int device, StreamHandle stream,
                 const PartArguments& arguments);
 

@@ -14,7 +14,9 @@ namespace cuda {
 /*! \brief data, gamma, beta, sum, squares -> out, mean, std */
 template <typename T>
 struct LayerNormApply : CellRule {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
+  static constexpr int kStreams = 1;
   struct Group {
     Real mean, std;
   };
@@ -25,10 +27,10 @@ struct LayerNormApply : CellRule {
     return Group{static_cast<Real>(a.Input<double>(3)[line] / a.count),
                  static_cast<Real>(sqrt(variance + a.eps))};
   }
-  TOFU_DEVICE void Write(const Group& group, Index p, Index i) const {
-    const Real normal = (static_cast<Real>(a.Input<T>(0)[i]) - group.mean) / group.std;
-    const Real gamma = static_cast<Real>(a.Input<T>(1)[p]);
-    StoreElement<T>(a, 0, i, normal * gamma + static_cast<Real>(a.Input<T>(2)[p]));
+  TOFU_DEVICE Real Cell(const Group& group, const Place& at, const T* cell) const {
+    const Real normal = (static_cast<Real>(cell[0]) - group.mean) / group.std;
+    const Real gamma = static_cast<Real>(a.Input<T>(1)[at.other]);
+    return normal * gamma + static_cast<Real>(a.Input<T>(2)[at.other]);
   }
   TOFU_DEVICE void Finish(const Group& group, Index line) const {
     StoreElement<T>(a, 1, line, group.mean);
@@ -36,37 +38,53 @@ struct LayerNormApply : CellRule {
   }
 };
 
-/*! \brief The normalised data of a cell, in double precision. Inputs are d_out, data, gamma, mean,
- * std. */
+/*! \brief What normalises a line. */
+template <typename Real>
+struct Deviation {
+  Real mean, std;
+  template <typename T>
+  TOFU_DEVICE Real Normalise(const T& cell) const {
+    return (static_cast<Real>(cell) - mean) / std;
+  }
+};
+
+/*! \brief The line's, where inputs are d_out, data, gamma, mean, std. */
 template <typename T>
-TOFU_DEVICE double NormalisedCell(const PartArguments& a, Index line, Index i) {
-  const double deviation =
-      static_cast<double>(a.Input<T>(1)[i]) - static_cast<double>(a.Input<T>(3)[line]);
-  return deviation / static_cast<double>(a.Input<T>(4)[line]);
+TOFU_DEVICE Deviation<typename RealType<T>::type> DeviationOf(const PartArguments& a, Index line) {
+  typedef typename RealType<T>::type Real;
+  return Deviation<Real>{static_cast<Real>(a.Input<T>(3)[line]),
+                         static_cast<Real>(a.Input<T>(4)[line])};
 }
 
 /*! \brief d_out, data, gamma, mean, std -> sums of d_out * gamma, and of that times the normalised
  * data */
 template <typename T>
-struct LayerNormBackwardSums : SumRule {
-  using SumRule::SumRule;
-  TOFU_DEVICE SumPair Cell(Index line, Index p, Index i) const {
+struct LayerNormBackwardSums : TwoSumsRule {
+  typedef T Element;
+  typedef typename RealType<T>::type Real;
+  typedef Deviation<Real> Group;
+  static constexpr int kStreams = 2;
+  using TwoSumsRule::TwoSumsRule;
+  TOFU_DEVICE Group Prepare(Index line) const { return DeviationOf<T>(a, line); }
+  TOFU_DEVICE SumPair Cell(const Group& group, const Place& at, const T* cell) const {
     const double scaled =
-        static_cast<double>(a.Input<T>(0)[i]) * static_cast<double>(a.Input<T>(2)[p]);
-    return SumPair{scaled, scaled * NormalisedCell<T>(a, line, i)};
+        static_cast<double>(cell[0]) * static_cast<double>(a.Input<T>(2)[at.other]);
+    return SumPair{scaled, scaled * static_cast<double>(group.Normalise(cell[1]))};
   }
-  TOFU_DEVICE void Store(Index line, const SumPair& sums) const { StoreBoth(line, sums); }
 };
 
 /*! \brief d_out, data, gamma, mean, std, both sums -> d_gamma, d_beta, which are outputs 1 and 2. A
  * group is a position. */
 template <typename T>
-struct LayerNormBackwardParameters : SumRule {
+struct LayerNormBackwardParameters : TwoSumsRule {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
-  using SumRule::SumRule;
-  TOFU_DEVICE SumPair Cell(Index, Index line, Index i) const {
-    const double d_out = static_cast<double>(a.Input<T>(0)[i]);
-    return SumPair{d_out * NormalisedCell<T>(a, line, i), d_out};
+  static constexpr int kStreams = 2;
+  using TwoSumsRule::TwoSumsRule;
+  TOFU_DEVICE SumPair Cell(Index, const Place& at, const T* cell) const {
+    const double d_out = static_cast<double>(cell[0]);
+    const Real normal = DeviationOf<T>(a, at.other).Normalise(cell[1]);
+    return SumPair{d_out * static_cast<double>(normal), d_out};
   }
   TOFU_DEVICE void Store(Index p, const SumPair& sums) const {
     StoreElement<T>(a, 1, p, static_cast<Real>(sums.first));
@@ -77,7 +95,9 @@ struct LayerNormBackwardParameters : SumRule {
 /*! \brief d_out, data, gamma, mean, std, both sums -> d_data */
 template <typename T>
 struct LayerNormBackwardApply : CellRule {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
+  static constexpr int kStreams = 2;
   struct Group {
     Real mean, std, common, projected;
   };
@@ -89,10 +109,10 @@ struct LayerNormBackwardApply : CellRule {
                  static_cast<Real>(a.Input<double>(5)[line] * share),
                  static_cast<Real>(a.Input<double>(6)[line] * share)};
   }
-  TOFU_DEVICE void Write(const Group& group, Index p, Index i) const {
-    const Real normal = (static_cast<Real>(a.Input<T>(1)[i]) - group.mean) / group.std;
-    const Real own = static_cast<Real>(a.Input<T>(0)[i]) * static_cast<Real>(a.Input<T>(2)[p]);
-    StoreElement<T>(a, 0, i, (own - group.common - normal * group.projected) / group.std);
+  TOFU_DEVICE Real Cell(const Group& group, const Place& at, const T* cell) const {
+    const Real normal = (static_cast<Real>(cell[1]) - group.mean) / group.std;
+    const Real own = static_cast<Real>(cell[0]) * static_cast<Real>(a.Input<T>(2)[at.other]);
+    return (own - group.common - normal * group.projected) / group.std;
   }
 };
 

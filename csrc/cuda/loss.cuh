@@ -14,19 +14,22 @@ namespace cuda {
 /*! \brief data -> how many cells are above the threshold */
 template <typename T>
 struct ValidCells : SumRule {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
+  static constexpr int kStreams = 1;
   using SumRule::SumRule;
-  TOFU_DEVICE SumPair Cell(Index, Index, Index i) const {
+  TOFU_DEVICE Sum Cell(Index, const Place&, const T* cell) const {
     const Real threshold = static_cast<Real>(static_cast<T>(static_cast<Real>(a.valid_thresh)));
-    return SumPair{static_cast<Real>(a.Input<T>(0)[i]) > threshold ? 1.0 : 0.0, 0};
+    return Sum{static_cast<Real>(cell[0]) > threshold ? 1.0 : 0.0};
   }
-  TOFU_DEVICE void Store(Index, const SumPair& sums) const { StoreFirst(0, sums); }
 };
 
 /*! \brief data, that number -> d_data, the same for every cell */
 template <typename T>
 struct MakeLossGradient : CellRule {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
+  static constexpr int kStreams = 0;
   typedef Real Group;  // of every cell
   using CellRule::CellRule;
 
@@ -34,23 +37,23 @@ struct MakeLossGradient : CellRule {
     const double count = *a.Input<double>(1);
     return static_cast<Real>(a.labels.scale) / static_cast<Real>(count > 1 ? count : 1);
   }
-  TOFU_DEVICE void Write(const Group& share, Index, Index i) const {
-    StoreElement<T>(a, 0, i, share);
-  }
+  TOFU_DEVICE Real Cell(const Group& share, const Place&, const T*) const { return share; }
 };
 
 /*! \brief data -> data times a number of its type */
 template <typename T>
 struct Scale : CellRule {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
+  static constexpr int kStreams = 1;
   typedef Real Group;  // what every cell is multiplied by
   using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index) const {
     return static_cast<Real>(static_cast<T>(static_cast<Real>(a.labels.scale)));
   }
-  TOFU_DEVICE void Write(const Group& scale, Index, Index i) const {
-    StoreElement<T>(a, 0, i, static_cast<Real>(a.Input<T>(0)[i]) * scale);
+  TOFU_DEVICE Real Cell(const Group& scale, const Place&, const T* cell) const {
+    return static_cast<Real>(cell[0]) * scale;
   }
 };
 

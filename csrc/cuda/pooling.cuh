@@ -14,15 +14,17 @@ namespace cuda {
 /*! \brief data -> data / cells of the window */
 template <typename T>
 struct DivideByWindow : CellRule {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
+  static constexpr int kStreams = 1;
   typedef Real Group;  // how many cells the window has
   using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index position) const {
     return static_cast<Real>(a.window.CountCells(position));
   }
-  TOFU_DEVICE void Write(const Group& cells, Index, Index i) const {
-    StoreElement<T>(a, 0, i, static_cast<Real>(a.Input<T>(0)[i]) / cells);
+  TOFU_DEVICE Real Cell(const Group& cells, const Place&, const T* cell) const {
+    return static_cast<Real>(cell[0]) / cells;
   }
 };
 

@@ -14,6 +14,8 @@ namespace cuda {
 /*! \brief Sizes and offsets; the 64 bits of int64_t, which NVRTC does not know. */
 typedef long long Index;  // NOLINT(runtime/int)
 
+constexpr int kWarpThreads = 32;  // that run together
+
 }  // namespace cuda
 }  // namespace tofu
 
@@ -37,8 +39,16 @@ TOFU_DEVICE unsigned BlockThreads() { return blockDim.x; }
 TOFU_DEVICE unsigned BlockIndex(int dimension) { return dimension == 0 ? blockIdx.x : blockIdx.y; }
 TOFU_DEVICE unsigned NumBlocks(int dimension) { return dimension == 0 ? gridDim.x : gridDim.y; }
 TOFU_DEVICE void SyncThreads() { __syncthreads(); }
+TOFU_DEVICE void SyncWarp() { __syncwarp(); }
 TOFU_DEVICE unsigned MultiplyHigh(unsigned a, unsigned b) { return __umulhi(a, b); }
 TOFU_DEVICE void CopyBytes(void* to, const void* from, unsigned bytes) { memcpy(to, from, bytes); }
+/*! \brief Writes 16 bytes by one instruction: left to itself the compiler takes words that came
+ * about one by one apart again. */
+TOFU_DEVICE void WriteWords(void* to, const Words4& words) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(words.x), "r"(words.y),
+               "r"(words.z), "r"(words.w)
+               : "memory");
+}
 
 }  // namespace cuda
 }  // namespace tofu
@@ -81,10 +91,12 @@ inline unsigned BlockThreads() { return g_emulated.block_threads; }
 inline unsigned BlockIndex(int dimension) { return g_emulated.block[dimension]; }
 inline unsigned NumBlocks(int dimension) { return g_emulated.num_blocks[dimension]; }
 inline void SyncThreads() { g_emulated.sync(); }
+inline void SyncWarp() { g_emulated.sync(); }
 inline unsigned MultiplyHigh(unsigned a, unsigned b) {
   return static_cast<unsigned>((static_cast<unsigned long long>(a) * b) >> 32);  // NOLINT
 }
 inline void CopyBytes(void* to, const void* from, unsigned bytes) { std::memcpy(to, from, bytes); }
+inline void WriteWords(void* to, const Words4& words) { *static_cast<Words4*>(to) = words; }
 
 }  // namespace cuda
 }  // namespace tofu

@@ -23,14 +23,18 @@ struct Largest {
 /*! \brief data -> the largest of each line */
 template <typename T>
 struct SoftmaxMaximum {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
   typedef Largest<Real> Result;
+  typedef Index Group;
+  static constexpr int kStreams = 1;
   TOFU_DEVICE explicit SoftmaxMaximum(const PartArguments& arguments) : a(arguments) {}
   TOFU_DEVICE Result Nothing() const {
     return Result{static_cast<Real>(BitsAs<float>(0xff800000u))};  // minus infinity
   }
-  TOFU_DEVICE Result Cell(Index, Index, Index i) const {
-    return Result{static_cast<Real>(a.Input<T>(0)[i])};
+  TOFU_DEVICE Group Prepare(Index line) const { return line; }
+  TOFU_DEVICE Result Cell(Index, const Place&, const T* cell) const {
+    return Result{static_cast<Real>(cell[0])};
   }
   TOFU_DEVICE void Store(Index line, const Result& largest) const {
     StoreElement<T>(a, 0, line, largest.value);
@@ -38,70 +42,83 @@ struct SoftmaxMaximum {
   const PartArguments& a;
 };
 
-/*! \brief (data - largest of the line) / temperature. Inputs are data, largest, sum. */
-template <typename T>
-TOFU_DEVICE typename RealType<T>::type ScaledCell(const PartArguments& a, Index line, Index i) {
-  typedef typename RealType<T>::type Real;
-  const Real below = static_cast<Real>(a.Input<T>(0)[i]) - static_cast<Real>(a.Input<T>(1)[line]);
-  return below / static_cast<Real>(a.temperature);
+/*! \brief A cell over the temperature, which is 1 nearly always: then there is nothing to divide.
+ */
+template <typename Real>
+TOFU_DEVICE Real OverTemperature(const PartArguments& a, Real value) {
+  return a.temperature == 1 ? value : value / static_cast<Real>(a.temperature);
+}
+
+/*! \brief (cell - largest of the line) / temperature */
+template <typename T, typename Real>
+TOFU_DEVICE Real ScaledCell(const PartArguments& a, const T& cell, Real largest) {
+  return OverTemperature(a, static_cast<Real>(cell) - largest);
 }
 
 /*! \brief data, largest -> sum of exp((data - largest) / temperature) */
 template <typename T>
 struct SoftmaxSum : SumRule {
+  typedef T Element;
+  typedef typename RealType<T>::type Group;  // the largest
+  static constexpr int kStreams = 1;
   using SumRule::SumRule;
-  TOFU_DEVICE SumPair Cell(Index line, Index, Index i) const {
-    return SumPair{static_cast<double>(exp(ScaledCell<T>(a, line, i))), 0};
+  TOFU_DEVICE Group Prepare(Index line) const { return static_cast<Group>(a.Input<T>(1)[line]); }
+  TOFU_DEVICE Sum Cell(const Group& largest, const Place&, const T* cell) const {
+    return Sum{static_cast<double>(exp(ScaledCell(a, cell[0], largest)))};
   }
-  TOFU_DEVICE void Store(Index line, const SumPair& sums) const { StoreFirst(line, sums); }
 };
 
 /*! \brief data, largest, sum -> softmax, or log_softmax where `kIsLog` */
 template <typename T, bool kIsLog>
 struct SoftmaxApply : CellRule {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
   struct Group {
-    Index line;
+    Real largest;
     Real sum;  // or its logarithm
   };
+  static constexpr int kStreams = 1;
   using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     const double sum = a.Input<double>(2)[line];
-    return Group{line, static_cast<Real>(kIsLog ? log(sum) : sum)};
+    return Group{static_cast<Real>(a.Input<T>(1)[line]),
+                 static_cast<Real>(kIsLog ? log(sum) : sum)};
   }
-  TOFU_DEVICE void Write(const Group& group, Index, Index i) const {
-    const Real scaled = ScaledCell<T>(a, group.line, i);
-    StoreElement<T>(a, 0, i, kIsLog ? scaled - group.sum : exp(scaled) / group.sum);
+  TOFU_DEVICE Real Cell(const Group& group, const Place&, const T* cell) const {
+    const Real scaled = ScaledCell(a, cell[0], group.largest);
+    return kIsLog ? scaled - group.sum : exp(scaled) / group.sum;
   }
 };
 
 /*! \brief d_out, out -> sum of d_out * out; of d_out alone, the only input, where `kIsLog` */
 template <typename T, bool kIsLog>
 struct SoftmaxBackwardSum : SumRule {
+  typedef T Element;
+  static constexpr int kStreams = kIsLog ? 1 : 2;
   using SumRule::SumRule;
-  TOFU_DEVICE SumPair Cell(Index, Index, Index i) const {
-    const double d_out = static_cast<double>(a.Input<T>(0)[i]);
-    return SumPair{kIsLog ? d_out : d_out * static_cast<double>(a.Input<T>(1)[i]), 0};
+  TOFU_DEVICE Sum Cell(Index, const Place&, const T* cell) const {
+    const double d_out = static_cast<double>(cell[0]);
+    return Sum{kIsLog ? d_out : d_out * static_cast<double>(cell[kStreams - 1])};
   }
-  TOFU_DEVICE void Store(Index line, const SumPair& sums) const { StoreFirst(line, sums); }
 };
 
 /*! \brief d_out, out, sum -> d_data */
 template <typename T, bool kIsLog>
 struct SoftmaxBackwardApply : CellRule {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
   typedef Real Group;  // the sum
+  static constexpr int kStreams = 2;
   using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     return static_cast<Real>(a.Input<double>(2)[line]);
   }
-  TOFU_DEVICE void Write(const Group& sum, Index, Index i) const {
-    const Real own = static_cast<Real>(a.Input<T>(0)[i]);
-    const Real value = static_cast<Real>(a.Input<T>(1)[i]);
-    const Real result = kIsLog ? own - exp(value) * sum : value * (own - sum);
-    StoreElement<T>(a, 0, i, result / static_cast<Real>(a.temperature));
+  TOFU_DEVICE Real Cell(const Group& sum, const Place&, const T* cell) const {
+    const Real own = static_cast<Real>(cell[0]);
+    const Real value = static_cast<Real>(cell[1]);
+    return OverTemperature(a, kIsLog ? own - exp(value) * sum : value * (own - sum));
   }
 };
 

@@ -20,18 +20,21 @@ TOFU_DEVICE int ClassOf(const T& label) {
 /*! \brief label -> how many are not to be ignored */
 template <typename T>
 struct ValidLabels : SumRule {
+  typedef T Element;
+  static constexpr int kStreams = 1;
   using SumRule::SumRule;
-  TOFU_DEVICE SumPair Cell(Index, Index, Index i) const {
-    return SumPair{ClassOf(a.Input<T>(0)[i]) != a.labels.ignored ? 1.0 : 0.0, 0};
+  TOFU_DEVICE Sum Cell(Index, const Place&, const T* label) const {
+    return Sum{ClassOf(label[0]) != a.labels.ignored ? 1.0 : 0.0};
   }
-  TOFU_DEVICE void Store(Index, const SumPair& sums) const { StoreFirst(0, sums); }
 };
 
 /*! \brief out, label -> d_data; divided by the number of valid labels where that is a third input
  */
 template <typename T>
 struct SoftmaxOutputGradient : CellRule {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
+  static constexpr int kStreams = 1;
   struct Group {
     Index wanted;  // the class of the line's label, counted from the first one here
     Real scale;
@@ -46,11 +49,11 @@ struct SoftmaxOutputGradient : CellRule {
     return Group{wanted - a.labels.first,
                  is_ignored ? static_cast<Real>(0) : static_cast<Real>(share)};
   }
-  TOFU_DEVICE void Write(const Group& group, Index position, Index i) const {
+  TOFU_DEVICE Real Cell(const Group& group, const Place& at, const T* cell) const {
     const Real right = 1 - static_cast<Real>(a.labels.smoothing);
     const Real wrong = static_cast<Real>(a.labels.SharePerClass());
-    const Real expected = position == group.wanted ? right : wrong;
-    StoreElement<T>(a, 0, i, (static_cast<Real>(a.Input<T>(0)[i]) - expected) * group.scale);
+    const Real expected = at.other == group.wanted ? right : wrong;
+    return (static_cast<Real>(cell[0]) - expected) * group.scale;
   }
 };
 

@@ -11,41 +11,53 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief What rules have in common that hand out one or two sums of each group. */
+/*! \brief What rules have in common that hand out sums of each group. */
 struct SumRule {
-  typedef SumPair Result;
+  typedef Sum Result;  // unless a rule says otherwise, and prepares something for a group
+  typedef Index Group;
   TOFU_DEVICE explicit SumRule(const PartArguments& arguments) : a(arguments) {}
-  TOFU_DEVICE SumPair Nothing() const { return SumPair{0, 0}; }
-  TOFU_DEVICE void StoreFirst(Index group, const SumPair& sums) const {
-    StoreElement<double>(a, 0, group, sums.first);
-  }
-  TOFU_DEVICE void StoreBoth(Index group, const SumPair& sums) const {
-    StoreFirst(group, sums);
-    StoreElement<double>(a, 1, group, sums.second);
+  TOFU_DEVICE Sum Nothing() const { return Sum{0}; }
+  TOFU_DEVICE Index Prepare(Index group) const { return group; }
+  TOFU_DEVICE void Store(Index group, const Sum& sum) const {
+    StoreElement<double>(a, 0, group, sum.value);
   }
   const PartArguments& a;
+};
+
+/*! \brief The same for two sums. */
+struct TwoSumsRule : SumRule {
+  typedef SumPair Result;
+  using SumRule::SumRule;
+  TOFU_DEVICE SumPair Nothing() const { return SumPair{0, 0}; }
+  TOFU_DEVICE void Store(Index group, const SumPair& sums) const {
+    StoreElement<double>(a, 0, group, sums.first);
+    StoreElement<double>(a, 1, group, sums.second);
+  }
 };
 
 /*! \brief data -> sum of each group. */
 template <typename T>
 struct DataSum : SumRule {
+  typedef T Element;
+  static constexpr int kStreams = 1;
   using SumRule::SumRule;
-  TOFU_DEVICE SumPair Cell(Index, Index, Index i) const {
-    return SumPair{static_cast<double>(a.Input<T>(0)[i]), 0};
+  TOFU_DEVICE Sum Cell(Index, const Place&, const T* cell) const {
+    return Sum{static_cast<double>(cell[0])};
   }
-  TOFU_DEVICE void Store(Index group, const SumPair& sums) const { StoreFirst(group, sums); }
 };
 
 /*! \brief data, sum -> sum of (data - mean)^2 of each group. */
 template <typename T>
 struct DataSquares : SumRule {
+  typedef T Element;
+  typedef double Group;  // the mean
+  static constexpr int kStreams = 1;
   using SumRule::SumRule;
-  TOFU_DEVICE SumPair Cell(Index group, Index, Index i) const {
-    const double mean = a.Input<double>(1)[group] / a.count;
-    const double deviation = static_cast<double>(a.Input<T>(0)[i]) - mean;
-    return SumPair{deviation * deviation, 0};
+  TOFU_DEVICE Group Prepare(Index group) const { return a.Input<double>(1)[group] / a.count; }
+  TOFU_DEVICE Sum Cell(const Group& mean, const Place&, const T* cell) const {
+    const double deviation = static_cast<double>(cell[0]) - mean;
+    return Sum{deviation * deviation};
   }
-  TOFU_DEVICE void Store(Index group, const SumPair& sums) const { StoreFirst(group, sums); }
 };
 
 }  // namespace cuda

@@ -6,85 +6,103 @@
 #ifndef TOFU_CUDA_TAKE_CUH_
 #define TOFU_CUDA_TAKE_CUH_
 
-#include "group_loops.cuh"
+#include "sort_positions.cuh"
 
 namespace tofu {
 namespace cuda {
 
-/*! \brief Store what a table's row has at cell i of a view's line, zero where the row is not there.
- */
-template <typename T>
-TOFU_DEVICE void StoreRow(const PartArguments& a, Index row, Index line, Index i) {
-  typedef typename RealType<T>::type Real;
-  const Index outer = line / a.inner;
-  const Index cell = (outer * a.positions.extent + row) * a.inner + (line - outer * a.inner);
-  const Real value = row < 0 ? static_cast<Real>(0) : static_cast<Real>(a.Input<T>(0)[cell]);
-  StoreElement<T>(a, 0, i, value);
+/*! \brief Where a row of a tensor of so many rows has the cell of a place of the view. */
+TOFU_DEVICE Index CellOfRow(const PartArguments& a, Index rows, Index row, const Place& at) {
+  return (at.outer * rows + row) * a.inner + (at.other - at.outer * a.inner);
 }
 
 /*! \brief table, indices -> the rows that they mean, zeros for those of other parts */
 template <typename T>
 struct Take : CellRule {
+  typedef T Element;
   typedef Index Group;  // the row
+  static constexpr int kStreams = 0;
   using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index index) const { return a.positions.Locate(a.tensors[1], index); }
-  TOFU_DEVICE void Write(const Group& row, Index line, Index i) const {
-    StoreRow<T>(a, row, line, i);
-  }
 };
 
-/*! \brief d_out, indices -> d_table. The same order of additions always, and no thread waits for
- * another: each one finds the indices that mean its row. */
+/*! \brief The cells of a row that are written together lie together in the table. */
+template <typename T, typename Cells>
+TOFU_DEVICE void ComputeBatch(const Take<T>& rule, const Index& row, const Cells& batch,
+                              typename Cells::Real* values) {
+  typedef typename Cells::Real Real;
+  T cells[Cells::kCells] = {};
+  const PartArguments& a = rule.a;
+  if (row >= 0) {
+    batch.ReadAs(
+        a.Input<T>(0), [&](const Place& at) { return CellOfRow(a, a.positions.extent, row, at); },
+        cells);
+  }
+  TOFU_UNROLL
+  for (int b = 0; b < Cells::kCells; ++b) values[b] = static_cast<Real>(cells[b]);
+}
+
+/*! \brief d_out, indices -> d_table. The indices that mean a row are known from their sorting, in
+ * their own order, so that additions have one order. */
 template <typename T>
 struct TakeBackward : CellRule {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
   struct Group {
-    Index row;
-    Index begin;  // of the indices that may mean it
+    Index begin;  // of the row's keys
     Index end;
   };
+  static constexpr int kStreams = 0;
   using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index row) const {
-    Group group = {row, a.positions.count, 0};
-    for (Index n = 0; n < a.positions.count; ++n) {
-      if (a.positions.Locate(a.tensors[1], n) != row) continue;
-      if (group.end == 0) group.begin = n;
-      group.end = n + 1;
-    }
-    return group;
-  }
-  TOFU_DEVICE void Write(const Group& group, Index line, Index i) const {
-    const Index outer = line / a.inner;
-    const T* d_out = a.Input<T>(0) + outer * a.positions.count * a.inner + (line - outer * a.inner);
-    Real sum = 0;
-    for (Index n = group.begin; n < group.end; ++n) {
-      if (a.positions.Locate(a.tensors[1], n) == group.row) {
-        sum += static_cast<Real>(d_out[n * a.inner]);
-      }
-    }
-    StoreElement<T>(a, 0, i, sum);
+    return Group{a.sorting.begins[row], a.sorting.begins[row + 1]};
   }
 };
+
+/*! \brief The sums of a batch grow together: what one index means is read for all of its cells. */
+template <typename T, typename Cells>
+TOFU_DEVICE void ComputeBatch(const TakeBackward<T>& rule,
+                              const typename TakeBackward<T>::Group& group, const Cells& batch,
+                              typename Cells::Real* values) {
+  typedef typename Cells::Real Real;
+  const PartArguments& a = rule.a;
+  for (Index k = group.begin; k < group.end; ++k) {
+    const Index index = IndexOfKey(a.sorting.keys[k]);
+    T cells[Cells::kCells];
+    batch.ReadAs(
+        a.Input<T>(0), [&](const Place& at) { return CellOfRow(a, a.positions.count, index, at); },
+        cells);
+    TOFU_UNROLL
+    for (int b = 0; b < Cells::kCells; ++b) values[b] += static_cast<Real>(cells[b]);
+  }
+}
 
 /*! \brief data, an index for lines -> the cells that they mean, zeros for those of other parts.
  * The view is of what is picked, [outer][1][inner]. */
 template <typename T>
 struct Pick : CellRule {
+  typedef T Element;
   typedef Index Group;  // there is one alone
+  static constexpr int kStreams = 0;
   using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index group) const { return group; }
-  TOFU_DEVICE void Write(const Group&, Index line, Index i) const {
-    StoreRow<T>(a, a.positions.LocateOnLine(a.tensors[1], line), line, i);
+  TOFU_DEVICE typename RealType<T>::type Cell(const Group&, const Place& at, const T*) const {
+    typedef typename RealType<T>::type Real;
+    const Index row = a.positions.LocateOnLine(a.tensors[1], at.other);
+    if (row < 0) return 0;
+    return static_cast<Real>(a.Input<T>(0)[CellOfRow(a, a.positions.extent, row, at)]);
   }
 };
 
 /*! \brief d_out, an index for lines -> d_data */
 template <typename T>
 struct PickBackward : CellRule {
+  typedef T Element;
   typedef typename RealType<T>::type Real;
+  static constexpr int kStreams = 0;
   struct Group {
     Index row;
     Real d_out;
@@ -95,8 +113,8 @@ struct PickBackward : CellRule {
     return Group{a.positions.LocateOnLine(a.tensors[1], line),
                  static_cast<Real>(a.Input<T>(0)[line])};
   }
-  TOFU_DEVICE void Write(const Group& group, Index position, Index i) const {
-    StoreElement<T>(a, 0, i, position == group.row ? group.d_out : static_cast<Real>(0));
+  TOFU_DEVICE Real Cell(const Group& group, const Place& at, const T*) const {
+    return at.other == group.row ? group.d_out : static_cast<Real>(0);
   }
 };
 

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "cuda/fetch_table.cuh"
 #include "cuda/group_loops.cuh"
@@ -77,29 +78,30 @@ inline void RunKernel(const char* name, void* function, LaunchShape shape, const
     RunThreads(shape, [&] { kernel(*static_cast<const tofu::cuda::FetchArguments*>(argument)); });
   } else {
     const auto kernel = reinterpret_cast<void (*)(tofu::cuda::PartArguments)>(function);
-    shape.threads_wait = shape.blocks_y == 1;  // sums, which are never shared by blocks
-    RunThreads(shape, [&] { kernel(*static_cast<const tofu::cuda::PartArguments*>(argument)); });
+    const auto& part = *static_cast<const tofu::cuda::PartArguments*>(argument);
+    shape.threads_wait = part.layout.waits != 0;
+    RunThreads(shape, [&] { kernel(part); });
   }
 }
 
-/*! \brief A part's kernel over arrays of the host, as few blocks take it; false where there is no
- * such kernel. Symbols of the program must be visible to it (-rdynamic). */
+/*! \brief A part over arrays of the host; false where there is no such kernel. Symbols of the
+ * program must be visible to it (-rdynamic). */
 inline bool RunPartOnCpu(const tofu::cuda::PartKernel& kernel, const std::string& type,
-                         tofu::cuda::PartArguments arguments) {
-  const std::string name = std::string(kernel.name) + "_" + type;
-  void* function = dlsym(RTLD_DEFAULT, name.c_str());
-  if (function == nullptr) {
-    std::printf("there is no kernel %s\n", name.c_str());
-    return false;
+                         const tofu::cuda::PartArguments& arguments) {
+  constexpr int kMultiprocessors = 2;
+  const int bytes = tofu::cuda::BytesOfElement(type);
+  std::vector<char> scratch(ScratchBytesOf(kernel, arguments, bytes));
+  for (const auto& launch :
+       LaunchesOf(kernel, arguments, bytes, kMultiprocessors, scratch.data())) {
+    const std::string name = std::string(launch.name) + "_" + type;
+    void* function = dlsym(RTLD_DEFAULT, name.c_str());
+    if (function == nullptr) {
+      std::printf("there is no kernel %s\n", name.c_str());
+      return false;
+    }
+    RunKernel(name.c_str(), function, {launch.blocks, launch.blocks_y, tofu::cuda::kPartThreads},
+              &launch.arguments);
   }
-  using tofu::cuda::PartLoop;
-  if (kernel.loop == PartLoop::kReduceAll) {
-    arguments.extent *= arguments.outer * arguments.inner;
-    arguments.outer = arguments.inner = 1;
-  }
-  const bool reduces = kernel.loop != PartLoop::kMapPositions && kernel.loop != PartLoop::kMapLines;
-  RunKernel(name.c_str(), function,
-            {reduces ? 2u : 3u, reduces ? 1u : 2u, tofu::cuda::kPartThreads}, &arguments);
   return true;
 }
 

@@ -85,8 +85,12 @@ auto WithType(const std::string& type, Use use) {
 
 /*! \brief Elements of one type in the host's memory, as numbers. */
 struct HostArray {
-  HostArray(std::string type, size_t cells)
-      : type(std::move(type)), bytes(cells * BytesOf(this->type)) {}
+  struct Size {
+    std::string type;
+    size_t cells;
+    size_t bytes() const { return cells * static_cast<size_t>(BytesOf(type)); }
+  };
+  explicit HostArray(const Size& size) : type(size.type), bytes(size.bytes()) {}
 
   size_t cells() const { return bytes.size() / BytesOf(type); }
   double Get(size_t i) const {
@@ -145,15 +149,35 @@ inline double MedianSeconds(int runs, const std::function<void()>& action) {
   return times[times.size() / 2] / 1e3;
 }
 
+/*! \brief Copies within the GPU, on the default stream. */
+inline void CopyWithin(Address to, Address from, size_t bytes) {
+  const tofu::cuda::ContextScope scope(Device::Get(0));
+  tofu::cuda::CheckStatus(TestDriver::Get().cuMemcpyDtoDAsync(to, from, bytes, nullptr),
+                          "copying within the GPU");
+}
+
+/*! \brief Memory with what `drawn` holds, again and again, until it is full. */
+inline DeviceMemory Repeat(const HostArray& drawn, size_t bytes) {
+  DeviceMemory memory(Device::Get(0), bytes);
+  const DeviceMemory source(Device::Get(0), drawn.bytes.data(), drawn.bytes.size());
+  for (size_t at = 0; at < bytes; at += drawn.bytes.size()) {
+    CopyWithin(memory.address() + at, source.address(), std::min(drawn.bytes.size(), bytes - at));
+  }
+  return memory;
+}
+
+/*! \brief Memory with floats in it that differ. */
+inline DeviceMemory Filled(size_t bytes) {
+  HostArray drawn({"float32", 1 << 20});
+  for (size_t i = 0; i < drawn.cells(); ++i) drawn.Put(i, static_cast<double>(i % 1009));
+  return Repeat(drawn, bytes);
+}
+
 /*! \brief Seconds in which the driver copies so many bytes within the GPU. */
 inline double SecondsOfCopy(size_t bytes, int runs) {
-  const DeviceMemory from(Device::Get(0), bytes);
+  const DeviceMemory from = Filled(bytes);
   const DeviceMemory to(Device::Get(0), bytes);
-  return MedianSeconds(runs, [&] {
-    tofu::cuda::CheckStatus(
-        TestDriver::Get().cuMemcpyDtoDAsync(to.address(), from.address(), bytes, nullptr),
-        "copying within the GPU");
-  });
+  return MedianSeconds(runs, [&] { CopyWithin(to.address(), from.address(), bytes); });
 }
 
 }  // namespace tofu_gpu

@@ -131,7 +131,7 @@ bool IsRight(const FetchGeometry& geometry, const FetchCase& one, std::mt19937* 
   std::vector<HostArray> host;
   std::vector<DeviceMemory> memory;
   const auto add_array = [&](const std::vector<int64_t>& shape) {
-    host.emplace_back(one.type, static_cast<size_t>(NumCells(shape) + one.shift));
+    host.emplace_back(HostArray::Size{one.type, static_cast<size_t>(NumCells(shape) + one.shift)});
     for (size_t i = 0; i < host.back().cells(); ++i) host.back().Put(i, numbers(*random));
     memory.emplace_back(Device::Get(0), host.back().bytes.data(), host.back().bytes.size());
   };
@@ -152,7 +152,7 @@ bool IsRight(const FetchGeometry& geometry, const FetchCase& one, std::mt19937* 
   HostArray found = before;
   ReadBack(memory.back(), &found);
   int64_t wrong = 0;
-  HostArray expected(one.type, 1);
+  HostArray expected(HostArray::Size{one.type, 1});
   std::vector<int64_t> cell(geometry.shape.size(), 0);
   for (int64_t at = 0; at < NumCells(geometry.shape); ++at) {
     int64_t rest = at;
@@ -171,7 +171,73 @@ bool IsRight(const FetchGeometry& geometry, const FetchCase& one, std::mt19937* 
   return wrong == 0;
 }
 
+/*! \brief A region that is timed; `goal` is the share of a copy's bandwidth that is aimed at. */
+struct MeasuredFetch {
+  const char* name;
+  FetchGeometry geometry;
+  double goal;
+};
+
+/*! \brief Shards next to each other: rows of each are narrow, and lie apart in the source. */
+FetchGeometry SideBySide(int64_t parts, int64_t rows, int64_t columns) {
+  FetchGeometry geometry;
+  geometry.shape = {rows, parts * columns};
+  for (int64_t i = 0; i < parts; ++i) {
+    geometry.inputs.push_back({rows, 2 * columns});
+    geometry.pieces.push_back({{{0, rows}, {i * columns, (i + 1) * columns}}, {{i, {0, 0}}}});
+  }
+  return geometry;
+}
+
+/*! \brief The sum of arrays. */
+FetchGeometry SumOf(int64_t sources, int64_t cells) {
+  FetchGeometry geometry;
+  geometry.shape = {cells};
+  geometry.pieces = {{{{0, cells}}, {}}};
+  for (int64_t i = 0; i < sources; ++i) {
+    geometry.inputs.push_back({cells});
+    geometry.pieces[0].sources.push_back({i, {0}});
+  }
+  return geometry;
+}
+
 }  // namespace
+
+void MeasureFetches(size_t bytes, int runs, double copy) {
+  constexpr int kElement = 4;
+  const int64_t cells = static_cast<int64_t>(bytes) / kElement;
+  const auto rows = [&](int64_t columns) { return SideBySide(4, cells / 4 / columns, columns); };
+  const std::vector<MeasuredFetch> all = {
+      {"one row", rows(cells / 4), 0.9},       {"rows of 4 KiB", rows(1024), 0.9},
+      {"rows of 512 B", rows(128), 0.7},       {"rows of 64 B", rows(16), 0.4},
+      {"sum of 8", SumOf(8, cells / 4), 0.85},
+  };
+  for (const MeasuredFetch& one : all) {
+    const FetchGeometry& geometry = one.geometry;
+    DeviceFetch fetch(geometry, "float32", 0, std::vector<int>(geometry.inputs.size(), 0));
+    std::vector<DeviceMemory> memory;
+    FetchCall call;
+    int64_t moved = NumCells(geometry.shape);
+    const auto add_array = [&](const std::vector<int64_t>& shape) {
+      memory.push_back(Filled(static_cast<size_t>(NumCells(shape) * kElement)));
+      return reinterpret_cast<void*>(memory.back().address());
+    };
+    for (const auto& shape : geometry.inputs) call.inputs.push_back(add_array(shape));
+    call.output = add_array(geometry.shape);
+    for (const Piece& piece : geometry.pieces) {
+      int64_t read = static_cast<int64_t>(piece.sources.size());
+      for (const Interval& interval : piece.box) read *= interval.extent();
+      moved += read;
+    }
+    const double seconds = MedianSeconds(runs, [&] { fetch.Launch(call); });
+    const double moved_bytes = static_cast<double>(moved * kElement);
+    std::printf(
+        "{\"what\": \"fetch\", \"kernel\": \"tofu_multi_fetch\", \"type\": \"float32\", \"view\": "
+        "\"%s\", "
+        "\"bytes\": %.0f, \"seconds\": %.6g, \"share\": %.4f, \"goal\": %.2f}\n",
+        one.name, moved_bytes, seconds, moved_bytes / seconds / copy, one.goal);
+  }
+}
 
 int CheckFetches(int* failures) {
   std::mt19937 random(7);

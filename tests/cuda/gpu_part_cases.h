@@ -33,6 +33,8 @@ using tofu::cuda::PartLoop;
 struct PartCase {
   PartKernel kernel;
   const char* letters;
+  const char* untouched =
+      "";  // arrays that the operator has and this kernel neither reads nor writes
 };
 
 inline const std::vector<PartCase>& PartCases() {
@@ -52,8 +54,10 @@ inline const std::vector<PartCase>& PartCases() {
       {{"layer_norm.cu", "tofu_layer_norm_squares", kReduceLines}, "dL>L"},
       {{"layer_norm.cu", "tofu_layer_norm_apply", kMapLines}, "dvvLL>dll"},
       {{"layer_norm.cu", "tofu_layer_norm_backward_sums", kReduceLines}, "ddvll>LL"},
-      {{"layer_norm.cu", "tofu_layer_norm_backward_parameters", kReducePositions}, "ddvllLL>dvv"},
-      {{"layer_norm.cu", "tofu_layer_norm_backward_apply", kMapLines}, "ddvllLL>dvv"},
+      {{"layer_norm.cu", "tofu_layer_norm_backward_parameters", kReducePositions},
+       "ddvllLL>dvv",
+       "dvLL"},
+      {{"layer_norm.cu", "tofu_layer_norm_backward_apply", kMapLines}, "ddvllLL>dvv", "vv"},
       {{"softmax.cu", "tofu_softmax_maximum", kReduceLines}, "d>l"},
       {{"softmax.cu", "tofu_softmax_sum", kReduceLines}, "dl>L"},
       {{"softmax.cu", "tofu_softmax_apply", kMapLines}, "dlL>d"},
@@ -66,11 +70,11 @@ inline const std::vector<PartCase>& PartCases() {
       {{"softmax_output.cu", "tofu_softmax_output_gradient", kMapLines}, "dy>d"},
       {{"softmax_output.cu", "tofu_softmax_output_gradient", kMapLines}, "dyN>d"},
       {{"loss.cu", "tofu_valid_cells", kReduceAll}, "d>N"},
-      {{"loss.cu", "tofu_make_loss_gradient", kMapPositions}, "dN>d"},
+      {{"loss.cu", "tofu_make_loss_gradient", kMapPositions}, "dN>d", "d"},
       {{"loss.cu", "tofu_scale", kMapPositions}, "d>d"},
       {{"pooling.cu", "tofu_divide_by_window", kMapPositions}, "d>d"},
       {{"take.cu", "tofu_take", kMapPositions}, "ti>d"},
-      {{"take.cu", "tofu_take_backward", kMapPositions}, "gi>d"},
+      {{"take.cu", "tofu_take_backward", PartLoop::kLookUpSorted}, "gi>d"},
       {{"take.cu", "tofu_pick", kMapPositions}, "dI>l"},
       {{"take.cu", "tofu_pick_backward", kMapLines}, "lI>d"},
       {{"by_position.cu", "tofu_one_hot", kMapLines}, "I>d"},
@@ -127,8 +131,8 @@ inline PartArguments ArgumentsOf(const PartCase& part, const View& view, const s
 }
 
 /*! \brief The type and the size of the array that a letter stands for. */
-inline HostArray MakeArray(char letter, const PartCase& part, const View& view,
-                           const std::string& type) {
+inline HostArray::Size SizeOfArray(char letter, const PartCase& part, const View& view,
+                                   const std::string& type) {
   const Index lines = view.outer * view.inner;
   const Index looked_up = lines * view.count;
   const Index like_data = Is(part, "tofu_take") && letter == 'd' ? looked_up : lines * view.extent;
@@ -140,10 +144,7 @@ inline HostArray MakeArray(char letter, const PartCase& part, const View& view,
                                                     : like_data;
   const bool is_double = std::strchr("VLN", letter) != nullptr;
   const bool is_single = letter == 'r' && type == "float16";
-  return HostArray(is_double   ? "float64"
-                   : is_single ? "float32"
-                               : type,
-                   static_cast<size_t>(cells));
+  return {is_double ? "float64" : is_single ? "float32" : type, static_cast<size_t>(cells)};
 }
 
 /*! \brief Numbers for a letter: positive, as variances, deviations and sums of exponentials are. */

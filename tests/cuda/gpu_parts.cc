@@ -32,19 +32,6 @@ std::string ArraysOf(const PartCase& part) {
   return letters;
 }
 
-/*! \brief The same kernel, compiled as C++ and run thread by thread, over arrays of the host. */
-bool RunOnCpu(const PartCase& part, const std::string& type, PartArguments arguments,
-              std::vector<HostArray>* arrays) {
-  for (size_t i = 0; i < arrays->size(); ++i) arguments.tensors[i] = (*arrays)[i].bytes.data();
-  return tofu_test::RunPartOnCpu(part.kernel, type, arguments);
-}
-
-std::string Describe(const PartCase& part, const View& view, const std::string& type, int request) {
-  return std::string(part.kernel.name) + "_" + type + " (" + std::to_string(view.outer) + ", " +
-         std::to_string(view.extent) + ", " + std::to_string(view.inner) + ") request " +
-         std::to_string(request);
-}
-
 /*! \brief Prints the first cell that differs; whether there is none. */
 bool AreEqual(const HostArray& found, const HostArray& expected, double tolerance,
               const std::string& what) {
@@ -62,36 +49,60 @@ bool AreEqual(const HostArray& found, const HostArray& expected, double toleranc
   return wrong == 0;
 }
 
-/*! \brief All arrays after the kernel has run, on the GPU and on the CPU; `in_place`: the first
- * output takes the place of the first input. */
-bool IsRight(const PartCase& part, const View& view, const std::string& type, int request,
-             bool in_place) {
+/*! \brief What of a part is tried. */
+struct Trial {
+  std::string type;
+  int request = kWrite;
+  bool in_place = false;  // the first output takes the place of the first input
+  int shift = 0;          // elements by which arrays lie after what 16 bytes can be read from
+};
+
+std::string Describe(const PartCase& part, const View& view, const Trial& trial) {
+  return std::string(part.kernel.name) + "_" + trial.type + " (" + std::to_string(view.outer) +
+         ", " + std::to_string(view.extent) + ", " + std::to_string(view.inner) + ") request " +
+         std::to_string(trial.request) + (trial.in_place ? " in place" : "") + " shift " +
+         std::to_string(trial.shift);
+}
+
+/*! \brief All arrays after the kernel has run, on the GPU and on the CPU. */
+bool IsRight(const PartCase& part, const View& view, const Trial& trial) {
   std::mt19937 random(7);
   const std::string letters = ArraysOf(part);
   std::vector<HostArray> host;
   std::vector<DeviceMemory> memory;
-  PartArguments arguments = ArgumentsOf(part, view, type, request);
+  PartArguments arguments = ArgumentsOf(part, view, trial.type, trial.request);
   for (size_t i = 0; i < letters.size(); ++i) {
-    host.push_back(MakeArray(letters[i], part, view, type));
+    HostArray::Size size = SizeOfArray(letters[i], part, view, trial.type);
+    size.cells += static_cast<size_t>(trial.shift);
+    host.emplace_back(size);
     DrawInto(letters[i], view, &random, &host.back());
     memory.emplace_back(Device::Get(0), host.back().bytes.data(), host.back().bytes.size());
-    arguments.tensors[i] = reinterpret_cast<void*>(memory.back().address());
   }
-  if (in_place) arguments.tensors[arguments.num_inputs] = arguments.tensors[0];
   std::vector<HostArray> expected = host;
-  PartArguments separate = arguments;
-  if (!RunOnCpu(part, type, separate, &expected)) return false;
-  if (in_place) std::swap(expected[0], expected[arguments.num_inputs]);
-  LaunchPart(part.kernel, type, 0, nullptr, arguments);
+  const auto place = [&](const auto& address_of) {
+    for (size_t i = 0; i < host.size(); ++i) {
+      arguments.tensors[i] = address_of(i) + trial.shift * BytesOf(host[i].type);
+    }
+  };
+  place([&](size_t i) { return expected[i].bytes.data(); });
+  if (!tofu_test::RunPartOnCpu(part.kernel, trial.type, arguments)) return false;
+  place([&](size_t i) { return reinterpret_cast<char*>(memory[i].address()); });
+  const size_t first_output = static_cast<size_t>(arguments.num_inputs);
+  if (trial.in_place) {
+    arguments.tensors[first_output] = arguments.tensors[0];
+    std::swap(expected[0], expected[first_output]);
+  }
+  LaunchPart(part.kernel, trial.type, 0, nullptr, arguments);
   bool all_equal = true;
   for (size_t i = 0; i < host.size(); ++i) {
-    if (in_place && i == static_cast<size_t>(arguments.num_inputs)) continue;
+    if (trial.in_place && i == first_output) continue;
     HostArray found = host[i];
     ReadBack(memory[i], &found);
-    const double tolerance = host[i].type == "float16" ? 2e-3 : type == "float64" ? 1e-12 : 4e-6;
+    const double tolerance = host[i].type == "float16" ? 2e-3
+                             : trial.type == "float64" ? 1e-12
+                                                       : 4e-6;
     all_equal &= AreEqual(found, expected[i], tolerance,
-                          Describe(part, view, type, request) + (in_place ? " in place" : "") +
-                              " array " + std::to_string(i));
+                          Describe(part, view, trial) + " array " + std::to_string(i));
   }
   return all_equal;
 }
@@ -116,45 +127,37 @@ int CheckParts(bool few, int* failures) {
       if (few && v % 5 != 1) continue;
       if (Is(part, "tofu_one_hot") && view.inner != 1) continue;
       for (const char* type : {"float32", "float64", "float16"}) {
-        for (int request : {kWrite, kAdd}) {
-          *failures += IsRight(part, view, type, request, false) ? 0 : 1;
-          ++done;
-        }
-        if (!MayBeInPlace(part)) continue;
-        *failures += IsRight(part, view, type, kWrite, true) ? 0 : 1;
-        ++done;
+        std::vector<Trial> trials = {{type}, {type, kAdd}, {type, kWrite, false, 1}};
+        if (MayBeInPlace(part)) trials.push_back({type, kWrite, true});
+        for (const Trial& trial : trials) *failures += IsRight(part, view, trial) ? 0 : 1;
+        done += static_cast<int>(trials.size());
       }
     }
   }
   return done;
 }
 
-/*! \brief Memory on the GPU with numbers in it, none of which is zero. */
+/*! \brief Memory on the GPU with numbers in it, none of which is zero: so many are drawn, the rest
+ * repeats them. */
 DeviceMemory Fill(char letter, const PartCase& part, const View& view, const std::string& type,
                   std::mt19937* random) {
-  const HostArray array = MakeArray(letter, part, view, type);
-  constexpr size_t kDrawn = 1 << 20;  // cells; the rest repeats them
-  HostArray drawn(array.type, std::min(array.cells(), kDrawn));
+  constexpr Index kDrawn = 1 << 20;
+  const HostArray::Size all = SizeOfArray(letter, part, view, type);
+  HostArray drawn({all.type, std::min<size_t>(all.cells, kDrawn)});
   DrawInto(letter, view, random, &drawn);
-  std::vector<char> bytes(array.bytes.size());
-  for (size_t at = 0; at < bytes.size(); at += drawn.bytes.size()) {
-    std::memcpy(&bytes[at], drawn.bytes.data(), std::min(drawn.bytes.size(), bytes.size() - at));
-  }
-  return DeviceMemory(Device::Get(0), bytes.data(), bytes.size());
+  return Repeat(drawn, all.bytes());
 }
 
 /*! \brief Bytes that a kernel has to move: each array once, of a table the rows that are read. */
 double BytesMoved(const PartCase& part, const View& view, const std::string& type) {
+  const auto bytes_of = [&](char letter) {
+    const size_t rows = static_cast<size_t>(view.outer * view.inner * view.count * BytesOf(type));
+    return static_cast<double>(letter == 't' ? rows
+                                             : SizeOfArray(letter, part, view, type).bytes());
+  };
   double bytes = 0;
-  for (char letter : ArraysOf(part)) {
-    const size_t all = MakeArray(letter, part, view, type).bytes.size();
-    bytes += letter == 't'
-                 ? static_cast<double>(view.outer * view.inner * view.count * BytesOf(type))
-                 : static_cast<double>(all);
-  }
-  if (Is(part, "tofu_pick"))
-    bytes = 3.0 * static_cast<double>(view.outer * view.inner * BytesOf(type));
-  if (Is(part, "tofu_make_loss_gradient")) return bytes;
+  for (char letter : ArraysOf(part)) bytes += bytes_of(letter);
+  for (const char* letter = part.untouched; *letter != 0; ++letter) bytes -= bytes_of(*letter);
   return bytes;
 }
 
@@ -180,7 +183,7 @@ std::vector<Measured> ViewsFor(const PartCase& part, Index cells) {
                                  {"lines of 64", {cells / 64, 64, 1}},
                                  {"lines of 32,768", {cells / 32768, 32768, 1}}};
   if (!Is(part, "tofu_one_hot"))
-    views.push_back({"lines across, 1,024", {cells >> 20, 1024, 1024}});
+    views.push_back({"lines across, 1,024", {std::max<Index>(1, cells >> 20), 1024, 1024}});
   return views;
 }
 
@@ -189,12 +192,14 @@ void MeasureParts(int mib, int runs) {
   const double copy = 2.0 * static_cast<double>(bytes) / SecondsOfCopy(bytes, runs);
   std::printf("{\"what\": \"copy\", \"bytes\": %.0f, \"bandwidth\": %.6g}\n",
               2.0 * static_cast<double>(bytes), copy);
+  MeasureFetches(bytes, runs, copy);
   std::mt19937 random(7);
   for (const PartCase& part : PartCases()) {
     for (const char* type : {"float32", "float16"}) {
       const Index cells = static_cast<Index>(bytes) / BytesOf(type);
       for (const Measured& one : ViewsFor(part, cells)) {
         PartArguments arguments = ArgumentsOf(part, one.view, type, kWrite);
+        arguments.temperature = 1;  // as nearly every model has it
         std::vector<DeviceMemory> memory;
         for (char letter : ArraysOf(part)) {
           memory.push_back(Fill(letter, part, one.view, type, &random));
@@ -205,8 +210,10 @@ void MeasureParts(int mib, int runs) {
         const double moved = BytesMoved(part, one.view, type);
         std::printf(
             "{\"what\": \"part\", \"kernel\": \"%s\", \"type\": \"%s\", \"letters\": \"%s\", "
-            "\"view\": \"%s\", \"bytes\": %.0f, \"seconds\": %.6g, \"share\": %.4f}\n",
-            part.kernel.name, type, part.letters, one.name, moved, seconds, moved / seconds / copy);
+            "\"view\": \"%s\", \"bytes\": %.0f, \"seconds\": %.6g, \"share\": %.4f, \"goal\": "
+            "%s}\n",
+            part.kernel.name, type, part.letters, one.name, moved, seconds, moved / seconds / copy,
+            Is(part, "tofu_pick") ? "null" : "0.7");  // a cell here and there: no bandwidth
       }
     }
   }

@@ -12,6 +12,7 @@
 
 #include "../core/check.h"
 #include "cuda/group_loops.cuh"
+#include "cuda/launch_part.h"
 #include "emulation.h"
 
 namespace tofu_test {
@@ -53,18 +54,34 @@ struct Tensor {
                               : adds                ? tofu::cuda::kAdditionAsked
                                                     : 1;
     }
-    LaunchShape shape;
-    shape.blocks = static_cast<unsigned>(random.Draw(1, 3));
-    shape.blocks_y = reduces ? 1 : static_cast<unsigned>(random.Draw(1, 2));
-    shape.threads = tofu::cuda::kPartThreads;
-    shape.threads_wait = true;
-    RunThreads(shape, [&] {
-      if constexpr (kIsReduction<Rule>) {
-        tofu::cuda::ReduceGroups<Members>(arguments, Rule(arguments));
-      } else {
-        tofu::cuda::MapGroups<Members>(arguments, Rule(arguments));
-      }
-    });
+    using tofu::cuda::PartLoop;
+    constexpr bool kIsPositions = std::is_same_v<Members, tofu::cuda::AtPosition>;
+    RunLoop<Members, Rule>(
+        reduces ? (kIsPositions ? PartLoop::kReducePositions : PartLoop::kReduceLines)
+                : (kIsPositions ? PartLoop::kMapPositions : PartLoop::kMapLines));
+  }
+
+  /*! \brief The launches of a rule, one after the other; those that sort are not here. */
+  template <typename Members, typename Rule>
+  void RunLoop(tofu::cuda::PartLoop loop) {
+    const tofu::cuda::PartKernel kernel = {"", "", loop};
+    constexpr int kBytes = sizeof(double);
+    Array scratch(ScratchBytesOf(kernel, arguments, kBytes) / kBytes);
+    for (const auto& launch :
+         LaunchesOf(kernel, arguments, kBytes, random.Draw(1, 3), scratch.data())) {
+      LaunchShape shape;
+      shape.blocks = static_cast<unsigned>(random.Draw(1, 3));  // any number does
+      shape.blocks_y = launch.blocks_y;
+      shape.threads = tofu::cuda::kPartThreads;
+      shape.threads_wait = launch.arguments.layout.waits != 0;
+      RunThreads(shape, [&] {
+        if constexpr (kIsReduction<Rule>) {
+          tofu::cuda::ReduceGroups<Members>(launch.arguments, Rule(launch.arguments));
+        } else {
+          tofu::cuda::MapGroups<Members>(launch.arguments, Rule(launch.arguments));
+        }
+      });
+    }
   }
 
   template <typename Rule, typename = void>

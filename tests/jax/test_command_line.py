@@ -114,7 +114,7 @@ def test_memory_is_predicted_and_says_what_fits(file):
             ["{file}", "--args", "one_number"],
             "one_number in {file} gives 3 (a int), and not the tuple of the step's arguments",
         ),
-        (["{file}", "--workers", "1"], "workers is 1; plans are made for 2 to"),
+        (["{file}", "--workers", "0"], "workers is 0; plans are made for 1 to"),
         (["{file}", "--hint", "params/w3=0"], "did you mean params/w2, params/w1?"),
         (["{file}", "--save", "/nowhere/at/all.json"], "--save /nowhere/at/all.json: there is no folder /nowhere/at."),
     ],

@@ -36,9 +36,9 @@ def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
     plan: Plan | None = given.get("plan")
     if workers is None and plan is not None:
         workers = plan.workers
-    if workers is None or not 2 <= workers <= MOST_WORKERS:
+    if workers is None or not 1 <= workers <= MOST_WORKERS:
         raise DeviceError(
-            f"workers is {workers}; plans are made for 2 to {MOST_WORKERS} workers. jax.jit runs a step on one device."
+            f"workers is {workers}; plans are made for 1 to {MOST_WORKERS} workers."
         )
     if plan is not None and plan.workers != workers:
         raise PlanError(

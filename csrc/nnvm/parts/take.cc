@@ -181,7 +181,7 @@ void RegisterParts() {
   RegisterPart("_tofu_take", {"di", "t", ShapeOfTaken}, ParsePositionsPart, ComputeTake,
                {{"take.cu", "tofu_take", PartLoop::kMapPositions}}, ViewTaken);
   RegisterPart("_tofu_take_backward", {"di", "t", ShapeOfTable}, ParsePositionsPart,
-               ComputeTakeBackward, {{"take.cu", "tofu_take_backward", PartLoop::kMapPositions}},
+               ComputeTakeBackward, {{"take.cu", "tofu_take_backward", PartLoop::kLookUpSorted}},
                ViewRows);
   RegisterPart("_tofu_pick", {"di", "t", ShapeOfPicked}, ParsePositionsPart, ComputePick,
                {{"take.cu", "tofu_pick", PartLoop::kMapPositions}}, ViewPicked);

@@ -1,0 +1,241 @@
+"""Everything that a GPU has to show, in one command of ten minutes that needs the driver and NVRTC alone.
+
+    python -m benchmarks.gpu --out FOLDER                 where there is a GPU; `.ci/gpu` makes what it needs and calls it
+    python -m benchmarks.gpu --out FOLDER --emulate       the same on the CPU, thread by thread, a few cases, no times
+
+Every kernel of a part and fetches of all kinds give the numbers of the same source on the CPU and of a loop over cells; compute-sanitizer
+finds no fault of memory and no race, where it is installed; kernels are held against the bandwidth of a copy within the device; fetches
+against that and, where CuPy is installed, against slices that are copied and concatenated; a training step of `tofu.jax` gives the numbers
+of `jax.jit` and its time, where JAX sees the GPU. Figures are printed beside their goals, and kept as `gpu.json` and `gpu.png`. What cannot
+run here is said; what fails makes the exit status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks import native
+
+PART_GOAL = 0.7  # of a copy's bandwidth, of kernels that memory limits
+FETCH_GOAL = 0.9  # the same of fetches of rows of 4 KiB and more
+SPEEDUP_GOAL = 2.0  # of fetches over slices that are copied and concatenated
+MIB = 256  # of each array: past the L2 cache
+SANITIZERS = ("memcheck", "racecheck")
+LIMIT_SECONDS = 300  # of each step
+PLACES_OF_TOOLS = "/usr/local/cuda/bin"
+
+
+@dataclass
+class Run:
+    """What is known so far: figures by name, what was left out and why, and what failed."""
+
+    out: Path
+    emulated: bool
+    figures: dict[str, Any] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
+    def execute(self, name: str, command: Sequence[str], **environment: str) -> str:
+        """Run a step, keep its output, and return it; a failure is noted, and the others go on."""
+        started = time.perf_counter()
+        print(f"== {name}", flush=True)
+        try:
+            done = subprocess.run(
+                [*command],
+                env={**os.environ, **environment},
+                cwd=native.ROOT,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=LIMIT_SECONDS,
+            )
+            output, failed = done.stdout, done.returncode != 0
+        except subprocess.TimeoutExpired as expired:
+            output, failed = str(expired.stdout or "") + f"\nnot done after {LIMIT_SECONDS} seconds", True
+        (self.out / f"{name.replace(' ', '_')}.log").write_text(output)
+        if failed:
+            self.failures.append(f"{name}: {(output.strip().splitlines() or ['no output'])[-1]}")
+        print(f"   {time.perf_counter() - started:.0f} s{', FAILED' if failed else ''}", flush=True)
+        return output
+
+
+def read_lines(output: str) -> Iterator[Mapping[str, Any]]:
+    """The JSON objects among the lines of a program's output."""
+    for line in output.splitlines():
+        if line.startswith("{"):
+            yield json.loads(line)
+
+
+def check_kernels(run: Run, program: str) -> None:
+    """Numbers of every kernel."""
+    output = run.execute("numbers", [program, "check", *(["--few"] if run.emulated else [])])
+    for line in read_lines(output):
+        run.figures[line["what"]] = {key: value for key, value in line.items() if key != "what"}
+
+
+def sanitize(run: Run, program: str) -> None:
+    """A few of them under compute-sanitizer."""
+    tool = shutil.which("compute-sanitizer", path=os.environ["PATH"] + os.pathsep + PLACES_OF_TOOLS)
+    if tool is None or run.emulated:
+        run.left_out["compute-sanitizer"] = "it is not installed" if tool is None else "there is no GPU"
+        return
+    for which in SANITIZERS:
+        output = run.execute(which, [tool, "--tool", which, "--error-exitcode", "9", program, "check", "--few"])
+        run.figures[which] = next((line for line in output.splitlines()[::-1] if "SUMMARY" in line), "no summary")
+
+
+def measure_parts(run: Run, program: str) -> None:
+    """Bandwidths of the parts and of fetches."""
+    output = run.execute("bandwidths", [program, "measure", "1" if run.emulated else str(MIB)])
+    lines = list(read_lines(output))
+    run.figures["copy"] = next((line for line in lines if line["what"] == "copy"), None)
+    run.figures["parts"] = [line for line in lines if line["what"] == "part"]
+    run.figures["fetches"] = [line for line in lines if line["what"] == "fetch"]
+
+
+def compare_fetches(run: Run) -> None:
+    """Fetches against CuPy's slices, copies and concatenations."""
+    if importlib.util.find_spec("cupy") is None or run.emulated:
+        run.left_out["slices and concatenations"] = "CuPy is not installed" if not run.emulated else "there is no GPU"
+        return
+    path = run.out / "fetches.json"
+    picture = run.out / "fetches.png"
+    run.execute(
+        "fetches", [sys.executable, "-m", "benchmarks.multi_fetch", "--json", str(path), "--save", str(picture)]
+    )
+    if path.exists():
+        run.figures["fetches beside CuPy"] = json.loads(path.read_text())
+
+
+def train_a_step(run: Run) -> None:
+    """A step of tofu.jax on the device."""
+    if importlib.util.find_spec("jax") is None:
+        run.left_out["a step of tofu.jax"] = "JAX is not installed"
+        return
+    path = run.out / "steps.json"
+    settings = ["--small", "--rounds", "2"] if run.emulated else []
+    environment = {"JAX_PLATFORMS": "cpu"} if run.emulated else {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    command = [sys.executable, "-m", "benchmarks.jax_step_time", "--json", str(path), *settings]
+    run.execute("steps of tofu.jax", command, **environment)
+    if path.exists():
+        run.figures["steps of tofu.jax"] = json.loads(path.read_text())
+
+
+def print_figures(run: Run) -> None:
+    """Every figure beside its goal."""
+    device, checks = run.figures.get("device", {}), run.figures.get("checks", {})
+    print(f"\n{device.get('name')}, compute capability {device.get('capability')}, NVRTC {device.get('nvrtc')}")
+    print(
+        f"numbers: {checks.get('parts')} of parts, {checks.get('fetches')} of fetches; wrong: {checks.get('failed')} (goal 0)"
+    )
+    for which in SANITIZERS:
+        if which in run.figures:
+            print(f"{which}: {run.figures[which]}")
+    if not run.emulated:
+        _print_bandwidths(run)
+    steps = run.figures.get("steps of tofu.jax", {}).get("steps", ())
+    for step in steps:
+        print(f"tofu.jax, {step['model']}: {step['overhead']:.3f} of jax.jit's time (goal 1.05)")
+    for what, why in run.left_out.items():
+        print(f"left out: {what}, since {why}")
+    for failure in run.failures:
+        print(f"FAILED: {failure}")
+
+
+def _print_bandwidths(run: Run) -> None:
+    copy = run.figures.get("copy") or {"bandwidth": 0}
+    print(f"a copy within the device: {copy['bandwidth'] / 1e9:.0f} GB/s read and written\n")
+    print(f"{'kernel':34} {'type':8} {'shape':30} {'MiB':>5} {'us':>7} {'share':>6} {'goal':>5}")
+    rows = [*run.figures.get("fetches", ()), *run.figures.get("parts", ())]
+    for row in rows:
+        goal = "" if row["goal"] is None else f"{row['goal']:.2f}"
+        missed = "  missed" if goal and row["share"] < row["goal"] else ""
+        print(
+            f"{row['kernel']:34} {row['type']:8} {row['view'][:30]:30} {row['bytes'] / 2**20:5.0f} {row['seconds'] * 1e6:7.0f} "
+            f"{row['share']:6.2f} {goal:>5}{missed}"
+        )
+    with_goal = [row for row in rows if row["goal"] is not None]
+    reached = sum(row["share"] >= row["goal"] for row in with_goal)
+    print(f"\nreached: {reached} of {len(with_goal)} goals of bandwidth")
+    beside = run.figures.get("fetches beside CuPy")
+    if beside:
+        faster = sum(row["speedup"] >= SPEEDUP_GOAL for row in beside["rows"])
+        print(
+            f"fetches at least {SPEEDUP_GOAL:.0f} times as fast as slices and concatenations: {faster} of {len(beside['rows'])}"
+        )
+
+
+def draw(run: Run, path: Path) -> None:
+    """Shares of a copy's bandwidth, kernel by kernel, with the goals."""
+    if importlib.util.find_spec("matplotlib") is None:
+        run.left_out["the picture"] = "matplotlib is not installed"
+        return
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows = [row for row in [*run.figures["fetches"], *run.figures["parts"]] if row["goal"] is not None]
+    names = list(dict.fromkeys(row["kernel"].removeprefix("tofu_") for row in rows))
+    figure, axes = pyplot.subplots(figsize=(10, 0.28 * len(names) + 1.5), constrained_layout=True)
+    for kind, color in (("float32", "tab:blue"), ("float16", "tab:orange")):
+        chosen = [row for row in rows if row["type"] == kind]
+        places = [names.index(row["kernel"].removeprefix("tofu_")) for row in chosen]
+        axes.plot([row["share"] for row in chosen], places, "o", color=color, label=kind, alpha=0.7)
+    for place, name in enumerate(names):
+        goal = next(row["goal"] for row in rows if row["kernel"].removeprefix("tofu_") == name)
+        axes.plot([goal], [place], "|", color="tab:red", markersize=12)
+    device = run.figures["device"]["name"]
+    axes.set(
+        yticks=range(len(names)),
+        yticklabels=names,
+        xlim=(0, 1.1),
+        xlabel="share of a copy's bandwidth; red: goal",
+        title=device,
+    )
+    axes.invert_yaxis()
+    axes.legend(loc="lower left")
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """All steps, one after the other; a failure of one does not keep the others from running."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("demo-output/gpu"), help="where logs and figures go")
+    parser.add_argument("--emulate", action="store_true", help="on the CPU, a few cases, no times")
+    options = parser.parse_args(arguments)
+    run = Run(options.out.resolve(), options.emulate)
+    run.out.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("TOFU_KERNEL_CACHE", str(run.out / "kernels"))
+    if run.emulated:
+        emulated = str(native.build_emulated_gpu())
+        os.environ |= {"TOFU_CUDA_DRIVER": emulated, "TOFU_NVRTC": emulated}
+    program = str(native.build_gpu_parts())
+    check_kernels(run, program)
+    sanitize(run, program)
+    measure_parts(run, program)
+    compare_fetches(run)
+    train_a_step(run)
+    shutil.rmtree(run.out / "kernels", ignore_errors=True)
+    if run.figures["parts"] and not run.emulated:
+        draw(run, run.out / "gpu.png")
+    figures = {"left out": run.left_out, "failures": run.failures, **run.figures}
+    (run.out / "gpu.json").write_text(json.dumps(figures, indent=1) + "\n")
+    print_figures(run)
+    sys.exit(bool(run.failures))
+
+
+if __name__ == "__main__":
+    main()

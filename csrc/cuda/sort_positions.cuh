@@ -1,0 +1,102 @@
+/*!
+ * \file sort_positions.cuh
+ * \brief Which indices mean a row: a bitonic sort of all indices by row and number.
+ *
+ * K. E. Batcher, "Sorting networks and their applications" (1968). All keys differ, so the result
+ * is one whatever the order in which threads run. What lies within a block's span is sorted in the
+ * block's shared memory; wider steps are launches of their own.
+ */
+#ifndef TOFU_CUDA_SORT_POSITIONS_CUH_
+#define TOFU_CUDA_SORT_POSITIONS_CUH_
+
+#include "group_loops.cuh"
+
+namespace tofu {
+namespace cuda {
+
+constexpr int kSortSpan = 4096;  // keys that a block sorts
+
+/*! \brief Row and number of an index; keys compare as pairs do. */
+TOFU_DEVICE Index KeyOf(Index row, Index number) { return (row << 32) | number; }
+TOFU_DEVICE Index IndexOfKey(Index key) { return key & 0xffffffffLL; }
+
+/*! \brief The key of index `n`: of no row of this part, after all others; nor is what fills up. */
+TOFU_DEVICE Index MakeKey(const PartArguments& a, Index n) {
+  if (n >= a.positions.count) return KeyOf(a.positions.extent + 1, n);
+  const Index row = a.positions.Locate(a.tensors[1], n);
+  return KeyOf(row < 0 ? a.positions.extent : row, n);
+}
+
+/*! \brief One step of a network: the smaller key goes first where `span` says so. */
+TOFU_DEVICE void CompareKeys(Index* keys, Index low, Index stride, bool rises) {
+  const Index a = keys[low];
+  const Index b = keys[low + stride];
+  if ((a > b) != rises) return;
+  keys[low] = b;
+  keys[low + stride] = a;
+}
+
+/*! \brief Where pair `pair` of a step begins. */
+TOFU_DEVICE Index LowOfPair(Index pair, Index stride) {
+  return pair / stride * stride * 2 + pair % stride;
+}
+
+/*! \brief Steps of spans up to a block's, from indices on where `sorting.span` is 0; else the steps
+ * within a block of that span. */
+TOFU_DEVICE void SortBlocks(const PartArguments& a) {
+  TOFU_SHARED Index keys[kSortSpan];
+  const Index first = BlockIndex(0) * static_cast<Index>(kSortSpan);
+  const Sorting& sorting = a.sorting;
+  for (int i = static_cast<int>(ThreadIndex()); i < kSortSpan; i += kPartThreads) {
+    keys[i] = sorting.span == 0 ? MakeKey(a, first + i) : sorting.keys[first + i];
+  }
+  const Index from = sorting.span == 0 ? 2 : sorting.span;
+  const Index to = sorting.span == 0 ? kSortSpan : sorting.span;
+  for (Index span = from; span <= to; span *= 2) {
+    for (Index stride = (span < kSortSpan ? span : kSortSpan) / 2; stride > 0; stride /= 2) {
+      SyncThreads();
+      for (Index pair = ThreadIndex(); pair < kSortSpan / 2; pair += kPartThreads) {
+        const Index low = LowOfPair(pair, stride);
+        CompareKeys(keys, low, stride, ((first + low) & span) == 0);
+      }
+    }
+  }
+  SyncThreads();
+  for (int i = static_cast<int>(ThreadIndex()); i < kSortSpan; i += kPartThreads) {
+    sorting.keys[first + i] = keys[i];
+  }
+}
+
+/*! \brief One step between keys that lie further apart than a block's span. */
+TOFU_DEVICE void SortApart(const PartArguments& a) {
+  const Sorting& sorting = a.sorting;
+  const Index threads = static_cast<Index>(NumBlocks(0)) * kPartThreads;
+  for (Index pair = static_cast<Index>(BlockIndex(0)) * kPartThreads + ThreadIndex();
+       pair < sorting.size / 2; pair += threads) {
+    const Index low = LowOfPair(pair, sorting.stride);
+    CompareKeys(sorting.keys, low, sorting.stride, (low & sorting.span) == 0);
+  }
+}
+
+/*! \brief Where each row's keys begin, and where those of no row do. */
+TOFU_DEVICE void FindRows(const PartArguments& a) {
+  const Index threads = static_cast<Index>(NumBlocks(0)) * kPartThreads;
+  for (Index row = static_cast<Index>(BlockIndex(0)) * kPartThreads + ThreadIndex();
+       row <= a.positions.extent; row += threads) {
+    Index low = 0;
+    for (Index high = a.sorting.size; low < high;) {
+      const Index middle = low + (high - low) / 2;
+      if (a.sorting.keys[middle] < KeyOf(row, 0)) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    a.sorting.begins[row] = low;
+  }
+}
+
+}  // namespace cuda
+}  // namespace tofu
+
+#endif  // TOFU_CUDA_SORT_POSITIONS_CUH_
