@@ -14,9 +14,10 @@ namespace {
 // Blocks that keep a multiprocessor busy, and those that keep any GPU busy.
 constexpr Index kBlocksPerMultiprocessor = 16;
 constexpr Index kBlocksOfReduction = 1024;
-constexpr Index kBatchesPerThread = 8;  // at least, where others could take some
+// Batches of a thread, where others could take some: as many as make up for what it does once.
+constexpr Index kBatchesMapped = 4;
+constexpr Index kBatchesReduced = 8;
 constexpr Index kMostBlocks = 65535;
-constexpr Index kMostSlots = 32;  // of neighbouring groups: a warp
 constexpr Index kMostIndices = Index{1} << 31;
 constexpr size_t kBytesOfPartial = sizeof(SumPair);
 
@@ -29,6 +30,8 @@ bool TakesLines(PartLoop loop) {
   return loop == PartLoop::kReduceLines || loop == PartLoop::kMapLines ||
          loop == PartLoop::kReduceAll;
 }
+
+bool LooksUp(PartLoop loop) { return loop == PartLoop::kLookUp || loop == PartLoop::kLookUpSorted; }
 
 Index DivideUp(Index a, Index b) { return (a + b - 1) / b; }
 
@@ -48,6 +51,16 @@ struct Groups {
   Index members;
 };
 
+/*! \brief What threads take together: a group, or as many as a batch has. */
+Index Units(const PartLayout& layout, const Groups& groups, Index batch) {
+  return layout.packing == Packing::kOfGroups ? groups.count / batch : groups.count;
+}
+
+/*! \brief Cells of a group in a batch. */
+Index MembersOfBatch(const PartLayout& layout, Index batch) {
+  return layout.packing == Packing::kOfGroup ? batch : kCellsApart;
+}
+
 /*! \brief All cells are one line. */
 PartArguments AsOneLine(PartArguments arguments) {
   arguments.extent *= arguments.outer * arguments.inner;
@@ -55,37 +68,75 @@ PartArguments AsOneLine(PartArguments arguments) {
   return arguments;
 }
 
-/*! \brief Threads for groups and cells; partial results are not placed. */
+/*! \brief Whether 16 bytes can be read and written at once of all arrays. */
+bool AreAllAligned(const PartArguments& a) {
+  uintptr_t bits = 0;
+  for (const void* tensor : a.tensors) bits |= reinterpret_cast<uintptr_t>(tensor);
+  return bits % kBytesOfBatch == 0;
+}
+
+/*! \brief Neighbours in memory: cells of one group, or of neighbouring groups. */
+struct Runs {
+  Runs(PartLoop loop, const PartArguments& a)
+      : cells(TakesLines(loop) ? (a.inner == 1 ? a.extent : 1) : a.inner),
+        groups(cells > 1          ? 1
+               : TakesLines(loop) ? a.inner
+               : LooksUp(loop)    ? 1
+                                  : a.extent) {}
+  Index cells;
+  Index groups;
+};
+
+/*! \brief Threads for groups and cells; partial results are not placed. What is reduced is laid out
+ * by the shape alone. */
 PartLayout LayOut(PartLoop loop, const PartArguments& a, int element_bytes) {
   const Groups groups(loop, a);
-  PartLayout layout = {};
+  const Runs runs(loop, a);
   const Index batch = kBytesOfBatch / element_bytes;
-  const Index run = TakesLines(loop) ? (a.inner == 1 ? a.extent : 1) : a.inner;
-  layout.is_packed = run % batch == 0 ? 1 : 0;
-  layout.neighbours_are_groups = run == 1 && groups.count > 1 ? 1 : 0;
-  const Index taken = layout.is_packed ? batch * kBatchesPerThread : batch;
-  layout.lanes = static_cast<int>(layout.neighbours_are_groups
-                                      ? kPartThreads / PowerOfTwo(groups.count, kMostSlots)
-                                      : PowerOfTwo(DivideUp(groups.members, taken), kPartThreads));
+  PartLayout layout = {};
   layout.waits = Reduces(loop) ? 1 : 0;
   layout.shares = 1;
+  const bool may_pack = Reduces(loop) || AreAllAligned(a);
+  layout.packing = !may_pack                  ? Packing::kApart
+                   : runs.cells % batch == 0  ? Packing::kOfGroup
+                   : runs.groups % batch == 0 ? Packing::kOfGroups
+                                              : Packing::kApart;
+  layout.neighbours_are_groups = runs.groups > 1 ? 1 : 0;
+  if (layout.neighbours_are_groups) {
+    layout.lanes =
+        static_cast<int>(kPartThreads / PowerOfTwo(Units(layout, groups, batch), kWarpThreads));
+  } else if (layout.packing == Packing::kOfGroup) {
+    const Index batches = groups.members / batch;
+    const Index wanted = DivideUp(batches, Reduces(loop) ? kBatchesReduced : kBatchesMapped);
+    layout.lanes = static_cast<int>(PowerOfTwo(wanted, kPartThreads));
+  } else {
+    layout.lanes =
+        static_cast<int>(PowerOfTwo(DivideUp(groups.members, kCellsApart), kPartThreads));
+  }
   if (Reduces(loop)) {
-    const Index blocks = DivideUp(groups.count, kPartThreads / layout.lanes);
+    const Index blocks = DivideUp(Units(layout, groups, batch), kPartThreads / layout.lanes);
     const Index wanted = DivideUp(kBlocksOfReduction, blocks);
-    const Index by_block = layout.lanes * kBatchesPerThread * batch;
+    const Index by_block = layout.lanes * kBatchesMapped * MembersOfBatch(layout, batch);
     layout.shares = std::max<Index>(1, std::min(wanted, groups.members / by_block));
   }
   return layout;
 }
 
-unsigned BlocksFor(const Groups& groups, int lanes) {
-  return static_cast<unsigned>(std::min(DivideUp(groups.count, kPartThreads / lanes), kMostBlocks));
+/*! \brief The kernel of this packing. */
+std::string NameOf(const PartKernel& kernel, Packing packing) {
+  return std::string(kernel.name) + (packing == Packing::kOfGroup    ? "_of_group"
+                                     : packing == Packing::kOfGroups ? "_of_groups"
+                                                                     : "");
+}
+
+unsigned BlocksFor(Index units, int lanes) {
+  return static_cast<unsigned>(std::min(DivideUp(units, kPartThreads / lanes), kMostBlocks));
 }
 
 /*! \brief Blocks that share the cells of a group that are written. */
-unsigned SharesOfCells(const PartLayout& layout, const Groups& groups, int element_bytes,
-                       Index blocks, int num_multiprocessors) {
-  const Index shares = DivideUp(groups.members, layout.lanes * kBytesOfBatch / element_bytes);
+unsigned SharesOfCells(const PartLayout& layout, const Groups& groups, Index batch, Index blocks,
+                       int num_multiprocessors) {
+  const Index shares = DivideUp(groups.members, layout.lanes * MembersOfBatch(layout, batch));
   const Index enough = kBlocksPerMultiprocessor * num_multiprocessors / blocks;
   return static_cast<unsigned>(std::max<Index>(1, std::min({shares, enough, kMostBlocks})));
 }
@@ -123,11 +174,6 @@ int BytesOfElement(const std::string& type) {
   return type == "float64" ? 8 : type == "float32" ? 4 : 2;
 }
 
-std::vector<const char*> KernelsOf(const PartKernel& kernel) {
-  if (kernel.loop != PartLoop::kLookUpSorted) return {kernel.name};
-  return {"tofu_sort_block", "tofu_sort_apart", "tofu_find_rows", kernel.name};
-}
-
 size_t ScratchBytesOf(const PartKernel& kernel, const PartArguments& arguments, int element_bytes) {
   if (kernel.loop == PartLoop::kReduceAll) {
     return ScratchBytesOf({kernel.file, kernel.name, PartLoop::kReduceLines}, AsOneLine(arguments),
@@ -163,17 +209,21 @@ std::vector<PartLaunch> LaunchesOf(const PartKernel& kernel, const PartArguments
   }
   PartLayout& layout = launch.arguments.layout;
   layout = LayOut(kernel.loop, arguments, element_bytes);
-  launch.blocks = BlocksFor(groups, layout.lanes);
-  launch.blocks_y = Reduces(kernel.loop) ? static_cast<unsigned>(layout.shares)
-                                         : SharesOfCells(layout, groups, element_bytes,
-                                                         launch.blocks, num_multiprocessors);
+  const Index batch = kBytesOfBatch / element_bytes;
+  launch.name = NameOf(kernel, layout.packing);
+  launch.blocks = BlocksFor(Units(layout, groups, batch), layout.lanes);
+  launch.blocks_y = Reduces(kernel.loop)
+                        ? static_cast<unsigned>(layout.shares)
+                        : SharesOfCells(layout, groups, batch, launch.blocks, num_multiprocessors);
   layout.partials = layout.shares == 1 ? nullptr : scratch;
   launches.push_back(launch);
   if (layout.shares == 1) return launches;
   layout.merges = 1;
+  layout.packing = Packing::kApart;
+  launch.name = kernel.name;
   layout.neighbours_are_groups = 0;
   layout.lanes = static_cast<int>(PowerOfTwo(layout.shares, kPartThreads));
-  launch.blocks = BlocksFor(groups, layout.lanes);
+  launch.blocks = BlocksFor(groups.count, layout.lanes);
   launch.blocks_y = 1;
   launches.push_back(launch);
   return launches;

@@ -14,14 +14,16 @@
 namespace tofu {
 namespace cuda {
 
-/*! \brief How a kernel goes over the cells; as its entry point says (TOFU_PART). The last is
- * kMapPositions once the indices are sorted by the rows that they mean. */
+/*! \brief How a kernel goes over the cells; as its entry point says (TOFU_PART). Lookups map
+ * positions, and read other cells than they write; for some, indices are sorted by the rows that
+ * they mean. */
 enum class PartLoop {
   kReducePositions,
   kMapPositions,
   kReduceLines,
   kMapLines,
   kReduceAll,
+  kLookUp,
   kLookUpSorted
 };
 
@@ -34,7 +36,7 @@ struct PartKernel {
 
 /*! \brief One of the launches that compute a part. */
 struct PartLaunch {
-  const char* name;  // of the kernel, in the part's file
+  std::string name;  // of the kernel, in the part's file
   PartArguments arguments;
   unsigned blocks;
   unsigned blocks_y;
@@ -53,9 +55,6 @@ size_t ScratchBytesOf(const PartKernel& kernel, const PartArguments& arguments, 
  */
 std::vector<PartLaunch> LaunchesOf(const PartKernel& kernel, const PartArguments& arguments,
                                    int element_bytes, int num_multiprocessors, void* scratch);
-
-/*! \brief The names of the kernels that a part launches. */
-std::vector<const char*> KernelsOf(const PartKernel& kernel);
 
 /*! \brief Bytes of an element for whose type parts have kernels. */
 int BytesOfElement(const std::string& type);

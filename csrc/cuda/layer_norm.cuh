@@ -38,13 +38,13 @@ struct LayerNormApply : CellRule {
   }
 };
 
-/*! \brief What normalises a line. */
+/*! \brief What normalises a line. It is divided once: cells are many. */
 template <typename Real>
 struct Deviation {
-  Real mean, std;
+  Real mean, inverse_std;
   template <typename T>
   TOFU_DEVICE Real Normalise(const T& cell) const {
-    return (static_cast<Real>(cell) - mean) / std;
+    return (static_cast<Real>(cell) - mean) * inverse_std;
   }
 };
 
@@ -53,7 +53,7 @@ template <typename T>
 TOFU_DEVICE Deviation<typename RealType<T>::type> DeviationOf(const PartArguments& a, Index line) {
   typedef typename RealType<T>::type Real;
   return Deviation<Real>{static_cast<Real>(a.Input<T>(3)[line]),
-                         static_cast<Real>(a.Input<T>(4)[line])};
+                         1 / static_cast<Real>(a.Input<T>(4)[line])};
 }
 
 /*! \brief d_out, data, gamma, mean, std -> sums of d_out * gamma, and of that times the normalised
@@ -99,20 +99,20 @@ struct LayerNormBackwardApply : CellRule {
   typedef typename RealType<T>::type Real;
   static constexpr int kStreams = 2;
   struct Group {
-    Real mean, std, common, projected;
+    Deviation<Real> deviation;
+    Real common, projected;
   };
   using CellRule::CellRule;
 
   TOFU_DEVICE Group Prepare(Index line) const {
     const double share = 1.0 / a.count;
-    return Group{static_cast<Real>(a.Input<T>(3)[line]), static_cast<Real>(a.Input<T>(4)[line]),
-                 static_cast<Real>(a.Input<double>(5)[line] * share),
+    return Group{DeviationOf<T>(a, line), static_cast<Real>(a.Input<double>(5)[line] * share),
                  static_cast<Real>(a.Input<double>(6)[line] * share)};
   }
   TOFU_DEVICE Real Cell(const Group& group, const Place& at, const T* cell) const {
-    const Real normal = (static_cast<Real>(cell[1]) - group.mean) / group.std;
+    const Real normal = group.deviation.Normalise(cell[1]);
     const Real own = static_cast<Real>(cell[0]) * static_cast<Real>(a.Input<T>(2)[at.other]);
-    return (own - group.common - normal * group.projected) / group.std;
+    return (own - group.common - normal * group.projected) * group.deviation.inverse_std;
   }
 };
 

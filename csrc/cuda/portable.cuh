@@ -39,9 +39,17 @@ TOFU_DEVICE unsigned BlockThreads() { return blockDim.x; }
 TOFU_DEVICE unsigned BlockIndex(int dimension) { return dimension == 0 ? blockIdx.x : blockIdx.y; }
 TOFU_DEVICE unsigned NumBlocks(int dimension) { return dimension == 0 ? gridDim.x : gridDim.y; }
 TOFU_DEVICE void SyncThreads() { __syncthreads(); }
-TOFU_DEVICE void SyncWarp() { __syncwarp(); }
+/*! \brief Waits for the threads that share this thread's work, who may all be of its warp. */
+TOFU_DEVICE void SyncLanes(bool are_within_warp) {
+  if (are_within_warp) {
+    __syncwarp();
+  } else {
+    __syncthreads();
+  }
+}
 TOFU_DEVICE unsigned MultiplyHigh(unsigned a, unsigned b) { return __umulhi(a, b); }
 TOFU_DEVICE void CopyBytes(void* to, const void* from, unsigned bytes) { memcpy(to, from, bytes); }
+TOFU_DEVICE Words4 ReadWords(const void* from) { return *static_cast<const Words4*>(from); }
 /*! \brief Writes 16 bytes by one instruction: left to itself the compiler takes words that came
  * about one by one apart again. */
 TOFU_DEVICE void WriteWords(void* to, const Words4& words) {
@@ -57,6 +65,7 @@ TOFU_DEVICE void WriteWords(void* to, const Words4& words) {
 
 #include <math.h>  // with the overloads for float, unlike <cmath>, outside of std
 
+#include <cstdlib>
 #include <cstring>
 
 #define TOFU_DEVICE inline
@@ -91,12 +100,25 @@ inline unsigned BlockThreads() { return g_emulated.block_threads; }
 inline unsigned BlockIndex(int dimension) { return g_emulated.block[dimension]; }
 inline unsigned NumBlocks(int dimension) { return g_emulated.num_blocks[dimension]; }
 inline void SyncThreads() { g_emulated.sync(); }
-inline void SyncWarp() { g_emulated.sync(); }
+inline void SyncLanes(bool) { g_emulated.sync(); }
 inline unsigned MultiplyHigh(unsigned a, unsigned b) {
   return static_cast<unsigned>((static_cast<unsigned long long>(a) * b) >> 32);  // NOLINT
 }
 inline void CopyBytes(void* to, const void* from, unsigned bytes) { std::memcpy(to, from, bytes); }
-inline void WriteWords(void* to, const Words4& words) { *static_cast<Words4*>(to) = words; }
+/*! \brief A GPU stops where 16 bytes are not at a multiple of 16. */
+inline void CheckAlignment(const void* address) {
+  if (reinterpret_cast<unsigned long long>(address) % sizeof(Words4) != 0) std::abort();  // NOLINT
+}
+inline Words4 ReadWords(const void* from) {
+  CheckAlignment(from);
+  Words4 words;
+  std::memcpy(&words, from, sizeof(words));
+  return words;
+}
+inline void WriteWords(void* to, const Words4& words) {
+  CheckAlignment(to);
+  std::memcpy(to, &words, sizeof(words));
+}
 
 }  // namespace cuda
 }  // namespace tofu

@@ -36,9 +36,10 @@ TOFU_DEVICE void CompareKeys(Index* keys, Index low, Index stride, bool rises) {
   keys[low + stride] = a;
 }
 
-/*! \brief Where pair `pair` of a step begins. */
+/*! \brief Where pair `pair` of a step begins; `stride` is a power of two, so nothing is divided. */
 TOFU_DEVICE Index LowOfPair(Index pair, Index stride) {
-  return pair / stride * stride * 2 + pair % stride;
+  const Index within = pair & (stride - 1);
+  return ((pair - within) << 1) | within;
 }
 
 /*! \brief Steps of spans up to a block's, from indices on where `sorting.span` is 0; else the steps

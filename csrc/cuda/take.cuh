@@ -29,11 +29,12 @@ struct Take : CellRule {
 
 /*! \brief The cells of a row that are written together lie together in the table. */
 template <typename T, typename Cells>
-TOFU_DEVICE void ComputeBatch(const Take<T>& rule, const Index& row, const Cells& batch,
+TOFU_DEVICE void ComputeBatch(const Take<T>& rule, const Index* prepared, const Cells& batch,
                               typename Cells::Real* values) {
   typedef typename Cells::Real Real;
   T cells[Cells::kCells] = {};
   const PartArguments& a = rule.a;
+  const Index row = prepared[0];
   if (row >= 0) {
     batch.ReadAs(
         a.Input<T>(0), [&](const Place& at) { return CellOfRow(a, a.positions.extent, row, at); },
@@ -64,11 +65,11 @@ struct TakeBackward : CellRule {
 /*! \brief The sums of a batch grow together: what one index means is read for all of its cells. */
 template <typename T, typename Cells>
 TOFU_DEVICE void ComputeBatch(const TakeBackward<T>& rule,
-                              const typename TakeBackward<T>::Group& group, const Cells& batch,
+                              const typename TakeBackward<T>::Group* prepared, const Cells& batch,
                               typename Cells::Real* values) {
   typedef typename Cells::Real Real;
   const PartArguments& a = rule.a;
-  for (Index k = group.begin; k < group.end; ++k) {
+  for (Index k = prepared->begin; k < prepared->end; ++k) {
     const Index index = IndexOfKey(a.sorting.keys[k]);
     T cells[Cells::kCells];
     batch.ReadAs(

@@ -93,7 +93,7 @@ inline bool RunPartOnCpu(const tofu::cuda::PartKernel& kernel, const std::string
   std::vector<char> scratch(ScratchBytesOf(kernel, arguments, bytes));
   for (const auto& launch :
        LaunchesOf(kernel, arguments, bytes, kMultiprocessors, scratch.data())) {
-    const std::string name = std::string(launch.name) + "_" + type;
+    const std::string name = launch.name + "_" + type;
     void* function = dlsym(RTLD_DEFAULT, name.c_str());
     if (function == nullptr) {
       std::printf("there is no kernel %s\n", name.c_str());

@@ -75,12 +75,25 @@ struct Tensor {
       shape.threads = tofu::cuda::kPartThreads;
       shape.threads_wait = launch.arguments.layout.waits != 0;
       RunThreads(shape, [&] {
-        if constexpr (kIsReduction<Rule>) {
-          tofu::cuda::ReduceGroups<Members>(launch.arguments, Rule(launch.arguments));
-        } else {
-          tofu::cuda::MapGroups<Members>(launch.arguments, Rule(launch.arguments));
+        using tofu::cuda::Packing;
+        switch (launch.arguments.layout.packing) {
+          case Packing::kOfGroup:
+            return RunThread<Members, Packing::kOfGroup, Rule>(launch.arguments);
+          case Packing::kOfGroups:
+            return RunThread<Members, Packing::kOfGroups, Rule>(launch.arguments);
+          default:
+            return RunThread<Members, Packing::kApart, Rule>(launch.arguments);
         }
       });
+    }
+  }
+
+  template <typename Members, tofu::cuda::Packing kPacking, typename Rule>
+  static void RunThread(const tofu::cuda::PartArguments& arguments) {
+    if constexpr (kIsReduction<Rule>) {
+      tofu::cuda::ReduceGroups<Members, kPacking>(arguments, Rule(arguments));
+    } else {
+      tofu::cuda::MapGroups<Members, kPacking>(arguments, Rule(arguments));
     }
   }
 

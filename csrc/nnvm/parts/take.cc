@@ -179,12 +179,12 @@ void ComputePickBackward(const NodeAttrs& attrs, const OpContext&, const Blobs& 
 
 void RegisterParts() {
   RegisterPart("_tofu_take", {"di", "t", ShapeOfTaken}, ParsePositionsPart, ComputeTake,
-               {{"take.cu", "tofu_take", PartLoop::kMapPositions}}, ViewTaken);
+               {{"take.cu", "tofu_take", PartLoop::kLookUp}}, ViewTaken);
   RegisterPart("_tofu_take_backward", {"di", "t", ShapeOfTable}, ParsePositionsPart,
                ComputeTakeBackward, {{"take.cu", "tofu_take_backward", PartLoop::kLookUpSorted}},
                ViewRows);
   RegisterPart("_tofu_pick", {"di", "t", ShapeOfPicked}, ParsePositionsPart, ComputePick,
-               {{"take.cu", "tofu_pick", PartLoop::kMapPositions}}, ViewPicked);
+               {{"take.cu", "tofu_pick", PartLoop::kLookUp}}, ViewPicked);
   RegisterPart("_tofu_pick_backward", {"di", "t", ShapeOfLines}, ParsePositionsPart,
                ComputePickBackward, {{"take.cu", "tofu_pick_backward", PartLoop::kMapLines}},
                ViewRows);

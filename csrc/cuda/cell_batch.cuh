@@ -1,0 +1,185 @@
+/*!
+ * \file cell_batch.cuh
+ * \brief Where the cells of a group lie, and several of them read and written at once.
+ *
+ * A tensor is [outer][extent][inner], as in nnvm/parts/dimension_view.h. A group is either a
+ * position of the middle dimension, with all its cells, or a line along that dimension.
+ */
+#ifndef TOFU_CUDA_CELL_BATCH_CUH_
+#define TOFU_CUDA_CELL_BATCH_CUH_
+
+#include "part_arguments.cuh"
+
+namespace tofu {
+namespace cuda {
+
+/*! \brief Where a cell lies: in the tensor, and which line or which position it is of. */
+struct Place {
+  Index cell;
+  Index other;  // its line where a group is a position, its position where a group is a line
+  Index outer;
+};
+
+/*! \brief The cells at one position of the dimension. */
+struct AtPosition {
+  static TOFU_DEVICE Index NumGroups(const PartArguments& a) { return a.extent; }
+
+  TOFU_DEVICE AtPosition(const PartArguments& a, Index group, Index first, Index step)
+      : arguments(a),
+        group(group),
+        o(first / a.inner),
+        i(first % a.inner),
+        step_o(step / a.inner),
+        step_i(step % a.inner) {}
+  TOFU_DEVICE bool is_inside() const { return o < arguments.outer; }
+  TOFU_DEVICE Place place() const {
+    return Place{(o * arguments.extent + group) * arguments.inner + i, o * arguments.inner + i, o};
+  }
+  TOFU_DEVICE void Next() {
+    o += step_o;
+    i += step_i;
+    if (i < arguments.inner) return;
+    i -= arguments.inner;
+    ++o;
+  }
+
+  const PartArguments& arguments;
+  Index group, o, i, step_o, step_i;
+};
+
+/*! \brief The cells of one line along the dimension. */
+struct OnLine {
+  static TOFU_DEVICE Index NumGroups(const PartArguments& a) { return a.outer * a.inner; }
+
+  TOFU_DEVICE OnLine(const PartArguments& a, Index group, Index first, Index step)
+      : arguments(a),
+        outer(a.inner == 1 ? group : group / a.inner),
+        origin(outer * a.extent * a.inner + (group - outer * a.inner)),
+        position(first),
+        step(step) {}
+  TOFU_DEVICE bool is_inside() const { return position < arguments.extent; }
+  TOFU_DEVICE Place place() const {
+    return Place{origin + position * arguments.inner, position, outer};
+  }
+  TOFU_DEVICE void Next() { position += step; }
+
+  const PartArguments& arguments;
+  Index outer, origin, position, step;
+};
+
+constexpr int kBytesOfBatch = 16;  // of neighbours that a thread takes at once
+constexpr int kCellsApart = 4;     // that it takes at once where they are none
+
+/*! \brief Whether 16 bytes can be read at once of the first inputs. */
+template <int kStreams>
+TOFU_DEVICE bool AreAligned(const PartArguments& arguments) {
+  typedef unsigned long long Number;  // NOLINT(runtime/int)
+  Number bits = 0;
+  TOFU_UNROLL
+  for (int s = 0; s < kStreams; ++s) bits |= reinterpret_cast<Number>(arguments.tensors[s]);
+  return bits % kBytesOfBatch == 0;
+}
+
+/*! \brief The cells that a thread takes at once, of each input that is read with them. */
+template <typename T, int kStreams, Packing kPacking>
+struct Batch {
+  typedef typename RealType<T>::type Real;
+  static constexpr bool kPacked = kPacking != Packing::kApart;
+  static constexpr int kCells = kPacked ? kBytesOfBatch / sizeof(T) : kCellsApart;
+  static constexpr int kGroups = kPacking == Packing::kOfGroups ? kCells : 1;
+  static constexpr int kMembers = kPacking == Packing::kOfGroup ? kCells : 1;  // between batches
+  static constexpr int kPlaces = kPacked ? 1 : kCells;
+
+  /*! \brief Takes the next cells. Neighbours are all inside. */
+  template <typename Members>
+  TOFU_DEVICE void Locate(Members* at) {
+    TOFU_UNROLL
+    for (int b = 0; b < kPlaces; ++b) {
+      inside[b] = at->is_inside();
+      places[b] = at->place();
+      at->Next();
+    }
+  }
+  TOFU_DEVICE bool has(int b) const { return inside[kPacked ? 0 : b]; }
+  TOFU_DEVICE int group(int b) const { return kGroups == 1 ? 0 : b; }
+  TOFU_DEVICE Place place(int b) const {
+    if constexpr (!kPacked) return places[b];
+    return Place{places[0].cell + b, places[0].other + (kMembers == 1 ? 0 : b), places[0].outer};
+  }
+
+  /*! \brief Reads neighbours at once where that is possible. */
+  TOFU_DEVICE void Read(const PartArguments& arguments, bool at_once) {
+    TOFU_UNROLL
+    for (int s = 0; s < kStreams; ++s) ReadFrom(arguments.Input<T>(s), at_once, cells[s]);
+  }
+
+  /*! \brief Writes the values, or adds them, to the first output; neighbours at once. */
+  TOFU_DEVICE void Write(const PartArguments& arguments, const Real* values) const {
+    T* target = arguments.Output<T>(0);
+    T results[kCells] = {};
+    const bool adds = arguments.requests[0] == kAdditionAsked;
+    if (adds) ReadFrom(target, true, results);
+    TOFU_UNROLL
+    for (int b = 0; b < kCells; ++b) {
+      if (!has(b)) continue;
+      results[b] = static_cast<T>(adds ? static_cast<Real>(results[b]) + values[b] : values[b]);
+    }
+    if constexpr (kPacked) {
+      Words4 words;
+      CopyBytes(&words, results, sizeof(words));
+      WriteWords(target + places[0].cell, words);
+    } else {
+      TOFU_UNROLL
+      for (int b = 0; b < kCells; ++b) {
+        if (has(b)) target[places[b].cell] = results[b];
+      }
+    }
+  }
+
+  TOFU_DEVICE void ReadFrom(const T* tensor, bool at_once, T* found) const {
+    const auto cell_of = [](const Place& at) { return at.cell; };
+    if (kPacked && !at_once) {
+      TOFU_UNROLL
+      for (int b = 0; b < kCells; ++b) found[b] = tensor[place(b).cell];
+    } else {
+      ReadAs(tensor, cell_of, found);
+    }
+  }
+
+  /*! \brief The cells of a tensor, each where `cell_of` finds that of a place; of neighbours the
+   * first is asked for. Where there is no cell, the first one is read again, so that no load waits
+   * for the question. */
+  template <typename CellOf>
+  TOFU_DEVICE void ReadAs(const T* tensor, const CellOf& cell_of, T* found) const {
+    if constexpr (kPacked) {
+      const Words4 words = ReadWords(tensor + cell_of(places[0]));
+      CopyBytes(found, &words, sizeof(words));
+    } else {
+      TOFU_UNROLL
+      for (int b = 0; b < kCells; ++b) found[b] = tensor[cell_of(readable(b))];
+    }
+  }
+
+  /*! \brief The place of `b`; number by number, since a choice between objects would have them in
+   * memory. */
+  TOFU_DEVICE Place readable(int b) const {
+    return Place{inside[b] ? places[b].cell : places[0].cell,
+                 inside[b] ? places[b].other : places[0].other,
+                 inside[b] ? places[b].outer : places[0].outer};
+  }
+
+  /*! \brief What the inputs hold at cell `b`. */
+  TOFU_DEVICE void Gather(int b, T* streams) const {
+    TOFU_UNROLL
+    for (int s = 0; s < kStreams; ++s) streams[s] = cells[s][b];
+  }
+
+  Place places[kPlaces];
+  bool inside[kPlaces];
+  T cells[kStreams > 0 ? kStreams : 1][kCells];
+};
+
+}  // namespace cuda
+}  // namespace tofu
+
+#endif  // TOFU_CUDA_CELL_BATCH_CUH_
