@@ -6,10 +6,6 @@ SPARSE = "row_sparse or csr storage, which cannot be partitioned"
 PER_CONTEXT = (
     "looks at what each of several contexts has; tofu.mod.Module is one device to its user, and its results are whole"
 )
-SVRG = (
-    "SVRGModule is derived from mx.mod.Module, whose executors' arrays it changes in place; it runs over a partitioned symbol, as its "
-    "tests do in the other way"
-)
 REASONS: dict[tuple[str, str, str], str] = {
     ("test_module", "test_executor_group", "symbol"): SPARSE,
     ("test_module", "test_factorization_machine_module", ""): SPARSE,
@@ -29,9 +25,6 @@ REASONS: dict[tuple[str, str, str], str] = {
         "symbol",
     ): "counts the nodes that MXNet's own passes leave for one device",
     ("test_contrib_svrg_module", "test_module_initializer", ""): SPARSE,
-    ("test_contrib_svrg_module", "test_bind_module", "module"): SVRG,
-    ("test_contrib_svrg_module", "test_module_init", "module"): SVRG,
-    ("test_contrib_svrg_module", "test_module_bind", "module"): SVRG,
 }
 """File, test and way (empty: in all ways) -> the reason."""
 

@@ -5,6 +5,7 @@ A script changes one line; here no test's text changes, so MXNet's own names get
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -33,8 +34,9 @@ def partition_symbols(workers: int) -> None:
 
 
 def partition_modules(workers: int) -> None:
-    """`mx.mod.Module` and `mx.mod.BucketingModule` are Tofu's, over `workers` devices, whatever contexts they are given."""
+    """`mx.mod.Module`, `mx.mod.BucketingModule` and SVRGModule are Tofu's, over `workers` devices, whatever contexts they are given."""
     import mxnet as mx
+    from mxnet.contrib.svrg_optimization import svrg_module
 
     import tofu
 
@@ -44,6 +46,10 @@ def partition_modules(workers: int) -> None:
 
     class Module(tofu.mod.Module):
         def __init__(self, symbol: Any, *args: Any, context: Any = None, ngpus: Any = None, **kwargs: Any) -> None:
+            super().__init__(partitioned(symbol), *args, **kwargs)
+
+    class SVRGModule(tofu.mod.SVRGModule):
+        def __init__(self, symbol: Any, *args: Any, context: Any = None, **kwargs: Any) -> None:
             super().__init__(partitioned(symbol), *args, **kwargs)
 
     class BucketingModule(tofu.mod.BucketingModule):
@@ -57,10 +63,43 @@ def partition_modules(workers: int) -> None:
     for module in (mx.mod, mx.module.module):
         module.Module = Module
     mx.mod.BucketingModule = BucketingModule
+    svrg_module.SVRGModule = SVRGModule
+
+
+def partition_blocks(workers: int, at_call: bool = False) -> None:
+    """A HybridBlock is partitioned where a script hybridizes it; with `at_call`, also where it is called first, as no other's part."""
+    import mxnet as mx
+
+    import tofu
+    from tofu.mxnet.gluon.block import PartitionedBlock
+
+    kind = mx.gluon.HybridBlock
+    depth = 0  # of blocks that are within a block
+
+    def partitioned(own: Callable[..., Any], is_wanted: Callable[..., bool]) -> Callable[..., Any]:
+        @functools.wraps(own)
+        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+            nonlocal depth
+            is_plain = not isinstance(self, PartitionedBlock)
+            depth += 1
+            try:
+                if depth == 1 and is_plain and is_wanted(*args, **kwargs):
+                    tofu.gluon.partition(self, workers, **OPTIONS)
+                return own(self, *args, **kwargs)
+            finally:
+                depth -= 1
+
+        return run
+
+    kind.hybridize = partitioned(kind.hybridize, lambda active=True, *args, **kwargs: active)
+    if at_call:
+        kind.__call__ = partitioned(kind.__call__, lambda x, *args: isinstance(x, mx.nd.NDArray))
 
 
 WAYS: dict[str, Callable[[int], None]] = {
     ONE_DEVICE: lambda workers: None,
     "symbol": partition_symbols,
     "module": partition_modules,
+    "gluon": partition_blocks,
+    "gluon call": functools.partial(partition_blocks, at_call=True),
 }
