@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+ROUNDING = "rounding of single precision, for additions in another order: it passes in double precision"
 SPARSE = "row_sparse or csr storage, which cannot be partitioned"
 PER_CONTEXT = (
     "looks at what each of several contexts has; tofu.mod.Module is one device to its user, and its results are whole"

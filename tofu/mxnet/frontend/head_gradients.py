@@ -37,6 +37,8 @@ def find_repeats(symbol: Any) -> list[int]:
 def copy_repeats(symbol: Any) -> Any:
     """The symbol with a copy in place of each output that is there already, so that each has a gradient of its own."""
     names, repeats = symbol.list_outputs(), find_repeats(symbol)
+    if not repeats:
+        return symbol
     outputs = [symbol[output] for output in range(len(names))]
     for output in repeats:
         outputs[output] = mx.sym.identity(outputs[output], name=f"{names[output]}/again{output}")

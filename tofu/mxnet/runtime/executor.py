@@ -79,6 +79,7 @@ class Executor:
         self._shapes = dict(shapes)
         self._grad_req = dict(grad_req)
         self._compile_for = compile_for
+        self._monitor: tuple[Any, bool] | None = None
         parameters: dict[str, ShardedTensor] = {}
         if shared is not None:
             parameters = {
@@ -318,6 +319,8 @@ class Executor:
             self._compile_for,
             shared=self,
         )
+        if self._monitor is not None:
+            made.set_monitor_callback(*self._monitor)
         made._outputs = [  # in the memory of these, as in MXNet
             _resize_array(array, tuple(partition.graph.tensors[position].shape))
             for array, position in zip(self.outputs, partition.graph.outputs, strict=True)
@@ -326,6 +329,7 @@ class Executor:
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
         """Call `callback(name, handle)` for each node's output, as MXNet does on one device: whole arrays under MXNet's names."""
+        self._monitor = callback, monitor_all
         watch_whole(self.sharded, callback, monitor_all)
 
     def debug_str(self) -> str:
