@@ -153,7 +153,6 @@ def backward_pooling(
         return scatter(lambda b, c, *v: windows(b, c, v[:n], v[n:]), extents, names=names)
     names, only, whole = place.names("x", n), (0,) * n, (slice(None),) * n
     if pool_type != "max":
-        # Every cell is in the only window.
         spread = lambda cell: value(cell, place.cell(*place.take_apart(cell)[:2], only), math.prod(space))
         return output(names, lambda *cell: spread(cell))
 

@@ -1,5 +1,7 @@
 """The unmodified mx.mod.Module over a partitioned symbol: its Updater updates parameters where their shards lie."""
 
+from functools import partial
+
 import mxnet as mx
 import numpy as np
 import pytest
@@ -32,8 +34,9 @@ def make_module(symbol, optimizer="adam"):
 def step(module, number):
     rng = np.random.RandomState(number)
     data, label = (mx.nd.array(rng.randn(*shape), dtype="float64") for shape in ((6, 5), (6, 4)))
-    module.forward_backward(mx.io.DataBatch([data], [label]))
-    module.update()
+    for part in (partial(module.forward, mx.io.DataBatch([data], [label])), module.backward, module.update):
+        part()
+        mx.nd.waitall()  # one device changes a BatchNorm's statistics while others read them
 
 
 def read(module):
@@ -75,14 +78,17 @@ def test_what_scripts_read_and_write_between_steps_counts():
         module = make_module(symbol)
         executor = module._exec_group.execs[0]
         weight, gradient = executor.arg_dict["a_weight"], executor.grad_dict["a_weight"]
-        row = weight[2]
+        row, mean = weight[2], executor.aux_dict["bn_moving_mean"][3:5]
         step(module, 0)
-        found.append([array.asnumpy() for array in (weight, gradient, row, executor.aux_dict["bn_moving_mean"])])
+        found.append([array.asnumpy() for array in (weight, gradient, row, mean, executor.aux_dict["bn_moving_mean"])])
         weight[1:3] *= 0.5
         row[:] = 0.25
+        mean += 1
         executor.aux_dict["bn_moving_var"][:] = 2
         module.forward(mx.io.DataBatch([mx.nd.ones((6, 5), dtype="float64")], [mx.nd.ones((6, 4), dtype="float64")]))
+        mx.nd.waitall()
         module.backward()
+        mx.nd.waitall()
         gradient *= 3  # clipping, say
         gradient[0] = 1
         module.update()
