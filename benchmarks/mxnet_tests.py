@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.mxnet_suite.process import run_tests
-from benchmarks.mxnet_suite.reasons import find_reason
-from benchmarks.mxnet_suite.ways import ONE_DEVICE, WAYS
+from benchmarks.mxnet_suite.reasons import ROUNDING, find_reason
+from benchmarks.mxnet_suite.ways import GLUON, GLUON_IN_DOUBLE, ONE_DEVICE, WAYS
 
 RESULTS = Path("demo-output/mxnet_tests.jsonl")
 SECONDS = 120  # that one test may take
@@ -150,7 +150,12 @@ def print_table(found: dict[Run, Outcomes], console: Console) -> list[str]:
         alone = found.get(Run(run.file, ONE_DEVICE, 1), {})
         failed = [outcome for outcome in outcomes.values() if outcome.is_failure]
         new = [o for o in failed if run.way != ONE_DEVICE and not (o.test in alone and alone[o.test].is_failure)]
-        reasons = {outcome: find_reason(run.file, outcome.test, run.way) for outcome in new}
+        double = found.get(Run(run.file, GLUON_IN_DOUBLE, run.workers), {}) if run.way == GLUON else {}
+        reasons = {
+            outcome: find_reason(run.file, outcome.test, run.way)
+            or (ROUNDING if outcome.test in double and not double[outcome.test].is_failure else "")
+            for outcome in new
+        }
         open_ones = [outcome for outcome, reason in reasons.items() if not reason]
         passed = sum(outcome.outcome == "passed" for outcome in outcomes.values())
         counts = (passed, len(failed), len(failed) - len(new), len(new) - len(open_ones), len(open_ones))

@@ -1,6 +1,7 @@
-"""`tofu.mod.Module` and `tofu.mod.BucketingModule`: the drop-ins for MXNet's whose parameters only exist as shards."""
+"""`tofu.mod.Module` and its like: the drop-ins for MXNet's modules whose parameters only exist as shards."""
 
 from tofu.mxnet.runtime.bucketing import BucketingModule
 from tofu.mxnet.runtime.module import Module
+from tofu.mxnet.runtime.svrg import SVRGModule
 
-__all__ = ["BucketingModule", "Module"]
+__all__ = ["BucketingModule", "Module", "SVRGModule"]

@@ -5,12 +5,29 @@ A script changes one line; here no test's text changes, so MXNet's own names get
 
 from __future__ import annotations
 
+import functools
+import json
 import sys
 from collections.abc import Callable
 from typing import Any
 
 ONE_DEVICE = "one device"
+GLUON = "gluon"
+GLUON_IN_DOUBLE = "gluon, float64"
 OPTIONS = {"on_infeasible": "replicate"}  # MXNet's tests have tensors of one cell
+UNDESCRIBED = {
+    "Custom",
+    "_Native",
+    "_NDArray",
+    "_contrib_quadratic",
+}  # in Python, and the one that docs/tdl.md has users describe
+MAKERS = ("array", "empty", "ones", "zeros", "random.normal", "random.randn", "random.uniform")  # of arrays, in mx.nd
+
+
+def find_options(symbol: Any) -> dict[str, str]:
+    """What a symbol is partitioned with. What has no description is computed whole, as the error for it advises."""
+    operators = {node["op"] for node in json.loads(symbol.tojson())["nodes"]}
+    return {**OPTIONS, "undescribed": "error" if operators.isdisjoint(UNDESCRIBED) else "replicate"}
 
 
 def partition_symbols(workers: int) -> None:
@@ -24,7 +41,7 @@ def partition_symbols(workers: int) -> None:
             is_tofus = sys._getframe(1).f_globals.get("__name__", "").startswith("tofu.")
             if is_tofus or isinstance(self, tofu.PartitionedSymbol):
                 return own(self, *args, **kwargs)
-            return getattr(tofu.partition(self, workers, **OPTIONS), own.__name__)(*args, **kwargs)
+            return getattr(tofu.partition(self, workers, **find_options(self)), own.__name__)(*args, **kwargs)
 
         return bind
 
@@ -33,17 +50,22 @@ def partition_symbols(workers: int) -> None:
 
 
 def partition_modules(workers: int) -> None:
-    """`mx.mod.Module` and `mx.mod.BucketingModule` are Tofu's, over `workers` devices, whatever contexts they are given."""
+    """`mx.mod.Module`, `mx.mod.BucketingModule` and SVRGModule are Tofu's, over `workers` devices, whatever contexts they are given."""
     import mxnet as mx
+    from mxnet.contrib.svrg_optimization import svrg_module
 
     import tofu
 
     def partitioned(symbol: Any) -> Any:
         is_plain = isinstance(symbol, mx.sym.Symbol) and not isinstance(symbol, tofu.PartitionedSymbol)
-        return tofu.partition(symbol, workers, **OPTIONS) if is_plain else symbol
+        return tofu.partition(symbol, workers, **find_options(symbol)) if is_plain else symbol
 
     class Module(tofu.mod.Module):
         def __init__(self, symbol: Any, *args: Any, context: Any = None, ngpus: Any = None, **kwargs: Any) -> None:
+            super().__init__(partitioned(symbol), *args, **kwargs)
+
+    class SVRGModule(tofu.mod.SVRGModule):
+        def __init__(self, symbol: Any, *args: Any, context: Any = None, **kwargs: Any) -> None:
             super().__init__(partitioned(symbol), *args, **kwargs)
 
     class BucketingModule(tofu.mod.BucketingModule):
@@ -57,10 +79,75 @@ def partition_modules(workers: int) -> None:
     for module in (mx.mod, mx.module.module):
         module.Module = Module
     mx.mod.BucketingModule = BucketingModule
+    svrg_module.SVRGModule = SVRGModule
+
+
+def partition_blocks(workers: int, at_call: bool = False, double: bool = False) -> None:
+    """A HybridBlock is partitioned where a script hybridizes it; with `at_call`, also where it is called first, as no other's part.
+    With `double`, arrays and blocks are in double precision where the script says nothing: what fails in single alone is rounding.
+    """
+    import mxnet as mx
+
+    import tofu
+    from tofu.mxnet.gluon.block import PartitionedBlock
+
+    kind = mx.gluon.HybridBlock
+    if double:
+        work_in_double()
+    depth = 0  # of blocks that are within a block
+
+    def partitioned(own: Callable[..., Any], is_wanted: Callable[..., bool]) -> Callable[..., Any]:
+        @functools.wraps(own)
+        def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+            nonlocal depth
+            is_plain = not isinstance(self, PartitionedBlock)
+            depth += 1
+            try:
+                if depth == 1 and is_plain and is_wanted(*args, **kwargs):
+                    tofu.gluon.partition(self, workers, **OPTIONS)
+                return own(self, *args, **kwargs)
+            finally:
+                depth -= 1
+
+        return run
+
+    kind.hybridize = partitioned(kind.hybridize, lambda active=True, *args, **kwargs: active)
+    if at_call:
+        kind.__call__ = partitioned(kind.__call__, lambda x, *args: isinstance(x, mx.nd.NDArray))
+
+
+def work_in_double() -> None:
+    """Arrays are float64 where a script names no type, and blocks are cast to that before they are called."""
+    import mxnet as mx
+
+    for name in MAKERS:
+        folder, _, maker = name.rpartition(".")
+        module = mx.nd.random if folder else mx.nd
+        setattr(module, maker, functools.partial(getattr(module, maker), dtype="float64"))
+    own = mx.gluon.Block.__call__
+    depth = 0  # of blocks that are within a block
+
+    @functools.wraps(own)
+    def call(self: Any, *args: Any) -> Any:
+        nonlocal depth
+        if depth == 0:
+            types = {str(parameter.dtype) for parameter in self.collect_params().values()}
+            if any("float32" in name for name in types):
+                self.cast("float64")
+        depth += 1
+        try:
+            return own(self, *args)
+        finally:
+            depth -= 1
+
+    mx.gluon.Block.__call__ = call
 
 
 WAYS: dict[str, Callable[[int], None]] = {
     ONE_DEVICE: lambda workers: None,
     "symbol": partition_symbols,
     "module": partition_modules,
+    GLUON: partition_blocks,
+    GLUON_IN_DOUBLE: functools.partial(partition_blocks, double=True),
+    "gluon call": functools.partial(partition_blocks, at_call=True),
 }

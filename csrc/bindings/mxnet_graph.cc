@@ -108,6 +108,7 @@ void RegisterGraph(py::module_* module) {
   module->def("training_graph", BuildTrainingGraph, py::arg("symbol"), py::arg("wrt"));
   module->def("check_edges", CheckEdges, py::arg("symbol"));
   module->def("nodes", NodesToPython, py::arg("symbol"));
+  module->def("monitored_inputs", ListMonitoredInputs, py::arg("symbol"));
   module->def("outputs", ListOutputs, py::arg("symbol"));
   module->def("infer", InferToPython, py::arg("symbol"), py::arg("shapes"), py::arg("dtypes"));
   module->def("infer_operator", InferOperatorToPython, py::arg("op"), py::arg("attrs"),

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any as Anything
 
+CHANNELS_LAST = ("NWC", "NHWC", "NDHWC")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 

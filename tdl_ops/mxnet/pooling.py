@@ -1,6 +1,7 @@
 """Pooling and its gradient.
 
-Axes: batch `b`, channel `c`, output positions `y0, y1, ..`. Cells outside the data are minus infinity to a maximum, zero to a sum.
+Axes: batch `b`, channel `c`, output positions `y0, y1, ..`; channels come second or last.
+Cells outside the data are minus infinity to a maximum, zero to a sum.
 On CPUs max pooling may have a second output, MKLDNN's workspace, and its gradient is given that and a gradient of it. Both are unread:
 the workspace is packed in bytes and cannot be cut, so the workers run MXNet's plain gradient, which finds the maximum from data and output.
 """
@@ -12,7 +13,7 @@ import math
 import numpy as np
 
 from tdl_ops.mxnet import op
-from tdl_ops.mxnet.window import SPACE, check_layout, check_windows, local_pad, numbered, read_window
+from tdl_ops.mxnet.window import SPACE, check_windows, local_pad, numbered, read_layout, read_window
 from tofu.tdl import (
     Max,
     Opaque,
@@ -21,6 +22,7 @@ from tofu.tdl import (
     constant,
     maximum,
     minimum,
+    output,
     position,
     scatter,
     sqrt,
@@ -78,8 +80,8 @@ def pooling(
     count_include_pad=True,
     layout=None,
 ):
-    check_layout(layout)
-    space = data.shape[2:]
+    place = read_layout(layout)
+    space = place.extents(data.shape)
     if global_pool:
         at = lambda y, d: d
         count, extents = (lambda y: math.prod(space)), {}
@@ -87,16 +89,20 @@ def pooling(
         at, extents = read_window(kernel, stride, pad), {"d": kernel}
         check_windows(at, pooling_convention)
         count = lambda y: _count(at, y, space, pooling_convention, count_include_pad)
-    reduce = lambda r, f, b, c, y: r(lambda *d: f(data[(b, c, *at(y, d))]), ndim=len(space), extents=extents)
-    places = unwritten(
-        "b c *y", is_scratch=True
-    )  # oneDNN's, a byte each; workers run the gradient that looks for them again
-    return {
-        "max": (lambda b, c, *y: reduce(Max, lambda x: x, b, c, y), places)[: len(output_shapes)],
-        "sum": lambda b, c, *y: reduce(Sum, lambda x: x, b, c, y),
-        "avg": lambda b, c, *y: reduce(Sum, lambda x: x, b, c, y) / count(y),
-        "lp": lambda b, c, *y: _root(reduce(Sum, lambda x: x**p_value, b, c, y), p_value),
-    }[pool_type]
+    names = place.names("y", len(space))
+
+    def pool(cell):
+        b, c, y = place.take_apart(cell)
+        power = p_value if pool_type == "lp" else 1
+        reduced = (Max if pool_type == "max" else Sum)(
+            lambda *d: data[place.cell(b, c, at(y, d))] ** power, ndim=len(space), extents=extents
+        )
+        return {"avg": lambda: reduced / count(y), "lp": lambda: _root(reduced, power)}.get(
+            pool_type, lambda: reduced
+        )()
+
+    # oneDNN's places, a byte each; workers run the gradient that looks for them again
+    return (output(names, lambda *cell: pool(cell)), unwritten(names, is_scratch=True))[: len(output_shapes)]
 
 
 def _first_largest(data, out, d_out):
@@ -123,7 +129,7 @@ def backward_pooling(
     count_include_pad=True,
     layout=None,
 ):
-    check_layout(layout)
+    place = read_layout(layout)
     data, out = others if len(others) == 2 else others[1:3]
     unused = () if len(others) == 2 else (others[0], others[3])
     n = data.ndim - 2
@@ -132,18 +138,28 @@ def backward_pooling(
         own = _contribution(pool_type, p_value, d_out[y], data[cell], out[y], count)
         return own + sum((unread(t[y]) for t in unused), unread(data[cell]) + unread(out[y]))
 
+    space = place.extents(data.shape)
     if not global_pool:
         at = read_window(kernel, stride, pad)
         check_windows(at, pooling_convention)
-        count = lambda y: _count(at, y, data.shape[2:], pooling_convention, count_include_pad)
-        windows = lambda b, c, y, d: ((b, c, *at(y, d)), value((b, c, *at(y, d)), (b, c, *y), count(y)))
+        count = lambda y: _count(at, y, space, pooling_convention, count_include_pad)
+
+        def windows(b, c, y, d):
+            cell = place.cell(b, c, at(y, d))
+            return cell, value(cell, place.cell(b, c, y), count(y))
+
         names = f"b c {numbered('y', n)} {numbered('d', n)}"
         extents = {f"d{i}": k for i, k in enumerate(kernel)}
         return scatter(lambda b, c, *v: windows(b, c, v[:n], v[n:]), extents, names=names)
-    only = (0,) * n
+    names, only, whole = place.names("x", n), (0,) * n, (slice(None),) * n
     if pool_type != "max":
-        return lambda b, c, *x: value((b, c, *x), (b, c, *only), math.prod(data.shape[2:]))
-    outs = lambda b, c: (t[(b, c, *only)] for t in (out, d_out))
-    extra = lambda b, c: sum((unread(t[(b, c, *only)]) for t in unused), constant(0.0))
-    whole = (slice(None),) * n
-    return lambda b, c, *x: global_maximum_gradient(data[(b, c, *whole)], *outs(b, c))[x] + extra(b, c)
+        spread = lambda cell: value(cell, place.cell(*place.take_apart(cell)[:2], only), math.prod(space))
+        return output(names, lambda *cell: spread(cell))
+
+    def choose(cell):
+        b, c, x = place.take_apart(cell)
+        y = place.cell(b, c, only)
+        extra = sum((unread(t[y]) for t in unused), constant(0.0))
+        return global_maximum_gradient(data[place.cell(b, c, whole)], out[y], d_out[y])[x] + extra
+
+    return output(names, lambda *cell: choose(cell))

@@ -1,5 +1,6 @@
 """The fused recurrent operator: opaque but for its batch dimension `b`.
 
+The cells `c` of an LSTM are as many as its hidden states `h`, or more where those are projected.
 The parameters are one vector in a layout of MXNet's own, and time is sequential.
 """
 
@@ -18,12 +19,16 @@ def _samples(tensors, b):
     return [t[:, b, :] if t.ndim == 3 else t[:] for t in tensors]
 
 
+def _states(mode, result, first):
+    """What is of the states' shapes, from the output `first` on."""
+    names = ("layer b h", "layer b c") if mode == "lstm" else ("layer b h",)
+    return [output(n, lambda *cell, o=o: result(cell[1])[o, cell[0], cell[2]]) for o, n in enumerate(names, first)]
+
+
 @op("RNN", advice=UNROLL)
 def rnn(data, parameters, state, *more, mode, state_outputs=False):
     result = lambda b: recurrence(*_samples((data, parameters, state, *more), b))
-    states = [
-        output("layer b h", lambda layer, b, h, o=o: result(b)[o, layer, h]) for o in range(1, 2 + (mode == "lstm"))
-    ]
+    states = _states(mode, result, 1)
     return output("t b f", lambda t, b, f: result(b)[0, t, f]), *(states if state_outputs else ())
 
 
@@ -33,7 +38,4 @@ def backward_rnn(*given, mode):
     result = lambda b: recurrence_gradient(*_samples(given, b))
     d_data = output("t b i", lambda t, b, i: result(b)[0, t, i])
     d_parameters = output("p", lambda p: Sum(lambda b: result(b)[1, p]))
-    d_states = [
-        output("layer b h", lambda layer, b, h, o=o: result(b)[o, layer, h]) for o in range(2, 3 + (mode == "lstm"))
-    ]
-    return d_data, d_parameters, *d_states
+    return d_data, d_parameters, *_states(mode, result, 2)

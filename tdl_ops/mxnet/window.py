@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tdl_ops.mxnet.attributes import CHANNELS_LAST
 from tofu.errors import UnsupportedError
 
 # Output positions. Where they are split, a worker is given the cells around its part and pads the other dimensions only.
@@ -30,6 +31,35 @@ def read_window(kernel, stride, pad, dilate=()):
     return Window(kernel, stride or (1,) * n, pad or (0,) * n, dilate or (1,) * n)
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Where the channels of data and output are: second, or last."""
+
+    is_last: bool
+
+    def cell(self, b, c, space):
+        """The cell of a sample and a channel at a position in space."""
+        return (b, *space, c) if self.is_last else (b, c, *space)
+
+    def take_apart(self, cell):
+        """Sample, channel and position of a cell."""
+        b, *rest = cell
+        return (b, rest[-1], tuple(rest[:-1])) if self.is_last else (b, rest[0], tuple(rest[1:]))
+
+    def extents(self, shape):
+        """The extents of space."""
+        return shape[1:-1] if self.is_last else shape[2:]
+
+    def names(self, name, n):
+        """The names of the index variables of a tensor, as a pattern: `b c y0 y1`."""
+        return " ".join(self.cell("b", "c", [numbered(name, n)]))
+
+
+def read_layout(layout):
+    """The layout that an attribute names."""
+    return Layout(layout in CHANNELS_LAST)
+
+
 def numbered(name, n):
     """The names of n index variables, as a pattern: `y0 y1`."""
     return " ".join(f"{name}{d}" for d in range(n))
@@ -42,7 +72,7 @@ def local_pad(local):
 
 
 def check_layout(layout):
-    """Refuse channels last, which MXNet computes on GPUs only."""
+    """Refuse channels last, which MXNet convolves on GPUs only."""
     if layout not in (None, "None", "NCW", "NCHW", "NCDHW"):
         raise UnsupportedError(f"layout={layout} is not described: channels come second (NCW, NCHW, NCDHW)")
 

@@ -41,6 +41,55 @@ def test_a_crash_loses_one_test_alone(tmp_path):
     assert "DID NOT RAISE" in found["test_raises_nothing"].error
 
 
+GLUON_SUITE = """
+import mxnet as mx
+import tofu
+
+def make():
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.Dense(4))
+    net.initialize()
+    return net
+
+def test_hybridized():
+    net = make()
+    net.hybridize()
+    net(mx.nd.ones((4, 3)))
+    assert net.plan.workers == 2
+
+def test_called():
+    net = make()
+    net(mx.nd.ones((4, 3)))
+    assert net.plan.workers == 2
+
+def test_needs_double_precision():
+    assert make()(mx.nd.ones((4, 3))).dtype.__name__ == "float64"
+"""
+
+
+@pytest.mark.parametrize(
+    ("way", "passed"),
+    [
+        ("gluon", {"test_hybridized"}),
+        ("gluon, float64", {"test_hybridized", "test_needs_double_precision"}),
+        ("gluon call", {"test_hybridized", "test_called"}),
+    ],
+)
+def test_blocks_are_partitioned_where_they_are_hybridized(way, passed, tmp_path):
+    (tmp_path / FOLDER).mkdir(parents=True)
+    (tmp_path / FOLDER / "test_all.py").write_text(GLUON_SUITE)
+    found = list(run_file(tmp_path, Run("test_all", way, 2), "", (), 100))
+    assert {outcome.test for outcome in found if outcome.outcome == "passed"} == passed
+
+
+def test_what_passes_in_double_precision_is_rounding():
+    bad, good = Outcome("a", "failed", "boom", 0.1), Outcome("a", "passed", "", 0.1)
+    single, double = Run("test_file", "gluon", 2), Run("test_file", "gluon, float64", 2)
+    console = mxnet_tests.Console(quiet=True)
+    assert mxnet_tests.print_table({single: {"a": bad}, double: {"a": good}}, console) == []
+    assert mxnet_tests.print_table({single: {"a": bad}, double: {"a": bad}}, console) == ["test_file::a"] * 2
+
+
 @pytest.fixture
 def results(tmp_path, monkeypatch):
     monkeypatch.setattr(mxnet_tests, "RESULTS", tmp_path / "results.jsonl")

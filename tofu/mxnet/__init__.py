@@ -1,6 +1,7 @@
 """MXNet, the first engine: its symbols read, its operators lowered, its graphs built, bound, run, compared and verified.
 
-Importing anything of it imports MXNet, checks that Tofu was built for it, and has MXNet's own loaders give partitioned symbols back.
+Importing anything of it imports MXNet, checks that Tofu was built for it, has MXNet's own loaders give partitioned symbols back, and has
+its Updaters update what lies in shards.
 """
 
 from tofu.imports.mxnet import load
@@ -8,5 +9,7 @@ from tofu.imports.mxnet import load
 load()
 
 from tofu.mxnet.runtime.files import install_loaders  # noqa: E402  MXNet has to be there
+from tofu.mxnet.runtime.updating import install_updater  # noqa: E402
 
 install_loaders()
+install_updater()

@@ -136,6 +136,22 @@ std::vector<NodeInfo> ListNodes(SymbolHandle symbol) {
   return nodes;
 }
 
+std::vector<std::vector<std::string>> ListMonitoredInputs(SymbolHandle symbol) {
+  const nnvm::Graph graph = GraphOf(symbol);
+  const nnvm::IndexedGraph& index = graph.indexed_graph();
+  std::vector<std::vector<std::string>> names(index.num_nodes());
+  for (uint32_t id = 0; id < names.size(); ++id) {
+    const nnvm::Node& node = *index[id].source;
+    if (node.is_variable()) continue;
+    const auto list = GetOpAttr<nnvm::FListInputNames>(node.op(), "FListInputNames");
+    if (list != nullptr) names[id] = list(node.attrs);
+    for (size_t slot = names[id].size(); slot < node.inputs.size(); ++slot) {
+      names[id].push_back("input" + std::to_string(slot));
+    }
+  }
+  return names;
+}
+
 std::vector<EntryRef> ListOutputs(SymbolHandle symbol) {
   const nnvm::Graph graph = GraphOf(symbol);
   std::vector<EntryRef> outputs;

@@ -57,6 +57,9 @@ struct OperatorInfo {
 
 std::vector<NodeInfo> ListNodes(SymbolHandle symbol);
 
+/*! \brief For each of the nodes what MXNet's monitors call its inputs. */
+std::vector<std::vector<std::string>> ListMonitoredInputs(SymbolHandle symbol);
+
 std::vector<EntryRef> ListOutputs(SymbolHandle symbol);
 
 /*! \throw dmlc::Error where no operator has this name. */

@@ -33,4 +33,18 @@ CASES = [
         for p in (1, 2, 3)
     ),
     *(Case("Pooling", {"global_pool": True, "pool_type": kind}, [(3, 5, 4, 5)]) for kind in ("max", "avg", "sum")),
+    Case(
+        "Pooling",
+        {"kernel": (3, 2), "stride": (2, 1), "pad": (1, 1), "pool_type": "max", "layout": "NHWC"},
+        [(3, 7, 6, 5)],
+    ),
+    Case(
+        "Pooling",
+        {"kernel": (3,), "stride": (2,), "pad": (1,), "pool_type": "avg", "count_include_pad": False, "layout": "NWC"},
+        [(3, 7, 5)],
+    ),
+    *(
+        Case("Pooling", {"global_pool": True, "pool_type": kind, "layout": "NDHWC"}, [(2, 3, 4, 3, 5)])
+        for kind in ("max", "avg")
+    ),
 ]

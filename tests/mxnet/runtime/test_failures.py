@@ -54,3 +54,23 @@ def test_a_plan_that_needs_more_than_the_machine_has_is_refused_before_it_is_bou
         bound()
     monkeypatch.setattr(failures, "read_total_bytes", lambda: 3 * needed)
     bound()
+
+
+def test_an_operator_that_fails_in_forward_is_raised_there():
+    table = mx.sym.take(mx.sym.Variable("table"), mx.sym.Variable("rows"), mode="raise")
+    executor = tofu.partition(table, 2).simple_bind(mx.cpu(), table=(4, 6), rows=(3,))
+    executor.arg_dict["rows"][:] = 9
+    with pytest.raises(mx.MXNetError, match="indices out of bound"):
+        executor.forward()
+
+
+def test_what_nobody_can_reach_makes_room(monkeypatch):
+    """MXNet's modules refer to themselves: Python frees them when it collects garbage, which it does not do for their arrays' sake."""
+    collected = []
+    monkeypatch.setattr(failures.gc, "collect", lambda: collected.append(True))
+    monkeypatch.setattr(failures, "read_free_bytes", lambda: 1 << 40)
+    needed = sum(bound().executor.partition.plan.worker_bytes)
+    assert not collected
+    monkeypatch.setattr(failures, "read_free_bytes", lambda: 3 * needed)
+    bound()
+    assert collected

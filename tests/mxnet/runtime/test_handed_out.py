@@ -72,6 +72,12 @@ def write_through_a_pointer(executor):
     return read(executor.forward())
 
 
+def write_an_input_through_a_pointer(executor):
+    executor.forward()
+    write_raw(executor.arg_dict["data"], 0.5)
+    return read(executor.forward())
+
+
 def write_through_dlpack(executor):
     view = mx.nd.from_dlpack(executor.arg_dict["fc1_weight"].to_dlpack_for_write())
     executor.forward()
@@ -117,6 +123,7 @@ SCRIPTS = [
     keep_over_two_forwards,
     keep_over_training,
     write_through_a_pointer,
+    write_an_input_through_a_pointer,
     write_through_dlpack,
     read_through_dlpack,
     write_a_state_between_steps,

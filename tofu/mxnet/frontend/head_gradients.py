@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Any
+
+import mxnet as mx
 
 from tofu import _mxnet
 from tofu.graph import Graph, TensorKind
@@ -23,3 +26,20 @@ def list_head_gradients(graph: Graph) -> dict[int, str]:
     """The gradients that a graph is given: by output, the name of the variable."""
     names = (tensor.name for tensor in graph.tensors if tensor.kind is TensorKind.HEAD_GRADIENT)
     return {output: name for name in names if (output := find_head(name)) is not None}
+
+
+def find_repeats(symbol: Any) -> list[int]:
+    """The outputs of a symbol that are what an earlier output is."""
+    entries = [tuple(entry) for entry in _mxnet.outputs(symbol.handle.value)]
+    return [output for output, entry in enumerate(entries) if entry in entries[:output]]
+
+
+def copy_repeats(symbol: Any) -> Any:
+    """The symbol with a copy in place of each output that is there already, so that each has a gradient of its own."""
+    names, repeats = symbol.list_outputs(), find_repeats(symbol)
+    if not repeats:
+        return symbol
+    outputs = [symbol[output] for output in range(len(names))]
+    for output in repeats:
+        outputs[output] = mx.sym.identity(outputs[output], name=f"{names[output]}/again{output}")
+    return mx.sym.Group(outputs)

@@ -19,7 +19,7 @@ from tofu import _mxnet
 from tofu.engine import Source
 from tofu.errors import ShapeError, TofuError, UnsupportedError, raise_together, suggest
 from tofu.graph.semantic import Graph, Operator, Phase, Tensor, TensorKind
-from tofu.mxnet.frontend.head_gradients import find_head, name_head_gradient
+from tofu.mxnet.frontend.head_gradients import copy_repeats, find_head, find_repeats, name_head_gradient
 from tofu.mxnet.frontend.origin import Origin
 from tofu.mxnet.frontend.refusals import refuse_wrong_kernels
 from tofu.mxnet.frontend.symbol_text import without_groups
@@ -35,6 +35,10 @@ PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # of
 MOST_NAMES = 8  # in a message
 SEPARATOR = "$"
 MOST_CELLS = 2**47  # of a tensor; products with sizes of cells and numbers of workers do not wrap in 64 bits
+
+
+class ShapeInferenceError(ShapeError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
+    """Shapes or types that MXNet itself refuses, by an MXNetError."""
 
 
 def dtype_code(dtype: Any) -> int:
@@ -92,11 +96,23 @@ def read_graph(
     symbol = without_groups(symbol)
     known_shapes, known_dtypes = infer_arguments(symbol, shapes, dtypes or {})
     wanted = [name for name in symbol.list_arguments() if name in set(differentiated)]
-    training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, wanted)) if wanted else symbol
+    symbol, training = _differentiate(symbol, wanted)
     given = {*shapes, *find_labels(symbol)}
     graph = _Reader(symbol, training, known_shapes, known_dtypes, given, wanted, updated).read()
     refuse_wrong_kernels(graph)
     return Source(graph, training)
+
+
+def _differentiate(symbol: Any, wanted: Sequence[str]) -> tuple[Any, Any]:
+    """The symbol and its training graph. What is an output twice gets a gradient for each: NNVM would take the last one alone."""
+    if not wanted:
+        return symbol, symbol
+    training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, wanted))
+    given = set(training.list_arguments())
+    if any(name_head_gradient(output) in given for output in find_repeats(symbol)):
+        symbol = copy_repeats(symbol)
+        training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, wanted))
+    return symbol, training
 
 
 def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = ()) -> None:
@@ -204,7 +220,7 @@ def _infer(
                 "State it with dtype= of the Variable, for example mx.sym.Variable('data', dtype='float64'), or with type_dict= where the "
                 "model is bound."
             )
-        raise ShapeError(f"{problem} MXNet says: {error}") from error
+        raise ShapeInferenceError(f"{problem} MXNet says: {error}") from error
     nodes = _mxnet.nodes(handle)
     found_shapes: dict[str, tuple[int, ...] | None] = {}
     found_types: dict[str, int] = {}

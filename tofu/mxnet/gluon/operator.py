@@ -15,11 +15,13 @@ from typing import Any
 import mxnet as mx
 from mxnet import autograd
 
-from tofu.errors import PlanError, ShapeError, UnsupportedError
-from tofu.mxnet.gluon.array import ParameterArray, add
+from tofu.errors import PlanError, UnsupportedError
+from tofu.mxnet.frontend.read_symbol import ShapeInferenceError
 from tofu.mxnet.gluon.call import Call, needs_gradient
 from tofu.mxnet.gluon.parameter import Sharded
 from tofu.mxnet.runtime.executor import describe_reason, logger
+from tofu.mxnet.runtime.monitoring import watch_operators
+from tofu.mxnet.runtime.parameter_array import ParameterArray, add
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor
@@ -66,6 +68,7 @@ class PartitionedOperator:
         self._states = frozenset(symbol.list_auxiliary_states())
         self.training_plan: Plan | None = None
         self._bound: list[Bound] = []  # the last used is the last
+        self._hook: tuple[Any, bool] | None = None
         self.finished: list[Call] = []  # whose backward was issued since gradients were put where they belong
         self.anchor = _make_anchor(mx.cpu(0))
         self.lock = threading.RLock()  # threads run one after another
@@ -107,6 +110,13 @@ class PartitionedOperator:
             )
         outputs = self._record(inputs) if is_recorded else self._run(inputs)
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def _register_op_hook(self, callback: Any, monitor_all: bool = False) -> None:
+        """Show a hook whole tensors, each gathered for that; MXNet asks for it before each call of a block that has one."""
+        if self._hook != (callback, monitor_all):
+            self._hook = callback, monitor_all
+            for bound in self._bound:
+                watch_operators(bound.executor, callback, monitor_all)
 
     def _is_differentiable(self, inputs: Mapping[str, Any]) -> bool:
         return bool(self._trained()) or any(map(needs_gradient, inputs.values()))
@@ -265,6 +275,8 @@ class PartitionedOperator:
         executor = self._bind_with_plan(bind, settings) or bind(settings)
         if trained is not None:
             self.training_plan = executor.partition.plan
+        if self._hook is not None:
+            watch_operators(executor, *self._hook)
         return executor
 
     def _check_shapes(self, shapes: Mapping[str, Any]) -> None:
@@ -282,7 +294,7 @@ class PartitionedOperator:
         for name, array in self._arrays().items():
             if inferred[name] and 0 not in inferred[name] and tuple(inferred[name]) != array.shape:
                 given = ", ".join(f"{name}: {shape}" for name, shape in shapes.items())
-                raise ShapeError(
+                raise ShapeInferenceError(
                     f"The shapes given ({given}) do not fit the model: {name} has shape {array.shape}, and they ask for "
                     f"{tuple(inferred[name])}."
                 )

@@ -10,15 +10,13 @@ import mxnet as mx
 from mxnet import autograd
 
 from tofu.errors import DeviceError, UnsupportedError
-from tofu.mxnet.gluon.array import ParameterArray, add, on_host, zeros_like
-from tofu.mxnet.gluon.updater import update_on_shards
+from tofu.mxnet.runtime.parameter_array import ParameterArray, add, on_host, zeros_like
 
 
 class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     """What `shard_parameter` adds to a class of parameters: arrays that may lie in shards."""
 
     _followed: tuple[Any, ...] = ()
-    _trainers: tuple[Any, ...] = ()
     _data: Any
     _grad: Any
 
@@ -46,18 +44,6 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         if len(self._followed) > 1:
             *earlier, last = self._followed
             self._followed = (*(operator for operator in earlier if operator.is_awaited), last)
-
-    def _set_trainer(self, trainer: Any) -> None:
-        super()._set_trainer(trainer)
-        if trainer is not None and trainer not in self._trainers:
-            self._trainers = (*self._trainers, trainer)
-
-    def list_data(self) -> list[Any]:
-        """The array, in a list. A Trainer asks for it right before it updates, and does so on shards from then on."""
-        for trainer in self._trainers:
-            update_on_shards(trainer)
-        arrays: list[Any] = super().list_data()
-        return arrays
 
     @property
     def grad_req(self) -> str:
@@ -157,7 +143,6 @@ def shard_parameter(parameter: Any) -> None:
     values, gradients, contexts = parameter._data, parameter._grad, parameter._ctx_list
     kind: Any = type(parameter)
     parameter.__class__ = _sharded(kind)
-    parameter._trainers = () if parameter._trainer is None else (parameter._trainer,)
     if values is not None:
         parameter._init_impl(values[0], contexts)
         if gradients is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tdl_ops.mxnet.attributes import parse_attribute
+from tdl_ops.mxnet.attributes import CHANNELS_LAST, parse_attribute
 from tofu.graph import Operator
 from tofu.lowering.parts import Attributes, Inputs, Lowering, Parts
 from tofu.mxnet.frontend.origin import find_origin
@@ -33,15 +33,17 @@ def _is_uneven(operator: Operator, inputs: Inputs) -> bool:
     return is_padding_left_out or attributes.get("pooling_convention", "valid") != "valid"
 
 
-def _windows(parts: Parts, space: tuple[int, ...]) -> list[dict[str, str]]:
-    """The attributes of the division along each dimension; `begin` and `end` are where the cells lie that count."""
+def _windows(parts: Parts, data: int) -> list[dict[str, str]]:
+    """The attributes of the division along each dimension of the input `data`; `begin` and `end` are where the cells lie that count."""
     attributes = parts.whole.attributes
+    shape, is_last = parts.shape(data), attributes.get("layout") in CHANNELS_LAST
+    first, space = (1, shape[1:-1]) if is_last else (2, shape[2:])
     kernel, stride, pad = (_extents(attributes, name) for name in ("kernel", "stride", "pad"))
     stride, pad = stride or (1,) * len(space), pad or (0,) * len(space)
     counted = pad if is_true(attributes, "count_include_pad", True) else (0,) * len(space)
     return [
         {
-            "axis": str(d + 2),
+            "axis": str(d + first),
             "kernel": str(kernel[d]),
             "stride": str(stride[d]),
             "pad": str(pad[d]),
@@ -66,7 +68,7 @@ def _divide(parts: Parts, tensor: int, windows: list[dict[str, str]], like: int)
 def _expand_forward(parts: Parts) -> None:
     (data,), out = parts.whole.inputs, parts.whole.outputs[0]
     like = parts.graph_tensors[out]
-    *inner, last = _windows(parts, parts.shape(0)[2:])
+    *inner, last = _windows(parts, 0)
     sums = parts.inner_tensor("sum", like.shape, check_type(parts.whole, like.dtype))
     parts.inner_operator("sum", "Pooling", {**parts.whole.attributes, **SUM}, (data,), (sums,))
     parts.last_operator(DIVIDE, last, (_divide(parts, sums, inner, out),))
@@ -74,7 +76,7 @@ def _expand_forward(parts: Parts) -> None:
 
 def _expand_backward(parts: Parts) -> None:
     d_out, data, out = parts.whole.inputs
-    windows = _windows(parts, parts.shape(1)[2:])
+    windows = _windows(parts, 1)
     inputs = (_divide(parts, d_out, windows, d_out), data, out)
     origin = replace(find_origin(parts.whole), rewritten=SUM)  # the operator's own node, but for its type of pooling
     parts.last_operator(parts.whole.op, {**parts.whole.attributes, **SUM}, inputs, origin=origin)

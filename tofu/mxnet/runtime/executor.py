@@ -1,7 +1,9 @@
 """The executor that an unmodified `mx.mod.Module` works with: whole tensors at the edges, shards inside.
 
 It has the interface of `mx.executor.Executor`. The whole arrays live on one host context and are the model: they are the same for the
-life of the executor. Before a step those that changed go to the shards; what a step makes is gathered into them after it.
+life of the executor. Before a step those that changed go to the shards; what a step makes is gathered into them after it. Learned
+parameters that `simple_bind` makes, and their gradients, stay in shards: they are made whole where MXNet asks for them, which its Updater
+does not, for it updates them where they lie.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from tofu.mxnet.frontend.head_gradients import list_head_gradients
 from tofu.mxnet.frontend.read_symbol import infer_arguments
 from tofu.mxnet.runtime.failures import explaining_memory, raise_failure
 from tofu.mxnet.runtime.monitoring import watch_whole
+from tofu.mxnet.runtime.parameter_array import ParameterArray, add_to, copy_into, zeros_like
 from tofu.mxnet.runtime.repeating import refuse_other_mode
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor, count_writes, digest
@@ -43,7 +46,7 @@ class Executor:
     shapes
         The input shapes that the partition was made for.
     arguments, gradients, states
-        Name -> whole NDArray of arguments, of the gradients wanted, of auxiliary states.
+        Name -> whole NDArray of arguments, of the gradients wanted, of auxiliary states; None for those that are to stay in shards.
     grad_req
         Name -> "write", "add" or "null".
     compile_for
@@ -70,19 +73,29 @@ class Executor:
         self.arg_dict = dict(arguments)
         self.grad_dict = {name: gradients.get(name) for name in self.arg_dict}
         self.aux_dict = dict(states)
-        self._ctx = next((array.context for array in self.arg_arrays), mx.cpu(0))  # mx.test_utils reads it
+        self._ctx = next(
+            (array.context for array in self.arg_arrays if array is not None), mx.cpu(0)
+        )  # mx.test_utils reads it
         self._shapes = dict(shapes)
         self._grad_req = dict(grad_req)
         self._compile_for = compile_for
+        self._monitor: tuple[Any, bool] | None = None
         parameters: dict[str, ShardedTensor] = {}
         if shared is not None:
             parameters = {
-                n: v for n, v in shared.sharded.variables.items() if self.arg_dict.get(n) is shared.arg_dict.get(n)
+                n: v
+                for n, v in shared.sharded.variables.items()
+                if self.arg_dict.get(n) is shared.arg_dict.get(n) and self.aux_dict.get(n) is shared.aux_dict.get(n)
             }
         with explaining_memory(partition.plan, contexts, "the whole arrays of the model"):
             whole = [*self.arg_dict.values(), *self.aux_dict.values(), *gradients.values()]
             raise_failure([array for array in whole if array is not None])
         self.sharded: ShardedExecutor = ShardedExecutor(partition, contexts, parameters)
+        for arrays in (self.arg_dict, self.aux_dict):
+            for name in [name for name, array in arrays.items() if array is None]:
+                arrays[name] = ParameterArray(self.sharded.variables[name])
+        for name in [name for name in gradients if self.grad_dict[name] is None]:
+            self.grad_dict[name] = ParameterArray(zeros_like(self.sharded.variables[name]))
 
     @property
     def arg_arrays(self) -> list[Any]:
@@ -141,30 +154,46 @@ class Executor:
         """Run the backward operators and put the gradients into `grad_dict`, as each argument's grad_req says.
 
         `out_grads` are the gradients of the outputs: needed for outputs that are no loss, as in MXNet. Arguments and states written since
-        the forward, a label say, are read anew by the operators that read them, as in MXNet. It may follow any forward whose numbers do not
-        depend on `is_train`. Raises TofuError where they do, and for is_train=False then.
+        the forward, a label say, are read anew by the operators that read them, as in MXNet. Without a forward before it, that runs first;
+        MXNet takes for computed what is not. It may follow any forward whose numbers do not depend on `is_train`. Raises TofuError where
+        they do, and for is_train=False then.
         """
         if not is_train:
             refuse_other_mode(self.sharded.partition.graph, "backward(is_train=False)")
         self._scatter_head_gradients(out_grads)
+        if not self.sharded.has_begun:  # MXNet takes the arguments as they are
+            self._scatter_where(self._has_changed)
+            self.sharded.forward(is_train=True)
         self.sharded.prepare_backward()
         self._scatter_where(self._was_written)
         self.sharded.backward()
         self.sharded.wait()  # what failed is known before any whole array is written
+        self._put_gradients()
+        for name, state in self.aux_dict.items():
+            self._gather_changed(name, state)
+
+    def _put_gradients(self) -> None:
         graph = self.sharded.partition.graph
+        staying: list[ParameterArray] = []
+        written: list[ShardedTensor] = []
         for position in graph.gradients:
             name = graph.tensors[position].name
-            gradient, whole = self.sharded.gradient(name), self.grad_dict[name]
+            gradient, own = self.sharded.gradient(name), self.grad_dict[name]
             if self._grad_req[name] == "add":
-                whole += gradient.gather()
+                add_to(own, gradient)
+            elif isinstance(own, ParameterArray):
+                staying.append(own)
+                written.append(gradient)
             else:
-                gradient.gather(whole)
-        for name, state in self.aux_dict.items():
-            self.sharded.variables[name].gather(state)
+                gradient.gather(own)
+        copy_into(staying, written)
 
     def _gather_changed(self, name: str, whole: Any) -> None:
         """Make the whole array what operators have made of the shards, which backward need not scatter for that."""
         variable = self.sharded.variables[name]
+        if isinstance(whole, ParameterArray):
+            whole.note_change()
+            return
         variable.gather(whole)
         variable.source = count_writes(whole), None
 
@@ -175,7 +204,11 @@ class Executor:
 
     def _was_written(self, name: str, whole: Any) -> bool:
         """Whether MXNet counted a write to a whole array since it was scattered last."""
-        variable, version = self.sharded.variables[name], count_writes(whole)
+        variable = self.sharded.variables[name]
+        if isinstance(whole, ParameterArray):
+            whole.move(variable)  # with what was written to it
+            return False
+        version = count_writes(whole)
         if variable.source is not None and variable.source[0] == version:
             return False
         variable.source = version, None
@@ -188,6 +221,10 @@ class Executor:
         finds no counted write, so that training does not pay for it.
         """
         variable = self.sharded.variables[name]
+        if isinstance(whole, ParameterArray):
+            whole.move(variable)
+            whole.read_uncounted()
+            return False
         version, before = count_writes(whole), variable.source
         is_uncounted = before is not None and before[0] == version
         now = version, digest(whole) if is_uncounted else None
@@ -235,7 +272,7 @@ class Executor:
         ]
         raise_together(ShapeError, "These parameters have another shape:", wrong)
         for own, _, value in known:
-            value.astype(own.dtype).copyto(own)
+            own[:] = value.astype(own.dtype)
 
     def reshape(
         self, partial_shaping: bool = False, allow_up_sizing: bool = False, **kwargs: tuple[int, ...]
@@ -282,6 +319,8 @@ class Executor:
             self._compile_for,
             shared=self,
         )
+        if self._monitor is not None:
+            made.set_monitor_callback(*self._monitor)
         made._outputs = [  # in the memory of these, as in MXNet
             _resize_array(array, tuple(partition.graph.tensors[position].shape))
             for array, position in zip(self.outputs, partition.graph.outputs, strict=True)
@@ -290,6 +329,7 @@ class Executor:
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
         """Call `callback(name, handle)` for each node's output, as MXNet does on one device: whole arrays under MXNet's names."""
+        self._monitor = callback, monitor_all
         watch_whole(self.sharded, callback, monitor_all)
 
     def debug_str(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import re
@@ -16,6 +17,7 @@ from tofu.host.host_memory import read_free_bytes, read_total_bytes
 from tofu.plan import Plan, format_bytes
 
 NO_MEMORY = re.compile(r"allocate|out of memory|bad_alloc", re.IGNORECASE)
+SMALL_PART = 0.25  # of the memory that is free: a plan that takes less has Python's garbage wait
 
 
 class OperatorFailureError(ExecutionError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
@@ -92,8 +94,13 @@ def explaining_memory(plan: Plan, contexts: Sequence[Any], doing: str) -> Iterat
         raise AllocationFailureError(describe_lack(plan, contexts, doing, free)) from error
 
 
-def refuse_more_than_there_is(plan: Plan, contexts: Sequence[Any]) -> None:
-    """Raise OutOfMemoryError for a plan that needs more than all the memory there is: it would be killed, not refused."""
+def make_room(plan: Plan, contexts: Sequence[Any]) -> None:
+    """Have Python free what nobody can reach any more where a plan takes much of the memory that is left: MXNet's blocks and modules
+    refer to themselves, so that one which was dropped keeps its arrays until then. Raises OutOfMemoryError for a plan that needs more than
+    all the memory there is: it would be killed, not refused.
+    """
+    if _asked_of_host(plan, contexts) > SMALL_PART * read_free_bytes() or any(c.device_type != "cpu" for c in contexts):
+        gc.collect()
     if _asked_of_host(plan, contexts) > read_total_bytes():
         raise AllocationFailureError(describe_lack(plan, contexts, "binding the model", read_free_bytes()))
 

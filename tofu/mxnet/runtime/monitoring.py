@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+import mxnet as mx
 
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor
@@ -51,11 +54,29 @@ class MonitoredShards:
         return (variables[name].gather() for name in names)
 
 
-def watch_whole(executor: ShardedExecutor, callback: Callback, monitor_all: bool = False) -> None:
+def watch_whole(executor: ShardedExecutor, callback: Callable[[bytes, int], None], monitor_all: bool = False) -> None:
     """Show a monitor's callback, which is given a name and the handle of an array that it frees, whole tensors of what an executor runs.
 
     With monitor_all=True it sees what operators read as well, before what they compute.
     """
+    _watch(executor, lambda name, _, handle: callback(name, handle), monitor_all)
+
+
+def watch_operators(
+    executor: ShardedExecutor, callback: Callable[[bytes, bytes, int], None], monitor_all: bool
+) -> None:
+    """The same for a hook of a Gluon block, which is told the operator as well, and sees no variable but as what an operator reads."""
+
+    def show(name: bytes, op: str, handle: int) -> None:
+        if op:
+            callback(name, op.encode(), handle)
+        else:
+            mx.nd.NDArray(ctypes.c_void_p(handle))  # frees it
+
+    _watch(executor, show, monitor_all)
+
+
+def _watch(executor: ShardedExecutor, callback: Callback, monitor_all: bool) -> None:
     names = TensorNames(executor.partition.graph, executor.partition.source.native)
 
     def read_variable(name: str) -> Any:

@@ -232,10 +232,21 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
         requests = read_grad_requests(grad_req, self.list_arguments())
         shared_arguments = {n: a for n, a in shared.arg_dict.items() if n in shareable} if shared else {}
         shared_gradients = {n: a for n, a in shared.grad_dict.items() if n in shareable} if shared else {}
-        arguments = {name: array(name, shared_arguments) for name in self.list_arguments()}
-        gradients = {name: array(name, shared_gradients) for name, request in requests.items() if request != "null"}
-        states = {name: array(name, shared.aux_dict if shared else {}) for name in self.list_auxiliary_states()}
-        return self._bind_arrays(shapes, arguments, gradients, states, requests, shared)
+        names, state_names = self.list_arguments(), self.list_auxiliary_states()
+        learned = {n for n, request in requests.items() if request != "null" and n not in shapes} - set(
+            find_labels(self)
+        )
+        sharded = {n for n in (*learned, *state_names) if places[n] == mx.cpu(0)}
+
+        def variable(name: str, pool: Mapping[str, Any]) -> Any:
+            """None for one that the executor makes of its shards."""
+            return None if name in sharded and pool.get(name) is None else array(name, pool)
+
+        arguments = {name: variable(name, shared_arguments) for name in names}
+        gradients = {name: variable(name, shared_gradients) for name, request in requests.items() if request != "null"}
+        states = {name: variable(name, shared.aux_dict if shared else {}) for name in state_names}
+        types = {name: DTYPE_NAMES[codes[name]] for name in (*arguments, *states)}
+        return self._bind_arrays(shapes, types, arguments, gradients, states, requests, shared)
 
     def bind(
         self,
@@ -262,11 +273,13 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
         requests = {n: r if n in gradients else "null" for n, r in read_grad_requests(grad_req, names).items()}
         shapes = {name: tuple(array.shape) for name, array in arguments.items()}
         shared = shared_exec if isinstance(shared_exec, Executor) else None
-        return self._bind_arrays(shapes, arguments, gradients, states, requests, shared, updated=set(gradients))
+        types = {name: array.dtype for name, array in {**arguments, **states}.items()}
+        return self._bind_arrays(shapes, types, arguments, gradients, states, requests, shared, updated=set(gradients))
 
     def _bind_arrays(
         self,
         shapes: Shapes,
+        dtypes: Mapping[str, Any],
         arguments: Mapping[str, Any],
         gradients: Mapping[str, Any],
         states: Mapping[str, Any],
@@ -281,7 +294,6 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
             if updated is None
             else [n for n in differentiated if n in updated]
         )
-        dtypes = {name: array.dtype for name, array in {**arguments, **states}.items()}
 
         def compile_with(new_shapes: Shapes, plan: Plan | None) -> Partition:
             settings = self.settings if plan is None else replace(self.settings, plan=plan, strict_plan=False)

@@ -28,8 +28,8 @@ from tofu.mxnet.runtime.failures import (
     find_failure,
     forget_failures,
     is_lack_of_memory,
+    make_room,
     raise_failure,
-    refuse_more_than_there_is,
     summarise,
 )
 from tofu.mxnet.runtime.gpus import check_gpus
@@ -79,7 +79,7 @@ class ShardedExecutor:
         self._is_spent = False  # whether a backward has used what the last training forward kept
         self._gradients = Gradients.NONE
         self._earlier_gradients: dict[str, ShardedTensor] = {}
-        refuse_more_than_there_is(partition.plan, self.contexts)
+        make_room(partition.plan, self.contexts)
         with explaining_memory(partition.plan, self.contexts, "binding the model"):
             for position, tensor in enumerate(partition.graph.tensors):
                 if tensor.kind is not TensorKind.INTERMEDIATE:
@@ -125,6 +125,11 @@ class ShardedExecutor:
             if self.changed_arguments:
                 changed = [a.handle.value for name in self.changed_arguments for a in self.variables[name].arrays]
                 _mxnet.order_after(changed, [output.handle.value for output in self._list_outputs()])
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether there was a forward, if one that failed."""
+        return self._current is not None or self._has_failed
 
     def prepare_backward(self) -> None:
         """See to it that a training forward was run whose results no backward has used: where the last one was for inference, or a backward
@@ -266,7 +271,7 @@ class ShardedExecutor:
         self.wait()
         return self._result(self._current, index)
 
-    @property
+    @cached_property
     def differentiated(self) -> tuple[str, ...]:
         """Names of the arguments that have gradients."""
         return tuple(self.partition.graph.tensors[position].name for position in self.partition.graph.gradients)

@@ -26,6 +26,7 @@ from tofu.mxnet.compare import (
     without_dropout,
 )
 from tofu.mxnet.compare.judgement import compare_runs, excuse_defects, find_mended, measure_traffic
+from tofu.mxnet.frontend.head_gradients import copy_repeats
 from tofu.mxnet.frontend.read_symbol import find_labels, read_training
 from tofu.mxnet.runtime.arguments import read_grad_requests
 from tofu.mxnet.runtime.fitting_host import shrink_batch
@@ -74,7 +75,8 @@ def verify_symbol(
     report: Report = lambda stage: None,
 ) -> Agreement:
     """`PartitionedSymbol.verify`, for what `tofu.partition` made; `report` is told what is done next."""
-    model, given = split.whole, _read_values(values)
+    # One device would take the gradient of the last alone of outputs that are one array.
+    model, given = copy_repeats(split.whole), _read_values(values)
     _check(split, model, given, dtype)
     shapes, given, notes = shrink_batch(model, shapes, given, split.contexts)
     seconds: dict[str, float] = {}

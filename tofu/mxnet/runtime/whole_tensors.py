@@ -17,7 +17,7 @@ import numpy as np
 
 from tofu import _mxnet
 from tofu.analysis import Combine, OutputAccess
-from tofu.graph import Graph, Operator, Tensor
+from tofu.graph import Graph, Tensor
 from tofu.mxnet.frontend.origin import find_origin
 from tofu.mxnet.runtime.shards import ShardedTensor
 from tofu.pipeline import Emitted
@@ -31,7 +31,8 @@ OUTPUT_NAMES = {
     "GroupNorm": ("output", "mean", "std"),
 }
 """What MXNet calls the outputs of operators that may run in parts, so that no node tells; all others have numbers."""
-Callback = Callable[[bytes, int], None]
+Callback = Callable[[bytes, str, int], None]
+"""Given a name, the operator (empty for a variable) and the handle of an array that it frees."""
 
 
 class _Place(NamedTuple):
@@ -53,6 +54,8 @@ class TensorNames:
         Operator -> the name of its node.
     operators
         Operator -> the name of what it computes.
+    computed
+        Tensor that an operator computes -> the same.
     entries
         Tensor that an operator computes -> the name of that output.
     inputs
@@ -60,9 +63,10 @@ class TensorNames:
     """
 
     def __init__(self, graph: Graph, native: Any) -> None:
-        nodes = _mxnet.nodes(native.handle.value)
+        nodes, slots = _mxnet.nodes(native.handle.value), _mxnet.monitored_inputs(native.handle.value)
         self.nodes: dict[str, str] = {}
         self.operators = {operator.name: operator.op for operator in graph.operators}
+        self.computed: dict[str, str] = {}
         self.entries: dict[str, str] = {}
         self.inputs: dict[str, list[tuple[str, str]]] = {}
         for operator in graph.operators:
@@ -73,14 +77,11 @@ class TensorNames:
             outputs = OUTPUT_NAMES.get(operator.op, numbered)
             for output, tensor in zip(outputs, operator.outputs, strict=True):
                 self.entries[graph.tensors[tensor].name] = f"{name}_{output}"
-            self.inputs[graph.tensors[operator.outputs[0]].name] = list(_name_inputs(graph, operator, name))
-
-
-def _name_inputs(graph: Graph, operator: Operator, node: str) -> Iterator[tuple[str, str]]:
-    slots = _mxnet.operator_info(operator.op)["input_names"]
-    for number, tensor in enumerate(operator.inputs):
-        slot = slots[number] if number < len(slots) else f"input{number}"
-        yield graph.tensors[tensor].name, f"{node}_{slot}"
+                self.computed[graph.tensors[tensor].name] = operator.op
+            self.inputs[graph.tensors[operator.outputs[0]].name] = [
+                (graph.tensors[tensor].name, f"{name}_{slot}")
+                for tensor, slot in zip(operator.inputs, slots[find_origin(operator).node], strict=False)
+            ]
 
 
 class WholeTensors:
@@ -152,7 +153,7 @@ class WholeTensors:
         if self._read_variable is not None:
             self._show_inputs(tensor.name, self._read_variable)
             self._whole[tensor.name] = whole
-        self._hand_on(self._names.entries[tensor.name], whole)
+        self._hand_on(self._names.entries[tensor.name], self._names.computed[tensor.name], whole)
 
     def _put_together(self, position: int, arrays: Sequence[Any]) -> Any:
         """The whole tensor of the workers' arrays; None where nobody reads it and its parts overlap."""
@@ -177,18 +178,19 @@ class WholeTensors:
 
     def _show_inputs(self, tensor: str, read_variable: Callable[[str], Any]) -> None:
         """What the operator reads whose first output this is: variables under their own names as well, as MXNet shows them."""
+        op = self._names.computed[tensor]
         for source, name in self._names.inputs.get(tensor, ()):
             if source in self._whole:
-                self._hand_on(name, self._whole[source])
+                self._hand_on(name, op, self._whole[source])
             elif source not in self._names.entries:
                 whole = read_variable(source)
-                self._hand_on(source, whole)
-                self._hand_on(name, whole)
+                self._hand_on(source, "", whole)
+                self._hand_on(name, op, whole)
 
-    def _hand_on(self, name: str, whole: Any) -> None:
+    def _hand_on(self, name: str, op: str, whole: Any) -> None:
         owned = whole.copy()  # the monitor frees what it is given
         handle, owned.handle = owned.handle.value, mx.base.NDArrayHandle(None)
-        self._callback(name.encode(), handle)
+        self._callback(name.encode(), op, handle)
 
 
 class _Written(NamedTuple):

@@ -13,10 +13,11 @@ from functools import wraps
 from typing import Any
 
 import mxnet as mx
+import numpy as np
 
 from tofu.errors import TofuError
 from tofu.mxnet.runtime.sharded_array import ShardedArray, is_everything
-from tofu.mxnet.runtime.shards import ShardedTensor, count_writes
+from tofu.mxnet.runtime.shards import ShardedTensor, count_writes, digest
 
 # Methods whose results share the array's memory.
 VIEWS = (
@@ -58,6 +59,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         self._whole: Any = None
         self._is_current = False  # whether the whole holds what the shards hold, and what was written to it since
         self._writes = 0  # to the whole, when it and the shards were equal last
+        self._digest: int | None = None  # of the whole, when it was last looked through
         self._views: list[weakref.ref[Any]] = []  # arrays that share the whole's memory
         self._is_exported = False  # whether something that cannot be watched shares it
         self._is_lapsed = False  # whether what the shards held has been overwritten
@@ -122,6 +124,14 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
             array.wait_to_read()  # or the wholes of all parameters lie in the host's memory at once
         if not self._is_viewed:
             self._whole, self._is_current = None, False
+
+    def read_uncounted(self) -> None:
+        """Have the shards hold what was written to the whole through a pointer, of which MXNet counts nothing."""
+        if self._is_current:
+            now = digest(self._whole)
+            if now != self._digest:
+                self._shards.scatter(self._whole)
+            self._digest = now
 
     def note_change(self) -> None:
         """The shards have changed: the whole is made anew when it is asked for, at once where something else shares its memory."""
@@ -272,6 +282,37 @@ def on_host(name: str, whole: Any) -> ShardedTensor:
 def zeros_like(tensor: ShardedTensor) -> ShardedTensor:
     """Zeros that lie as a tensor does, allocated when they are asked for."""
     return tensor.like(tensor.shape, tensor.dtype)
+
+
+def add_to(array: Any, tensor: ShardedTensor) -> None:
+    """Add what a tensor holds to an array, where its shards lie if it has any."""
+    if not isinstance(array, ParameterArray):
+        array += tensor.gather()
+        return
+    if not array.layout.matches(tensor):
+        array.move(zeros_like(tensor))
+    for mine, other in zip(array.tensor.arrays, tensor.arrays, strict=True):
+        mine += other
+    array.note_change()
+
+
+def copy_into(arrays: Sequence[ParameterArray], tensors: Sequence[ShardedTensor]) -> None:
+    """Have each array hold what a tensor holds now, whose memory is used for something else later. One operator copies all float32 that
+    lies on a device, since hundreds of small ones take as long as an update; it knows no float64 on CPUs.
+    """
+    copies: dict[Any, tuple[list[Any], list[Any]]] = {}
+    for array, tensor in zip(arrays, tensors, strict=True):
+        own = array.layout if array.layout.matches(tensor) else zeros_like(tensor)
+        for mine, other in zip(own.arrays, tensor.arrays, strict=True):
+            if mine.dtype is not np.float32:
+                other.copyto(mine)
+                continue
+            sources, targets = copies.setdefault(mine.context, ([], []))
+            sources.append(other)
+            targets.append(mine)
+        array.put(own)
+    for sources, targets in copies.values():
+        mx.nd.amp_multicast(*sources, num_outputs=len(sources), out=targets)
 
 
 def add(tensors: Sequence[ShardedTensor]) -> ShardedTensor:

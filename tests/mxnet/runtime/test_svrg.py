@@ -1,0 +1,70 @@
+"""tofu.mod.SVRGModule beside MXNet's own, in double precision."""
+
+from functools import partial
+
+import mxnet as mx
+import numpy as np
+import pytest
+from mxnet.contrib.svrg_optimization.svrg_module import SVRGModule
+
+import tofu
+from tofu.errors import TofuError
+
+
+def build(dtype="float64"):
+    data = mx.sym.Variable("data", dtype=dtype)
+    net = mx.sym.Activation(mx.sym.FullyConnected(data, num_hidden=8, name="a"), act_type="tanh")
+    net = mx.sym.FullyConnected(net, num_hidden=4, name="b")
+    return mx.sym.LinearRegressionOutput(net, mx.sym.Variable("y", dtype=dtype), name="lro")
+
+
+def make_batches():
+    """Of 6 rows; the last one is padded."""
+    rng = np.random.RandomState(0)
+    x, y = rng.randn(20, 5), rng.randn(20, 4)
+    return mx.io.NDArrayIter(mx.nd.array(x, dtype="float64"), mx.nd.array(y, dtype="float64"), 6, label_name="y")
+
+
+def fit(module):
+    rng = np.random.RandomState(1)
+    values = {"a_weight": (8, 5), "a_bias": (8,), "b_weight": (4, 8), "b_bias": (4,)}
+    parameters = {name: mx.nd.array(rng.randn(*shape), dtype="float64") for name, shape in values.items()}
+    module.fit(
+        make_batches(),
+        eval_metric="mse",
+        num_epoch=4,
+        arg_params=parameters,
+        optimizer_params={"learning_rate": 0.05},
+        initializer=None,
+    )
+    return {name: value.asnumpy() for name, value in module.get_params()[0].items()}
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_it_trains_as_on_one_device(workers, monkeypatch):
+    symbol = build()
+    with monkeypatch.context() as patch:  # MXNet's averages are in single precision, whatever the weights are
+        patch.setattr(mx.nd, "zeros", partial(mx.nd.zeros, dtype="float64"))
+        expected = fit(SVRGModule(symbol, label_names=["y"], update_freq=2))
+    module = tofu.mod.SVRGModule(tofu.partition(symbol, workers), label_names=["y"], update_freq=2)
+    found = fit(module)
+    assert module.plan.workers == workers
+    plain = fit(mx.mod.Module(symbol, label_names=["y"]))
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-11)
+        assert np.abs(plain[name] - value).max() > 1e-3  # what SVRG changes is no rounding
+
+
+def test_a_step_before_the_average_and_mistakes_are_refused():
+    symbol = tofu.partition(build(), 2)
+    module = tofu.mod.SVRGModule(symbol, label_names=["y"], update_freq=1)
+    module.bind([("data", (6, 5))], [("y", (6, 4))])
+    module.init_params()
+    with pytest.raises(AssertionError, match="has no parameters yet"):  # as MXNet asserts
+        module.forward(next(make_batches()), is_train=True)
+    with pytest.raises(TypeError, match="update_freq= takes a number of epochs, not None"):
+        tofu.mod.SVRGModule(symbol, label_names=["y"])
+    with pytest.raises(TofuError, match="update_freq=0: give a number of epochs, from 1 on"):
+        tofu.mod.SVRGModule(symbol, label_names=["y"], update_freq=0)
+    with pytest.raises(TofuError, match="shares its parameters with no other module"):
+        module.bind([("data", (6, 5))], [("y", (6, 4))], shared_module=module)
