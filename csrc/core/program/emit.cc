@@ -123,8 +123,8 @@ class Emitter {
       throw std::invalid_argument(subject + " has " + std::to_string(request.layout.size()) +
                                   " choices for " + std::to_string(grid_.num_steps()) + " steps");
     }
-    CheckChoice(subject, graph_.tensor(request.tensor).shape, grid_, request.layout,
-                graph_.splits_equally(), graph_.UnevenDimensions(request.tensor));
+    // It is the layout of another tensor, of which it was checked whether parts may overlap.
+    CheckChoice(subject, graph_.tensor(request.tensor).shape, grid_, request.layout, false);
   }
 
   void Use(int tensor, const std::string& user) {

@@ -115,7 +115,7 @@ class Workers:
             name = self.axis_names[step]
             if kind == "slice":
                 size = x.shape[after] // self.factors[step]
-                begins = [lax.axis_index(name) * size if d == after else 0 for d in range(x.ndim)]
+                begins = [lax.axis_index(name) * size if d == after else np.int32(0) for d in range(x.ndim)]
                 x = take_box(x, begins, [size if d == after else extent for d, extent in enumerate(x.shape)])
             elif kind == "all_to_all":
                 x = lax.all_to_all(x, name, split_axis=after, concat_axis=before, tiled=True)

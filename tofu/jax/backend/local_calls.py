@@ -193,6 +193,8 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
         operands = _move_inside(name, operands, equation.params)
     if name == "gather" or name.startswith("scatter"):
         operands = [operands[0], _widen(operands[1]), *operands[2:]]
+    if name == "gather" and equation.params["mode"] == lax.GatherScatterMode.CLIP:
+        operands = [operands[0], _clip(operands[0].shape, operands[1], equation.params)]
     results = equation.evaluate(operands)
     return list(map(lay_row_major, results)) if name == "fft" else results
 
@@ -208,6 +210,13 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
         most = min(extent - size, jnp.iinfo(jnp.result_type(start)).max)
         moved.append(lax.clamp(jnp.zeros_like(start), start, jnp.full_like(start, most)))
     return moved
+
+
+def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
+    """The indices of a gather moved to where slices lie inside: of one slice XLA makes a dynamic slice, and leaves that out, as above."""
+    dimensions, sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
+    most = np.array([shape[d] - sizes[d] for d in dimensions])
+    return jnp.clip(indices, 0, np.minimum(most, jnp.iinfo(indices.dtype).max).astype(indices.dtype))
 
 
 def _widen(indices: Any) -> Any:
