@@ -21,10 +21,10 @@ class Moves:
     Attributes
     ----------
     splits_equally
-        Dimensions and axes are split into equal parts only; what has none is whole, unless
+        Dimensions and axes are split into equal parts only; what has none is whole.
     overlaps
-        it is in the midst of the step: then its parts are rounded up and overlap (tofu/analysis/uneven.py). What the step is given and what
-        it returns has equal parts all the same.
+        Within the step what has none is split all the same: its parts are rounded up and overlap (tofu/analysis/uneven.py).
+        What the step is given and what it returns is not.
     shares_regions
         A region that is fetched is a value that all its readers in one phase share (csrc/core/cost/sharing.h); else equal time steps do.
     stages_small_sums

@@ -42,7 +42,7 @@ class Repeated:
 
     def leave_out(self, operand: Any, workers: Selection) -> Any:
         """The operand without them."""
-        (count,) = workers.pick(self.counts)
+        (count,) = workers.pick([[count] for count in self.counts])
         position = lax.broadcasted_iota(np.uint32, operand.shape, self.dimension)
         return jnp.where(position < count, operand, jnp.full_like(operand, self.neutral))
 
