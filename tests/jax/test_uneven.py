@@ -152,3 +152,13 @@ def test_a_table_of_odd_rows_is_split_along_its_columns():
     moved = count_traffic(planned.lower(tables, jax.ShapeDtypeStruct((32,), "int32")).compile().as_text(), 8).total
     assert moved <= 1.02 * planned.plan.communication_bytes
     assert 0 < planned.memory_report().worker.arguments_bytes - 2 * 257 * 64 * 4 // 8 <= 32 * 4
+
+
+def test_a_loop_that_begins_with_an_argument_hands_on_parts_that_overlap():
+    step = lambda x, rows: lax.scan(lambda h, row: (jnp.tanh(h + row), None), x, rows)[0] * 2.0  # noqa: E731
+    rows = RANDOM.randn(4, 7, 11)
+    with in_double_precision():
+        planned = tofu.jax.partition(step, 3, (X, rows), hints={"scan/carry_0": 1})
+        carried = planned.partition.graph.tensor_index["scan/carry_0"]
+        assert planned.partition.training.places.tensor(carried).overlaps
+        assert differ(planned(X, rows), jax.jit(step)(X, rows)) == []
