@@ -58,13 +58,15 @@ class Graph:
         follows_tensor: int = -1,
         same_choice_as: int = -1,
         fetched_axes: Sequence[int] = (),
+        uneven_axes: Sequence[int] = (),
     ) -> int:
         """An operator's id.
 
         phase 0 is forward, 1 backward, 2 update. The operators of one `group` and phase share their fetches where they take
         the same choice; their axis extents must be equal. `follows_tensor`: the axes are that tensor's dimensions and the
         choice is its layout (weight updates). `same_choice_as`: an earlier operator of the same axis extents. `fetched_axes`: those
-        along which fetches take the place of the operator's copies, which only move cells.
+        along which fetches take the place of the operator's copies, which only move cells. `uneven_axes`: in a graph that splits equally,
+        those whose parts may overlap.
         """
     def add_operator_like(
         self,
@@ -89,6 +91,8 @@ class Graph:
         """The search may have every worker compute all of an operator."""
     def split_equally(self) -> None:
         """From now on a dimension or an axis is split into equal parts only."""
+    def split_unevenly(self, tensor: int) -> None:
+        """In such a graph: where the dimensions of a tensor have no equal parts they may have some that overlap."""
     def share_regions(self) -> None:
         """A fetched region is a value that all readers of the tensor in one phase share."""
     def stage_small_sums(self) -> None:
@@ -101,6 +105,10 @@ class Graph:
     def num_operators(self) -> int: ...
     def tensor_class(self, tensor: int) -> int:
         """The first of the tensors that are tied to this one."""
+    def uneven_dimensions(self, tensor: int) -> list[int]:
+        """In a graph that splits equally: the dimensions whose parts may overlap, where they cannot be equal and disjoint."""
+    def uneven_axes(self, operator: int) -> list[int]:
+        """The same of an operator's axes, and of all that share its choice."""
     def choice_root(self, operator: int) -> int:
         """The first of the operators that share this one's choice."""
 

@@ -26,6 +26,15 @@ bool IsOperatorKind(const std::string& kind) {
   return kind == "operator";
 }
 
+void CheckKindChoice(const Graph& graph, const WorkerGrid& grid, bool is_operator, int id,
+                     const std::vector<int>& choice) {
+  if (is_operator) {
+    CheckOperatorChoice(graph, grid, id, choice);
+  } else {
+    CheckTensorChoice(graph, grid, id, choice);
+  }
+}
+
 std::vector<int> FeasibleChoices(const Graph& graph, const std::vector<int64_t>& factors,
                                  const std::string& kind, int id, const std::vector<int>& prefix) {
   const WorkerGrid grid(factors);
@@ -34,9 +43,7 @@ std::vector<int> FeasibleChoices(const Graph& graph, const std::vector<int64_t>&
     throw std::invalid_argument("a prefix of " + std::to_string(prefix.size()) +
                                 " choices leaves no step of " + std::to_string(factors.size()));
   }
-  CheckChoice(kind + " " + std::to_string(id),
-              is_operator ? graph.op(id).axis_extents : graph.tensor(id).shape, grid, prefix,
-              graph.splits_equally());
+  CheckKindChoice(graph, grid, is_operator, id, prefix);
   return is_operator ? FeasibleOperatorChoices(graph, grid, id, prefix)
                      : TensorChoices(graph, grid, id, prefix);
 }
@@ -44,10 +51,10 @@ std::vector<int> FeasibleChoices(const Graph& graph, const std::vector<int64_t>&
 py::array_t<int64_t> WorkerBoxes(const Graph& graph, const std::vector<int64_t>& factors,
                                  const std::string& kind, int id, const std::vector<int>& choice) {
   const WorkerGrid grid(factors);
-  const std::vector<int64_t>& extents =
-      IsOperatorKind(kind) ? graph.op(id).axis_extents : graph.tensor(id).shape;
-  CheckChoice(kind + " " + std::to_string(id), extents, grid, choice, graph.splits_equally());
-  return FromBoxes(SplitBoxes(extents, grid, choice));
+  const bool is_operator = IsOperatorKind(kind);
+  CheckKindChoice(graph, grid, is_operator, id, choice);
+  return FromBoxes(is_operator ? SplitAxes(graph, grid, id, choice)
+                               : SplitTensor(graph, grid, id, choice));
 }
 
 py::array_t<int64_t> Shards(const Graph& graph, const std::vector<int64_t>& factors, int tensor,

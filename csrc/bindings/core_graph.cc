@@ -72,7 +72,7 @@ Output ToOutput(const OutputTuple& tuple) {
 int AddOperator(Graph* graph, std::vector<int64_t> axis_extents,
                 const std::vector<py::sequence>& inputs, const std::vector<OutputTuple>& outputs,
                 int phase, int64_t group, uint64_t label, int follows_tensor, int same_choice_as,
-                std::vector<int> fetched_axes) {
+                std::vector<int> fetched_axes, std::vector<int> uneven_axes) {
   Operator op;
   op.axis_extents = std::move(axis_extents);
   for (const py::sequence& input : inputs) op.inputs.push_back(ToInput(input));
@@ -83,6 +83,7 @@ int AddOperator(Graph* graph, std::vector<int64_t> axis_extents,
   op.follows_tensor = follows_tensor;
   op.same_choice_as = same_choice_as;
   op.fetched_axes = std::move(fetched_axes);
+  op.uneven_axes = std::move(uneven_axes);
   return graph->AddOperator(std::move(op));
 }
 
@@ -121,7 +122,8 @@ void RegisterGraph(py::module_* module) {
       .def("add_operator", &AddOperator, py::arg("axis_extents"), py::arg("inputs"),
            py::arg("outputs"), py::arg("phase"), py::arg("group"), py::arg("label"),
            py::arg("follows_tensor") = -1, py::arg("same_choice_as") = -1,
-           py::arg("fetched_axes") = std::vector<int>())
+           py::arg("fetched_axes") = std::vector<int>(),
+           py::arg("uneven_axes") = std::vector<int>())
       .def("add_operator_like", &AddOperatorLike, py::arg("model"), py::arg("inputs"),
            py::arg("outputs"), py::arg("phase"), py::arg("group"), py::arg("label"),
            py::arg("same_choice_as") = -1)
@@ -131,12 +133,15 @@ void RegisterGraph(py::module_* module) {
       .def("hold", &Graph::Hold, py::arg("tensor"), py::arg("price"))
       .def("repeat", &Graph::Repeat, py::arg("operator"))
       .def("split_equally", &Graph::SplitEqually)
+      .def("split_unevenly", &Graph::SplitUnevenly, py::arg("tensor"))
       .def("share_regions", &Graph::ShareRegions)
       .def("stage_small_sums", &Graph::StageSmallSums)
       .def("mark_output", &Graph::MarkOutput, py::arg("tensor"))
       .def_property_readonly("num_tensors", &Graph::num_tensors)
       .def_property_readonly("num_operators", &Graph::num_operators)
       .def("tensor_class", &Graph::TensorClass, py::arg("tensor"))
+      .def("uneven_dimensions", &Graph::UnevenDimensions, py::arg("tensor"))
+      .def("uneven_axes", &Graph::UnevenAxes, py::arg("operator"))
       .def("choice_root", &Graph::ChoiceRoot, py::arg("operator"))
       .def("__repr__", [](const Graph& graph) {
         return "<Graph of " + std::to_string(graph.num_operators()) + " operators and " +

@@ -91,6 +91,37 @@ void TestEqualParts() {
                "3 equal parts are asked for");
 }
 
+/*! \brief Parts of one extent lie within that of which they are parts and cover it; what is a
+ * worker's own is not another one's, and all of a part that has no rest. */
+void TestPartsThatOverlap() {
+  for (int64_t extent = 8; extent <= 40; ++extent) {
+    for (const std::vector<int64_t>& factors :
+         {std::vector<int64_t>{3}, {8}, {2, 3}, {3, 2}, {2, 2, 2}}) {
+      const WorkerGrid grid(factors);
+      const std::vector<int> choice(factors.size(), 0);
+      const Boxes parts = SplitBoxes({extent}, grid, choice, true);
+      const Boxes own = OwnBoxes(parts);
+      const int64_t longest = (extent + grid.num_workers() - 1) / grid.num_workers();
+      int64_t next = 0;
+      for (int worker = 0; worker < grid.num_workers(); ++worker) {
+        const Interval part = parts[worker][0];
+        CHECK(part.extent() == longest);
+        CHECK(Contains({0, extent}, part) && Contains(part, own[worker][0]));
+        CHECK(own[worker][0].begin == next && own[worker][0].extent() > 0);
+        next = own[worker][0].end;
+        if (!HasRest({extent}, grid, choice)) CHECK(own[worker][0] == part);
+      }
+      CHECK(next == extent);
+      CHECK(HasRest({extent}, grid, choice) == (extent % grid.num_workers() != 0));
+    }
+  }
+  const WorkerGrid grid({3, 2});
+  CHECK(SplittableDimensions({7, 6, 4}, grid, {}, true, {2}) == std::vector<int>({1, 2}));
+  CheckChoice("x", {7, 6, 4}, grid, {0, 1}, true, {0});
+  CHECK_THROWS(std::invalid_argument, CheckChoice("x", {7, 6, 2}, grid, {2, 1}, true, {2}),
+               "3 parts are asked for");
+}
+
 /*! \brief Rows cover exactly the hull of the indices that their terms reach. */
 void TestRegions() {
   for (uint64_t seed = 1; seed <= 500; ++seed) {
@@ -222,6 +253,7 @@ int main() {
   TestDigits();
   TestShardsTile();
   TestEqualParts();
+  TestPartsThatOverlap();
   TestRegions();
   TestIntersections();
   TestScatter();

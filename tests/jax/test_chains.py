@@ -9,6 +9,7 @@ from math import prod
 import pytest
 
 from tofu.jax.backend.collectives import Workers, find_chain
+from tofu.jax.backend.pieces import find_nearest
 from tofu.jax.backend.places import Place
 from tofu.search.choices import REPLICATED
 
@@ -67,7 +68,7 @@ def test_no_chain_that_moves_what_is_needed_alone_is_missed(factors):
     for held, wanted in itertools.permutations([lay_out(layout, factors) for layout in layouts], 2):
         needed = sum(
             prod(max(0, min(b, d) - max(a, c)) for (a, b), (c, d) in zip(held.boxes[o], wanted.boxes[r], strict=True))
-            for o, r in workers.find_nearest(held.boxes, wanted.boxes)
+            for o, r, _ in find_nearest(held, wanted.boxes, factors)
             if o != r
         )
         least = count_least(held, wanted, factors)

@@ -13,6 +13,8 @@ from tofu.errors import InfeasibleError, PlanError
 
 EQUAL, ANY = (core.Engine(NumpyFrontEnd(), NumpyBackend(), core.Moves(splits_equally=flag)) for flag in (True, False))
 
+OVERLAPPING = core.Engine(NumpyFrontEnd(), NumpyBackend(), core.Moves(splits_equally=True, overlaps=True))
+
 
 def plan(engine, graph=None, workers=4, **settings):
     """The partition of a network whose extents 90 and 12 divide by 2 once and twice, its tensors large; or of another graph."""
@@ -44,6 +46,23 @@ def test_all_parts_are_equal(algorithm, workers):
 def test_a_plan_of_other_parts_is_not_remembered():
     assert any(len(extents) > 1 for extents in find_extents(plan(ANY, workers=8)))
     assert all(len(extents) == 1 for extents in find_extents(plan(EQUAL, workers=8)))
+
+
+@pytest.mark.parametrize("workers", [4, 6])
+def test_within_a_step_parts_may_overlap(workers):
+    """Where they do they are of one length all the same; what the step is given or returns is cut without a rest. The program that is
+    emitted reads what was counted, or the pipeline raises."""
+    graph = perceptron(batch=121, inputs=99, hidden=91, classes=11)
+    partition = plan(OVERLAPPING, graph, workers=workers)
+    extents, overlapping = find_extents(partition), set()
+    assert all(len(one) == 1 for one in extents)
+    for t, (tensor, (extent,)) in enumerate(zip(graph.tensors, extents, strict=True)):
+        layout = partition.choices.layout(t)
+        parts = np.prod([f for f, d in zip(partition.problem.factors, layout, strict=True) if d >= 0])
+        if extent.prod() * parts > np.prod(tensor.shape):
+            overlapping.add(t)
+    assert overlapping
+    assert not any(graph.tensors[t].is_given or t in graph.outputs for t in overlapping)
 
 
 def test_what_has_no_equal_parts_is_refused_by_name():

@@ -7,6 +7,7 @@ function of the shapes (`evaluator`), and judged at concrete shapes (`strategies
 from tofu.analysis.access import Combine, InputAccess, OperatorAccess, OutputAccess, Row
 from tofu.analysis.interval import AffineIndex, Interval, split_affine
 from tofu.analysis.signatures import analyse
+from tofu.analysis.uneven import find_dimension, find_neutral, find_uneven_axes
 
 __all__ = [
     "AffineIndex",
@@ -17,5 +18,8 @@ __all__ = [
     "OutputAccess",
     "Row",
     "analyse",
+    "find_dimension",
+    "find_neutral",
+    "find_uneven_axes",
     "split_affine",
 ]

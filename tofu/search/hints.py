@@ -126,7 +126,10 @@ def _explain_infeasible(
     if choice == REPLICATED:
         return f"at step {step + 1} it cannot be replicated, since every worker would draw its own random numbers (possible: {offered})"
     parts = int(np.prod([problem.factors[s] for s in range(step) if steps[s] == choice], initial=1))
-    more = f"{factor} more of each" + (", all equal" if problem.moves.splits_equally else "")
+    is_tensor = kind == "tensor"
+    uneven = problem.native.uneven_dimensions(position) if is_tensor else problem.native.uneven_axes(position)
+    is_equal = problem.moves.splits_equally and choice not in uneven
+    more = f"{factor} more of each" + (", all equal" if is_equal else "")
     return (
         f"{title(choice)} has extent {extents[choice]}, already in {parts} part{'s' if parts > 1 else ''}; step {step + 1} needs "
         f"{more} (possible: {offered})"

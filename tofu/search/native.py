@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tofu import _core
-from tofu.analysis import OperatorAccess
+from tofu.analysis import OperatorAccess, find_uneven_axes
 from tofu.graph import Graph, Operator, Phase, make_label
 from tofu.plan import REPLICATION_LIMIT_BYTES
 from tofu.search.recurrence import EqualParts
@@ -22,6 +22,9 @@ class Moves:
     ----------
     splits_equally
         Dimensions and axes are split into equal parts only; what has none is whole.
+    overlaps
+        Within the step what has none is split all the same: its parts are rounded up and overlap (tofu/analysis/uneven.py).
+        What the step is given and what it returns is not.
     shares_regions
         A region that is fetched is a value that all its readers in one phase share (csrc/core/cost/sharing.h); else equal time steps do.
     stages_small_sums
@@ -34,6 +37,7 @@ class Moves:
     """
 
     splits_equally: bool = False
+    overlaps: bool = False
     shares_regions: bool = False
     stages_small_sums: bool = False
     repeats_operators: bool = False
@@ -44,7 +48,12 @@ FETCHES = Moves()
 """Each worker reads from the others what it needs itself."""
 
 COLLECTIVES = Moves(
-    splits_equally=True, shares_regions=True, stages_small_sums=True, repeats_operators=True, ties_layers=True
+    splits_equally=True,
+    overlaps=True,
+    shares_regions=True,
+    stages_small_sums=True,
+    repeats_operators=True,
+    ties_layers=True,
 )
 """One program that all workers run, and collectives."""
 
@@ -70,6 +79,9 @@ def build_native_graph(
     first = {operator: family[0] for family in equal.operators for operator in family}
     for tensor, label, tiny in zip(graph.tensors, graph.tensor_labels, replicable, strict=True):
         native.add_tensor(tensor.shape, tensor.moved_item_bytes, tiny, label, tensor.times)
+    if moves.overlaps:
+        for position in _list_uneven(graph):
+            native.split_unevenly(position)
     models: dict[object, int] = {}  # the first operator of each access
     for position, access in enumerate(accesses):
         operator, is_live = graph.operators[position], position in live
@@ -82,7 +94,7 @@ def build_native_graph(
             _shared_choice(operator),
         )
         if model == position:
-            _add_operator(native, operator, access, is_live, *links)
+            _add_operator(native, operator, access, is_live, *links, overlaps=moves.overlaps)
         else:
             native.add_operator_like(model, operator.inputs, operator.outputs, *links)
     if moves.repeats_operators:
@@ -130,6 +142,12 @@ def _list_replicable(graph: Graph) -> list[bool]:
     ]
 
 
+def _list_uneven(graph: Graph) -> list[int]:
+    """The tensors that users see nothing of: neither given nor returned."""
+    returned = {*graph.outputs, *graph.gradients.values()}
+    return [n for n, tensor in enumerate(graph.tensors) if not tensor.is_given and n not in returned]
+
+
 def _add_operator(
     native: _core.Graph,
     operator: Operator,
@@ -139,6 +157,7 @@ def _add_operator(
     group: int,
     label: int,
     same_choice_as: int,
+    overlaps: bool,
 ) -> None:
     reads = enumerate(zip(operator.inputs, access.inputs, strict=True))
     native.add_operator(
@@ -153,6 +172,7 @@ def _add_operator(
         label=label,
         same_choice_as=same_choice_as,
         fetched_axes=[access.axes.index(axis) for axis in access.fetched_axes],
+        uneven_axes=find_uneven_axes(access) if overlaps else (),
     )
 
 

@@ -52,12 +52,12 @@ def _explain(problem: Problem, choices: Choices, step: int) -> str:
         names = [operator.name for operator in problem.graph.operators]
         more = f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else ""
         return f"no operator of the model ({', '.join(names[:MOST_NAMES])}{more}) has an axis to split. Use {_say_workers(1)}."
-    equal = "equal " if problem.moves.splits_equally else ""
-    fitting = [one for one in left if one[0] >= factor and not (equal and one[0] % factor)]
-    longest, owner, axis = max(left)
+    equal = "equal " if problem.moves.splits_equally and not problem.moves.overlaps else ""
+    fitting = [one for one in left if one[0] >= factor and (one[3] or one[0] % factor == 0)]
+    longest, owner, axis, _ = max(left)
     among = f"over {fed} workers already, no operator" if fed > 1 else "no operator"
     if fitting:
-        longest, owner, axis = max(fitting)
+        longest, owner, axis, _ = max(fitting)
         return (
             f"{among} is split into {factor} {equal}parts, which some could be (axis {axis} of {owner} is {longest} long), by the hints or "
             "the algorithm given. Leave operators free that can be split."
@@ -84,14 +84,18 @@ def _say_workers(count: int) -> str:
     return f"{count} workers" if count > 1 else "one device"
 
 
-def _axes_left(problem: Problem, choices: Choices, step: int) -> Iterator[tuple[int, str, str]]:
-    """What the steps before `step` have left of each axis, at its smallest part: its extent, its operator, its name."""
+def _axes_left(problem: Problem, choices: Choices, step: int) -> Iterator[tuple[int, str, str, bool]]:
+    """What the steps before `step` have left of each axis, at its smallest part: its extent, its operator, its name, and whether it may be
+    cut with a rest.
+    """
     for position, (operator, access) in enumerate(zip(problem.graph.operators, problem.accesses, strict=True)):
+        uneven = problem.native.uneven_axes(position)
         for number, (axis, extent) in enumerate(zip(access.axes, access.extents, strict=True)):
             taken = [
                 f for f, a in zip(problem.factors[:step], choices.operators[position], strict=False) if a == number
             ]
-            yield extent // prod(taken), operator.name, axis
+            has_rest = not problem.moves.splits_equally or number in uneven
+            yield extent // prod(taken), operator.name, axis, has_rest
 
 
 def _grows_with_batch(problem: Problem) -> bool:

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <initializer_list>
 #include <utility>
 
 #include "core/geometry/coverage.h"
@@ -121,18 +122,35 @@ std::vector<Incidence> CollectIncidences(const Graph& graph, const Sharers& shar
   return incidences;
 }
 
-std::vector<int> ReplicaNumbers(const Output& output, const WorkerGrid& grid,
-                                const std::vector<int>& choice) {
+namespace {
+
+/*! \brief The digits of the steps at which parts come together in one of these ways, as a number
+ * for each worker. */
+std::vector<int> NumberDigits(const Output& output, const WorkerGrid& grid,
+                              const std::vector<int>& choice, std::initializer_list<Combine> ways) {
   std::vector<int> numbers(grid.num_workers(), 0);
   for (int step = 0; step < static_cast<int>(choice.size()); ++step) {
-    if (choice[step] != kReplicated && output.combine[choice[step]] != Combine::kReplicate)
-      continue;
+    const Combine way =
+        choice[step] == kReplicated ? Combine::kReplicate : output.combine[choice[step]];
+    if (std::find(ways.begin(), ways.end(), way) == ways.end()) continue;
     for (int worker = 0; worker < grid.num_workers(); ++worker) {
       numbers[worker] =
           numbers[worker] * static_cast<int>(grid.factor(step)) + grid.digit(worker, step);
     }
   }
   return numbers;
+}
+
+std::vector<int> AddendNumbers(const Output& output, const WorkerGrid& grid,
+                               const std::vector<int>& choice) {
+  return NumberDigits(output, grid, choice, {Combine::kReduce, Combine::kOverlapAdd});
+}
+
+}  // namespace
+
+std::vector<int> ReplicaNumbers(const Output& output, const WorkerGrid& grid,
+                                const std::vector<int>& choice) {
+  return NumberDigits(output, grid, choice, {Combine::kReplicate});
 }
 
 bool IsPartialResult(const Output& output, const std::vector<int>& choice) {
@@ -173,14 +191,23 @@ Boxes AskedRegions(const Input& input, const std::vector<int64_t>& shape, const 
 PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid,
                          const std::vector<int>& choice) {
   PlacedAccess placed;
-  const Boxes axis_boxes = SplitBoxes(graph.op(incidence.op).axis_extents, grid, choice);
+  const Boxes axis_boxes = SplitAxes(graph, grid, incidence.op, choice);
   const std::vector<int64_t>& shape = graph.tensor(incidence.tensor).shape;
   if (incidence.is_write) {
-    placed.regions.push_back(
-        ClipBoxes(ComputeRegions(incidence.write->rows, shape, axis_boxes, choice), shape));
+    const auto find_regions = [&](const Boxes& boxes) {
+      return ClipBoxes(ComputeRegions(incidence.write->rows, shape, boxes, choice), shape);
+    };
+    placed.regions.push_back(find_regions(axis_boxes));
     placed.replica = ReplicaNumbers(*incidence.write, grid, choice);
     placed.is_partial = IsPartialResult(*incidence.write, choice);
-    placed.copies = CountCoverage(placed.regions.front(), placed.replica, shape);
+    const bool overlaps =
+        graph.splits_equally() && HasRest(graph.op(incidence.op).axis_extents, grid, choice);
+    if (overlaps) {
+      placed.own = find_regions(OwnBoxes(axis_boxes));
+      placed.addend = AddendNumbers(*incidence.write, grid, choice);
+    }
+    placed.copies =
+        CountCoverage(overlaps ? placed.own : placed.regions.front(), placed.replica, shape);
     return placed;
   }
   std::vector<Boxes> asked;
@@ -203,11 +230,24 @@ PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const W
   return placed;
 }
 
+std::vector<Box> TakenBoxes(const PlacedAccess& access, int worker, int holder,
+                            const Interval* box) {
+  const Boxes& regions = access.regions.front();
+  const int rank = regions.rank();
+  const bool is_cut = holder != worker && access.own.count() > 0;
+  Box taken(rank);
+  if (!Intersect(box, is_cut ? access.own[holder] : regions[holder], rank, taken.data())) return {};
+  if (!is_cut || access.addend[holder] != access.addend[worker]) return {taken};
+  std::vector<Box> rest;
+  Subtract(std::move(taken), Box(regions[worker], regions[worker] + rank), &rest);
+  return rest;
+}
+
 PlacedLayout PlaceLayout(const Graph& graph, int tensor_id, const WorkerGrid& grid,
                          const std::vector<int>& layout) {
   const Tensor& tensor = graph.tensor(tensor_id);
   PlacedLayout placed;
-  placed.shards = SplitBoxes(tensor.shape, grid, layout);
+  placed.shards = SplitTensor(graph, grid, tensor_id, layout);
   placed.can_scatter = (graph.stages_small_sums() || !tensor.is_replicable) &&
                        !tensor.shape.empty() && HasReplicatedStep(layout);
   if (placed.can_scatter)
@@ -215,7 +255,7 @@ PlacedLayout PlaceLayout(const Graph& graph, int tensor_id, const WorkerGrid& gr
   for (size_t level = 0; grid.has_prices() && level < layout.size(); ++level) {
     std::vector<int> above(layout.size(), kReplicated);
     std::copy_n(layout.begin(), level, above.begin());
-    placed.reach.push_back(SplitBoxes(tensor.shape, grid, above));
+    placed.reach.push_back(SplitTensor(graph, grid, tensor_id, above));
   }
   return placed;
 }
@@ -235,6 +275,15 @@ int64_t ReadCells(const PlacedAccess& access, const Boxes& shards) {
   return cells;
 }
 
+/*! \brief The cells of TakenBoxes, which are not listed where regions are as they are. */
+int64_t TakenCells(const PlacedAccess& access, int worker, int holder, const Interval* box) {
+  const Boxes& regions = access.regions.front();
+  if (access.own.count() == 0) return IntersectionVolume(box, regions[holder], regions.rank());
+  int64_t cells = 0;
+  for (const Box& taken : TakenBoxes(access, worker, holder, box)) cells += Volume(taken);
+  return cells;
+}
+
 /*! \brief Cells of every worker's box that the other holders of its replica number produced. */
 int64_t GatherCells(const PlacedAccess& access, const Boxes& boxes) {
   const Boxes& regions = access.regions.front();
@@ -247,7 +296,7 @@ int64_t GatherCells(const PlacedAccess& access, const Boxes& boxes) {
     }
     for (int holder = 0; holder < boxes.count(); ++holder) {
       if (holder == worker || access.replica[holder] != access.replica[worker]) continue;
-      cells += IntersectionVolume(boxes[worker], regions[holder], boxes.rank());
+      cells += TakenCells(access, worker, holder, boxes[worker]);
     }
   }
   return cells;
@@ -306,13 +355,11 @@ void AddReadCells(const PlacedAccess& access, const PlacedLayout& layout, LevelC
  */
 void AddGatherCells(const PlacedAccess& access, const Boxes& boxes, const WorkerGrid& grid,
                     LevelCounts* counts) {
-  const Boxes& regions = access.regions.front();
   std::vector<int64_t> cells(counts->bytes.size(), 0);
   for (int worker = 0; worker < boxes.count(); ++worker) {
     for (int holder = 0; holder < boxes.count(); ++holder) {
       if (holder == worker || access.replica[holder] != access.replica[worker]) continue;
-      cells[grid.CrossedLevel(worker, holder)] +=
-          IntersectionVolume(boxes[worker], regions[holder], boxes.rank());
+      cells[grid.CrossedLevel(worker, holder)] += TakenCells(access, worker, holder, boxes[worker]);
     }
   }
   AddFetch(cells, counts);
@@ -339,9 +386,11 @@ bool IsScattered(const Incidence& incidence, const PlacedAccess& access,
 
 }  // namespace
 
-int64_t HoldingCost(const Tensor& tensor, const WorkerGrid& grid, const std::vector<int>& layout) {
+int64_t HoldingCost(const Graph& graph, int tensor_id, const WorkerGrid& grid,
+                    const std::vector<int>& layout) {
+  const Tensor& tensor = graph.tensor(tensor_id);
   if (tensor.holding_price <= 0) return 0;
-  const int64_t cells = TotalVolume(SplitBoxes(tensor.shape, grid, layout));
+  const int64_t cells = TotalVolume(SplitTensor(graph, grid, tensor_id, layout));
   return std::llround(tensor.holding_price * static_cast<double>(cells * tensor.element_bytes));
 }
 

@@ -61,8 +61,11 @@ struct PlacedAccess {
       is_charged;            // reads: [access][worker], false for repeated regions and addends
   std::vector<Boxes> held;   // regions that must equal the shard, unclipped
   std::vector<int> replica;  // writes: workers of equal numbers exchange their parts
-  int64_t copies = 0;  // writes: where the regions of each replica number cover every cell so many
-                       // times (coverage.h); else 0
+  Boxes own;  // writes: of each worker's region what others take (OwnBoxes), clipped; without
+              // workers where regions are as they are
+  std::vector<int> addend;  // writes: workers of equal numbers have parts of one addend
+  int64_t copies = 0;  // writes: where the regions of each replica number, as far as others take
+                       // them, cover every cell so many times (coverage.h); else 0
   bool is_partial =
       false;  // writes: some step reduces, so that every holder has a partial sum of each cell
 };
@@ -73,6 +76,11 @@ Boxes AskedRegions(const Input& input, const std::vector<int64_t>& shape, const 
 
 PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid,
                          const std::vector<int>& choice);
+
+/*! \brief What a worker takes of a box from a holder of its replica number, which may be itself:
+ * of its own region all, and where parts overlap nothing of one addend twice. Disjoint. */
+std::vector<Box> TakenBoxes(const PlacedAccess& access, int worker, int holder,
+                            const Interval* box);
 
 /*! \brief The tensor's side of an incidence at one layout. */
 struct PlacedLayout {
@@ -105,7 +113,8 @@ LevelCounts CountLevels(const Incidence& incidence, const PlacedAccess& access,
 
 /*! \brief What the search pays for all that workers hold of a tensor, rounded; 0 without a price.
  */
-int64_t HoldingCost(const Tensor& tensor, const WorkerGrid& grid, const std::vector<int>& layout);
+int64_t HoldingCost(const Graph& graph, int tensor, const WorkerGrid& grid,
+                    const std::vector<int>& layout);
 
 /*! \brief The number of each worker's REPLICATE digits: a worker takes an output's parts from
  * holders of its own number. */

@@ -25,7 +25,7 @@ class FetchedRegions {
     const std::vector<int64_t>& shape = graph_.tensor(read.tensor).shape;
     if (tensor_ != read.tensor) regions_.assign(grid_.num_workers(), {});
     tensor_ = read.tensor;
-    const Boxes axis_boxes = SplitBoxes(graph_.op(read.op).axis_extents, grid_, choice);
+    const Boxes axis_boxes = SplitAxes(graph_, grid_, read.op, choice);
     for (size_t i = 0; i < read.reads.size(); ++i) {
       const Boxes boxes = AskedRegions(*read.reads[i], shape, axis_boxes, choice);
       for (int worker = 0; worker < grid_.num_workers(); ++worker) {
@@ -117,19 +117,17 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
                                 " tensors, the graph has " + std::to_string(graph.num_operators()) +
                                 " and " + std::to_string(graph.num_tensors()));
   }
-  const auto check = [&](const std::string& subject, const std::vector<int64_t>& extents,
-                         const std::vector<int>& choice) {
-    if (choice.size() != steps) {
-      throw std::invalid_argument(subject + " has " + std::to_string(choice.size()) +
-                                  " choices: one for each of " + std::to_string(steps) +
-                                  " steps is needed");
-    }
-    CheckChoice(subject, extents, grid, choice, graph.splits_equally());
+  const auto check_length = [&](const std::string& subject, const std::vector<int>& choice) {
+    if (choice.size() == steps) return;
+    throw std::invalid_argument(subject + " has " + std::to_string(choice.size()) +
+                                " choices: one for each of " + std::to_string(steps) +
+                                " steps is needed");
   };
   if (!assignment.kept.empty()) CheckKept(graph, assignment);
   for (int id = 0; id < graph.num_tensors(); ++id) {
     const std::string subject = "tensor " + std::to_string(id);
-    check(subject, graph.tensor(id).shape, assignment.tensors[id]);
+    check_length(subject, assignment.tensors[id]);
+    CheckTensorChoice(graph, grid, id, assignment.tensors[id]);
     if (assignment.tensors[id] != assignment.tensors[graph.TensorClass(id)]) {
       throw std::invalid_argument(subject + " is tied to tensor " +
                                   std::to_string(graph.TensorClass(id)) +
@@ -138,7 +136,8 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
   }
   for (int id = 0; id < graph.num_operators(); ++id) {
     const std::string subject = "operator " + std::to_string(id);
-    check(subject, graph.op(id).axis_extents, assignment.operators[id]);
+    check_length(subject, assignment.operators[id]);
+    CheckOperatorChoice(graph, grid, id, assignment.operators[id]);
     const int root = graph.ChoiceRoot(id);
     if (assignment.operators[id] != assignment.operators[root]) {
       throw std::invalid_argument(subject + " shares the choice of operator " +
@@ -165,8 +164,7 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
     std::vector<int64_t> known(incidences.size(), kUnknown);  // by kind
     for (int id = 0; id < graph.num_tensors(); ++id) {
       const std::vector<int>& layout = assignment.tensors[id];
-      level_bytes +=
-          HoldingCost(graph.tensor(id), prefix, {layout.begin(), layout.begin() + steps});
+      level_bytes += HoldingCost(graph, id, prefix, {layout.begin(), layout.begin() + steps});
     }
     for (size_t i = 0; i < incidences.size(); ++i) {
       const Incidence& incidence = incidences[i];

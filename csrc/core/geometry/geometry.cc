@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -66,7 +67,8 @@ int WorkerGrid::CrossedLevel(int worker, int other) const {
 }
 
 Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,
-                 const std::vector<int>& choice) {
+                 const std::vector<int>& choice, bool equally) {
+  const auto split = equally ? SplitEqualPart : SplitPart;
   Boxes boxes(grid.num_workers(), static_cast<int>(extents.size()));
   for (int worker = 0; worker < grid.num_workers(); ++worker) {
     Interval* box = boxes[worker];
@@ -74,11 +76,37 @@ Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,
     for (size_t step = 0; step < choice.size(); ++step) {
       if (choice[step] == kReplicated) continue;
       Interval& interval = box[choice[step]];
-      interval = SplitPart(interval, grid.digit(worker, static_cast<int>(step)),
-                           grid.factor(static_cast<int>(step)));
+      interval = split(interval, grid.digit(worker, static_cast<int>(step)),
+                       grid.factor(static_cast<int>(step)));
     }
   }
   return boxes;
+}
+
+bool HasRest(const std::vector<int64_t>& extents, const WorkerGrid& grid,
+             const std::vector<int>& choice) {
+  std::vector<int64_t> rest = extents;
+  for (size_t step = 0; step < choice.size(); ++step) {
+    if (choice[step] == kReplicated) continue;
+    const int64_t factor = grid.factor(static_cast<int>(step));
+    if (rest[choice[step]] % factor != 0) return true;
+    rest[choice[step]] /= factor;
+  }
+  return false;
+}
+
+Boxes OwnBoxes(const Boxes& parts) {
+  Boxes own = parts;
+  for (int d = 0; d < parts.rank(); ++d) {
+    std::set<int64_t> begins;
+    for (int worker = 0; worker < parts.count(); ++worker) begins.insert(parts[worker][d].begin);
+    for (int worker = 0; worker < parts.count(); ++worker) {
+      Interval& interval = own[worker][d];
+      const auto next = begins.upper_bound(interval.begin);
+      if (next != begins.end()) interval.end = std::min(interval.end, *next);
+    }
+  }
+  return own;
 }
 
 namespace {
@@ -139,20 +167,30 @@ bool CanSplit(int64_t extent, const WorkerGrid& grid, const std::vector<int>& ch
   return smallest >= parts && !(equally && smallest % parts != 0);
 }
 
+namespace {
+
+bool Has(const std::vector<int>& values, int value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+}  // namespace
+
 std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const WorkerGrid& grid,
-                                      const std::vector<int>& choice, bool equally) {
+                                      const std::vector<int>& choice, bool equally,
+                                      const std::vector<int>& uneven) {
   std::vector<int> dimensions;
   const int64_t parts = grid.factor(static_cast<int>(choice.size()));
   for (int d = 0; d < static_cast<int>(extents.size()); ++d) {
-    if (CanSplit(extents[d], grid, choice, d, parts, equally)) dimensions.push_back(d);
+    if (CanSplit(extents[d], grid, choice, d, parts, equally && !Has(uneven, d)))
+      dimensions.push_back(d);
   }
   return dimensions;
 }
 
 std::vector<int> OperatorChoices(const Graph& graph, const WorkerGrid& grid, int op,
                                  const std::vector<int>& prefix) {
-  std::vector<int> choices =
-      SplittableDimensions(graph.op(op).axis_extents, grid, prefix, graph.splits_equally());
+  std::vector<int> choices = SplittableDimensions(graph.op(op).axis_extents, grid, prefix,
+                                                  graph.splits_equally(), graph.UnevenAxes(op));
   if (choices.empty() || graph.op(graph.ChoiceRoot(op)).may_repeat) choices.push_back(kReplicated);
   return choices;
 }
@@ -160,7 +198,8 @@ std::vector<int> OperatorChoices(const Graph& graph, const WorkerGrid& grid, int
 std::vector<int> TensorChoices(const Graph& graph, const WorkerGrid& grid, int tensor,
                                const std::vector<int>& prefix) {
   std::vector<int> choices =
-      SplittableDimensions(graph.tensor(tensor).shape, grid, prefix, graph.splits_equally());
+      SplittableDimensions(graph.tensor(tensor).shape, grid, prefix, graph.splits_equally(),
+                           graph.UnevenDimensions(tensor));
   if (choices.empty() || graph.tensor(tensor).MayReplicate()) choices.push_back(kReplicated);
   return choices;
 }
@@ -173,7 +212,8 @@ std::vector<int> FeasibleOperatorChoices(const Graph& graph, const WorkerGrid& g
 }
 
 void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents,
-                 const WorkerGrid& grid, const std::vector<int>& choice, bool equally) {
+                 const WorkerGrid& grid, const std::vector<int>& choice, bool equally,
+                 const std::vector<int>& uneven) {
   const int steps = static_cast<int>(choice.size());
   if (steps > grid.num_steps()) {
     throw std::invalid_argument(subject + " has " + std::to_string(steps) + " choices for " +
@@ -189,17 +229,41 @@ void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents
                                   std::to_string(static_cast<int>(extents.size()) - 1) +
                                   ", or -1 for replicated");
     }
+    const bool has_no_rest = equally && !Has(uneven, dimension);
     if (dimension != kReplicated &&
-        !CanSplit(extents[dimension], grid, prefix, dimension, grid.factor(step), equally)) {
+        !CanSplit(extents[dimension], grid, prefix, dimension, grid.factor(step), has_no_rest)) {
       throw std::invalid_argument(
           subject + " of extents " + FormatList(extents) + " cannot be split along " +
           std::to_string(dimension) + " at step " + std::to_string(step) +
           ": its smallest part has extent " +
           std::to_string(SmallestPart(extents[dimension], grid, prefix, dimension)) + ", and " +
-          std::to_string(grid.factor(step)) + (equally ? " equal" : "") + " parts are asked for");
+          std::to_string(grid.factor(step)) + (has_no_rest ? " equal" : "") +
+          " parts are asked for");
     }
     prefix.push_back(dimension);
   }
+}
+
+void CheckOperatorChoice(const Graph& graph, const WorkerGrid& grid, int op,
+                         const std::vector<int>& choice) {
+  CheckChoice("operator " + std::to_string(op), graph.op(op).axis_extents, grid, choice,
+              graph.splits_equally(), graph.UnevenAxes(op));
+}
+
+void CheckTensorChoice(const Graph& graph, const WorkerGrid& grid, int tensor,
+                       const std::vector<int>& choice) {
+  CheckChoice("tensor " + std::to_string(tensor), graph.tensor(tensor).shape, grid, choice,
+              graph.splits_equally(), graph.UnevenDimensions(tensor));
+}
+
+Boxes SplitAxes(const Graph& graph, const WorkerGrid& grid, int op,
+                const std::vector<int>& choice) {
+  return SplitBoxes(graph.op(op).axis_extents, grid, choice, graph.splits_equally());
+}
+
+Boxes SplitTensor(const Graph& graph, const WorkerGrid& grid, int tensor,
+                  const std::vector<int>& layout) {
+  return SplitBoxes(graph.tensor(tensor).shape, grid, layout, graph.splits_equally());
 }
 
 Boxes ScatterShards(const Boxes& shards, const std::vector<int64_t>& shape, const WorkerGrid& grid,

@@ -82,14 +82,36 @@ class Boxes {
   std::vector<Interval> flat_;
 };
 
+/*! \brief The same of equal extents: where `parts` does not divide, each is rounded up and has the
+ * first cell of the next one as well. Parts of such parts lie within them. */
+inline Interval SplitEqualPart(const Interval& whole, int64_t part, int64_t parts) {
+  const int64_t begin = SplitPart(whole, part, parts).begin;
+  return {begin, begin + (whole.end - whole.begin + parts - 1) / parts};
+}
+
 /*!
  * \brief Every worker's part of [0, extents) where step i splits dimension choice[i] (or none, for
- * kReplicated).
+ * kReplicated). `equally`: by SplitEqualPart.
  *
  * With an operator's axis extents these are axis boxes, with a tensor's shape they are shards.
  */
 Boxes SplitBoxes(const std::vector<int64_t>& extents, const WorkerGrid& grid,
-                 const std::vector<int>& choice);
+                 const std::vector<int>& choice, bool equally = false);
+
+/*! \brief Whether the parts that a choice makes of some of the extents cannot be equal and
+ * disjoint.
+ */
+bool HasRest(const std::vector<int64_t>& extents, const WorkerGrid& grid,
+             const std::vector<int>& choice);
+
+/*!
+ * \brief Of each worker's box what others read of it: its cells up to where the next part begins,
+ * by dimension.
+ *
+ * These are disjoint where the parts that overlap are not, and never empty; parts that are disjoint
+ * stay as they are.
+ */
+Boxes OwnBoxes(const Boxes& parts);
 
 /*! \brief The region of each worker, unclipped: it may reach outside [0, shape). `choice` says
  * which axes are narrowed. */
@@ -104,13 +126,16 @@ int64_t SmallestPart(int64_t extent, const WorkerGrid& grid, const std::vector<i
                      int dimension);
 
 /*! \brief Whether the parts of a dimension that the steps of `choice` have split can be split once
- * more, into `parts`: each is long enough, and can be cut equally where that is asked for. */
+ * more, into `parts`: each is long enough, and can be cut without a rest where that is asked for.
+ */
 bool CanSplit(int64_t extent, const WorkerGrid& grid, const std::vector<int>& choice, int dimension,
               int64_t parts, bool equally);
 
-/*! \brief Dimensions that can be split at step choice.size(), ascending. */
+/*! \brief Dimensions that can be split at step choice.size(), ascending. `equally`: without a rest,
+ * save for those that are `uneven`. */
 std::vector<int> SplittableDimensions(const std::vector<int64_t>& extents, const WorkerGrid& grid,
-                                      const std::vector<int>& choice, bool equally = false);
+                                      const std::vector<int>& choice, bool equally = false,
+                                      const std::vector<int>& uneven = {});
 
 /*! \brief Choices of an operator at step prefix.size(): its feasible axes, and kReplicated where
  * it may be repeated or there is none. */
@@ -131,7 +156,21 @@ std::vector<int> FeasibleOperatorChoices(const Graph& graph, const WorkerGrid& g
  * \throws std::invalid_argument naming `subject`, the dimension and the step.
  */
 void CheckChoice(const std::string& subject, const std::vector<int64_t>& extents,
-                 const WorkerGrid& grid, const std::vector<int>& choice, bool equally);
+                 const WorkerGrid& grid, const std::vector<int>& choice, bool equally,
+                 const std::vector<int>& uneven = {});
+
+/*!
+ * \brief Checks the choice of an operator or a tensor of a graph. Throws as above.
+ */
+void CheckOperatorChoice(const Graph& graph, const WorkerGrid& grid, int op,
+                         const std::vector<int>& choice);
+void CheckTensorChoice(const Graph& graph, const WorkerGrid& grid, int tensor,
+                       const std::vector<int>& choice);
+
+/*! \brief The parts of an operator's axes, and those of a tensor, at the choice of each. */
+Boxes SplitAxes(const Graph& graph, const WorkerGrid& grid, int op, const std::vector<int>& choice);
+Boxes SplitTensor(const Graph& graph, const WorkerGrid& grid, int tensor,
+                  const std::vector<int>& layout);
 
 /*!
  * \brief Cuts each shard among the workers that hold copies of it: the replicated digits split its

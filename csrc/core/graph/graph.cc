@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -223,6 +224,7 @@ int Graph::AddOperator(Operator op) {
     tensors_[op.outputs[i].tensor].producer_output = static_cast<int>(i);
   }
   if (op.follows_tensor >= 0) tensors_[op.follows_tensor].followers.push_back(id);
+  if (root != id) KeepCommonUnevenAxes(root, op.uneven_axes);
   operators_.push_back(std::move(op));
   choice_roots_.push_back(root);
   return id;
@@ -241,7 +243,28 @@ void Graph::ShareChoices(const std::vector<std::pair<int, int>>& bound) {
   for (int id = 0; id < num_operators(); ++id) {
     const int earlier = operators_[id].same_choice_as;
     choice_roots_[id] = earlier >= 0 ? choice_roots_[earlier] : id;
+    if (earlier >= 0) KeepCommonUnevenAxes(choice_roots_[id], operators_[id].uneven_axes);
   }
+}
+
+void Graph::KeepCommonUnevenAxes(int root, const std::vector<int>& axes) {
+  std::vector<int>& common = operators_[root].uneven_axes;
+  const auto is_other = [&](int axis) {
+    return std::find(axes.begin(), axes.end(), axis) == axes.end();
+  };
+  common.erase(std::remove_if(common.begin(), common.end(), is_other), common.end());
+}
+
+std::vector<int> Graph::UnevenAxes(int op) const {
+  const Operator& root = this->op(ChoiceRoot(op));
+  return root.follows_tensor >= 0 ? UnevenDimensions(root.follows_tensor) : root.uneven_axes;
+}
+
+std::vector<int> Graph::UnevenDimensions(int tensor) const {
+  const Tensor& first = this->tensor(TensorClass(tensor));
+  std::vector<int> dimensions(first.is_uneven ? first.shape.size() : 0);
+  std::iota(dimensions.begin(), dimensions.end(), 0);
+  return dimensions;
 }
 
 int Graph::TensorClass(int id) const {
@@ -262,6 +285,8 @@ void Graph::TieTensors(int a, int b) {
   }
   const int first = TensorClass(a);
   const int second = TensorClass(b);
+  tensors_[first].is_uneven = tensors_[second].is_uneven =
+      tensors_[first].is_uneven && tensors_[second].is_uneven;
   tensor_parents_[a] = tensor_parents_[b] = tensor_parents_[std::max(first, second)] =
       std::min(first, second);
 }

@@ -67,6 +67,7 @@ struct Tensor {
   int64_t element_bytes = 4;
   int64_t times = 1;  // that it is made in one training step; all of these are in element_bytes
   bool is_replicable = false;  // tiny: the search may keep a copy on every worker
+  bool is_uneven = false;      // in a graph that splits equally: parts may overlap (SplitPart)
   double holding_price = -1;  // of a byte that some worker holds; not negative: the search may keep
                               // copies on several workers, and pays for all it lays out
   uint64_t label = 0;         // structural label, for canonical tie-breaking only
@@ -88,9 +89,10 @@ struct Operator {
   int phase = kForwardPhase;
   int64_t group = -1;  // operators of one group, phase and choice share their fetches
   uint64_t label = 0;
-  int follows_tensor = -1;  // the choice is this tensor's layout (weight updates)
-  int same_choice_as = -1;  // an earlier operator whose choice this one shares
-  bool may_repeat = false;  // the search may have every worker compute all of it
+  int follows_tensor = -1;       // the choice is this tensor's layout (weight updates)
+  int same_choice_as = -1;       // an earlier operator whose choice this one shares
+  bool may_repeat = false;       // the search may have every worker compute all of it
+  std::vector<int> uneven_axes;  // in a graph that splits equally: their parts may overlap
 
   // Axes along which no kernel computes a part: the operator only moves cells, and each output is
   // put together by a fetch. A cell of an output is the sum of those cells of the inputs that are
@@ -132,6 +134,14 @@ class Graph {
   void SplitEqually() { splits_equally_ = true; }
   bool splits_equally() const { return splits_equally_; }
 
+  /*! \brief A dimension of the tensor that has no equal parts may be split into some that overlap.
+   */
+  void SplitUnevenly(int tensor) { tensors_[CheckTensor(tensor)].is_uneven = true; }
+  /*! \brief The dimensions that may be, of the tensor and all that are tied to it. */
+  std::vector<int> UnevenDimensions(int tensor) const;
+  /*! \brief The axes of an operator that may be, and of all that share its choice. */
+  std::vector<int> UnevenAxes(int op) const;
+
   /*! \brief A fetched region is a value that all readers of the tensor in one phase share
    * (sharing.h). */
   void ShareRegions() { shares_regions_ = true; }
@@ -166,6 +176,7 @@ class Graph {
                  const std::vector<Row>& rows) const;
   void CheckChoiceLinks(int id, const Operator& op) const;
   void CheckFetched(int id, const Operator& op) const;
+  void KeepCommonUnevenAxes(int root, const std::vector<int>& axes);
   void CheckGroup(int id, const Operator& op);
 
   std::vector<Tensor> tensors_;

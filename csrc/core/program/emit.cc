@@ -123,8 +123,8 @@ class Emitter {
       throw std::invalid_argument(subject + " has " + std::to_string(request.layout.size()) +
                                   " choices for " + std::to_string(grid_.num_steps()) + " steps");
     }
-    CheckChoice(subject, graph_.tensor(request.tensor).shape, grid_, request.layout,
-                graph_.splits_equally());
+    // It is the layout of another tensor, of which it was checked whether parts may overlap.
+    CheckChoice(subject, graph_.tensor(request.tensor).shape, grid_, request.layout, false);
   }
 
   void Use(int tensor, const std::string& user) {
@@ -141,7 +141,7 @@ class Emitter {
   void EmitOperator(int id) {
     const Operator& op = graph_.op(id);
     const std::vector<int>& choice = assignment_.operators[id];
-    const Boxes axis_boxes = SplitBoxes(op.axis_extents, grid_, choice);
+    const Boxes axis_boxes = SplitAxes(graph_, grid_, id, choice);
     std::vector<Boxes> needed;
     for (const Input& input : op.inputs) {
       needed.push_back(AskedRegions(input, graph_.tensor(input.tensor).shape, axis_boxes, choice));
@@ -314,7 +314,7 @@ class Emitter {
     const OutputRequest& request = outputs_[index];
     const std::vector<int>& layout =
         request.has_layout ? request.layout : assignment_.tensors[request.tensor];
-    const Boxes wanted = SplitBoxes(graph_.tensor(request.tensor).shape, grid_, layout);
+    const Boxes wanted = SplitTensor(graph_, grid_, request.tensor, layout);
     for (int worker = 0; worker < grid_.num_workers(); ++worker) {
       const Interval* own = shards_.ShardBoxes(request.tensor)[worker];
       const Entry entry =

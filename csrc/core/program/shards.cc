@@ -30,7 +30,10 @@ TensorShards::Placed& TensorShards::Place(int tensor) {
   if (placed.is_placed) return placed;
   placed.is_placed = true;
   const std::vector<int>& layout = assignment_.tensors[tensor];
-  placed.shards = SplitBoxes(graph_.tensor(tensor).shape, grid_, layout);
+  placed.shards = SplitTensor(graph_, grid_, tensor, layout);
+  const bool overlaps =
+      graph_.splits_equally() && HasRest(graph_.tensor(tensor).shape, grid_, layout);
+  placed.own = overlaps ? OwnBoxes(placed.shards) : placed.shards;
   placed.replica = CopyNumbers(grid_, layout);
   placed.entries.resize(grid_.num_workers());
   return placed;
@@ -59,31 +62,43 @@ void TensorShards::AddRegion(int tensor, int worker, const Interval* region,
   const Placed& placed = Place(tensor);
   const int rank = placed.shards.rank();
   Box moved(rank);
-  for (int d = 0; d < rank; ++d) moved[d] = Shift(region[d], distance[d]);
+  const auto shift = [&](const Interval* from, Box* to) {
+    for (int d = 0; d < rank; ++d) (*to)[d] = Shift(from[d], distance[d]);
+  };
+  shift(region, &moved);
   Box box(rank);
+  Box mine(rank);
   Box shard(rank);
+  shift(placed.shards[worker], &mine);
   for (int owner = 0; owner < grid_.num_workers(); ++owner) {
     if (placed.replica[owner] != placed.replica[worker]) continue;
-    for (int d = 0; d < rank; ++d) shard[d] = Shift(placed.shards[owner][d], distance[d]);
-    if (Intersect(moved.data(), shard.data(), rank, box.data()))
+    shift(owner == worker ? placed.shards[owner] : placed.own[owner], &shard);
+    if (!Intersect(moved.data(), shard.data(), rank, box.data())) continue;
+    if (owner == worker || !graph_.splits_equally()) {
       pieces->Add(box.data(), Shard(tensor, owner), shard.data());
+      continue;
+    }
+    std::vector<Box> rest;
+    Subtract(box, mine, &rest);  // what the worker has itself
+    shift(placed.shards[owner], &shard);
+    for (const Box& part : rest) pieces->Add(part.data(), Shard(tensor, owner), shard.data());
   }
 }
 
 /*! \brief `box` of an output on one worker, summed over its holders; the worker's own entry where
  * that is all. */
-Entry TensorShards::Gather(const ProducedOutput& produced, const Boxes& clipped,
-                           const std::vector<int>& replica, int worker, const Interval* box) {
+Entry TensorShards::Gather(const ProducedOutput& produced, const PlacedAccess& access, int worker,
+                           const Interval* box) {
   const Operator& op = graph_.op(produced.op);
-  const int rank = clipped.rank();
+  const int rank = produced.regions.rank();
   FetchPieces pieces(box, rank);
-  Box overlap(rank);
   bool is_own = IsEqualBox(box, produced.regions[worker], rank);
   for (int holder = 0; holder < grid_.num_workers(); ++holder) {
-    if (replica[holder] != replica[worker]) continue;
-    if (!Intersect(box, clipped[holder], rank, overlap.data())) continue;
-    is_own = is_own && holder == worker;
-    pieces.Add(overlap.data(), produced.entries[holder], produced.regions[holder]);
+    if (access.replica[holder] != access.replica[worker]) continue;
+    for (const Box& taken : TakenBoxes(access, worker, holder, box)) {
+      is_own = is_own && holder == worker;
+      pieces.Add(taken.data(), produced.entries[holder], produced.regions[holder]);
+    }
   }
   if (is_own) return produced.entries[worker];
   return builder_->AddFetch(op.outputs[produced.index].tensor, worker, op.phase, 0,
@@ -108,8 +123,12 @@ void TensorShards::Assemble(const ProducedOutput& produced) {
   const Output& output = graph_.op(produced.op).outputs[produced.index];
   const std::vector<int>& choice = assignment_.operators[produced.op];
   const Tensor& tensor = graph_.tensor(output.tensor);
-  const Boxes clipped = ClipBoxes(produced.regions, tensor.shape);
-  const std::vector<int> replica = ReplicaNumbers(output, grid_, choice);
+  Incidence written;
+  written.is_write = true;
+  written.op = produced.op;
+  written.tensor = output.tensor;
+  written.write = &output;
+  const PlacedAccess access = PlaceAccess(graph_, written, grid_, choice);
   const PlacedLayout layout =
       PlaceLayout(graph_, output.tensor, grid_, assignment_.tensors[output.tensor]);
   const bool scatters = layout.can_scatter && IsPartialResult(output, choice);
@@ -117,7 +136,7 @@ void TensorShards::Assemble(const ProducedOutput& produced) {
   std::vector<Entry> parts(grid_.num_workers());
   for (int worker = 0; worker < grid_.num_workers(); ++worker) {
     if (IsEmptyBox(boxes[worker], boxes.rank())) continue;
-    parts[worker] = Gather(produced, clipped, replica, worker, boxes[worker]);
+    parts[worker] = Gather(produced, access, worker, boxes[worker]);
   }
   Placed& placed = Place(output.tensor);
   for (int worker = 0; worker < grid_.num_workers(); ++worker) {

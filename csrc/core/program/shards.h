@@ -56,13 +56,14 @@ class TensorShards {
   struct Placed {
     bool is_placed = false;
     Boxes shards;
+    Boxes own;                   // what others read of them (OwnBoxes)
     std::vector<int> replica;    // workers of equal numbers hold one whole copy between them
     std::vector<Entry> entries;  // by worker; node -1 before first use
   };
 
   Placed& Place(int tensor);
-  Entry Gather(const ProducedOutput& produced, const Boxes& clipped,
-               const std::vector<int>& replica, int worker, const Interval* box);
+  Entry Gather(const ProducedOutput& produced, const PlacedAccess& access, int worker,
+               const Interval* box);
   Entry JoinParts(int tensor, int phase, int worker, const PlacedLayout& layout,
                   const std::vector<Entry>& parts);
 

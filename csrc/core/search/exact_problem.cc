@@ -74,7 +74,7 @@ class Tabulation {
       const int v = variables_.OfTensor(id);
       std::vector<Weight>& unary = problem_.pairwise.unary[v];
       for (size_t x = 0; x < unary.size(); ++x) {
-        const int64_t cost = HoldingCost(graph_.tensor(id), grid_, (*problem_.sequences[v])[x]);
+        const int64_t cost = HoldingCost(graph_, id, grid_, (*problem_.sequences[v])[x]);
         unary[x] += MakeWeight(std::min(cost, ceiling_), 0);
       }
     }

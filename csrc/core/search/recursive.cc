@@ -100,8 +100,7 @@ class RecursiveSearch {
     for (int id = 0; id < graph_.num_tensors(); ++id) {
       const int v = variables_.OfTensor(id);
       for (size_t x = 0; x < lists[v].choices.size(); ++x) {
-        problem->unary[v][x] +=
-            MakeWeight(HoldingCost(graph_.tensor(id), grid, lists[v].choices[x]), 0);
+        problem->unary[v][x] += MakeWeight(HoldingCost(graph_, id, grid, lists[v].choices[x]), 0);
       }
     }
   }

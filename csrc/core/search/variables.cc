@@ -122,7 +122,11 @@ std::vector<SharedSequences> SearchVariables::Sequences() const {
                                     : graph_.op(graph_.ChoiceRoot(subject.id)).may_repeat);
     const std::vector<int64_t>& extents =
         subject.is_tensor ? graph_.tensor(subject.id).shape : graph_.op(subject.id).axis_extents;
+    const std::vector<int> uneven =
+        subject.is_tensor ? graph_.UnevenDimensions(subject.id) : graph_.UnevenAxes(subject.id);
     key.insert(key.end(), extents.begin(), extents.end());
+    key.push_back(-1);
+    key.insert(key.end(), uneven.begin(), uneven.end());
     key.push_back(-1);
     key.insert(key.end(), hints_[variable].begin(), hints_[variable].end());
     SharedSequences& found = known[key];

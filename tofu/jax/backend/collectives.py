@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from math import prod
 from typing import Any, TypeAlias
 
@@ -16,6 +17,7 @@ import numpy as np
 from jax import lax
 
 from tofu.analysis import Combine
+from tofu.jax.backend.pieces import Pair, Piece, count_moved, cut, find_nearest, find_rounds, shift
 from tofu.jax.backend.places import Box, Layout, Place, Places
 from tofu.search.choices import REPLICATED
 
@@ -86,7 +88,7 @@ class Workers:
         if not whole.ndim or all(box == tuple((0, extent) for extent in whole.shape) for box in boxes):
             return whole
         begins = self.pick([[begin for begin, _ in box] for box in boxes])
-        return lax.dynamic_slice(whole, begins, [end - begin for begin, end in boxes[0]])
+        return take_box(whole, begins, [end - begin for begin, end in boxes[0]])
 
     def move(self, x: Any, held: Place, wanted: Place, fill: float = 0.0) -> Any:
         """The parts that are wanted out of those that are held; `fill` in cells outside the tensor."""
@@ -95,11 +97,11 @@ class Workers:
         chain, _ = self._find_move(held, wanted)
         if chain is not None:
             return self.apply(x, chain)
-        return self.exchange(x, held.boxes, wanted.boxes, self.find_nearest(held.boxes, wanted.boxes), fill=fill)
+        return self.exchange(x, held, wanted.boxes, find_nearest(held, wanted.boxes, self.factors), fill=fill)
 
     def _find_move(self, held: Place, wanted: Place) -> tuple[list[Change] | None, int]:
         """The chain of collectives from shards to shards that moves no more than is needed, and the cells that are, of all workers."""
-        exact = _count_pairs(held, wanted, self.find_nearest(held.boxes, wanted.boxes))
+        exact = count_moved(find_nearest(held, wanted.boxes, self.factors))
         if held.layout is None or wanted.layout is None:
             return None, exact
         chain = find_chain(held.layout, wanted.layout, self.factors)
@@ -113,7 +115,8 @@ class Workers:
             name = self.axis_names[step]
             if kind == "slice":
                 size = x.shape[after] // self.factors[step]
-                x = lax.dynamic_slice_in_dim(x, lax.axis_index(name) * size, size, after)
+                begins = [lax.axis_index(name) * size if d == after else np.int32(0) for d in range(x.ndim)]
+                x = take_box(x, begins, [size if d == after else extent for d, extent in enumerate(x.shape)])
             elif kind == "all_to_all":
                 x = lax.all_to_all(x, name, split_axis=after, concat_axis=before, tiled=True)
             else:
@@ -129,46 +132,33 @@ class Workers:
         parts = x.reshape(*x.shape[:dimension], factor, x.shape[dimension] // factor, *x.shape[dimension + 1 :])
         return lax.all_to_all(parts, name, split_axis=dimension, concat_axis=dimension, tiled=True).sum(dimension)
 
-    def find_nearest(self, held: Sequence[Box], wanted: Sequence[Box]) -> list[tuple[int, int]]:
-        """Whom each worker takes what from, as pairs (owner, reader): of several with the same cells itself, or the nearest."""
-        owners: dict[Box, list[int]] = {}
-        for worker, box in enumerate(held):
-            owners.setdefault(box, []).append(worker)
-        digits = [self.digits(worker) for worker in range(self.count)]
-        common = [[sum(a == b for a, b in zip(one, other, strict=True)) for other in digits] for one in digits]
-        return [
-            (max(same, key=lambda owner: (common[owner][reader], owner == reader)), reader)
-            for reader, want in enumerate(wanted)
-            for box, same in owners.items()
-            if _meet(box, want) is not None
-        ]
-
     def exchange(
         self,
         x: Any,
-        held: Sequence[Box],
+        held: Place,
         wanted: Sequence[Box],
-        pairs: Sequence[tuple[int, int]],
+        pieces: Sequence[Piece],
         *,
         is_sum: bool = False,
         fill: float = 0.0,
         distance: Sequence[int] | None = None,
         into: Any = None,
     ) -> Any:
-        """Box by box: for each pair (owner, reader) what the one has of what the other wants, written there or added.
+        """Box by box: what each piece has is written where its reader wants it, or added.
 
-        Cells come to lie `distance` further on. `into`: what has been written already, by default `fill` everywhere.
+        Cells come to lie `distance` further on, where pieces have them. `into`: what has been written already, else `fill` everywhere.
         """
         distance = tuple(distance or (0,) * x.ndim)
-        moved = [tuple((b + n, e + n) for (b, e), n in zip(box, distance, strict=True)) for box in held]
+        moved = [shift(box, distance) for box in held.boxes]
         out = jnp.full([e - b for b, e in wanted[0]], fill, x.dtype) if into is None else into
-        for size, is_local, by_reader in _find_rounds(moved, wanted, pairs):
+        for one in find_rounds(moved, wanted, pieces):
+            size, by_reader = one.size, one.by_reader
             sources, targets = (np.zeros((self.count, x.ndim), np.int32) for _ in range(2))
             active = np.zeros(self.count, bool)
             for reader, (owner, source, target) in by_reader.items():
                 sources[owner], targets[reader], active[reader] = source, target, True
-            piece = lax.dynamic_slice(x, self.pick(sources), size) if x.ndim else x
-            if not is_local:
+            piece = take_box(x, self.pick(sources), size) if x.ndim else x
+            if not one.is_local:
                 senders = [(owner, reader) for reader, (owner, _, _) in sorted(by_reader.items())]
                 piece = lax.ppermute(piece, self.axis_names, senders)
             at = self.pick(targets)
@@ -183,15 +173,10 @@ class Workers:
         written, tensor = places.access(operator).outputs[slot], places.graph.operators[operator].outputs[slot]
         place, target, axes = places.written(operator, slot), places.tensor(tensor), places.axes(operator)
         combine = [Combine.REPLICATE if axis == REPLICATED else written.combine[axis] for axis in axes]
-        alike = [step for step, c in enumerate(combine) if c is Combine.REPLICATE]
         if x.dtype == bool and Combine.REDUCE in combine:  # devices reduce numbers alone
             return self.settle(x.astype(jnp.int8), places, operator, slot).astype(bool)
-        if place.layout is None:
-            if Combine.REDUCE in combine or Combine.OVERLAP_ADD in combine:
-                assert written.reducer == "Sum", "what is no sum is reduced as a whole"
-                return self._add_up(x, place, target, *self._find_addends(target, alike))
-            return self.exchange(x, place.boxes, target.boxes, self._find_alike(alike))
-        assert target.layout is not None
+        if place.layout is None or target.layout is None:
+            return self._settle_boxes(x, written.reducer, combine, place, target)
         held = [PARTIAL if c is Combine.REDUCE else d for c, d in zip(combine, place.layout, strict=True)]
         scatters = find_scatters(held, target.layout) if written.reducer == "Sum" else []
         summed = list(held)
@@ -199,12 +184,12 @@ class Workers:
             summed[step] = dimension
         rest = [step for step, d in enumerate(summed) if d == PARTIAL]
         plain = tuple(REPLICATED if d == PARTIAL else d for d in summed)
-        between = Place(places.shards(tensor, plain), plain)
+        between = places.lay(tensor, plain)
         if PARTIAL in held and written.reducer == "Sum" and between.boxes != target.boxes:
             staged = self.count * self._count_summed(prod(place.shape), scatters, rest)
             staged += self._count_move(between, target)
-            adding, copying = self._find_addends(target, alike)
-            if staged > _count_pairs(place, target, adding) + _count_pairs(target, target, copying):
+            adding, copying = self._find_addends(place, target, combine)
+            if staged > count_moved(adding) + count_moved(copying):
                 return self._add_up(x, place, target, adding, copying)
         for step, dimension in scatters:
             x = self.scatter_sum(x, step, dimension)
@@ -213,29 +198,36 @@ class Workers:
             x = _REDUCERS[written.reducer](x, names)
         return self.move(x, between, target)
 
-    def _add_up(
-        self,
-        x: Any,
-        place: Place,
-        target: Place,
-        adding: Sequence[tuple[int, int]],
-        copying: Sequence[tuple[int, int]],
-    ) -> Any:
-        """Adds results up box by box. Replicas are copies of one sum: each would add in an order of its own."""
-        x = self.exchange(x, place.boxes, target.boxes, adding, is_sum=True)
-        return self.exchange(x, target.boxes, target.boxes, copying, into=x) if copying else x
+    def _settle_boxes(self, x: Any, reducer: str, combine: Sequence[Combine], place: Place, target: Place) -> Any:
+        """The same where parts are no plain shards, or the tensor has none."""
+        reduced = tuple(name for name, c in zip(self.axis_names, combine, strict=True) if c is Combine.REDUCE)
+        if (reduced and reducer == "Sum") or Combine.OVERLAP_ADD in combine:
+            assert reducer == "Sum", "regions that overlap are added"
+            return self._add_up(x, place, target, *self._find_addends(place, target, combine))
+        if reduced:
+            x = _REDUCERS[reducer](x, reduced)
+        return self.move(x, place, target)
 
-    def _find_addends(self, target: Place, alike: Sequence[int]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Pairs (owner, reader): whose results each adds that is the first with its part of the sum, and from whom the others have it."""
+    def _add_up(self, x: Any, place: Place, target: Place, adding: Sequence[Piece], copying: Sequence[Piece]) -> Any:
+        """Adds results up box by box. Replicas are copies of one sum: each would add in an order of its own."""
+        x = self.exchange(x, place, target.boxes, adding, is_sum=True)
+        return self.exchange(x, target, target.boxes, copying, into=x) if copying else x
+
+    def _find_addends(self, place: Place, target: Place, combine: Sequence[Combine]) -> tuple[list[Piece], list[Piece]]:
+        """The results that each worker adds that is the first with its part of the sum, and those that the others have from it."""
+        alike = [step for step, c in enumerate(combine) if c is Combine.REPLICATE]
+        joined = [step for step, c in enumerate(combine) if c is Combine.CONCAT]
+        addends = [tuple(d for step, d in enumerate(self.digits(w)) if step not in joined) for w in range(self.count)]
         first: dict[Any, int] = {}
-        adding, copying = list[tuple[int, int]](), list[tuple[int, int]]()
+        adding, copying = list[Pair](), list[Piece]()
         for owner, reader in self._find_alike(alike):
             key = target.boxes[reader], tuple(self.digits(reader)[step] for step in alike)
             if first.setdefault(key, reader) == reader:
                 adding.append((owner, reader))
             elif owner == first[key]:
-                copying.append((owner, reader))
-        return adding, copying
+                copying.append(Piece(owner, reader, target.boxes[reader]))
+        numbers = list(map(addends.index, addends))
+        return list(cut(adding, place, target.boxes, numbers)), copying
 
     def _find_alike(self, steps: Sequence[int]) -> list[tuple[int, int]]:
         """Pairs (owner, reader): who needs whose results where workers compute the same along `steps`, and take their own."""
@@ -259,6 +251,19 @@ class Workers:
         """The cells that `move` moves, of all workers."""
         chain, exact = self._find_move(held, wanted)
         return exact if chain is None else self.count * _count_moved(chain, prod(held.shape), self.factors)
+
+
+def take_box(x: Any, begins: Sequence[Any], size: Sequence[int]) -> Any:
+    """A box of an array, that begins where the program says.
+
+    In JAX 0.6.2 on CPUs XLA loses the number that a box of whole numbers was multiplied by where one cell is taken of the product,
+    so that one cell of whole numbers is found as a sum.
+    """
+    is_known = all(isinstance(begin, (int, np.integer)) for begin in begins)
+    if is_known or prod(size) > 1 or not jnp.issubdtype(x.dtype, jnp.integer):
+        return lax.dynamic_slice(x, begins, size)
+    here = [lax.broadcasted_iota(np.int32, x.shape, d) == begin for d, begin in enumerate(begins)]
+    return jnp.where(reduce(jnp.logical_and, here), x, 0).sum(dtype=x.dtype).reshape(size)
 
 
 def find_scatters(held: Sequence[int], target: Layout) -> list[tuple[int, int]]:
@@ -310,45 +315,6 @@ def _count_moved(chain: Sequence[Change], cells: int, factors: Sequence[int]) ->
             moved += cells * (factor - 1)
             cells *= factor
     return moved
-
-
-Round: TypeAlias = tuple[tuple[int, ...], bool, dict[int, tuple[int, tuple[int, ...], tuple[int, ...]]]]
-"""Boxes of one size that move at once, or stay on their workers: reader -> (owner, where it begins there, where here)."""
-
-
-def _find_rounds(held: Sequence[Box], wanted: Sequence[Box], pairs: Sequence[tuple[int, int]]) -> list[Round]:
-    rounds: list[Round] = []
-    for owner, reader in pairs:
-        box = _meet(held[owner], wanted[reader])
-        if box is None:
-            continue
-        size = tuple(end - begin for begin, end in box)
-        source, target = (
-            tuple(b - first for (b, _), (first, _) in zip(box, place, strict=True))
-            for place in (held[owner], wanted[reader])
-        )
-        for known, is_local, by_reader in rounds:
-            is_free = reader not in by_reader and all(owner != other for other, _, _ in by_reader.values())
-            if known == size and is_local == (owner == reader) and is_free:
-                by_reader[reader] = owner, source, target
-                break
-        else:
-            rounds.append((size, owner == reader, {reader: (owner, source, target)}))
-    return rounds
-
-
-def _meet(one: Box, other: Box) -> Box | None:
-    box = tuple((max(a, c), min(b, d)) for (a, b), (c, d) in zip(one, other, strict=True))
-    return box if all(begin < end for begin, end in box) else None
-
-
-def _count(one: Box, other: Box) -> int:
-    box = _meet(one, other)
-    return 0 if box is None else prod(end - begin for begin, end in box)
-
-
-def _count_pairs(held: Place, wanted: Place, pairs: Sequence[tuple[int, int]]) -> int:
-    return sum(_count(held.boxes[owner], wanted.boxes[reader]) for owner, reader in pairs if owner != reader)
 
 
 def _largest(x: Any, names: tuple[str, ...]) -> Any:

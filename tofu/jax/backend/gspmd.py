@@ -65,8 +65,10 @@ class _Whole:
             return jnp.asarray(operand.value)
         return self._lay_anew(self.values[operand], self._layout(operand), layout)
 
-    def _lay(self, value: Any, layout: Layout) -> Any:
-        """A value in a layout."""
+    def _lay(self, value: Any, layout: Layout | None) -> Any:
+        """A value in a layout; without one where XLA has it."""
+        if layout is None:
+            return value
         return lax.with_sharding_constraint(value, NamedSharding(self.mesh, self.program.spec(layout)))
 
     def _lay_anew(self, value: Any, now: Layout | None, layout: Layout | None) -> Any:
@@ -76,7 +78,7 @@ class _Whole:
         of JAX 0.12 ends the process for some layouts, of unequal axes.
         """
         if layout is None or now is None:
-            return value if layout is None else self._lay(value, layout)
+            return self._lay(value, layout)
         chain = find_chain(now, layout, self.program.workers.factors)
         if chain is None:
             return self._lay(self._lay(value, (REPLICATED,) * len(layout)), layout)
@@ -86,9 +88,9 @@ class _Whole:
             value = self._lay(value, tuple(steps))
         return value
 
-    def _layout(self, number: int) -> Layout:
+    def _layout(self, number: int) -> Layout | None:
         places = self.program.places
-        return places.layout(self.program.native.tensor_of[number])
+        return places.tensor(self.program.native.tensor_of[number]).layout
 
     def _read(self, operand: Operand) -> Any:
         return operand.value if isinstance(operand, Literal) else self.values[operand]
@@ -117,8 +119,7 @@ class _Whole:
     def _write(self, equation: Equation, results: Sequence[Any]) -> None:
         layouts = self._find_layouts(equation)[-len(equation.outputs) :]
         for number, result, written in zip(equation.outputs, results, layouts, strict=True):
-            value = result if written is None else self._lay(result, written)
-            self.values[number] = self._lay_anew(value, written, self._layout(number))
+            self.values[number] = self._lay_anew(self._lay(result, written), written, self._layout(number))
 
     def _find_layouts(self, equation: Equation) -> list[Layout | None]:
         """Those in which the operator's parts read its operands, literals aside, and write its results, partial sums added up."""

@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
+from tofu.analysis import OperatorAccess, find_dimension, find_neutral
 from tofu.errors import InternalError
 from tofu.jax.backend.places import Box, Places
-from tofu.jax.frontend.equations import Equation
+from tofu.jax.frontend.equations import Equation, Literal
 from tofu.jax.frontend.versions import lay_row_major
 
 
@@ -30,11 +32,27 @@ class Selection(Protocol):
 
 
 @dataclass(frozen=True)
+class Repeated:
+    """Cells of an operand of a sum that another worker adds: along a dimension those from `counts` on, by worker. They become `neutral`."""
+
+    operand: int
+    dimension: int
+    counts: tuple[int, ...]
+    neutral: int
+
+    def leave_out(self, operand: Any, workers: Selection) -> Any:
+        """The operand without them."""
+        (count,) = workers.pick([[count] for count in self.counts])
+        position = lax.broadcasted_iota(np.uint32, operand.shape, self.dimension)
+        return jnp.where(position < count, operand, jnp.full_like(operand, self.neutral))
+
+
+@dataclass(frozen=True)
 class LocalCall:
     """An equation on a worker's parts.
 
     `parameters` are those of its part; `changed` has for each worker the attributes of its copy that differ from the operator's; `written`
-    are the boxes of each output.
+    are the boxes of each output; `repeated` says what other workers count as well.
     """
 
     equation: Equation
@@ -42,9 +60,13 @@ class LocalCall:
     changed: Sequence[dict[str, Any]]
     written: Sequence[Sequence[Box]]
     workers: Selection
+    repeated: Sequence[Repeated] = ()
 
     def run(self, operands: list[Any]) -> list[Any]:
         """The results."""
+        operands = list(operands)
+        for one in self.repeated:
+            operands[one.operand] = one.leave_out(operands[one.operand], self.workers)
         rule = RULES.get(self.equation.primitive.name)
         if rule is not None:
             return rule(self, operands)
@@ -78,7 +100,25 @@ def make_call(equation: Equation, operator: int, places: Places, workers: Select
         shapes = [[_extents(place.boxes[worker]) for place in listed] for listed in (inputs, outputs)]
         changed.append(access.worker_attributes(dict(zip(access.axes, part, strict=True)), *shapes))
     parameters = share_parameters(equation, changed)
-    return LocalCall(equation, parameters, changed, [place.boxes for place in outputs], workers)
+    repeated = list_repeated(equation, access, places.counted(operator))
+    return LocalCall(equation, parameters, changed, [place.boxes for place in outputs], workers, repeated)
+
+
+def list_repeated(equation: Equation, access: OperatorAccess, counted: Mapping[int, tuple[int, ...]]) -> list[Repeated]:
+    """What a worker leaves out of its operands, where so many positions of each axis are its own.
+
+    Indices stay as they are: it may have been promised that none is there twice, or that they are in order.
+    """
+    operands = [n for n, operand in enumerate(equation.inputs) if not isinstance(operand, Literal)]
+    has_indices = equation.primitive.name.startswith(("gather", "scatter"))
+    found = []
+    for axis, counts in counted.items():
+        neutral = find_neutral(access, axis)
+        for operand, read in zip(operands, access.inputs, strict=True):
+            dimension = find_dimension(read.rows, axis)
+            if neutral is not None and dimension is not None and not (has_indices and operand == 1):
+                found.append(Repeated(operand, dimension, counts, neutral))
+    return found
 
 
 def share_parameters(equation: Equation, changed: Sequence[dict[str, Any]]) -> dict[str, Any]:
@@ -153,6 +193,8 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
         operands = _move_inside(name, operands, equation.params)
     if name == "gather" or name.startswith("scatter"):
         operands = [operands[0], _widen(operands[1]), *operands[2:]]
+    if name == "gather" and equation.params["mode"] == lax.GatherScatterMode.CLIP:
+        operands = [operands[0], _clip(operands[0].shape, operands[1], equation.params)]
     results = equation.evaluate(operands)
     return list(map(lay_row_major, results)) if name == "fft" else results
 
@@ -168,6 +210,13 @@ def _move_inside(name: str, operands: Sequence[Any], parameters: Mapping[str, An
         most = min(extent - size, jnp.iinfo(jnp.result_type(start)).max)
         moved.append(lax.clamp(jnp.zeros_like(start), start, jnp.full_like(start, most)))
     return moved
+
+
+def _clip(shape: Sequence[int], indices: Any, parameters: Mapping[str, Any]) -> Any:
+    """The indices of a gather moved to where slices lie inside: of one slice XLA makes a dynamic slice, and leaves that out, as above."""
+    dimensions, sizes = parameters["dimension_numbers"].start_index_map, parameters["slice_sizes"]
+    most = np.array([shape[d] - sizes[d] for d in dimensions])
+    return jnp.clip(indices, 0, np.minimum(most, jnp.iinfo(indices.dtype).max).astype(indices.dtype))
 
 
 def _widen(indices: Any) -> Any:

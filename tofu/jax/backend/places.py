@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -19,10 +20,24 @@ Layout: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Place:
-    """The part of a tensor that each worker has. `layout`: the dimension split at each step, None where the parts are no shards."""
+    """The part of a tensor that each worker has. `layout`: the dimension split at each step, None where the parts are no plain shards.
+
+    `own`: where parts overlap, what of its part is a worker's own, or that of its replicas: others read a cell from them.
+    """
 
     boxes: tuple[Box, ...]
     layout: Layout | None
+    own: tuple[Box, ...] | None = None
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether workers have cells that others own."""
+        return self.own is not None
+
+    @property
+    def owned(self) -> tuple[Box, ...]:
+        """What others read from each worker."""
+        return self.boxes if self.own is None else self.own
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -60,7 +75,14 @@ class Places:
 
     def tensor(self, tensor: int) -> Place:
         """Where a tensor lies."""
-        return Place(self.shards(tensor, self.layout(tensor)), self.layout(tensor))
+        return self.lay(tensor, self.layout(tensor))
+
+    def lay(self, tensor: int, layout: Layout) -> Place:
+        """Where a tensor lies in a layout."""
+        boxes = self.shards(tensor, layout)
+        if _divides(self.graph.tensors[tensor].shape, layout, self.factors):
+            return Place(boxes, layout)
+        return Place(boxes, None, _find_own(boxes))
 
     def parts(self, operator: int) -> tuple[Box, ...]:
         """Each worker's part of an operator's axes."""
@@ -70,6 +92,22 @@ class Places:
             )
             self._parts[operator] = _freeze(boxes)
         return self._parts[operator]
+
+    def own_parts(self, operator: int) -> tuple[Box, ...]:
+        """The same where a position is in one part alone, though parts overlap."""
+        parts = self.parts(operator)
+        divides = _divides(self.access(operator).extents, self.axes(operator), self.factors)
+        return parts if divides else _find_own(parts)
+
+    def counted(self, operator: int) -> dict[int, tuple[int, ...]]:
+        """By axis whose parts overlap: how many positions of its part, the first ones, are each worker's own."""
+        parts, own = self.parts(operator), self.own_parts(operator)
+        pairs = list(zip(zip(*parts, strict=True), zip(*own, strict=True), strict=True))
+        return {
+            axis: tuple(end - begin for begin, end in its_own)
+            for axis, (bounds, its_own) in enumerate(pairs)
+            if bounds != its_own
+        }
 
     def read(self, operator: int, slot: int) -> Place:
         """What the copies read of an input. It may reach outside the tensor."""
@@ -85,11 +123,16 @@ class Places:
 
     def _find(self, operator: int, tensor: int, rows: Sequence[Row]) -> Place:
         access, shape = self.access(operator), self.graph.tensors[tensor].shape
-        boxes = tuple(region(rows, shape, part, access.extents) for part in self.parts(operator))
+        parts, own_parts = self.parts(operator), self.own_parts(operator)
+        boxes = tuple(region(rows, shape, part, access.extents) for part in parts)
+        own = None
+        if parts is not own_parts:
+            found = tuple(region(rows, shape, part, access.extents) for part in own_parts)
+            own = None if found == boxes else found
         layout = tuple(_find_dimension(rows, axis) for axis in self.axes(operator))
         smallest = min((end - begin for box in boxes for begin, end in box), default=1)
         is_plain = smallest > 0 and _divides(shape, layout, self.factors) and self.shards(tensor, layout) == boxes
-        return Place(boxes, layout if is_plain else None)
+        return Place(boxes, layout if is_plain else None, own)
 
 
 def _find_dimension(rows: Sequence[Row], axis: int) -> int:
@@ -106,6 +149,17 @@ def _divides(shape: Sequence[int], layout: Layout, factors: Sequence[int]) -> bo
                 return False
             extents[d] //= factor
     return True
+
+
+def _find_own(parts: tuple[Box, ...]) -> tuple[Box, ...]:
+    """Of each part the positions up to where the next one begins, by dimension; `OwnBoxes` in `csrc/core/geometry` says the same."""
+    begins = [sorted({begin for begin, _ in bounds}) for bounds in zip(*parts, strict=True)]
+
+    def end_own(d: int, begin: int, end: int) -> int:
+        following = bisect_right(begins[d], begin)
+        return min(end, begins[d][following]) if following < len(begins[d]) else end
+
+    return tuple(tuple((b, end_own(d, b, e)) for d, (b, e) in enumerate(part)) for part in parts)
 
 
 def _freeze(boxes: _core.Int64Array) -> tuple[Box, ...]:

@@ -17,6 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.jax.backend.collectives import Workers
 from tofu.jax.backend.local_calls import make_call
+from tofu.jax.backend.pieces import find_nearest, shift
 from tofu.jax.backend.places import Layout, Place, Places
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, Operand, ValueType, as_type
 from tofu.jax.frontend.read_step import Native
@@ -134,8 +135,7 @@ class SpmdProgram:
         """A value in another layout than its own."""
         if isinstance(operand, Literal):
             return jnp.asarray(operand.value)
-        boxes = self.places.shards(self.native.tensor_of[operand], layout)
-        return self._fetch(operand, Place(boxes, layout), scope)
+        return self._fetch(operand, self.places.lay(self.native.tensor_of[operand], layout), scope)
 
     def _read(self, equation: Equation, operator: int, scope: _Scope) -> list[Any]:
         """The operands of a worker's copy."""
@@ -178,11 +178,12 @@ class SpmdProgram:
             for given, value in read:
                 rows = zip(access.outputs[slot].rows, given.rows, strict=True)
                 distance = [there.lower - here.lower for there, here in rows]
-                held = self._tensor(value).boxes
-                before = [_shift(box, distance) for box in wanted]
-                pairs = self.workers.find_nearest(held, before)
+                held = self._tensor(value)
+                before = [shift(box, [-n for n in distance]) for box in wanted]
+                found = find_nearest(held, before, self.workers.factors)
+                pieces = [one._replace(box=shift(one.box, distance)) for one in found]
                 out = self.workers.exchange(
-                    scope.values[value], held, wanted, pairs, fill=given.fill, distance=distance, into=out
+                    scope.values[value], held, wanted, pieces, fill=given.fill, distance=distance, into=out
                 )
             assert out is not None, graph.operators[operator]
             scope.values[number] = out
@@ -214,7 +215,9 @@ class SpmdProgram:
         """What a carry becomes, in its layout."""
         if isinstance(operand, Literal):
             return jnp.full(self._tensor(value).shape, operand.value, self.step.types[value].dtype)
-        return self._fetch_in(operand, self._layout(value), scope)
+        return self._fetch(
+            operand, self._tensor(value), scope
+        )  # in which the operand itself, an argument say, may not lie
 
     def _fetch_from_outside(self, items: Sequence[Equation | Loop], scope: _Scope) -> None:
         """Fetches what the body of a loop reads that is there before the loop."""
@@ -236,7 +239,3 @@ def divide_body(loop: Loop) -> tuple[list[Equation], list[Equation], list[Equati
         primitive = item.primitive if isinstance(item, Equation) else None
         parts[primitive if primitive in (LOOP_CELL, LOOP_STACK) else None].append(item)
     return parts[LOOP_CELL], parts[LOOP_STACK], parts[None]
-
-
-def _shift(box: Sequence[tuple[int, int]], distance: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    return tuple((begin - n, end - n) for (begin, end), n in zip(box, distance, strict=True))

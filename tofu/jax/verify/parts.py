@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tofu.analysis import OperatorAccess
-from tofu.jax.backend.local_calls import LocalCall, share_parameters
+from tofu.jax.backend.local_calls import LocalCall, Repeated, list_repeated, share_parameters
 from tofu.jax.backend.places import Box
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK
 from tofu.jax.verify.nodes import Node, read_numbers
@@ -62,11 +62,40 @@ def run_in_parts(node: Node, access: OperatorAccess, splits: Mapping[int, Sequen
     return made
 
 
+def run_in_overlapping_parts(node: Node, access: OperatorAccess, splits: Mapping[int, Sequence[Range]]) -> list[Array]:
+    """The same with parts that are rounded up: each has `splits` to itself, and positions of the next part to be as long as all others."""
+    rounded = {axis: _round_up(ranges) for axis, ranges in splits.items()}
+    parts, own = (
+        [dict(zip(splits, one, strict=True)) for one in product(*some.values())] for some in (rounded, splits)
+    )
+    counted = {axis: tuple(part[axis][1] - part[axis][0] for part in own) for axis in splits}
+    pieces = _run_parts(node, access, parts, True, list_repeated(node.equation, access, counted))
+    made = []
+    for whole, written, its_own in zip(node.outputs, access.outputs, zip(*pieces, strict=True), strict=True):
+        regions = [
+            [find_region(written.rows, whole.shape, part, access.extents) for part in some] for some in (parts, own)
+        ]
+        kept = [_crop(*one) for one in zip(its_own, *regions, strict=True)]
+        made.append(combine_outputs(kept, written, splits, access, whole.shape).astype(whole.dtype))
+    return made
+
+
+def _round_up(ranges: Sequence[Range]) -> list[Range]:
+    longest = max(end - begin for begin, end in ranges)
+    return [(begin, begin + longest) for begin, _ in ranges]
+
+
+def _crop(piece: Array, held: Box, own: Box) -> Array:
+    return piece[tuple(slice(b - first, e - first) for (b, e), (first, _) in zip(own, held, strict=True))]
+
+
 def _are_equal(ranges: Sequence[Range]) -> bool:
     return len({end - begin for begin, end in ranges}) == 1
 
 
-def _run_parts(node: Node, access: OperatorAccess, parts: Sequence[Part], are_equal: bool) -> list[list[Array]]:
+def _run_parts(
+    node: Node, access: OperatorAccess, parts: Sequence[Part], are_equal: bool, repeated: Sequence[Repeated] = ()
+) -> list[list[Array]]:
     inputs = [
         [cut_input(array, read, part, access.extents) for array, read in zip(node.inputs, access.inputs, strict=True)]
         for part in parts
@@ -90,7 +119,7 @@ def _run_parts(node: Node, access: OperatorAccess, parts: Sequence[Part], are_eq
         if node.equation.primitive in (LOOP_CELL, LOOP_STACK):
             found = node.evaluate(operands)
         else:
-            found = LocalCall(node.equation, parameters, changed, boxes, Alone(n)).run(operands)
+            found = LocalCall(node.equation, parameters, changed, boxes, Alone(n), repeated).run(operands)
         pieces.append([_check(read_numbers(one), region_shape(own[n])) for one, own in zip(found, boxes, strict=True)])
     return pieces
 

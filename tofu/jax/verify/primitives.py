@@ -9,10 +9,10 @@ from itertools import combinations
 import numpy as np
 
 from tdl_ops.jax import DESCRIPTIONS
-from tofu.analysis import OperatorAccess, analyse
+from tofu.analysis import OperatorAccess, analyse, find_uneven_axes
 from tofu.errors import TofuError, UnsupportedError
 from tofu.jax.verify.nodes import Node
-from tofu.jax.verify.parts import find_error, run_in_parts
+from tofu.jax.verify.parts import find_error, run_in_overlapping_parts, run_in_parts
 from tofu.tdl import Description, interpret, trace
 from tofu.tdl.expression import OpaqueElement
 from tofu.tdl.interpreter import TooManyPointsError
@@ -121,20 +121,28 @@ def _check_split(node: Node, access: OperatorAccess, tried: Sequence[Mapping[int
     errors, problems, cells = [0.0], list[str](), 0
     for splits in tried:
         counts = " x ".join(str(len(ranges)) for ranges in splits.values())
-        try:
-            together = run_in_parts(node, access, splits)
-        except Exception as error:  # whatever JAX says of parts that it does not take
-            text = str(error).strip() or type(error).__name__
-            problems.append(f"in {counts} parts: {text.splitlines()[0]}")
-            continue
-        errors += [find_error(ours, whole) for ours, whole in zip(together, node.outputs, strict=True)]
-        cells += sum(map(count_numbers, together, node.outputs))
+        for run in (run_in_parts, run_in_overlapping_parts) if _may_overlap(access, splits) else (run_in_parts,):
+            try:
+                together = run(node, access, splits)
+            except Exception as error:  # whatever JAX says of parts that it does not take
+                text = str(error).strip() or type(error).__name__
+                problems.append(f"in {counts} parts: {text.splitlines()[0]}")
+                continue
+            errors += [find_error(ours, whole) for ours, whole in zip(together, node.outputs, strict=True)]
+            cells += sum(map(count_numbers, together, node.outputs))
     if not max(errors) <= limit:
         problems.append(f"the parts are off by {max(errors):.1e}")
     axes = tuple(tried[0])
     combine = tuple(" ".join(output.combine[axis].name for axis in axes) for output in access.outputs)
     parts = tuple(len(ranges) for splits in tried for ranges in splits.values())
     return StrategyReport(" x ".join(access.axes[a] for a in axes), combine, parts, max(errors), tuple(problems), cells)
+
+
+def _may_overlap(access: OperatorAccess, splits: Mapping[int, Sequence[Range]]) -> bool:
+    """Whether an engine that needs equal parts gives workers parts that overlap."""
+    is_uneven = any(len({end - begin for begin, end in ranges}) > 1 for ranges in splits.values())
+    is_fetched = any(access.axes[axis] in access.fetched_axes for axis in splits)
+    return is_uneven and not is_fetched and set(splits) <= set(find_uneven_axes(access))
 
 
 def _is_opaque(description: Description, node: Node) -> bool:
