@@ -1,7 +1,8 @@
 """Everything that a GPU has to show, in one command of ten minutes that needs the driver and NVRTC alone.
 
     python -m benchmarks.gpu --out FOLDER                 where there is a GPU; `.ci/gpu` makes what it needs and calls it
-    python -m benchmarks.gpu --out FOLDER --emulate       the same on the CPU, thread by thread, a few cases, no times
+    python -m benchmarks.gpu --out FOLDER --few           the same in four minutes: a fifth of the cases of numbers
+    python -m benchmarks.gpu --out FOLDER --emulate       on the CPU, thread by thread, those cases, no times
 
 Every kernel of a part and fetches of all kinds give the numbers of the same source on the CPU and of a loop over cells; compute-sanitizer
 finds no fault of memory and no race, where it is installed; kernels are held against the bandwidth of a copy within the device; fetches
@@ -42,6 +43,7 @@ class Run:
 
     out: Path
     emulated: bool
+    few: bool
     figures: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
@@ -79,7 +81,7 @@ def read_lines(output: str) -> Iterator[Mapping[str, Any]]:
 
 def check_kernels(run: Run, program: str) -> None:
     """Numbers of every kernel."""
-    output = run.execute("numbers", [program, "check", *(["--few"] if run.emulated else [])])
+    output = run.execute("numbers", [program, "check", *(["--few"] if run.few else [])])
     for line in read_lines(output):
         run.figures[line["what"]] = {key: value for key, value in line.items() if key != "what"}
 
@@ -215,8 +217,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("demo-output/gpu"), help="where logs and figures go")
     parser.add_argument("--emulate", action="store_true", help="on the CPU, a few cases, no times")
+    parser.add_argument("--few", action="store_true", help="a fifth of the cases of numbers")
     options = parser.parse_args(arguments)
-    run = Run(options.out.resolve(), options.emulate)
+    run = Run(options.out.resolve(), options.emulate, options.few or options.emulate)
     run.out.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("TOFU_KERNEL_CACHE", str(run.out / "kernels"))
     if run.emulated:

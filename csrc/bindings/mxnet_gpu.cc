@@ -19,11 +19,13 @@ py::tuple DescribeGpu(int ordinal) {
   return py::make_tuple(device.name(), device.capability());
 }
 
+size_t CountFreeBytes(int ordinal) { return cuda::Device::Get(ordinal).FreeBytes(); }
+
 py::list PrepareFromPython(SymbolHandle symbol, const std::map<std::string, int>& devices) {
   StagedBytes staged;
   {
     const py::gil_scoped_release may_take_seconds;
-    staged = PrepareGpuFetches(symbol, devices);
+    staged = PrepareGpuKernels(symbol, devices);
   }
   py::list result;
   for (const auto& pair : staged) {
@@ -51,7 +53,8 @@ void RunGpuCodeOnCpu() {
 
 void RegisterGpu(pybind11::module_* module) {
   module->def("describe_gpu", DescribeGpu, py::arg("ordinal"));
-  module->def("prepare_gpu_fetches", PrepareFromPython, py::arg("symbol"), py::arg("devices"));
+  module->def("prepare_gpu_kernels", PrepareFromPython, py::arg("symbol"), py::arg("devices"));
+  module->def("gpu_free_bytes", CountFreeBytes, py::arg("ordinal"));
   module->def("run_gpu_code_on_cpu", RunGpuCodeOnCpu);
 }
 

@@ -59,6 +59,15 @@ FunctionHandle Device::FindKernel(const std::string& file, const std::string& ty
   return function;
 }
 
+size_t Device::FreeBytes() const {
+  const ContextScope scope(*this);
+  size_t free = 0;
+  size_t total = 0;
+  CheckStatus(GetDriver().cuMemGetInfo(&free, &total),
+              "asking for the free memory of " + NameOf(ordinal_));
+  return free;
+}
+
 bool Device::CanRead(const Device& owner) {
   if (owner.ordinal_ == ordinal_) return true;
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -121,6 +130,15 @@ DeviceMemory::DeviceMemory(const Device& device, const void* from, size_t bytes)
   CheckStatus(GetDriver().cuMemcpyHtoD(address_, from, bytes), action);
   // The copy returns when the driver has the bytes, and streams of others do not wait for its end.
   CheckStatus(GetDriver().cuStreamSynchronize(nullptr), action);
+}
+
+void DeviceMemory::CopyTo(void* to, size_t bytes) const {
+  if (bytes == 0) return;
+  const ContextScope scope(*device_);
+  CheckStatus(GetDriver().cuStreamSynchronize(nullptr),
+              "waiting for " + NameOf(device_->ordinal()));
+  CheckStatus(GetDriver().cuMemcpyDtoH(to, address_, bytes),
+              "copying " + std::to_string(bytes) + " bytes from " + NameOf(device_->ordinal()));
 }
 
 DeviceMemory& DeviceMemory::operator=(DeviceMemory&& other) noexcept {

@@ -28,6 +28,8 @@ class DeviceMemory {
   DeviceMemory() = default;
   DeviceMemory(const Device& device, size_t bytes);
   DeviceMemory(const Device& device, const void* from, size_t bytes);
+  /*! \brief Copies the first bytes to the host, once the default stream is done. */
+  void CopyTo(void* to, size_t bytes) const;
   DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
   DeviceMemory& operator=(DeviceMemory&& other) noexcept;
   ~DeviceMemory();
@@ -50,6 +52,9 @@ class Device {
   ComputeCapability capability() const { return capability_; }
   int num_multiprocessors() const { return num_multiprocessors_; }
   ContextHandle context() const { return context_; }
+
+  /*! \brief Bytes that nobody has allocated. */
+  size_t FreeBytes() const;
 
   /*! \brief A kernel of a file, compiled for this GPU where that has not been done yet.
    * \param name without the type: "tofu_multi_fetch" */

@@ -16,12 +16,12 @@ int64_t NumBytes(const std::vector<int64_t>& shape, int64_t element_bytes) {
   return element_bytes;
 }
 
+}  // namespace
+
 bool StagesAll() {
   const char* given = std::getenv("TOFU_STAGE_FETCHES");
   return given != nullptr && std::string(given) == "1";
 }
-
-}  // namespace
 
 DeviceFetch::DeviceFetch(FetchGeometry geometry, std::string type, int device,
                          std::vector<int> input_devices)
@@ -36,7 +36,7 @@ DeviceFetch::DeviceFetch(FetchGeometry geometry, std::string type, int device,
   for (size_t i = 0; i < input_devices_.size(); ++i) {
     const ByteRange& read = records.table.read[i];
     staging_.push_back(scratch_bytes_);
-    const bool is_near = device_.CanRead(Device::Get(input_devices_[i])) && !StagesAll();
+    const bool is_near = !StagesAll() && device_.CanRead(Device::Get(input_devices_[i]));
     if (read.begin == read.end || is_near) continue;
     // Staged bytes keep their place relative to the largest item.
     staged_[i] = {read.begin / kLargestItem * kLargestItem, read.end};

@@ -17,6 +17,10 @@
 namespace tofu {
 namespace cuda {
 
+/*! \brief Whether TOFU_STAGE_FETCHES=1 has all that is read copied first: no GPU reads another's
+ * memory then. */
+bool StagesAll();
+
 /*! \brief The arrays of one launch. */
 struct FetchCall {
   void* output = nullptr;
@@ -33,7 +37,7 @@ struct FetchCall {
  * Inputs on GPUs whose memory the reader cannot read are staged: what the pieces read of them is
  * copied next to the output before the launch, on the same stream, into scratch memory of the
  * stream. So a fetch keeps nothing between two launches, and several graphs may launch it. With
- * TOFU_STAGE_FETCHES=1 all inputs are staged, for one GPU to show that it works.
+ * StagesAll all inputs are staged, which one GPU can show as well.
  */
 class DeviceFetch {
  public:

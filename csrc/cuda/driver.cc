@@ -40,7 +40,9 @@ Driver LoadDriver() {
   Find(library, path, "cuModuleGetFunction", &driver.cuModuleGetFunction);
   Find(library, path, "cuMemAlloc_v2", &driver.cuMemAlloc);
   Find(library, path, "cuMemFree_v2", &driver.cuMemFree);
+  Find(library, path, "cuMemGetInfo_v2", &driver.cuMemGetInfo);
   Find(library, path, "cuMemcpyHtoD_v2", &driver.cuMemcpyHtoD);
+  Find(library, path, "cuMemcpyDtoH_v2", &driver.cuMemcpyDtoH);
   Find(library, path, "cuStreamSynchronize", &driver.cuStreamSynchronize);
   Find(library, path, "cuMemcpyPeerAsync", &driver.cuMemcpyPeerAsync);
   Find(library, path, "cuLaunchKernel", &driver.cuLaunchKernel);

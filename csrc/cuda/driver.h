@@ -55,7 +55,9 @@ struct Driver {
   Status (*cuModuleGetFunction)(FunctionHandle* function, ModuleHandle module, const char* name);
   Status (*cuMemAlloc)(Address* address, size_t bytes);
   Status (*cuMemFree)(Address address);
+  Status (*cuMemGetInfo)(size_t* free, size_t* total);
   Status (*cuMemcpyHtoD)(Address to, const void* from, size_t bytes);
+  Status (*cuMemcpyDtoH)(void* to, Address from, size_t bytes);
   Status (*cuStreamSynchronize)(StreamHandle stream);
   Status (*cuMemcpyPeerAsync)(Address to, ContextHandle to_context, Address from,
                               ContextHandle from_context, size_t bytes, StreamHandle stream);

@@ -17,6 +17,7 @@ constexpr Index kBlocksOfReduction = 1024;
 // Batches of a thread, where others could take some: as many as make up for what it does once.
 constexpr Index kBatchesMapped = 4;
 constexpr Index kBatchesReduced = 8;
+constexpr Index kLeastLanes = 2;  // one alone reads what no neighbour has use for
 constexpr Index kMostBlocks = 65535;
 constexpr Index kMostIndices = Index{1} << 31;
 constexpr size_t kBytesOfPartial = sizeof(SumPair);
@@ -108,7 +109,8 @@ PartLayout LayOut(PartLoop loop, const PartArguments& a, int element_bytes) {
   } else if (layout.packing == Packing::kOfGroup) {
     const Index batches = groups.members / batch;
     const Index wanted = DivideUp(batches, Reduces(loop) ? kBatchesReduced : kBatchesMapped);
-    layout.lanes = static_cast<int>(PowerOfTwo(wanted, kPartThreads));
+    const Index least = std::min(batches, kLeastLanes);
+    layout.lanes = static_cast<int>(PowerOfTwo(std::max(wanted, least), kPartThreads));
   } else {
     layout.lanes =
         static_cast<int>(PowerOfTwo(DivideUp(groups.members, kCellsApart), kPartThreads));
@@ -183,10 +185,10 @@ size_t ScratchBytesOf(const PartKernel& kernel, const PartArguments& arguments, 
     return static_cast<size_t>(SizeOfKeys(arguments) + arguments.positions.extent + 1) *
            sizeof(Index);
   }
-  if (!Reduces(kernel.loop)) return 0;
+  const Groups groups(kernel.loop, arguments);
+  if (!Reduces(kernel.loop) || groups.count * groups.members == 0) return 0;
   const Index shares = LayOut(kernel.loop, arguments, element_bytes).shares;
-  const Index groups = Groups(kernel.loop, arguments).count;
-  return shares == 1 ? 0 : static_cast<size_t>(groups * shares) * kBytesOfPartial;
+  return shares == 1 ? 0 : static_cast<size_t>(groups.count * shares) * kBytesOfPartial;
 }
 
 std::vector<PartLaunch> LaunchesOf(const PartKernel& kernel, const PartArguments& arguments,

@@ -4,7 +4,9 @@
  * launch calls the kernel's C++ function thread by thread.
  *
  * TOFU_CUDA_DRIVER and TOFU_NVRTC name this library. EMULATED_CAPABILITY is the generation of its
- * GPUs (80 where it is not set); EMULATED_NO_PEERS lists pairs without access, "0-1,2-3". What is
+ * GPUs (80 where it is not set); EMULATED_NO_PEERS lists pairs without access, "0-1,2-3",
+ * EMULATED_SPOILT_READS a reader and an owner whose memory it reads wrongly; EMULATED_FREE_BYTES is
+ * what each has left. What is
  * copied between such GPUs arrives with every bit of a byte that is set in EMULATED_COPY_MARK
  * flipped, so that a test sees which cells came by a copy.
  *
@@ -69,6 +71,26 @@ struct Upload {
   std::vector<char> bytes;
 };
 std::vector<Upload> g_uploads;
+
+/*! \brief Memory that a GPU has. */
+struct Allocated {
+  size_t bytes;
+  int gpu;
+};
+std::map<Address, Allocated> g_allocated;
+
+/*! \brief What a GPU sees of others' memory, where an IOMMU spoils it: every bit is the other one.
+ * Done twice, all is as it was. */
+void SpoilFor(int reader) {
+  const std::string pairs = Setting("EMULATED_SPOILT_READS", "") + ",";
+  for (const auto& [address, memory] : g_allocated) {
+    const std::string pair = std::to_string(reader) + "-" + std::to_string(memory.gpu) + ",";
+    if (pairs.find(pair) == std::string::npos) continue;
+    char* begin = reinterpret_cast<char*>(address);
+    std::transform(begin, begin + memory.bytes, begin,
+                   [](char byte) { return static_cast<char>(~byte); });
+  }
+}
 
 // Where streams copy to, for the kernels that come after it: another stream's copy to the same
 // place would not wait for these.
@@ -145,12 +167,21 @@ EXPORT int cuModuleGetFunction(void** function, void*, const char* name) {
 EXPORT int cuMemAlloc_v2(Address* address, size_t bytes) {
   if (g_depth == 0 || bytes == 0) return kInvalidValue;
   *address = reinterpret_cast<Address>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  const std::lock_guard<std::mutex> lock(g_mutex);
+  g_allocated[*address] = {bytes, g_current[g_depth - 1]};
   return 0;
+}
+
+EXPORT int cuMemGetInfo_v2(size_t* free, size_t* total) {
+  *total = size_t{16} << 30;
+  *free = std::strtoull(Setting("EMULATED_FREE_BYTES", "17179869184").c_str(), nullptr, 10);
+  return g_depth == 0 ? kInvalidContext : 0;
 }
 
 EXPORT int cuMemFree_v2(Address address) {
   {
     const std::lock_guard<std::mutex> lock(g_mutex);
+    g_allocated.erase(address);
     g_copying.erase(address);
   }
   std::free(reinterpret_cast<void*>(address));
@@ -232,7 +263,9 @@ EXPORT int cuLaunchKernel(void* function, unsigned blocks, unsigned blocks_y, un
   const std::lock_guard<std::mutex> lock(g_mutex);
   Dl_info kernel;
   if (dladdr(function, &kernel) == 0 || kernel.dli_sname == nullptr) return kNotFound;
+  SpoilFor(g_current[g_depth - 1]);
   tofu_test::RunKernel(kernel.dli_sname, function, {blocks, blocks_y, threads}, arguments[0]);
+  SpoilFor(g_current[g_depth - 1]);
   return 0;
 }
 

@@ -13,11 +13,19 @@
 #include "../core/check.h"
 #include "cuda/group_loops.cuh"
 #include "cuda/launch_part.h"
+#include "cuda/sort_positions.cuh"
 #include "emulation.h"
 
 namespace tofu_test {
 
 using Array = std::vector<double>;
+
+/*! \brief A thread of a launch that sorts indices. */
+inline void RunSorting(const tofu::cuda::PartLaunch& launch) {
+  if (launch.name == "tofu_sort_block") tofu::cuda::SortBlocks(launch.arguments);
+  if (launch.name == "tofu_sort_apart") tofu::cuda::SortApart(launch.arguments);
+  if (launch.name == "tofu_find_rows") tofu::cuda::FindRows(launch.arguments);
+}
 
 /*! \brief A tensor [outer][extent][inner] and the arguments of kernels over it. */
 struct Tensor {
@@ -43,7 +51,8 @@ struct Tensor {
 
   /*! \brief One kernel; requests are to write, or to add. */
   template <typename Members, typename Rule>
-  void Run(bool reduces, std::vector<Array*> inputs, std::vector<Array*> outputs) {
+  void Run(std::vector<Array*> inputs, std::vector<Array*> outputs,
+           tofu::cuda::PartLoop loop = LoopOf<Members, Rule>()) {
     arguments.num_inputs = static_cast<int>(inputs.size());
     inputs.insert(inputs.end(), outputs.begin(), outputs.end());
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -54,28 +63,27 @@ struct Tensor {
                               : adds                ? tofu::cuda::kAdditionAsked
                                                     : 1;
     }
-    using tofu::cuda::PartLoop;
-    constexpr bool kIsPositions = std::is_same_v<Members, tofu::cuda::AtPosition>;
-    RunLoop<Members, Rule>(
-        reduces ? (kIsPositions ? PartLoop::kReducePositions : PartLoop::kReduceLines)
-                : (kIsPositions ? PartLoop::kMapPositions : PartLoop::kMapLines));
+    RunLoop<Members, Rule>(loop);
   }
 
-  /*! \brief The launches of a rule, one after the other; those that sort are not here. */
+  /*! \brief The launches of a rule, one after the other. */
   template <typename Members, typename Rule>
   void RunLoop(tofu::cuda::PartLoop loop) {
-    const tofu::cuda::PartKernel kernel = {"", "", loop};
+    const tofu::cuda::PartKernel kernel = {"", "rule", loop};
     constexpr int kBytes = sizeof(double);
     Array scratch(ScratchBytesOf(kernel, arguments, kBytes) / kBytes);
     for (const auto& launch :
          LaunchesOf(kernel, arguments, kBytes, random.Draw(1, 3), scratch.data())) {
       LaunchShape shape;
-      shape.blocks = static_cast<unsigned>(random.Draw(1, 3));  // any number does
+      const bool is_rule = launch.name.compare(0, 4, "rule") == 0;
+      // Any number of blocks does for a rule.
+      shape.blocks = is_rule ? static_cast<unsigned>(random.Draw(1, 3)) : launch.blocks;
       shape.blocks_y = launch.blocks_y;
       shape.threads = tofu::cuda::kPartThreads;
       shape.threads_wait = launch.arguments.layout.waits != 0;
       RunThreads(shape, [&] {
         using tofu::cuda::Packing;
+        if (!is_rule) return RunSorting(launch);
         switch (launch.arguments.layout.packing) {
           case Packing::kOfGroup:
             return RunThread<Members, Packing::kOfGroup, Rule>(launch.arguments);
@@ -86,6 +94,16 @@ struct Tensor {
         }
       });
     }
+  }
+
+  /*! \brief How a rule goes over cells, unless it looks something up. */
+  template <typename Members, typename Rule>
+  static constexpr tofu::cuda::PartLoop LoopOf() {
+    using tofu::cuda::PartLoop;
+    if (std::is_same_v<Members, tofu::cuda::AtPosition>) {
+      return kIsReduction<Rule> ? PartLoop::kReducePositions : PartLoop::kMapPositions;
+    }
+    return kIsReduction<Rule> ? PartLoop::kReduceLines : PartLoop::kMapLines;
   }
 
   template <typename Members, tofu::cuda::Packing kPacking, typename Rule>

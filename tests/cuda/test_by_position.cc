@@ -34,8 +34,8 @@ void TestSequences(uint64_t seed) {
   const auto end_of = [&](int64_t line) {
     return static_cast<int64_t>(lengths[line / together]) - first;
   };
-  t.Run<OnLine, SequenceMask<double>>(false, {&data, &lengths}, {&masked});
-  t.Run<OnLine, PickBackward<double>>(false, {&d_out, &lengths}, {&d_data});
+  t.Run<OnLine, SequenceMask<double>>({&data, &lengths}, {&masked});
+  t.Run<OnLine, PickBackward<double>>({&d_out, &lengths}, {&d_data});
   for (int64_t line = 0; line < t.lines(); ++line) {
     for (int64_t p = 0; p < extent; ++p) {
       const int64_t i = t.cell(line, p);
@@ -44,7 +44,7 @@ void TestSequences(uint64_t seed) {
     }
   }
   t.arguments.extent = 1;
-  t.Run<AtPosition, Pick<double>>(false, {&data, &lengths}, {&last});
+  t.Run<AtPosition, Pick<double>>({&data, &lengths}, {&last});
   t.arguments.extent = extent;
   for (int64_t line = 0; line < t.lines(); ++line) {
     const int64_t p = end_of(line) - 1;
@@ -62,7 +62,7 @@ void TestOneHot(uint64_t seed) {
   t.arguments.off_value = -7;
   Array indices(t.lines()), marked = t.Draw(t.size());
   for (double& index : indices) index = static_cast<double>(t.random.Draw(-2, 12));
-  t.Run<OnLine, OneHot<double>>(false, {&indices}, {&marked});
+  t.Run<OnLine, OneHot<double>>({&indices}, {&marked});
   for (int64_t line = 0; line < t.lines(); ++line) {
     for (int64_t p = 0; p < t.arguments.extent; ++p) {
       const bool is_meant = first + p == static_cast<int64_t>(indices[line]);

@@ -69,3 +69,47 @@ def test_what_keeps_a_gpu_from_being_used_is_said_in_one_line(run_emulated):
 def test_cpus_and_gpus_are_not_mixed(run_emulated):
     result = run_emulated(PARTITIONED + "say(check_gpus, [mx.gpu(0), mx.cpu(1)])")
     assert result.stdout == "Workers are on GPUs or on CPUs, not on both: cpu(1) stands beside gpu(0).\n", result.stderr
+
+
+def test_too_little_memory_is_said_when_a_model_is_bound(run_emulated):
+    """MXNet would allocate, and fail, at the first run."""
+    code = """
+mx.context.num_gpus = lambda: 2
+try:
+    tofu.partition(net, ngpus=2).simple_bind(mx.cpu(), data=(4, 6))
+except tofu.OutOfMemoryError as error:
+    print(error)
+"""
+    result = run_emulated(PARTITIONED + code, EMULATED_FREE_BYTES="100")
+    assert result.stdout.startswith(
+        "There is not enough memory for binding the model: gpu(0) has 100 B free, and the plan needs "
+    ), result.stdout + result.stderr
+    assert "; gpu(1) has 100 B free" in result.stdout
+    assert "memory_limit=" in result.stdout
+
+
+def test_a_gpu_that_reads_other_bytes_than_are_there_is_named(run_emulated):
+    result = run_emulated(PARTITIONED + "say(prepare_gpus, gpus, symbol)", EMULATED_SPOILT_READS="1-0")
+    assert result.stdout.startswith(
+        "The graph cannot be bound to gpu(0), gpu(1): gpu(1) reads other bytes from the memory of gpu(0) than are there"
+    ), result.stdout + result.stderr
+    assert "TOFU_STAGE_FETCHES=1" in result.stdout
+    staged = run_emulated(
+        PARTITIONED + "say(prepare_gpus, gpus, symbol)", EMULATED_SPOILT_READS="1-0", TOFU_STAGE_FETCHES="1"
+    )
+    assert staged.stdout.startswith("These GPUs cannot read each other's memory."), staged.stdout + staged.stderr
+
+
+def test_kernels_of_parts_are_compiled_when_a_graph_is_bound(run_emulated, tmp_path):
+    """Not at the first run, which would wait for it, and fail there."""
+    code = """
+from pathlib import Path
+import os
+net = mx.sym.BatchNorm(mx.sym.Variable("data"), name="bn")
+net = mx.sym.LinearRegressionOutput(net, name="out")
+symbol = tofu.partition(net, contexts=[mx.cpu(0), mx.cpu(1)], hints={"bn": "b"}, data=(4, 6), out_label=(4, 6)).execution_symbol
+say(prepare_gpus, gpus, symbol)
+print(*sorted({path.name.split("-")[0] for path in Path(os.environ["TOFU_KERNEL_CACHE"]).iterdir()}))
+"""
+    result = run_emulated(PARTITIONED + code)
+    assert result.stdout.split() == ["batch_norm.cu", "multi_fetch.cu"], result.stdout + result.stderr

@@ -49,11 +49,12 @@ void TestTake(uint64_t seed) {
       expected_d[cell(line, rows[n])] += d_out[t.cell(line, n)];
     }
   }
-  t.Run<AtPosition, Take<double>>(false, {&table, &indices}, {&taken});
+  t.Run<AtPosition, Take<double>>({&table, &indices}, {&taken}, PartLoop::kLookUp);
   CHECK(taken == expected);
   Tensor rows_of_table = t;
   rows_of_table.arguments.extent = at.extent;
-  rows_of_table.Run<AtPosition, TakeBackward<double>>(false, {&d_out, &indices}, {&d_table});
+  rows_of_table.Run<AtPosition, TakeBackward<double>>({&d_out, &indices}, {&d_table},
+                                                      PartLoop::kLookUpSorted);
   CHECK(d_table == expected_d);
 }
 
@@ -72,16 +73,54 @@ void TestPick(uint64_t seed) {
     expected[line] = data[t.cell(line, index - first)];
     expected_d[t.cell(line, index - first)] = d_out[line];
   }
-  t.Run<OnLine, PickBackward<double>>(false, {&d_out, &indices}, {&d_data});
+  t.Run<OnLine, PickBackward<double>>({&d_out, &indices}, {&d_data});
   CHECK(d_data == expected_d);
   t.arguments.extent = 1;
-  t.Run<AtPosition, Pick<double>>(false, {&data, &indices}, {&picked});
+  t.Run<AtPosition, Pick<double>>({&data, &indices}, {&picked});
   CHECK(picked == expected);
+}
+
+/*! \brief Where the keys of each row begin, after all launches that sort: more indices than a block
+ * sorts, some of them of other parts. */
+void TestSorting(int64_t count) {
+  tofu_test::Random random(static_cast<uint64_t>(count));
+  PartArguments a = {};
+  a.outer = 1;
+  a.extent = 50;
+  a.inner = 1;
+  a.positions = {10, a.extent, 100, count, kExact, 1, 1};
+  Array indices(static_cast<size_t>(count));
+  for (double& index : indices) index = static_cast<double>(random.Draw(0, 99));
+  a.tensors[1] = indices.data();
+  a.num_inputs = 2;
+  const PartKernel kernel = {"take.cu", "tofu_take_backward", PartLoop::kLookUpSorted};
+  std::vector<Index> scratch(ScratchBytesOf(kernel, a, 8) / sizeof(Index));
+  Sorting sorting = {};
+  for (const PartLaunch& launch : LaunchesOf(kernel, a, 8, 2, scratch.data())) {
+    sorting = launch.arguments.sorting;
+    if (launch.name.compare(0, 10, "tofu_take_") == 0) continue;
+    const tofu_test::LaunchShape shape = {launch.blocks, 1, kPartThreads,
+                                          launch.arguments.layout.waits != 0};
+    tofu_test::RunThreads(shape, [&] { tofu_test::RunSorting(launch); });
+  }
+  Index at = 0;
+  for (Index row = 0; row < a.extent; ++row) {
+    CHECK(sorting.begins[row] == at);
+    for (int64_t n = 0; n < count; ++n) {
+      if (indices[static_cast<size_t>(n)] != static_cast<double>(row + 10)) continue;
+      CHECK(IndexOfKey(sorting.keys[at++]) == n);
+    }
+  }
+  CHECK(sorting.begins[a.extent] == at);
 }
 
 }  // namespace
 
 int main() {
+  TestSorting(1);
+  TestSorting(kSortSpan);
+  TestSorting(5 * kSortSpan);
+
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     TestTake(seed);
     TestPick(seed);

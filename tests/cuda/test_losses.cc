@@ -34,9 +34,9 @@ void TestSoftmaxOutput(uint64_t seed) {
   Tensor line = t;  // all labels
   line.arguments.outer = line.arguments.inner = 1;
   line.arguments.extent = t.lines();
-  line.Run<OnLine, ValidLabels<double>>(true, {&labels}, {&count});
+  line.Run<OnLine, ValidLabels<double>>({&labels}, {&count});
   CHECK(count[0] == static_cast<double>(valid));
-  t.Run<OnLine, SoftmaxOutputGradient<double>>(false, {&out, &labels, &count}, {&d_data});
+  t.Run<OnLine, SoftmaxOutputGradient<double>>({&out, &labels, &count}, {&d_data});
   const float share = 2 / static_cast<float>(std::max<size_t>(1, valid));
   const float wrong = t.arguments.labels.SharePerClass();
   for (int64_t l = 0; l < t.lines(); ++l) {
@@ -60,12 +60,12 @@ void TestMakeLoss(uint64_t seed) {
   Tensor line = t;  // all cells
   line.arguments.outer = line.arguments.inner = 1;
   line.arguments.extent = t.size();
-  line.Run<OnLine, ValidCells<double>>(true, {&data}, {&count});
+  line.Run<OnLine, ValidCells<double>>({&data}, {&count});
   CHECK(count[0] == valid);
-  t.Run<AtPosition, MakeLossGradient<double>>(false, {&data, &count}, {&d_data});
+  t.Run<AtPosition, MakeLossGradient<double>>({&data, &count}, {&d_data});
   CHECK(d_data == Array(t.size(), 3 / std::max(1.0, valid)));
   Array scaled = t.Draw(t.size());
-  t.Run<AtPosition, Scale<double>>(false, {&data}, {&scaled});
+  t.Run<AtPosition, Scale<double>>({&data}, {&scaled});
   for (int64_t i = 0; i < t.size(); ++i) CHECK(scaled[i] == data[i] * 3);
 }
 

@@ -75,9 +75,9 @@ void TestBatchNorm(uint64_t seed) {
   Array gamma = t.Draw(channels);
   Array beta = t.Draw(channels);
   Array sum(channels), squares(channels), out(t.size()), mean(channels), inverse_std(channels);
-  t.Run<AtPosition, DataSum<double>>(true, {&data}, {&sum});
-  t.Run<AtPosition, DataSquares<double>>(true, {&data, &sum}, {&squares});
-  t.Run<AtPosition, BatchNormApply<double, false>>(false, {&data, &gamma, &beta, &sum, &squares},
+  t.Run<AtPosition, DataSum<double>>({&data}, {&sum});
+  t.Run<AtPosition, DataSquares<double>>({&data, &sum}, {&squares});
+  t.Run<AtPosition, BatchNormApply<double, false>>({&data, &gamma, &beta, &sum, &squares},
                                                    {&out, &mean, &inverse_std});
   Array expected_mean(channels), variance(channels), std(channels), expected(t.size());
   Describe(t, data, channel, &expected_mean, &variance);
@@ -107,10 +107,9 @@ void TestBatchNorm(uint64_t seed) {
     next_mean[c] = next_mean[c] * 0.75 + expected_mean[c] * 0.25;
     next_variance[c] = next_variance[c] * 0.75 + variance[c] * 0.25;
   }
-  t.Run<AtPosition, BatchNormBackwardSums<double>>(true, {&d_out, &data, &mean, &inverse_std},
+  t.Run<AtPosition, BatchNormBackwardSums<double>>({&d_out, &data, &mean, &inverse_std},
                                                    {&by_beta, &by_gamma});
   t.Run<AtPosition, BatchNormBackwardApply<double>>(
-      false,
       {&d_out, &data, &mean, &inverse_std, &gamma, &moving_mean, &moving_variance, &by_beta,
        &by_gamma},
       {&d_out, &found_gamma, &found_beta});  // d_data takes the place of d_out
@@ -130,9 +129,9 @@ void TestLayerNorm(uint64_t seed) {
   Array gamma = t.Draw(extent);
   Array beta = t.Draw(extent);
   Array sum(t.lines()), squares(t.lines()), out(t.size()), mean(t.lines()), std(t.lines());
-  t.Run<OnLine, DataSum<double>>(true, {&data}, {&sum});
-  t.Run<OnLine, DataSquares<double>>(true, {&data, &sum}, {&squares});
-  t.Run<OnLine, LayerNormApply<double>>(false, {&data, &gamma, &beta, &sum, &squares},
+  t.Run<OnLine, DataSum<double>>({&data}, {&sum});
+  t.Run<OnLine, DataSquares<double>>({&data, &sum}, {&squares});
+  t.Run<OnLine, LayerNormApply<double>>({&data, &gamma, &beta, &sum, &squares},
                                         {&out, &mean, &std});
   Array expected_mean(t.lines()), expected_std(t.lines()), expected(t.size());
   Describe(t, data, line_of, &expected_mean, &expected_std);
@@ -158,13 +157,13 @@ void TestLayerNorm(uint64_t seed) {
   Array expected_d = Differentiate(t, data, d_normal, line_of, expected_mean, expected_std);
   for (int64_t i = 0; i < t.size(); ++i) expected_d[i] += d_data[i];
   Array scaled(t.lines()), projected(t.lines());
-  t.Run<OnLine, LayerNormBackwardSums<double>>(true, {&d_out, &data, &gamma, &mean, &std},
+  t.Run<OnLine, LayerNormBackwardSums<double>>({&d_out, &data, &gamma, &mean, &std},
                                                {&scaled, &projected});
   t.adds = true;
   const std::vector<Array*> inputs = {&d_out, &data, &gamma, &mean, &std, &scaled, &projected};
-  t.Run<AtPosition, LayerNormBackwardParameters<double>>(true, inputs,
+  t.Run<AtPosition, LayerNormBackwardParameters<double>>(inputs,
                                                          {nullptr, &found_gamma, &found_beta});
-  t.Run<OnLine, LayerNormBackwardApply<double>>(false, inputs, {&d_data, nullptr, nullptr});
+  t.Run<OnLine, LayerNormBackwardApply<double>>(inputs, {&d_data, nullptr, nullptr});
   CHECK(AreClose(d_data, expected_d));
   CHECK(AreClose(found_gamma, d_gamma));
   CHECK(AreClose(found_beta, d_beta));

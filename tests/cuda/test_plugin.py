@@ -89,13 +89,13 @@ graph = JsonGraph()
 x = [graph.add("null", f"x{i}", group=f"d{i}", __shape__=(4, 5), __dtype__=0) for i in range(3)]
 pieces = [((0, 0), (2, 5), [(1, (0, 0))]), ((2, 0), (2, 3), [(2, (2, 1))])]
 symbol = graph.symbol(graph.fetch("region", x, (4, 5), pieces, "d0", dtype=0, fill=9))
-print(_mxnet.prepare_gpu_fetches(symbol.handle.value, {f"d{i}": i for i in range(3)}))
+print(_mxnet.prepare_gpu_kernels(symbol.handle.value, {f"d{i}": i for i in range(3)}))
 executor = bind(symbol, {f"d{i}": mx.cpu(i) for i in range(3)})
 for i in range(3):
     executor.arg_dict[f"x{i}"][:] = np.arange(20).reshape(4, 5) + 100 * i
 print(executor.forward()[0].asnumpy().astype(int).tolist())
 try:
-    _mxnet.prepare_gpu_fetches(symbol.handle.value, {"d0": 0})
+    _mxnet.prepare_gpu_kernels(symbol.handle.value, {"d0": 0})
 except RuntimeError as error:
     print(error)
 """

@@ -23,9 +23,9 @@ void TestSoftmax(uint64_t seed) {
   Tensor t(seed);
   Array data = t.Draw(t.size());
   Array largest(t.lines()), sum(t.lines()), out(t.size());
-  t.Run<OnLine, SoftmaxMaximum<double>>(true, {&data}, {&largest});
-  t.Run<OnLine, SoftmaxSum<double>>(true, {&data, &largest}, {&sum});
-  t.Run<OnLine, SoftmaxApply<double, kIsLog>>(false, {&data, &largest, &sum}, {&out});
+  t.Run<OnLine, SoftmaxMaximum<double>>({&data}, {&largest});
+  t.Run<OnLine, SoftmaxSum<double>>({&data, &largest}, {&sum});
+  t.Run<OnLine, SoftmaxApply<double, kIsLog>>({&data, &largest, &sum}, {&out});
   Array d_out = t.Draw(t.size());
   Array expected(t.size()), expected_d(t.size());
   for (int64_t line = 0; line < t.lines(); ++line) {
@@ -46,8 +46,8 @@ void TestSoftmax(uint64_t seed) {
   }
   CHECK(AreClose(out, expected));
   Array d_sum(t.lines());
-  t.Run<OnLine, SoftmaxBackwardSum<double, kIsLog>>(true, {&d_out, &out}, {&d_sum});
-  t.Run<OnLine, SoftmaxBackwardApply<double, kIsLog>>(false, {&d_out, &out, &d_sum}, {&d_out});
+  t.Run<OnLine, SoftmaxBackwardSum<double, kIsLog>>({&d_out, &out}, {&d_sum});
+  t.Run<OnLine, SoftmaxBackwardApply<double, kIsLog>>({&d_out, &out, &d_sum}, {&d_out});
   CHECK(AreClose(d_out, expected_d));
 }
 
@@ -59,7 +59,7 @@ void TestMaximumKeepsWhatIsNoNumber() {
   Array data = t.Draw(t.size());
   data[250] = std::numeric_limits<double>::quiet_NaN();
   Array largest(2);
-  t.Run<OnLine, SoftmaxMaximum<double>>(true, {&data}, {&largest});
+  t.Run<OnLine, SoftmaxMaximum<double>>({&data}, {&largest});
   CHECK(std::isnan(largest[0]));
   CHECK(largest[1] == *std::max_element(data.begin() + 300, data.end()));
 }
@@ -72,7 +72,7 @@ void TestPooling(uint64_t seed) {
   window = {draw(1, 5), draw(1, 4), draw(0, 4), draw(-3, 3), draw(4, 200), draw(0, 20)};
   const Array data = t.Draw(t.size());
   Array out = data;  // divided in place
-  t.Run<AtPosition, DivideByWindow<double>>(false, {&out}, {&out});
+  t.Run<AtPosition, DivideByWindow<double>>({&out}, {&out});
   for (int64_t p = 0; p < t.arguments.extent; ++p) {
     int cells = 0;
     for (Index k = 0; k < window.kernel; ++k) {

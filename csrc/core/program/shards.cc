@@ -122,7 +122,6 @@ Entry TensorShards::JoinParts(int tensor, int phase, int worker, const PlacedLay
 void TensorShards::Assemble(const ProducedOutput& produced) {
   const Output& output = graph_.op(produced.op).outputs[produced.index];
   const std::vector<int>& choice = assignment_.operators[produced.op];
-  const Tensor& tensor = graph_.tensor(output.tensor);
   Incidence written;
   written.is_write = true;
   written.op = produced.op;

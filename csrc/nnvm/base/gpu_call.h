@@ -7,12 +7,18 @@
 
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "cuda/driver.h"
+#include "cuda/launch_part.h"
 #include "nnvm/base/mxnet_api.h"
 
 namespace tofu {
 namespace nnvm_layer {
+
+/*! \brief The attribute of an operator whose kernels are those of a part: which they are. */
+constexpr char kPartKernels[] = "TofuPartKernels";
+using PartKernels = std::vector<cuda::PartKernel>;
 
 /*! \brief An element type as kernels name it; dmlc::Error for one that MXNet's arrays do not have.
  */

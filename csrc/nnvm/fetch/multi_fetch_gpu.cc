@@ -3,6 +3,7 @@
  */
 #include "nnvm/fetch/multi_fetch_gpu.h"
 
+#include "cuda/peer_reads.h"
 #include "nnvm/base/gpu_call.h"
 #include "nnvm/fetch/multi_fetch_kernel.h"
 #include "nnvm/fetch/place_device.h"
@@ -48,12 +49,31 @@ FetchArrays ArraysOf(const nnvm::Graph& graph, uint32_t id,
   return arrays;
 }
 
+/*! \brief Lets all GPUs read each other's memory, and has each try. */
 void EnableAllAccess(const std::map<std::string, int>& devices) {
   for (const auto& reader : devices) {
     for (const auto& owner : devices) {
-      cuda::Device::Get(reader.second).CanRead(cuda::Device::Get(owner.second));
+      if (!cuda::StagesAll()) {
+        cuda::Device::Get(reader.second).CanRead(cuda::Device::Get(owner.second));
+      }
+      cuda::CheckPeerReads(reader.second, owner.second);
     }
   }
+}
+
+/*! \brief Compiles the kernels of a part; does nothing for other operators. */
+void PreparePart(const nnvm::Graph& graph, uint32_t id, const std::map<std::string, int>& devices) {
+  static const auto& kernels_of = nnvm::Op::GetAttr<PartKernels>(kPartKernels);
+  const nnvm::IndexedGraph& index = graph.indexed_graph();
+  const nnvm::Node& node = *index[id].source;
+  if (node.is_variable() || kernels_of.count(node.op()) == 0) return;
+  const int type = graph.GetAttr<nnvm::DTypeVector>("dtype")[index.entry_id(index[id].inputs[0])];
+  cuda::Device& device = cuda::Device::Get(DeviceOf(node, devices));
+  CallGpu(node.attrs.name, [&] {
+    for (const cuda::PartKernel& kernel : kernels_of[node.op()]) {
+      device.FindKernel(kernel.file, KernelTypeName(type), kernel.name);
+    }
+  });
 }
 
 }  // namespace
@@ -70,13 +90,14 @@ std::shared_ptr<cuda::DeviceFetch> GpuFetch::Prepare(const MultiFetchParam& para
   return prepared_.back().second;
 }
 
-StagedBytes PrepareGpuFetches(SymbolHandle symbol, const std::map<std::string, int>& devices) {
+StagedBytes PrepareGpuKernels(SymbolHandle symbol, const std::map<std::string, int>& devices) {
   EnableAllAccess(devices);
   const nnvm::Graph graph = InferGraphTypes(InferGraph(GraphOf(symbol), {}, {}), {});
   const nnvm::IndexedGraph& index = graph.indexed_graph();
   StagedBytes staged;
   for (uint32_t id = 0; id < index.num_nodes(); ++id) {
     const nnvm::NodeAttrs& attrs = index[id].source->attrs;
+    PreparePart(graph, id, devices);
     if (attrs.op != MultiFetchOp()) continue;
     const FetchArrays arrays = ArraysOf(graph, id, devices);
     const MultiFetchParam& param = MultiFetchParamOf(attrs);

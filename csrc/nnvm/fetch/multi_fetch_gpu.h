@@ -46,12 +46,13 @@ class GpuFetch {
 using StagedBytes = std::map<std::pair<int, int>, int64_t>;
 
 /*!
- * \brief Prepare all fetches of an execution graph, and enable peer access between all its GPUs.
+ * \brief Enable and try peer access between all GPUs of an execution graph, compile the kernels of
+ * its parts, and prepare its fetches.
  * \param symbol the symbol that is bound
  * \param devices the GPU of each group
  * \throw dmlc::Error that names the fetch; cuda::CudaError where a GPU cannot be used at all
  */
-StagedBytes PrepareGpuFetches(SymbolHandle symbol, const std::map<std::string, int>& devices);
+StagedBytes PrepareGpuKernels(SymbolHandle symbol, const std::map<std::string, int>& devices);
 
 /*! \brief FCompute<gpu> of the operator. */
 void ComputeMultiFetchOnGpu(const nnvm::NodeAttrs& attrs, const mxnet::OpContext& context,

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "nnvm/base/gpu_call.h"
 #include "nnvm/parts/dimension_view.h"
 #include "nnvm/parts/part_gpu.h"
 
@@ -201,6 +202,7 @@ nnvm::Op& RegisterPart(const char* name, Signature signature, void (*parser)(Nod
       .set_attr<mxnet::FInferShape>("FInferShape", InferShapeOf(signature))
       .set_attr<nnvm::FInferType>("FInferType", InferTypeOf(signature))
       .set_attr<mxnet::FCompute>("FCompute<cpu>", compute)
+      .set_attr<PartKernels>(kPartKernels, kernels)
       .set_attr<mxnet::FCompute>("FCompute<gpu>", ComputeOnGpu(std::move(kernels), view));
 }
 

@@ -17,6 +17,10 @@ from tofu.host.host_memory import read_free_bytes, read_total_bytes
 from tofu.plan import Plan, format_bytes
 
 NO_MEMORY = re.compile(r"allocate|out of memory|bad_alloc", re.IGNORECASE)
+REMEDY_OF_LACK = (
+    "What was bound before is as it was. Free what is not needed, take more workers on other devices or a smaller batch, or ask for a plan "
+    "that fits with tofu.partition(..., memory_limit=...); tofu.memory_report(...) shows what takes the memory."
+)
 SMALL_PART = 0.25  # of the memory that is free: a plan that takes less has Python's garbage wait
 
 
@@ -113,9 +117,7 @@ def describe_lack(plan: Plan, contexts: Sequence[Any], doing: str, free: float) 
     there = "" if free == math.inf else f" {format_bytes(free)} of its memory were free."
     return (
         f"There is not enough memory for {doing}: the plan needs up to {format_bytes(most)} on each of {plan.workers} workers"
-        f"{on_host}.{there} What was bound before is as it was. Free what is not needed, take more workers on other devices or a smaller "
-        "batch, or ask for a plan that fits with tofu.partition(..., memory_limit=...); tofu.memory_report(...) shows what takes the "
-        "memory."
+        f"{on_host}.{there} {REMEDY_OF_LACK}"
     )
 
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
+
+import mxnet as mx
 
 from tofu import _mxnet
 from tofu.errors import DeviceError
+from tofu.mxnet.runtime.failures import REMEDY_OF_LACK, AllocationFailureError
+from tofu.plan import format_bytes
 from tofu.program import worker_group
 
 # mxnet-cu112 holds machine code for 5.0, 6.0, 7.0, 8.0 and 8.6, which runs within a major version, and nothing to translate for later ones.
@@ -43,17 +48,39 @@ def _describe(context: Any) -> tuple[str, int]:
         raise DeviceError(f"{context} cannot be used: {error}.") from error
 
 
-def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
-    """Compile the fetches of a graph, make their tables and let the GPUs read each other; does nothing on CPUs.
+def check_gpu_memory(worker_bytes: Sequence[int], contexts: Sequence[Any]) -> None:
+    """Raise OutOfMemoryError for GPUs with less free memory than their workers need: MXNet allocates at the first run, and fails there.
 
-    Raises DeviceError with what the driver or NVRTC refused. Warns once of all pairs of GPUs that cannot read each other: what one
+    What MXNet keeps for its next arrays is given back first. Its pool rounds arrays up, so what passes may still not fit by a little.
+    """
+    needed: dict[Any, int] = {}
+    for count, context in zip(worker_bytes, contexts, strict=False):
+        if context.device_type == "gpu":
+            needed[context] = needed.get(context, 0) + count
+    lacking = []
+    for context, count in needed.items():
+        with suppress(mx.base.MXNetError):  # a build without CUDA keeps nothing
+            context.empty_cache()
+        free = _mxnet.gpu_free_bytes(context.device_id)
+        if free < count:
+            lacking.append(f"{context} has {format_bytes(free)} free, and the plan needs {format_bytes(count)} there")
+    if lacking:
+        raise AllocationFailureError(
+            f"There is not enough memory for binding the model: {'; '.join(lacking)}. {REMEDY_OF_LACK}"
+        )
+
+
+def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
+    """Let the GPUs read each other and try it, compile the kernels of a graph and make the tables of its fetches; does nothing on CPUs.
+
+    Raises DeviceError with what the driver or NVRTC refused, or for a GPU that reads other bytes of another one than are there. Warns once of all pairs of GPUs that cannot read each other: what one
     needs of the other is copied before each run of a fetch.
     """
     if any(context.device_type != "gpu" for context in contexts):
         return
     devices = {worker_group(worker): context.device_id for worker, context in enumerate(contexts)}
     try:
-        staged = _mxnet.prepare_gpu_fetches(execution_symbol.handle.value, devices)
+        staged = _mxnet.prepare_gpu_kernels(execution_symbol.handle.value, devices)
     except RuntimeError as error:
         raise DeviceError(f"The graph cannot be bound to {', '.join(map(str, contexts))}: {error}.") from error
     if staged:

@@ -32,7 +32,7 @@ from tofu.mxnet.runtime.failures import (
     raise_failure,
     summarise,
 )
-from tofu.mxnet.runtime.gpus import check_gpus
+from tofu.mxnet.runtime.gpus import check_gpu_memory, check_gpus
 from tofu.mxnet.runtime.repeating import refuse_other_mode, refuse_second_run
 from tofu.mxnet.runtime.shards import ShardedTensor
 from tofu.pipeline import Emitted, Partition
@@ -80,6 +80,7 @@ class ShardedExecutor:
         self._gradients = Gradients.NONE
         self._earlier_gradients: dict[str, ShardedTensor] = {}
         make_room(partition.plan, self.contexts)
+        check_gpu_memory(partition.plan.worker_bytes, self.contexts)
         with explaining_memory(partition.plan, self.contexts, "binding the model"):
             for position, tensor in enumerate(partition.graph.tensors):
                 if tensor.kind is not TensorKind.INTERMEDIATE:
