@@ -135,7 +135,9 @@ def main(small: bool, rounds: int, path: Path | None) -> None:
         )
     if path is not None:
         rows = [asdict(one) | {"overhead": one.overhead} for one in times]
-        path.write_text(json.dumps({"device": device, "jax": jax.__version__, "errors": errors, "steps": rows}, indent=1))
+        path.write_text(
+            json.dumps({"device": device, "jax": jax.__version__, "errors": errors, "steps": rows}, indent=1)
+        )
 
 
 if __name__ == "__main__":

@@ -18,6 +18,4 @@ TOFU_TYPED(tofu_sort_apart)(tofu::cuda::PartArguments arguments) {
   tofu::cuda::SortApart(arguments);
 }
 TOFU_KERNEL(tofu::cuda::kPartThreads)
-TOFU_TYPED(tofu_find_rows)(tofu::cuda::PartArguments arguments) {
-  tofu::cuda::FindRows(arguments);
-}
+TOFU_TYPED(tofu_find_rows)(tofu::cuda::PartArguments arguments) { tofu::cuda::FindRows(arguments); }

@@ -8,7 +8,7 @@ from tdl_ops.mxnet import op
 from tofu.tdl import Opaque, Sum, output, position
 
 
-@op("_histogram")
+@op("_histogram", needs={0: (1,), 1: (0,)})  # its kernel writes both, or refuses
 def histogram(data, bins=None, *, bin_cnt=None, range=None):
     if bins is None:
         low, high = range

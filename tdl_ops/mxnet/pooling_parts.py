@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from tdl_ops.mxnet import op
-from tdl_ops.mxnet.window import SPACE
+from tdl_ops.mxnet.window import SPACE, read_layout
 from tofu.errors import UnsupportedError
-from tofu.tdl import maximum, minimum, position
+from tofu.tdl import maximum, minimum, output, position
 
 
 def _local_first(local):
-    return local.start(f"y{local.attributes['axis'] - 2}")
+    return local.start(f"y{local.attributes['axis'] - _first_of_space(local.attributes.get('layout'))}")
+
+
+def _first_of_space(layout):
+    return 1 if read_layout(layout).is_last else 2
 
 
 @op("_tofu_divide_by_window", bound={"first": _local_first}, starts=SPACE)
-def divide_by_window(data, *, axis, kernel, stride, pad, begin, end, first=0):
-    if axis < 2:
+def divide_by_window(data, *, axis, kernel, stride, pad, begin, end, first=0, layout=None):
+    place = read_layout(layout)
+    dimension = axis - _first_of_space(layout)
+    if not 0 <= dimension < data.ndim - 2:
         raise UnsupportedError(f"axis={axis} is no dimension of space")
 
-    def count(y):
+    def divide(cell):
+        y = place.take_apart(cell)[2][dimension]
         start = (position(y) + first) * stride - pad
-        return maximum(minimum(start + kernel, end) - maximum(start, begin), 1.0)
+        return data[cell] / maximum(minimum(start + kernel, end) - maximum(start, begin), 1.0)
 
-    return lambda b, c, *y: data[(b, c, *y)] / count(y[axis - 2])
+    return output(place.names("y", data.ndim - 2), lambda *cell: divide(cell))

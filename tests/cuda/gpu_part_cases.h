@@ -147,10 +147,12 @@ inline HostArray::Size SizeOfArray(char letter, const PartCase& part, const View
   return {is_double ? "float64" : is_single ? "float32" : type, static_cast<size_t>(cells)};
 }
 
+constexpr Index kMostDrawn = 2000;  // different indices: half precision knows all below 2048
+
 /*! \brief Numbers for a letter: positive, as variances, deviations and sums of exponentials are. */
 inline void DrawInto(char letter, const View& view, std::mt19937* random, HostArray* array) {
   const bool is_index = std::strchr("iIxy", letter) != nullptr;
-  const Index most = std::min<Index>(2 * view.extent, 2000);  // half precision knows all below 2048
+  const Index most = std::min<Index>(2 * view.extent, kMostDrawn);
   std::uniform_int_distribution<Index> indices(0, most - 1);
   std::uniform_real_distribution<double> numbers(0.5, 1.5);
   for (size_t i = 0; i < array->cells(); ++i) {

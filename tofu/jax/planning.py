@@ -37,9 +37,7 @@ def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
     if workers is None and plan is not None:
         workers = plan.workers
     if workers is None or not 1 <= workers <= MOST_WORKERS:
-        raise DeviceError(
-            f"workers is {workers}; plans are made for 1 to {MOST_WORKERS} workers."
-        )
+        raise DeviceError(f"workers is {workers}; plans are made for 1 to {MOST_WORKERS} workers.")
     if plan is not None and plan.workers != workers:
         raise PlanError(
             f"The plan is for {plan.workers} workers, and workers= asks for {workers}. Use as many as the plan has, or leave plan= out, "

@@ -49,6 +49,7 @@ def _windows(parts: Parts, data: int) -> list[dict[str, str]]:
             "pad": str(pad[d]),
             "begin": str(-counted[d]),
             "end": str(extent + counted[d]),
+            **({"layout": attributes["layout"]} if is_last else {}),
         }
         for d, extent in enumerate(space)
     ]

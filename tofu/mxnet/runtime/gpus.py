@@ -73,8 +73,8 @@ def check_gpu_memory(worker_bytes: Sequence[int], contexts: Sequence[Any]) -> No
 def prepare_gpus(contexts: Sequence[Any], execution_symbol: Any) -> None:
     """Let the GPUs read each other and try it, compile the kernels of a graph and make the tables of its fetches; does nothing on CPUs.
 
-    Raises DeviceError with what the driver or NVRTC refused, or for a GPU that reads other bytes of another one than are there. Warns once of all pairs of GPUs that cannot read each other: what one
-    needs of the other is copied before each run of a fetch.
+    Raises DeviceError with what the driver or NVRTC refused, or for a GPU that reads other bytes of another one than are there. Warns once
+    of all pairs of GPUs that cannot read each other: what one needs of the other is copied before each run of a fetch.
     """
     if any(context.device_type != "gpu" for context in contexts):
         return
