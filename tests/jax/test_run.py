@@ -51,6 +51,17 @@ def check_close(found, expected):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
+def test_one_worker_is_one_device():
+    """A script that counts devices may find one: nothing is moved, and a plan, its memory and its numbers are there all the same."""
+    with in_double_precision():
+        step, state, data = STEPS["recurrence"]("float64")
+        made = tofu.jax.partition(step, 1, (state, data))
+        assert made.plan.communication_bytes == 0
+        check_steps(made, step, state, data)
+        report = made.memory_report()
+        assert report.worker.arguments_bytes == report.one_device.arguments_bytes
+
+
 @pytest.mark.parametrize("kind", ["small", "free", "random"])
 @pytest.mark.parametrize("workers", [2, 3, 4, 6, 8])
 @pytest.mark.parametrize("name", STEPS)
