@@ -160,5 +160,9 @@ def test_without_the_framework_one_line_says_what_to_install(missing, arguments,
 def test_help_is_there_without_mxnet():
     code = "import sys; sys.modules['mxnet'] = None; sys.argv[1:] = ['--help']; from tofu.__main__ import run; run()"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert re.findall(r"^  ([\w-]+)  ", found.stdout.partition("Commands:")[2], re.MULTILINE) == ["diff", "doctor", "jax"]
+    assert re.findall(r"^  ([\w-]+)  ", found.stdout.partition("Commands:")[2], re.MULTILINE) == [
+        "diff",
+        "doctor",
+        "jax",
+    ]
     assert "example_args()" in run("--help").output
