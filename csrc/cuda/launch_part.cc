@@ -150,7 +150,6 @@ Index SizeOfKeys(const PartArguments& a) {
 /*! \brief The launches that sort indices by the rows that they mean. */
 std::vector<PartLaunch> LaunchesOfSort(PartArguments arguments) {
   Sorting& sorting = arguments.sorting;
-  arguments.layout.waits = 1;
   std::vector<PartLaunch> launches;
   const auto add = [&](const char* name, Index span, Index stride, Index blocks) {
     sorting.span = span;

@@ -9,17 +9,14 @@ from tofu.tdl import maximum, minimum, output, position
 
 
 def _local_first(local):
-    return local.start(f"y{local.attributes['axis'] - _first_of_space(local.attributes.get('layout'))}")
-
-
-def _first_of_space(layout):
-    return 1 if read_layout(layout).is_last else 2
+    place = read_layout(local.attributes.get("layout"))
+    return local.start(f"y{local.attributes['axis'] - place.first}")
 
 
 @op("_tofu_divide_by_window", bound={"first": _local_first}, starts=SPACE)
 def divide_by_window(data, *, axis, kernel, stride, pad, begin, end, first=0, layout=None):
     place = read_layout(layout)
-    dimension = axis - _first_of_space(layout)
+    dimension = axis - place.first
     if not 0 <= dimension < data.ndim - 2:
         raise UnsupportedError(f"axis={axis} is no dimension of space")
 

@@ -37,6 +37,11 @@ class Layout:
 
     is_last: bool
 
+    @property
+    def first(self):
+        """The first dimension of space."""
+        return 1 if self.is_last else 2
+
     def cell(self, b, c, space):
         """The cell of a sample and a channel at a position in space."""
         return (b, *space, c) if self.is_last else (b, c, *space)

@@ -215,9 +215,8 @@ class SpmdProgram:
         """What a carry becomes, in its layout."""
         if isinstance(operand, Literal):
             return jnp.full(self._tensor(value).shape, operand.value, self.step.types[value].dtype)
-        return self._fetch(
-            operand, self._tensor(value), scope
-        )  # in which the operand itself, an argument say, may not lie
+        # In the carry's own place: the operand, an argument say, may not lie in any such layout.
+        return self._fetch(operand, self._tensor(value), scope)
 
     def _fetch_from_outside(self, items: Sequence[Equation | Loop], scope: _Scope) -> None:
         """Fetches what the body of a loop reads that is there before the loop."""
