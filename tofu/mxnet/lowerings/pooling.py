@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tdl_ops.mxnet.attributes import parse_attribute
-from tdl_ops.mxnet.window import read_layout
+from tdl_ops.mxnet.attributes import CHANNELS_LAST, parse_attribute
 from tofu.graph import Operator
 from tofu.lowering.parts import Attributes, Inputs, Lowering, Parts
 from tofu.mxnet.frontend.origin import find_origin
@@ -37,20 +36,20 @@ def _is_uneven(operator: Operator, inputs: Inputs) -> bool:
 def _windows(parts: Parts, data: int) -> list[dict[str, str]]:
     """The attributes of the division along each dimension of the input `data`; `begin` and `end` are where the cells lie that count."""
     attributes = parts.whole.attributes
-    place = read_layout(attributes.get("layout"))
-    space = place.extents(parts.shape(data))
+    shape, is_last = parts.shape(data), attributes.get("layout") in CHANNELS_LAST
+    first, space = (1, shape[1:-1]) if is_last else (2, shape[2:])
     kernel, stride, pad = (_extents(attributes, name) for name in ("kernel", "stride", "pad"))
     stride, pad = stride or (1,) * len(space), pad or (0,) * len(space)
     counted = pad if is_true(attributes, "count_include_pad", True) else (0,) * len(space)
     return [
         {
-            "axis": str(d + place.first),
+            "axis": str(d + first),
             "kernel": str(kernel[d]),
             "stride": str(stride[d]),
             "pad": str(pad[d]),
             "begin": str(-counted[d]),
             "end": str(extent + counted[d]),
-            **({"layout": attributes["layout"]} if place.is_last else {}),
+            **({"layout": attributes["layout"]} if is_last else {}),
         }
         for d, extent in enumerate(space)
     ]
