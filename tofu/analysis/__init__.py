@@ -5,19 +5,23 @@ function of the shapes (`evaluator`), and judged at concrete shapes (`strategies
 """
 
 from tofu.analysis.access import Combine, InputAccess, OperatorAccess, OutputAccess, Row
+from tofu.analysis.arithmetic import Arithmetic, Operations
 from tofu.analysis.interval import AffineIndex, Interval, split_affine
-from tofu.analysis.signatures import analyse
+from tofu.analysis.signatures import analyse, find_arithmetic
 from tofu.analysis.uneven import find_dimension, find_neutral, find_uneven_axes
 
 __all__ = [
     "AffineIndex",
+    "Arithmetic",
     "Combine",
     "InputAccess",
     "Interval",
+    "Operations",
     "OperatorAccess",
     "OutputAccess",
     "Row",
     "analyse",
+    "find_arithmetic",
     "find_dimension",
     "find_neutral",
     "find_uneven_axes",

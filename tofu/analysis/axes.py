@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from tofu.analysis.access import Combine, InputAccess, OperatorAccess, OutputAccess, Row
+from tofu.analysis.arithmetic import Arithmetic, count_arithmetic
 from tofu.analysis.evaluator import Evaluator, IndexNumbers, Numbers
 from tofu.analysis.movement import Shapes, is_translation
 from tofu.analysis.symbolic import OutputPattern, Pattern
@@ -30,6 +32,11 @@ class Signature:
     def evaluate(self, input_shapes: Shapes, output_shapes: Shapes) -> OperatorAccess:
         """The strategies and regions at these shapes. Raises DescriptionError where the shapes contradict the description."""
         return _Evaluation(self, input_shapes, output_shapes).result()
+
+    @cached_property
+    def arithmetic(self) -> Arithmetic:
+        """The operations of each output."""
+        return count_arithmetic(self.pattern.trace)
 
 
 class _Evaluation:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tofu.analysis.access import OperatorAccess
+from tofu.analysis.arithmetic import Arithmetic
 from tofu.analysis.axes import Signature
 from tofu.analysis.evaluator import Evaluator
 from tofu.analysis.movement import Shapes
@@ -34,7 +35,7 @@ def analyse(
     """
     inputs: Shapes = tuple(map(tuple, input_shapes))
     outputs: Shapes = tuple(map(tuple, output_shapes))
-    listed = tuple((name, repr(attributes[name])) for name in description.defaults if name in attributes)
+    listed = _list_attributes(description, attributes)
     known = description.cache.get((listed, inputs, outputs))
     if known is None:
         signature = _find_signature(description, attributes, listed, inputs, outputs)
@@ -42,6 +43,24 @@ def analyse(
         description.cache[listed, inputs, outputs] = known
     assert isinstance(known, OperatorAccess)
     return known
+
+
+def find_arithmetic(
+    description: Description,
+    attributes: Mapping[str, object],
+    input_shapes: Sequence[Sequence[int]],
+    output_shapes: Sequence[Sequence[int]],
+) -> Arithmetic:
+    """The operations of each output of an operator that `analyse` was given."""
+    inputs: Shapes = tuple(map(tuple, input_shapes))
+    outputs: Shapes = tuple(map(tuple, output_shapes))
+    listed = _list_attributes(description, attributes)
+    return _find_signature(description, attributes, listed, inputs, outputs).arithmetic
+
+
+def _list_attributes(description: Description, attributes: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
+    """The attributes that a description knows."""
+    return tuple((name, repr(attributes[name])) for name in description.defaults if name in attributes)
 
 
 def _find_signature(
@@ -53,7 +72,7 @@ def _find_signature(
 ) -> Signature:
     ranks = tuple(len(shape) for shape in outputs)
     seen = inputs if description.concrete else tuple(tuple(extent == 1 for extent in shape) for shape in inputs)
-    key = (listed, seen, outputs if description.takes_output_shapes else ranks)
+    key = ("signature", listed, seen, outputs if description.takes_output_shapes else ranks)
     signature = description.cache.get(key)
     if signature is None:
         pattern = analyse_symbolically(trace(description, attributes, inputs, ranks, outputs))

@@ -1,0 +1,273 @@
+"""Training steps as the simulator predicts them and as this machine then runs them.
+
+    python -m benchmarks.simulation
+    python -m benchmarks.simulation --machine machine.json --rounds 5 --output results.json
+
+The machine is calibrated first, by models that are none of these (`python -m tofu calibrate`), or read from a file. Each configuration
+is a model, a number of workers and a plan; it runs in a process of its own, one thread for each worker, in turn with the others. A step
+is forward, backward and the update of the weights by SGD with momentum. "fetches" is the part of a step that is gone where fetches move
+nothing (TOFU_SKIP_FETCH=1, as section 7.3 of the paper measures it), predicted and measured.
+
+Two null predictors stand beside the simulator's: the measured time of one device, and that divided by the processors in use. Kendall's tau
+is over the pairs of configurations that differ by more than their spread.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+import mxnet as mx
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+import tofu
+from benchmarks.models import Model, rnn, transformer, wresnet
+from tofu.mxnet.calibration.calibrate import calibrate
+from tofu.mxnet.partition import plan_task
+from tofu.planning.settings import Settings
+from tofu.simulation.machine import read_machine
+from tofu.simulation.simulate import simulate, simulate_one_device
+
+STEPS = 6  # of each process; the first two warm up
+MOST_MEDIAN, MOST_WORST, LEAST_TAU, LEAST_FETCH = 0.15, 0.35, 0.7, 0.3
+
+
+def perceptron(batch: int, width: int, layers: int = 4) -> Model:
+    """Wide layers: at small batches most of what moves are weights and their gradients."""
+    net = mx.sym.Variable("data")
+    for layer in range(layers):
+        net = mx.sym.Activation(mx.sym.FullyConnected(net, num_hidden=width, name=f"fc{layer}"), act_type="relu")
+    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=64, name="out"), name="softmax")
+    return Model(f"MLP {width} at {batch}", net, {"data": (batch, width)})
+
+
+MODELS: Mapping[str, Callable[[], Model]] = {
+    "MLP 2048, batch 64": lambda: perceptron(64, 2048),
+    "MLP 1024, batch 8": lambda: perceptron(8, 1024),
+    "MLP 1024, batch 256": lambda: perceptron(256, 1024),
+    "WResNet-50, batch 8": lambda: wresnet(50, 1, 8, image=128, classes=64),
+    "WResNet-50 narrow, batch 16": lambda: wresnet(50, 1, 16, image=64, classes=64, base=32),
+    "RNN 2 x 768, batch 32": lambda: rnn(2, 768, 32, time_steps=5, features=256, classes=128),
+    "RNN 1 x 512, batch 128": lambda: rnn(1, 512, 128, time_steps=6, features=256, classes=128),
+    "Transformer 2 x 256": lambda: transformer(2, 256, 4, 4, length=128, vocabulary=1024),
+}
+CONFIGURATIONS: Sequence[tuple[str, int, str]] = [
+    *((name, 1, "one device") for name in MODELS),
+    *((name, 2, "exact") for name in MODELS),
+    *((name, 4, "exact") for name in MODELS if name != "WResNet-50, batch 8"),
+    ("MLP 2048, batch 64", 2, "data-parallel"),
+    ("MLP 1024, batch 8", 2, "data-parallel"),
+    ("MLP 1024, batch 8", 4, "data-parallel"),
+    ("MLP 1024, batch 8", 4, "allrow-greedy"),
+    ("MLP 1024, batch 256", 8, "recursive"),
+    ("MLP 1024, batch 256", 4, "data-parallel"),
+    ("WResNet-50, batch 8", 2, "data-parallel"),
+    ("WResNet-50 narrow, batch 16", 4, "data-parallel"),
+    ("RNN 1 x 512, batch 128", 4, "recursive"),
+    ("Transformer 2 x 256", 4, "data-parallel"),
+    ("Transformer 2 x 256", 2, "recursive"),
+]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One configuration: seconds of a step, and the part of them that fetches take."""
+
+    model: str
+    workers: int
+    plan: str
+    predicted: float
+    measured: float
+    spread: float
+    predicted_fetch: float
+    measured_fetch: float
+
+    @property
+    def error(self) -> float:
+        """Relative, of the prediction."""
+        return abs(self.predicted - self.measured) / self.measured
+
+
+def predict(name: str, workers: int, plan: str, machine_file: str) -> tuple[float, float]:
+    """Seconds of a step, with and without fetches."""
+    machine = read_machine(machine_file)
+    without = read_machine(machine_file)
+    fetch = machine.rates.measured["fetch"]
+    nothing = type(fetch)(fetch.call, 0.0, 0.0, 0.0, 0.0)
+    without = without.__class__(
+        **{**vars(without), "rates": without.rates.__class__(**{**vars(without.rates), "measured": {**machine.rates.measured, "fetch": nothing}})}
+    )
+    model = MODELS[name]()
+    settings = Settings(workers=max(workers, 2), algorithm="recursive" if workers == 1 else plan, cache=False)
+    task = model.read(settings)
+    if workers == 1:
+        return simulate_one_device(task, machine).seconds, 0.0
+    emitted = plan_task(task).whole_step
+    return simulate(emitted, machine).seconds, simulate(emitted, without).seconds
+
+
+def run_module(name: str, workers: int, plan: str) -> list[float]:
+    """Seconds of the steps of one process."""
+    model = MODELS[name]()
+    labels = [label for label in model.symbol.list_arguments() if label.endswith("label")]
+    shapes, _, _ = model.symbol.infer_shape(**model.shapes)
+    known = dict(zip(model.symbol.list_arguments(), shapes, strict=True))
+    data = [(one, shape) for one, shape in model.shapes.items() if one not in labels]
+    label = [(one, known[one]) for one in labels]
+    names = {"data_names": [one for one, _ in data], "label_names": labels}
+    if workers == 1:
+        module = mx.mod.Module(model.symbol, **names)
+    else:
+        contexts = [mx.cpu(worker) for worker in range(workers)]
+        symbol = tofu.partition(model.symbol, contexts=contexts, algorithm=plan, cache=False)
+        module = tofu.mod.Module(symbol, **names)
+    module.bind(data, label)
+    mx.random.seed(1)
+    module.init_params(mx.init.Xavier())
+    module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 1e-4, "momentum": 0.9})
+    rng = np.random.RandomState(0)
+    batch = mx.io.DataBatch(
+        [mx.nd.array(rng.rand(*shape)) for _, shape in data], [mx.nd.zeros(shape) for _, shape in label]
+    )
+    found = []
+    for _ in range(STEPS):
+        began = time.perf_counter()
+        module.forward_backward(batch)
+        module.update()
+        mx.nd.waitall()
+        found.append(time.perf_counter() - began)
+    return found[2:]
+
+
+def ask(*arguments: str, **environment: str) -> Any:
+    """What a process of this program prints as JSON."""
+    command = [sys.executable, "-m", "benchmarks.simulation", *arguments]
+    settings = {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    ended = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise RuntimeError(f"{' '.join(arguments)}: {ended.stderr[-2000:]}")
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+def measure(machine_file: str, rounds: int) -> list[Row]:
+    """All configurations, each run once in each round."""
+    steps: dict[int, list[float]] = {number: [] for number in range(len(CONFIGURATIONS))}
+    skipped: dict[int, list[float]] = {number: [] for number in range(len(CONFIGURATIONS))}
+    for _ in range(rounds):
+        for number in track(steps, description="running", console=Console(stderr=True)):
+            _, workers, _ = CONFIGURATIONS[number]
+            steps[number] += ask("--run", str(number))
+            if workers > 1:
+                skipped[number] += ask("--run", str(number), TOFU_SKIP_FETCH="1")
+    rows = []
+    for number, (name, workers, plan) in enumerate(CONFIGURATIONS):
+        predicted, without = ask("--predict", str(number), "--machine", machine_file)
+        took = median(steps[number])
+        low, high = np.quantile(steps[number], [0.1, 0.9])
+        gone = 1 - median(skipped[number]) / took if skipped[number] else 0.0
+        fetched = 1 - without / predicted if without else 0.0
+        rows.append(Row(name, workers, plan, predicted, took, float((high - low) / took), fetched, max(0.0, gone)))
+    return rows
+
+
+def count_tau(rows: Sequence[Row]) -> tuple[float, int]:
+    """Kendall's tau over the pairs that differ by more than their spread, and how many they are."""
+    signs = []
+    for a, b in combinations(rows, 2):
+        if abs(a.measured - b.measured) > max(a.spread * a.measured, b.spread * b.measured):
+            signs.append(np.sign((a.measured - b.measured) * (a.predicted - b.predicted)))
+    return float(np.mean(signs)), len(signs)
+
+
+def compare_plans(rows: Sequence[Row]) -> tuple[float, int]:
+    """Kendall's tau over pairs of plans for one model."""
+    by_model = [[row for row in rows if row.model == name] for name in MODELS]
+    counted = [count_tau(own) for own in by_model if len(own) > 1]
+    pairs = sum(count for _, count in counted)
+    return sum(tau * count for tau, count in counted if count) / pairs, pairs
+
+
+def show(rows: Sequence[Row]) -> bool:
+    """Print the table and the goals; whether all are met."""
+    single = {row.model: row.measured for row in rows if row.workers == 1}
+    processors = len(os.sched_getaffinity(0))
+    table = Table("model", "workers", "plan", "predicted ms", "measured ms", "spread", "error", "fetches predicted", "measured")
+    for row in rows:
+        table.add_row(
+            row.model,
+            str(row.workers),
+            row.plan,
+            f"{1e3 * row.predicted:.1f}",
+            f"{1e3 * row.measured:.1f}",
+            f"{row.spread:.0%}",
+            f"{row.predicted / row.measured - 1:+.0%}",
+            f"{row.predicted_fetch:.0%}",
+            f"{row.measured_fetch:.0%}",
+        )
+    console = Console(width=140)
+    console.print(table)
+    several = [row for row in rows if row.workers > 1]
+    nulls = {
+        "one device": [abs(single[row.model] / row.measured - 1) for row in several],
+        "one device over processors": [
+            abs(single[row.model] / min(processors, row.workers) / row.measured - 1) for row in several
+        ],
+    }
+    middle, worst = median(row.error for row in rows), max(row.error - row.spread for row in rows)
+    own = median(row.error for row in several)
+    tau, pairs = count_tau(rows)
+    plans, plan_pairs = compare_plans(rows)
+    fetching = [row for row in several if min(row.predicted_fetch, row.measured_fetch) >= LEAST_FETCH]
+    goals = [
+        (f"median error of {len(rows)}", f"{middle:.1%}", f"at most {MOST_MEDIAN:.0%}", middle <= MOST_MEDIAN),
+        ("worst error beyond the spread", f"{worst:.1%}", f"at most {MOST_WORST:.0%}", worst <= MOST_WORST),
+        *(
+            (f"of several workers {own:.1%}, null: {name}", f"{median(errors):.1%}", f"at least {2 * own:.1%}", median(errors) >= 2 * own)
+            for name, errors in nulls.items()
+        ),
+        (f"Kendall's tau of {pairs} pairs", f"{tau:.2f}", f"at least {LEAST_TAU}", tau >= LEAST_TAU),
+        (f"of {plan_pairs} pairs of plans of one model", f"{plans:.2f}", f"at least {LEAST_TAU}", plans >= LEAST_TAU),
+        ("over 30 % in fetches, both ways", str(len(fetching)), "at least 6", len(fetching) >= 6),
+    ]
+    for name, found, goal, is_met in goals:
+        console.print(f"{'met   ' if is_met else 'MISSED'}  {name}: {found}, {goal}")
+    return all(is_met for *_, is_met in goals)
+
+
+@click.command(help=__doc__)
+@click.option("--machine", "machine_file", type=click.Path(exists=True), help="A machine that was calibrated before.")
+@click.option("--rounds", default=3, show_default=True, help="How often each configuration runs.")
+@click.option("--output", type=click.Path(), help="Where to write the rows, as JSON.")
+@click.option("--run", "run_number", type=int, hidden=True)
+@click.option("--predict", "predict_number", type=int, hidden=True)
+def main(machine_file: str | None, rounds: int, output: str | None, run_number: int | None, predict_number: int | None) -> None:
+    if run_number is not None:
+        click.echo(json.dumps(run_module(*CONFIGURATIONS[run_number])))
+        return
+    if predict_number is not None:
+        click.echo(json.dumps(predict(*CONFIGURATIONS[predict_number], machine_file)))
+        return
+    if machine_file is None:
+        machine_file = "this-machine.json"
+        Path(machine_file).write_text(json.dumps(calibrate(), indent=1))
+    rows = measure(machine_file, rounds)
+    if output is not None:
+        Path(output).write_text(json.dumps([asdict(row) for row in rows], indent=1))
+    sys.exit(not show(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""The arithmetic of an operator, counted from its description: what a cost model of its kernel starts from.
+
+A cell of an output takes the operations of its value; a reduction takes those of its body and one more at every point of its variables.
+A *contraction* is a sum of products of which each factor is used again at other points: a matrix product, a convolution, but no sum of
+squares. Kernels keep such factors near the arithmetic units, so their speed is that of the units, while all others wait for memory.
+What does not depend on a variable (a mean that each cell subtracts) is computed once for all of its points. Where a description picks cells by `where(position(v) == x, value, 0)`, kernels look them up, so the points of v do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from tofu.tdl.expression import Call, Constant, Element, Index, OpaqueElement, Position, Reduction, Slice, Value
+from tofu.tdl.forms import Output
+from tofu.tdl.tracing import Trace
+from tofu.tdl.walk import children, walk
+
+Variables = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Operations:
+    """So many operations at every point of some index variables.
+
+    Of a product under a sum, `absent` has the variables that each of its factors lacks, and `depth` those that are summed over.
+    """
+
+    per_point: int
+    variables: Variables
+    absent: tuple[Variables, ...] = ()
+    depth: Variables = ()
+
+    def count(self, extents: Mapping[str, int]) -> int:
+        """How many they are where the variables have these extents."""
+        return self.per_point * _volume(self.variables, extents)
+
+    def count_depth(self, extents: Mapping[str, int]) -> int:
+        """How many products each sum adds up."""
+        return _volume(self.depth, extents)
+
+    def is_contraction(self, extents: Mapping[str, int]) -> bool:
+        """Whether each factor is used more than once."""
+        return bool(self.absent) and all(_volume(lacking, extents) > 1 for lacking in self.absent)
+
+    def __str__(self) -> str:
+        reused = " and for each of ".join(map(" ".join, self.absent))
+        return f"{self.per_point} for each of {' '.join(self.variables) or 'one point'}{f', used again for each of {reused}' * bool(reused)}"
+
+
+Arithmetic = tuple[tuple[Operations, ...], ...]  # by output
+
+
+def _volume(variables: Variables, extents: Mapping[str, int]) -> int:
+    return prod(extents[name] for name in variables)
+
+
+def count_arithmetic(trace: Trace) -> Arithmetic:
+    """The operations that each output of a traced description takes; none for what an opaque function computes.
+
+    >>> from tofu.tdl import Sum, describe
+    >>> from tofu.tdl.tracing import trace
+    >>> dot = describe(lambda a, b: lambda i, j: Sum(lambda k: a[i, k] * b[k, j]))
+    >>> print(*count_arithmetic(trace(dot, {}, [(4, 6), (6, 8)], [2]))[0])
+    2 for each of i j k, used again for each of j and for each of i
+    """
+    return tuple(_join(_count_output(output)) for output in trace.outputs)
+
+
+def _count_output(output: Output) -> Iterator[Operations]:
+    if output.value is None:
+        return
+    if output.groups is None:
+        yield from _count_sum(output.value, output.variables, output.variables, "Sum")
+    else:
+        yield from _count_value(output.value, output.variables)
+
+
+def _count_value(value: Value, scope: Variables) -> Iterator[Operations]:
+    """The operations of a value at every point of `scope` that it depends on."""
+    known = _list_variables(value) | _list_positions(value)
+    scope = _without_picked(value, tuple(name for name in scope if name in known))
+    if isinstance(value, Call):
+        yield Operations(1, scope)
+    if isinstance(value, Reduction):
+        yield from _count_sum(value.body, (*scope, *value.variables), value.variables, value.reducer)
+        return
+    for below in children(value):
+        yield from _count_value(below, scope)
+
+
+def _count_sum(body: Value, scope: Variables, variables: Variables, reducer: str) -> Iterator[Operations]:
+    """The operations of a reduction, whose variables are in `scope` too. A product that it adds up counts with it."""
+    scope = _without_picked(body, scope)
+    absent = _find_absent(body, scope) if reducer == "Sum" else ()
+    below = list(_count_value(body, scope))
+    if absent:
+        below.append(Operations(-1, scope))
+    yield Operations(2 if absent else 1, scope, absent, variables if absent else ())
+    yield from _join(below)
+
+
+def _find_absent(value: Value, scope: Variables) -> tuple[Variables, ...]:
+    """What each factor of a product in `value` lacks of `scope`; nothing where there is no product of two factors that are read."""
+    for node in walk(value):
+        if isinstance(node, Reduction):  # what is inside is counted with it
+            break
+        if isinstance(node, Call) and node.function == "multiply":
+            factors = [_list_variables(argument) for argument in node.arguments]
+            absent = tuple(tuple(name for name in scope if name not in factor) for factor in factors)
+            if all(factors) and all(absent):
+                return absent
+    return ()
+
+
+def _without_picked(value: Value, scope: Variables) -> Variables:
+    """`scope` without the variables of which `value` is zero at all positions but one, which numbers say."""
+    if not (isinstance(value, Call) and value.function == "where" and _is_zero(value.arguments[2])):
+        return scope
+    picked: set[str] = set()
+    for node in walk(value.arguments[0]):
+        if isinstance(node, Call) and node.function == "equal":
+            sides = [_list_positions(side) for side in node.arguments]
+            if not all(sides):
+                picked.update(*sides)
+    return tuple(name for name in scope if name not in picked)
+
+
+def _is_zero(value: Value) -> bool:
+    return isinstance(value, Constant) and value.number == 0
+
+
+def _list_positions(value: Value) -> frozenset[str]:
+    """The index variables whose positions a value computes with."""
+    return frozenset().union(*(node.index.variables for node in walk(value) if isinstance(node, Position)))
+
+
+def _list_variables(value: Value) -> frozenset[str]:
+    """The index variables by which a value reads tensors."""
+    found: set[str] = set()
+    for node in walk(value):
+        read: list[Element | Slice] = [node] if isinstance(node, Element) else []
+        if isinstance(node, OpaqueElement):
+            read += [argument for argument in node.arguments if isinstance(argument, Slice)]
+        for one in read:
+            found.update(*(index.variables for index in one.indices if isinstance(index, Index)))
+    return frozenset(found)
+
+
+def _join(operations: Iterator[Operations] | list[Operations]) -> tuple[Operations, ...]:
+    """Those at the same points as one; none that come to nothing."""
+    counts: dict[tuple[Variables, tuple[Variables, ...], Variables], int] = {}
+    for one in operations:
+        key = one.variables, one.absent, one.depth
+        counts[key] = counts.get(key, 0) + one.per_point
+    return tuple(Operations(count, *key) for key, count in counts.items() if count > 0)

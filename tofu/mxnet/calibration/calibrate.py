@@ -1,0 +1,86 @@
+"""`calibrate`: the machine at hand, whose processors are the devices, as a description for simulations."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tofu.errors import TofuError
+from tofu.host.host_memory import read_total_bytes
+from tofu.simulation.fit import Sample, fit_kernels
+from tofu.simulation.kernels import Measured
+from tofu.simulation.machine import FORMAT
+
+MOST_DEVICES = 64  # contexts of a CPU, which are as many as one likes
+CACHE_BYTES = 1 << 20  # where the system does not say
+PROGRAMS: Mapping[str, Mapping[str, str]] = {
+    "kernels": {"MXNET_ENGINE_TYPE": "NaiveEngine", "MXNET_EXEC_BULK_EXEC_TRAIN": "0", "OMP_NUM_THREADS": "1"},
+    "engine": {"OMP_NUM_THREADS": "1"},
+}
+
+
+def calibrate(name: str = "this machine") -> dict[str, Any]:
+    """Measure, and return the machine as its JSON file has it. It takes about a minute, in which nothing else should run.
+
+    Raises TofuError where a measuring program fails.
+    """
+    samples = [Sample(*one) for one in _run("kernels")]
+    engine = _run("engine")
+    cache = _find_cache_bytes()
+    fitted = dict(fit_kernels(samples, cache))
+    usual = sorted(rates.call for rates in fitted.values())[len(fitted) // 2]  # is in what nodes take, and in their kernels
+    fitted["update"] = Measured(engine["update_call"], 0.0, 0.0, engine["update_byte"], 0.0)
+    return {
+        "format": FORMAT,
+        "name": name,
+        "devices": MOST_DEVICES,
+        "memory_bytes": int(read_total_bytes()),
+        "processors": engine["processors"],
+        "fetches_overlap": False,
+        "step_microseconds": 1e6 * engine["step"],
+        "rates": {
+            "contracted_operations_per_second": {"float32": _find_rate(samples, "contracted")},
+            "other_operations_per_second": {"float32": _find_rate(samples, "other")},
+            "memory_bytes_per_second": _find_rate(samples, "size"),
+            "call_microseconds": 1e6 * max(0.0, engine["call"] - usual),
+            "call_microseconds_of_several": 1e6 * max(0.0, engine["call_of_several"] - usual),
+            "cache_bytes": cache,
+            "measured": {kind: asdict(rates) for kind, rates in fitted.items()},
+        },
+        "sources": [f"measured on {os.cpu_count()} processors: {len(samples)} kernels of {len(fitted)} kinds, one thread each"],
+    }
+
+
+def _run(program: str) -> Any:
+    """What a measuring program writes, in a process of its own: MXNet reads its settings once."""
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / "measured.json"
+        command = [sys.executable, "-m", f"tofu.mxnet.calibration.{program}", str(written)]
+        ended = subprocess.run(command, env={**os.environ, **PROGRAMS[program]}, capture_output=True, text=True, check=False)
+        if ended.returncode:
+            raise TofuError(f"The measuring program ended with status {ended.returncode}:\n{ended.stderr[-2000:]}")
+        return json.loads(written.read_text())
+
+
+def _find_rate(samples: list[Sample], feature: str) -> float:
+    """What kernels reach that were not fitted: the median of those whose work that is, over as many seconds as the longest tenth."""
+    own = [one for one in samples if getattr(one, feature) and (feature == "contracted" or not one.contracted)]
+    longest = sorted(own, key=lambda one: one.seconds)[-max(1, len(own) // 10) :]
+    rates = sorted(getattr(one, feature) / one.seconds for one in longest)
+    return float(rates[len(rates) // 2])
+
+
+def _find_cache_bytes() -> int:
+    """The second level's cache of a processor, half of it: what is read should stay beside what is written."""
+    try:
+        text = Path("/sys/devices/system/cpu/cpu0/cache/index2/size").read_text().strip()
+        return int(text.removesuffix("K")) * 1024 // 2
+    except (OSError, ValueError):
+        return CACHE_BYTES

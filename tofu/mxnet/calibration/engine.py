@@ -1,0 +1,112 @@
+"""What MXNet's engine takes beside kernels: from one operator to the next, for an update of weights, and between several devices.
+
+    python -m tofu.mxnet.calibration.engine FILE
+
+writes what it measured to FILE, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mxnet as mx
+
+import tofu.mod
+from tofu.mxnet.partition import plan_task, read_trained
+from tofu.mxnet.runtime.symbol import partition
+from tofu.planning.settings import Settings
+from tofu.program import NodeKind
+from tofu.simulation.simulate import emit_one_device
+
+ROUNDS = 12
+DEPTHS = (2, 40)  # layers of perceptrons that compute nothing to speak of
+WIDE = (2048, 3)  # and the width and layers of one whose updates move much
+WORKERS = 2
+
+
+def find_fewest(run: Callable[[], Any]) -> float:
+    """The seconds of the fastest of several runs."""
+    found = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        run()
+        mx.nd.waitall()
+        found.append(time.perf_counter() - began)
+    return min(found[1:])
+
+
+def measure_processors() -> float:
+    """How many processors work as fast together as one alone, times what each then does."""
+    count = len(os.sched_getaffinity(0))
+    operands = [mx.nd.ones((512, 512), mx.cpu(device)) for device in range(count)]
+
+    def run(devices: int) -> Callable[[], None]:
+        def multiply() -> None:
+            for _ in range(20):
+                for operand in operands[:devices]:
+                    mx.nd.dot(operand, operand)
+
+        return multiply
+
+    return count * min(1.0, find_fewest(run(1)) / find_fewest(run(count)))
+
+
+class Step(NamedTuple):
+    """The nodes of a step on each worker, the seconds that they take, how many updates follow, and theirs."""
+
+    nodes: float
+    seconds: float
+    updates: int
+    update_seconds: float
+
+
+def measure_step(width: int, layers: int, workers: int) -> Step:
+    """The fastest step of a perceptron, and the fastest update."""
+    net = mx.sym.Variable("data")
+    for layer in range(layers):
+        net = mx.sym.FullyConnected(net, num_hidden=width, no_bias=True, name=f"fc{layer}")
+        net = mx.sym.Activation(net, act_type="relu")
+    symbol = mx.sym.SoftmaxOutput(net, name="softmax")
+    task = read_trained(symbol, {"data": (16, width)}, Settings(workers=WORKERS, cache=False))
+    emitted = emit_one_device(task) if workers == 1 else plan_task(task).whole_step
+    kind = mx.mod.Module
+    if workers > 1:
+        kind, symbol = tofu.mod.Module, partition(symbol, contexts=[mx.cpu(worker) for worker in range(workers)])
+    module = kind(symbol)
+    module.bind([("data", (16, width))], [("softmax_label", (16,))])
+    module.init_params(mx.init.Xavier())
+    module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 1e-4, "momentum": 0.9})
+    batch = mx.io.DataBatch([mx.nd.ones((16, width))], [mx.nd.zeros((16,))])
+    seconds = find_fewest(lambda: module.forward_backward(batch))
+    nodes = int((emitted.program.tables.node_kind != NodeKind.VARIABLE).sum())
+    return Step(nodes / workers, seconds, workers * layers, find_fewest(module.update))
+
+
+def measure_engine() -> dict[str, float]:
+    """Seconds of a step before anything runs, from one node to the next on one device and on each of several, and of updates."""
+    found = {"processors": measure_processors()}
+    for name, workers in (("call", 1), ("call_of_several", WORKERS)):
+        few, many = (measure_step(16, layers, workers) for layers in DEPTHS)
+        found[name] = max(0.0, (many.seconds - few.seconds) / (many.nodes - few.nodes))
+        found["step"] = max(0.0, few.seconds - found[name] * few.nodes)
+        found["update_call"] = many.update_seconds / many.updates
+    width, layers = WIDE
+    wide = measure_step(width, layers, WORKERS)
+    size = 5 * 4 * width * width / WORKERS  # weight, gradient and momentum, read and written
+    alone = wide.update_seconds / wide.updates * min(WORKERS, found["processors"]) - found["update_call"]
+    return {**found, "update_byte": max(0.0, alone) / size}
+
+
+def main(path: str) -> None:
+    """Measure all."""
+    Path(path).write_text(json.dumps(measure_engine()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,171 @@
+"""Kernels measured one by one: models run with MXNet's profiler, whose events are matched with the nodes of their programs.
+
+A program of its own, so that MXNet's engine can be the one that runs operators in their order, one at a time, with one thread:
+
+    python -m tofu.mxnet.calibration.kernels FILE
+
+writes what it measured to FILE, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from math import prod, sqrt
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import mxnet as mx
+import numpy as np
+from mxnet import profiler
+
+from tofu.mxnet.calibration.models import CalibrationCase, list_cases
+from tofu.mxnet.partition import plan_task, read_trained
+from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
+from tofu.pipeline import Emitted
+from tofu.planning.settings import Settings
+from tofu.program import NodeKind, Program
+from tofu.simulation.fit import Sample
+from tofu.simulation.kernels import FETCH
+from tofu.simulation.simulate import emit_one_device
+from tofu.simulation.work import find_work
+
+STEPS = 7  # that are measured of each case, after one that is not
+ENVIRONMENT = {
+    "MXNET_ENGINE_TYPE": "NaiveEngine",
+    "MXNET_EXEC_BULK_EXEC_TRAIN": "0",
+    "OMP_NUM_THREADS": "1",
+    "MXNET_PROFILER_AUTOSTART": "0",
+}
+CLONE, OWN_FETCH = "_tofu_clone_", "_tofu_multi_fetch"
+
+
+class Recorded(NamedTuple):
+    """A case that ran under the profiler: its program, and when its steps began and ended, in microseconds as the profiler counts them."""
+
+    emitted: Emitted
+    steps: list[tuple[float, float]]
+
+
+Events = Mapping[tuple[int, str], list[tuple[int, float]]]  # (device, operator) -> when its kernels began, and seconds
+
+
+def run_case(case: CalibrationCase) -> Recorded:
+    """Run a few steps under the profiler."""
+    settings = Settings(workers=max(case.workers, 2), algorithm=case.algorithm, cache=False)
+    task = read_trained(case.symbol, case.shapes, settings)
+    if case.workers == 1:
+        emitted = emit_one_device(task)
+        executor = case.symbol.simple_bind(mx.cpu(0), grad_req=_list_requests(case), **case.shapes)
+        for name, array in executor.arg_dict.items():
+            array[:] = _draw(name, array.shape)
+    else:
+        partition = plan_task(task)
+        emitted = partition.whole_step
+        executor = ShardedExecutor(partition, [mx.cpu(worker) for worker in range(case.workers)])
+        for name, variable in executor.variables.items():
+            variable.scatter(_draw(name, variable.shape))
+    profiler.set_state("stop")
+    _run_step(executor)
+    profiler.set_state("run")
+    steps = []
+    for _ in range(STEPS):
+        began = time.time()
+        _run_step(executor)
+        steps.append((1e6 * began, 1e6 * time.time()))
+    return Recorded(emitted, steps)
+
+
+def _draw(name: str, shape: tuple[int, ...]) -> Any:
+    """Numbers as trained models have them: they neither grow nor vanish from layer to layer. Labels and indices are 0."""
+    if name.endswith("gamma"):
+        return np.ones(shape, "float32")
+    if name.endswith("label"):
+        return np.zeros(shape, "float32")
+    width = sqrt(3 * shape[0] / prod(shape)) if name.endswith("weight") else 1
+    return np.random.RandomState(0).uniform(0 if name == "data" else -width, width, shape).astype("float32")
+
+
+def _list_requests(case: CalibrationCase) -> dict[str, str]:
+    names = case.symbol.list_arguments()
+    return {name: "null" if name in case.shapes or name.endswith("label") else "write" for name in names}
+
+
+def _run_step(executor: Any) -> None:
+    executor.forward(is_train=True)
+    executor.backward()
+    mx.nd.waitall()
+
+
+def read_events(path: Path) -> Events:
+    """The kernels that the profiler wrote down."""
+    events = json.loads(path.read_text())["traceEvents"]
+    devices = {event["pid"]: event["args"]["name"] for event in events if event["ph"] == "M"}
+    began: dict[tuple[int, int, str], int] = {}
+    found: dict[tuple[int, str], list[tuple[int, float]]] = defaultdict(list)
+    for event in events:
+        device = devices.get(event["pid"], "")
+        if event["ph"] not in "BE" or not device.startswith("cpu/"):
+            continue
+        key = event["pid"], event["tid"], event["name"]
+        if event["ph"] == "B":
+            began[key] = event["ts"]
+        else:
+            name = event["name"].removeprefix(CLONE)
+            start = began[key]
+            found[int(device[4:]), FETCH if name == OWN_FETCH else name].append((start, 1e-6 * (event["ts"] - start)))
+    return found
+
+
+def match(recorded: Recorded, events: Events) -> Iterator[Sample]:
+    """The kernels of a case: what each does, and the seconds that it took, the fewest of its steps, which other programs disturbed least.
+
+    Nodes and events of one operator on one device are in the same order. Where their numbers differ, nothing is known of that operator.
+    """
+    program = recorded.emitted.program
+    tables = program.tables
+    work = find_work(recorded.emitted.problem, recorded.emitted.choices, program, 0)
+    nodes: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for node in np.flatnonzero(tables.node_kind != NodeKind.VARIABLE).tolist():
+        nodes[int(tables.node_worker[node]), _find_op(program, node)].append(node)
+    for key, own in nodes.items():
+        kernels = events.get(key, [])
+        steps = [[took for start, took in kernels if began <= start < ended] for began, ended in recorded.steps]
+        if all(len(step) == len(own) for step in steps):
+            for position, node in enumerate(own):
+                computed = work.computed[work.arithmetic[node]]
+                other = int(work.rows[node]) if key[1] == FETCH else computed.other
+                seconds = min(step[position] for step in steps)
+                yield Sample(work.kinds[work.kind[node]], computed.contracted, other, int(work.size[node]), seconds)
+
+
+def _find_op(program: Program, node: int) -> str:
+    tables = program.tables
+    return program.graph.operators[int(tables.node_id[node])].op if tables.node_kind[node] == NodeKind.OPERATOR else FETCH
+
+
+def main(path: str) -> None:
+    """Measure all cases."""
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / "events.json"
+        profiler.set_config(
+            profile_symbolic=True,
+            profile_imperative=False,
+            profile_memory=False,
+            profile_api=False,
+            aggregate_stats=False,
+            filename=str(written),
+        )
+        recorded = [run_case(case) for case in list_cases()]
+        profiler.set_state("stop")
+        profiler.dump()
+        events = read_events(written)
+    Path(path).write_text(json.dumps([sample for one in recorded for sample in match(one, events)]))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

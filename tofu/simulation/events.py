@@ -1,0 +1,151 @@
+"""The discrete events: tasks start when what they wait for has ended and their stream is free, first ready, first served.
+
+A stream runs one task at a time. Tasks that share resources run as fast as the most crowded of theirs allows: where the shares of a
+resource that are asked for come to more than its capacity, all of its tasks are slowed down alike. Their ends are worked out anew when one
+of them starts or ends; those of all others are known at their start, and wait in a heap.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+import numpy as np
+
+from tofu.simulation.tasks import Share, Tasks
+from tofu.simulation.work import Floats
+
+NEVER = float("inf")
+
+
+def run_tasks(tasks: Tasks) -> tuple[Floats, Floats]:
+    """When each task starts and ends, in seconds from the first. O((n + dependencies) log n), and for each task that shares resources
+    as much as there are streams.
+    """
+    events = _Events(tasks)
+    events.run()
+    return np.array(events.start), np.array(events.end)
+
+
+class _Events:
+    def __init__(self, tasks: Tasks) -> None:
+        self._seconds: list[float] = tasks.seconds.tolist()
+        self._stream: list[int] = tasks.stream.tolist()
+        self._shares = tasks.shares
+        self._waiting = [len(before) for before in tasks.waits_for]
+        self._readers: list[list[int]] = [[] for _ in range(len(tasks))]
+        for task, before in enumerate(tasks.waits_for):
+            for one in before:
+                self._readers[one].append(task)
+        streams = 1 + max(self._stream, default=0)
+        self._queues: list[list[tuple[float, int]]] = [[] for _ in range(streams)]
+        self._is_free = [True] * streams
+        self._ends: list[tuple[float, int]] = []
+        self._crowd = _Crowd(tasks.capacity)
+        self.start = [0.0] * len(tasks)
+        self.end = [0.0] * len(tasks)
+
+    def run(self) -> None:
+        """Until all tasks have ended."""
+        for task, count in enumerate(self._waiting):
+            if count == 0:
+                self._make_ready(task, 0.0)
+        self._start_all(0.0, range(len(self._queues)))
+        while self._ends or self._crowd.running:
+            known, worked_out = (self._ends[0][0] if self._ends else NEVER), self._crowd.next_end
+            now = min(known, worked_out)
+            freed = []
+            if worked_out <= known:
+                freed += self._crowd.pop_ended(now)
+            while self._ends and self._ends[0][0] <= now:
+                freed.append(heapq.heappop(self._ends)[1])
+            touched = set()
+            for task in freed:
+                touched.add(self._stream[task])
+                self._is_free[self._stream[task]] = True
+                touched.update(self._finish(task, now))
+            self._start_all(now, touched)
+
+    def _finish(self, task: int, now: float) -> list[int]:
+        """The streams at which something is ready because of it."""
+        self.end[task] = now
+        touched = []
+        for reader in self._readers[task]:
+            self._waiting[reader] -= 1
+            if self._waiting[reader] == 0:
+                touched += self._make_ready(reader, now)
+        return touched
+
+    def _make_ready(self, task: int, now: float) -> list[int]:
+        if self._seconds[task] > 0:
+            heapq.heappush(self._queues[self._stream[task]], (now, task))
+            return [self._stream[task]]
+        self.start[task] = now  # what takes no time keeps no stream busy
+        return self._finish(task, now)
+
+    def _start_all(self, now: float, streams: Sequence[int] | set[int] | range) -> None:
+        for stream in streams:
+            queue = self._queues[stream]
+            if self._is_free[stream] and queue:
+                task = heapq.heappop(queue)[1]
+                self._is_free[stream] = False
+                self.start[task] = now
+                shares = self._shares.get(task)
+                if shares is None:
+                    heapq.heappush(self._ends, (now + self._seconds[task], task))
+                else:
+                    self._crowd.add(task, self._seconds[task], shares, now)
+
+
+class _Crowd:
+    """The tasks that run and share resources: what is left of each, and how fast it goes."""
+
+    def __init__(self, capacity: Sequence[float]) -> None:
+        self._capacity = capacity
+        self._asked = [0.0] * len(capacity)
+        self._left: dict[int, float] = {}
+        self._pace: dict[int, float] = {}
+        self.running: dict[int, tuple[Share, ...]] = {}
+        self._now = 0.0
+        self._is_current = True
+        self._next = NEVER
+
+    def add(self, task: int, seconds: float, shares: tuple[Share, ...], now: float) -> None:
+        """A task starts."""
+        self._advance(now)
+        self.running[task] = shares
+        self._left[task] = seconds
+        for resource, share in shares:
+            self._asked[resource] += share
+        self._is_current = False
+
+    @property
+    def next_end(self) -> float:
+        """When the next of them ends, if nothing else starts before."""
+        if not self._is_current:
+            slow = [max(1.0, asked / capacity) for asked, capacity in zip(self._asked, self._capacity, strict=True)]
+            self._pace = {task: 1 / max(slow[one] for one, _ in shares) for task, shares in self.running.items()}
+            waits = (self._left[task] / self._pace[task] for task in self.running)
+            self._next = self._now + min(waits, default=NEVER)
+            self._is_current = True
+        return self._next
+
+    def pop_ended(self, now: float) -> list[int]:
+        """Those that have ended, by then."""
+        self._advance(now)
+        least = min(self._left[task] / self._pace[task] for task in self.running)
+        ended = [task for task in self.running if self._left[task] / self._pace[task] <= least + 1e-12]
+        for task in ended:
+            for resource, share in self.running.pop(task):
+                self._asked[resource] -= share
+            del self._left[task]
+        self._is_current = False
+        return ended
+
+    def _advance(self, now: float) -> None:
+        passed, self._now = now - self._now, now
+        if passed > 0 and self.running:
+            if not self._is_current:
+                raise AssertionError("paces are worked out before time passes")
+            for task in self.running:
+                self._left[task] -= passed * self._pace[task]

@@ -1,0 +1,208 @@
+"""Machines as data: devices, what connects them, and where the numbers come from.
+
+A machine is a JSON file, one of those in `machines/` or one that `python -m tofu calibrate` wrote. Devices are numbered from 0; the
+levels of the interconnect, from the top, divide them as the steps of a plan divide workers, and worker w runs on device w.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from tofu.errors import TofuError
+from tofu.reading import parse_json, read_mapping, read_not_negative, read_positive, read_string, read_text, read_whole, show
+from tofu.simulation.kernels import Measured, Rates
+
+FOLDER = Path(__file__).parent / "machines"
+FORMAT = "tofu-machine"
+NO_LIMIT = 1 << 62
+
+
+@dataclass(frozen=True)
+class Link:
+    """One level of the interconnect: it divides the level above into `parts`.
+
+    `bytes_per_second`: what one part can read across the level, and what the others can read from it at the same time. `seconds`: what
+    a fetch waits before its first byte. `shared`: what all parts together can move, where that is less.
+    """
+
+    parts: int
+    bytes_per_second: float
+    seconds: float = 0.0
+    shared: float | None = None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Devices of one kind, and what connects them.
+
+    Attributes
+    ----------
+    devices
+        How many there are.
+    memory_bytes, reserved_bytes
+        Memory of a device, and what the framework and its kernels take of it before a model does.
+    rates
+        What a device does in a second.
+    links
+        The levels of the interconnect, from the top; none where devices read each other's memory as their own.
+    host
+        Bytes per second between all devices and the host's memory, together; 0 where devices are the host.
+    fetches_overlap
+        Whether a device computes while it fetches.
+    processors
+        How many processors run the devices, where there are fewer than devices: a device takes one of them at most. 0: each has its own.
+    step
+        Seconds of a step before its first kernel.
+    sources
+        Where the numbers come from.
+    """
+
+    name: str
+    devices: int
+    memory_bytes: int
+    rates: Rates
+    links: tuple[Link, ...] = ()
+    reserved_bytes: int = 0
+    host: float = 0.0
+    fetches_overlap: bool = True
+    processors: float = 0.0
+    step: float = 0.0
+    sources: tuple[str, ...] = ()
+
+    @property
+    def usable_bytes(self) -> int:
+        """Memory of a device that a model can have."""
+        return self.memory_bytes - self.reserved_bytes
+
+    def level_of(self, a: int, b: int) -> int:
+        """The level that lies between two devices: the first at which they are in different parts."""
+        below = self.devices
+        for level, link in enumerate(self.links):
+            below //= link.parts
+            if a // below != b // below:
+                return level
+        return len(self.links) - 1
+
+    def part_of(self, device: int, level: int) -> int:
+        """The part of a level that a device is in, counted over the whole machine."""
+        return device // (self.devices // prod(link.parts for link in self.links[: level + 1]))
+
+    def scale(self, name: str, factor: float) -> Machine:
+        """The same machine with one of its rates so many times as high: "arithmetic", "memory", "call", "links", "latency" or "host"."""
+        rates = self.rates
+        if name == "arithmetic":
+            rates = replace(
+                rates,
+                contracted={dtype: rate * factor for dtype, rate in rates.contracted.items()},
+                other={dtype: rate * factor for dtype, rate in rates.other.items()},
+            )
+        elif name == "memory":
+            rates = replace(rates, memory=rates.memory * factor)
+        elif name == "call":
+            rates = replace(rates, call=rates.call * factor, call_of_several=rates.call_of_several * factor)
+        links = self.links
+        if name == "links":
+            links = tuple(
+                replace(link, bytes_per_second=link.bytes_per_second * factor, shared=link.shared and link.shared * factor)
+                for link in links
+            )
+        elif name == "latency":
+            links = tuple(replace(link, seconds=link.seconds * factor) for link in links)
+        return replace(self, rates=rates, links=links, host=self.host * (factor if name == "host" else 1))
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def list_machines() -> tuple[str, ...]:
+    """The names of the machines that come with Tofu."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
+
+
+def read_machine(given: Any) -> Machine:
+    """A machine by its name, or of a JSON file. Raises TofuError for what is neither.
+
+    >>> read_machine("8xH100").devices
+    8
+    """
+    if isinstance(given, Machine):
+        return given
+    if not isinstance(given, (str, Path)):
+        raise TofuError(f"A machine is a name or the path of a JSON file, not {show(given)}. {_list_known()}")
+    known = {name.lower(): name for name in list_machines()}
+    path = FOLDER / f"{known[str(given).lower()]}.json" if str(given).lower() in known else Path(given)
+    try:
+        value = parse_json(read_text(path))
+        if not isinstance(value, dict) or value.get("format") != FORMAT:
+            raise ValueError(f'its "format" is not "{FORMAT}"')
+        return _read_fields(value)
+    except OSError as error:
+        raise TofuError(f"There is no machine {show(str(given))}, nor such a file ({error.strerror}). {_list_known()}") from error
+    except (ValueError, KeyError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else error
+        raise TofuError(f"{path} is no machine: {reason}. docs/simulation.md shows one; {_list_known()}") from error
+
+
+def _list_known() -> str:
+    return f"Known are {', '.join(list_machines())}; `python -m tofu calibrate` measures the one at hand."
+
+
+def _read_fields(value: Mapping[str, Any]) -> Machine:
+    devices = read_whole(value["devices"], "devices", least=1)
+    links = tuple(
+        Link(
+            parts=read_whole(link["parts"], "parts", least=2),
+            bytes_per_second=read_positive(link["bytes_per_second"], "bytes_per_second"),
+            seconds=1e-6 * read_not_negative(link.get("microseconds", 0), "microseconds"),
+            shared=read_positive(link["shared_bytes_per_second"], "shared_bytes_per_second")
+            if "shared_bytes_per_second" in link
+            else None,
+        )
+        for link in value.get("links", ())
+    )
+    if links and prod(link.parts for link in links) != devices:
+        raise ValueError(f"its links divide into {' x '.join(str(link.parts) for link in links)} devices, not {devices}")
+    return Machine(
+        name=read_string(value["name"], "name"),
+        devices=devices,
+        memory_bytes=read_whole(value["memory_bytes"], "memory_bytes", least=1),
+        rates=_read_rates(value["rates"]),
+        links=links,
+        reserved_bytes=read_whole(value.get("reserved_bytes", 0), "reserved_bytes"),
+        host=read_not_negative(value.get("host_bytes_per_second", 0), "host_bytes_per_second"),
+        fetches_overlap=value.get("fetches_overlap") is not False,
+        processors=read_not_negative(value.get("processors", 0), "processors"),
+        step=1e-6 * read_not_negative(value.get("step_microseconds", 0), "step_microseconds"),
+        sources=tuple(read_string(source, "sources") for source in value.get("sources", ())),
+    )
+
+
+def _read_rates(value: Mapping[str, Any]) -> Rates:
+    by_type = partial(read_mapping, read=read_positive)
+    numbers = partial(read_mapping, read=read_not_negative)
+    measured = {
+        op: Measured(**numbers(fitted, f"measured {op}")) for op, fitted in value.get("measured", {}).items()
+    }
+    call = 1e-6 * read_not_negative(value["call_microseconds"], "call_microseconds")
+    several = read_not_negative(value.get("call_microseconds_of_several", 1e6 * call), "call_microseconds_of_several")
+    rates = Rates(
+        contracted=by_type(value["contracted_operations_per_second"], "contracted_operations_per_second"),
+        other=by_type(value["other_operations_per_second"], "other_operations_per_second"),
+        memory=read_positive(value["memory_bytes_per_second"], "memory_bytes_per_second"),
+        call=call,
+        call_of_several=1e-6 * several,
+        units=read_whole(value.get("units", 0), "units"),
+        tile=read_whole(value.get("tile_cells", 1), "tile_cells", least=1),
+        half_depth=read_not_negative(value.get("half_depth", 0), "half_depth"),
+        cache=read_whole(value.get("cache_bytes", NO_LIMIT), "cache_bytes"),
+        measured=measured,
+    )
+    for name, found in (("contracted", rates.contracted), ("other", rates.other)):
+        if "float32" not in found:
+            raise ValueError(f'its {name}_operations_per_second lack "float32"')
+    return rates

@@ -1,0 +1,78 @@
+"""`simulate`: a partition, or the same model on one device, on a machine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tofu.errors import TofuError
+from tofu.graph import Graph, TensorKind
+from tofu.pipeline import Emitted, Partition, Task
+from tofu.program import write_program
+from tofu.search import Choices
+from tofu.search.topology import Arrangement
+from tofu.simulation.events import run_tasks
+from tofu.simulation.machine import Machine
+from tofu.simulation.tasks import make_tasks
+from tofu.simulation.timeline import Simulation
+
+DEFAULT_STATES = 1  # of an optimizer for each weight: a momentum, say
+
+
+def simulate(
+    emitted: Emitted, machine: Machine, *, states: int = DEFAULT_STATES, worker_bytes: tuple[int, ...] = ()
+) -> Simulation:
+    """A training step of a program on a machine, with the update of the weights by an optimizer that keeps so many `states` for each.
+
+    Raises TofuError where the machine has too few devices.
+    """
+    workers = emitted.program.workers
+    if workers > machine.devices:
+        raise TofuError(f"{machine} has {machine.devices} devices, and the plan {workers} workers. Plan for fewer, or name a larger machine.")
+    tasks = make_tasks(emitted.problem, emitted.choices, emitted.program, machine, states)
+    start, end = (machine.step + seconds for seconds in run_tasks(tasks))
+    samples = count_samples(emitted.problem.graph)
+    return Simulation(machine, workers, samples, emitted.program, tasks, start, end, worker_bytes)
+
+
+def simulate_partition(partition: Partition, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
+    """A partition, with the memory of its workers, the states of the optimizer included."""
+    emitted = partition.whole_step
+    held = _count_states(partition, states)
+    needed = tuple(int(own + more) for own, more in zip(partition.plan.worker_bytes, held, strict=True))
+    return simulate(emitted, machine, states=states, worker_bytes=needed)
+
+
+def simulate_one_device(task: Task, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
+    """The model on one device of a machine, as its framework runs it there."""
+    emitted = emit_one_device(task)
+    needed = task.engine.backend.measure_whole(task.source) + states * sum(
+        tensor.size_bytes for position, tensor in enumerate(task.source.graph.tensors) if position in task.source.graph.updated
+    )
+    return simulate(emitted, machine, states=states, worker_bytes=(needed,))
+
+
+def emit_one_device(task: Task) -> Emitted:
+    """The program of a single worker, whose operators are whole."""
+    problem = task.problem.arrange(Arrangement(()))
+    graph = problem.graph
+    nothing = (np.zeros((count, 0), np.int32) for count in (len(graph.operators) + len(graph.updates), len(graph.tensors)))
+    settled = task.settle(problem, Choices(*nothing))
+    return Emitted(settled.problem, settled.choices, write_program(settled.problem, settled.choices))
+
+
+def count_samples(graph: Graph) -> int:
+    """The first dimension of the model's first input; 1 where it has none."""
+    inputs = [tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT]
+    return next((shape[0] for shape in inputs if shape), 1)
+
+
+def _count_states(partition: Partition, states: int) -> np.ndarray:  # type: ignore[type-arg]
+    """By worker, the bytes of the optimizer's states of its shards."""
+    from tofu.search.geometry import find_shards
+
+    problem, choices = partition.problem, partition.choices
+    held = np.zeros(partition.plan.workers, np.int64)
+    for position in problem.graph.updated:
+        boxes = find_shards(problem, position, choices.layout(position))
+        held += (boxes[:, :, 1] - boxes[:, :, 0]).prod(axis=1) * problem.graph.tensors[position].item_bytes
+    return held * states

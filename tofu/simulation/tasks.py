@@ -1,0 +1,150 @@
+"""A program as tasks of a machine: seconds, what each waits for, and what it shares with others while it runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from tofu.program import NodeKind, Program
+from tofu.search import Choices, Problem
+from tofu.simulation.kernels import UPDATE
+from tofu.simulation.machine import Machine
+from tofu.simulation.work import Column, Floats, Work, count_sources, find_work, list_updates
+
+Share = tuple[int, float]  # a resource, and the part of its capacity that a task takes where nothing else runs
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """What runs, in the order in which it is issued; task n is node n of the program, weight updates follow.
+
+    Attributes
+    ----------
+    seconds
+        What a task takes where it shares nothing.
+    stream
+        Where it runs: one task of a stream at a time, those that are ready first, first.
+    waits_for
+        The tasks that come before each, as a list for each.
+    shares
+        Of tasks that share resources with others, what they take of each.
+    capacity
+        Of each resource, in parts of itself that run at full speed.
+    is_fetch, worker
+        Of each task.
+    work
+        What the tasks do.
+    """
+
+    seconds: Floats
+    stream: Column
+    waits_for: tuple[tuple[int, ...], ...]
+    shares: dict[int, tuple[Share, ...]]
+    capacity: tuple[float, ...]
+    is_fetch: npt.NDArray[np.bool_]
+    worker: Column
+    work: Work
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+
+def make_tasks(problem: Problem, choices: Choices, program: Program, machine: Machine, states: int) -> Tasks:
+    """The tasks of a program on a machine, with weight updates of an optimizer that keeps so many `states`."""
+    tables = program.tables
+    work = find_work(problem, choices, program, states)
+    updates = list_updates(problem, program)
+    worker = np.concatenate([tables.node_worker, np.array([one.worker for one in updates], np.int64)])
+    is_fetch = np.concatenate([tables.node_kind == NodeKind.FETCH, np.zeros(len(updates), bool)])
+    waits: list[list[int]] = [[] for _ in range(len(worker))]
+    reads = zip(tables.read_node.tolist(), tables.entry_node[tables.read_entry].tolist(), strict=True)
+    for node, before in dict.fromkeys(reads):
+        waits[node].append(before)
+    for number, update in enumerate(updates, start=len(tables.node_kind)):
+        waits[number].append(int(tables.entry_node[update.entry]))
+    seconds = work.take_seconds(machine.rates, program.workers)
+    stream = 2 * worker + (is_fetch if machine.fetches_overlap else 0)
+    crossing = _Crossing(machine)
+    if machine.links:
+        crossing.slow_down(program, seconds, work)
+    if machine.processors:
+        crossing.share_processors(seconds, machine.processors)
+    if UPDATE in machine.rates.measured:
+        crossing.issue_updates(seconds, work, machine.rates.measured[UPDATE].call)
+    return Tasks(
+        seconds,
+        stream,
+        tuple(map(tuple, waits)),
+        {task: tuple(shares) for task, shares in crossing.shares.items()},
+        tuple(crossing.capacity),
+        is_fetch,
+        worker,
+        work,
+    )
+
+
+class _Crossing:
+    """What tasks share: the links that fetches cross, and processors."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self.capacity: list[float] = []
+        self.shares: dict[int, list[Share]] = defaultdict(list)
+
+    def share_processors(self, seconds: Floats, processors: float) -> None:
+        """Every task runs on one of the processors."""
+        number = self._resource(("processors",), processors)
+        for task in np.flatnonzero(seconds).tolist():
+            self.shares[task].append((number, 1.0))
+
+    def issue_updates(self, seconds: Floats, work: Work, call: float) -> None:
+        """The host calls one update after the other."""
+        number = self._resource(("host",))
+        for task in np.flatnonzero(is_update(work)).tolist():
+            self.shares[task].append((number, call / float(seconds[task])))
+
+    def slow_down(self, program: Program, seconds: Floats, work: Work) -> None:
+        """Fetches take as long as the slowest of the links that they cross, after its latency."""
+        sources, tables = count_sources(program), program.tables
+        moved: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+        reader = tables.node_worker[sources.node]
+        is_remote = np.flatnonzero(sources.owner != reader)
+        rows = (column[is_remote].tolist() for column in (sources.node, sources.owner, sources.size))
+        for node, owner, size in zip(*rows, strict=True):
+            moved[node][owner] += size
+        for node, sizes in moved.items():
+            times = int(work.times[node])
+            waited, busy = self._cross(int(tables.node_worker[node]), sizes)
+            took = max(waited * times + max(busy.values()) * times, float(seconds[node]))
+            seconds[node] = took
+            self.shares[node] += [(resource, one * times / took) for resource, one in busy.items()]
+
+    def _cross(self, reader: int, sizes: dict[int, int]) -> tuple[float, dict[int, float]]:
+        """The latency of a fetch, and the seconds that it keeps each resource busy."""
+        busy: dict[int, float] = defaultdict(float)
+        waited = 0.0
+        for owner, size in sizes.items():
+            level = self._machine.level_of(reader, owner)
+            link = self._machine.links[level]
+            waited = max(waited, link.seconds)
+            for side, device in (("in", reader), ("out", owner)):
+                port = self._resource((side, level, self._machine.part_of(device, level)))
+                busy[port] += size / link.bytes_per_second
+            if link.shared is not None:
+                busy[self._resource(("shared", level))] += size / link.shared
+        return waited, busy
+
+    def _resource(self, name: tuple[object, ...], capacity: float = 1.0) -> int:
+        if name not in self._numbers:
+            self._numbers[name] = len(self.capacity)
+            self.capacity.append(capacity)
+        return self._numbers[name]
+
+
+def is_update(work: Work) -> npt.NDArray[np.bool_]:
+    """Which tasks update weights."""
+    return np.asarray(work.kind == work.kinds.index(UPDATE)) if UPDATE in work.kinds else np.zeros(len(work.kind), bool)

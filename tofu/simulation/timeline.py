@@ -1,0 +1,138 @@
+"""The result of a simulation: when every task ran, what a step takes, and what its seconds are spent on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tofu.plan import format_bytes, format_seconds
+from tofu.program import NodeKind, Program
+from tofu.simulation.machine import Machine
+from tofu.simulation.tasks import Tasks, is_update
+from tofu.simulation.work import Floats
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A training step of a program on a machine, simulated.
+
+    Attributes
+    ----------
+    machine, workers
+        Where it runs.
+    samples
+        How many samples a step takes: the first dimension of the model's first input.
+    start, end
+        Of each task, in seconds.
+    worker_bytes
+        The memory that each worker needs.
+    """
+
+    machine: Machine
+    workers: int
+    samples: int
+    program: Program = field(repr=False)
+    tasks: Tasks = field(repr=False)
+    start: Floats = field(repr=False)
+    end: Floats = field(repr=False)
+    worker_bytes: tuple[int, ...] = ()
+
+    @property
+    def seconds(self) -> float:
+        """What a step takes."""
+        return float(self.end.max(initial=0.0))
+
+    @property
+    def throughput(self) -> float:
+        """Samples per second."""
+        return self.samples / self.seconds
+
+    @property
+    def fits(self) -> bool:
+        """Whether each worker's memory is enough."""
+        return max(self.worker_bytes, default=0) <= self.machine.usable_bytes
+
+    @cached_property
+    def _took(self) -> Floats:
+        return self.end - self.start
+
+    def _sum_by_worker(self, is_meant: Any) -> Floats:
+        return np.bincount(self.tasks.worker[is_meant], self._took[is_meant], self.workers)
+
+    @property
+    def fetch_seconds(self) -> Floats:
+        """By worker, how long fetches run."""
+        return self._sum_by_worker(self.tasks.is_fetch)
+
+    @property
+    def compute_seconds(self) -> Floats:
+        """By worker, how long kernels run, updates among them."""
+        return self._sum_by_worker(~self.tasks.is_fetch)
+
+    @property
+    def update_seconds(self) -> Floats:
+        """By worker, how long weights are updated."""
+        return self._sum_by_worker(is_update(self.tasks.work))
+
+    @property
+    def fetch_share(self) -> float:
+        """The part of what all workers do that is fetching."""
+        fetching = float(self.fetch_seconds.sum())
+        return fetching / max(fetching + float(self.compute_seconds.sum()), 1e-30)
+
+    @property
+    def waiting_share(self) -> float:
+        """The part of a step in which a worker computes nothing, the mean of all."""
+        return max(0.0, 1 - float(self.compute_seconds.mean()) / max(self.seconds, 1e-30))
+
+    def __str__(self) -> str:
+        need = max(self.worker_bytes, default=0)
+        lines = [
+            f"{self.workers} worker{'s' if self.workers > 1 else ''} on {self.machine}: {format_seconds(self.seconds)} a step, "
+            f"{self.throughput:.3g} samples per second",
+            f"kernels {format_seconds(float(self.compute_seconds.mean()))} on each worker, of which updates "
+            f"{format_seconds(float(self.update_seconds.mean()))}; fetches {format_seconds(float(self.fetch_seconds.mean()))}; "
+            f"{self.waiting_share:.0%} of a step without a kernel",
+        ]
+        if need:
+            fit = "fits" if self.fits else "DOES NOT FIT"
+            lines.append(f"memory {format_bytes(need)} of {format_bytes(self.machine.usable_bytes)} on each device: {fit}")
+        return "\n".join(lines)
+
+    def to_trace(self) -> str:
+        """The timeline as JSON for chrome://tracing and Perfetto: a process for each worker, with a row for kernels and one for fetches."""
+        events: list[dict[str, Any]] = [
+            {"ph": "M", "name": "process_name", "pid": worker, "args": {"name": f"worker {worker}"}}
+            for worker in range(self.workers)
+        ]
+        for worker in range(self.workers):
+            for row, name in enumerate(("kernels", "fetches")):
+                events.append({"ph": "M", "name": "thread_name", "pid": worker, "tid": row, "args": {"name": name}})
+        events += self._list_events()
+        return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
+
+    def _list_events(self) -> Iterator[dict[str, Any]]:
+        nodes = len(self.program.tables.node_kind)
+        work = self.tasks.work
+        for task in np.flatnonzero(self.tasks.seconds).tolist():
+            kind = work.kinds[work.kind[task]]
+            yield {
+                "ph": "X",
+                "name": self._name(task) if task < nodes else "update",
+                "cat": "fetch" if self.tasks.is_fetch[task] else "kernel",
+                "pid": int(self.tasks.worker[task]),
+                "tid": int(self.tasks.is_fetch[task]),
+                "ts": 1e6 * float(self.start[task]),
+                "dur": 1e6 * float(self._took[task]),
+                "args": {"kind": kind, "bytes": int(work.size[task])},
+            }
+
+    def _name(self, node: int) -> str:
+        tables, graph = self.program.tables, self.program.graph
+        number = int(tables.node_id[node])
+        return graph.operators[number].name if tables.node_kind[node] == NodeKind.OPERATOR else graph.tensors[number].name

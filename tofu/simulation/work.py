@@ -1,0 +1,278 @@
+"""What each node of a program does, as numbers: arithmetic from descriptions, bytes from the program's own entries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tofu import _core
+from tofu.analysis import Arithmetic, OperatorAccess, find_arithmetic
+from tofu.graph import Graph
+from tofu.program import NodeKind, Program
+from tofu.program.tables import ProgramTables
+from tofu.search import Choices, Problem
+from tofu.simulation.kernels import FETCH, UPDATE, Rates, name_kind
+
+Floats = npt.NDArray[np.float64]
+Column = npt.NDArray[np.int64]
+
+
+class Contraction(NamedTuple):
+    """A contraction of one copy: its operations, the cells of its result and the products that each adds up."""
+
+    operations: int
+    cells: int
+    depth: int
+
+
+@dataclass(frozen=True)
+class Computed:
+    """The arithmetic of one copy of an operator."""
+
+    contractions: tuple[Contraction, ...] = ()
+    other: int = 0
+
+    @property
+    def contracted(self) -> int:
+        """Operations of all contractions."""
+        return sum(one.operations for one in self.contractions)
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every node does; weight updates follow the program's nodes.
+
+    `kinds[kind[n]]` is the kind of node n's kernel, or "fetch" or "update", and `computed[arithmetic[n]]` its arithmetic, whose results have type
+    `dtypes[n]`. `size`: bytes that it reads and writes. `rows`: of a fetch, the runs of cells that lie together in both memories. `times`:
+    how often it runs in a step.
+    """
+
+    kinds: tuple[str, ...]
+    kind: Column
+    computed: tuple[Computed, ...]
+    arithmetic: Column
+    dtype: npt.NDArray[np.object_]
+    size: Column
+    rows: Column
+    times: Column
+
+    def take_seconds(self, rates: Rates, workers: int) -> Floats:
+        """What each node takes on a device that runs nothing else and reads all memory as its own; `workers`: that run the program."""
+        call = rates.call if workers == 1 else rates.call_of_several
+        contracted, other = (self._look_up([getattr(one, name) for one in self.computed]) for name in ("contracted", "other"))
+        roofline = call + np.maximum(self._compute(rates), self.size / rates.memory)
+        seconds = np.where(contracted + other + self.size > 0, roofline, 0.0)
+        far = np.maximum(self.size - rates.cache, 0)
+        for number, name in enumerate(self.kinds):
+            if (fitted := rates.measured.get(name)) is not None:
+                rows = self.kind == number
+                seconds[rows] = (
+                    fitted.call
+                    + (0 if name == UPDATE else call)
+                    + fitted.contracted * contracted[rows]
+                    + fitted.other * (self.rows if name == FETCH else other)[rows]
+                    + fitted.byte * self.size[rows]
+                    + fitted.far_byte * far[rows]
+                )
+        return np.asarray(seconds * self.times)
+
+    def _look_up(self, numbers: list[float]) -> Floats:
+        return np.asarray(numbers, np.float64)[self.arithmetic]
+
+    def _compute(self, rates: Rates) -> Floats:
+        """Seconds of arithmetic alone."""
+        seconds = np.zeros(len(self.kind))
+        for dtype in set(self.dtype.tolist()):
+            of_type = [
+                sum(rates.contract(*one, dtype) for one in computed.contractions) + rates.compute(computed.other, dtype)
+                for computed in self.computed
+            ]
+            rows = self.dtype == dtype
+            seconds[rows] = self._look_up(of_type)[rows]
+        return seconds
+
+
+def find_work(problem: Problem, choices: Choices, program: Program, states: int) -> Work:
+    """The work of a program's nodes, and of the updates of weights by an optimizer that keeps so many `states` for each."""
+    tables, graph = program.tables, problem.graph
+    entry_bytes, entry_tensor = measure_entries(program)
+    counts = _Counting(problem, choices, program)
+    for node in np.flatnonzero(tables.node_kind == NodeKind.OPERATOR).tolist():
+        counts.add(node, int(tables.node_id[node]), int(tables.node_worker[node]))
+    size = np.bincount(tables.entry_node, entry_bytes, len(tables.node_kind)).astype(np.int64)
+    size += np.bincount(tables.read_node, entry_bytes[tables.read_entry], len(size)).astype(np.int64)
+    is_fetch = tables.node_kind == NodeKind.FETCH
+    fetched = count_sources(program)
+    size[is_fetch] = (np.bincount(tables.entry_node, entry_bytes, len(size)) + np.bincount(fetched.node, fetched.size, len(size)))[
+        is_fetch
+    ]
+    size[tables.node_kind == NodeKind.VARIABLE] = 0
+    first = np.searchsorted(tables.entry_node, np.arange(len(size)))
+    tensor = entry_tensor[np.minimum(first, len(entry_tensor) - 1)]
+    dtype = np.array([one.dtype for one in graph.tensors], object)[tensor]
+    times = np.array([one.times for one in graph.tensors], np.int64)[tensor]
+    kinds, kind = counts.kinds(is_fetch)
+    rows = np.bincount(fetched.node, fetched.rows, len(size)).astype(np.int64)
+    step = Work(kinds, kind, tuple(counts.computed), counts.arithmetic, dtype, size, rows, times)
+    return _with_updates(step, problem, program, states)
+
+
+def _with_updates(step: Work, problem: Problem, program: Program, states: int) -> Work:
+    updates = list_updates(problem, program)
+    if not updates:
+        return step
+    cells = [prod(one.shape) for one in updates]
+    tensors = [problem.graph.tensors[one.parameter] for one in updates]
+    sizes = [(3 + 2 * states) * count * tensor.item_bytes for count, tensor in zip(cells, tensors, strict=True)]
+    computed = {count: Computed(other=(2 + 3 * states) * count) for count in cells}
+    number = {count: len(step.computed) + n for n, count in enumerate(computed)}
+    ones = np.ones(len(updates), np.int64)
+    return Work(
+        (*step.kinds, UPDATE),
+        np.concatenate([step.kind, ones * len(step.kinds)]),
+        (*step.computed, *computed.values()),
+        np.concatenate([step.arithmetic, [number[count] for count in cells]]),
+        np.concatenate([step.dtype, np.array([tensor.dtype for tensor in tensors], object)]),
+        np.concatenate([step.size, np.array(sizes, np.int64)]),
+        np.concatenate([step.rows, 0 * ones]),
+        np.concatenate([step.times, ones]),
+    )
+
+
+class Update(NamedTuple):
+    """A worker's update of its shard of a parameter, which reads one entry of the program."""
+
+    parameter: int
+    worker: int
+    entry: int
+    shape: tuple[int, ...]
+
+
+def list_updates(problem: Problem, program: Program) -> tuple[Update, ...]:
+    """The updates of all shards of the parameters that an optimizer updates after the step."""
+    graph, tables = problem.graph, program.tables
+    of_gradient = {output.tensor: number for number, output in enumerate(program.outputs) if number >= program.n_model_outputs}
+    found = []
+    for parameter in sorted(graph.updated):
+        number = of_gradient.get(graph.gradients[parameter])
+        if number is not None:
+            entries = tables.output_entry[(number) * program.workers : (number + 1) * program.workers].tolist()
+            for worker, entry in enumerate(entries):
+                shape = tables.entry_shape[entry][: tables.entry_rank[entry]]
+                found.append(Update(parameter, worker, entry, tuple(shape.tolist())))
+    return tuple(found)
+
+
+def measure_entries(program: Program) -> tuple[Column, Column]:
+    """The bytes of each entry, and its tensor."""
+    tables, operators = program.tables, program.graph.operators
+    kind, number = tables.node_kind[tables.entry_node], tables.node_id[tables.entry_node]
+    tensor = number.copy()
+    for entry in np.flatnonzero(kind == NodeKind.OPERATOR).tolist():
+        tensor[entry] = operators[int(number[entry])].outputs[int(tables.entry_output[entry])]
+    item = np.array([one.item_bytes for one in program.graph.tensors], np.int64)
+    return tables.entry_shape.prod(axis=1) * item[tensor], tensor
+
+
+class Sources(NamedTuple):
+    """What fetches read, a row for each box: the fetch, the worker that has it, bytes, and runs of cells that lie together."""
+
+    node: Column
+    owner: Column
+    size: Column
+    rows: Column
+
+
+def count_sources(program: Program) -> Sources:
+    """The boxes that the fetches of a program read."""
+    tables = program.tables
+    node = tables.source_node
+    owner = tables.node_worker[tables.entry_node[tables.source_entry]]
+    extent = tables.piece_extent[tables.source_piece]
+    item = np.array([one.item_bytes for one in program.graph.tensors], np.int64)[tables.node_id[node]]
+    return Sources(node, owner, extent.prod(axis=1) * item, _count_rows(tables, node, extent))
+
+
+def _count_rows(tables: ProgramTables, node: Column, extent: Column) -> Column:
+    """In how many runs of cells, which lie together where they are read and where they are written, each box is copied."""
+    written = tables.entry_shape[np.searchsorted(tables.entry_node, node)]
+    read = tables.entry_shape[tables.source_entry]
+    run, is_whole = np.ones(len(node), np.int64), np.ones(len(node), bool)
+    for dimension in reversed(range(extent.shape[1])):
+        run = np.where(is_whole, run * extent[:, dimension], run)
+        is_whole &= (extent[:, dimension] == written[:, dimension]) & (extent[:, dimension] == read[:, dimension])
+    return np.asarray(extent.prod(axis=1) // np.maximum(run, 1))
+
+
+class _Counting:
+    """The arithmetic of all copies, each distinct one counted once."""
+
+    def __init__(self, problem: Problem, choices: Choices, program: Program) -> None:
+        tables = program.tables
+        self._problem, self._choices = problem, choices
+        self._read = _find_read(program)
+        self._counted: dict[tuple[object, ...], int] = {}
+        self._ops = np.zeros(len(tables.node_kind), np.int64)
+        self._names: dict[str, int] = {"": 0}
+        self._boxes: dict[tuple[int, bytes], Column] = {}
+        self._known: dict[int, tuple[OperatorAccess, Arithmetic]] = {}
+        self.computed: list[Computed] = [Computed()]
+        self.arithmetic = np.zeros(len(tables.node_kind), np.int64)
+
+    def kinds(self, is_fetch: npt.NDArray[np.bool_]) -> tuple[tuple[str, ...], Column]:
+        """The kinds by number, and each node's."""
+        return (*self._names, FETCH), np.where(is_fetch, len(self._names), self._ops)
+
+    def add(self, node: int, operator: int, worker: int) -> None:
+        """Count a copy."""
+        graph, access = self._problem.graph, self._problem.accesses[operator]
+        kind = name_kind(graph.operators[operator].op, graph.operators[operator].attributes)
+        self._ops[node] = self._names.setdefault(kind, len(self._names))
+        choice = self._choices.operators[operator]
+        key = id(access), choice.tobytes()
+        if key not in self._boxes:
+            factors = list(self._problem.factors)
+            self._boxes[key] = _core.worker_boxes(self._problem.native, factors, "operator", operator, choice.tolist())
+        box = self._boxes[key][worker]
+        used = tuple(t in self._read for t in graph.operators[operator].outputs)
+        counted = *key, box.tobytes(), used
+        if counted not in self._counted:
+            self._counted[counted] = len(self.computed)
+            self.computed.append(self._count(graph, operator, access, box, used))
+        self.arithmetic[node] = self._counted[counted]
+
+    def _count(
+        self, graph: Graph, position: int, access: OperatorAccess, box: Column, used: tuple[bool, ...]
+    ) -> Computed:
+        if not access.variable_extents:  # it has no description, or one without variables
+            return Computed()
+        if id(access) not in self._known:
+            operator = graph.operators[position]
+            inputs, outputs = ([graph.tensors[t].shape for t in some] for some in (operator.inputs, operator.outputs))
+            found = find_arithmetic(access.description, operator.attributes, inputs, outputs)
+            self._known[id(access)] = access, found
+        extents: Mapping[str, int] = {
+            **access.variable_extents,
+            **{axis: int(end - begin) for axis, (begin, end) in zip(access.axes, box, strict=True)},
+        }
+        contractions, other = [], 0
+        for output, is_used in zip(self._known[id(access)][1], used, strict=True):
+            for one in output if is_used else ():
+                count = one.count(extents)
+                if one.is_contraction(extents):
+                    depth = one.count_depth(extents)
+                    contractions.append(Contraction(count, count // (one.per_point * depth), depth))
+                else:
+                    other += count
+        return Computed(tuple(contractions), other)
+
+
+def _find_read(program: Program) -> frozenset[int]:
+    """The tensors that somebody reads, or that are results: kernels leave gradients alone that nobody asks for."""
+    read = {t for operator in program.graph.operators for t in operator.inputs}
+    return frozenset(read) | program.graph.results
