@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from statistics import median
@@ -35,8 +35,10 @@ from rich.table import Table
 
 import tofu
 from benchmarks.models import Model, rnn, transformer, wresnet
+from benchmarks.shared.random_plans import random_plan
 from tofu.mxnet.calibration.calibrate import calibrate
 from tofu.mxnet.partition import plan_task
+from tofu.plan import Plan
 from tofu.planning.settings import Settings
 from tofu.simulation.machine import read_machine
 from tofu.simulation.simulate import simulate, simulate_one_device
@@ -57,6 +59,7 @@ def perceptron(batch: int, width: int, layers: int = 4) -> Model:
 MODELS: Mapping[str, Callable[[], Model]] = {
     "MLP 2048, batch 64": lambda: perceptron(64, 2048),
     "MLP 1024, batch 8": lambda: perceptron(8, 1024),
+    "MLP 1024, batch 64": lambda: perceptron(64, 1024),
     "MLP 1024, batch 256": lambda: perceptron(256, 1024),
     "WResNet-50, batch 8": lambda: wresnet(50, 1, 8, image=128, classes=64),
     "WResNet-50 narrow, batch 16": lambda: wresnet(50, 1, 16, image=64, classes=64, base=32),
@@ -64,6 +67,7 @@ MODELS: Mapping[str, Callable[[], Model]] = {
     "RNN 1 x 512, batch 128": lambda: rnn(1, 512, 128, time_steps=6, features=256, classes=128),
     "Transformer 2 x 256": lambda: transformer(2, 256, 4, 4, length=128, vocabulary=1024),
 }
+BY_BATCH = "by batch, weights split"  # as fully sharded data parallelism has it: every worker fetches all weights
 CONFIGURATIONS: Sequence[tuple[str, int, str]] = [
     *((name, 1, "one device") for name in MODELS),
     *((name, 2, "exact") for name in MODELS),
@@ -79,6 +83,11 @@ CONFIGURATIONS: Sequence[tuple[str, int, str]] = [
     ("RNN 1 x 512, batch 128", 4, "recursive"),
     ("Transformer 2 x 256", 4, "data-parallel"),
     ("Transformer 2 x 256", 2, "recursive"),
+    *(("MLP 1024, batch 8", workers, BY_BATCH) for workers in (4, 8)),
+    *(("MLP 1024, batch 64", workers, BY_BATCH) for workers in (4, 8)),
+    *(("MLP 1024, batch 64", 4, f"random {seed}") for seed in range(3)),
+    *(("RNN 1 x 512, batch 128", 4, f"random {seed}") for seed in range(2)),
+    *(("Transformer 2 x 256", 4, f"random {seed}") for seed in range(2)),
 ]
 
 
@@ -101,22 +110,29 @@ class Row:
         return abs(self.predicted - self.measured) / self.measured
 
 
+def make_plan(model: Model, workers: int, plan: str) -> Plan:
+    """The plan that a configuration names: an algorithm's, one by hints, or a random one."""
+    base = Settings(workers=workers, cache=False)
+    if plan == BY_BATCH:
+        names = [f"fc{layer}" for layer in range(4)]
+        hints = {**{f"{name}_weight": 0 for name in names}, **{one: "b" for name in names for one in (name, f"{name}_backward")}}
+        return plan_task(model.read(replace(base, hints=hints))).plan
+    if plan.startswith("random"):
+        return random_plan(plan_task(model.read(replace(base, algorithm="recursive"))), int(plan.split()[1]))
+    return plan_task(model.read(replace(base, algorithm=plan))).plan
+
+
 def predict(name: str, workers: int, plan: str, machine_file: str) -> tuple[float, float]:
     """Seconds of a step, with and without fetches."""
     machine = read_machine(machine_file)
-    without = read_machine(machine_file)
-    fetch = machine.rates.measured["fetch"]
-    nothing = type(fetch)(fetch.call, 0.0, 0.0, 0.0, 0.0)
-    without = without.__class__(
-        **{**vars(without), "rates": without.rates.__class__(**{**vars(without.rates), "measured": {**machine.rates.measured, "fetch": nothing}})}
-    )
     model = MODELS[name]()
-    settings = Settings(workers=max(workers, 2), algorithm="recursive" if workers == 1 else plan, cache=False)
-    task = model.read(settings)
     if workers == 1:
-        return simulate_one_device(task, machine).seconds, 0.0
-    emitted = plan_task(task).whole_step
-    return simulate(emitted, machine).seconds, simulate(emitted, without).seconds
+        return simulate_one_device(model.read(Settings(workers=2)), machine).seconds, 0.0
+    settings = Settings(workers=workers, plan=make_plan(model, workers, plan), cache=False)
+    emitted = plan_task(model.read(settings)).whole_step
+    nothing = replace(machine.rates.measured["fetch"], other=0.0, byte=0.0, far_byte=0.0)
+    rates = replace(machine.rates, measured={**machine.rates.measured, "fetch": nothing})
+    return simulate(emitted, machine).seconds, simulate(emitted, replace(machine, rates=rates)).seconds
 
 
 def run_module(name: str, workers: int, plan: str) -> list[float]:
@@ -126,13 +142,15 @@ def run_module(name: str, workers: int, plan: str) -> list[float]:
     shapes, _, _ = model.symbol.infer_shape(**model.shapes)
     known = dict(zip(model.symbol.list_arguments(), shapes, strict=True))
     data = [(one, shape) for one, shape in model.shapes.items() if one not in labels]
-    label = [(one, known[one]) for one in labels]
+    rows = data[0][1][0]
+    # MXNet asks for one batch size of all inputs whose layout has an N.
+    label = [mx.io.DataDesc(one, known[one], layout="N" if known[one][0] == rows else "T") for one in labels]
     names = {"data_names": [one for one, _ in data], "label_names": labels}
     if workers == 1:
         module = mx.mod.Module(model.symbol, **names)
     else:
         contexts = [mx.cpu(worker) for worker in range(workers)]
-        symbol = tofu.partition(model.symbol, contexts=contexts, algorithm=plan, cache=False)
+        symbol = tofu.partition(model.symbol, contexts=contexts, plan=make_plan(model, workers, plan), cache=False)
         module = tofu.mod.Module(symbol, **names)
     module.bind(data, label)
     mx.random.seed(1)
@@ -140,7 +158,7 @@ def run_module(name: str, workers: int, plan: str) -> list[float]:
     module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 1e-4, "momentum": 0.9})
     rng = np.random.RandomState(0)
     batch = mx.io.DataBatch(
-        [mx.nd.array(rng.rand(*shape)) for _, shape in data], [mx.nd.zeros(shape) for _, shape in label]
+        [mx.nd.array(rng.rand(*shape)) for _, shape in data], [mx.nd.zeros(one.shape) for one in label]
     )
     found = []
     for _ in range(STEPS):

@@ -17,6 +17,8 @@ from tofu.command_line.planning_options import spell_as_options
 from tofu.errors import TofuError
 
 FILES = {
+    "advise": "simulation",
+    "calibrate": "simulation",
     "diff": "plan_diff",
     "doctor": "doctor",
     "frontier": "symbols",
@@ -24,6 +26,7 @@ FILES = {
     "memory": "symbols",
     "ops": "operators",
     "plan": "symbols",
+    "simulate": "simulation",
     "topology": "interconnect",
     "verify": "operators",
     "verify --jax": "jax_verification",

@@ -58,6 +58,8 @@ class Machine:
         How many processors run the devices, where there are fewer than devices: a device takes one of them at most. 0: each has its own.
     step
         Seconds of a step before its first kernel.
+    slowdown
+        What kernels take longer in a training step than alone, where they were measured alone.
     sources
         Where the numbers come from.
     """
@@ -72,6 +74,7 @@ class Machine:
     fetches_overlap: bool = True
     processors: float = 0.0
     step: float = 0.0
+    slowdown: float = 1.0
     sources: tuple[str, ...] = ()
 
     @property
@@ -140,7 +143,7 @@ def read_machine(given: Any) -> Machine:
         value = parse_json(read_text(path))
         if not isinstance(value, dict) or value.get("format") != FORMAT:
             raise ValueError(f'its "format" is not "{FORMAT}"')
-        return _read_fields(value)
+        return read_fields(value)
     except OSError as error:
         raise TofuError(f"There is no machine {show(str(given))}, nor such a file ({error.strerror}). {_list_known()}") from error
     except (ValueError, KeyError) as error:
@@ -152,7 +155,8 @@ def _list_known() -> str:
     return f"Known are {', '.join(list_machines())}; `python -m tofu calibrate` measures the one at hand."
 
 
-def _read_fields(value: Mapping[str, Any]) -> Machine:
+def read_fields(value: Mapping[str, Any]) -> Machine:
+    """A machine as its JSON file has it. Raises ValueError or KeyError for what is none."""
     devices = read_whole(value["devices"], "devices", least=1)
     links = tuple(
         Link(
@@ -177,6 +181,7 @@ def _read_fields(value: Mapping[str, Any]) -> Machine:
         host=read_not_negative(value.get("host_bytes_per_second", 0), "host_bytes_per_second"),
         fetches_overlap=value.get("fetches_overlap") is not False,
         processors=read_not_negative(value.get("processors", 0), "processors"),
+        slowdown=read_positive(value.get("slowdown", 1), "slowdown"),
         step=1e-6 * read_not_negative(value.get("step_microseconds", 0), "step_microseconds"),
         sources=tuple(read_string(source, "sources") for source in value.get("sources", ())),
     )

@@ -9,6 +9,7 @@ from tofu.graph import Graph, TensorKind
 from tofu.pipeline import Emitted, Partition, Task
 from tofu.program import write_program
 from tofu.search import Choices
+from tofu.search.geometry import find_shards
 from tofu.search.topology import Arrangement
 from tofu.simulation.events import run_tasks
 from tofu.simulation.machine import Machine
@@ -31,14 +32,14 @@ def simulate(
     tasks = make_tasks(emitted.problem, emitted.choices, emitted.program, machine, states)
     start, end = (machine.step + seconds for seconds in run_tasks(tasks))
     samples = count_samples(emitted.problem.graph)
-    return Simulation(machine, workers, samples, emitted.program, tasks, start, end, worker_bytes)
+    return Simulation(machine, workers, samples, emitted, tasks, start, end, worker_bytes)
 
 
 def simulate_partition(partition: Partition, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
     """A partition, with the memory of its workers, the states of the optimizer included."""
     emitted = partition.whole_step
     held = _count_states(partition, states)
-    needed = tuple(int(own + more) for own, more in zip(partition.plan.worker_bytes, held, strict=True))
+    needed = tuple(own + more for own, more in zip(partition.plan.worker_bytes, held, strict=True))
     return simulate(emitted, machine, states=states, worker_bytes=needed)
 
 
@@ -66,13 +67,11 @@ def count_samples(graph: Graph) -> int:
     return next((shape[0] for shape in inputs if shape), 1)
 
 
-def _count_states(partition: Partition, states: int) -> np.ndarray:  # type: ignore[type-arg]
+def _count_states(partition: Partition, states: int) -> list[int]:
     """By worker, the bytes of the optimizer's states of its shards."""
-    from tofu.search.geometry import find_shards
-
     problem, choices = partition.problem, partition.choices
     held = np.zeros(partition.plan.workers, np.int64)
     for position in problem.graph.updated:
         boxes = find_shards(problem, position, choices.layout(position))
         held += (boxes[:, :, 1] - boxes[:, :, 0]).prod(axis=1) * problem.graph.tensors[position].item_bytes
-    return held * states
+    return [states * int(own) for own in held]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tofu.pipeline import Emitted
 from tofu.plan import format_bytes, format_seconds
 from tofu.program import NodeKind, Program
 from tofu.simulation.machine import Machine
@@ -36,11 +37,16 @@ class Simulation:
     machine: Machine
     workers: int
     samples: int
-    program: Program = field(repr=False)
+    emitted: Emitted = field(repr=False)
     tasks: Tasks = field(repr=False)
     start: Floats = field(repr=False)
     end: Floats = field(repr=False)
     worker_bytes: tuple[int, ...] = ()
+
+    @property
+    def program(self) -> Program:
+        """What the workers run."""
+        return self.emitted.program
 
     @property
     def seconds(self) -> float:

@@ -7,16 +7,21 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from tofu.errors import TofuError
 from tofu.host.host_memory import read_total_bytes
+from tofu.mxnet.calibration.models import list_steps
+from tofu.mxnet.partition import plan_task, read_trained
+from tofu.planning.settings import Settings
 from tofu.simulation.fit import Sample, fit_kernels
-from tofu.simulation.kernels import Measured
-from tofu.simulation.machine import FORMAT
+from tofu.simulation.kernels import UPDATE, Measured
+from tofu.simulation.machine import FORMAT, read_fields
+from tofu.simulation.simulate import simulate, simulate_one_device
 
 MOST_DEVICES = 64  # contexts of a CPU, which are as many as one likes
 CACHE_BYTES = 1 << 20  # where the system does not say
@@ -35,9 +40,9 @@ def calibrate(name: str = "this machine") -> dict[str, Any]:
     engine = _run("engine")
     cache = _find_cache_bytes()
     fitted = dict(fit_kernels(samples, cache))
-    usual = sorted(rates.call for rates in fitted.values())[len(fitted) // 2]  # is in what nodes take, and in their kernels
-    fitted["update"] = Measured(engine["update_call"], 0.0, 0.0, engine["update_byte"], 0.0)
-    return {
+    usual = median(rates.call for rates in fitted.values())  # is in what nodes take, and in their kernels
+    fitted[UPDATE] = Measured(engine["update_call"], 0.0, 0.0, engine["update_byte"], 0.0)
+    found: dict[str, Any] = {
         "format": FORMAT,
         "name": name,
         "devices": MOST_DEVICES,
@@ -54,8 +59,24 @@ def calibrate(name: str = "this machine") -> dict[str, Any]:
             "cache_bytes": cache,
             "measured": {kind: asdict(rates) for kind, rates in fitted.items()},
         },
-        "sources": [f"measured on {os.cpu_count()} processors: {len(samples)} kernels of {len(fitted)} kinds, one thread each"],
+        "sources": [
+            f"measured on {os.cpu_count()} processors: {len(samples)} kernels of {len(fitted)} kinds, one thread each, and "
+            f"{len(engine['steps'])} whole steps"
+        ],
     }
+    found["slowdown"] = _find_slowdown(found, engine["steps"])
+    return found
+
+
+def _find_slowdown(machine: Mapping[str, Any], steps: Sequence[float]) -> float:
+    """By what whole steps take longer than their kernels did alone, the median."""
+    described = read_fields(machine)
+    ratios = []
+    for case, took in zip(list_steps(), steps, strict=True):
+        task = read_trained(case.symbol, case.shapes, Settings(workers=2, cache=False))
+        found = simulate_one_device(task, described) if case.workers == 1 else simulate(plan_task(task).whole_step, described)
+        ratios.append(took / found.seconds)
+    return median(ratios)
 
 
 def _run(program: str) -> Any:

@@ -1,4 +1,5 @@
-"""What MXNet's engine takes beside kernels: from one operator to the next, for an update of weights, and between several devices.
+"""What MXNet's engine takes beside kernels: from one operator to the next, for an update of weights, and between several devices. And
+whole steps, whose kernels find less of what they read in the cache than those that run again and again.
 
     python -m tofu.mxnet.calibration.engine FILE
 
@@ -11,13 +12,15 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import mxnet as mx
 
 import tofu.mod
+from tofu.mxnet.calibration.models import CalibrationCase, list_steps
 from tofu.mxnet.partition import plan_task, read_trained
 from tofu.mxnet.runtime.symbol import partition
 from tofu.planning.settings import Settings
@@ -75,17 +78,40 @@ def measure_step(width: int, layers: int, workers: int) -> Step:
     symbol = mx.sym.SoftmaxOutput(net, name="softmax")
     task = read_trained(symbol, {"data": (16, width)}, Settings(workers=WORKERS, cache=False))
     emitted = emit_one_device(task) if workers == 1 else plan_task(task).whole_step
-    kind = mx.mod.Module
-    if workers > 1:
-        kind, symbol = tofu.mod.Module, partition(symbol, contexts=[mx.cpu(worker) for worker in range(workers)])
-    module = kind(symbol)
-    module.bind([("data", (16, width))], [("softmax_label", (16,))])
-    module.init_params(mx.init.Xavier())
-    module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 1e-4, "momentum": 0.9})
-    batch = mx.io.DataBatch([mx.nd.ones((16, width))], [mx.nd.zeros((16,))])
+    module, batch = make_module(symbol, {"data": (16, width)}, workers)
     seconds = find_fewest(lambda: module.forward_backward(batch))
     nodes = int((emitted.program.tables.node_kind != NodeKind.VARIABLE).sum())
     return Step(nodes / workers, seconds, workers * layers, find_fewest(module.update))
+
+
+def make_module(symbol: Any, shapes: Mapping[str, tuple[int, ...]], workers: int) -> tuple[Any, Any]:
+    """A module that trains by SGD with momentum, and a batch."""
+    kind = mx.mod.Module
+    if workers > 1:
+        kind, symbol = tofu.mod.Module, partition(symbol, contexts=[mx.cpu(worker) for worker in range(workers)])
+    arguments, _, _ = symbol.infer_shape(**shapes)
+    known = dict(zip(symbol.list_arguments(), arguments, strict=True))
+    labels = [name for name in known if name.endswith("label")]
+    data = [name for name in shapes if name not in labels]
+    module = kind(symbol, data_names=data, label_names=labels)
+    module.bind([(name, known[name]) for name in data], [(name, known[name]) for name in labels])
+    module.init_params(mx.init.Xavier())
+    module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 1e-4, "momentum": 0.9})
+    batch = mx.io.DataBatch([mx.nd.ones(known[name]) for name in data], [mx.nd.zeros(known[name]) for name in labels])
+    return module, batch
+
+
+def measure_whole(case: CalibrationCase) -> float:
+    """The seconds of a whole step of training, the median."""
+    module, batch = make_module(case.symbol, case.shapes, case.workers)
+    found = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        module.forward_backward(batch)
+        module.update()
+        mx.nd.waitall()
+        found.append(time.perf_counter() - began)
+    return median(found[2:])
 
 
 def measure_engine() -> dict[str, float]:
@@ -105,7 +131,8 @@ def measure_engine() -> dict[str, float]:
 
 def main(path: str) -> None:
     """Measure all."""
-    Path(path).write_text(json.dumps(measure_engine()))
+    steps = [measure_whole(case) for case in list_steps()]
+    Path(path).write_text(json.dumps({**measure_engine(), "steps": steps}))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
@@ -22,20 +22,38 @@ class CalibrationCase:
     algorithm: str = "recursive"
 
 
+PERCEPTRONS = (8, 256, 3), (48, 640, 3), (96, 1536, 3), (24, 2560, 2), (768, 512, 3), (48, 3072, 2)
+CONVOLUTIONS = (4, 16, 40), (12, 32, 80), (8, 96, 48), (32, 48, 24), (2, 160, 72), (4, 48, 144)
+RECURRENCES = (6, 96, 3), (40, 288, 3), (160, 512, 3), (24, 1024, 2)
+ATTENTIONS = (2, 24, 96), (4, 96, 160), (2, 160, 320), (8, 128, 256)
+
+
 def list_cases() -> Iterator[CalibrationCase]:
     """All cases, by model and size: on one device, and on several, where operators are computed in parts and cells are fetched."""
-    built = [
-        *(_build_perceptron(*sizes) for sizes in ((8, 256, 3), (48, 640, 3), (96, 1536, 3), (24, 2560, 2), (768, 512, 3), (48, 3072, 2))),
-        *(_build_convolutions(*sizes) for sizes in ((4, 16, 40), (12, 32, 80), (8, 96, 48), (32, 48, 24), (2, 160, 72), (4, 48, 144))),
-        *(_build_recurrence(*sizes) for sizes in ((6, 96, 3), (40, 288, 3), (160, 512, 3), (24, 1024, 2))),
-        *(_build_attention(*sizes) for sizes in ((2, 24, 96), (4, 96, 160), (2, 160, 320), (8, 128, 256))),
-    ]
-    for symbol, shapes in built:
-        yield CalibrationCase(symbol, shapes)
-        yield CalibrationCase(symbol, shapes, 2)
-        yield CalibrationCase(symbol, shapes, 2, "data-parallel")
-        if shapes["data"][0] % 4 == 0:
-            yield CalibrationCase(symbol, shapes, 4)
+    for build, sizes in _list_families():
+        for symbol, shapes in (build(*some) for some in sizes):
+            yield CalibrationCase(symbol, shapes)
+            yield CalibrationCase(symbol, shapes, 2)
+            yield CalibrationCase(symbol, shapes, 2, "data-parallel")
+            if shapes["data"][0] % 4 == 0:
+                yield CalibrationCase(symbol, shapes, 4)
+
+
+def list_steps() -> Iterator[CalibrationCase]:
+    """The cases whose steps are measured whole: the larger ones of each family."""
+    for build, sizes in _list_families():
+        for symbol, shapes in (build(*some) for some in sizes[-2:]):
+            yield CalibrationCase(symbol, shapes)
+            yield CalibrationCase(symbol, shapes, 2)
+
+
+def _list_families() -> tuple[tuple[Callable[..., tuple[Any, Shapes]], tuple[tuple[int, ...], ...]], ...]:
+    return (
+        (_build_perceptron, PERCEPTRONS),
+        (_build_convolutions, CONVOLUTIONS),
+        (_build_recurrence, RECURRENCES),
+        (_build_attention, ATTENTIONS),
+    )
 
 
 def _build_perceptron(batch: int, width: int, layers: int) -> tuple[Any, Shapes]:

@@ -1,0 +1,113 @@
+"""`python -m tofu simulate`, `advise` and `calibrate`: how long a training step takes, on which devices, before there are any."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from tofu.command_line.options import Request, takes_request
+from tofu.command_line.planning_options import OUTPUT, check_folder
+from tofu.host.writing import write_atomically
+from tofu.mxnet.calibration.calibrate import calibrate as measure_machine
+from tofu.simulation.advise import advise as find_advice
+from tofu.simulation.machine import list_machines, read_machine
+from tofu.simulation.simulate import DEFAULT_STATES, simulate_one_device, simulate_partition
+
+takes_machine = click.option(
+    "--machine",
+    required=True,
+    metavar="NAME|FILE",
+    help=f"One of {', '.join(list_machines())}, or a file that `python -m tofu calibrate` wrote.",
+)
+takes_states = click.option(
+    "--states",
+    type=click.IntRange(0),
+    default=DEFAULT_STATES,
+    show_default=True,
+    help="Tensors that the optimizer keeps for each weight: 1 for a momentum, 2 for Adam.",
+)
+
+
+@click.command()
+@takes_request
+@takes_machine
+@takes_states
+@click.option("--trace", type=OUTPUT, help="Write the timeline to this file, for chrome://tracing or Perfetto: t.json.")
+def simulate(request: Request, machine: str, states: int, trace: Path | None) -> None:
+    """Predict what a training step of MODEL takes on a machine: seconds, samples per second, and what the workers wait for.
+
+    The program that would run is simulated, kernel by kernel and fetch by fetch. --workers 1 simulates one device.
+
+    \b
+    Examples
+        python -m tofu simulate resnet-symbol.json --shape data:64,3,224,224 --workers 8 --machine 8xH100
+        python -m tofu simulate resnet-symbol.json --shape data:64,3,224,224 --workers 8 --machine 8xV100 --trace step.json
+        python -m tofu calibrate --output here.json
+        python -m tofu simulate lenet-symbol.json --shape data:64,1,28,28 --workers 2 --machine here.json
+
+    docs/simulation.md says what is modelled, and how far predictions were from measurements.
+    """  # noqa: D301  click reads the escape
+    check_folder("--trace", trace)
+    described = read_machine(machine)
+    if request.settings.workers == 1:
+        found = simulate_one_device(request.over(2).read(), described, states)
+    else:
+        found = simulate_partition(request.compile(), described, states)
+    click.echo(str(found))
+    if trace is not None:
+        write_atomically(str(trace), found.to_trace())
+        click.echo(f"The timeline is in {trace}; open it in chrome://tracing or ui.perfetto.dev.")
+
+
+@click.command()
+@takes_request
+@takes_machine
+@takes_states
+@click.option(
+    "--over",
+    "counts",
+    multiple=True,
+    type=click.IntRange(2),
+    metavar="K",
+    help="Numbers of workers to try; the powers of 2 that the machine has where none are given.",
+)
+def advise(request: Request, machine: str, states: int, counts: tuple[int, ...]) -> None:
+    """Say on how many devices of a machine to train MODEL, and by which plan: all are simulated, the fastest that fits comes first.
+
+    Beside the default plan stand the plan that keeps as much whole as a device's memory allows, data parallelism, and one device. "range" is
+    where the machine computes 30 % faster than its file says and moves data 30 % slower, and the other way.
+
+    \b
+    Examples
+        python -m tofu advise resnet-symbol.json --shape data:64,3,224,224 --machine 8xH100
+        python -m tofu advise lm-symbol.json --shape data:32,512 --machine 8xV100 --states 2 --over 4 --over 8
+    """  # noqa: D301  click reads the escape
+    click.echo(str(find_advice(request.over(2).read(), read_machine(machine), counts, states)))
+
+
+@click.command()
+@click.option("--output", "-o", type=OUTPUT, default="machine.json", show_default=True, help="Where to write the machine.")
+@click.option("--name", default="this machine", show_default=True, help="What to call it.")
+def calibrate(output: Path, name: str) -> None:
+    """Measure this machine's processors, as devices for simulations. It takes a minute; let nothing else run.
+
+    Small models run with one thread; what each kind of kernel takes is fitted to its arithmetic and its bytes. What simulate says of
+    other models on this machine can then be compared with what they take.
+
+    \b
+    Example
+        python -m tofu calibrate --output here.json
+    """  # noqa: D301  click reads the escape
+    check_folder("--output", output)
+    click.echo("Measuring kernels, one after the other ...", err=True)
+    measured = measure_machine(name)
+    write_atomically(str(output), json.dumps(measured, indent=1))
+    rates = measured["rates"]
+    kinds = len(rates["measured"])
+    click.echo(
+        f"{output}: {measured['processors']:.2f} processors, {rates['contracted_operations_per_second']['float32'] / 1e9:.0f} GFLOP/s "
+        f"in products, {rates['memory_bytes_per_second'] / 1e9:.1f} GB/s of memory, {kinds} kinds of kernels. "
+        f"Use it: python -m tofu simulate MODEL --shape ... --machine {output}"
+    )

@@ -1,0 +1,147 @@
+"""On how many devices a model should train, and by which plan: every way to, simulated, the fastest that fits first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tofu.errors import TofuError
+from tofu.pipeline import Observer, Task, make_partition
+from tofu.plan import align, format_bytes, format_seconds
+from tofu.planning.settings import Settings
+from tofu.simulation.machine import Machine
+from tofu.simulation.simulate import DEFAULT_STATES, simulate, simulate_one_device, simulate_partition
+from tofu.simulation.timeline import Simulation
+
+UNCERTAINTY = 1.3  # of a machine's numbers against each other, by which the range of a time is found
+LEAST_GAIN = 1.05  # in throughput: less is not worth more devices
+ONE_DEVICE, DEFAULT, WITHIN_MEMORY, DATA_PARALLEL = "one device", "everything split", "as whole as fits", "data parallelism"
+
+
+@dataclass(frozen=True)
+class Option:
+    """One way to train: so many workers, by a kind of plan.
+
+    `low` and `high`: seconds of a step where the machine computes that much faster than its description says and moves data that much
+    slower, or the other way. `refusal`: why there is no such plan; nothing was simulated then.
+    """
+
+    workers: int
+    name: str
+    simulation: Simulation | None = None
+    low: float = 0.0
+    high: float = 0.0
+    refusal: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Whether it can run."""
+        return self.simulation is not None and self.simulation.fits
+
+    @property
+    def throughput(self) -> float:
+        """Samples per second; 0 for what cannot run."""
+        return self.simulation.throughput if self.simulation is not None and self.fits else 0.0
+
+
+@dataclass(frozen=True)
+class Advice:
+    """All ways, those that fit by their throughput first."""
+
+    machine: Machine
+    options: tuple[Option, ...]
+
+    @property
+    def best(self) -> Option | None:
+        """The fastest that fits: the one with fewer workers where more gain next to nothing. None where nothing fits."""
+        fitting = [option for option in self.options if option.fits]
+        if not fitting:
+            return None
+        most = max(option.throughput for option in fitting)
+        return min(
+            (option for option in fitting if option.throughput * LEAST_GAIN >= most),
+            key=lambda option: (option.workers, -option.throughput),
+        )
+
+    def __str__(self) -> str:
+        rows = [("workers", "plan", "a step", "range", "samples/s", "moved", "memory per device", "")]
+        rows += [self._describe(option) for option in self.options]
+        return "\n".join([*align(rows), "", self.verdict])
+
+    def _describe(self, option: Option) -> tuple[str, ...]:
+        made = option.simulation
+        if made is None:
+            return str(option.workers), option.name, "-", "", "", "", "", option.refusal
+        needed = f"{format_bytes(max(made.worker_bytes))} of {format_bytes(made.machine.usable_bytes)}"
+        return (
+            str(option.workers),
+            option.name,
+            format_seconds(made.seconds),
+            f"{format_seconds(option.low)} to {format_seconds(option.high)}",
+            f"{made.throughput:.4g}",
+            format_bytes(made.program.remote_bytes),
+            needed,
+            "" if made.fits else "does not fit",
+        )
+
+    @property
+    def verdict(self) -> str:
+        """What to do, in a sentence or two."""
+        best = self.best
+        if best is None:
+            return f"Nothing fits on {self.machine}: use more devices, a smaller batch, or devices with more memory."
+        alone = next((option for option in self.options if option.workers == 1 and option.fits), None)
+        if best.workers == 1:
+            return f"Do not partition: no plan is {LEAST_GAIN - 1:.0%} faster than one device on {self.machine}."
+        gain = f", {best.throughput / alone.throughput:.1f} times one device" if alone is not None else ", and one device has too little memory"
+        text = f"Train on {best.workers} workers, {best.name}: {best.throughput:.4g} samples per second{gain}."
+        if best.name == WITHIN_MEMORY:
+            text += f" Ask for it by memory_limit={best.simulation.machine.usable_bytes if best.simulation else 0}."
+        if best.name == DATA_PARALLEL:
+            text += ' That is algorithm="data-parallel"; the model fits whole, so the framework\'s own data parallelism serves as well.'
+        return text
+
+
+def advise(
+    task: Task, machine: Machine, workers: Sequence[int] = (), states: int = DEFAULT_STATES, observe: Observer | None = None
+) -> Advice:
+    """Simulate a training step of a model on one device and on these numbers of workers (the powers of 2 that the machine has, where none
+    are given), for each the default plan, the plan that keeps as much whole as memory allows, and data parallelism.
+    """
+    counts = list(workers) or [1 << power for power in range(1, machine.devices.bit_length()) if 1 << power <= machine.devices]
+    options = [option for count in (1, *counts) for option in _list_options(task, machine, count, states, observe or Observer())]
+    ranked = sorted(options, key=lambda option: (not option.fits, -option.throughput, option.simulation is None, option.workers))
+    return Advice(machine, tuple(ranked))
+
+
+def _list_options(task: Task, machine: Machine, workers: int, states: int, observe: Observer) -> Iterator[Option]:
+    if workers == 1:
+        found = simulate_one_device(task, machine, states)
+        yield Option(1, ONE_DEVICE, found, *_find_range(found, machine, states))
+        return
+    base = replace(task.settings, workers=workers, plan=None, cache=False)
+    asked = {
+        DEFAULT: base,
+        WITHIN_MEMORY: replace(base, memory_limit=machine.usable_bytes),
+        DATA_PARALLEL: replace(base, algorithm="data-parallel"),
+    }
+    for name, settings in asked.items():
+        yield _simulate_option(name, replace(task, settings=settings), machine, states, observe)
+
+
+def _simulate_option(name: str, task: Task, machine: Machine, states: int, observe: Observer) -> Option:
+    settings: Settings = task.settings
+    try:
+        found = simulate_partition(make_partition(task, observe), machine, states)
+    except TofuError as error:
+        return Option(settings.workers, name, refusal=str(error).split(". ")[0])
+    return Option(settings.workers, name, found, *_find_range(found, machine, states))
+
+
+def _find_range(found: Simulation, machine: Machine, states: int) -> tuple[float, float]:
+    faster, slower = UNCERTAINTY, 1 / UNCERTAINTY
+    seconds = [found.seconds]
+    for compute, move in ((faster, slower), (slower, faster)):
+        changed = machine.scale("arithmetic", compute).scale("memory", compute).scale("links", move)
+        seconds.append(simulate(found.emitted, changed, states=states).seconds)
+    return min(seconds), max(seconds)
