@@ -64,6 +64,9 @@ $(CORE_TIDIED): $(wildcard csrc/core/*/*.cc csrc/core/*/*.h) .clang-tidy | $(INS
 coverage sanitize: $(BUILT)
 	.ci/instrumented $@
 
+reproduce: $(BUILT)
+	$(VENV)/python -m benchmarks.evaluation
+
 bench-search: $(BUILT)
 	$(VENV)/python -m benchmarks.search
 	$(VENV)/python -m benchmarks.scaling

@@ -85,7 +85,9 @@ CONFIGURATIONS: Sequence[tuple[str, int, str]] = [
     ("Transformer 2 x 256", 2, "recursive"),
     *(("MLP 1024, batch 8", workers, BY_BATCH) for workers in (4, 8)),
     *(("MLP 1024, batch 64", workers, BY_BATCH) for workers in (4, 8)),
+    ("MLP 1024, batch 256", 8, BY_BATCH),
     *(("MLP 1024, batch 64", 4, f"random {seed}") for seed in range(3)),
+    *(("MLP 1024, batch 64", 8, f"random {seed}") for seed in range(2)),
     *(("RNN 1 x 512, batch 128", 4, f"random {seed}") for seed in range(2)),
     *(("Transformer 2 x 256", 4, f"random {seed}") for seed in range(2)),
 ]
@@ -130,9 +132,7 @@ def predict(name: str, workers: int, plan: str, machine_file: str) -> tuple[floa
         return simulate_one_device(model.read(Settings(workers=2)), machine).seconds, 0.0
     settings = Settings(workers=workers, plan=make_plan(model, workers, plan), cache=False)
     emitted = plan_task(model.read(settings)).whole_step
-    nothing = replace(machine.rates.measured["fetch"], other=0.0, byte=0.0, far_byte=0.0)
-    rates = replace(machine.rates, measured={**machine.rates.measured, "fetch": nothing})
-    return simulate(emitted, machine).seconds, simulate(emitted, replace(machine, rates=rates)).seconds
+    return simulate(emitted, machine).seconds, simulate(emitted, machine, with_fetches=False).seconds
 
 
 def run_module(name: str, workers: int, plan: str) -> list[float]:

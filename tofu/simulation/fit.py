@@ -22,7 +22,9 @@ Floats = npt.NDArray[np.float64]
 
 
 class Sample(NamedTuple):
-    """One kernel: its kind, contracted operations, others (of a fetch, runs of cells), bytes, and the seconds that it took."""
+    """One kernel: its kind, contracted operations (of a fetch, bytes that it adds to others), other ones (of a fetch, runs of cells), bytes,
+    and the seconds that it took.
+    """
 
     kind: str
     contracted: int

@@ -19,6 +19,7 @@ from typing import Any
 LONGEST_DEPTH = 1024  # that one arithmetic unit adds up where others would idle
 FETCH, UPDATE = "fetch", "update"  # kinds beside the names of operators
 
+THIN = " of one column"  # of kinds, see `Computed.is_thin`
 WORD = re.compile(r"[a-z_]+")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tofu.errors import TofuError
@@ -20,16 +22,23 @@ DEFAULT_STATES = 1  # of an optimizer for each weight: a momentum, say
 
 
 def simulate(
-    emitted: Emitted, machine: Machine, *, states: int = DEFAULT_STATES, worker_bytes: tuple[int, ...] = ()
+    emitted: Emitted,
+    machine: Machine,
+    *,
+    states: int = DEFAULT_STATES,
+    worker_bytes: tuple[int, ...] = (),
+    with_fetches: bool = True,
 ) -> Simulation:
     """A training step of a program on a machine, with the update of the weights by an optimizer that keeps so many `states` for each.
 
-    Raises TofuError where the machine has too few devices.
+    Without fetches, these take no time: what is left is computation, as section 7.3 of the paper measures it. Raises TofuError where the machine has too few devices.
     """
     workers = emitted.program.workers
     if workers > machine.devices:
         raise TofuError(f"{machine} has {machine.devices} devices, and the plan {workers} workers. Plan for fewer, or name a larger machine.")
     tasks = make_tasks(emitted.problem, emitted.choices, emitted.program, machine, states)
+    if not with_fetches:
+        tasks = replace(tasks, seconds=np.where(tasks.is_fetch, 0.0, tasks.seconds))
     start, end = (machine.step + seconds for seconds in run_tasks(tasks))
     samples = count_samples(emitted.problem.graph)
     return Simulation(machine, workers, samples, emitted, tasks, start, end, worker_bytes)

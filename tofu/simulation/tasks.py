@@ -65,7 +65,7 @@ def make_tasks(problem: Problem, choices: Choices, program: Program, machine: Ma
         waits[node].append(before)
     for number, update in enumerate(updates, start=len(tables.node_kind)):
         waits[number].append(int(tables.entry_node[update.entry]))
-    seconds = machine.slowdown * work.take_seconds(machine.rates, program.workers)
+    seconds = work.take_seconds(machine.rates, program.workers) * np.where(is_fetch, 1.0, machine.slowdown)
     stream = 2 * worker + (is_fetch if machine.fetches_overlap else 0)
     crossing = _Crossing(machine)
     if machine.links:

@@ -16,7 +16,7 @@ from tofu.graph import Graph
 from tofu.program import NodeKind, Program
 from tofu.program.tables import ProgramTables
 from tofu.search import Choices, Problem
-from tofu.simulation.kernels import FETCH, UPDATE, Rates, name_kind
+from tofu.simulation.kernels import FETCH, THIN, UPDATE, Rates, name_kind
 
 Floats = npt.NDArray[np.float64]
 Column = npt.NDArray[np.int64]
@@ -32,10 +32,13 @@ class Contraction(NamedTuple):
 
 @dataclass(frozen=True)
 class Computed:
-    """The arithmetic of one copy of an operator."""
+    """The arithmetic of one copy of an operator. `is_thin`: it is a product of which one factor is used once, as that of a matrix and one
+    column, for which libraries have other kernels.
+    """
 
     contractions: tuple[Contraction, ...] = ()
     other: int = 0
+    is_thin: bool = False
 
     @property
     def contracted(self) -> int:
@@ -48,8 +51,8 @@ class Work:
     """What every node does; weight updates follow the program's nodes.
 
     `kinds[kind[n]]` is the kind of node n's kernel, or "fetch" or "update", and `computed[arithmetic[n]]` its arithmetic, whose results have type
-    `dtypes[n]`. `size`: bytes that it reads and writes. `rows`: of a fetch, the runs of cells that lie together in both memories. `times`:
-    how often it runs in a step.
+    `dtypes[n]`. `size`: bytes that it reads and writes. Of a fetch, `rows` are the runs of cells that lie together in both memories, and `added`
+    the bytes that it adds to others. `times`: how often it runs in a step.
     """
 
     kinds: tuple[str, ...]
@@ -59,6 +62,7 @@ class Work:
     dtype: npt.NDArray[np.object_]
     size: Column
     rows: Column
+    added: Column
     times: Column
 
     def take_seconds(self, rates: Rates, workers: int) -> Floats:
@@ -74,7 +78,7 @@ class Work:
                 seconds[rows] = (
                     fitted.call
                     + (0 if name == UPDATE else call)
-                    + fitted.contracted * contracted[rows]
+                    + fitted.contracted * (self.added if name == FETCH else contracted)[rows]
                     + fitted.other * (self.rows if name == FETCH else other)[rows]
                     + fitted.byte * self.size[rows]
                     + fitted.far_byte * far[rows]
@@ -117,8 +121,8 @@ def find_work(problem: Problem, choices: Choices, program: Program, states: int)
     dtype = np.array([one.dtype for one in graph.tensors], object)[tensor]
     times = np.array([one.times for one in graph.tensors], np.int64)[tensor]
     kinds, kind = counts.kinds(is_fetch)
-    rows = np.bincount(fetched.node, fetched.rows, len(size)).astype(np.int64)
-    step = Work(kinds, kind, tuple(counts.computed), counts.arithmetic, dtype, size, rows, times)
+    rows, added = (np.bincount(fetched.node, column, len(size)).astype(np.int64) for column in (fetched.rows, fetched.added))
+    step = Work(kinds, kind, tuple(counts.computed), counts.arithmetic, dtype, size, rows, added, times)
     return _with_updates(step, problem, program, states)
 
 
@@ -140,6 +144,7 @@ def _with_updates(step: Work, problem: Problem, program: Program, states: int) -
         np.concatenate([step.dtype, np.array([tensor.dtype for tensor in tensors], object)]),
         np.concatenate([step.size, np.array(sizes, np.int64)]),
         np.concatenate([step.rows, 0 * ones]),
+        np.concatenate([step.added, 0 * ones]),
         np.concatenate([step.times, ones]),
     )
 
@@ -180,12 +185,15 @@ def measure_entries(program: Program) -> tuple[Column, Column]:
 
 
 class Sources(NamedTuple):
-    """What fetches read, a row for each box: the fetch, the worker that has it, bytes, and runs of cells that lie together."""
+    """What fetches read, a row for each box: the fetch, the worker that has it, bytes, runs of cells that lie together, and the bytes that
+    are added to those of a box before.
+    """
 
     node: Column
     owner: Column
     size: Column
     rows: Column
+    added: Column
 
 
 def count_sources(program: Program) -> Sources:
@@ -195,7 +203,9 @@ def count_sources(program: Program) -> Sources:
     owner = tables.node_worker[tables.entry_node[tables.source_entry]]
     extent = tables.piece_extent[tables.source_piece]
     item = np.array([one.item_bytes for one in program.graph.tensors], np.int64)[tables.node_id[node]]
-    return Sources(node, owner, extent.prod(axis=1) * item, _count_rows(tables, node, extent))
+    size = extent.prod(axis=1) * item
+    is_first = np.diff(tables.source_piece, prepend=-1) != 0
+    return Sources(node, owner, size, _count_rows(tables, node, extent), np.where(is_first, 0, size))
 
 
 def _count_rows(tables: ProgramTables, node: Column, extent: Column) -> Column:
@@ -231,8 +241,6 @@ class _Counting:
     def add(self, node: int, operator: int, worker: int) -> None:
         """Count a copy."""
         graph, access = self._problem.graph, self._problem.accesses[operator]
-        kind = name_kind(graph.operators[operator].op, graph.operators[operator].attributes)
-        self._ops[node] = self._names.setdefault(kind, len(self._names))
         choice = self._choices.operators[operator]
         key = id(access), choice.tobytes()
         if key not in self._boxes:
@@ -244,7 +252,10 @@ class _Counting:
         if counted not in self._counted:
             self._counted[counted] = len(self.computed)
             self.computed.append(self._count(graph, operator, access, box, used))
-        self.arithmetic[node] = self._counted[counted]
+        number = self.arithmetic[node] = self._counted[counted]
+        kind = name_kind(graph.operators[operator].op, graph.operators[operator].attributes)
+        kind += THIN if self.computed[number].is_thin else ""
+        self._ops[node] = self._names.setdefault(kind, len(self._names))
 
     def _count(
         self, graph: Graph, position: int, access: OperatorAccess, box: Column, used: tuple[bool, ...]
@@ -260,7 +271,7 @@ class _Counting:
             **access.variable_extents,
             **{axis: int(end - begin) for axis, (begin, end) in zip(access.axes, box, strict=True)},
         }
-        contractions, other = [], 0
+        contractions, other, is_thin = [], 0, False
         for output, is_used in zip(self._known[id(access)][1], used, strict=True):
             for one in output if is_used else ():
                 count = one.count(extents)
@@ -269,7 +280,8 @@ class _Counting:
                     contractions.append(Contraction(count, count // (one.per_point * depth), depth))
                 else:
                     other += count
-        return Computed(tuple(contractions), other)
+                    is_thin = is_thin or bool(one.absent)
+        return Computed(tuple(contractions), other, is_thin)
 
 
 def _find_read(program: Program) -> frozenset[int]:

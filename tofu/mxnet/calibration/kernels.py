@@ -138,9 +138,11 @@ def match(recorded: Recorded, events: Events) -> Iterator[Sample]:
         if all(len(step) == len(own) for step in steps):
             for position, node in enumerate(own):
                 computed = work.computed[work.arithmetic[node]]
-                other = int(work.rows[node]) if key[1] == FETCH else computed.other
+                is_fetch = key[1] == FETCH
+                contracted = int(work.added[node]) if is_fetch else computed.contracted
+                other = int(work.rows[node]) if is_fetch else computed.other
                 seconds = min(step[position] for step in steps)
-                yield Sample(work.kinds[work.kind[node]], computed.contracted, other, int(work.size[node]), seconds)
+                yield Sample(work.kinds[work.kind[node]], contracted, other, int(work.size[node]), seconds)
 
 
 def _find_op(program: Program, node: int) -> str:

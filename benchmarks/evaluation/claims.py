@@ -1,0 +1,98 @@
+"""What section 7 of the paper claims, a row for each, and whether it holds on the simulated machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.evaluation.measure import RNNS, WRESNETS, Planned
+from benchmarks.evaluation.policies import Outcome
+
+Measured = Mapping[str, Mapping[str, Outcome]]  # model -> policy -> what it came to
+TABLE_3 = {"rnn-6-4k": (210, 107), "rnn-8-4k": (154, 95), "rnn-10-4k": (122, 59)}  # Tofu and placement, samples per second
+PLACEMENT, SMALL, SWAPPING, TOFU, IDEAL = "operator placement", "small batch", "swapping", "Tofu", "ideal"
+SMALL_FITS = {"wresnet-50-4", "wresnet-50-6", "wresnet-101-4"}
+NO_MODELS = "no model has both"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim, what the paper says, what we find, and whether that is the same."""
+
+    claim: str
+    paper: str
+    ours: str
+    holds: bool
+
+
+def list_claims(measured: Measured, planned: Sequence[Planned]) -> Iterator[Claim]:
+    """All claims that the figures and tables make in numbers."""
+    shares = _list_ratios(measured, [*WRESNETS, *RNNS], TOFU, IDEAL)
+    yield _make_range("Tofu's part of the ideal throughput, all models", shares, 0.60, 0.98)
+    yield _make_range("of these, WResNet", _list_ratios(measured, WRESNETS, TOFU, IDEAL), 0.60, 0.95)
+    yield _make_range("of these, RNN", _list_ratios(measured, RNNS, TOFU, IDEAL), 0.70, 0.98)
+    fitting = {name for name in WRESNETS if name in measured and measured[name][SMALL].fits}
+    yield Claim(
+        "WResNets that fit on one device with a small batch",
+        ", ".join(sorted(SMALL_FITS)),
+        ", ".join(sorted(fitting)) or "none",
+        fitting == SMALL_FITS,
+    )
+    for name, gain in (("wresnet-50-4", 1.12), ("wresnet-101-4", 1.15)):
+        yield _make_near(f"small batch over Tofu, {name}", _list_ratios(measured, [name], SMALL, TOFU), gain, 0.1)
+    beaten = [name for name in RNNS if name in measured and measured[name][SMALL].throughput < measured[name][TOFU].throughput]
+    present = [name for name in RNNS if name in measured]
+    yield Claim(
+        "RNNs of which Tofu beats small batches", "all", f"{len(beaten)} of {len(present)}", len(beaten) == len(present)
+    )
+    yield _make_range("swapping's part of Tofu's throughput, WResNet", _list_ratios(measured, WRESNETS, SWAPPING, TOFU), 0.37, 0.80)
+    large = [name for name in RNNS if name.endswith("8k")]
+    yield _make_range("the same, RNNs of 8K", _list_ratios(measured, large, SWAPPING, TOFU), 0.23, 0.30)
+    yield _make_range("placement's part of Tofu's throughput", _list_ratios(measured, RNNS, PLACEMENT, TOFU), 0.38, 0.61)
+    largest = measured.get("rnn-10-8k", {}).get(PLACEMENT)
+    if largest is not None:
+        yield Claim("placement of RNN-10-8K", "out of memory", str(largest).split(": ")[1], not largest.fits)
+    for name, (tofu, placement) in TABLE_3.items():
+        if name in measured:
+            yield _make_near(f"Table 3, samples per second, {name}, Tofu", [measured[name][TOFU].throughput], tofu, 0.25)
+            yield _make_near(f"the same, placement in MXNet", [measured[name][PLACEMENT].throughput], placement, 0.25)
+    yield from _list_figure_10(planned)
+
+
+def _list_figure_10(planned: Sequence[Planned]) -> Iterator[Claim]:
+    by_name = {(one.model, one.algorithm): one for one in planned}
+    for algorithm in ("allrow-greedy", "icml18"):
+        found = by_name.get(("wresnet-152-10", algorithm))
+        if found is not None:
+            shown = "fits" if found.fits else found.refusal or f"out of memory ({found.needed_bytes / 2**30:.1f} GiB)"
+            yield Claim(f"{algorithm} on WResNet-152-10", "out of memory", shown, not found.fits)
+    icml, tofu = by_name.get(("rnn-4-8k", "icml18")), by_name.get(("rnn-4-8k", "recursive"))
+    if icml is not None and tofu is not None and tofu.seconds and icml.seconds:
+        yield _make_near("ICML18's step over Tofu's, RNN-4-8K", [icml.seconds / tofu.seconds], 1.07, 0.05)
+    order = [by_name.get(("rnn-4-8k", name)) for name in ("allrow-greedy", "spartan", "equalchop", "recursive")]
+    if all(one is not None and one.seconds for one in order):
+        seconds = [one.seconds for one in order if one is not None]
+        shown = ", ".join(f"{one:.2f}" for one in seconds)
+        ends = seconds[0] == max(seconds) and seconds[-1] == min(seconds)
+        yield Claim("RNN-4-8K, seconds: AllRow-Greedy slowest, then Spartan and EqualChop, Tofu fastest", "that order", shown, ends)
+
+
+def _list_ratios(measured: Measured, names: Sequence[str], own: str, other: str) -> list[float]:
+    found = []
+    for name in names:
+        outcomes = measured.get(name, {})
+        if own in outcomes and other in outcomes and outcomes[own].fits and outcomes[other].fits:
+            found.append(outcomes[own].throughput / outcomes[other].throughput)
+    return found
+
+
+def _make_range(claim: str, ratios: Sequence[float], low: float, high: float) -> Claim:
+    """A claim about the least and the largest; 5 points beside them are the same."""
+    shown = f"{min(ratios):.0%} to {max(ratios):.0%}" if ratios else NO_MODELS
+    holds = bool(ratios) and min(ratios) >= low - 0.05 and max(ratios) <= high + 0.05
+    return Claim(claim, f"{low:.0%} to {high:.0%}", shown, holds)
+
+
+def _make_near(claim: str, found: Sequence[float], said: float, margin: float) -> Claim:
+    shown = f"{found[0]:.3g}" if found and found[0] else NO_MODELS
+    return Claim(claim, f"{said:g}", shown, bool(found) and abs(found[0] / said - 1) <= margin)

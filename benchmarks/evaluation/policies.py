@@ -1,0 +1,191 @@
+"""The ways to train of section 7.1, each simulated on the same machine: what a step takes, and whether it fits."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.evaluation.swapping import swap
+from benchmarks.models import Model
+from tofu.errors import TofuError
+from tofu.mxnet.partition import plan_task
+from tofu.pipeline import Emitted, Task
+from tofu.planning.settings import Settings
+from tofu.program import NodeKind
+from tofu.simulation.events import run_tasks
+from tofu.simulation.machine import Machine
+from tofu.simulation.simulate import emit_one_device, simulate_one_device, simulate_partition
+from tofu.simulation.tasks import Tasks, make_tasks
+from tofu.simulation.work import measure_entries
+
+STATES = 1  # the paper counts three times the weights: themselves, gradients and a history
+DEVICES = 8
+LAYER = re.compile(r"lstm(\d+)_")
+
+Build = Callable[[int], Model]  # a model of a batch size
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One way to train a model, at the batch that is named: samples per second of all devices together, or none where nothing fits.
+
+    `communication`: the part of the time that is not computation, where it was simulated.
+    """
+
+    policy: str
+    batch: int = 0
+    throughput: float = 0.0
+    communication: float = 0.0
+    needed_bytes: int = 0
+
+    @property
+    def fits(self) -> bool:
+        """Whether it ran."""
+        return self.throughput > 0
+
+    def __str__(self) -> str:
+        return f"{self.policy}: {self.throughput:.3g} samples/s at {self.batch}" if self.fits else f"{self.policy}: out of memory"
+
+
+def run_ideal(build: Build, batch: int, machine: Machine) -> Outcome:
+    """One device with memory without end, times 8."""
+    found = simulate_one_device(_read(build(batch), 2), machine, STATES)
+    return Outcome("ideal", batch, DEVICES * found.throughput, 0.0, found.worker_bytes[0])
+
+
+def run_small_batch(build: Build, batches: Sequence[int], machine: Machine) -> Outcome:
+    """One device at the largest batch that fits, times 8; no gradients are exchanged."""
+    for batch in batches:
+        found = simulate_one_device(_read(build(batch), 2), machine, STATES)
+        if found.fits:
+            return Outcome("small batch", batch, DEVICES * found.throughput, 0.0, found.worker_bytes[0])
+    return Outcome("small batch")
+
+
+def run_partitioned(
+    build: Build, batches: Sequence[int], machine: Machine, algorithm: str = "recursive", name: str = "Tofu"
+) -> Outcome:
+    """The plan of an algorithm at the largest batch that fits."""
+    for batch in batches:
+        settings = Settings(workers=DEVICES, algorithm=algorithm, cache=False)
+        try:
+            found = simulate_partition(plan_task(build(batch).read(settings)), machine, STATES)
+        except TofuError:
+            continue
+        if found.fits:
+            return Outcome(name, batch, found.throughput, found.waiting_share, max(found.worker_bytes))
+    return Outcome(name)
+
+
+def run_swapping(build: Build, batches: Sequence[int], machine: Machine) -> Outcome:
+    """Every device trains the whole model on a batch of its own and swaps with the host; the batch is the one that is fastest."""
+    found = [_swap(build(batch), batch, machine) for batch in batches]
+    return max(found, key=lambda one: one.throughput)
+
+
+def _swap(model: Model, batch: int, machine: Machine) -> Outcome:
+    emitted = emit_one_device(_read(model, 2))
+    tasks = make_tasks(emitted.problem, emitted.choices, emitted.program, machine, STATES)
+    swapped = swap(emitted, tasks, machine.usable_bytes, machine.host / DEVICES, STATES)
+    if swapped is None:
+        return Outcome("swapping")
+    computed = float(tasks.seconds.sum())
+    return Outcome("swapping", batch, DEVICES * batch / swapped, 1 - computed / swapped, machine.usable_bytes)
+
+
+def run_placement(build: Build, batches: Sequence[int], machine: Machine, aggregates_in_place: bool = True) -> Outcome:
+    """Layers on devices, round robin, the steps of a recurrence pipelined, at the largest batch that fits.
+
+    Without `aggregates_in_place`, the gradients of a weight that several time steps use are all held until they are added up, as in
+    TensorFlow 1.8.
+    """
+    name = "operator placement" if aggregates_in_place else "operator placement, gradients not added in place"
+    for batch in batches:
+        emitted = emit_one_device(_read(build(batch), 2))
+        placed = _place(emitted)
+        needed = _measure_placed(emitted, placed, aggregates_in_place)
+        if max(needed) <= machine.usable_bytes:
+            tasks = _spread(emitted, placed, machine)
+            seconds = float(run_tasks(tasks)[1].max())
+            busy = np.bincount(tasks.worker, tasks.seconds * ~tasks.is_fetch, DEVICES).mean()
+            return Outcome(name, batch, batch / seconds, 1 - float(busy) / seconds, max(needed))
+    return Outcome(name)
+
+
+def _read(model: Model, workers: int) -> Task:
+    return model.read(Settings(workers=workers, cache=False))
+
+
+def _place(emitted: Emitted) -> list[int]:
+    """The device of each node: that of its layer. What belongs to no layer is with the last one."""
+    tables, graph = emitted.program.tables, emitted.problem.graph
+    names = [
+        graph.operators[number].name if kind == NodeKind.OPERATOR else graph.tensors[number].name
+        for kind, number in zip(tables.node_kind.tolist(), tables.node_id.tolist(), strict=True)
+    ]
+    layers = [int(found[1]) if (found := LAYER.search(name)) else None for name in names]
+    last = max((layer for layer in layers if layer is not None), default=0)
+    return [(last if layer is None else layer) % DEVICES for layer in layers]
+
+
+def _spread(emitted: Emitted, placed: Sequence[int], machine: Machine) -> Tasks:
+    """The tasks of one device on several, with a copy for each tensor that another device reads."""
+    own = make_tasks(emitted.problem, emitted.choices, emitted.program, machine, STATES)
+    entry_bytes, _ = measure_entries(emitted.program)
+    node_bytes = np.bincount(emitted.program.tables.entry_node, entry_bytes, len(placed))
+    worker = [*placed, *(placed[own.waits_for[task][0]] for task in range(len(placed), len(own)))]
+    waits = [list(before) for before in own.waits_for]
+    seconds, streams, is_fetch = own.seconds.tolist(), [2 * device for device in worker], own.is_fetch.tolist()
+    copies: dict[tuple[int, int], int] = {}
+    link = machine.links[-1]
+    for task in range(len(own)):
+        for position, before in enumerate(own.waits_for[task]):
+            if worker[before] == worker[task] or seconds[before] == 0:
+                continue
+            key = before, worker[task]
+            if key not in copies:
+                copies[key] = len(seconds)
+                seconds.append(link.seconds + float(node_bytes[before]) / link.bytes_per_second)
+                worker.append(worker[task])
+                streams.append(2 * worker[task] + 1)
+                is_fetch.append(True)
+                waits.append([before])
+            waits[task][position] = copies[key]
+    return Tasks(
+        np.array(seconds), np.array(streams), tuple(map(tuple, waits)), {}, (), np.array(is_fetch), np.array(worker), own.work
+    )
+
+
+def _measure_placed(emitted: Emitted, placed: Sequence[int], aggregates_in_place: bool) -> list[int]:
+    """The bytes that each device holds at most: variables, gradients, states, and what is computed from its first to its last use."""
+    tables, graph = emitted.program.tables, emitted.problem.graph
+    entry_bytes, entry_tensor = measure_entries(emitted.program)
+    weights = {t for t in graph.updated}
+    gradients = {graph.gradients[t] for t in weights}
+    last = np.arange(len(tables.node_kind))[tables.entry_node]
+    np.maximum.at(last, tables.read_entry, tables.read_node)
+    held = [0] * DEVICES
+    changes: list[dict[int, int]] = [defaultdict(int) for _ in range(DEVICES)]
+    for entry, (node, size, tensor) in enumerate(
+        zip(tables.entry_node.tolist(), entry_bytes.tolist(), entry_tensor.tolist(), strict=True)
+    ):
+        device = placed[node]
+        if tables.node_kind[node] == NodeKind.VARIABLE:
+            held[device] += size * (1 + STATES if tensor in weights else 1)
+        elif tensor in gradients:
+            held[device] += size
+        elif not (aggregates_in_place and _is_added_in_place(emitted, node)):
+            changes[device][node] += size
+            changes[device][int(last[entry]) + 1] -= size
+    peaks = [max(np.cumsum([one[node] for node in sorted(one)]).tolist(), default=0) for one in changes]
+    return [own + peak for own, peak in zip(held, peaks, strict=True)]
+
+
+def _is_added_in_place(emitted: Emitted, node: int) -> bool:
+    """Whether a node's result is one gradient of several that the next operator adds to their sum."""
+    tables, graph = emitted.program.tables, emitted.problem.graph
+    return tables.node_kind[node] == NodeKind.OPERATOR and graph.operators[int(tables.node_id[node])].op == "_grad_add"

@@ -1,0 +1,160 @@
+"""Swapping with the host's memory, as section 7.1 sets it up: least recently used, prefetching, read-only tensors dropped, look-ahead.
+
+The kernels of one device run in their order. What a kernel reads and is not there is fetched ahead of it, as early as there is room. Room
+is made by the tensor that was used least recently, none of which are used soon; one that the host has in its present state is dropped, all
+others are written to the host. The transfers of a device run one after the other, at its part of the host's bandwidth.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict, deque
+
+import numpy as np
+
+from tofu.pipeline import Emitted
+from tofu.program import NodeKind
+from tofu.simulation.tasks import Tasks
+from tofu.simulation.work import list_updates, measure_entries
+
+SOON = 8  # kernels ahead, whose tensors are not swapped out
+
+
+def swap(emitted: Emitted, tasks: Tasks, memory_bytes: int, bandwidth: float, states: int) -> float | None:
+    """The seconds of a step in a steady state, or None where a single kernel needs more than the memory."""
+    uses, size, writes = _list_uses(emitted, tasks, states)
+    order = [task for task in range(len(tasks)) if tasks.seconds[task] > 0]
+    device = _Device(memory_bytes, bandwidth, size, _find_next_uses(order, uses))
+    first = None
+    for step in range(2):  # the second begins with what the first one leaves
+        for position, task in enumerate(order):
+            if not device.run(step * len(order) + position, position, uses[task], writes[task], float(tasks.seconds[task])):
+                return None
+        if step == 0:
+            first = device.computed
+            device.forget(set(size) - _list_lasting(emitted))
+    return device.computed - (first or 0.0)
+
+
+def _list_lasting(emitted: Emitted) -> set[tuple[str, int]]:
+    """What a step leaves for the next: variables and the states of the optimizer."""
+    tables = emitted.program.tables
+    variables = np.flatnonzero(tables.node_kind[tables.entry_node] == NodeKind.VARIABLE).tolist()
+    return {("entry", entry) for entry in variables} | {("state", parameter) for parameter in emitted.problem.graph.updated}
+
+
+def _list_uses(
+    emitted: Emitted, tasks: Tasks, states: int
+) -> tuple[list[list[tuple[str, int]]], dict[tuple[str, int], int], list[set[tuple[str, int]]]]:
+    """What each task touches, the bytes of everything, and what each task writes."""
+    tables, graph = emitted.program.tables, emitted.problem.graph
+    entry_bytes, entry_tensor = measure_entries(emitted.program)
+    size: dict[tuple[str, int], int] = {("entry", entry): int(count) for entry, count in enumerate(entry_bytes.tolist())}
+    uses: list[list[tuple[str, int]]] = [[] for _ in range(len(tasks))]
+    writes: list[set[tuple[str, int]]] = [set() for _ in range(len(tasks))]
+    for node, entry in zip(tables.read_node.tolist(), tables.read_entry.tolist(), strict=True):
+        uses[node].append(("entry", entry))
+    for entry, node in enumerate(tables.entry_node.tolist()):
+        uses[node].append(("entry", entry))
+        writes[node].add(("entry", entry))
+    of_variable = {
+        int(entry_tensor[entry]): ("entry", entry)
+        for entry, node in enumerate(tables.entry_node.tolist())
+        if tables.node_kind[node] == NodeKind.VARIABLE
+    }
+    for task, update in enumerate(list_updates(emitted.problem, emitted.program), start=len(tables.node_kind)):
+        touched = [of_variable[update.parameter]]
+        if states:
+            state = "state", update.parameter
+            size[state] = states * graph.tensors[update.parameter].size_bytes
+            touched.append(state)
+        uses[task] = [*touched, ("entry", update.entry)]
+        writes[task] = set(touched)
+    return uses, size, writes
+
+
+def _find_next_uses(order: list[int], uses: list[list[tuple[str, int]]]) -> dict[tuple[str, int], deque[int]]:
+    found: dict[tuple[str, int], deque[int]] = defaultdict(deque)
+    for position, task in enumerate(order):
+        for touched in uses[task]:
+            found[touched].append(position)
+    return found
+
+
+class _Device:
+    """The memory of a device while kernels run: what is there, what the host has, and when the link is free."""
+
+    def __init__(
+        self, memory_bytes: int, bandwidth: float, size: dict[tuple[str, int], int], positions: dict[tuple[str, int], deque[int]]
+    ) -> None:
+        self._free, self._bandwidth, self._size = memory_bytes, bandwidth, size
+        self._positions = {touched: list(found) for touched, found in positions.items()}
+        self._there: OrderedDict[tuple[str, int], float] = OrderedDict()  # least recently used first -> when its last kernel ended
+        self._is_at_host: set[tuple[str, int]] = set(size)
+        self._made: set[tuple[str, int]] = set()
+        self._link = 0.0
+        self.computed = 0.0
+
+    def run(
+        self, number: int, position: int, touched: list[tuple[str, int]], written: set[tuple[str, int]], seconds: float
+    ) -> bool:
+        """One kernel; False where it does not fit."""
+        needed = list(dict.fromkeys(touched))
+        if sum(self._size[one] for one in needed) > self._free + sum(self._size[one] for one in self._there):
+            return False
+        pinned = set(needed)
+        ready = 0.0
+        for one in needed:
+            if one not in self._there:
+                if not self._make_room(self._size[one], position, pinned):
+                    return False
+                self._free -= self._size[one]
+                is_new = one in written and one not in self._made and one[0] == "entry"
+                if not is_new:
+                    self._link += self._size[one] / self._bandwidth
+                    ready = max(ready, self._link)
+        self.computed = max(self.computed, ready) + seconds
+        for one in needed:
+            self._there[one] = self.computed
+            self._there.move_to_end(one)
+            if one in written:
+                self._is_at_host.discard(one)
+                self._made.add(one)
+            if self._positions[one][-1] <= position and one in self._made and not self._is_lasting(one):
+                self._release(one)
+        return True
+
+    def forget(self, passing: set[tuple[str, int]]) -> None:
+        """A step has ended: what it computed is gone."""
+        for one in passing & set(self._there):
+            self._release(one)
+        self._made.clear()
+
+    def _is_lasting(self, one: tuple[str, int]) -> bool:
+        return one[0] == "state"
+
+    def _release(self, one: tuple[str, int]) -> None:
+        del self._there[one]
+        self._free += self._size[one]
+
+    def _make_room(self, size: int, position: int, pinned: set[tuple[str, int]]) -> bool:
+        while self._free < size:
+            victim = self._choose(position, pinned)
+            if victim is None:
+                return False
+            self._link = max(self._link, self._there[victim])  # not before its last kernel has ended
+            if victim not in self._is_at_host:
+                self._link += self._size[victim] / self._bandwidth
+                self._is_at_host.add(victim)
+            self._release(victim)
+        return True
+
+    def _choose(self, position: int, pinned: set[tuple[str, int]]) -> tuple[str, int] | None:
+        """The least recently used that no kernel needs soon; if all are, the least recently used."""
+        fallback = None
+        for one in self._there:
+            if one in pinned:
+                continue
+            if not any(position <= use < position + SOON for use in self._positions[one]):
+                return one
+            fallback = fallback or one
+        return fallback
