@@ -117,7 +117,10 @@ def make_plan(model: Model, workers: int, plan: str) -> Plan:
     base = Settings(workers=workers, cache=False)
     if plan == BY_BATCH:
         names = [f"fc{layer}" for layer in range(4)]
-        hints = {**{f"{name}_weight": 0 for name in names}, **{one: "b" for name in names for one in (name, f"{name}_backward")}}
+        hints = {
+            **{f"{name}_weight": 0 for name in names},
+            **{one: "b" for name in names for one in (name, f"{name}_backward")},
+        }
         return plan_task(model.read(replace(base, hints=hints))).plan
     if plan.startswith("random"):
         return random_plan(plan_task(model.read(replace(base, algorithm="recursive"))), int(plan.split()[1]))
@@ -222,7 +225,9 @@ def show(rows: Sequence[Row]) -> bool:
     """Print the table and the goals; whether all are met."""
     single = {row.model: row.measured for row in rows if row.workers == 1}
     processors = len(os.sched_getaffinity(0))
-    table = Table("model", "workers", "plan", "predicted ms", "measured ms", "spread", "error", "fetches predicted", "measured")
+    table = Table(
+        "model", "workers", "plan", "predicted ms", "measured ms", "spread", "error", "fetches predicted", "measured"
+    )
     for row in rows:
         table.add_row(
             row.model,
@@ -253,7 +258,12 @@ def show(rows: Sequence[Row]) -> bool:
         (f"median error of {len(rows)}", f"{middle:.1%}", f"at most {MOST_MEDIAN:.0%}", middle <= MOST_MEDIAN),
         ("worst error beyond the spread", f"{worst:.1%}", f"at most {MOST_WORST:.0%}", worst <= MOST_WORST),
         *(
-            (f"of several workers {own:.1%}, null: {name}", f"{median(errors):.1%}", f"at least {2 * own:.1%}", median(errors) >= 2 * own)
+            (
+                f"of several workers {own:.1%}, null: {name}",
+                f"{median(errors):.1%}",
+                f"at least {2 * own:.1%}",
+                median(errors) >= 2 * own,
+            )
             for name, errors in nulls.items()
         ),
         (f"Kendall's tau of {pairs} pairs", f"{tau:.2f}", f"at least {LEAST_TAU}", tau >= LEAST_TAU),
@@ -271,7 +281,9 @@ def show(rows: Sequence[Row]) -> bool:
 @click.option("--output", type=click.Path(), help="Where to write the rows, as JSON.")
 @click.option("--run", "run_number", type=int, hidden=True)
 @click.option("--predict", "predict_number", type=int, hidden=True)
-def main(machine_file: str | None, rounds: int, output: str | None, run_number: int | None, predict_number: int | None) -> None:
+def main(
+    machine_file: str | None, rounds: int, output: str | None, run_number: int | None, predict_number: int | None
+) -> None:
     if run_number is not None:
         click.echo(json.dumps(run_module(*CONFIGURATIONS[run_number])))
         return

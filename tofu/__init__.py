@@ -49,17 +49,20 @@ if TYPE_CHECKING:
     from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
     from tofu.mxnet.runtime.report_memory import memory_report
     from tofu.mxnet.runtime.symbol import partition
+    from tofu.mxnet.simulation import advise, simulate
 
 __version__ = "0.2.0"
 
 _OF_MXNET = {
     "Frontier": "tofu.mxnet.frontier",
+    "advise": "tofu.mxnet.simulation",
     "PartitionedSymbol": "tofu.mxnet.runtime.partitioned_symbol",
     "bind": "tofu.mxnet.runtime.bind",
     "frontier": "tofu.mxnet.frontier",
     "memory_report": "tofu.mxnet.runtime.report_memory",
     "op": "tdl_ops.mxnet",
     "partition": "tofu.mxnet.runtime.symbol",
+    "simulate": "tofu.mxnet.simulation",
 }
 
 
@@ -119,6 +122,7 @@ __all__ = [
     "TofuError",
     "UndescribedOperatorError",
     "UnsupportedError",
+    "advise",
     "bind",
     "frontier",
     "gluon",
@@ -126,4 +130,5 @@ __all__ = [
     "mod",
     "op",
     "partition",
+    "simulate",
 ]

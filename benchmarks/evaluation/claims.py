@@ -9,7 +9,11 @@ from benchmarks.evaluation.measure import RNNS, WRESNETS, Planned
 from benchmarks.evaluation.policies import Outcome
 
 Measured = Mapping[str, Mapping[str, Outcome]]  # model -> policy -> what it came to
-TABLE_3 = {"rnn-6-4k": (210, 107), "rnn-8-4k": (154, 95), "rnn-10-4k": (122, 59)}  # Tofu and placement, samples per second
+TABLE_3 = {
+    "rnn-6-4k": (210, 107),
+    "rnn-8-4k": (154, 95),
+    "rnn-10-4k": (122, 59),
+}  # Tofu and placement, samples per second
 PLACEMENT, SMALL, SWAPPING, TOFU, IDEAL = "operator placement", "small batch", "swapping", "Tofu", "ideal"
 SMALL_FITS = {"wresnet-50-4", "wresnet-50-6", "wresnet-101-4"}
 NO_MODELS = "no model has both"
@@ -40,22 +44,30 @@ def list_claims(measured: Measured, planned: Sequence[Planned]) -> Iterator[Clai
     )
     for name, gain in (("wresnet-50-4", 1.12), ("wresnet-101-4", 1.15)):
         yield _make_near(f"small batch over Tofu, {name}", _list_ratios(measured, [name], SMALL, TOFU), gain, 0.1)
-    beaten = [name for name in RNNS if name in measured and measured[name][SMALL].throughput < measured[name][TOFU].throughput]
+    beaten = [
+        name for name in RNNS if name in measured and measured[name][SMALL].throughput < measured[name][TOFU].throughput
+    ]
     present = [name for name in RNNS if name in measured]
     yield Claim(
         "RNNs of which Tofu beats small batches", "all", f"{len(beaten)} of {len(present)}", len(beaten) == len(present)
     )
-    yield _make_range("swapping's part of Tofu's throughput, WResNet", _list_ratios(measured, WRESNETS, SWAPPING, TOFU), 0.37, 0.80)
+    yield _make_range(
+        "swapping's part of Tofu's throughput, WResNet", _list_ratios(measured, WRESNETS, SWAPPING, TOFU), 0.37, 0.80
+    )
     large = [name for name in RNNS if name.endswith("8k")]
     yield _make_range("the same, RNNs of 8K", _list_ratios(measured, large, SWAPPING, TOFU), 0.23, 0.30)
-    yield _make_range("placement's part of Tofu's throughput", _list_ratios(measured, RNNS, PLACEMENT, TOFU), 0.38, 0.61)
+    yield _make_range(
+        "placement's part of Tofu's throughput", _list_ratios(measured, RNNS, PLACEMENT, TOFU), 0.38, 0.61
+    )
     largest = measured.get("rnn-10-8k", {}).get(PLACEMENT)
     if largest is not None:
         yield Claim("placement of RNN-10-8K", "out of memory", str(largest).split(": ")[1], not largest.fits)
     for name, (tofu, placement) in TABLE_3.items():
         if name in measured:
-            yield _make_near(f"Table 3, samples per second, {name}, Tofu", [measured[name][TOFU].throughput], tofu, 0.25)
-            yield _make_near(f"the same, placement in MXNet", [measured[name][PLACEMENT].throughput], placement, 0.25)
+            yield _make_near(
+                f"Table 3, samples per second, {name}, Tofu", [measured[name][TOFU].throughput], tofu, 0.25
+            )
+            yield _make_near("the same, placement in MXNet", [measured[name][PLACEMENT].throughput], placement, 0.25)
     yield from _list_figure_10(planned)
 
 
@@ -74,7 +86,12 @@ def _list_figure_10(planned: Sequence[Planned]) -> Iterator[Claim]:
         seconds = [one.seconds for one in order if one is not None]
         shown = ", ".join(f"{one:.2f}" for one in seconds)
         ends = seconds[0] == max(seconds) and seconds[-1] == min(seconds)
-        yield Claim("RNN-4-8K, seconds: AllRow-Greedy slowest, then Spartan and EqualChop, Tofu fastest", "that order", shown, ends)
+        yield Claim(
+            "RNN-4-8K, seconds: AllRow-Greedy slowest, then Spartan and EqualChop, Tofu fastest",
+            "that order",
+            shown,
+            ends,
+        )
 
 
 def _list_ratios(measured: Measured, names: Sequence[str], own: str, other: str) -> list[float]:

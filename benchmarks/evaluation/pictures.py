@@ -22,8 +22,22 @@ def draw_throughput(measured: Mapping[str, Mapping[str, Outcome]], path: Path) -
                 continue
             height = one.throughput / outcomes["ideal"].throughput
             left = place - 0.4 + (number + 0.5) * width
-            axes.bar(left, height, width, color=f"C{number}", label=policy if place == 0 or policy not in _drawn(axes) else None)
-            axes.text(left, height, f"{one.throughput:.3g}" if one.fits else "OOM", rotation=90, fontsize=6, ha="center", va="bottom")
+            axes.bar(
+                left,
+                height,
+                width,
+                color=f"C{number}",
+                label=policy if place == 0 or policy not in _drawn(axes) else None,
+            )
+            axes.text(
+                left,
+                height,
+                f"{one.throughput:.3g}" if one.fits else "OOM",
+                rotation=90,
+                fontsize=6,
+                ha="center",
+                va="bottom",
+            )
     axes.set_xticks(range(len(measured)), list(measured), rotation=45, ha="right", fontsize=7)
     axes.set_ylabel("part of the ideal throughput")
     axes.set_ylim(0, 1.25)
@@ -44,7 +58,9 @@ def draw_algorithms(planned: Sequence[Planned], path: Path) -> None:
         own = [one for one in planned if one.model == model]
         for place, one in enumerate(own):
             axes.bar(place, one.computing, color="C0")
-            axes.bar(place, one.seconds - one.computing, bottom=one.computing, color="white", edgecolor="C0", hatch="//")
+            axes.bar(
+                place, one.seconds - one.computing, bottom=one.computing, color="white", edgecolor="C0", hatch="//"
+            )
             text = f"{one.overhead:.0%}" if one.fits else "OOM" if one.seconds else "no plan"
             axes.text(place, one.seconds, text, ha="center", va="bottom", fontsize=8)
         axes.set_xticks(range(len(own)), [one.algorithm for one in own], rotation=45, ha="right", fontsize=8)

@@ -48,7 +48,11 @@ class Outcome:
         return self.throughput > 0
 
     def __str__(self) -> str:
-        return f"{self.policy}: {self.throughput:.3g} samples/s at {self.batch}" if self.fits else f"{self.policy}: out of memory"
+        return (
+            f"{self.policy}: {self.throughput:.3g} samples/s at {self.batch}"
+            if self.fits
+            else f"{self.policy}: out of memory"
+        )
 
 
 def run_ideal(build: Build, batch: int, machine: Machine) -> Outcome:
@@ -156,7 +160,14 @@ def _spread(emitted: Emitted, placed: Sequence[int], machine: Machine) -> Tasks:
                 waits.append([before])
             waits[task][position] = copies[key]
     return Tasks(
-        np.array(seconds), np.array(streams), tuple(map(tuple, waits)), {}, (), np.array(is_fetch), np.array(worker), own.work
+        np.array(seconds),
+        np.array(streams),
+        tuple(map(tuple, waits)),
+        {},
+        (),
+        np.array(is_fetch),
+        np.array(worker),
+        own.work,
     )
 
 
@@ -164,7 +175,7 @@ def _measure_placed(emitted: Emitted, placed: Sequence[int], aggregates_in_place
     """The bytes that each device holds at most: variables, gradients, states, and what is computed from its first to its last use."""
     tables, graph = emitted.program.tables, emitted.problem.graph
     entry_bytes, entry_tensor = measure_entries(emitted.program)
-    weights = {t for t in graph.updated}
+    weights = set(graph.updated)
     gradients = {graph.gradients[t] for t in weights}
     last = np.arange(len(tables.node_kind))[tables.entry_node]
     np.maximum.at(last, tables.read_entry, tables.read_node)

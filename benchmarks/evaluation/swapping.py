@@ -27,7 +27,9 @@ def swap(emitted: Emitted, tasks: Tasks, memory_bytes: int, bandwidth: float, st
     first = None
     for step in range(2):  # the second begins with what the first one leaves
         for position, task in enumerate(order):
-            if not device.run(step * len(order) + position, position, uses[task], writes[task], float(tasks.seconds[task])):
+            if not device.run(
+                step * len(order) + position, position, uses[task], writes[task], float(tasks.seconds[task])
+            ):
                 return None
         if step == 0:
             first = device.computed
@@ -39,7 +41,9 @@ def _list_lasting(emitted: Emitted) -> set[tuple[str, int]]:
     """What a step leaves for the next: variables and the states of the optimizer."""
     tables = emitted.program.tables
     variables = np.flatnonzero(tables.node_kind[tables.entry_node] == NodeKind.VARIABLE).tolist()
-    return {("entry", entry) for entry in variables} | {("state", parameter) for parameter in emitted.problem.graph.updated}
+    return {("entry", entry) for entry in variables} | {
+        ("state", parameter) for parameter in emitted.problem.graph.updated
+    }
 
 
 def _list_uses(
@@ -48,7 +52,9 @@ def _list_uses(
     """What each task touches, the bytes of everything, and what each task writes."""
     tables, graph = emitted.program.tables, emitted.problem.graph
     entry_bytes, entry_tensor = measure_entries(emitted.program)
-    size: dict[tuple[str, int], int] = {("entry", entry): int(count) for entry, count in enumerate(entry_bytes.tolist())}
+    size: dict[tuple[str, int], int] = {
+        ("entry", entry): int(count) for entry, count in enumerate(entry_bytes.tolist())
+    }
     uses: list[list[tuple[str, int]]] = [[] for _ in range(len(tasks))]
     writes: list[set[tuple[str, int]]] = [set() for _ in range(len(tasks))]
     for node, entry in zip(tables.read_node.tolist(), tables.read_entry.tolist(), strict=True):
@@ -84,11 +90,17 @@ class _Device:
     """The memory of a device while kernels run: what is there, what the host has, and when the link is free."""
 
     def __init__(
-        self, memory_bytes: int, bandwidth: float, size: dict[tuple[str, int], int], positions: dict[tuple[str, int], deque[int]]
+        self,
+        memory_bytes: int,
+        bandwidth: float,
+        size: dict[tuple[str, int], int],
+        positions: dict[tuple[str, int], deque[int]],
     ) -> None:
         self._free, self._bandwidth, self._size = memory_bytes, bandwidth, size
         self._positions = {touched: list(found) for touched, found in positions.items()}
-        self._there: OrderedDict[tuple[str, int], float] = OrderedDict()  # least recently used first -> when its last kernel ended
+        self._there: OrderedDict[tuple[str, int], float] = (
+            OrderedDict()
+        )  # least recently used first -> when its last kernel ended
         self._is_at_host: set[tuple[str, int]] = set(size)
         self._made: set[tuple[str, int]] = set()
         self._link = 0.0

@@ -3,7 +3,8 @@
 A cell of an output takes the operations of its value; a reduction takes those of its body and one more at every point of its variables.
 A *contraction* is a sum of products of which each factor is used again at other points: a matrix product, a convolution, but no sum of
 squares. Kernels keep such factors near the arithmetic units, so their speed is that of the units, while all others wait for memory.
-What does not depend on a variable (a mean that each cell subtracts) is computed once for all of its points. Where a description picks cells by `where(position(v) == x, value, 0)`, kernels look them up, so the points of v do not count.
+What does not depend on a variable (a mean that each cell subtracts) is computed once for all of its points. Where a description picks
+cells by `where(position(v) == x, value, 0)`, kernels look them up, so the points of v do not count.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class Operations:
 
     def __str__(self) -> str:
         reused = " and for each of ".join(map(" ".join, self.absent))
-        return f"{self.per_point} for each of {' '.join(self.variables) or 'one point'}{f', used again for each of {reused}' * bool(reused)}"
+        again = f", used again for each of {reused}" if reused else ""
+        return f"{self.per_point} for each of {' '.join(self.variables) or 'one point'}{again}"
 
 
 Arithmetic = tuple[tuple[Operations, ...], ...]  # by output

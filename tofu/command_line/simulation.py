@@ -76,8 +76,8 @@ def simulate(request: Request, machine: str, states: int, trace: Path | None) ->
 def advise(request: Request, machine: str, states: int, counts: tuple[int, ...]) -> None:
     """Say on how many devices of a machine to train MODEL, and by which plan: all are simulated, the fastest that fits comes first.
 
-    Beside the default plan stand the plan that keeps as much whole as a device's memory allows, data parallelism, and one device. "range" is
-    where the machine computes 30 % faster than its file says and moves data 30 % slower, and the other way.
+    Beside the default plan stand the plan that keeps as much whole as a device's memory allows, data parallelism, and one device.
+    "range" is where the machine computes 30 % faster than its file says and moves data 30 % slower, and the other way.
 
     \b
     Examples
@@ -88,7 +88,9 @@ def advise(request: Request, machine: str, states: int, counts: tuple[int, ...])
 
 
 @click.command()
-@click.option("--output", "-o", type=OUTPUT, default="machine.json", show_default=True, help="Where to write the machine.")
+@click.option(
+    "--output", "-o", type=OUTPUT, default="machine.json", show_default=True, help="Where to write the machine."
+)
 @click.option("--name", default="this machine", show_default=True, help="What to call it.")
 def calibrate(output: Path, name: str) -> None:
     """Measure this machine's processors, as devices for simulations. It takes a minute; let nothing else run.

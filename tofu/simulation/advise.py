@@ -15,7 +15,12 @@ from tofu.simulation.timeline import Simulation
 
 UNCERTAINTY = 1.3  # of a machine's numbers against each other, by which the range of a time is found
 LEAST_GAIN = 1.05  # in throughput: less is not worth more devices
-ONE_DEVICE, DEFAULT, WITHIN_MEMORY, DATA_PARALLEL = "one device", "everything split", "as whole as fits", "data parallelism"
+ONE_DEVICE, DEFAULT, WITHIN_MEMORY, DATA_PARALLEL = (
+    "one device",
+    "everything split",
+    "as whole as fits",
+    "data parallelism",
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,9 @@ class Advice:
         )
 
     def __str__(self) -> str:
-        rows = [("workers", "plan", "a step", "range", "samples/s", "moved", "memory per device", "")]
+        rows: list[tuple[str, ...]] = [
+            ("workers", "plan", "a step", "range", "samples/s", "moved", "memory per device", "")
+        ]
         rows += [self._describe(option) for option in self.options]
         return "\n".join([*align(rows), "", self.verdict])
 
@@ -93,7 +100,11 @@ class Advice:
         alone = next((option for option in self.options if option.workers == 1 and option.fits), None)
         if best.workers == 1:
             return f"Do not partition: no plan is {LEAST_GAIN - 1:.0%} faster than one device on {self.machine}."
-        gain = f", {best.throughput / alone.throughput:.1f} times one device" if alone is not None else ", and one device has too little memory"
+        gain = (
+            f", {best.throughput / alone.throughput:.1f} times one device"
+            if alone is not None
+            else ", and one device has too little memory"
+        )
         text = f"Train on {best.workers} workers, {best.name}: {best.throughput:.4g} samples per second{gain}."
         if best.name == WITHIN_MEMORY:
             text += f" Ask for it by memory_limit={best.simulation.machine.usable_bytes if best.simulation else 0}."
@@ -103,14 +114,26 @@ class Advice:
 
 
 def advise(
-    task: Task, machine: Machine, workers: Sequence[int] = (), states: int = DEFAULT_STATES, observe: Observer | None = None
+    task: Task,
+    machine: Machine,
+    workers: Sequence[int] = (),
+    states: int = DEFAULT_STATES,
+    observe: Observer | None = None,
 ) -> Advice:
     """Simulate a training step of a model on one device and on these numbers of workers (the powers of 2 that the machine has, where none
     are given), for each the default plan, the plan that keeps as much whole as memory allows, and data parallelism.
     """
-    counts = list(workers) or [1 << power for power in range(1, machine.devices.bit_length()) if 1 << power <= machine.devices]
-    options = [option for count in (1, *counts) for option in _list_options(task, machine, count, states, observe or Observer())]
-    ranked = sorted(options, key=lambda option: (not option.fits, -option.throughput, option.simulation is None, option.workers))
+    counts = list(workers) or [
+        1 << power for power in range(1, machine.devices.bit_length()) if 1 << power <= machine.devices
+    ]
+    options = [
+        option
+        for count in (1, *counts)
+        for option in _list_options(task, machine, count, states, observe or Observer())
+    ]
+    ranked = sorted(
+        options, key=lambda option: (not option.fits, -option.throughput, option.simulation is None, option.workers)
+    )
     return Advice(machine, tuple(ranked))
 
 

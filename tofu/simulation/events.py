@@ -47,9 +47,8 @@ class _Events:
 
     def run(self) -> None:
         """Until all tasks have ended."""
-        for task, count in enumerate(self._waiting):
-            if count == 0:
-                self._make_ready(task, 0.0)
+        for task in [task for task, count in enumerate(self._waiting) if count == 0]:
+            self._make_ready(task, 0.0)
         self._start_all(0.0, range(len(self._queues)))
         while self._ends or self._crowd.running:
             known, worked_out = (self._ends[0][0] if self._ends else NEVER), self._crowd.next_end

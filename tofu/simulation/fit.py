@@ -22,8 +22,8 @@ Floats = npt.NDArray[np.float64]
 
 
 class Sample(NamedTuple):
-    """One kernel: its kind, contracted operations (of a fetch, bytes that it adds to others), other ones (of a fetch, runs of cells), bytes,
-    and the seconds that it took.
+    """One kernel: its kind, contracted operations (of a fetch, bytes that it adds to others), other operations (of a fetch, runs of cells),
+    bytes, and the seconds that it took.
     """
 
     kind: str
@@ -58,7 +58,8 @@ def fit(samples: Sequence[Sample], cache: int) -> Measured:
         features, seconds = features[near], seconds[near]
         rates = _solve(features, seconds)
     errors = np.abs(features @ rates / seconds - 1)
-    return Measured(*rates.tolist(), error=round(float(median(errors.tolist())), 4))
+    call, contracted, other, byte, far_byte = rates.tolist()
+    return Measured(call, contracted, other, byte, far_byte, round(float(median(errors.tolist())), 4))
 
 
 def _solve(features: Floats, seconds: Floats) -> Floats:

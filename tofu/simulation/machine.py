@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from tofu.errors import TofuError
-from tofu.reading import parse_json, read_mapping, read_not_negative, read_positive, read_string, read_text, read_whole, show
+from tofu.reading import (
+    parse_json,
+    read_mapping,
+    read_not_negative,
+    read_positive,
+    read_string,
+    read_text,
+    read_whole,
+    show,
+)
 from tofu.simulation.kernels import Measured, Rates
 
 FOLDER = Path(__file__).parent / "machines"
@@ -111,7 +120,9 @@ class Machine:
         links = self.links
         if name == "links":
             links = tuple(
-                replace(link, bytes_per_second=link.bytes_per_second * factor, shared=link.shared and link.shared * factor)
+                replace(
+                    link, bytes_per_second=link.bytes_per_second * factor, shared=link.shared and link.shared * factor
+                )
                 for link in links
             )
         elif name == "latency":
@@ -145,7 +156,9 @@ def read_machine(given: Any) -> Machine:
             raise ValueError(f'its "format" is not "{FORMAT}"')
         return read_fields(value)
     except OSError as error:
-        raise TofuError(f"There is no machine {show(str(given))}, nor such a file ({error.strerror}). {_list_known()}") from error
+        raise TofuError(
+            f"There is no machine {show(str(given))}, nor such a file ({error.strerror}). {_list_known()}"
+        ) from error
     except (ValueError, KeyError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise TofuError(f"{path} is no machine: {reason}. docs/simulation.md shows one; {_list_known()}") from error
@@ -170,7 +183,9 @@ def read_fields(value: Mapping[str, Any]) -> Machine:
         for link in value.get("links", ())
     )
     if links and prod(link.parts for link in links) != devices:
-        raise ValueError(f"its links divide into {' x '.join(str(link.parts) for link in links)} devices, not {devices}")
+        raise ValueError(
+            f"its links divide into {' x '.join(str(link.parts) for link in links)} devices, not {devices}"
+        )
     return Machine(
         name=read_string(value["name"], "name"),
         devices=devices,
@@ -190,9 +205,7 @@ def read_fields(value: Mapping[str, Any]) -> Machine:
 def _read_rates(value: Mapping[str, Any]) -> Rates:
     by_type = partial(read_mapping, read=read_positive)
     numbers = partial(read_mapping, read=read_not_negative)
-    measured = {
-        op: Measured(**numbers(fitted, f"measured {op}")) for op, fitted in value.get("measured", {}).items()
-    }
+    measured = {op: Measured(**numbers(fitted, f"measured {op}")) for op, fitted in value.get("measured", {}).items()}
     call = 1e-6 * read_not_negative(value["call_microseconds"], "call_microseconds")
     several = read_not_negative(value.get("call_microseconds_of_several", 1e6 * call), "call_microseconds_of_several")
     rates = Rates(

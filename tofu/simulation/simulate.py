@@ -31,11 +31,14 @@ def simulate(
 ) -> Simulation:
     """A training step of a program on a machine, with the update of the weights by an optimizer that keeps so many `states` for each.
 
-    Without fetches, these take no time: what is left is computation, as section 7.3 of the paper measures it. Raises TofuError where the machine has too few devices.
+    Without fetches, these take no time: what is left is computation, as section 7.3 of the paper measures it.
+    Raises TofuError where the machine has too few devices.
     """
     workers = emitted.program.workers
     if workers > machine.devices:
-        raise TofuError(f"{machine} has {machine.devices} devices, and the plan {workers} workers. Plan for fewer, or name a larger machine.")
+        raise TofuError(
+            f"{machine} has {machine.devices} devices, and the plan {workers} workers. Plan for fewer, or name a larger machine."
+        )
     tasks = make_tasks(emitted.problem, emitted.choices, emitted.program, machine, states)
     if not with_fetches:
         tasks = replace(tasks, seconds=np.where(tasks.is_fetch, 0.0, tasks.seconds))
@@ -56,7 +59,9 @@ def simulate_one_device(task: Task, machine: Machine, states: int = DEFAULT_STAT
     """The model on one device of a machine, as its framework runs it there."""
     emitted = emit_one_device(task)
     needed = task.engine.backend.measure_whole(task.source) + states * sum(
-        tensor.size_bytes for position, tensor in enumerate(task.source.graph.tensors) if position in task.source.graph.updated
+        tensor.size_bytes
+        for position, tensor in enumerate(task.source.graph.tensors)
+        if position in task.source.graph.updated
     )
     return simulate(emitted, machine, states=states, worker_bytes=(needed,))
 
@@ -65,8 +70,8 @@ def emit_one_device(task: Task) -> Emitted:
     """The program of a single worker, whose operators are whole."""
     problem = task.problem.arrange(Arrangement(()))
     graph = problem.graph
-    nothing = (np.zeros((count, 0), np.int32) for count in (len(graph.operators) + len(graph.updates), len(graph.tensors)))
-    settled = task.settle(problem, Choices(*nothing))
+    operators, tensors = len(graph.operators) + len(graph.updates), len(graph.tensors)
+    settled = task.settle(problem, Choices(np.zeros((operators, 0), np.int32), np.zeros((tensors, 0), np.int32)))
     return Emitted(settled.problem, settled.choices, write_program(settled.problem, settled.choices))
 
 

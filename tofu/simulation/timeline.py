@@ -68,7 +68,8 @@ class Simulation:
         return self.end - self.start
 
     def _sum_by_worker(self, is_meant: Any) -> Floats:
-        return np.bincount(self.tasks.worker[is_meant], self._took[is_meant], self.workers)
+        seconds = np.bincount(self.tasks.worker[is_meant], self._took[is_meant], self.workers)
+        return np.asarray(seconds, np.float64)
 
     @property
     def fetch_seconds(self) -> Floats:
@@ -107,7 +108,9 @@ class Simulation:
         ]
         if need:
             fit = "fits" if self.fits else "DOES NOT FIT"
-            lines.append(f"memory {format_bytes(need)} of {format_bytes(self.machine.usable_bytes)} on each device: {fit}")
+            lines.append(
+                f"memory {format_bytes(need)} of {format_bytes(self.machine.usable_bytes)} on each device: {fit}"
+            )
         return "\n".join(lines)
 
     def to_trace(self) -> str:
@@ -141,4 +144,6 @@ class Simulation:
     def _name(self, node: int) -> str:
         tables, graph = self.program.tables, self.program.graph
         number = int(tables.node_id[node])
-        return graph.operators[number].name if tables.node_kind[node] == NodeKind.OPERATOR else graph.tensors[number].name
+        return (
+            graph.operators[number].name if tables.node_kind[node] == NodeKind.OPERATOR else graph.tensors[number].name
+        )

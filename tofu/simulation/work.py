@@ -50,9 +50,18 @@ class Computed:
 class Work:
     """What every node does; weight updates follow the program's nodes.
 
-    `kinds[kind[n]]` is the kind of node n's kernel, or "fetch" or "update", and `computed[arithmetic[n]]` its arithmetic, whose results have type
-    `dtypes[n]`. `size`: bytes that it reads and writes. Of a fetch, `rows` are the runs of cells that lie together in both memories, and `added`
-    the bytes that it adds to others. `times`: how often it runs in a step.
+    Attributes
+    ----------
+    kinds, kind
+        `kinds[kind[n]]` is the kind of node n's kernel, or "fetch" or "update".
+    computed, arithmetic, dtype
+        `computed[arithmetic[n]]` is its arithmetic, `dtype[n]` the type of its results.
+    size
+        Bytes that it reads and writes.
+    rows, added
+        Of a fetch, the runs of cells that lie together in both memories, and the bytes that it adds to others.
+    times
+        How often it runs in a step.
     """
 
     kinds: tuple[str, ...]
@@ -68,7 +77,9 @@ class Work:
     def take_seconds(self, rates: Rates, workers: int) -> Floats:
         """What each node takes on a device that runs nothing else and reads all memory as its own; `workers`: that run the program."""
         call = rates.call if workers == 1 else rates.call_of_several
-        contracted, other = (self._look_up([getattr(one, name) for one in self.computed]) for name in ("contracted", "other"))
+        contracted, other = (
+            self._look_up([getattr(one, name) for one in self.computed]) for name in ("contracted", "other")
+        )
         roofline = call + np.maximum(self._compute(rates), self.size / rates.memory)
         seconds = np.where(contracted + other + self.size > 0, roofline, 0.0)
         far = np.maximum(self.size - rates.cache, 0)
@@ -83,10 +94,10 @@ class Work:
                     + fitted.byte * self.size[rows]
                     + fitted.far_byte * far[rows]
                 )
-        return np.asarray(seconds * self.times)
+        return np.asarray(seconds * self.times, np.float64)
 
     def _look_up(self, numbers: list[float]) -> Floats:
-        return np.asarray(numbers, np.float64)[self.arithmetic]
+        return np.asarray(np.asarray(numbers, np.float64)[self.arithmetic])
 
     def _compute(self, rates: Rates) -> Floats:
         """Seconds of arithmetic alone."""
@@ -112,16 +123,18 @@ def find_work(problem: Problem, choices: Choices, program: Program, states: int)
     size += np.bincount(tables.read_node, entry_bytes[tables.read_entry], len(size)).astype(np.int64)
     is_fetch = tables.node_kind == NodeKind.FETCH
     fetched = count_sources(program)
-    size[is_fetch] = (np.bincount(tables.entry_node, entry_bytes, len(size)) + np.bincount(fetched.node, fetched.size, len(size)))[
-        is_fetch
-    ]
+    size[is_fetch] = (
+        np.bincount(tables.entry_node, entry_bytes, len(size)) + np.bincount(fetched.node, fetched.size, len(size))
+    )[is_fetch]
     size[tables.node_kind == NodeKind.VARIABLE] = 0
     first = np.searchsorted(tables.entry_node, np.arange(len(size)))
     tensor = entry_tensor[np.minimum(first, len(entry_tensor) - 1)]
     dtype = np.array([one.dtype for one in graph.tensors], object)[tensor]
     times = np.array([one.times for one in graph.tensors], np.int64)[tensor]
     kinds, kind = counts.kinds(is_fetch)
-    rows, added = (np.bincount(fetched.node, column, len(size)).astype(np.int64) for column in (fetched.rows, fetched.added))
+    rows, added = (
+        np.bincount(fetched.node, column, len(size)).astype(np.int64) for column in (fetched.rows, fetched.added)
+    )
     step = Work(kinds, kind, tuple(counts.computed), counts.arithmetic, dtype, size, rows, added, times)
     return _with_updates(step, problem, program, states)
 
@@ -161,7 +174,9 @@ class Update(NamedTuple):
 def list_updates(problem: Problem, program: Program) -> tuple[Update, ...]:
     """The updates of all shards of the parameters that an optimizer updates after the step."""
     graph, tables = problem.graph, program.tables
-    of_gradient = {output.tensor: number for number, output in enumerate(program.outputs) if number >= program.n_model_outputs}
+    of_gradient = {
+        output.tensor: number for number, output in enumerate(program.outputs) if number >= program.n_model_outputs
+    }
     found = []
     for parameter in sorted(graph.updated):
         number = of_gradient.get(graph.gradients[parameter])

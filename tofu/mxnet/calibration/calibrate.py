@@ -74,7 +74,11 @@ def _find_slowdown(machine: Mapping[str, Any], steps: Sequence[float]) -> float:
     ratios = []
     for case, took in zip(list_steps(), steps, strict=True):
         task = read_trained(case.symbol, case.shapes, Settings(workers=2, cache=False))
-        found = simulate_one_device(task, described) if case.workers == 1 else simulate(plan_task(task).whole_step, described)
+        found = (
+            simulate_one_device(task, described)
+            if case.workers == 1
+            else simulate(plan_task(task).whole_step, described)
+        )
         ratios.append(took / found.seconds)
     return median(ratios)
 
@@ -84,7 +88,9 @@ def _run(program: str) -> Any:
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / "measured.json"
         command = [sys.executable, "-m", f"tofu.mxnet.calibration.{program}", str(written)]
-        ended = subprocess.run(command, env={**os.environ, **PROGRAMS[program]}, capture_output=True, text=True, check=False)
+        ended = subprocess.run(
+            command, env={**os.environ, **PROGRAMS[program]}, capture_output=True, text=True, check=False
+        )
         if ended.returncode:
             raise TofuError(f"The measuring program ended with status {ended.returncode}:\n{ended.stderr[-2000:]}")
         return json.loads(written.read_text())

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 
 import mxnet as mx
 
-import tofu.mod
+import tofu  # noqa: F401  before MXNet
 from tofu.mxnet.calibration.models import CalibrationCase, list_steps
 from tofu.mxnet.partition import plan_task, read_trained
+from tofu.mxnet.runtime.module import Module
 from tofu.mxnet.runtime.symbol import partition
 from tofu.planning.settings import Settings
 from tofu.program import NodeKind
@@ -88,7 +89,7 @@ def make_module(symbol: Any, shapes: Mapping[str, tuple[int, ...]], workers: int
     """A module that trains by SGD with momentum, and a batch."""
     kind = mx.mod.Module
     if workers > 1:
-        kind, symbol = tofu.mod.Module, partition(symbol, contexts=[mx.cpu(worker) for worker in range(workers)])
+        kind, symbol = Module, partition(symbol, contexts=[mx.cpu(worker) for worker in range(workers)])
     arguments, _, _ = symbol.infer_shape(**shapes)
     known = dict(zip(symbol.list_arguments(), arguments, strict=True))
     labels = [name for name in known if name.endswith("label")]

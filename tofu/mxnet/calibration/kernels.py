@@ -147,7 +147,9 @@ def match(recorded: Recorded, events: Events) -> Iterator[Sample]:
 
 def _find_op(program: Program, node: int) -> str:
     tables = program.tables
-    return program.graph.operators[int(tables.node_id[node])].op if tables.node_kind[node] == NodeKind.OPERATOR else FETCH
+    return (
+        program.graph.operators[int(tables.node_id[node])].op if tables.node_kind[node] == NodeKind.OPERATOR else FETCH
+    )
 
 
 def main(path: str) -> None:

@@ -22,7 +22,16 @@ class CalibrationCase:
     algorithm: str = "recursive"
 
 
-PERCEPTRONS = (2, 448, 3), (2, 1792, 2), (8, 256, 3), (48, 640, 3), (96, 1536, 3), (24, 2560, 2), (768, 512, 3), (48, 3072, 2)
+PERCEPTRONS = (
+    (2, 448, 3),
+    (2, 1792, 2),
+    (8, 256, 3),
+    (48, 640, 3),
+    (96, 1536, 3),
+    (24, 2560, 2),
+    (768, 512, 3),
+    (48, 3072, 2),
+)
 CONVOLUTIONS = (4, 16, 40), (12, 32, 80), (8, 96, 48), (32, 48, 24), (2, 160, 72), (4, 48, 144)
 RECURRENCES = (6, 96, 3), (40, 288, 3), (160, 512, 3), (24, 1024, 2)
 ATTENTIONS = (2, 24, 96), (4, 96, 160), (2, 160, 320), (8, 128, 256)
@@ -93,7 +102,7 @@ def _build_recurrence(batch: int, cells: int, steps: int) -> tuple[Any, Shapes]:
     inputs = [mx.sym.Variable("data" if step == 0 else f"data{step}") for step in range(steps)]
     begin = [mx.sym.Variable("begin0"), mx.sym.Variable("begin1")]
     outputs, _ = cell.unroll(steps, inputs, begin_state=begin, merge_outputs=False)
-    shapes = {variable.name: (batch, cells) for variable in (*inputs, *begin)}
+    shapes: Shapes = {variable.name: (batch, cells) for variable in (*inputs, *begin)}
     weight, bias = mx.sym.Variable("out_weight"), mx.sym.Variable("out_bias")
     decoded = [mx.sym.FullyConnected(output, weight, bias, num_hidden=64) for output in outputs]
     return mx.sym.Group([mx.sym.SoftmaxOutput(one, name=f"softmax{n}") for n, one in enumerate(decoded)]), shapes

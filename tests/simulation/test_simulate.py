@@ -1,0 +1,195 @@
+"""Simulated steps: what is counted, against hand counts and the program, and what follows from more of anything."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import tofu
+from benchmarks.models import Model, rnn, wresnet
+from benchmarks.small_models.plain import mlp
+from tofu.errors import PlanError, TofuError
+from tofu.mxnet.partition import plan_task
+from tofu.planning.settings import Settings
+from tofu.program import NodeKind
+from tofu.simulation import read_machine
+from tofu.simulation.advise import DATA_PARALLEL, advise
+from tofu.simulation.kernels import FETCH, UPDATE
+from tofu.simulation.simulate import emit_one_device, simulate, simulate_one_device, simulate_partition
+from tofu.simulation.work import find_work
+
+MACHINE = read_machine("8xV100")
+MODELS = {
+    "perceptron": lambda: Model("perceptron", mlp().symbol, mlp().shapes),
+    "convolutions": lambda: wresnet(50, 1, 8, image=32, classes=16),
+    "recurrence": lambda: rnn(2, 32, 8, time_steps=3, features=16, classes=16),
+}
+
+
+def plan(name, workers, **settings):
+    return plan_task(MODELS[name]().read(Settings(workers=workers, cache=False, **settings)))
+
+
+def work_of(emitted, states=1):
+    return find_work(emitted.problem, emitted.choices, emitted.program, states)
+
+
+def count_contracted(work):
+    return sum(work.computed[number].contracted for number in work.arithmetic.tolist())
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("workers", [2, 8])
+def test_the_arithmetic_of_all_workers_is_that_of_one_device(name, workers):
+    """Products are divided, never repeated: every plan here splits all of them. Border cells that halos share are in no product twice."""
+    partition = plan(name, workers)
+    whole = count_contracted(work_of(emit_one_device(partition.task)))
+    assert count_contracted(work_of(partition.whole_step)) == whole > 0
+
+
+def test_the_bytes_of_kernels_and_fetches_are_those_of_their_tensors():
+    partition = plan("perceptron", 2)
+    emitted = partition.whole_step
+    work = work_of(emitted, states=0)
+    for number, node in enumerate(emitted.program.nodes):
+        tensors = emitted.problem.graph.tensors
+        item = 4
+        written = sum(item * int(np.prod(shape)) for shape in node.shapes)
+        if node.kind is NodeKind.VARIABLE:
+            assert work.size[number] == 0
+        elif node.kind is NodeKind.FETCH:
+            assert work.kinds[work.kind[number]] == FETCH
+            assert tensors[node.id].item_bytes == item
+            read = sum(item * int(np.prod(piece.extent)) * len(piece.sources) for piece in node.pieces)
+            assert work.size[number] == written + read
+            added = sum(item * int(np.prod(piece.extent)) * (len(piece.sources) - 1) for piece in node.pieces if piece.sources)
+            assert work.added[number] == added
+        else:
+            shapes = [emitted.program.nodes[entry.node].shapes[entry.output] for entry in node.inputs]
+            assert work.size[number] == written + sum(item * int(np.prod(shape)) for shape in shapes)
+
+
+def test_every_shard_of_every_weight_is_updated():
+    partition = plan("perceptron", 4)
+    work = work_of(partition.whole_step, states=2)
+    is_update = work.kind == work.kinds.index(UPDATE)
+    graph = partition.problem.graph
+    whole = sum(graph.tensors[t].size_bytes for t in graph.updated)
+    small = [t for t in graph.updated if None in partition.plan.tensors[graph.tensors[t].name]]
+    repeated = sum(graph.tensors[t].size_bytes for t in small)
+    updated = work.size[is_update].sum() / (3 + 2 * 2)
+    assert whole <= updated <= whole + 3 * repeated
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_nothing_ends_before_what_it_reads_and_streams_do_not_overlap(name):
+    found = simulate_partition(plan(name, 8), MACHINE)
+    for task, before in enumerate(found.tasks.waits_for):
+        assert all(found.end[one] <= found.start[task] + 1e-12 for one in before)
+    busy = found.compute_seconds + 0 * found.fetch_seconds
+    assert (busy <= found.seconds + 1e-9).all()
+    assert (found.fetch_seconds <= found.seconds + 1e-9).all()
+
+
+@pytest.mark.parametrize("change", ["arithmetic", "memory", "links"])
+def test_a_faster_machine_takes_no_longer(change):
+    """Of these programs; a list schedule may lose a little where the order changes."""
+    emitted = plan("convolutions", 8).whole_step
+    slow, fast = (simulate(emitted, MACHINE.scale(change, factor)).seconds for factor in (0.5, 4))
+    assert fast <= 1.01 * simulate(emitted, MACHINE).seconds <= 1.02 * slow
+
+
+def test_latency_is_waited_for_by_each_fetch_of_a_chain():
+    emitted = plan("perceptron", 2).whole_step
+    near, far = (simulate(emitted, MACHINE.scale("latency", factor)).seconds for factor in (1, 1000))
+    assert far - near > 999 * MACHINE.links[0].seconds
+
+
+def test_links_are_shared():
+    """Fetches of several workers that cross one level at the same time slow each other down."""
+    emitted = plan("perceptron", 8).whole_step
+    (link,) = MACHINE.links
+    narrow = replace(MACHINE, links=(replace(link, shared=link.bytes_per_second / 100),))
+    assert simulate(emitted, narrow).seconds > simulate(emitted, MACHINE).seconds
+
+
+def test_without_fetches_computation_is_left():
+    found = plan("perceptron", 8).whole_step
+    left = simulate(found, MACHINE, with_fetches=False)
+    assert left.fetch_seconds.sum() == 0
+    assert left.compute_seconds == pytest.approx(simulate(found, MACHINE).compute_seconds)
+
+
+def test_on_few_processors_workers_take_turns():
+    emitted = plan("convolutions", 8).whole_step
+    shared = replace(MACHINE, links=(), processors=2.0, fetches_overlap=False)
+    apart = replace(shared, processors=8.0)
+    assert simulate(emitted, shared).seconds > 3 * simulate(emitted, apart).seconds
+
+
+def test_the_same_program_takes_the_same_time_again():
+    emitted = plan("recurrence", 4).whole_step
+    assert simulate(emitted, MACHINE).seconds == simulate(emitted, MACHINE).seconds
+
+
+def test_the_trace_has_every_kernel_and_fetch():
+    found = simulate_partition(plan("perceptron", 2), MACHINE)
+    events = [event for event in json.loads(found.to_trace())["traceEvents"] if event["ph"] == "X"]
+    assert len(events) == (found.tasks.seconds > 0).sum()
+    assert sum(event["dur"] for event in events) == pytest.approx(1e6 * (found.end - found.start).sum())
+    assert max(event["ts"] + event["dur"] for event in events) == pytest.approx(1e6 * found.seconds)
+    assert {event["cat"] for event in events} == {"kernel", "fetch"}
+
+
+def test_memory_counts_the_states_of_the_optimizer():
+    partition = plan("perceptron", 4)
+    none, two = (simulate_partition(partition, MACHINE, states=states) for states in (0, 2))
+    assert none.worker_bytes == partition.plan.worker_bytes
+    assert all(a < b for a, b in zip(none.worker_bytes, two.worker_bytes, strict=True))
+
+
+def test_what_does_not_fit_says_so():
+    small = replace(MACHINE, memory_bytes=MACHINE.reserved_bytes + 1000)
+    found = simulate_one_device(MODELS["perceptron"]().read(Settings(workers=2)), small)
+    assert not found.fits
+    assert "DOES NOT FIT" in str(found)
+
+
+def test_more_workers_than_devices_are_refused():
+    with pytest.raises(TofuError, match="8 devices, and the plan 16 workers"):
+        simulate(plan("perceptron", 16).whole_step, MACHINE)
+
+
+def test_advice_ranks_what_fits_and_says_why_the_rest_does_not():
+    task = MODELS["recurrence"]().read(Settings(workers=2))
+    advice = advise(task, MACHINE, workers=(2, 3))
+    fitting = [option.throughput for option in advice.options if option.fits]
+    assert fitting == sorted(fitting, reverse=True)
+    assert {(option.workers, option.name == DATA_PARALLEL) for option in advice.options} >= {(1, False), (2, True), (3, True)}
+    assert all(option.low <= option.simulation.seconds <= option.high for option in advice.options if option.simulation)
+    assert advice.best.throughput * 1.05 >= max(fitting)
+
+
+def test_a_model_too_small_to_gain_is_left_on_one_device():
+    slow = replace(MACHINE, links=(replace(MACHINE.links[0], seconds=1.0),))
+    advice = advise(MODELS["perceptron"]().read(Settings(workers=2)), slow, workers=(2,))
+    assert advice.best.workers == 1
+    assert "Do not partition" in str(advice)
+
+
+def test_where_nothing_fits_there_is_no_best():
+    small = replace(MACHINE, memory_bytes=MACHINE.reserved_bytes + 1000)
+    advice = advise(MODELS["perceptron"]().read(Settings(workers=2)), small, workers=(2,))
+    assert advice.best is None
+    assert "Nothing fits" in str(advice)
+
+
+def test_symbols_are_simulated_as_they_are_bound():
+    model = mlp()
+    partitioned = tofu.partition(model.symbol, ngpus=4, **model.shapes)
+    assert tofu.simulate(partitioned, "8xV100").workers == 4
+    assert tofu.simulate(model.symbol, "8xV100", **model.shapes).workers == 1
+    assert tofu.advise(model.symbol, "8xV100", workers=[2], **model.shapes).options
+    with pytest.raises(PlanError, match="give them by name"):
+        tofu.simulate(model.symbol, "8xV100")

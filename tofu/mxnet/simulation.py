@@ -1,0 +1,68 @@
+"""`tofu.simulate` and `tofu.advise`: how long a step of a symbol takes on a machine, and on how many devices it should train."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tofu.errors import PlanError
+from tofu.mxnet.partition import read_trained
+from tofu.mxnet.runtime.arguments import check_symbol, read_settings, read_shapes
+from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
+from tofu.pipeline import Task
+from tofu.simulation.advise import Advice
+from tofu.simulation.advise import advise as find_advice
+from tofu.simulation.machine import read_machine
+from tofu.simulation.simulate import DEFAULT_STATES, simulate_one_device, simulate_partition
+from tofu.simulation.timeline import Simulation
+
+EXAMPLE = "data=(64, 3, 224, 224)"
+
+
+def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shapes: Sequence[int]) -> Simulation:
+    """Predict what a training step takes on a machine: `.seconds`, `.throughput`, `.fits`, and where the time goes.
+
+    Parameters
+    ----------
+    symbol
+        A partitioned symbol, which is simulated on its workers; any other on one device.
+    machine
+        The name of a machine that comes with Tofu ("8xH100"), or the path of a file that `python -m tofu calibrate` wrote.
+    states
+        Tensors that the optimizer keeps for each weight: 1 for a momentum, 2 for Adam.
+    **shapes
+        Shapes of the inputs; a partitioned symbol that has a plan needs none.
+
+    Raises TofuError for what is no machine, or one with fewer devices than workers, and PlanError without shapes.
+
+    Examples
+    --------
+    >>> import mxnet as mx, tofu
+    >>> net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=512, name="fc")
+    >>> tofu.simulate(tofu.partition(net, ngpus=8, data=(64, 512)), "8xH100").workers
+    8
+    """
+    described = read_machine(machine)
+    if isinstance(symbol, PartitionedSymbol) and symbol.settings.workers > 1:
+        if shapes:
+            symbol.plan_for(read_shapes(symbol, shapes, ("machine", "states")))
+        return simulate_partition(symbol.planned(), described, states)
+    return simulate_one_device(_read(symbol, shapes), described, states)
+
+
+def advise(
+    symbol: Any, machine: Any, *, workers: Sequence[int] = (), states: int = DEFAULT_STATES, **shapes: Sequence[int]
+) -> Advice:
+    """Say on how many devices of a machine a model should train, and by which plan; printed, it is a table.
+
+    `workers` are the numbers to try, the powers of 2 that the machine has where none are given. Arguments and errors are those of `simulate`.
+    """
+    return find_advice(_read(symbol, shapes), read_machine(machine), workers, states)
+
+
+def _read(symbol: Any, shapes: Any) -> Task:
+    check_symbol(symbol)
+    whole = symbol.whole if isinstance(symbol, PartitionedSymbol) else symbol
+    if not shapes:
+        raise PlanError(f"A model is simulated at the shapes of its inputs; give them by name: {EXAMPLE}.")
+    return read_trained(whole, read_shapes(whole, shapes, ("machine", "states", "workers")), read_settings(2, None))
