@@ -1,4 +1,4 @@
-# make build | demo | demo-jax | test | test-jax | fuzz | lint | bench | bench-search | clean. Everything happens inside .venv, .venv-jax and build; nothing is rebuilt without
+# make build | demo | demo-jax | test | test-jax | fuzz | lint | bench | bench-search | reproduce | clean. Everything happens inside .venv, .venv-jax and build; nothing is rebuilt without
 # a reason.
 # The Pythons that MXNet 1.9.1 runs on. The first that is there is taken.
 SUITABLE := -c 'import sys; sys.exit(sys.version_info[:2] not in [(3, 10), (3, 11), (3, 12)])' 2>/dev/null
@@ -24,7 +24,7 @@ NEED_COMPILER := There is no C++ compiler $(CXX): install g++, or say make CXX=/
 # A test that hangs is a failure: C++ tests get this many seconds each.
 CORE_TEST_TIMEOUT := 120
 
-.PHONY: build demo demo-jax test test-jax fuzz lint bench bench-search clean
+.PHONY: build demo demo-jax test test-jax fuzz lint bench bench-search reproduce clean
 
 build: $(BUILT)
 

@@ -44,7 +44,10 @@ from tofu.simulation.machine import read_machine
 from tofu.simulation.simulate import simulate, simulate_one_device
 
 STEPS = 6  # of each process; the first two warm up
-MOST_MEDIAN, MOST_WORST, LEAST_TAU, LEAST_FETCH = 0.15, 0.35, 0.7, 0.3
+MOST_MEDIAN = 0.15
+MOST_WORST = 0.35
+LEAST_TAU = 0.7
+LEAST_FETCH = 0.3
 
 
 def perceptron(batch: int, width: int, layers: int = 4) -> Model:

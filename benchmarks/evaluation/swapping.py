@@ -7,7 +7,7 @@ others are written to the host. The transfers of a device run one after the othe
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict
 
 import numpy as np
 
@@ -23,7 +23,8 @@ def swap(emitted: Emitted, tasks: Tasks, memory_bytes: int, bandwidth: float, st
     """The seconds of a step in a steady state, or None where a single kernel needs more than the memory."""
     uses, size, writes = _list_uses(emitted, tasks, states)
     order = [task for task in range(len(tasks)) if tasks.seconds[task] > 0]
-    device = _Device(memory_bytes, bandwidth, size, _find_next_uses(order, uses))
+    lasting = _list_lasting(emitted)
+    device = _Device(memory_bytes, bandwidth, size, _find_uses(order, uses), lasting)
     first = None
     for step in range(2):  # the second begins with what the first one leaves
         for position, task in enumerate(order):
@@ -33,7 +34,7 @@ def swap(emitted: Emitted, tasks: Tasks, memory_bytes: int, bandwidth: float, st
                 return None
         if step == 0:
             first = device.computed
-            device.forget(set(size) - _list_lasting(emitted))
+            device.forget()
     return device.computed - (first or 0.0)
 
 
@@ -78,8 +79,8 @@ def _list_uses(
     return uses, size, writes
 
 
-def _find_next_uses(order: list[int], uses: list[list[tuple[str, int]]]) -> dict[tuple[str, int], deque[int]]:
-    found: dict[tuple[str, int], deque[int]] = defaultdict(deque)
+def _find_uses(order: list[int], uses: list[list[tuple[str, int]]]) -> dict[tuple[str, int], list[int]]:
+    found: dict[tuple[str, int], list[int]] = defaultdict(list)
     for position, task in enumerate(order):
         for touched in uses[task]:
             found[touched].append(position)
@@ -94,10 +95,11 @@ class _Device:
         memory_bytes: int,
         bandwidth: float,
         size: dict[tuple[str, int], int],
-        positions: dict[tuple[str, int], deque[int]],
+        positions: dict[tuple[str, int], list[int]],
+        lasting: set[tuple[str, int]],
     ) -> None:
         self._free, self._bandwidth, self._size = memory_bytes, bandwidth, size
-        self._positions = {touched: list(found) for touched, found in positions.items()}
+        self._positions, self._lasting = positions, lasting
         self._there: OrderedDict[tuple[str, int], float] = (
             OrderedDict()
         )  # least recently used first -> when its last kernel ended
@@ -120,7 +122,7 @@ class _Device:
                 if not self._make_room(self._size[one], position, pinned):
                     return False
                 self._free -= self._size[one]
-                is_new = one in written and one not in self._made and one[0] == "entry"
+                is_new = one in written and one not in self._made and one not in self._lasting
                 if not is_new:
                     self._link += self._size[one] / self._bandwidth
                     ready = max(ready, self._link)
@@ -131,18 +133,15 @@ class _Device:
             if one in written:
                 self._is_at_host.discard(one)
                 self._made.add(one)
-            if self._positions[one][-1] <= position and one in self._made and not self._is_lasting(one):
+            if self._positions[one][-1] <= position and one not in self._lasting:
                 self._release(one)
         return True
 
-    def forget(self, passing: set[tuple[str, int]]) -> None:
+    def forget(self) -> None:
         """A step has ended: what it computed is gone."""
-        for one in passing & set(self._there):
+        for one in set(self._there) - self._lasting:
             self._release(one)
         self._made.clear()
-
-    def _is_lasting(self, one: tuple[str, int]) -> bool:
-        return one[0] == "state"
 
     def _release(self, one: tuple[str, int]) -> None:
         del self._there[one]

@@ -13,7 +13,10 @@ def count(description, inputs, outputs, attributes=None):
     found = find_arithmetic(description, attributes or {}, inputs, outputs)
     extents = access.variable_extents
     return [
-        tuple(sum(one.count(extents) for one in output if one.is_contraction(extents) is wanted) for wanted in (True, False))
+        tuple(
+            sum(one.count(extents) for one in output if one.is_contraction(extents) is wanted)
+            for wanted in (True, False)
+        )
         for output in found
     ]
 

@@ -1,5 +1,7 @@
 """When tasks run: streams, what they wait for, and what they share, against times that one works out by hand."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -60,7 +62,7 @@ def test_when_one_ends_the_other_goes_on_alone():
 
 
 def test_three_on_two_processors_take_half_as_long_again():
-    shares = {task: ((0, 1.0),) for task in range(3)}
+    shares = dict.fromkeys(range(3), ((0, 1.0),))
     assert run([2, 2, 2], [0, 1, 2], shares=shares, capacity=[2.0])[1] == pytest.approx([3, 3, 3])
 
 
@@ -83,7 +85,7 @@ def test_a_late_one_slows_down_what_is_left():
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_schedule_beats_its_bounds(seed):
-    """Of random tasks: the longest chain and the busiest stream from below, one after the other from above; nothing overlaps on a stream."""
+    """Of random tasks: the longest chain and the busiest stream from below, one after the other from above."""
     rng = np.random.RandomState(seed)
     count, streams = 60, 4
     seconds = rng.randint(0, 5, count).astype(float)
@@ -99,4 +101,4 @@ def test_no_schedule_beats_its_bounds(seed):
         assert all(end[one] <= start[task] for one in before)
     for one in range(streams):
         own = sorted((start[t], end[t]) for t in np.flatnonzero((stream == one) & (seconds > 0)))
-        assert all(a[1] <= b[0] for a, b in zip(own, own[1:], strict=False))
+        assert all(a[1] <= b[0] for a, b in pairwise(own))

@@ -39,7 +39,9 @@ def make_samples(rng, count=40):
     for _ in range(count):
         contracted, other, size = (int(10 ** rng.uniform(3, 8)) for _ in range(3))
         far = max(0, size - 10**6)
-        yield Sample("op", contracted, other, size, 2e-6 + 1e-11 * contracted + 3e-10 * other + 5e-11 * size + 2e-10 * far)
+        yield Sample(
+            "op", contracted, other, size, 2e-6 + 1e-11 * contracted + 3e-10 * other + 5e-11 * size + 2e-10 * far
+        )
 
 
 def test_rates_are_found_again():

@@ -63,7 +63,9 @@ def test_the_bytes_of_kernels_and_fetches_are_those_of_their_tensors():
             assert tensors[node.id].item_bytes == item
             read = sum(item * int(np.prod(piece.extent)) * len(piece.sources) for piece in node.pieces)
             assert work.size[number] == written + read
-            added = sum(item * int(np.prod(piece.extent)) * (len(piece.sources) - 1) for piece in node.pieces if piece.sources)
+            added = sum(
+                item * int(np.prod(piece.extent)) * (len(piece.sources) - 1) for piece in node.pieces if piece.sources
+            )
             assert work.added[number] == added
         else:
             shapes = [emitted.program.nodes[entry.node].shapes[entry.output] for entry in node.inputs]
@@ -166,7 +168,11 @@ def test_advice_ranks_what_fits_and_says_why_the_rest_does_not():
     advice = advise(task, MACHINE, workers=(2, 3))
     fitting = [option.throughput for option in advice.options if option.fits]
     assert fitting == sorted(fitting, reverse=True)
-    assert {(option.workers, option.name == DATA_PARALLEL) for option in advice.options} >= {(1, False), (2, True), (3, True)}
+    assert {(option.workers, option.name == DATA_PARALLEL) for option in advice.options} >= {
+        (1, False),
+        (2, True),
+        (3, True),
+    }
     assert all(option.low <= option.simulation.seconds <= option.high for option in advice.options if option.simulation)
     assert advice.best.throughput * 1.05 >= max(fitting)
 

@@ -168,8 +168,8 @@ class PartitionedStep:
         return PartitionedStep(step, made, self.mesh, donate_argnums, self.backend)
 
     def simulate(self, machine: Any, states: int = 0) -> Simulation:
-        """What a step takes on a machine, by its name ("8xH100") or its file; printed, it says where the time goes. XLA fuses operators that
-        only pass cells on to each other, and the simulation does not: it counts memory traffic that XLA saves.
+        """What a step takes on a machine, by its name ("8xH100") or its file; printed, it says where the time goes. XLA fuses operators
+        that only pass cells on to each other, and the simulation does not: it counts memory traffic that XLA saves.
         """
         return simulate_partition(self.partition, read_machine(machine), states)
 

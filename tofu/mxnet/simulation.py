@@ -55,7 +55,8 @@ def advise(
 ) -> Advice:
     """Say on how many devices of a machine a model should train, and by which plan; printed, it is a table.
 
-    `workers` are the numbers to try, the powers of 2 that the machine has where none are given. Arguments and errors are those of `simulate`.
+    `workers` are the numbers to try, the powers of 2 that the machine has where none are given. The other arguments, and the errors, are
+    those of `simulate`.
     """
     return find_advice(_read(symbol, shapes), read_machine(machine), workers, states)
 

@@ -1,0 +1,119 @@
+"""The paper's evaluation: its policies on small models, against what has to hold of them whatever the machine is."""
+
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.evaluation import __main__ as evaluation
+from benchmarks.evaluation.claims import list_claims
+from benchmarks.evaluation.measure import Planned
+from benchmarks.evaluation.policies import (
+    DEVICES,
+    Outcome,
+    run_ideal,
+    run_partitioned,
+    run_placement,
+    run_small_batch,
+    run_swapping,
+)
+from benchmarks.models import rnn
+from tofu.simulation import read_machine
+
+MACHINE = read_machine("p2.8xlarge")
+
+
+def build(batch):
+    return rnn(4, 256, batch, time_steps=4, features=64, classes=32)
+
+
+def limit(needed):
+    """The machine with just so much memory for a model."""
+    return replace(MACHINE, memory_bytes=MACHINE.reserved_bytes + needed)
+
+
+def test_a_small_batch_is_the_largest_that_fits():
+    needed = run_ideal(build, 16, MACHINE).needed_bytes
+    assert run_small_batch(build, (64, 16, 8), limit(needed)).batch == 16
+    assert not run_small_batch(build, (64, 32), limit(needed)).fits
+
+
+def test_with_memory_enough_swapping_is_the_ideal():
+    ideal = run_ideal(build, 64, MACHINE)
+    assert run_swapping(build, (64,), MACHINE).throughput == pytest.approx(ideal.throughput, rel=0.02)
+
+
+def test_the_less_memory_the_slower_swapping_is():
+    needed = run_ideal(build, 64, MACHINE).needed_bytes
+    found = [run_swapping(build, (64,), limit(int(part * needed))).throughput for part in (1.2, 0.6, 0.4)]
+    assert found[0] > found[1] > found[2] > 0
+
+
+def test_swapping_moves_at_the_share_of_the_host_that_a_device_has():
+    needed = run_ideal(build, 64, MACHINE).needed_bytes
+    small = limit(needed // 2)
+    slow, fast = (run_swapping(build, (64,), small.scale("host", factor)).throughput for factor in (0.5, 100))
+    assert slow < run_swapping(build, (64,), small).throughput < fast
+
+
+def test_a_kernel_that_needs_more_than_the_memory_cannot_be_swapped():
+    assert not run_swapping(build, (64,), limit(1000)).fits
+
+
+def test_placement_pipelines_layers_and_is_no_faster_than_as_many_devices():
+    ideal, placed = run_ideal(build, 64, MACHINE), run_placement(build, (64,), MACHINE)
+    alone = ideal.throughput / DEVICES
+    assert alone < placed.throughput <= 4 * alone
+
+
+def test_gradients_that_are_not_added_in_place_need_more_memory():
+    def build_long(batch):  # MXNet adds the gradients of few steps at once
+        return rnn(2, 256, batch, time_steps=12, features=64, classes=32)
+
+    whole, apart = (run_placement(build_long, (16,), MACHINE, in_place) for in_place in (True, False))
+    assert apart.needed_bytes > whole.needed_bytes
+
+
+def test_partitions_hold_a_share_of_the_memory():
+    assert run_partitioned(build, (64,), MACHINE).needed_bytes < run_ideal(build, 64, MACHINE).needed_bytes / 4
+
+
+def test_claims_say_what_holds_and_what_does_not():
+    names = ("ideal", "small batch", "swapping", "operator placement", "Tofu")
+    made = {
+        "rnn-6-4k": {
+            name: Outcome(name, 512, value) for name, value in zip(names, (220, 100, 50, 107, 210), strict=True)
+        }
+    }
+    claims = {
+        claim.claim: claim for claim in list_claims(made, [Planned("wresnet-152-10", "icml18", 2, 1, 1 << 34, False)])
+    }
+    assert claims["Table 3, samples per second, rnn-6-4k, Tofu"].holds
+    assert claims["placement's part of Tofu's throughput"].holds
+    assert claims["icml18 on WResNet-152-10"].holds
+    assert not claims["swapping's part of Tofu's throughput, WResNet"].holds  # nothing is known of any
+
+
+def test_the_page_has_a_row_for_each_claim(tmp_path, monkeypatch):
+    made = {
+        "rnn-6-4k": [
+            Outcome(name, 512, 200.0) for name in ("ideal", "small batch", "swapping", "operator placement", "Tofu")
+        ]
+    }
+    monkeypatch.setattr(evaluation, "measure_model", lambda name, machine: made[name])
+    monkeypatch.setattr(
+        evaluation, "measure_algorithms", lambda machine: [Planned("rnn-4-8k", "recursive", 2.0, 1.5, 1 << 30, True)]
+    )
+    result = CliRunner().invoke(evaluation.main, ["--models", "rnn-6-4k", "--output", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    page = (tmp_path / "README.md").read_text()
+    assert page.count("| yes |") + page.count("| **no** |") == len(
+        list(list_claims({"rnn-6-4k": {one.policy: one for one in made["rnn-6-4k"]}}, []))
+    )
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "README.md",
+        "throughput.csv",
+        "throughput.png",
+        "algorithms.csv",
+        "algorithms.png",
+    }
