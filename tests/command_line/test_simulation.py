@@ -25,11 +25,14 @@ def run(*arguments):
 
 
 def test_simulate_prints_the_step_and_writes_its_trace(model, tmp_path):
-    trace = tmp_path / "step.json"
-    result = run("simulate", *model, "--workers", "4", "--machine", "8xV100", "--trace", str(trace))
+    trace, plot = tmp_path / "step.json", tmp_path / "step.png"
+    result = run(
+        "simulate", *model, "--workers", "4", "--machine", "8xV100", "--trace", str(trace), "--plot", str(plot)
+    )
     assert result.exit_code == 0, result.output
     assert result.output.startswith("4 workers on 8 x V100")
     assert json.loads(trace.read_text())["traceEvents"]
+    assert plot.read_bytes().startswith(b"\x89PNG")
 
 
 def test_simulate_takes_one_device_too(model):

@@ -16,6 +16,7 @@ from tofu.program import NodeKind
 from tofu.simulation import read_machine
 from tofu.simulation.advise import DATA_PARALLEL, advise
 from tofu.simulation.kernels import FETCH, UPDATE
+from tofu.simulation.memory_order import order_by_memory
 from tofu.simulation.simulate import emit_one_device, simulate, simulate_one_device, simulate_partition
 from tofu.simulation.work import find_work
 
@@ -106,6 +107,17 @@ def test_latency_is_waited_for_by_each_fetch_of_a_chain():
     emitted = plan("perceptron", 2).whole_step
     near, far = (simulate(emitted, MACHINE.scale("latency", factor)).seconds for factor in (1, 1000))
     assert far - near > 999 * MACHINE.links[0].seconds
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_memory_is_taken_again_after_its_readers_alone(name):
+    """Whoever takes a buffer waits for nodes before it, which have all read what was there; some buffers are taken again."""
+    program = plan(name, 4).whole_step.program
+    waits = order_by_memory(program)
+    assert all(before < node for node, some in enumerate(waits) for before in some)
+    assert any(waits)
+    fetches = [node for node, one in enumerate(program.nodes) if one.kind is NodeKind.FETCH]
+    assert any(waits[node] for node in fetches) or name == "perceptron"
 
 
 def test_links_are_shared():

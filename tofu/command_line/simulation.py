@@ -11,6 +11,9 @@ from tofu.command_line.options import Request, takes_request
 from tofu.command_line.planning_options import OUTPUT, check_folder
 from tofu.host.writing import write_atomically
 from tofu.mxnet.calibration.calibrate import calibrate as measure_machine
+from tofu.planning.progress import stage_progress
+from tofu.report.picture import check_picture
+from tofu.report.timeline_plot import plot_timeline
 from tofu.simulation.advise import advise as find_advice
 from tofu.simulation.machine import list_machines, read_machine
 from tofu.simulation.simulate import DEFAULT_STATES, simulate_one_device, simulate_partition
@@ -35,7 +38,8 @@ takes_states = click.option(
 @takes_machine
 @takes_states
 @click.option("--trace", type=OUTPUT, help="Write the timeline to this file, for chrome://tracing or Perfetto: t.json.")
-def simulate(request: Request, machine: str, states: int, trace: Path | None) -> None:
+@click.option("--plot", type=OUTPUT, help="Draw the timeline into this file (.png, .svg).")
+def simulate(request: Request, machine: str, states: int, trace: Path | None, plot: Path | None) -> None:
     """Predict what a training step of MODEL takes on a machine: seconds, samples per second, and what the workers wait for.
 
     The program that would run is simulated, kernel by kernel and fetch by fetch. --workers 1 simulates one device.
@@ -43,13 +47,16 @@ def simulate(request: Request, machine: str, states: int, trace: Path | None) ->
     \b
     Examples
         python -m tofu simulate resnet-symbol.json --shape data:64,3,224,224 --workers 8 --machine 8xH100
-        python -m tofu simulate resnet-symbol.json --shape data:64,3,224,224 --workers 8 --machine 8xV100 --trace step.json
+        python -m tofu simulate resnet-symbol.json --shape data:64,3,224,224 --workers 8 --machine 8xV100 --trace step.json --plot step.png
         python -m tofu calibrate --output here.json
         python -m tofu simulate lenet-symbol.json --shape data:64,1,28,28 --workers 2 --machine here.json
 
     docs/simulation.md says what is modelled, and how far predictions were from measurements.
     """  # noqa: D301  click reads the escape
     check_folder("--trace", trace)
+    check_folder("--plot", plot)
+    if plot is not None:
+        check_picture(plot)
     described = read_machine(machine)
     if request.settings.workers == 1:
         found = simulate_one_device(request.over(2).read(), described, states)
@@ -59,6 +66,9 @@ def simulate(request: Request, machine: str, states: int, trace: Path | None) ->
     if trace is not None:
         write_atomically(str(trace), found.to_trace())
         click.echo(f"The timeline is in {trace}; open it in chrome://tracing or ui.perfetto.dev.")
+    if plot is not None:
+        plot_timeline(found, plot)
+        click.echo(f"The plot is in {plot}.")
 
 
 @click.command()
@@ -84,7 +94,10 @@ def advise(request: Request, machine: str, states: int, counts: tuple[int, ...])
         python -m tofu advise resnet-symbol.json --shape data:64,3,224,224 --machine 8xH100
         python -m tofu advise lm-symbol.json --shape data:32,512 --machine 8xV100 --states 2 --over 4 --over 8
     """  # noqa: D301  click reads the escape
-    click.echo(str(find_advice(request.over(2).read(), read_machine(machine), counts, states)))
+    described = read_machine(machine)
+    with stage_progress() as report:
+        advice = find_advice(request.over(2).read(), described, counts, states, report)
+    click.echo(str(advice))
 
 
 @click.command()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tofu.errors import TofuError
@@ -118,27 +118,26 @@ def advise(
     machine: Machine,
     workers: Sequence[int] = (),
     states: int = DEFAULT_STATES,
-    observe: Observer | None = None,
+    report: Callable[[str], None] = lambda stage: None,
 ) -> Advice:
     """Simulate a training step of a model on one device and on these numbers of workers (the powers of 2 that the machine has, where none
-    are given), for each the default plan, the plan that keeps as much whole as memory allows, and data parallelism.
+    are given), for each the default plan, the plan that keeps as much whole as memory allows, and data parallelism. `report` is told of
+    each before it is planned.
     """
-    counts = list(workers) or [
-        1 << power for power in range(1, machine.devices.bit_length()) if 1 << power <= machine.devices
-    ]
-    options = [
-        option
-        for count in (1, *counts)
-        for option in _list_options(task, machine, count, states, observe or Observer())
-    ]
+    powers = (1 << power for power in range(1, machine.devices.bit_length()))
+    counts = list(workers) or [count for count in powers if count <= machine.devices]
+    options = [option for count in (1, *counts) for option in _list_options(task, machine, count, states, report)]
     ranked = sorted(
         options, key=lambda option: (not option.fits, -option.throughput, option.simulation is None, option.workers)
     )
     return Advice(machine, tuple(ranked))
 
 
-def _list_options(task: Task, machine: Machine, workers: int, states: int, observe: Observer) -> Iterator[Option]:
+def _list_options(
+    task: Task, machine: Machine, workers: int, states: int, report: Callable[[str], None]
+) -> Iterator[Option]:
     if workers == 1:
+        report("one device")
         found = simulate_one_device(task, machine, states)
         yield Option(1, ONE_DEVICE, found, *_find_range(found, machine, states))
         return
@@ -149,13 +148,14 @@ def _list_options(task: Task, machine: Machine, workers: int, states: int, obser
         DATA_PARALLEL: replace(base, algorithm="data-parallel"),
     }
     for name, settings in asked.items():
-        yield _simulate_option(name, replace(task, settings=settings), machine, states, observe)
+        report(f"{workers} workers, {name}")
+        yield _simulate_option(name, replace(task, settings=settings), machine, states)
 
 
-def _simulate_option(name: str, task: Task, machine: Machine, states: int, observe: Observer) -> Option:
+def _simulate_option(name: str, task: Task, machine: Machine, states: int) -> Option:
     settings: Settings = task.settings
     try:
-        found = simulate_partition(make_partition(task, observe), machine, states)
+        found = simulate_partition(make_partition(task, Observer()), machine, states)
     except TofuError as error:
         return Option(settings.workers, name, refusal=str(error).split(". ")[0])
     return Option(settings.workers, name, found, *_find_range(found, machine, states))

@@ -12,6 +12,7 @@ from tofu.program import NodeKind, Program
 from tofu.search import Choices, Problem
 from tofu.simulation.kernels import UPDATE
 from tofu.simulation.machine import Machine
+from tofu.simulation.memory_order import order_by_memory
 from tofu.simulation.work import Column, Floats, Work, count_sources, find_work, list_updates
 
 Share = tuple[int, float]  # a resource, and the part of its capacity that a task takes where nothing else runs
@@ -63,6 +64,8 @@ def make_tasks(problem: Problem, choices: Choices, program: Program, machine: Ma
     reads = zip(tables.read_node.tolist(), tables.entry_node[tables.read_entry].tolist(), strict=True)
     for node, before in dict.fromkeys(reads):
         waits[node].append(before)
+    for node, readers in enumerate(order_by_memory(program)):
+        waits[node] += set(readers).difference(waits[node])
     for number, update in enumerate(updates, start=len(tables.node_kind)):
         waits[number].append(int(tables.entry_node[update.entry]))
     seconds = work.take_seconds(machine.rates, program.workers) * np.where(is_fetch, 1.0, machine.slowdown)

@@ -1,0 +1,38 @@
+"""A simulated step as a picture: what each worker computes and fetches, over time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from tofu.plan import format_seconds
+from tofu.report.picture import new_figure
+from tofu.simulation import Simulation
+from tofu.simulation.tasks import is_update
+
+ROWS = {"kernels": ("#2e7d8c", 0.0), "updates": ("#e9a23b", 0.0), "fetches": ("#d1495b", 0.4)}
+
+
+def plot_timeline(found: Simulation, path: str | Path) -> None:
+    """Write the picture; the ending of `path` says in which format. Raises TofuError without matplotlib, or for another ending."""
+    figure = new_figure(path, 11, 1.2 + 0.5 * found.workers)
+    axes = figure.add_subplot()
+    updates = is_update(found.tasks.work)
+    masks = {"kernels": ~found.tasks.is_fetch & ~updates, "updates": updates, "fetches": found.tasks.is_fetch}
+    scale = 1e3  # milliseconds
+    for name, (colour, shift) in ROWS.items():
+        for worker in range(found.workers):
+            own = np.flatnonzero(masks[name] & (found.tasks.worker == worker) & (found.end > found.start))
+            spans = [
+                (scale * found.start[task], scale * (found.end[task] - found.start[task])) for task in own.tolist()
+            ]
+            label = name if worker == 0 else None
+            axes.broken_barh(spans, (worker - 0.4 + shift, 0.4), color=colour, linewidth=0, label=label)
+    axes.set_yticks(range(found.workers), [f"worker {worker}" for worker in range(found.workers)])
+    axes.invert_yaxis()
+    axes.set_xlim(0, scale * found.seconds)
+    axes.set_xlabel("milliseconds")
+    axes.set_title(f"{format_seconds(found.seconds)} a step on {found.machine}", fontsize="small")
+    figure.legend(*axes.get_legend_handles_labels(), loc="outside right upper", fontsize="small")
+    figure.savefig(path, dpi=120)

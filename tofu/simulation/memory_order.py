@@ -1,0 +1,56 @@
+"""What the memory plan adds to the order of tasks: who writes into a buffer waits for all who read what was there before.
+
+Backends pack what is computed into buffers by lifetimes in the program's order (section 6 of the paper). Here each entry takes the
+smallest free buffer of its worker that is large enough, or a new one. So a fetch cannot run as early as its sources would let it: its
+buffer is still somebody's.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import defaultdict
+
+import numpy as np
+
+from tofu.program import NodeKind, Program
+from tofu.simulation.work import measure_entries
+
+Free = list[tuple[int, int]]  # (bytes, buffer), by bytes
+
+
+def order_by_memory(program: Program) -> list[list[int]]:
+    """For each node, the nodes that it waits for since it takes the buffer of what they read. O(n log n)."""
+    tables = program.tables
+    size, _ = measure_entries(program)
+    count = len(tables.node_kind)
+    lasting = set(tables.output_entry.tolist())
+    lasting.update(np.flatnonzero(tables.node_kind[tables.entry_node] == NodeKind.VARIABLE).tolist())
+    readers: list[list[int]] = [[] for _ in range(len(size))]
+    for node, entry in zip(tables.read_node.tolist(), tables.read_entry.tolist(), strict=True):
+        readers[entry].append(node)
+    written: list[list[int]] = [[] for _ in range(count)]
+    for entry, node in enumerate(tables.entry_node.tolist()):
+        if entry not in lasting:
+            written[node].append(entry)
+    waits: list[list[int]] = [[] for _ in range(count)]
+    free: dict[int, Free] = defaultdict(list)
+    left: list[list[int]] = []  # by buffer, who reads what was in it last
+    freed: list[list[tuple[int, int, int]]] = [
+        [] for _ in range(count)
+    ]  # by node: worker, bytes and number of a buffer
+    for node, worker in enumerate(tables.node_worker.tolist()):
+        own = free[worker]
+        for entry in written[node]:
+            needed = int(size[entry])
+            place = bisect_left(own, (needed, -1))
+            if place < len(own):
+                capacity, buffer = own.pop(place)
+                waits[node] += left[buffer]
+            else:
+                capacity, buffer = needed, len(left)
+                left.append([])
+            left[buffer] = readers[entry] or [node]
+            freed[max(left[buffer])].append((worker, capacity, buffer))
+        for owner, capacity, buffer in freed[node]:
+            insort(free[owner], (capacity, buffer))
+    return waits
