@@ -1,0 +1,105 @@
+"""Training steps of Tofu's workers beside MXNet's own data parallelism, on the same processors: seconds and memory.
+
+    python -m benchmarks.beside_mxnet
+    python -m benchmarks.beside_mxnet --workers 2,4 --rounds 5
+
+`mx.mod.Module` over k contexts with kvstore "device" holds every parameter k times and sums the gradients; `tofu.mod.Module` trains by the
+default plan. A step is forward, backward and the update by SGD with momentum. Each configuration runs in a process of its own, in turn, one
+thread for each worker; the median step counts. Memory is what a process has mapped and used at most beyond what it had before binding.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import Any
+
+import click
+import mxnet as mx
+import numpy as np
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+import tofu
+from benchmarks.models import Model, wresnet
+from benchmarks.module_time import build_perceptron
+
+MODELS: Mapping[str, Callable[[], Model]] = {
+    "MLP": build_perceptron,
+    "CNN": lambda: wresnet(50, 2, 16, image=64, classes=128, base=16),
+}
+WAYS = ("MXNet", "Tofu")
+STEPS = 7  # of each process; the first two are not counted
+
+
+def run(name: str, way: str, workers: int) -> dict[str, Any]:
+    """Seconds of the steps, and bytes, of one process."""
+    model = MODELS[name]()
+    contexts = [mx.cpu(worker) for worker in range(workers)]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if way == "Tofu":
+        module = tofu.mod.Module(tofu.partition(model.symbol, contexts=contexts))
+    else:
+        module = mx.mod.Module(model.symbol, context=contexts)
+    rows = model.shapes["data"][0]
+    module.bind(list(model.shapes.items()), [("softmax_label", (rows,))])
+    mx.random.seed(1)
+    module.init_params(mx.init.Xavier())
+    parameters = {"learning_rate": 1e-4, "momentum": 0.9}
+    module.init_optimizer(kvstore="device", optimizer="sgd", optimizer_params=parameters)
+    rng = np.random.RandomState(0)
+    batch = mx.io.DataBatch([mx.nd.array(rng.rand(*model.shapes["data"]))], [mx.nd.array(rng.randint(0, 128, rows))])
+    found = []
+    for _ in range(STEPS):
+        began = time.perf_counter()
+        module.forward_backward(batch)
+        module.update()
+        mx.nd.waitall()
+        found.append(time.perf_counter() - began)
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return {"steps": found[2:], "bytes": 1024 * used}
+
+
+def ask(name: str, way: str, workers: int) -> dict[str, Any]:
+    """The same in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.beside_mxnet", "--run", f"{name}:{way}:{workers}"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    made: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+    return made
+
+
+@click.command(help=__doc__)
+@click.option("--workers", default="2,4,8", show_default=True, help="Numbers of workers, with commas between.")
+@click.option("--rounds", default=3, show_default=True, help="How often each configuration runs.")
+@click.option("--run", "asked", hidden=True)
+def main(workers: str, rounds: int, asked: str | None) -> None:
+    if asked is not None:
+        name, way, count = asked.split(":")
+        click.echo(json.dumps(run(name, way, int(count))))
+        return
+    keys = [(name, way, int(count)) for name in MODELS for count in workers.split(",") for way in WAYS]
+    steps: dict[tuple[str, str, int], list[float]] = {key: [] for key in keys}
+    used: dict[tuple[str, str, int], int] = dict.fromkeys(keys, 0)
+    for key in track(keys * rounds, description="running", console=Console(stderr=True)):
+        made = ask(*key)
+        steps[key] += made["steps"]
+        used[key] = max(used[key], made["bytes"])
+    table = Table("model", "workers", "MXNet ms", "Tofu ms", "Tofu / MXNet", "MXNet MiB", "Tofu MiB")
+    for name, way, count in keys:
+        if way == "MXNet":
+            theirs, ours = (median(steps[name, one, count]) for one in WAYS)
+            sizes = (f"{used[name, one, count] / 2**20:.0f}" for one in WAYS)
+            table.add_row(name, str(count), f"{1e3 * theirs:.0f}", f"{1e3 * ours:.0f}", f"{ours / theirs:.2f}", *sizes)
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()
