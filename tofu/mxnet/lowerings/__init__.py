@@ -1,10 +1,12 @@
-"""The lowerings of MXNet's operators, one a file, with kernels in one file of `csrc/nnvm/parts`. And two repairs that every graph gets."""
+"""The lowerings of MXNet's operators, one a file: to parts of `csrc/nnvm/parts`, or MXNet's own. And two repairs that every graph gets."""
 
 from tofu.lowering import Lowering
 from tofu.mxnet.lowerings import (
     batch_norm,
+    group_norm,
     layer_norm,
     loss,
+    moments,
     one_hot,
     pick,
     pooling,
@@ -18,8 +20,10 @@ from tofu.mxnet.lowerings.unwritten import fill_unwritten
 
 LOWERINGS: dict[str, Lowering] = {
     **batch_norm.LOWERINGS,
+    **group_norm.LOWERINGS,
     **layer_norm.LOWERINGS,
     **loss.LOWERINGS,
+    **moments.LOWERINGS,
     **one_hot.LOWERINGS,
     **pick.LOWERINGS,
     **pooling.LOWERINGS,
