@@ -9,7 +9,7 @@ from typing import Any
 from tofu.mxnet.engine import MXNET
 from tofu.mxnet.frontend.read_symbol import check_names, read_graph, read_training
 from tofu.mxnet.frontend.refusals import refuse_unpartitionable
-from tofu.mxnet.lowerings import fill_unwritten, mend_scratch
+from tofu.mxnet.lowerings import fill_unwritten, mend_scratch, unmerge_heads
 from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
 from tofu.planning.settings import Settings
 from tofu.search.solve import Progress
@@ -29,7 +29,8 @@ def read_task(
     observe = observe or observe_by_environment()
     source = read_graph(symbol, shapes, dtypes, differentiated if settings.for_training else (), updated)
     observe("read", source.graph)
-    source = replace(source, graph=observe("completed", mend_scratch(fill_unwritten(source.graph))))
+    completed = mend_scratch(fill_unwritten(source.graph))
+    source = replace(source, graph=observe("completed", unmerge_heads(completed)))
     return analyse_step(source, MXNET, settings, observe)
 
 

@@ -1,4 +1,4 @@
-"""The lowerings of MXNet's operators, one a file: to parts of `csrc/nnvm/parts`, or MXNet's own. And two repairs that every graph gets."""
+"""The lowerings of MXNet's operators, one a file: to parts of `csrc/nnvm/parts`, or MXNet's own. And three passes that every graph gets."""
 
 from tofu.lowering import Lowering
 from tofu.mxnet.lowerings import (
@@ -15,6 +15,7 @@ from tofu.mxnet.lowerings import (
     softmax_output,
     take,
 )
+from tofu.mxnet.lowerings.heads import unmerge_heads
 from tofu.mxnet.lowerings.scratch import mend_scratch
 from tofu.mxnet.lowerings.unwritten import fill_unwritten
 
@@ -34,4 +35,4 @@ LOWERINGS: dict[str, Lowering] = {
 }
 """By operator."""
 
-__all__ = ["LOWERINGS", "fill_unwritten", "mend_scratch"]
+__all__ = ["LOWERINGS", "fill_unwritten", "mend_scratch", "unmerge_heads"]
