@@ -7,6 +7,7 @@ from itertools import product
 import mxnet as mx
 import pytest
 
+import tofu
 from benchmarks.shared.random_plans import feasible_axes
 from benchmarks.shared.training import bind_partitioned, random_values, run_single
 from tests.equality.comparison import STEP_TOLERANCE, compare
@@ -43,3 +44,11 @@ def test_each_axis(case):
     assert all_hints
     for hints in all_hints:
         compare(bind_partitioned(model, 3, dtype, hints=hints), values, step, weights, 1, tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "is_lowered"), [("float16", False), ("float32", True)])
+def test_sums_in_half_precision_are_left_to_the_operator(dtype, is_lowered):
+    data = mx.sym.Variable("data", dtype=dtype)
+    net = mx.sym.GroupNorm(data, mx.sym.Variable("gamma"), mx.sym.Variable("beta"), num_groups=2, name="layer")
+    searched = tofu.partition(net, 2, data=(4, 6, 5)).planned().searched.graph
+    assert ("layer/mean" in searched.operator_index) == is_lowered
