@@ -37,7 +37,8 @@ def two_sequences() -> Model:
     scores = contrib.interleaved_matmul_encdec_qk(net, memory, heads=HEADS, name="other_scores")
     shares = mx.sym.softmax(scores, axis=-1, name="other_shares")
     net = contrib.interleaved_matmul_encdec_valatt(memory, shares, heads=HEADS, name="other_sums")
-    outputs = [mx.sym.MakeLoss(mx.sym.sin(net)), mx.sym.BlockGrad(weights)]
+    by_time = mx.sym.transpose(weights, axes=(1, 0, 2))  # who reads weights as MXNet has them
+    outputs = [mx.sym.MakeLoss(mx.sym.sin(net)), mx.sym.BlockGrad(weights), mx.sym.BlockGrad(by_time)]
     return Model(mx.sym.Group(outputs), {"data": (TIME, BATCH, WIDTH), "memory_data": (5, BATCH, WIDTH)}, 3)
 
 
