@@ -17,12 +17,16 @@ SEARCH_SECONDS = 0.2  # of searches whose time is not the model's alone
 
 
 def list_plans(default: Partition, seed: int, randoms: int) -> Iterator[tuple[str, Asked]]:
-    """Kinds of plans for a model whose default plan is known: random ones, one by hints, and one or two of all other kinds."""
+    """Kinds of plans for a model whose default plan is known: random ones, one by hints, one of the cells of fused
+    recurrences, and one or two of all other kinds.
+    """
     rng = random.Random(f"{seed} plans")
     taken = Taken()  # each takes what the ones before it did not
     for number in range(randoms):
         yield "random", {"plan": random_plan(default, seed * 64 + number, taken).to_json()}
     yield "hints", {"hints": _draw_hints(default, rng)}
+    if any(operator.op == "RNN" for operator in default.graph.operators):
+        yield "unrolled", {"unroll": "always"}
     others = {
         "hints": lambda: {"hints": _draw_hints(default, rng)},
         "edited": lambda: {"plan": _edit_plan(default, rng)},

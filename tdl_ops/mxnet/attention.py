@@ -1,24 +1,26 @@
 """Attention over interleaved projections, and its gradients: scores and weighted sums, for self-attention and between two sequences.
 
 A projection is (time, batch, numbers), its numbers being those of `h` heads, in each head some of queries, keys and values, in this
-order, and `d` numbers of each. Scores are (batch by heads, time, time of the keys). Split by batch.
+order, and `d` numbers of each. MXNet's scores are (batch by heads, time, time of the keys), and split by batch. The operators that take
+their place (`tofu/mxnet/lowerings/heads.py`) have (batch, heads, time, time of the keys), and are split by heads as well.
 """
 
 from __future__ import annotations
 
 from tdl_ops.mxnet import op
-from tofu.tdl import Any, Sum, extent, merge, output, position, sqrt, unread, where
+from tofu.tdl import Sum, extent, merge, output, position, sqrt, unread, where
 
 
 class Projection:
-    """The numbers of one of the `parts` of a projection: projection(time, batch, head, d)."""
+    """The numbers of one of the `parts` of a projection: projection(time, batch, head, d). A kernel is given those of all parts."""
 
     def __init__(self, tensor, part, parts):
         self.tensor, self.part, self.parts = tensor, part, parts
 
     def __call__(self, t, b, h, d):
         """One number."""
-        return self.tensor[t, b, (h * self.parts + self.part) * extent("d") + d]
+        number = lambda part: self.tensor[t, b, (h * self.parts + part) * extent("d") + d]
+        return number(self.part) + unread(number(0)) + unread(number(self.parts - 1))
 
 
 def _gradient(heads, depth, time, *values):
@@ -29,106 +31,129 @@ def _gradient(heads, depth, time, *values):
 
 
 class Attention:
-    """Scores, weighted sums and their gradients, for heads of `depth` numbers.
+    """Scores, weighted sums and their gradients, for heads of `depth` numbers, which scores have `merged` with the batch.
 
     The kernels for self-attention take the number of all times from `projection`, which is then read at every one.
     """
 
-    def __init__(self, heads, depth, projection=None):
-        self.heads, self.depth = heads, {"d": depth}
+    def __init__(self, heads, depth, merged, projection=None):
+        self.heads, self.depth = {"h": heads}, {"d": depth}
         self.scale = 1 / sqrt(position(extent("d")))
-        self.own = lambda i, b: 0.0 if projection is None else unread(projection[i, b, Any])
+        self.own = lambda i, b, h, d: 0.0 if projection is None else unread(projection(i, b, h, d))
+        self.pattern = "(b h) i j" if merged else "b h i j"
+        self.at = lambda b, h, i, j: (merge(b, h), i, j) if merged else (b, h, i, j)
 
     def scores(self, queries, keys):
-        """(batch by heads, i, j): the scaled products of queries at i and keys at j."""
+        """The scaled products of queries at i and keys at j."""
         product = lambda b, h, i, j: Sum(lambda d: queries(i, b, h, d) * keys(j, b, h, d), extents=self.depth)
-        return output("(b h) i j", lambda b, h, i, j: product(b, h, i, j) * self.scale, {"h": self.heads})
+        return output(self.pattern, lambda b, h, i, j: product(b, h, i, j) * self.scale, self.heads)
 
     def d_queries(self, d_scores, keys):
         """The gradient of the queries at i."""
-        return lambda i, b, h, d: Sum(lambda j: d_scores[merge(b, h), i, j] * keys(j, b, h, d)) * self.scale
+        return lambda i, b, h, d: Sum(lambda j: d_scores[self.at(b, h, i, j)] * keys(j, b, h, d)) * self.scale
 
     def d_keys(self, d_scores, queries):
         """The gradient of the keys at j."""
-        return lambda j, b, h, d: Sum(lambda i: d_scores[merge(b, h), i, j] * queries(i, b, h, d)) * self.scale
+        return lambda j, b, h, d: Sum(lambda i: d_scores[self.at(b, h, i, j)] * queries(i, b, h, d)) * self.scale
 
-    def sums(self, attention, values):
+    def sums(self, weights, values):
         """(i, batch, heads by d): the values, weighted."""
-        total = lambda i, b, h, d: Sum(lambda j: attention[merge(b, h), i, j] * values(j, b, h, d)) + self.own(i, b)
-        return output("i b (h d)", lambda i, b, h, d: total(i, b, h, d), {"h": self.heads} | self.depth)
+        term = lambda i, b, h, d: lambda j: weights[self.at(b, h, i, j)] * values(j, b, h, d)
+        total = lambda i, b, h, d: Sum(term(i, b, h, d)) + self.own(i, b, h, d)
+        return output("i b (h d)", lambda i, b, h, d: total(i, b, h, d), self.heads | self.depth)
 
-    def d_attention(self, d_out, values):
+    def d_weights(self, d_out, values):
         """The gradient of the weights."""
-        terms = lambda b, h, i, j: lambda d: d_out[i, b, merge(h, d)] * values(j, b, h, d)
-        product = lambda b, h, i, j: Sum(terms(b, h, i, j), extents=self.depth) + self.own(i, b)
-        return output("(b h) i j", lambda b, h, i, j: product(b, h, i, j), {"h": self.heads})
+        term = lambda b, h, i, j, d: d_out[i, b, merge(h, d)] * values(j, b, h, d) + self.own(i, b, h, d)
+        product = lambda b, h, i, j: Sum(lambda d: term(b, h, i, j, d), extents=self.depth)
+        return output(self.pattern, lambda b, h, i, j: product(b, h, i, j), self.heads)
 
-    def d_values(self, d_out, attention):
+    def d_values(self, d_out, weights):
         """The gradient of the values at j."""
-        return lambda j, b, h, d: Sum(lambda i: attention[merge(b, h), i, j] * d_out[i, b, merge(h, d)])
+        return lambda j, b, h, d: Sum(lambda i: weights[self.at(b, h, i, j)] * d_out[i, b, merge(h, d)])
 
 
-def _self_attention(projection, heads):
-    depth = projection.shape[2] // (3 * heads)
-    return depth, Attention(heads, depth, projection), *(Projection(projection, part, 3) for part in range(3))
+def _zero(t, b, h, d):
+    return 0.0
 
 
-@op("_contrib_interleaved_matmul_selfatt_qk")
-def selfatt_qk(queries_keys_values, *, heads):
-    _, attention, queries, keys, _ = _self_attention(queries_keys_values, heads)
-    return attention.scores(queries, keys)
+def _start_self_attention(projection, heads, merged):
+    depth = projection.shape[2] // (3 * extent("h"))
+    queries, keys, values = (Projection(projection, part, 3) for part in range(3))
+    return depth, Attention(heads, depth, merged, queries), queries, keys, values
 
 
-@op("_backward_interleaved_matmul_selfatt_qk")
-def backward_selfatt_qk(d_out, queries_keys_values, *, heads):
-    depth, attention, queries, keys, _ = _self_attention(queries_keys_values, heads)
-    parts = attention.d_queries(d_out, keys), attention.d_keys(d_out, queries), lambda t, b, h, d: 0.0
-    return _gradient(heads, depth, "t", *parts)
+def _start_attention(keys_values, heads, merged):
+    depth = keys_values.shape[2] // (2 * extent("h"))
+    return depth, Attention(heads, depth, merged), Projection(keys_values, 0, 2), Projection(keys_values, 1, 2)
 
 
-@op("_contrib_interleaved_matmul_selfatt_valatt")
-def selfatt_valatt(queries_keys_values, weights, *, heads):
-    _, attention, _, _, values = _self_attention(queries_keys_values, heads)
-    return attention.sums(weights, values)
+def _describe_self_attention(merged):
+    """The descriptions of scores, their gradient, sums and their gradient."""
+
+    def scores(queries_keys_values, *, heads):
+        _, attention, queries, keys, _ = _start_self_attention(queries_keys_values, heads, merged)
+        return attention.scores(queries, keys)
+
+    def backward_scores(d_out, queries_keys_values, *, heads):
+        depth, attention, queries, keys, _ = _start_self_attention(queries_keys_values, heads, merged)
+        parts = attention.d_queries(d_out, keys), attention.d_keys(d_out, queries), _zero
+        return _gradient(heads, depth, "t", *parts)
+
+    def sums(queries_keys_values, weights, *, heads):
+        _, attention, _, _, values = _start_self_attention(queries_keys_values, heads, merged)
+        return attention.sums(weights, values)
+
+    def backward_sums(d_out, queries_keys_values, weights, *, heads):
+        depth, attention, queries, _, values = _start_self_attention(queries_keys_values, heads, merged)
+        zero = lambda t, b, h, d: unread(queries(t, b, h, d))
+        d_projection = _gradient(heads, depth, "t", zero, zero, attention.d_values(d_out, weights))
+        return d_projection, attention.d_weights(d_out, values)
+
+    return scores, backward_scores, sums, backward_sums
 
 
-@op("_backward_interleaved_matmul_selfatt_valatt", needs={1: (0,)})
-def backward_selfatt_valatt(d_out, queries_keys_values, weights, *, heads):
-    depth, attention, _, _, values = _self_attention(queries_keys_values, heads)
-    zero = lambda t, b, h, d: unread(queries_keys_values[t, b, Any])
-    d_projection = _gradient(heads, depth, "t", zero, zero, attention.d_values(d_out, weights))
-    return d_projection, attention.d_attention(d_out, values)
+def _describe_attention(merged):
+    """The same between two sequences."""
+
+    def scores(queries, keys_values, *, heads):
+        _, attention, keys, _ = _start_attention(keys_values, heads, merged)
+        return attention.scores(Projection(queries, 0, 1), keys)
+
+    def backward_scores(d_out, queries, keys_values, *, heads):
+        depth, attention, keys, _ = _start_attention(keys_values, heads, merged)
+        d_keys = attention.d_keys(d_out, Projection(queries, 0, 1))
+        return (
+            _gradient(heads, depth, "i", attention.d_queries(d_out, keys)),
+            _gradient(heads, depth, "j", d_keys, _zero),
+        )
+
+    def sums(keys_values, weights, *, heads):
+        _, attention, _, values = _start_attention(keys_values, heads, merged)
+        return attention.sums(weights, values)
+
+    def backward_sums(d_out, keys_values, weights, *, heads):
+        depth, attention, _, values = _start_attention(keys_values, heads, merged)
+        d_values = attention.d_values(d_out, weights)
+        return _gradient(heads, depth, "j", _zero, d_values), attention.d_weights(d_out, values)
+
+    return scores, backward_scores, sums, backward_sums
 
 
-def _encoder_decoder(keys_values, heads):
-    depth = keys_values.shape[2] // (2 * heads)
-    return depth, Attention(heads, depth), Projection(keys_values, 0, 2), Projection(keys_values, 1, 2)
+COMPUTED_BESIDE_THE_FIRST = ("selfatt_valatt", "encdec_qk")
+"""The kernels of these gradients compute no second output where nobody asks for the first one."""
 
 
-@op("_contrib_interleaved_matmul_encdec_qk")
-def encdec_qk(queries, keys_values, *, heads):
-    _, attention, keys, _ = _encoder_decoder(keys_values, heads)
-    return attention.scores(Projection(queries, 0, 1), keys)
+def _register(kind, merged):
+    stock = "_contrib_interleaved_matmul_{}", "_backward_interleaved_matmul_{}"
+    names = stock if merged else ("_tofu_{}", "_tofu_{}_backward")
+    describe = _describe_self_attention if kind == "selfatt" else _describe_attention
+    tasks = [(task, name) for task in ("qk", "valatt") for name in names]
+    for (task, name), function in zip(tasks, describe(merged), strict=True):
+        needs = {1: (0,)} if "backward" in name and f"{kind}_{task}" in COMPUTED_BESIDE_THE_FIRST else {}
+        op(name.format(f"{kind}_{task}"), bound={} if merged else {"heads": "h"}, needs=needs)(function)
 
 
-@op("_backward_interleaved_matmul_encdec_qk", needs={1: (0,)})
-def backward_encdec_qk(d_out, queries, keys_values, *, heads):
-    depth, attention, keys, _ = _encoder_decoder(keys_values, heads)
-    d_keys = attention.d_keys(d_out, Projection(queries, 0, 1))
-    return (
-        _gradient(heads, depth, "i", attention.d_queries(d_out, keys)),
-        _gradient(heads, depth, "j", d_keys, lambda t, b, h, d: 0.0),
-    )
-
-
-@op("_contrib_interleaved_matmul_encdec_valatt")
-def encdec_valatt(keys_values, weights, *, heads):
-    _, attention, _, values = _encoder_decoder(keys_values, heads)
-    return attention.sums(weights, values)
-
-
-@op("_backward_interleaved_matmul_encdec_valatt")
-def backward_encdec_valatt(d_out, keys_values, weights, *, heads):
-    depth, attention, _, values = _encoder_decoder(keys_values, heads)
-    d_values = attention.d_values(d_out, weights)
-    return _gradient(heads, depth, "j", lambda t, b, h, d: 0.0, d_values), attention.d_attention(d_out, values)
+for _kind in ("selfatt", "encdec"):
+    _register(_kind, merged=True)
+    _register(_kind, merged=False)

@@ -1,13 +1,17 @@
 """im2col and col2im: the patches under a sliding window, a column for each of its positions. They are each other's gradient.
 
-Split by sample and by channel `c`, the outermost part of a column. The window's cells are opaque, for all have to be there.
+Split by sample, by channel `c`, the outermost part of a column, and by rows of positions, `y0`; where windows of two rows overlap, the
+sums are added. The window's cells are not split.
 """
 
 from __future__ import annotations
 
 from tdl_ops.mxnet import op
-from tdl_ops.mxnet.window import numbered, read_window
+from tdl_ops.mxnet.window import local_pad, numbered, read_window
 from tofu.tdl import merge, output, scatter
+
+ROWS = ("y0",)  # the other positions are inner parts of a dimension
+BOUND = {"pad": local_pad}
 
 
 def _take(data, space, kernel, stride, dilate, pad):
@@ -34,23 +38,28 @@ def _positions(size, kernel, stride, dilate, pad):
     return [extent // s + 1 for extent, s in zip(reach, at.stride, strict=True)]
 
 
-@op("im2col", concrete=True)
+@op("im2col", concrete=True, bound=BOUND, pads=ROWS)
 def im2col(data, *, kernel, stride=(), dilate=(), pad=()):
     space = _positions(data.shape[2:], kernel, stride, dilate, pad)
     return _take(data, space, kernel, stride, dilate, pad)
 
 
-@op("_backward_im2col", concrete=True)
+@op("_backward_im2col", concrete=True, bound=BOUND, pads=ROWS)
 def backward_im2col(d_out, *, output_shapes, kernel, stride=(), dilate=(), pad=()):
     space = _positions(output_shapes[0][2:], kernel, stride, dilate, pad)
     return _put(d_out, space, kernel, stride, dilate, pad)
 
 
-@op("col2im", concrete=True)
+@op("col2im", concrete=True, bound={**BOUND, "output_size": lambda local: tuple(local.outputs[0].shape[2:])}, pads=ROWS)
 def col2im(data, *, output_size, kernel, stride=(), dilate=(), pad=()):
     return _put(data, _positions(output_size, kernel, stride, dilate, pad), kernel, stride, dilate, pad)
 
 
-@op("_backward_col2im", concrete=True)
+@op(
+    "_backward_col2im",
+    concrete=True,
+    bound={**BOUND, "output_size": lambda local: tuple(local.inputs[0].shape[2:])},
+    pads=ROWS,
+)
 def backward_col2im(d_out, *, output_size, kernel, stride=(), dilate=(), pad=()):
     return _take(d_out, _positions(output_size, kernel, stride, dilate, pad), kernel, stride, dilate, pad)

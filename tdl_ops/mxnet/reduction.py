@@ -9,20 +9,14 @@ from __future__ import annotations
 from math import prod
 
 from tdl_ops.mxnet import op
+from tdl_ops.mxnet.reduced import list_reduced
 from tofu.errors import UnsupportedError
 from tofu.tdl import Max, Min, Prod, Sum, absolute, isnan, position, sign, sqrt, where
 
 
-def _reduced_dimensions(axis, exclude, ndim):
-    axes = {d % ndim for d in ((axis,) if isinstance(axis, int) else axis or ())}
-    if exclude:
-        return [d for d in range(ndim) if d not in axes]
-    return sorted(axes) or list(range(ndim))
-
-
 def _reduce(reducer, data, value, axis, keepdims, exclude):
     """A lambda over the kept dimensions, that reduces `value` of the elements of `data` over the others."""
-    reduced = _reduced_dimensions(axis, exclude, data.ndim)
+    reduced = list_reduced(axis, exclude, data.ndim)
     kept = [d for d in range(data.ndim) if d not in reduced]
 
     def cell(i, r):
@@ -35,7 +29,7 @@ def _reduce(reducer, data, value, axis, keepdims, exclude):
 
 def _spread(tensor, i, axis, keepdims, exclude):
     """The element of a reduced tensor that the cell `i` of the unreduced one went into."""
-    reduced = _reduced_dimensions(axis, exclude, len(i))
+    reduced = list_reduced(axis, exclude, len(i))
     if keepdims:
         return tensor[tuple(0 if d in reduced else v for d, v in enumerate(i))]
     return tensor[tuple(v for d, v in enumerate(i) if d not in reduced) or (0,)]
@@ -83,14 +77,14 @@ def backward_sum(d_out, *, axis=None, keepdims=False, exclude=False):
 
 @op("mean")
 def mean(data, *, axis=None, keepdims=False, exclude=False):
-    count = prod(data.shape[d] for d in _reduced_dimensions(axis, exclude, data.ndim))
+    count = prod(data.shape[d] for d in list_reduced(axis, exclude, data.ndim))
     total = _reduce(Sum, data, lambda x: x, axis, keepdims, exclude)
     return lambda *i: total(*i) / count
 
 
 @op("_backward_mean")
 def backward_mean(d_out, *, axis=None, keepdims=False, exclude=False):
-    count = lambda i: prod(position(i[d].extent) for d in _reduced_dimensions(axis, exclude, len(i)))
+    count = lambda i: prod(position(i[d].extent) for d in list_reduced(axis, exclude, len(i)))
     return lambda *i: _spread(d_out, i, axis, keepdims, exclude) / count(i)
 
 
@@ -110,7 +104,7 @@ def backward_norm(d_out, data, out, *, ord=2, axis=None, keepdims=False):
 
 @op("moments", needs={1: (0,)})
 def moments(data, *, axes=None, keepdims=False):
-    count = prod(data.shape[d] for d in _reduced_dimensions(axes, False, data.ndim))
+    count = prod(data.shape[d] for d in list_reduced(axes, False, data.ndim))
     totals = [_reduce(Sum, data, value, axes, keepdims, False) for value in (lambda x: x, lambda x: x * x)]
     average = lambda n, i: totals[n](*i) / count
     return lambda *i: average(0, i), lambda *i: average(1, i) - average(0, i) * average(0, i)
@@ -119,7 +113,7 @@ def moments(data, *, axes=None, keepdims=False):
 @op("_backward_moments")
 def backward_moments(d_mean, d_variance, data, mean, variance, *, axes=None, keepdims=False):
     at = lambda tensor, i: _spread(tensor, i, axes, keepdims, False)
-    count = lambda i: prod(position(i[d].extent) for d in _reduced_dimensions(axes, False, len(i)))
+    count = lambda i: prod(position(i[d].extent) for d in list_reduced(axes, False, len(i)))
     slope = lambda i: at(d_mean, i) + 2 * at(d_variance, i) * (data[i] - at(mean, i)) + 0 * at(variance, i)
     return lambda *i: slope(i) / count(i)
 
@@ -127,7 +121,7 @@ def backward_moments(d_mean, d_variance, data, mean, variance, *, axes=None, kee
 def _describe_variance(root):
     def description(a, *, axis=None, keepdims=False, ddof=0, dtype=None):
         _check_type(dtype)
-        count = prod(a.shape[d] for d in _reduced_dimensions(axis, False, a.ndim))
+        count = prod(a.shape[d] for d in list_reduced(axis, False, a.ndim))
         totals = [_reduce(Sum, a, value, axis, keepdims, False) for value in (lambda x: x, lambda x: x * x)]
         variance = lambda i: (totals[1](*i) - totals[0](*i) * totals[0](*i) / count) / (count - ddof)
         return lambda *i: root(variance(i)), lambda *i: totals[0](*i) / count

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tdl_ops.mxnet import op
 from tofu.tdl import Opaque, Sum, output
 
-UNROLL = "Unroll its cells (cell.unroll): their products are split."
+UNROLL = 'Have it run as its cells (unroll="cheaper"), or unroll those (cell.unroll): their products are split.'
 recurrence = Opaque(name="recurrence")
 recurrence_gradient = Opaque(name="recurrence_gradient")
 

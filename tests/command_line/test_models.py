@@ -214,7 +214,7 @@ def test_memory_names_the_operator_that_stays_whole(tmp_path):
     assert result.exit_code == 0, result.output
     assert "with which 20 kB (20,000 bytes) each are enough (11 to 22 were tried)" in result.output
     assert "however many there are" in result.output
-    assert "Unroll its cells" in result.output
+    assert "unroll those (cell.unroll)" in result.output
 
 
 def test_every_command_plans_what_the_options_say(model, tmp_path):

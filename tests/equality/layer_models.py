@@ -9,7 +9,7 @@ from tofu.mxnet.verify.case import Case
 from tofu.verification.numbers import Fixed
 
 
-def single_layer(case: Case) -> Model:
+def single_layer(case: Case, dtype: str = "float64") -> Model:
     """The operator, called `layer`, between others, so that all of its gradients count: its inputs are products, its outputs' gradients
     differ from cell to cell. A loss that ignores those ends the model, as in use: MXNet may write its gradient over an output that is none
     of the model's, and reads it again under out_grad.
@@ -20,7 +20,7 @@ def single_layer(case: Case) -> Model:
     for drawn, numbers, name in zip(case.draw_inputs(), case.numbers, names, strict=True):
         is_label = name.endswith("label") or isinstance(numbers, Fixed) or numbers.is_whole
         given[f"input{len(given)}_{'label' if is_label else 'value'}"] = drawn
-    variables = [mx.sym.Variable(name, shape=drawn.shape, dtype="float64") for name, drawn in given.items()]
+    variables = [mx.sym.Variable(name, shape=drawn.shape, dtype=dtype) for name, drawn in given.items()]
     states = create(*variables, **case.attributes).list_auxiliary_states()
     inputs = [v if v.name in states or v.name.endswith("label") else 1.5 * v for v in variables]
     types = [drawn.dtype for drawn in given.values()]

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from itertools import product
 
+import mxnet as mx
 import pytest
 
+import tofu
 from benchmarks.shared.random_plans import feasible_axes
 from benchmarks.shared.training import bind_partitioned, random_values, run_single
-from tests.equality.comparison import compare
+from tests.equality.comparison import STEP_TOLERANCE, compare
 from tests.equality.layer_models import single_layer
 from tofu.mxnet.lowerings import LOWERINGS
 from tofu.mxnet.verify.cases import load_cases
 
-CASES = [case for case in load_cases() if not LOWERINGS.keys().isdisjoint((case.op, f"_backward_{case.op}"))]
+CASES = [
+    case
+    for case in load_cases()
+    if not LOWERINGS.keys().isdisjoint((case.op, f"_backward_{case.op}")) and hasattr(mx.sym, case.op)
+]
 
 
 def list_hints(partition):
@@ -28,11 +34,21 @@ def list_hints(partition):
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_each_axis(case):
-    model = single_layer(case)
-    values = random_values(model, "float64")
-    step, weights = run_single(model, values, "float64", 1)
-    partition = bind_partitioned(model, 3, "float64").partition
+    is_single = any(getattr(numbers, "dtype", "") == "float32" for numbers in case.numbers)
+    dtype, tolerance = ("float32", 1e-5) if is_single else ("float64", STEP_TOLERANCE)
+    model = single_layer(case, dtype)
+    values = random_values(model, dtype)
+    step, weights = run_single(model, values, dtype, 1)
+    partition = bind_partitioned(model, 3, dtype).partition
     all_hints = list(list_hints(partition))
     assert all_hints
     for hints in all_hints:
-        compare(bind_partitioned(model, 3, "float64", hints=hints), values, step, weights, 1)
+        compare(bind_partitioned(model, 3, dtype, hints=hints), values, step, weights, 1, tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "is_lowered"), [("float16", False), ("float32", True)])
+def test_sums_in_half_precision_are_left_to_the_operator(dtype, is_lowered):
+    data = mx.sym.Variable("data", dtype=dtype)
+    net = mx.sym.GroupNorm(data, mx.sym.Variable("gamma"), mx.sym.Variable("beta"), num_groups=2, name="layer")
+    searched = tofu.partition(net, 2, data=(4, 6, 5)).planned().searched.graph
+    assert ("layer/mean" in searched.operator_index) == is_lowered

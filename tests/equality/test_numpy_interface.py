@@ -3,7 +3,7 @@
 import mxnet as mx
 import pytest
 
-from benchmarks.shared.random_plans import Taken, random_plan
+from benchmarks.shared.random_plans import Taken, feasible_axes, random_plan
 from benchmarks.shared.training import bind_partitioned, random_values, run_single
 from benchmarks.small_models.plain import Model
 from tests.equality.comparison import compare
@@ -92,3 +92,33 @@ def test_plans_equal_one_device(build, workers):
     for seed in range(4):
         executor = bind_partitioned(model, workers, "float64", random_plan(default.partition, seed, taken))
         compare(executor, values, step, weights, STEPS)
+
+
+def deviations() -> Model:
+    """Variances and standard deviations along some dimensions and over all of them, and a loss beside: they have no gradient."""
+    data = variable("data") * mx.sym.Variable("scale_weight", shape=(5, 4)).as_np_ndarray()
+    found = [
+        numpy.var(data, axis=(0, 2), ddof=1, keepdims=True),
+        numpy.std(data, axis=1),
+        numpy.var(data),
+        numpy.std(data, axis=(0, 1), ddof=2),
+    ]
+    loss = mx.sym.MakeLoss(mx.sym.sin(data.as_nd_ndarray()))
+    outputs = [loss, *(mx.sym.BlockGrad((one * 2).as_nd_ndarray()) for one in found)]
+    return Model(mx.sym.Group(outputs), {"data": (6, 5, 4)}, 5)
+
+
+@mx.util.use_np_shape
+def test_deviations_in_parts():
+    """Each along every axis, those that it reduces too, where its own kernel computes no part."""
+    model = deviations()
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64")
+    partition = bind_partitioned(model, 3, "float64").partition
+    names = [operator.name for operator in partition.graph.operators if operator.op in ("_npi_var", "_npi_std")]
+    assert len(names) == 4
+    for name in names:
+        axes = list(feasible_axes(partition, name))
+        assert any("r" in axis for axis in axes)
+        for axis in axes:
+            compare(bind_partitioned(model, 3, "float64", hints={name: axis}), values, step, weights, 1)

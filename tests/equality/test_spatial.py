@@ -129,3 +129,17 @@ def test_planes_of_several_sizes_enlarged_to_one(mode, axis, workers):
     step, weights = run_single(model, values, "float64")
     executor = bind_partitioned(model, workers, "float64", hints={"up": axis, "up_backward": axis})
     compare(executor, values, step, weights, steps=1)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_patches_by_rows(workers):
+    """Rows of windows that overlap, and stand out at the border."""
+    window = {"kernel": (3, 2), "stride": (2, 1), "pad": (1, 1)}
+    data = mx.sym.broadcast_mul(mx.sym.Variable("data"), mx.sym.Variable("scale_weight", shape=(1, 1, 11, 1)))
+    net = mx.sym.im2col(data, name="take", **window)
+    net = mx.sym.col2im(mx.sym.sin(net), output_size=(11, 6), name="put", **window)
+    model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (1, 2, 11, 6)}, 2)
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", 2)
+    hints = dict.fromkeys(("take", "put", "take_backward", "put_backward"), "y0")
+    compare(bind_partitioned(model, workers, "float64", hints=hints), values, step, weights, 2)

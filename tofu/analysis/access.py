@@ -72,7 +72,8 @@ class OperatorAccess:
     `fill` around it.
     `rejected` has every other index variable with the reason why it is no strategy. `elementwise`: each cell of each
     output depends on the same cell of each input alone, so that all of them may be laid out alike. `is_random`: it draws
-    numbers, so that two workers that compute the same cell would not agree.
+    numbers, so that two workers that compute the same cell would not agree. `own_names`: the description's names of axes that are
+    called otherwise here; an axis that has none there is not the description's.
     """
 
     axes: tuple[str, ...]
@@ -86,6 +87,7 @@ class OperatorAccess:
     variable_extents: Mapping[str, int] = field(repr=False, compare=False)
     is_random: bool = False
     fetched_axes: tuple[str, ...] = ()
+    own_names: Mapping[str, str] | None = None
 
     def worker_attributes(
         self,
@@ -97,6 +99,8 @@ class OperatorAccess:
 
         `local_ranges` has the axes' first values on this worker and those after their last; axes left out are whole.
         """
+        if self.own_names is not None:
+            local_ranges = {self.own_names[axis]: r for axis, r in local_ranges.items() if axis in self.own_names}
         local = Local(self.attributes, self.variable_extents, local_ranges, local_input_shapes, local_output_shapes)
         changed: dict[str, Anything] = {}
         for name, bound in self.description.bound.items():

@@ -85,6 +85,9 @@ class Operator:
     Parts that take the place of one operator of the model share its choice and their fetches: `leader` is the position of the first
     of them. The last one has the operator's name; the others are `is_inner`, and no plan names them. An `is_added` operator has a name in
     plans, and the model does not have it. `origin` is the front end's own: whatever its backend needs to make the workers' copies.
+
+    A part that is any other operator besides says in `dimension_names`, for its inputs and then its outputs, what each dimension is called
+    in the whole operator, "" where it has no name there. Its axes are called like the dimensions that they move along.
     """
 
     name: str
@@ -103,6 +106,7 @@ class Operator:
     is_inner: bool = False
     is_added: bool = False
     origin: Any = None
+    dimension_names: tuple[tuple[str, ...], ...] = ()
 
     def __str__(self) -> str:
         return f"{self.name} ({self.op})"

@@ -17,6 +17,7 @@ from tofu.search.strategies import Operators
 
 Attributes = Mapping[str, Any]
 Inputs = Sequence[Tensor]
+DimensionNames = tuple[tuple[str, ...], ...]
 
 
 @dataclass
@@ -55,9 +56,11 @@ class Parts:
         inputs: tuple[int, ...],
         outputs: tuple[int, ...],
         origin: Any = None,
+        names: DimensionNames = (),
     ) -> None:
-        """A part that comes before the last one."""
-        self._add(f"{self.whole.name}/{name}", op, attributes, inputs, outputs, (), is_inner=True, origin=origin)
+        """A part that comes before the last one; `names` are those of its dimensions, where its description calls its axes otherwise."""
+        full_name = f"{self.whole.name}/{name}"
+        self._add(full_name, op, attributes, inputs, outputs, (), is_inner=True, origin=origin, names=names)
 
     def last_operator(
         self,
@@ -67,10 +70,12 @@ class Parts:
         mutates: tuple[int, ...] = (),
         outputs: tuple[int, ...] | None = None,
         origin: Any = None,
+        names: DimensionNames = (),
     ) -> None:
         """The part that has the operator's name and outputs, or those `outputs` alone that its kernel writes: nobody reads the others."""
         outputs = self.whole.outputs if outputs is None else outputs
-        self._add(self.whole.name, op, attributes, inputs, outputs, mutates, is_inner=False, origin=origin)
+        name = self.whole.name
+        self._add(name, op, attributes, inputs, outputs, mutates, is_inner=False, origin=origin, names=names)
 
     def _add(
         self,
@@ -82,6 +87,7 @@ class Parts:
         mutates: tuple[int, ...],
         is_inner: bool,
         origin: Any = None,
+        names: DimensionNames = (),
     ) -> None:
         part = replace(
             self.whole,
@@ -95,6 +101,7 @@ class Parts:
             leader=self.position if self.operators else None,
             is_inner=is_inner,
             origin=origin,
+            dimension_names=names,
         )
         self.operators.append(part)
 

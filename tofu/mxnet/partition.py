@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from math import inf
 from typing import Any
 
+from tofu.errors import InfeasibleError, PlanError, TofuError
 from tofu.mxnet.engine import MXNET
 from tofu.mxnet.frontend.read_symbol import check_names, read_graph, read_training
 from tofu.mxnet.frontend.refusals import refuse_unpartitionable
-from tofu.mxnet.lowerings import fill_unwritten, mend_scratch
+from tofu.mxnet.frontend.unrolled import has_recurrences
+from tofu.mxnet.lowerings import fill_unwritten, mend_scratch, unmerge_heads
 from tofu.pipeline import Observer, Partition, Task, analyse_step, make_partition, observe_by_environment
 from tofu.planning.settings import Settings
 from tofu.search.solve import Progress
@@ -27,10 +30,40 @@ def read_task(
 ) -> Task:
     """The first half of the pipeline, up to the strategies of each operator. Arguments and errors are those of `compile_partition`."""
     observe = observe or observe_by_environment()
-    source = read_graph(symbol, shapes, dtypes, differentiated if settings.for_training else (), updated)
-    observe("read", source.graph)
-    source = replace(source, graph=observe("completed", mend_scratch(fill_unwritten(source.graph))))
-    return analyse_step(source, MXNET, settings, observe)
+
+    def read(unrolled: bool) -> Task:
+        wanted = differentiated if settings.for_training else ()
+        source = read_graph(symbol, shapes, dtypes, wanted, updated, unrolled)
+        observe("read", source.graph)
+        completed = mend_scratch(fill_unwritten(source.graph))
+        source = replace(source, graph=observe("completed", unmerge_heads(completed)))
+        return analyse_step(source, MXNET, settings, observe)
+
+    if settings.unroll == "never" or not has_recurrences(symbol):
+        return read(unrolled=False)
+    if settings.unroll == "always":
+        return read(unrolled=True)
+    return _choose_form(read(unrolled=False), read(unrolled=True))
+
+
+def _choose_form(fused: Task, unrolled: Task) -> Task:
+    """The one that the plan given is of, or whose plan moves fewer bytes, the fused one where both move as many."""
+    given = fused.settings.plan or fused.settings.saved
+    if given is not None:
+        return unrolled if given.operators.keys() - fused.source.graph.operator_index.keys() else fused
+    forms = [(task, _count_moved(task)) for task in (fused, unrolled)]
+    failed = [moved for _, moved in forms if not isinstance(moved, int)]
+    if len(failed) == len(forms):
+        raise failed[0]
+    return min(forms, key=lambda form: form[1] if isinstance(form[1], int) else inf)[0]
+
+
+def _count_moved(task: Task) -> int | TofuError:
+    """The bytes that its plan moves, or why it has none: too few samples, or hints that are of the other form."""
+    try:
+        return plan_task(task).plan.communication_bytes
+    except (InfeasibleError, PlanError) as error:
+        return error
 
 
 def read_trained(

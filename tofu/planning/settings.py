@@ -26,6 +26,7 @@ from tofu.search.topology import Arrangement, Topology, arrange_as, read_topolog
 REPLICATE = ("small", "free")
 UNDESCRIBED = ("error", "replicate")
 ON_INFEASIBLE = ("error", "replicate")
+UNROLL = ("never", "cheaper", "always")
 PLAN_FORMS = "a tofu.Plan, the text that its to_json() gives, or the path of a file with that text"
 
 
@@ -99,6 +100,12 @@ def _read_on_infeasible(treatment: Any) -> str:
     return str(treatment)
 
 
+def _read_unroll(when: Any) -> str:
+    if when not in UNROLL:
+        raise PlanError(f"unroll= is one of {', '.join(map(repr, UNROLL))}, not {show(when)}.")
+    return str(when)
+
+
 def _read_replicate(what: Any) -> str:
     if what not in REPLICATE:
         raise PlanError(f"replicate= is one of {', '.join(map(repr, REPLICATE))}, not {show(what)}.")
@@ -161,6 +168,8 @@ class Settings:
         Bytes for each worker. Tensors may stay replicated as far as they fit then.
     replicate
         What a search without a memory limit may replicate: "small" tensors, below 64 KiB, or anything ("free").
+    unroll
+        "never", "cheaper" or "always": when a fused recurrent operator is planned as the cells that it computes.
     strict_plan
         Whether the plan given must be of this very graph; else it is applied where it is feasible.
     arrangement
@@ -181,6 +190,7 @@ class Settings:
     topology: Topology | None = None
     memory_limit: int | None = None
     replicate: str = "small"
+    unroll: str = "never"
     strict_plan: bool = True
     arrangement: Arrangement | None = None
     saved: Plan | None = None
@@ -253,6 +263,11 @@ OPTIONS: Mapping[str, Option] = {
         is_of_search=True,
         choices=REPLICATE,
         help="What may lie whole on several workers: small tensors, or whatever that saves traffic of; memory for it has to be there.",
+    ),
+    "unroll": Option(
+        _read_unroll,
+        choices=UNROLL,
+        help="When an RNN operator runs as its cells, which are split by hidden units too: where that moves fewer bytes, say.",
     ),
     "undescribed": Option(
         _read_undescribed,

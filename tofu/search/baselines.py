@@ -20,8 +20,8 @@ from tofu.analysis.access import Combine
 from tofu.search.choices import REPLICATED, Choices, Fixed
 from tofu.search.hints import resolve_hints
 from tofu.search.problem import Problem, pose_problem
+from tofu.search.shared_axes import restrict_axes
 from tofu.search.solve import Effort, Solution, solve_exactly, solve_greedily, solve_recursively
-from tofu.search.strategies import restrict_axes
 from tofu.search.topology import Arrangement
 
 Hints = Mapping[str, Any]

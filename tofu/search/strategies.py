@@ -6,13 +6,14 @@ The third arrow of the pipeline (paper section 4.2). Operators of one signature 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
 from tofu.analysis import InputAccess, OperatorAccess, OutputAccess, Row, analyse
 from tofu.errors import DescriptionError, ShapeError, UndescribedOperatorError, UnsupportedError, raise_together
 from tofu.graph import Graph, Operator
+from tofu.search.shared_axes import name_axes, restrict_axes, share_axes
 from tofu.tdl import Registry, describe
 
 Shape = tuple[int, ...]
@@ -48,13 +49,14 @@ def find_strategies(graph: Graph, framework: Operators, undescribed: str = "erro
         outputs = [graph.tensors[position].shape for position in operator.outputs]
         attributes = tuple(sorted(operator.attributes.items()))
         is_mixed = len({graph.tensors[position].times for position in (*operator.inputs, *operator.outputs)}) > 1
-        key = (operator.op, attributes, tuple(inputs), tuple(outputs), operator.ignored, is_mixed)
+        names = operator.dimension_names
+        key = (operator.op, attributes, tuple(inputs), tuple(outputs), operator.ignored, is_mixed, names)
         if key not in cache:
             found = _analyse_operator(operator, inputs, outputs, framework, undescribed)
-            found = _without_ignored(found, operator.ignored)
+            found = _without_ignored(name_axes(found, names) if names else found, operator.ignored)
             cache[key] = _without_fetched_axes(found) if is_mixed else found
         accesses.append(cache[key])
-    return _align_parts(graph, _align_stateful(graph, accesses))
+    return share_axes(graph, accesses)
 
 
 def mark_drawing(graph: Graph, accesses: Sequence[OperatorAccess], framework: Operators) -> tuple[OperatorAccess, ...]:
@@ -216,99 +218,3 @@ def region(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) 
 def region_shape(rows: Sequence[Row], shape: Shape, box: Box, extents: Sequence[int]) -> Shape:
     """The extents of `region`."""
     return tuple(end - begin for begin, end in region(rows, shape, box, extents))
-
-
-def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
-    """The same access with `axes` alone as strategies, in that order; the others contribute their full range.
-
-    Without some of its axes an element-wise operator may no longer be laid out as its tensors are.
-    """
-    position = {access.axes.index(axis): new for new, axis in enumerate(axes)}
-
-    def restrict(rows: Sequence[Row]) -> tuple[Row, ...]:
-        return tuple(_restrict_row(row, position, access.extents) for row in rows)
-
-    return replace(
-        access,
-        axes=tuple(axes),
-        fetched_axes=tuple(axis for axis in axes if axis in access.fetched_axes),
-        elementwise=access.elementwise and tuple(axes) == access.axes,
-        extents=tuple(access.extents[access.axes.index(axis)] for axis in axes),
-        inputs=tuple(
-            replace(
-                read,
-                rows=restrict(read.rows),
-                addend_axes=tuple(position[axis] for axis in read.addend_axes if axis in position),
-            )
-            for read in access.inputs
-        ),
-        outputs=tuple(
-            replace(
-                written,
-                rows=restrict(written.rows),
-                combine=tuple(written.combine[access.axes.index(axis)] for axis in axes),
-            )
-            for written in access.outputs
-        ),
-    )
-
-
-def _restrict_row(row: Row, position: Mapping[int, int], extents: Sequence[int]) -> Row:
-    """The row over the axes that stay, at their new positions; it reaches as far as the full range of the others takes it."""
-    terms, lower, upper = row
-    kept = []
-    for axis, coefficient in terms:
-        if axis in position:
-            kept.append((position[axis], coefficient))
-        else:
-            reach = coefficient * (extents[axis] - 1)
-            lower, upper = lower + min(reach, 0), upper + max(reach, 0)
-    return Row(tuple(kept), lower, upper)
-
-
-class _Restrictions:
-    """`restrict_axes` of operators that share an access object: they share the restricted one too."""
-
-    def __init__(self) -> None:
-        # The original is kept, so that its id stays its own.
-        self._known: dict[tuple[int, tuple[str, ...]], tuple[OperatorAccess, OperatorAccess]] = {}
-
-    def __call__(self, access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
-        key = id(access), tuple(axes)
-        if key not in self._known:
-            self._known[key] = access, restrict_axes(access, axes)
-        return self._known[key][1]
-
-
-def _align_stateful(graph: Graph, accesses: list[OperatorAccess]) -> tuple[OperatorAccess, ...]:
-    """Give stateful backward operators and their forward operators the same axes, since they must be split alike."""
-    restrict = _Restrictions()
-    for position, operator in enumerate(graph.operators):
-        if operator.stateful and operator.forward is not None:
-            backward, forward = accesses[position], accesses[operator.forward]
-            common = [axis for axis in forward.axes if _is_shared(axis, forward, backward)]
-            accesses[position] = restrict(backward, common)
-            accesses[operator.forward] = restrict(forward, common)
-    return tuple(accesses)
-
-
-def _is_shared(axis: str, forward: OperatorAccess, backward: OperatorAccess) -> bool:
-    """Whether both operators can be split along an axis; where fetches take the forward operator's place, there is no state to share."""
-    if axis not in backward.axes or (axis in forward.fetched_axes and axis not in backward.fetched_axes):
-        return False
-    return forward.extents[forward.axes.index(axis)] == backward.extents[backward.axes.index(axis)]
-
-
-def _align_parts(graph: Graph, accesses: tuple[OperatorAccess, ...]) -> tuple[OperatorAccess, ...]:
-    """Give the parts of one operator the same axes in the same order, since they share one choice."""
-    restrict = _Restrictions()
-    groups: dict[int, list[int]] = {}
-    for position, operator in enumerate(graph.operators):
-        if operator.leader is not None:
-            groups.setdefault(operator.leader, [operator.leader]).append(position)
-    aligned = list(accesses)
-    for parts in groups.values():
-        common = [axis for axis in accesses[parts[-1]].axes if all(axis in accesses[part].axes for part in parts)]
-        for part in parts:
-            aligned[part] = restrict(accesses[part], common)
-    return tuple(aligned)

@@ -20,11 +20,19 @@ class Origin:
         The attributes in which it differs from the node.
     asked
         Outputs that a worker's copy has to be asked for, whether or not somebody reads them.
+    replaced
+        The position of the node in whose place an operator that is made by name stands; -1 for none. A monitor shows it as that node.
     """
 
     node: int = -1
     rewritten: Mapping[str, str] = field(default_factory=dict)
     asked: tuple[int, ...] = ()
+    replaced: int = -1
+
+    @property
+    def shown(self) -> int:
+        """The position of the node that it is a copy of, or stands for; -1 for none."""
+        return max(self.node, self.replaced)
 
 
 MADE_BY_NAME = Origin()

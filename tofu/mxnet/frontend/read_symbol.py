@@ -23,6 +23,7 @@ from tofu.mxnet.frontend.head_gradients import copy_repeats, find_head, find_rep
 from tofu.mxnet.frontend.origin import Origin
 from tofu.mxnet.frontend.refusals import refuse_wrong_kernels
 from tofu.mxnet.frontend.symbol_text import without_groups
+from tofu.mxnet.frontend.unrolled import unroll_recurrences
 from tofu.reading import show
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -71,6 +72,7 @@ def read_graph(
     dtypes: Mapping[str, Any] | None = None,
     differentiated: Collection[str] = (),
     updated: Collection[str] = (),
+    unrolled: bool = False,
 ) -> Source:
     """Build the training graph of `symbol` and read it.
 
@@ -86,6 +88,8 @@ def read_graph(
         Names of the arguments whose gradients are wanted; none for inference.
     updated
         Names of those among them that an optimizer updates.
+    unrolled
+        Whether RNN operators are read as the cells that they compute.
 
     Raises
     ------
@@ -95,6 +99,8 @@ def read_graph(
     check_names(symbol, shapes, differentiated)
     symbol = without_groups(symbol)
     known_shapes, known_dtypes = infer_arguments(symbol, shapes, dtypes or {})
+    if unrolled:
+        symbol = unroll_recurrences(symbol, known_shapes, known_dtypes)
     wanted = [name for name in symbol.list_arguments() if name in set(differentiated)]
     symbol, training = _differentiate(symbol, wanted)
     given = {*shapes, *find_labels(symbol)}

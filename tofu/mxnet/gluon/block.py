@@ -38,6 +38,7 @@ def partition(
     topology: Any = None,
     memory_limit: Any = None,
     replicate: str = "small",
+    unroll: str = "never",
 ) -> Any:
     """Partition a Gluon block over `ngpus` devices, with its parameters.
 
@@ -49,7 +50,7 @@ def partition(
     ----------
     block
         A `mx.gluon.HybridBlock`, or a SymbolBlock. It is changed in place.
-    ngpus, contexts, plan, hints, undescribed, on_infeasible, cache, algorithm, search_seconds, topology, memory_limit, replicate
+    ngpus, contexts, plan, hints, undescribed, on_infeasible, cache, algorithm, search_seconds, topology, memory_limit, replicate, unroll
         As in `tofu.partition`. Inference, of one image say, is as with on_infeasible="replicate" in any case.
 
     Returns
@@ -98,6 +99,7 @@ def partition(
         topology=topology,
         memory_limit=memory_limit,
         replicate=replicate,
+        unroll=unroll,
     )
     devices = resolve_contexts(settings.workers, contexts)
     if settings.workers == 1:

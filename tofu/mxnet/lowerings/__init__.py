@@ -1,10 +1,12 @@
-"""The lowerings of MXNet's operators, one a file, with kernels in one file of `csrc/nnvm/parts`. And two repairs that every graph gets."""
+"""The lowerings of MXNet's operators, one a file: to parts of `csrc/nnvm/parts`, or MXNet's own. And three passes that every graph gets."""
 
 from tofu.lowering import Lowering
 from tofu.mxnet.lowerings import (
     batch_norm,
+    group_norm,
     layer_norm,
     loss,
+    moments,
     one_hot,
     pick,
     pooling,
@@ -13,13 +15,16 @@ from tofu.mxnet.lowerings import (
     softmax_output,
     take,
 )
+from tofu.mxnet.lowerings.heads import unmerge_heads
 from tofu.mxnet.lowerings.scratch import mend_scratch
 from tofu.mxnet.lowerings.unwritten import fill_unwritten
 
 LOWERINGS: dict[str, Lowering] = {
     **batch_norm.LOWERINGS,
+    **group_norm.LOWERINGS,
     **layer_norm.LOWERINGS,
     **loss.LOWERINGS,
+    **moments.LOWERINGS,
     **one_hot.LOWERINGS,
     **pick.LOWERINGS,
     **pooling.LOWERINGS,
@@ -30,4 +35,4 @@ LOWERINGS: dict[str, Lowering] = {
 }
 """By operator."""
 
-__all__ = ["LOWERINGS", "fill_unwritten", "mend_scratch"]
+__all__ = ["LOWERINGS", "fill_unwritten", "mend_scratch", "unmerge_heads"]

@@ -32,6 +32,7 @@ def partition(
     topology: Any = None,
     memory_limit: Any = None,
     replicate: str = "small",
+    unroll: str = "never",
     **shapes: Sequence[int],
 ) -> PartitionedSymbol:
     """Partition a model over `ngpus` devices.
@@ -73,6 +74,9 @@ def partition(
     replicate
         "free" lets any tensor stay whole on several workers where that saves traffic, whatever memory it takes; "small" those below
         64 KiB. With `memory_limit`, anything may, as far as it fits.
+    unroll
+        "cheaper" plans RNN operators (LSTM, GRU, tanh) as the cells that they compute as well, which are split by hidden units too, and
+        takes what moves fewer bytes. "always" takes the cells, "never" the operators.
     **shapes
         Shapes of the inputs. With them the search runs now, without them when the symbol is bound.
 
@@ -108,6 +112,7 @@ def partition(
         topology=topology,
         memory_limit=memory_limit,
         replicate=replicate,
+        unroll=unroll,
     )
     result = PartitionedSymbol(symbol, settings, resolve_contexts(settings.workers, contexts))
     if settings.workers > 1:

@@ -60,6 +60,8 @@ class TensorNames:
         Tensor that an operator computes -> the name of that output.
     inputs
         First output of an operator -> the tensors that it reads, each with the name of that input.
+    shapes
+        Tensor that an operator computes -> the shape that it has in MXNet: heads of attention are a dimension of the model's graph alone.
     """
 
     def __init__(self, graph: Graph, native: Any) -> None:
@@ -69,10 +71,15 @@ class TensorNames:
         self.computed: dict[str, str] = {}
         self.entries: dict[str, str] = {}
         self.inputs: dict[str, list[tuple[str, str]]] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        given = [node["name"] for node in nodes if node["op"] == "null" and node["name"] in graph.tensor_index]
+        known = {name: graph.tensors[graph.tensor_index[name]].shape for name in given}
+        shapes, _ = _mxnet.infer(native.handle.value, known, {})
         for operator in graph.operators:
-            if find_origin(operator).node < 0:  # MXNet's graph does not have it
+            number = find_origin(operator).shown
+            if number < 0:  # MXNet's graph does not have it
                 continue
-            name = self.nodes[operator.name] = nodes[find_origin(operator).node]["name"]
+            name = self.nodes[operator.name] = nodes[number]["name"]
             numbered = [f"output{n}" if len(operator.outputs) > 1 else "output" for n in range(len(operator.outputs))]
             outputs = OUTPUT_NAMES.get(operator.op, numbered)
             for output, tensor in zip(outputs, operator.outputs, strict=True):
@@ -80,8 +87,10 @@ class TensorNames:
                 self.computed[graph.tensors[tensor].name] = operator.op
             self.inputs[graph.tensors[operator.outputs[0]].name] = [
                 (graph.tensors[tensor].name, f"{name}_{slot}")
-                for tensor, slot in zip(operator.inputs, slots[find_origin(operator).node], strict=False)
+                for tensor, slot in zip(operator.inputs, slots[number], strict=False)
             ]
+            first = nodes[number]["entry"]
+            self.shapes |= {graph.tensors[t].name: shapes[first + n] for n, t in enumerate(operator.outputs)}
 
 
 class WholeTensors:
@@ -150,6 +159,8 @@ class WholeTensors:
         whole = self._put_together(position, arrays)
         if whole is None:
             return
+        if tuple(whole.shape) != tuple(self._names.shapes[tensor.name]):
+            whole = whole.reshape(self._names.shapes[tensor.name])
         if self._read_variable is not None:
             self._show_inputs(tensor.name, self._read_variable)
             self._whole[tensor.name] = whole

@@ -1,0 +1,208 @@
+"""MXNet's fused RNN operator written as the cells that it computes, time step by time step, from the same vector of parameters.
+
+The fused kernel can be split by batch alone. Cells can be split by hidden units: a worker has all gates of its units, whose weights it
+takes from the vector, and the states of a step are gathered for the next one. So rows of weights are put in the order of units, with
+the gates of a unit side by side. Rectifiers stay fused: that kernel computes them in single precision, whatever the type of the data.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mxnet as mx
+
+from tofu import _mxnet
+
+Shapes = Mapping[str, tuple[int, ...]]
+GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
+_UNSHAPED = ("_zeros", "_ones")
+"""Operators whose shapes MXNet completes from who reads them: begin states, say."""
+
+
+def has_recurrences(symbol: Any) -> bool:
+    """Whether there is an RNN operator that can be unrolled."""
+    return any(_is_plain(node) for node in json.loads(symbol.tojson())["nodes"])
+
+
+def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) -> Any:
+    """The symbol with cells in the place of the RNN operators that can be unrolled. `shapes` and `types` are those of all variables."""
+    graph = json.loads(symbol.tojson())
+    nodes = {node["name"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value)}
+    known = {name: shape for name, shape in shapes.items() if name in nodes}
+    found, _ = _mxnet.infer(symbol.handle.value, known, {name: types[name] for name in known})
+    splice = _Splice()
+    for node in graph["nodes"]:
+        inputs = [splice.entry(entry) for entry in node["inputs"]]
+        if _is_plain(node):
+            data = graph["nodes"][node["inputs"][0][0]]["name"]
+            shape = found[nodes[data] + node["inputs"][0][1]]
+            splice.replace(Recurrence(node["name"], node.get("attrs", {}), tuple(shape)).unroll(len(inputs)), inputs)
+            continue
+        if node["op"] in _UNSHAPED:
+            node["attrs"]["shape"] = str(tuple(found[nodes[node["name"]]]))
+        splice.add({**node, "inputs": inputs})
+    return mx.sym.load_json(json.dumps(splice.graph([splice.entry(head) for head in graph["heads"]], graph["attrs"])))
+
+
+def _is_plain(node: Mapping[str, Any]) -> bool:
+    """Whether a node is an RNN that can be unrolled: of whole sequences, whose states are neither projected nor clipped."""
+    attributes = node.get("attrs", {})
+    if node["op"] != "RNN" or attributes.get("mode") not in GATES:
+        return False
+    odd = ("projection_size", "lstm_state_clip_min", "lstm_state_clip_max")
+    is_odd = attributes.get("use_sequence_length", "False") in ("True", "1")
+    return not is_odd and all(attributes.get(name, "None") == "None" for name in odd)
+
+
+class _Splice:
+    """MXNet's JSON of a graph, written anew. Nodes have their numbers in `graph`, others where they came from."""
+
+    def __init__(self) -> None:
+        self.nodes: list[dict[str, Any]] = []
+        self.outputs: list[
+            list[list[int]]
+        ] = []  # of each node that was met: where its outputs are now; empty for one with its own
+
+    def entry(self, old: Sequence[int]) -> list[int]:
+        """Where an output of a node that was met is now."""
+        number, output = self.outputs[old[0]], old[1]
+        return number[output] if len(number) > 1 or number[0][1] >= 0 else [number[0][0], output, 0]
+
+    def add(self, node: dict[str, Any]) -> None:
+        """The next node, as it is."""
+        self.outputs.append([[len(self.nodes), -1, 0]])
+        self.nodes.append(node)
+
+    def replace(self, symbol: Any, inputs: Sequence[list[int]]) -> None:
+        """In place of the next node: a symbol over the variables "0", "1", .., which are its inputs."""
+        own = json.loads(symbol.tojson())
+        place: list[list[int]] = []
+        for node in own["nodes"]:
+            if node["op"] == "null":
+                place.append(inputs[int(node["name"])])
+                continue
+            place.append([len(self.nodes), -1, 0])
+            self.nodes.append({**node, "inputs": [_move(place, entry) for entry in node["inputs"]]})
+        self.outputs.append([_move(place, head) for head in own["heads"]])
+
+    def graph(self, heads: list[list[int]], attributes: Any) -> dict[str, Any]:
+        """The whole."""
+        variables = [n for n, node in enumerate(self.nodes) if node["op"] == "null"]
+        pointers = list(range(len(self.nodes) + 1))
+        return {
+            "nodes": self.nodes,
+            "arg_nodes": variables,
+            "node_row_ptr": pointers,
+            "heads": heads,
+            "attrs": attributes,
+        }
+
+
+def _move(place: Sequence[list[int]], entry: Sequence[int]) -> list[int]:
+    number, output, _ = place[entry[0]]
+    return [number, entry[1] if output < 0 else output, 0]
+
+
+@dataclass
+class Recurrence:
+    """An RNN operator over data of a shape (time, batch, numbers)."""
+
+    name: str
+    attributes: Mapping[str, str]
+    data: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        self.mode = self.attributes["mode"]
+        self.units = int(self.attributes["state_size"])
+        self.layers = int(self.attributes["num_layers"])
+        self.directions = 2 if self.attributes.get("bidirectional", "False") in ("True", "1") else 1
+        self.gates = GATES[self.mode]
+        self.rows = self.gates * self.units
+        self.taken = 0  # numbers of the parameters that have a place already
+
+    def unroll(self, count: int) -> Any:
+        """The cells as a symbol over the variables "0", "1", ..: data, parameters and the states of `count` - 2 kinds."""
+        variables = [mx.sym.Variable(str(n)) for n in range(count)]
+        with mx.name.Prefix(f"{self.name}_"):
+            return mx.sym.Group(self._run(*variables))
+
+    def _run(self, data: Any, parameters: Any, *states: Any) -> list[Any]:
+        weights = [
+            [
+                self._take(parameters, self._width(layer)),
+                self._take(parameters, self.units),
+            ]
+            for layer in range(self.layers)
+            for _ in range(self.directions)
+        ]
+        biases = [[self._take(parameters), self._take(parameters)] for _ in weights]
+        last: list[list[Any]] = []
+        share = float(self.attributes.get("p", "0"))
+        for layer in range(self.layers):
+            if layer > 0 and share > 0:
+                data = mx.sym.Dropout(data, p=share)
+            ways = []
+            for direction in range(self.directions):
+                n = layer * self.directions + direction
+                own = [mx.sym.reshape(mx.sym.slice_axis(s, axis=0, begin=n, end=n + 1), shape=(-3, 0)) for s in states]
+                outputs, ends = self._run_layer(data, weights[n], biases[n], own, direction == 1)
+                ways.append(outputs)
+                last.append(ends)
+            data = ways[0] if len(ways) == 1 else mx.sym.Concat(*ways, dim=2)
+        outputs = [data]
+        if self.attributes.get("state_outputs", "False") in ("True", "1"):
+            outputs += [mx.sym.stack(*kind, axis=0) for kind in zip(*last, strict=True)]
+        return outputs
+
+    def _width(self, layer: int) -> int:
+        return self.data[2] if layer == 0 else self.units * self.directions
+
+    def _take(self, parameters: Any, width: int | None = None) -> Any:
+        """The next weight of the parameters, or bias, with the rows of each unit together."""
+        size = self.units * (width or 1)
+        shape = (self.units, 1) if width is None else (self.units, 1, width)
+        parts = []
+        for _ in range(self.gates):
+            part = mx.sym.slice_axis(parameters, axis=0, begin=self.taken, end=self.taken + size)
+            parts.append(mx.sym.reshape(part, shape=shape))
+            self.taken += size
+        whole = parts[0] if len(parts) == 1 else mx.sym.Concat(*parts, dim=1)
+        return mx.sym.reshape(whole, shape=(self.rows,) if width is None else (self.rows, width))
+
+    def _run_layer(
+        self, data: Any, weights: Sequence[Any], biases: Sequence[Any], states: list[Any], is_reversed: bool
+    ) -> tuple[Any, list[Any]]:
+        """The outputs of all time steps, and the last states."""
+        time = self.data[0]
+        read = mx.sym.FullyConnected(data, weights[0], biases[0], num_hidden=self.rows, flatten=False)
+        steps = mx.sym.SliceChannel(read, num_outputs=time, axis=0, squeeze_axis=True)
+        order = range(time)[::-1] if is_reversed else range(time)
+        outputs = [None] * time
+        for t in order:
+            own = mx.sym.FullyConnected(states[0], weights[1], biases[1], num_hidden=self.rows)
+            states = self._cell(self._split(steps[t]), self._split(own), states)
+            outputs[t] = states[0]
+        return mx.sym.stack(*outputs, axis=0), states
+
+    def _split(self, rows: Any) -> list[Any]:
+        """One tensor of units for each gate."""
+        if self.gates == 1:
+            return [rows]
+        units = mx.sym.reshape(rows, shape=(0, self.units, self.gates))
+        return list(mx.sym.SliceChannel(units, num_outputs=self.gates, axis=2, squeeze_axis=True))
+
+    def _cell(self, read: Sequence[Any], own: Sequence[Any], states: Sequence[Any]) -> list[Any]:
+        """The states after a step, from what is read of the data and of the state before it."""
+        if self.gates == 1:
+            return [mx.sym.tanh(read[0] + own[0])]
+        sigmoid, tanh = mx.sym.sigmoid, mx.sym.tanh
+        if self.mode == "gru":
+            reset, update = (sigmoid(read[n] + own[n]) for n in (0, 1))
+            new = tanh(read[2] + reset * own[2])
+            return [new + update * (states[0] - new)]
+        enter, forget, value, leave = (one + other for one, other in zip(read, own, strict=True))
+        cell = sigmoid(forget) * states[1] + sigmoid(enter) * tanh(value)
+        return [sigmoid(leave) * tanh(cell), cell]

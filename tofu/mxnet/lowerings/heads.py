@@ -1,0 +1,203 @@
+"""Attention over interleaved projections, whose scores get a dimension of their own for the heads, so that those can be split.
+
+MXNet's scores are (batch by heads, time, time of the keys), and a part of the heads is no box of them. Here they are (batch, heads, time,
+time of the keys), from the operators that make them to those that read them, and so is what lies between: softmax, dropout, arithmetic.
+Where others read or write such a tensor, a reshape stands between. The operators: `csrc/nnvm/parts/attention.cc`, described in
+`tdl_ops/mxnet/attention.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from tdl_ops.mxnet import DESCRIPTIONS
+from tofu.analysis import OperatorAccess, analyse
+from tofu.errors import DescriptionError, UnsupportedError
+from tofu.graph import Graph, Operator, Phase, TensorKind
+from tofu.mxnet.frontend.origin import Origin, find_origin
+
+_PREFIXES = {"_contrib_interleaved_matmul_": "_tofu_{}", "_backward_interleaved_matmul_": "_tofu_{}_backward"}
+"""Of MXNet's operators of attention -> the names of those that take their place."""
+_SCORES = {"qk": ((), (0,)), "qk_backward": ((0,), ()), "valatt": ((1,), ()), "valatt_backward": ((2,), (1,))}
+"""By operator: which of its inputs, and of its outputs, are scores, or weights, which are like them."""
+_FOLLOWERS = ("softmax", "log_softmax", "softmin", "Dropout")
+"""Operators that compute the same with a dimension more in front, beside element-wise ones and those that broadcast."""
+
+
+def unmerge_heads(graph: Graph) -> Graph:
+    """The graph with heads apart wherever scores are made and weigh values within it. Tensors keep their positions."""
+    group = _Scores(graph).find()
+    return _Rewriting(graph, group).rewrite() if group.heads else graph
+
+
+def _own_name(operator: Operator) -> str | None:
+    """The operator that takes the place of one of attention; None for others."""
+    for prefix, own in _PREFIXES.items():
+        if operator.op.startswith(prefix):
+            return own.format(operator.op.removeprefix(prefix))
+    return None
+
+
+def _list_scores(operator: Operator, own: str) -> list[int]:
+    inputs, outputs = _SCORES[own.split("_", 3)[3]]
+    return [*(operator.inputs[n] for n in inputs), *(operator.outputs[n] for n in outputs)]
+
+
+@dataclass
+class _Group:
+    """Tensors, with their numbers of heads, and the operators that make or read them and can have the heads apart."""
+
+    heads: dict[int, int] = field(default_factory=dict)
+    operators: set[int] = field(default_factory=set)
+
+    def add(self, other: _Group) -> None:
+        """All of another group."""
+        self.heads |= other.heads
+        self.operators |= other.operators
+
+
+class _Scores:
+    """Finds scores, and what lies between them in operators that compute cell by cell, or line by line."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.users: dict[int, list[int]] = {}
+        for number, operator in enumerate(graph.operators):
+            for tensor in dict.fromkeys((*operator.inputs, *operator.outputs)):
+                self.users.setdefault(tensor, []).append(number)
+
+    def find(self) -> _Group:
+        """All groups of connected tensors through which scores get to where they weigh values, with as many heads everywhere."""
+        found, seen = _Group(), set[int]()
+        for operator in self.graph.operators:
+            own = _own_name(operator)
+            if own is not None and own.endswith("_qk") and operator.outputs[0] not in seen:
+                group = self._grow(operator.outputs[0], int(operator.attributes["heads"]))
+                seen |= group.heads.keys()
+                if self._is_attention(group, int(operator.attributes["heads"])):
+                    found.add(group)
+        return found
+
+    def _grow(self, first: int, heads: int) -> _Group:
+        group, waiting = _Group({first: heads}), [first]
+        while waiting:
+            tensor = waiting.pop()
+            for number in self.users[tensor]:
+                beside = self._list_beside(self.graph.operators[number], tensor)
+                new = [t for t in dict.fromkeys(beside) if t not in group.heads]
+                waiting += new
+                group.add(_Group(dict.fromkeys(new, heads), {number} if beside else set()))
+        return group
+
+    def _is_attention(self, group: _Group, heads: int) -> bool:
+        used = [operator for n in group.operators if _own_name(operator := self.graph.operators[n])]
+        is_weighing = any(str(_own_name(operator)).endswith("_valatt") for operator in used)
+        return is_weighing and all(int(operator.attributes["heads"]) == heads for operator in used)
+
+    def _list_beside(self, operator: Operator, tensor: int) -> list[int]:
+        """The tensors of an operator that have the heads apart if `tensor` has; none if it cannot."""
+        own = _own_name(operator)
+        if own is not None:
+            scores = _list_scores(operator, own)
+            return scores if tensor in scores else []
+        tensors = (*operator.inputs, *operator.outputs)
+        shapes = [self.graph.tensors[t].shape for t in tensors]
+        name, count = operator.op.removeprefix("_backward_"), len(operator.inputs)
+        try:
+            access = analyse(DESCRIPTIONS[operator.op], operator.attributes, shapes[:count], shapes[count:])
+        except (KeyError, UnsupportedError, DescriptionError):  # refused later, or computed whole
+            return []
+        is_broadcast = name.startswith("broadcast_") and len({len(shape) for shape in shapes}) == 1
+        is_follower = name in _FOLLOWERS and operator.attributes.get("axes", "()") == "()"
+        has_first = all(shape[:1] in ((1,), self.graph.tensors[tensor].shape[:1]) for shape in shapes)
+        is_split = _is_split_alone(access, tensors.index(tensor))
+        return list(tensors) if has_first and is_split and (access.elementwise or is_broadcast or is_follower) else []
+
+
+def _is_split_alone(access: OperatorAccess, position: int) -> bool:
+    """Whether an axis moves along the first dimension of a tensor, cell by cell, and along no other dimension."""
+    rows_of_tensors = [*(read.rows for read in access.inputs), *(written.rows for written in access.outputs)]
+    terms, lower, upper = rows_of_tensors[position][0]
+    if len(terms) != 1 or terms[0][1] != 1 or (lower, upper) != (0, 1):
+        return False
+    return not any(terms[0][0] == axis for rows in rows_of_tensors for row in rows[1:] for axis, _ in row.terms)
+
+
+class _Rewriting:
+    """The graph anew. Tensors that operators of the group make have the heads apart; the others of its tensors, and those that somebody
+    else needs, are there in both shapes.
+    """
+
+    def __init__(self, graph: Graph, group: _Group) -> None:
+        self.graph, self.group = graph, group
+        self.tensors = list(graph.tensors)
+        self.operators: list[Operator] = []
+        self.other: dict[int, int] = {}  # the same cells in the shape that a tensor does not have
+        self.apart = {t for n in group.operators for t in graph.operators[n].outputs if t in group.heads}
+        self.needed = (graph.results & self.apart) | {
+            t for n in range(len(graph.operators)) for t in self._list_other(n)
+        }
+        for tensor in self.apart:
+            self.tensors[tensor] = replace(self.tensors[tensor], shape=self._shape_apart(tensor))
+
+    def rewrite(self) -> Graph:
+        """The new graph."""
+        position_of: dict[int, int] = {}
+        for number, operator in enumerate(self.graph.operators):
+            for tensor in self._list_other(number):
+                self._reshape(tensor, operator.phase)  # of a variable: what is made was reshaped there
+            others = self._list_other(number)
+            forward = None if operator.forward is None else position_of[operator.forward]
+            inputs = tuple(self.other[t] if t in others else t for t in operator.inputs)
+            moved = replace(operator, inputs=inputs, forward=forward)
+            position_of[number] = len(self.operators)
+            self.operators.append(_change(moved) if number in self.group.operators else moved)
+            for tensor in operator.outputs:
+                if tensor in self.needed:
+                    self._reshape(tensor, operator.phase)
+        results = {t: self.other[t] if t in self.apart else t for t in self.graph.results}
+        return replace(
+            self.graph,
+            tensors=tuple(self.tensors),
+            operators=tuple(self.operators),
+            outputs=tuple(results[t] for t in self.graph.outputs),
+            gradients={variable: results[t] for variable, t in self.graph.gradients.items()},
+        )
+
+    def _list_other(self, number: int) -> list[int]:
+        """The inputs of an operator that it needs in the shape that they do not have."""
+        operator, is_inside = self.graph.operators[number], number in self.group.operators
+        wanted = [t for t in dict.fromkeys(operator.inputs) if t in self.group.heads]
+        return [t for t in wanted if is_inside != (t in self.apart)]
+
+    def _shape_apart(self, tensor: int) -> tuple[int, ...]:
+        first, *rest = self.graph.tensors[tensor].shape
+        heads = min(first, self.group.heads[tensor])  # 1 where it is the same for all
+        return (first // heads, heads, *rest)
+
+    def _reshape(self, tensor: int, phase: Phase) -> None:
+        """Make the other shape of a tensor, once."""
+        if tensor in self.other:
+            return
+        whole = self.graph.tensors[tensor]
+        ending, shape = ("merged", whole.shape) if tensor in self.apart else ("heads", self._shape_apart(tensor))
+        name, position = f"{whole.name}/{ending}", len(self.tensors)
+        self.tensors.append(replace(self.tensors[tensor], name=name, shape=shape, kind=TensorKind.INTERMEDIATE))
+        self.operators.append(
+            Operator(name, "Reshape", {"shape": str(shape)}, (tensor,), (position,), phase, is_added=True)
+        )
+        self.other[tensor] = position
+
+
+def _change(operator: Operator) -> Operator:
+    """The operator over tensors whose heads are apart."""
+    own = _own_name(operator)
+    if own is not None:
+        origin = Origin(replaced=find_origin(operator).node)
+        return replace(operator, op=own, attributes={"heads": operator.attributes["heads"]}, ignored=(), origin=origin)
+    axis = int(operator.attributes.get("axis", "-1"))
+    if axis < 0:
+        return operator
+    moved = {"axis": str(axis + 1)}
+    origin = replace(find_origin(operator), rewritten=moved)
+    return replace(operator, attributes={**operator.attributes, **moved}, origin=origin)

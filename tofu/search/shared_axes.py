@@ -1,0 +1,158 @@
+"""Operators that share one choice get the same axes in the same order: the parts of a lowered one, a stateful gradient and its forward.
+
+A part may be any operator besides, whose description calls its axes otherwise. It says how the whole operator calls the dimensions of
+its tensors, and its axes are called like those. Along an axis of the others that it does not have, every worker computes the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tofu.analysis import Combine, OperatorAccess, Row
+from tofu.graph import Graph, Operator
+
+DimensionNames = tuple[tuple[str, ...], ...]
+
+
+def share_axes(graph: Graph, accesses: Sequence[OperatorAccess]) -> tuple[OperatorAccess, ...]:
+    """The strategies of all operators, cut down to those that all can take which share a choice."""
+    groups = [members for members in _group(graph) if len(members) > 1]
+    shared = list(accesses)
+    align = _Alignment()
+    for members in groups:
+        lead = next(m for m in members if not graph.operators[m].is_inner)
+        known: dict[str, int] = {}
+        for member in (lead, *members):
+            for axis, extent in zip(accesses[member].axes, accesses[member].extents, strict=True):
+                known.setdefault(axis, extent)
+        common = {
+            axis: extent
+            for axis, extent in known.items()
+            if all(_can_take(axis, extent, graph.operators[m], accesses[m], accesses[lead]) for m in members)
+        }
+        for member in members:
+            shared[member] = align(accesses[member], common)
+    return tuple(shared)
+
+
+def _group(graph: Graph) -> list[list[int]]:
+    """The operators by shared choice, in the graph's order."""
+    first: list[int] = []
+    members: dict[int, list[int]] = {}
+    for position, operator in enumerate(graph.operators):
+        before = operator.leader
+        if before is None and operator.stateful:
+            before = operator.forward
+        first.append(position if before is None else first[before])
+        members.setdefault(first[position], []).append(position)
+    return list(members.values())
+
+
+def _can_take(axis: str, extent: int, operator: Operator, access: OperatorAccess, lead: OperatorAccess) -> bool:
+    """Whether an operator can be split along an axis beside the one that leads its group. Where fetches take the place of a forward
+    operator, there is no state that a gradient could share.
+    """
+    if axis not in access.axes:
+        return bool(operator.dimension_names)
+    is_fetched_before = operator.stateful and operator.leader is None and axis in lead.fetched_axes
+    return access.extents[access.axes.index(axis)] == extent and (not is_fetched_before or axis in access.fetched_axes)
+
+
+class _Alignment:
+    """Operators that share an access object share the aligned one too."""
+
+    def __init__(self) -> None:
+        # The original is kept, so that its id stays its own.
+        self._known: dict[tuple[int, tuple[tuple[str, int], ...]], tuple[OperatorAccess, OperatorAccess]] = {}
+
+    def __call__(self, access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAccess:
+        key = id(access), tuple(axes.items())
+        if key not in self._known:
+            self._known[key] = access, restrict_axes(_repeat_along(access, axes), list(axes))
+        return self._known[key][1]
+
+
+def _repeat_along(access: OperatorAccess, axes: Mapping[str, int]) -> OperatorAccess:
+    """The same access with those of `axes` besides that it does not have: every worker computes the same along them."""
+    added = [axis for axis in axes if axis not in access.axes]
+    if not added:
+        return access
+    copies = (Combine.REPLICATE,) * len(added)
+    return replace(
+        access,
+        axes=(*access.axes, *added),
+        extents=(*access.extents, *(axes[axis] for axis in added)),
+        outputs=tuple(replace(written, combine=(*written.combine, *copies)) for written in access.outputs),
+        elementwise=False,
+    )
+
+
+def name_axes(access: OperatorAccess, names: DimensionNames) -> OperatorAccess:
+    """The access with its axes called like the dimensions that they move along: `names` are those of the inputs', then of the outputs'.
+
+    An axis that moves along dimensions of several names, or of none, is no strategy, nor are two along dimensions of one name.
+    """
+    found: list[set[str]] = [set() for _ in access.axes]
+    rows_of_tensors = [tensor.rows for tensor in access.inputs] + [tensor.rows for tensor in access.outputs]
+    for rows, dimensions in zip(rows_of_tensors, names, strict=True):
+        for row, name in zip(rows, dimensions, strict=True):
+            for axis, _ in row.terms:
+                found[axis] |= {name} - {""}
+    named = {axis: one.pop() for axis, one in zip(access.axes, found, strict=True) if len(one) == 1}
+    unique = {axis: name for axis, name in named.items() if list(named.values()).count(name) == 1}
+    kept = restrict_axes(access, [axis for axis in access.axes if axis in unique])
+    return replace(
+        kept,
+        axes=tuple(unique[axis] for axis in kept.axes),
+        fetched_axes=tuple(unique[axis] for axis in kept.fetched_axes),
+        own_names={name: axis for axis, name in unique.items()},
+    )
+
+
+def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess:
+    """The same access with `axes` alone as strategies, in that order; the others contribute their full range.
+
+    Without some of its axes an element-wise operator may no longer be laid out as its tensors are.
+    """
+    position = {access.axes.index(axis): new for new, axis in enumerate(axes)}
+
+    def restrict(rows: Sequence[Row]) -> tuple[Row, ...]:
+        return tuple(_restrict_row(row, position, access.extents) for row in rows)
+
+    return replace(
+        access,
+        axes=tuple(axes),
+        fetched_axes=tuple(axis for axis in axes if axis in access.fetched_axes),
+        elementwise=access.elementwise and tuple(axes) == access.axes,
+        extents=tuple(access.extents[access.axes.index(axis)] for axis in axes),
+        inputs=tuple(
+            replace(
+                read,
+                rows=restrict(read.rows),
+                addend_axes=tuple(position[axis] for axis in read.addend_axes if axis in position),
+            )
+            for read in access.inputs
+        ),
+        outputs=tuple(
+            replace(
+                written,
+                rows=restrict(written.rows),
+                combine=tuple(written.combine[access.axes.index(axis)] for axis in axes),
+            )
+            for written in access.outputs
+        ),
+    )
+
+
+def _restrict_row(row: Row, position: Mapping[int, int], extents: Sequence[int]) -> Row:
+    """The row over the axes that stay, at their new positions; it reaches as far as the full range of the others takes it."""
+    terms, lower, upper = row
+    kept = []
+    for axis, coefficient in terms:
+        if axis in position:
+            kept.append((position[axis], coefficient))
+        else:
+            reach = coefficient * (extents[axis] - 1)
+            lower, upper = lower + min(reach, 0), upper + max(reach, 0)
+    return Row(tuple(kept), lower, upper)
