@@ -84,6 +84,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 $(INSTALLED): requirements.txt requirements-build.txt requirements-test.txt requirements-dev.txt | .venv/bin/python
+	@echo "Installing MXNet and what the tests and the demo need into .venv"
 	$(VENV)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $@
 
@@ -103,6 +104,7 @@ $(INSTALLED): requirements.txt requirements-build.txt requirements-test.txt requ
 
 $(BUILT): $(INSTALLED) $(NATIVE)
 	@command -v $(CXX) >/dev/null || { echo "$(NEED_COMPILER)"; exit 1; }
+	@echo "Compiling the native code: the first time takes some minutes"
 	CXX=$(CXX) $(VENV)/python -W ignore setup.py --quiet build_ext --inplace
 	@touch $@
 

@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from tofu import __version__
-from tofu.command_line.planning_options import spell_as_options
 from tofu.errors import TofuError
+from tofu.imports.native import import_native
 
 FILES = {
     "diff": "plan_diff",
@@ -37,7 +37,11 @@ class _Commands(click.Group):
     """The commands of `FILES`, whose TofuErrors are shown as a message, without a traceback."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        """Those whose framework is installed; any can be asked for, and says what it lacks."""
+        """Those that have what they need, native code and a framework; any can be asked for, and says what it lacks."""
+        try:
+            import_native("_core")
+        except ImportError:
+            return ["doctor"]
         has_mxnet = find_spec("mxnet") is not None
         return [name for name in FILES if has_mxnet or name not in NEED_MXNET]
 
@@ -66,6 +70,8 @@ class _Commands(click.Group):
         try:
             return super().invoke(context)
         except TofuError as error:
+            from tofu.command_line.planning_options import spell_as_options  # not at the top: it needs native code
+
             raise click.ClickException(spell_as_options(str(error))) from error
 
 
