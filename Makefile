@@ -1,4 +1,4 @@
-# make build | demo | demo-jax | test | test-jax | fuzz | lint | bench | bench-search | clean. Everything happens inside .venv, .venv-jax and build; nothing is rebuilt without
+# make build | demo | demo-jax | docs | test | test-jax | fuzz | lint | bench | bench-search | clean. Everything happens inside .venv, .venv-jax and build; nothing is rebuilt without
 # a reason.
 # The Pythons that MXNet 1.9.1 runs on. The first that is there is taken.
 SUITABLE := -c 'import sys; sys.exit(sys.version_info[:2] not in [(3, 10), (3, 11), (3, 12)])' 2>/dev/null
@@ -24,7 +24,7 @@ NEED_COMPILER := There is no C++ compiler $(CXX): install g++, or say make CXX=/
 # A test that hangs is a failure: C++ tests get this many seconds each.
 CORE_TEST_TIMEOUT := 120
 
-.PHONY: build demo demo-jax test test-jax fuzz lint bench bench-search clean
+.PHONY: build demo demo-jax docs test test-jax fuzz lint bench bench-search clean
 
 build: $(BUILT)
 
@@ -34,6 +34,11 @@ demo: $(BUILT)
 # Needs no MXNet.
 demo-jax: .venv-jax/.installed
 	.venv-jax/bin/python examples/jax/transformer.py
+
+# The documents as a site, in build/site; a link that leads nowhere is an error.
+docs: build/docs-env/.installed
+	NO_MKDOCS_2_WARNING=1 build/docs-env/bin/mkdocs build --quiet --strict
+	@echo "The site is build/site/index.html"
 
 test: $(BUILT) $(CORE_TESTED)
 	$(VENV)/python -m pytest -n 2 --dist worksteal
@@ -100,6 +105,13 @@ $(INSTALLED): requirements.txt requirements-build.txt requirements-test.txt requ
 
 .venv-jax/.tested-with: requirements-test.txt requirements-models.txt .venv-jax/.installed
 	.venv-jax/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt -r requirements-models.txt
+	@touch $@
+
+build/docs-env/.installed: requirements-docs.txt
+	@test -n "$(JAX_PYTHON)" && $(JAX_PYTHON) $(FOR_JAX) || { echo '$(NEED_PYTHON)'; exit 1; }
+	@$(JAX_PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(call NEED_VENV,$(JAX_PYTHON))"; exit 1; }
+	test -x build/docs-env/bin/python || $(JAX_PYTHON) -m venv build/docs-env
+	build/docs-env/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
 	@touch $@
 
 $(BUILT): $(INSTALLED) $(NATIVE)

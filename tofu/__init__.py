@@ -76,7 +76,7 @@ _ELSEWHERE = {
 
 
 def __getattr__(name: str) -> _Anything:
-    if name in ("gluon", "mod"):
+    if name in ("gluon", "jax", "mod"):
         return import_module(f"tofu.{name}")
     if name == "_core":
         return _import_native("_core")

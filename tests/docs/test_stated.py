@@ -32,7 +32,7 @@ README = TEXTS["README.md"]
 
 def test_versions_are_those_of_the_package():
     package = tomli.loads((ROOT / "pyproject.toml").read_text())
-    first, middle, last = map(int, re.search(r"Both need Python 3\.(\d+), 3\.(\d+) or 3\.(\d+) ", README).groups())
+    first, middle, last = map(int, re.search(r"All need Python 3\.(\d+), 3\.(\d+) or 3\.(\d+) ", README).groups())
     assert f"| Python | 3.{first}, 3.{middle} and 3.{last}. `make` takes" in README
     assert package["project"]["requires-python"] == f">=3.{first}"
     numpy = re.search(r"MXNet ([\d.]+) from PyPI; NumPy 1\.(\d+) to 1\.(\d+) ", README)

@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from tofu import __version__
-from tofu.errors import TofuError
+from tofu.errors import TofuError, suggest
 from tofu.imports.native import import_native
 
 FILES = {
@@ -64,6 +64,8 @@ class _Commands(click.Group):
         """The command that is asked for. Verification is another one for each framework."""
         if arguments[:1] == ["verify"] and "--jax" in arguments:
             arguments = ["verify --jax", *(text for text in arguments[1:] if text != "--jax")]
+        if arguments and not arguments[0].startswith("-") and arguments[0] not in FILES:
+            context.fail(f"No such command {arguments[0]!r}{suggest(arguments[0], FILES)}.")
         return super().resolve_command(context, arguments)
 
     def invoke(self, context: click.Context) -> Any:
