@@ -227,13 +227,13 @@ def check_described(what: str, shapes: Any) -> None:
 
 
 def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], name: str) -> None:
-    """Raise ArgumentTypeError where a loop over batches is given what has none."""
-    for data in (*args[:1], *(kwargs[name] for _ in range(name in kwargs))):
-        if not hasattr(data, "provide_data"):
-            raise ArgumentTypeError(
-                f"{method} takes an iterator of batches, not {show_with_type(data)}. Write "
-                f"module.{method}(mx.io.NDArrayIter(images, labels, batch_size=64), ...)."
-            )
+    """Raise ArgumentTypeError where a loop over batches is given one array."""
+    data = args[0] if args else kwargs.get(name)
+    if isinstance(data, (mx.nd.NDArray, np.ndarray)):
+        raise ArgumentTypeError(
+            f"{method} takes an iterator of batches, not {show_with_type(data)}. Write "
+            f"module.{method}(mx.io.NDArrayIter(images, labels, batch_size=64), ...)."
+        )
 
 
 def arrays_by_name(arrays: Any, names: Sequence[str], what: str, optional: bool = False) -> dict[str, Any]:

@@ -82,13 +82,11 @@ class RunningModule(ShardedModule):
     def predict(self, *args: Any, **kwargs: Any) -> Any:
         """As MXNet's `predict`. Raises TofuError before there are parameters."""
         self._check_ready()
-        check_iterator("predict", args, kwargs, "eval_data")
         return super().predict(*args, **kwargs)
 
     def iter_predict(self, *args: Any, **kwargs: Any) -> Any:
         """As MXNet's `iter_predict`. Raises TofuError before there are parameters."""
         self._check_ready()
-        check_iterator("iter_predict", args, kwargs, "eval_data")
         return super().iter_predict(*args, **kwargs)
 
     def _check_ready(self) -> ShardedExecutor:
