@@ -21,6 +21,8 @@ NEED_PYTHON_FOR_JAX := JAX needs Python 3.10 to 3.13 here: install python3.12, p
 	the system is newer; make demo-jax JAX_PYTHON=/path/to/python3.12 names one
 NEED_VENV = This Python cannot make virtual environments: install $(notdir $(1))-venv
 NEED_COMPILER := There is no C++ compiler $(CXX): install g++, or say make CXX=/path/to/g++
+# Scripts find Tofu as it lies here, wherever they are run: examples/ too.
+FIND_SOURCES := import pathlib, sys, sysconfig; pathlib.Path(sysconfig.get_path("purelib"), "tofu-sources.pth").write_text(sys.argv[1] + "\n")
 # A test that hangs is a failure: C++ tests get this many seconds each.
 CORE_TEST_TIMEOUT := 120
 
@@ -91,6 +93,7 @@ clean:
 $(INSTALLED): requirements.txt requirements-build.txt requirements-test.txt requirements-dev.txt | .venv/bin/python
 	@echo "Installing MXNet and what the tests and the demo need into .venv"
 	$(VENV)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@$(VENV)/python -c '$(FIND_SOURCES)' "$(CURDIR)"
 	@touch $@
 
 # Tofu itself is installed as it lies here, with the core alone compiled.
