@@ -12,7 +12,6 @@ import numpy as np
 
 from tofu.errors import TofuError, suggest
 from tofu.graph import Tensor
-from tofu.reading import show
 
 
 def create_optimizer(name: str, parameters: Mapping[str, Any], **others: Any) -> Any:
@@ -43,9 +42,9 @@ class OptimizerStates:
 
     def __init__(self, optimizer: Any, parameters: Mapping[str, Any]) -> None:
         if not isinstance(optimizer, (str, type(None))):
-            kind = type(optimizer).__name__
+            kind = optimizer.__name__ if isinstance(optimizer, type) else type(optimizer).__name__
             raise TofuError(
-                f"optimizer= is a name, for example 'adam', not {show(optimizer)} (a {kind}); its arguments go to optimizer_params=."
+                f"optimizer= is a name, for example 'adam', not {kind}; its arguments go to optimizer_params=."
             )
         arguments = ", ".join(f"{name}={value}" for name, value in parameters.items())
         self.name = "no optimizer" if optimizer is None else f"{optimizer}({arguments})"
