@@ -71,7 +71,9 @@ def _recurrent(kind: str, states: int) -> Example:
 
 def _ssd(network: str, size: int) -> Example:
     def make(defined: Any) -> Any:
-        return defined.get_symbol_train(network, size, num_classes=3, nms_thresh=0.5)
+        net = defined.get_symbol_train(network, size, num_classes=3, nms_thresh=0.5)
+        # Without the detections, which have no part in training: they are sorted by scores, and a rounding puts them in another order.
+        return [output for output in net if not output.name.startswith("det_out")]
 
     return Example("ssd/symbol/symbol_factory.py", make, {"data": (4, 3, size, size), "label": (4, 3, 5)})
 
