@@ -1,4 +1,8 @@
+<<<<<<< HEAD
 # make build | demo | demo-jax | test | test-jax | fuzz | lint | bench | bench-search | reproduce | clean. Everything happens inside .venv, .venv-jax and build; nothing is rebuilt without
+=======
+# make build | demo | demo-jax | docs | test | test-jax | fuzz | lint | bench | bench-search | clean. Everything happens inside .venv, .venv-jax and build; nothing is rebuilt without
+>>>>>>> 94e2e1992486109da57755edb038893c23dd38e6
 # a reason.
 # The Pythons that MXNet 1.9.1 runs on. The first that is there is taken.
 SUITABLE := -c 'import sys; sys.exit(sys.version_info[:2] not in [(3, 10), (3, 11), (3, 12)])' 2>/dev/null
@@ -21,10 +25,16 @@ NEED_PYTHON_FOR_JAX := JAX needs Python 3.10 to 3.13 here: install python3.12, p
 	the system is newer; make demo-jax JAX_PYTHON=/path/to/python3.12 names one
 NEED_VENV = This Python cannot make virtual environments: install $(notdir $(1))-venv
 NEED_COMPILER := There is no C++ compiler $(CXX): install g++, or say make CXX=/path/to/g++
+# Scripts find Tofu as it lies here, wherever they are run: examples/ too.
+FIND_SOURCES := import pathlib, sys, sysconfig; pathlib.Path(sysconfig.get_path("purelib"), "tofu-sources.pth").write_text(sys.argv[1] + "\n")
 # A test that hangs is a failure: C++ tests get this many seconds each.
 CORE_TEST_TIMEOUT := 120
 
+<<<<<<< HEAD
 .PHONY: build demo demo-jax test test-jax fuzz lint bench bench-search reproduce clean
+=======
+.PHONY: build demo demo-jax docs test test-jax fuzz lint bench bench-search clean
+>>>>>>> 94e2e1992486109da57755edb038893c23dd38e6
 
 build: $(BUILT)
 
@@ -34,6 +44,11 @@ demo: $(BUILT)
 # Needs no MXNet.
 demo-jax: .venv-jax/.installed
 	.venv-jax/bin/python examples/jax/transformer.py
+
+# The documents as a site, in build/site; a link that leads nowhere is an error.
+docs: build/docs-env/.installed
+	NO_MKDOCS_2_WARNING=1 build/docs-env/bin/mkdocs build --quiet --strict
+	@echo "The site is build/site/index.html"
 
 test: $(BUILT) $(CORE_TESTED)
 	$(VENV)/python -m pytest -n 2 --dist worksteal
@@ -87,7 +102,9 @@ clean:
 	$(PYTHON) -m venv .venv
 
 $(INSTALLED): requirements.txt requirements-build.txt requirements-test.txt requirements-dev.txt | .venv/bin/python
+	@echo "Installing MXNet and what the tests and the demo need into .venv"
 	$(VENV)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@$(VENV)/python -c '$(FIND_SOURCES)' "$(CURDIR)"
 	@touch $@
 
 # Tofu itself is installed as it lies here, with the core alone compiled.
@@ -104,8 +121,16 @@ $(INSTALLED): requirements.txt requirements-build.txt requirements-test.txt requ
 	.venv-jax/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-test.txt -r requirements-models.txt
 	@touch $@
 
+build/docs-env/.installed: requirements-docs.txt
+	@test -n "$(JAX_PYTHON)" && $(JAX_PYTHON) $(FOR_JAX) || { echo '$(NEED_PYTHON)'; exit 1; }
+	@$(JAX_PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(call NEED_VENV,$(JAX_PYTHON))"; exit 1; }
+	test -x build/docs-env/bin/python || $(JAX_PYTHON) -m venv build/docs-env
+	build/docs-env/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
+	@touch $@
+
 $(BUILT): $(INSTALLED) $(NATIVE)
 	@command -v $(CXX) >/dev/null || { echo "$(NEED_COMPILER)"; exit 1; }
+	@echo "Compiling the native code: the first time takes some minutes"
 	CXX=$(CXX) $(VENV)/python -W ignore setup.py --quiet build_ext --inplace
 	@touch $@
 

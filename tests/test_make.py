@@ -1,5 +1,6 @@
 """`make` takes a Python that MXNet runs on, whichever is there, or says in one line what to install."""
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -59,6 +60,15 @@ def test_where_there_is_none_one_line_says_what_to_install(make, pythons, target
     assert done.returncode == 2
     assert done.stdout.startswith(NOT_THERE)
     assert len(done.stdout.splitlines()) == 1
+
+
+def test_scripts_find_the_sources_wherever_they_are_run(make, tmp_path):
+    """What `make` runs with the environment's Python, run with one whose packages are in a folder of its own."""
+    commands = make({"python3.11": (3, 11)}, "--dry-run", "demo").stdout.splitlines()
+    (written,) = (line for line in commands if "tofu-sources.pth" in line)
+    code = shlex.split(written)[2].replace('sysconfig.get_path("purelib")', "sys.argv[2]")
+    subprocess.run([sys.executable, "-c", code, ROOT, tmp_path], check=True)
+    assert (tmp_path / "tofu-sources.pth").read_text() == f"{ROOT}\n"
 
 
 def test_one_may_be_named(make):

@@ -6,7 +6,8 @@
 `partition` splits every tensor and every operator of the training graph over the devices, so that each holds about 1/k of the
 memory, and chooses the split that moves the fewest bytes. Tensors below 64 KiB may stay whole on all of them.
 
-Importing Tofu imports no framework. What needs one loads it when it is used, and MXNet, imported after Tofu, is made importable.
+Importing Tofu imports no framework, and no native code. What needs one loads it when it is used, and MXNet, imported after Tofu, is made
+importable.
 """
 
 from __future__ import annotations
@@ -78,8 +79,10 @@ _ELSEWHERE = {
 
 
 def __getattr__(name: str) -> _Anything:
-    if name in ("gluon", "mod"):
+    if name in ("gluon", "jax", "mod"):
         return import_module(f"tofu.{name}")
+    if name == "_core":
+        return _import_native("_core")
     if name not in _OF_MXNET:
         near = _ELSEWHERE.get(name.lower()) or _suggest(name, __all__)
         raise AttributeError(f"module 'tofu' has no attribute {name!r}{near}")
@@ -92,7 +95,6 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-_import_native("_core")
 _moved.install()
 _mxnet_import.install()
 

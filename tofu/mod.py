@@ -1,7 +1,12 @@
 """`tofu.mod.Module` and its like: the drop-ins for MXNet's modules whose parameters only exist as shards."""
 
+from tofu.errors import suggest
 from tofu.mxnet.runtime.bucketing import BucketingModule
 from tofu.mxnet.runtime.module import Module
 from tofu.mxnet.runtime.svrg import SVRGModule
 
 __all__ = ["BucketingModule", "Module", "SVRGModule"]
+
+
+def __getattr__(name: str) -> object:
+    raise AttributeError(f"module 'tofu.mod' has no attribute {name!r}{suggest(name, __all__)}")

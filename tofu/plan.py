@@ -187,6 +187,11 @@ class Plan:
 
         Warns where the plan was changed after it was saved; whoever changes one on purpose deletes the line of its "digest".
         """
+        if isinstance(text, str) and not text.lstrip().startswith(("{", "[")):
+            raise PlanError(
+                f"from_json takes the text of a plan, as plan.to_json() gives it, not {show(text)}. For a file, write "
+                "Plan.from_json(Path(name).read_text()), or tofu.partition(symbol, plan=name)."
+            )
         try:
             value = parse_json(text)
         except (TypeError, ValueError) as error:

@@ -21,6 +21,7 @@ LARGEST_COUNT = 2**62  # of bytes: sums and doubles of these still fit into 64 b
 MOST_WORKERS = 65536  # that can be planned for
 MOST_DIMENSIONS = 32  # of a tensor
 LONGEST_VALUE = 60  # in a message
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # in what Python prints of a function
 SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
@@ -126,9 +127,12 @@ def show(value: Any) -> str:
     if is_whole(value) and value.bit_length() > 4 * LONGEST_VALUE:
         return f"a number of {value.bit_length()} bits"
     try:
-        text = repr(value)
+        if hasattr(value, "shape") and hasattr(value, "dtype"):
+            return f"an array of shape {value.shape}"
+        text = ADDRESS.sub("", repr(value))
     except Exception:
         return f"a {type(value).__name__}"
+    text = " ".join(text.split()) if "\n" in text else text
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}... (a {type(value).__name__})"
 
 

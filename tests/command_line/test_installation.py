@@ -1,6 +1,10 @@
 """`python -m tofu doctor` and `diff`."""
 
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +54,51 @@ def test_doctor_looks_for_what_compiles_kernels(gpus, remedy, monkeypatch):
     assert found["NVRTC"].found.startswith("not found")
     assert found["NVRTC"].remedy.startswith(remedy)
     assert bool(found["NVRTC"].remedy) == bool(remedy)
+
+
+@pytest.fixture(scope="module")
+def bare_tree(tmp_path_factory):
+    """The Python sources, as they are before anything is compiled."""
+    root = tmp_path_factory.mktemp("bare")
+    shutil.copytree(Path(tofu.__file__).parent, root / "tofu", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    return root
+
+
+def run_in(root, *arguments):
+    command = [sys.executable, "-B", "-m", "tofu", *arguments]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_a_tree_that_is_not_built_says_what_it_is(bare_tree, option):
+    result = run_in(bare_tree, option)
+    assert result.returncode == 0, result.stderr
+    assert (tofu.__version__ if option == "--version" else "doctor  Say what is installed") in result.stdout
+
+
+def test_doctor_says_that_a_tree_is_not_built(bare_tree):
+    result = run_in(bare_tree, "doctor")
+    assert result.returncode == 1
+    assert result.stderr == ""
+    assert re.search(r"^core +is not there\n +-> Tofu's native code is not built .*: make build", result.stdout, re.M)
+
+
+def test_other_commands_need_a_tree_that_is_built(bare_tree):
+    result = run_in(bare_tree, "diff", "a.json", "b.json")
+    assert result.returncode == 1
+    assert re.fullmatch(r"Error: Tofu's native code is not built .*: make build, or pip install tofu\n", result.stderr)
+
+
+def test_native_code_that_does_not_load_is_one_line(bare_tree):
+    broken = bare_tree / "tofu/_core.abi3.so"
+    broken.write_bytes(b"none")
+    try:
+        result = run_in(bare_tree, "diff", "a.json", "b.json")
+    finally:
+        broken.unlink()
+    assert re.fullmatch(
+        r"Error: Tofu's native code does not fit this Python or MXNet \(.*: file too short\): .*\n", result.stderr
+    )
 
 
 def test_diff_shows_where_plans_differ(tmp_path):

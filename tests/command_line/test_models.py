@@ -265,4 +265,4 @@ def test_sizes_and_optimizers_as_text(model):
     for size in ("GB", "-1GB", "0GB", "1.2.3GB"):
         refuses(run("memory", model, *shape, "--device-memory", size), f"--device-memory {size!r} is not a size")
     refuses(run("memory", model, *shape, "--optimizer", "sgd,momentum"), "is not NAME,PARAMETER=VALUE")
-    refuses(run("memory", model, *shape, "--optimizer", "sdg"), "MXNet makes no optimizer sdg()")
+    refuses(run("memory", model, *shape, "--optimizer", "sdg"), "MXNet has no optimizer 'sdg' (did you mean sgd?)")

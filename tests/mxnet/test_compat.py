@@ -164,9 +164,9 @@ def test_another_mxnet_is_one_line():
     assert message == f"Tofu needs MXNet 1.9.1, but 1.6.0 is installed in /somewhere/mxnet: {_compat.REMEDY}"
 
 
-def test_native_code_that_does_not_load_is_one_line():
+def test_native_code_that_is_not_there_is_one_line():
     message = import_error("import sys; sys.modules['tofu._mxnet'] = None")
-    assert message.startswith("Tofu's native code does not fit this Python or MXNet (")
+    assert message.startswith("Tofu's native code is not built for this Python (there is no tofu._mxnet for ")
     assert len(message.splitlines()) == 1
 
 

@@ -169,7 +169,7 @@ def test_refusals():
     model = mlp()
     with pytest.raises(tofu.TofuError, match="needs the shapes of the inputs"):
         tofu.memory_report(model.symbol, 2)
-    with pytest.raises(tofu.TofuError, match="MXNet makes no optimizer sdg"):
+    with pytest.raises(tofu.TofuError, match=r"MXNet has no optimizer 'sdg' \(did you mean sgd\?\)"):
         tofu.memory_report(model.symbol, 2, optimizer="sdg", optimizer_params={}, **model.shapes)
     with pytest.raises(tofu.TofuError, match="optimizer= is a name, for example 'adam', not Adam"):
         tofu.memory_report(model.symbol, 2, optimizer=mx.optimizer.Adam(), **model.shapes)

@@ -44,6 +44,15 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
 
+def test_long_names_are_cut_at_their_beginning_where_there_is_no_room(partition):
+    """The ends of names tell layers apart: they are written from the right there, each as a run of its own that is read from the left."""
+    text = render_page(partition, "a model")
+    narrow = text.partition("@media (max-width: 60rem)")[2].partition("</style>")[0]
+    assert re.search(r"\.row \.name \{ direction: rtl;[^}]*text-overflow: ellipsis", narrow)
+    names = re.findall(r'<span class="layer name" title="([^"]+)"><bdi dir="ltr"(?: class="why")?>([^<]+)</bdi>', text)
+    assert [one for one, _ in names] == [one for _, one in names] == [layer.name for layer in list_layers(partition)]
+
+
 def test_page_holds_every_layer_and_asks_for_nothing(partition):
     text = render_page(partition, "a <model>")
     page = Page(text)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import click
 
 from tofu import __version__
+from tofu.imports.native import import_native
 
 NVRTC = (
     "libnvrtc.so.13",
@@ -55,6 +56,8 @@ def examine() -> Iterator[Finding]:
     yield Finding("Tofu", f"{__version__} in {os.path.dirname(import_module('tofu').__file__ or '')}")
     yield Finding("Python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
     yield Finding("NumPy", _find_version("numpy"))
+    failure = _try(partial(import_native, "_core"))
+    yield Finding("core", "is not there" if failure else "fits this Python", failure)
     if _find_version("mxnet", "mxnet-cu112") == NOT_INSTALLED:
         yield Finding("MXNet", f"{NOT_INSTALLED}: the planner, and Tofu for JAX, need none")
     else:

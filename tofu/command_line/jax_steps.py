@@ -26,7 +26,6 @@ from tofu.planning.settings import Settings
 from tofu.report.console import make_console
 from tofu.search import Problem
 
-REMEDY = 'pip install ".[jax]" in Tofu\'s folder, or pip install "jax>=0.6.2,<0.13"'
 VIRTUAL_DEVICES = "--xla_force_host_platform_device_count"
 MOST_VIRTUAL_DEVICES = 512
 SHARED: tuple[Decorator, ...] = (
@@ -66,7 +65,7 @@ def load_jax(module: str) -> Any:
     try:
         return import_module(f"tofu.jax.{module}")
     except ImportError as error:
-        raise TofuError(f"This needs JAX, which cannot be imported ({error}): {REMEDY}.") from error
+        raise TofuError(str(error)) from error
 
 
 def _takes_step(command: Callable[..., None], needs_devices: bool = False) -> Callable[..., None]:

@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from tofu import __version__
-from tofu.command_line.planning_options import spell_as_options
-from tofu.errors import TofuError
+from tofu.errors import TofuError, suggest
+from tofu.imports.native import import_native
 
 FILES = {
     "advise": "simulation",
@@ -40,7 +40,11 @@ class _Commands(click.Group):
     """The commands of `FILES`, whose TofuErrors are shown as a message, without a traceback."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        """Those whose framework is installed; any can be asked for, and says what it lacks."""
+        """Those that have what they need, native code and a framework; any can be asked for, and says what it lacks."""
+        try:
+            import_native("_core")
+        except ImportError:
+            return ["doctor"]
         has_mxnet = find_spec("mxnet") is not None
         return [name for name in FILES if has_mxnet or name not in NEED_MXNET]
 
@@ -63,12 +67,16 @@ class _Commands(click.Group):
         """The command that is asked for. Verification is another one for each framework."""
         if arguments[:1] == ["verify"] and "--jax" in arguments:
             arguments = ["verify --jax", *(text for text in arguments[1:] if text != "--jax")]
+        if arguments and not arguments[0].startswith("-") and arguments[0] not in FILES:
+            context.fail(f"No such command {arguments[0]!r}{suggest(arguments[0], FILES)}.")
         return super().resolve_command(context, arguments)
 
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
         except TofuError as error:
+            from tofu.command_line.planning_options import spell_as_options  # not at the top: it needs native code
+
             raise click.ClickException(spell_as_options(str(error))) from error
 
 

@@ -7,10 +7,12 @@ import os
 import signal
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import asdict
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from importlib import import_module
+from io import StringIO
 from typing import Any
 
 import click
@@ -272,10 +274,14 @@ def complete_shapes(
     """The shapes of all inputs of an operator, states included, from those of the first ones; by MXNet's inference."""
     try:
         symbol = compose(operator, attributes, len(given))
-        inferred = symbol.infer_shape(**{f"input{i}": shape for i, shape in enumerate(given)})
+        with redirect_stdout(StringIO()):  # MXNet prints what it was given
+            inferred = symbol.infer_shape(**{f"input{i}": shape for i, shape in enumerate(given)})
     except mx.base.MXNetError as error:
-        reason = describe_refusal(error)
-        raise TofuError(f"{operator} does not take these shapes and attributes. MXNet says: {reason}") from error
+        shapes = ", ".join(map(str, given))
+        raise TofuError(
+            f"{operator} does not take the shapes {shapes} with these attributes. Give others by --shape and --attribute. "
+            f"MXNet says: {describe_refusal(error)}"
+        ) from error
     if inferred[0] is None:
         raise TofuError(f"{operator} needs more shapes than {len(given)}: {', '.join(symbol.list_arguments())}.")
     return [tuple(shape) for shape in (*inferred[0], *inferred[2])]

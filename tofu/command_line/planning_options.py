@@ -39,6 +39,8 @@ def _make_option(name: str, option: Option) -> Decorator:
 PLANNING: tuple[Decorator, ...] = (
     click.option(
         "--workers",
+        "--ngpus",
+        "workers",
         type=click.IntRange(1),
         help=f"Number of devices; that of --plan where it is given, or {DEFAULT_WORKERS}.",
     ),

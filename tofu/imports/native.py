@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +15,13 @@ def import_native(name: str) -> ModuleType:
     """`tofu._core` or `tofu._mxnet`. Raises an ImportError of one line where it does not load, or lacks a function that its stub has."""
     try:
         module = import_module(f"tofu.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"tofu.{name}":
+            raise
+        raise ImportError(
+            f"Tofu's native code is not built for this Python (there is no tofu.{name} for {sys.implementation.cache_tag} in {FOLDER}): "
+            "make build, or pip install tofu"
+        ) from None
     except ImportError as error:
         raise ImportError(
             f"Tofu's native code does not fit this Python or MXNet ({error}): pip install tofu again, or make build"

@@ -5,6 +5,15 @@ state = step.place(state)
 state, loss = step(state, batch)
 """
 
+from importlib import import_module
+
+from tofu.imports import REMEDY_OF_JAX
+
+try:
+    import_module("jax")
+except ImportError as error:
+    raise ImportError(f"This needs JAX, which cannot be imported ({error}): {REMEDY_OF_JAX}.") from error
+
 from tdl_ops.jax import op
 from tofu.jax.engine import JAX
 from tofu.jax.frontend.read_step import read_step

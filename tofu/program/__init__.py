@@ -1,11 +1,13 @@
 """Programs: what every worker runs, copies of operators and fetches in order, as plain numbers (stage 5 of the pipeline)."""
 
-from tofu._core import shard_name, worker_group
+from tofu import _core
 from tofu.program.attributes import worker_attributes
 from tofu.program.check import check_program
 from tofu.program.emission import write_program
 from tofu.program.nodes import Entry, Node, NodeKind, Piece, PieceSource
 from tofu.program.program import OutputShards, Program
+
+shard_name, worker_group = _core.shard_name, _core.worker_group
 
 __all__ = [
     "Entry",

@@ -88,7 +88,8 @@ class Topology:
             sizes = [level.workers or 1 for level in self.levels]
             if prod(sizes) != workers:
                 raise PlanError(
-                    f"The levels of topology= divide into {' x '.join(map(str, sizes))} workers, not into {workers}."
+                    f"The levels of topology= divide into {' x '.join(map(str, sizes))} workers, not into {workers}. "
+                    f"Give levels whose workers multiply to {workers}, or ask for {prod(sizes)} workers."
                 )
             orders = [list_orders(factorize(size)) for size in sizes]
             return tuple(self._arrange(parts) for parts in islice(product(*orders), MOST_ORDERS))
@@ -121,13 +122,14 @@ def read_topology(given: Any) -> Topology | None:
     """
     if given is None or isinstance(given, Topology):
         return given
+    source = given
     if isinstance(given, (str, Path)):
         given = _read_file(Path(given))
     if isinstance(given, Mapping):
         given = given.get("levels")
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence) or not given:
         raise PlanError(
-            f"topology= is a list of levels from the top of the interconnect; {EXAMPLE}. It was given {show(given)}."
+            f"topology= is a list of levels from the top of the interconnect; {EXAMPLE}. It was given {show(source)}."
         )
     levels = [_read_level(level) for level in given]
     wrong = [show(value) for value, level in zip(given, levels, strict=True) if level is None]
@@ -166,6 +168,8 @@ def _read_file(path: Path) -> Any:
     try:
         return parse_json(read_text(path))
     except OSError as error:
-        raise PlanError(f"topology= {str(path)!r}: the file cannot be read ({error.strerror}).") from error
+        raise PlanError(
+            f"topology= {str(path)!r}: the file cannot be read ({error.strerror}). Name another, or write bandwidths; {EXAMPLE}."
+        ) from error
     except ValueError as error:
         raise PlanError(f"topology= {str(path)!r}: {error}. It is a JSON file; {EXAMPLE}.") from error

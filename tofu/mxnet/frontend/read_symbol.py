@@ -155,12 +155,20 @@ def list_inputs(symbol: Any) -> str:
 
 def check_shapes(shapes: Shapes) -> None:
     """Raise ShapeError for what is no shape, or larger than any tensor can be."""
-    wrong = [f"{name}={show(shape)}" for name, shape in shapes.items() if not is_shape(shape)]
+    wrong = [
+        f"{name}={show(shape)}{_advise_shape(name, shape)}" for name, shape in shapes.items() if not is_shape(shape)
+    ]
     raise_together(
         ShapeError, "A shape is a tuple of positive whole numbers, for example data=(64, 3, 224, 224). Given:", wrong
     )
     large = [f"{name}={show(shape)}" for name, shape in shapes.items() if prod(map(int, shape)) > MOST_CELLS]
     raise_together(ShapeError, f"A tensor may have {MOST_CELLS:,} cells at most. Make these smaller:", large)
+
+
+def _advise_shape(name: str, given: Any) -> str:
+    """What to write for an array in the place of its shape."""
+    shape = getattr(given, "shape", None)
+    return f" (its shape is meant: {name}={shape})" if isinstance(shape, tuple) and len(shape) > 1 else ""
 
 
 def is_shape(shape: Any) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import mxnet as mx
 from mxnet import gluon
 
+from tofu.calling import called_as
 from tofu.errors import PlanError, UnsupportedError
 from tofu.mxnet.frontend.refusals import refuse_broken, refuse_unpartitionable
 from tofu.mxnet.gluon.operator import PartitionedOperator
@@ -19,10 +20,12 @@ from tofu.mxnet.runtime.devices import resolve_contexts
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
+from tofu.reading import show_with_type
 from tofu.search.algorithms import DEFAULT_ALGORITHM
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS
 
 
+@called_as("tofu.gluon.partition(block, ngpus=4); shapes are those of the first call")
 def partition(
     block: Any,
     ngpus: int | None = None,
@@ -77,13 +80,9 @@ def partition(
     if isinstance(block, PartitionedBlock):
         raise UnsupportedError(f"{block.name} is partitioned already. Make the block anew to partition it otherwise.")
     if not isinstance(block, gluon.HybridBlock):
-        what = f"a {type(block).__name__}"
-        remedy = (
-            "Derive it from HybridBlock, with hybrid_forward(self, F, x), or partition those of its children that are hybrid."
-            if isinstance(block, gluon.Block)
-            else "A symbol is partitioned by tofu.partition(symbol, ngpus=...)."
+        raise UnsupportedError(
+            f"tofu.gluon.partition needs a HybridBlock, not {show_with_type(block)}. {_way_to_a_block(block)}."
         )
-        raise UnsupportedError(f"tofu.gluon.partition needs a HybridBlock, not {what}. {remedy}")
     contexts = check_contexts(contexts)
     settings = read_settings(
         ngpus,
@@ -114,6 +113,19 @@ def partition(
     block._settings, block._devices = settings, devices
     block.hybridize()
     return block
+
+
+def _way_to_a_block(given: Any) -> str:
+    """How something else becomes a block that can be partitioned."""
+    if isinstance(given, gluon.Block):
+        return "Derive it from HybridBlock, with hybrid_forward(self, F, x), or partition those of its children that are hybrid"
+    if isinstance(given, type) and issubclass(given, gluon.Block):
+        return f"{given.__name__} is a class: make a block of it, {given.__name__}(...)"
+    if isinstance(given, (list, tuple)):
+        return "Several blocks become one by nn.HybridSequential() and its add(...)"
+    if isinstance(given, (str, Path)):
+        return f"mx.gluon.SymbolBlock.imports({str(given)!r}, ['data']) reads a symbol's file as a block"
+    return "A symbol is partitioned by tofu.partition(symbol, ngpus=...)"
 
 
 class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is untyped

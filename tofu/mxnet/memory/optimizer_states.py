@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from inspect import signature
 from math import prod
 from typing import Any
 
 import mxnet as mx
 import numpy as np
 
-from tofu.errors import TofuError
+from tofu.errors import TofuError, suggest
 from tofu.graph import Tensor
+
+
+def create_optimizer(name: str, parameters: Mapping[str, Any], **others: Any) -> Any:
+    """MXNet's optimizer of a name. Raises TofuError for names and parameters that MXNet does not have."""
+    kinds = mx.optimizer.Optimizer.opt_registry
+    kind = kinds.get(name.lower())
+    if kind is None:
+        own = sorted(one for one, own_kind in kinds.items() if own_kind.__module__.startswith("mxnet."))
+        raise TofuError(f"MXNet has no optimizer {name!r}{suggest(name, kinds)}. It has {', '.join(own)}.")
+    try:
+        return mx.optimizer.create(name, **others, **parameters)
+    except (ValueError, TypeError, AssertionError) as error:
+        known = sorted({one for base in kind.__mro__[:-1] for one in signature(base).parameters} - {"args", "kwargs"})
+        given = ", ".join(f"{key}={value}" for key, value in parameters.items())
+        raise TofuError(f"MXNet makes no optimizer {name}({given}): {error}. It takes {', '.join(known)}.") from error
 
 
 class OptimizerStates:
@@ -26,7 +42,7 @@ class OptimizerStates:
 
     def __init__(self, optimizer: Any, parameters: Mapping[str, Any]) -> None:
         if not isinstance(optimizer, (str, type(None))):
-            kind = type(optimizer).__name__
+            kind = optimizer.__name__ if isinstance(optimizer, type) else type(optimizer).__name__
             raise TofuError(
                 f"optimizer= is a name, for example 'adam', not {kind}; its arguments go to optimizer_params=."
             )
@@ -34,10 +50,7 @@ class OptimizerStates:
         self.name = "no optimizer" if optimizer is None else f"{optimizer}({arguments})"
         self._optimizer = None
         if optimizer is not None:
-            try:
-                self._optimizer = mx.optimizer.create(optimizer, **parameters)
-            except (ValueError, TypeError, AssertionError) as error:
-                raise TofuError(f"MXNet makes no optimizer {self.name}: {error}") from error
+            self._optimizer = create_optimizer(optimizer, parameters)
         self._known: dict[tuple[str, int], list[tuple[tuple[bool, ...], int]]] = {}
 
     def count_bytes(self, weight: Tensor, shard: tuple[int, ...]) -> int:

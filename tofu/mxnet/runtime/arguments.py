@@ -30,8 +30,18 @@ from tofu.reading import MOST_WORKERS, show, show_with_type
 logger = logging.getLogger("tofu")
 
 GRAD_REQS = ("write", "add", "null")
-LISTS_OF_SHAPES = ("data_shapes", "label_shapes", "input_shapes", "shapes")
-BY_NAME = " (shapes are given by the inputs' names: data=(64, 784))"
+LISTS_OF_SHAPES = ("data_shapes", "label_shapes", "input_shapes", "shapes", "data_shape", "input_shape", "shape")
+# Names that people try -> what to write.
+WRITTEN_OTHERWISE = {
+    **dict.fromkeys(LISTS_OF_SHAPES, " (shapes are given by the inputs' names: data=(64, 784))"),
+    **dict.fromkeys(("workers", "num_workers", "devices", "num_gpus", "gpus"), " (the number of devices is ngpus=)"),
+    **dict.fromkeys(("context", "ctx"), " (devices are named by contexts=[mx.cpu(0), mx.cpu(1)])"),
+    **dict.fromkeys(
+        ("dtype", "type_dict"), " (types are those of the Variables, or type_dict= where the symbol is bound)"
+    ),
+    "group2ctx": " (the plan says where everything is computed; leave it out)",
+    "ngpus": " (the number of devices is given to tofu.partition(symbol, ngpus=...), or by contexts=)",
+}
 
 
 def _is_whole_number(value: Any) -> bool:
@@ -41,7 +51,10 @@ def _is_whole_number(value: Any) -> bool:
 def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None) -> int:
     """The number of workers, from whichever of the three is given. Raises DeviceError where there is none, or they differ."""
     if ngpus is not None and not _is_whole_number(ngpus):
-        raise DeviceError(f"ngpus must be a whole number of devices, not {show(ngpus)}.")
+        raise DeviceError(
+            f"ngpus must be a whole number of devices, not {show(ngpus)}. Write ngpus=2, or name the devices: "
+            "contexts=[mx.cpu(0), mx.cpu(1)]."
+        )
     if ngpus is not None and ngpus < 1:
         raise DeviceError(
             f"ngpus is {show(ngpus)}; a model needs at least 1 worker. Use ngpus=1 for the model as it is."
@@ -59,7 +72,9 @@ def count_workers(ngpus: Any, contexts: Sequence[Any] | None, plan: Plan | None)
     if len(set(given.values())) > 1:
         error = PlanError if plan is not None else DeviceError
         raise error(
-            "The numbers of workers differ: " + ", ".join(f"{name} says {count}" for name, count in given.items()) + "."
+            "The numbers of workers differ: "
+            + ", ".join(f"{name} says {count}" for name, count in given.items())
+            + ". Leave one of them out, or make them equal."
         )
     return next(iter(given.values()))
 
@@ -91,15 +106,18 @@ def read_shapes(symbol: Any, shapes: Mapping[str, Any], options: Collection[str]
     Raises ShapeError for names that are neither, and for what is no shape.
     """
     names = [*symbol.list_arguments(), *symbol.list_auxiliary_states()]
-    unknown = [
-        f"{n}={show(shape)}{BY_NAME if n in LISTS_OF_SHAPES else suggest(n, [*names, *options], '=')}"
-        for n, shape in shapes.items()
-        if n not in names
-    ]
+    unknown = [f"{n}={show(shape)}{_advise_name(n, names, options)}" for n, shape in shapes.items() if n not in names]
     choice = f", nor are there such options ({', '.join(options)})" if options else ""
     raise_together(ShapeError, f"The model has no such inputs (it has {list_inputs(symbol)}){choice}:", unknown)
     check_shapes(shapes)
     return {name: tuple(int(extent) for extent in shape) for name, shape in shapes.items()}
+
+
+def _advise_name(name: str, names: Collection[str], options: Collection[str]) -> str:
+    """What to write instead of an argument that there is not."""
+    if name not in WRITTEN_OTHERWISE or name in options:
+        return suggest(name, [*names, *options], "=")
+    return WRITTEN_OTHERWISE[name]
 
 
 def read_bound_shapes(symbol: Any, given: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
@@ -136,13 +154,15 @@ def check_symbol(symbol: Any) -> None:
             "mx.sym.load_json(text) makes one of JSON" if is_json else f"mx.sym.load({show(str(symbol))}) reads a file"
         )
     elif isinstance(symbol, mx.gluon.Block):
-        way = "A Gluon block becomes one by block(mx.sym.var('data'))"
+        way = "A Gluon block is partitioned by tofu.gluon.partition(block, ngpus=...); block(mx.sym.var('data')) is a symbol of it"
     elif isinstance(symbol, mx.mod.BaseModule):
         way = "Partition the symbol before the module is made of it, or take module.symbol"
     elif isinstance(symbol, (mx.nd.NDArray, np.ndarray)):
         way = "An array is a value of a model's input; the model is built of mx.sym.Variable and mx.sym's operators"
     elif isinstance(symbol, (list, tuple)):
         way = "Several outputs become one symbol by mx.sym.Group([...])"
+    elif callable(symbol):
+        way = "Functions of mx.sym make one when they are called; a training step written for JAX goes to tofu.jax.partition"
     else:
         way = "The model is built of mx.sym.Variable and mx.sym's operators"
     raise UnsupportedError(f"partition needs an mx.sym.Symbol, not {show_with_type(symbol)}. {way}.")
@@ -206,6 +226,16 @@ def check_described(what: str, shapes: Any) -> None:
             raise ArgumentTypeError(f"{what} takes a list of names with shapes; {show(shape)} is none. {example}")
 
 
+def check_iterator(method: str, args: Sequence[Any], kwargs: Mapping[str, Any], name: str) -> None:
+    """Raise ArgumentTypeError where a loop over batches is given one array."""
+    data = args[0] if args else kwargs.get(name)
+    if isinstance(data, (mx.nd.NDArray, np.ndarray)):
+        raise ArgumentTypeError(
+            f"{method} takes an iterator of batches, not {show_with_type(data)}. Write "
+            f"module.{method}(mx.io.NDArrayIter(images, labels, batch_size=64), ...)."
+        )
+
+
 def arrays_by_name(arrays: Any, names: Sequence[str], what: str, optional: bool = False) -> dict[str, Any]:
     """Arrays in a list or a mapping, by name."""
     if not isinstance(arrays, Mapping):
@@ -213,7 +243,9 @@ def arrays_by_name(arrays: Any, names: Sequence[str], what: str, optional: bool 
             raise ShapeError(f"{what} has {len(arrays)} arrays, the model needs {len(names)}: {', '.join(names)}.")
         arrays = dict(zip(names, arrays, strict=True))
     if not optional:
-        raise_together(ShapeError, f"{what} lacks arrays for:", [name for name in names if name not in arrays])
+        raise_together(
+            ShapeError, f"{what} lacks arrays. Give one by name for:", [name for name in names if name not in arrays]
+        )
     return {name: arrays[name] for name in names if name in arrays}
 
 

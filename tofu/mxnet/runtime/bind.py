@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tofu.calling import called_as, list_options
 from tofu.errors import DeviceError, PlanError, TofuError, raise_together
 from tofu.mxnet.frontend.read_symbol import find_labels, list_inputs
 from tofu.mxnet.runtime.arguments import check_names_given, check_same_workers, read_shapes
@@ -15,6 +16,7 @@ from tofu.mxnet.runtime.symbol import partition
 from tofu.plan import Plan
 
 
+@called_as("tofu.bind(symbol, [mx.cpu(0), mx.cpu(1)], data=(64, 784))")
 def bind(
     symbol: Any,
     contexts: Sequence[Any] | None = None,
@@ -69,7 +71,7 @@ def bind(
         if contexts is None and plan is None:
             raise DeviceError("bind needs contexts=, one for each worker, or a symbol made by tofu.partition(...).")
         partitioned = partition(symbol, contexts=contexts, plan=plan, for_training=for_training)
-    inputs = read_shapes(partitioned, shapes, bind.__kwdefaults__ or ())
+    inputs = read_shapes(partitioned, shapes, list_options(bind))
     held = {*check_names_given("fixed", fixed), *inputs, *find_labels(partitioned)}
     trained = [name for name in partitioned.list_arguments() if name not in held] if for_training else []
     wanted = check_names_given("differentiated_inputs", differentiated_inputs)

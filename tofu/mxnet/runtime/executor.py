@@ -27,6 +27,7 @@ from tofu.mxnet.runtime.repeating import refuse_other_mode
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor, count_writes, digest
 from tofu.pipeline import Partition
+from tofu.reading import show_with_type
 
 logger = logging.getLogger("tofu")
 
@@ -130,9 +131,17 @@ class Executor:
 
     def forward(self, is_train: bool = False, **kwargs: Any) -> list[Any]:
         """Run the forward operators, after setting the inputs given by name. Returns the whole outputs."""
+        if isinstance(is_train, mx.nd.NDArray):
+            raise ArgumentTypeError(
+                "forward's first argument is is_train. Inputs are given by name: forward(data=array)."
+            )
         for name, array in kwargs.items():
             if name not in self.arg_dict:
                 raise ArgumentTypeError(f"The model has no argument {name}. It has {', '.join(self.arg_dict)}.")
+            if not hasattr(array, "shape"):
+                raise ArgumentTypeError(
+                    f"{name} takes an array, not {show_with_type(array)}. Write {name}=mx.nd.array(...)."
+                )
             if tuple(array.shape) != tuple(self.arg_dict[name].shape):
                 raise ShapeError(
                     f"{name} was bound with shape {self.arg_dict[name].shape}, the array given has {tuple(array.shape)}."

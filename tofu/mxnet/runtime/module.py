@@ -11,7 +11,8 @@ from typing import Any
 
 import mxnet as mx
 
-from tofu.errors import NotReadyError
+from tofu.errors import ArgumentTypeError, NotReadyError
+from tofu.mxnet.runtime.arguments import check_iterator
 from tofu.mxnet.runtime.checkpoint import ParameterFile, save_shards
 from tofu.mxnet.runtime.cluster import Cluster, read_kvstore
 from tofu.mxnet.runtime.files import check_checkpoint, read_symbol
@@ -22,6 +23,7 @@ from tofu.mxnet.runtime.parameters import LiveParameters, fill_parameters, group
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
 from tofu.mxnet.runtime.seal import Facts, check_belongs, read_seal, reading
 from tofu.mxnet.runtime.states import load_states, optimizer_types, save_states
+from tofu.reading import show_with_type
 
 DEFAULT_INITIALIZER = mx.init.Uniform(0.01)
 
@@ -79,6 +81,7 @@ class Module(RunningModule):
 
     def fit(self, *args: Any, **kwargs: Any) -> None:
         """As MXNet's `fit`; parameters are gathered only where a callback asks for them."""
+        check_iterator("fit", args, kwargs, "train_data")
         self._is_fitting = True
         try:
             super().fit(*args, **kwargs)
@@ -104,6 +107,10 @@ class Module(RunningModule):
             self._after_bind()  # an interrupt kept bind from it
         if self.params_initialized and not force_init:
             return
+        if initializer is not None and not callable(initializer):
+            raise ArgumentTypeError(
+                f"initializer= takes an initializer of MXNet, not {show_with_type(initializer)}. Write mx.init.Xavier()."
+            )
         attributes = self._symbol.attr_dict()
         self._source = None
         groups = group_parameters(self.executor, arg_params, aux_params, allow_missing)

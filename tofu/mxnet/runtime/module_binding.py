@@ -14,6 +14,7 @@ from typing import Any
 import mxnet as mx
 from mxnet.module.base_module import BaseModule, _parse_data_desc
 
+from tofu.calling import called_as
 from tofu.errors import (
     InfeasibleError,
     NotReadyError,
@@ -38,6 +39,7 @@ from tofu.reading import show
 class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     """A model bound to several devices; see `Module`."""
 
+    @called_as("tofu.mod.Module(symbol, ngpus=4); other options of plans are given to tofu.partition(symbol, ...)")
     def __init__(
         self,
         symbol: Any,
@@ -146,6 +148,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
 
     # ---- binding
 
+    @called_as("module.bind([('data', (64, 784))], [('softmax_label', (64,))])")
     def bind(
         self,
         data_shapes: Any,
@@ -219,7 +222,12 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         names = self._data_names, self._label_names
         check_described("data_shapes", data_shapes)
         check_described("label_shapes", label_shapes or ())
-        self._data_shapes, labels = _parse_data_desc(*names, data_shapes, label_shapes or None)
+        try:
+            self._data_shapes, labels = _parse_data_desc(*names, data_shapes, label_shapes or None)
+        except ValueError as error:
+            raise ShapeError(
+                f"{error}. Name them as the model does, or give data_names= and label_names= to the module."
+            ) from error
         self._label_shapes = labels or []
 
     def _rebind(self, lender: ShardedModule | None = None, adds_anew: bool = False) -> None:

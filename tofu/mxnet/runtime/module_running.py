@@ -11,9 +11,11 @@ import numpy as np
 from tofu.errors import ArgumentTypeError, NotReadyError, ShapeError, TofuError, raise_together
 from tofu.mxnet.frontend.head_gradients import list_head_gradients
 from tofu.mxnet.frontend.read_symbol import infer_arguments
+from tofu.mxnet.runtime.arguments import check_iterator
 from tofu.mxnet.runtime.module_binding import ShardedModule
 from tofu.mxnet.runtime.monitoring import MonitoredShards
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
+from tofu.reading import show_with_type
 
 
 class RunningModule(ShardedModule):
@@ -74,6 +76,7 @@ class RunningModule(ShardedModule):
     def score(self, *args: Any, **kwargs: Any) -> Any:
         """As MXNet's `score`. Raises TofuError before there are parameters."""
         self._check_ready()
+        check_iterator("score", args, kwargs, "eval_data")
         return super().score(*args, **kwargs)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
@@ -123,6 +126,10 @@ class RunningModule(ShardedModule):
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Feed a metric with whole labels and outputs."""
+        if not hasattr(eval_metric, "update_dict"):
+            raise ArgumentTypeError(
+                f"update_metric takes a metric, not {show_with_type(eval_metric)}. Write mx.metric.create('acc')."
+            )
         eval_metric.update_dict(
             dict(zip(self._label_names, labels, strict=False)),
             dict(zip(self.output_names, self.get_outputs(), strict=True)),

@@ -16,11 +16,13 @@ import mxnet as mx
 
 from tofu.errors import TofuError, raise_together
 from tofu.host.interrupts import uninterrupted
+from tofu.mxnet.memory.optimizer_states import create_optimizer
 from tofu.mxnet.runtime.failures import OperatorFailureError, summarise
 from tofu.mxnet.runtime.sharded_array import ShardedArray
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor
 from tofu.mxnet.runtime.shardwise import on_shards
+from tofu.reading import show_with_type
 
 
 class ShardOptimizer:
@@ -53,7 +55,7 @@ class ShardOptimizer:
         self.trained = {index: name for index, name in indices.items() if name in set(trained)}
         if isinstance(optimizer, str):
             parameters = {"rescale_grad": rescale_grad, **parameters}
-            optimizer = mx.optimizer.create(optimizer, sym=symbol, param_idx2name=indices, **parameters)
+            optimizer = create_optimizer(optimizer, parameters, sym=symbol, param_idx2name=indices)
         elif isinstance(optimizer, mx.optimizer.Optimizer):
             if optimizer.rescale_grad != rescale_grad:
                 warnings.warn(
@@ -64,7 +66,8 @@ class ShardOptimizer:
                 optimizer.idx2name = indices
         else:
             raise TofuError(
-                f"The optimizer must be a name or an mx.optimizer.Optimizer, not {type(optimizer).__name__}."
+                f"The optimizer must be a name or an mx.optimizer.Optimizer, not {show_with_type(optimizer)}. Write optimizer='sgd', "
+                "optimizer_params={'learning_rate': 0.1}."
             )
         self.updater = updater_for(optimizer)
 

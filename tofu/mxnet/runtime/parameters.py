@@ -11,11 +11,12 @@ from typing import Any
 
 import mxnet as mx
 
-from tofu.errors import MissingParametersError, ShapeError, TofuError, raise_together
+from tofu.errors import ArgumentTypeError, MissingParametersError, ShapeError, TofuError, raise_together
 from tofu.graph import Tensor, TensorKind
 from tofu.mxnet.runtime.checkpoint import ParameterFile
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor
+from tofu.reading import show_with_type
 
 
 class LiveParameters(Mapping[str, Any]):
@@ -57,9 +58,21 @@ def group_parameters(
 
     Raises TofuError for those that are missing, ShapeError for those of another shape.
     """
+    for given in (arguments, states):
+        check_arrays(given)
     groups = _group(executor, arguments, states)
     _check(groups, allow_missing)
     return groups
+
+
+def check_arrays(given: Any) -> None:
+    """Raise ArgumentTypeError for what is no mapping of names to arrays."""
+    example = "Write {'fc_weight': mx.nd.array(...)}, a name and an array for each."
+    if given is not None and not isinstance(given, Mapping):
+        raise ArgumentTypeError(f"Parameters are given by name, not as {show_with_type(given)}. {example}")
+    if isinstance(given, dict):
+        wrong = [f"{name}: {show_with_type(value)}" for name, value in given.items() if not hasattr(value, "shape")]
+        raise_together(ArgumentTypeError, f"Parameters are arrays. {example} Given:", wrong)
 
 
 def fill_parameters(

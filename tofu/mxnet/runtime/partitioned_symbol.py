@@ -103,7 +103,7 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
     def planned(self) -> Partition:
         """Everything that was made for the shapes given to `partition`, or for the last bind. Raises PlanError before."""
         if self.settings.workers == 1:
-            raise PlanError("With ngpus=1 the model stays as it is: there is no plan.")
+            raise PlanError("With ngpus=1 the model stays as it is: there is no plan. Plans are for ngpus=2 and more.")
         if self._partition is None:
             raise PlanError(
                 "There is no plan yet: give the input shapes to tofu.partition(...), or bind the symbol first."

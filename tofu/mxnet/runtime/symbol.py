@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tofu.calling import called_as, list_options
 from tofu.mxnet.frontend.read_symbol import check_names
 from tofu.mxnet.frontend.refusals import refuse_broken, refuse_unpartitionable
 from tofu.mxnet.runtime.arguments import check_contexts, check_symbol, read_settings, read_shapes
@@ -16,6 +17,7 @@ from tofu.search.algorithms import BASELINES, DEFAULT_ALGORITHM
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS
 
 
+@called_as("tofu.partition(symbol, ngpus=4, data=(64, 784)), with the shape of each input by its name")
 def partition(
     symbol: Any,
     ngpus: int | None = None,
@@ -96,7 +98,7 @@ def partition(
     if isinstance(symbol, PartitionedSymbol):
         symbol = symbol.whole
     refuse_broken(symbol)
-    inputs = read_shapes(symbol, shapes, ("ngpus", *(partition.__kwdefaults__ or ())))
+    inputs = read_shapes(symbol, shapes, ("ngpus", *list_options(partition)))
     contexts = check_contexts(contexts)
     settings = read_settings(
         ngpus,

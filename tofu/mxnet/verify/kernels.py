@@ -20,6 +20,7 @@ from tofu.verification.kernel import Array, Shape
 # What MXNet's errors become in Python; the first is the base of its own.
 KERNEL_ERRORS = (RuntimeError, ValueError, IndexError)
 
+PLACE = re.compile(r"\[[\d:]+\] \S+:\d+: (Check failed: .* : )?")  # of an error in MXNet's sources, with the time
 # How MXNet says that it does not take shapes or attributes: the type of the error, and a part of its text. Its C++ is asked through
 # tofu._mxnet too, whose errors are RuntimeErrors that have lost their "Check failed".
 REFUSALS: tuple[tuple[type[Exception], str], ...] = (
@@ -159,7 +160,7 @@ def describe_refusal(error: Exception) -> str:
     """What MXNet says, in a line, of shapes or attributes that it refuses."""
     lines = [line.strip() for line in str(error).strip().splitlines()]
     said = [line for line in lines if "MXNetError: " in line] or lines[-1:]
-    return said[0].split("MXNetError: ")[-1].rstrip(":") if said else type(error).__name__
+    return PLACE.sub("", said[0].split("MXNetError: ")[-1]).rstrip(":") if said else type(error).__name__
 
 
 def _handles(objects: Sequence[Any]) -> Any:

@@ -1,0 +1,1 @@
+"""The models of MXNet's own examples, built by the examples' code."""
