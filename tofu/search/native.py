@@ -14,7 +14,6 @@ from tofu.graph import Graph, Operator, Phase, make_label
 from tofu.plan import REPLICATION_LIMIT_BYTES
 from tofu.search.recurrence import EqualParts
 
-
 Extents: TypeAlias = tuple[int, ...]
 
 
