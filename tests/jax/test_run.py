@@ -19,6 +19,7 @@ from tofu.jax import JAX, read_step
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.frontend.versions import in_double_precision
 from tofu.jax.verify.cases import load_cases
+from tofu.plan import Plan
 from tofu.report.console import print_to_text
 from tofu.report.plan_table import print_partition
 from tofu.search import find_strategies
@@ -60,7 +61,10 @@ def test_one_worker_is_one_device(tmp_path):
         made = tofu.jax.partition(step, 1, (state, data))
         assert made.plan.communication_bytes == 0
         check_steps(made, step, state, data)
-        report = made.memory_report()
+        for plan in (None, Plan.from_json(made.plan.to_json())):  # the one that is remembered, and one that was saved
+            again = tofu.jax.partition(step, 1, (state, data), plan=plan, donate_argnums=0)
+            assert again.plan.tensors == made.plan.tensors
+        report = again.memory_report()
         assert report.worker.arguments_bytes == report.one_device.arguments_bytes
     assert str(made.plan).startswith("1 worker, 0 B moved per training step, ")
     assert "on 1 device, 0 bytes moved" in repr(made)
