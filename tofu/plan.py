@@ -232,7 +232,7 @@ class Plan:
 
         counts, names = partial(read_list, read=read_whole), partial(read_list, read=read_string)
         return cls(
-            workers=read("workers", partial(read_whole, least=2, most=MOST_WORKERS)),
+            workers=read("workers", partial(read_whole, least=1, most=MOST_WORKERS)),
             factors=read("factors", partial(read_list, read=partial(read_whole, least=2, most=MOST_WORKERS))),
             tensors=read("tensors", partial(read_mapping, read=partial(read_list, read=_read_dimension))),
             operators=read("operators", partial(read_mapping, read=partial(read_list, read=_read_axis))),
