@@ -69,7 +69,9 @@ def make_choices(
     reread: Sequence[int] = (),
 ) -> Choices:
     """Choices of a row for each operator of the graph and for each tensor: a weight update takes its weight's layout."""
-    rows, layouts = (np.array(numbers, np.int32).reshape(len(numbers), len(factors)) for numbers in (operators, tensors))
+    rows, layouts = (
+        np.array(numbers, np.int32).reshape(len(numbers), len(factors)) for numbers in (operators, tensors)
+    )
     updates = layouts[[variable for variable, _ in graph.updates]]
     return Choices(np.concatenate([rows, updates]), layouts, tuple(kept), tuple(reread))
 
