@@ -237,7 +237,7 @@ class Plan:
 
         counts, names = partial(read_list, read=read_whole), partial(read_list, read=read_string)
         return cls(
-            workers=read("workers", partial(read_whole, least=2, most=MOST_WORKERS)),
+            workers=read("workers", partial(read_whole, least=1, most=MOST_WORKERS)),
             factors=read("factors", partial(read_list, read=partial(read_whole, least=2, most=MOST_WORKERS))),
             tensors=read("tensors", partial(read_mapping, read=partial(read_list, read=_read_dimension))),
             operators=read("operators", partial(read_mapping, read=partial(read_list, read=_read_axis))),
@@ -284,10 +284,10 @@ class Plan:
 
     def __str__(self) -> str:
         """An aligned table: a heading, then operators and tensors with their choice at each step."""
-        factors = " x ".join(map(str, self.factors))
+        steps = f" ({' + '.join(map(format_bytes, self.step_bytes))})" if self.step_bytes else ""
         lines = [
-            f"{self.workers} workers ({factors}), {format_bytes(self.communication_bytes)} moved per training step "
-            f"({' + '.join(format_bytes(step) for step in self.step_bytes)}), {self.algorithm} search, {self.optimality}",
+            f"{format_workers(self.factors)}, {format_bytes(self.communication_bytes)} moved per training step{steps}, "
+            f"{self.algorithm} search, {self.optimality}",
         ]
         if self.communication_seconds is not None:
             lines[0] += f"; {format_seconds(self.communication_seconds)} on this interconnect"
@@ -307,6 +307,17 @@ class Plan:
         if self.reread:
             lines += ["", f"fetched again by every reader: {', '.join(self.reread)}"]
         return "\n".join(lines)
+
+
+def format_count(count: int, noun: str) -> str:
+    """How many of something: 8 workers, 1 worker."""
+    return f"{count} {noun}{'s' if count != 1 else ''}"
+
+
+def format_workers(factors: Sequence[int]) -> str:
+    """How many workers there are, and the steps that make them: 6 workers (3 x 2), 1 worker."""
+    steps = f" ({' x '.join(map(str, factors))})" if factors else ""
+    return f"{format_count(prod(factors), 'worker')}{steps}"
 
 
 def format_bytes(count: float, digits: int = 1) -> str:

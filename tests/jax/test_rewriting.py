@@ -89,3 +89,23 @@ def test_numbers_where_a_description_has_tensors():
         return x.reshape(-1)[:1].at[0].add(1.0) + jax.random.gamma(jax.random.key(0), 2.0) + x
 
     compare(step, X)
+
+
+@pytest.mark.parametrize("choose", [jnp.maximum, jnp.minimum])
+def test_which_of_two_was_chosen_is_asked_of_the_two(choose):
+    """Not of what was chosen: of a variance, say, that XLA computes again in another kernel it may differ by a rounding, and its gradient
+    would be zero. Ties are halved, and what is no number is none of both, as on one device."""
+    x, y = (
+        jnp.array(row) for row in zip(*((1.0, 2.0), (2.0, 1.0), (3.0, 3.0), (0.0, -0.0), (np.nan, 1.0)), strict=True)
+    )
+
+    def step(x, y):
+        scale = lambda x, y: choose(x * 3, y * 3).sum() + choose(0.0, x).sum() + choose(x, 1.5).sum()  # noqa: E731
+        chosen = jnp.maximum(x.astype(int), 2)
+        return *jax.grad(scale, (0, 1))(x, y), chosen == x.astype(int)
+
+    names = [equation.primitive.name for equation in trace_step(step, (x, y))[0].walk()]
+    assert names.count("eq") == 1  # of whole numbers
+    assert names.count("ge" if choose is jnp.maximum else "le") >= 6
+    made = tofu.jax.partition(step, 5, (x, y))
+    jax.tree.map(np.testing.assert_array_equal, made(x, y), jax.jit(step)(x, y))

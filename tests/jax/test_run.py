@@ -19,6 +19,9 @@ from tofu.jax import JAX, read_step
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.frontend.versions import in_double_precision
 from tofu.jax.verify.cases import load_cases
+from tofu.plan import Plan
+from tofu.report.console import print_to_text
+from tofu.report.plan_table import print_partition
 from tofu.search import find_strategies
 
 
@@ -51,15 +54,27 @@ def check_close(found, expected):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
-def test_one_worker_is_one_device():
+def test_one_worker_is_one_device(tmp_path):
     """A script that counts devices may find one: nothing is moved, and a plan, its memory and its numbers are there all the same."""
     with in_double_precision():
         step, state, data = STEPS["recurrence"]("float64")
         made = tofu.jax.partition(step, 1, (state, data))
         assert made.plan.communication_bytes == 0
         check_steps(made, step, state, data)
-        report = made.memory_report()
+        for plan in (None, Plan.from_json(made.plan.to_json())):  # the one that is remembered, and one that was saved
+            again = tofu.jax.partition(step, 1, (state, data), plan=plan, donate_argnums=0)
+            assert again.plan.tensors == made.plan.tensors
+        report = again.memory_report()
         assert report.worker.arguments_bytes == report.one_device.arguments_bytes
+    assert str(made.plan).startswith("1 worker, 0 B moved per training step, ")
+    assert "on 1 device, 0 bytes moved" in repr(made)
+    assert report.worker.name == "the worker"
+    made.report(tmp_path / "plan.html")
+    page = (tmp_path / "plan.html").read_text()
+    assert "Planned for 1 worker.<" in page.replace("\n", "")
+    assert "Step by step" not in page
+    told = print_to_text(lambda console: print_partition(console, made.partition, None))
+    assert told.startswith("1 worker: 0 B move per training step\n")
 
 
 @pytest.mark.parametrize("kind", ["small", "free", "random"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,10 +12,12 @@ from jax import lax
 
 import tofu.jax
 from benchmarks.shared.random_plans import random_plan
+from tofu.jax import JAX, read_step
 from tofu.jax.backend.collectives import take_box
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.frontend.versions import in_double_precision
 from tofu.jax.memory import read_worker_program
+from tofu.jax.planning import plan_step, read_settings
 from tofu.plan import Plan
 
 RANDOM = np.random.RandomState(0)
@@ -162,3 +166,32 @@ def test_a_loop_that_begins_with_an_argument_hands_on_parts_that_overlap():
         carried = planned.partition.graph.tensor_index["scan/carry_0"]
         assert planned.partition.training.places.tensor(carried).overlaps
         assert differ(planned(X, rows), jax.jit(step)(X, rows)) == []
+
+
+@pytest.mark.parametrize("replicate", ["small", "free"])
+@pytest.mark.parametrize("workers", [4, 8])
+def test_a_search_that_does_not_end_finds_nothing_worse_where_parts_may_overlap(workers, replicate):
+    """There are more choices then, of which it sees fewer: kernels of 3 cells, and images of 12 in 8 parts."""
+
+    def step(kernels, images):
+        def loss(kernels):
+            x = images
+            for kernel in kernels:
+                x = lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+                x = jax.nn.relu(x)
+                x = x - x.mean((0, 1, 2))
+                x = x * lax.rsqrt((x * x).mean((0, 1, 2)) + 1)
+            return x.mean((1, 2)).sum()
+
+        return jax.tree.map(lambda p, g: p - 0.1 * g, kernels, jax.grad(loss)(kernels))
+
+    shapes = ([(3, 3, 8, 32), (3, 3, 32, 32)], (8, 12, 12, 8))
+    source = read_step(step, jax.tree.map(lambda s: jax.ShapeDtypeStruct(s, "float32"), shapes, is_leaf=_is_shape))
+    settings = read_settings(workers, {"search_seconds": 0, "cache": False, "replicate": replicate})
+    even = replace(JAX, moves=replace(JAX.moves, overlaps=False))
+    moved = [plan_step(source, settings, engine=engine).plan.communication_bytes for engine in (JAX, even)]
+    assert 0 < moved[0] <= moved[1]
+
+
+def _is_shape(value):
+    return isinstance(value, tuple) and isinstance(value[0], int)

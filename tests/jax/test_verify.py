@@ -19,6 +19,7 @@ from tofu.jax.backend import local_calls
 from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.versions import LACKING, in_double_precision
 from tofu.jax.verify.campaign import list_wanted, verify_case
+from tofu.jax.verify.case import Case
 from tofu.jax.verify.cases import load_cases
 from tofu.jax.verify.nodes import sign_equations, trace_case
 from tofu.jax.verify.summary import summarize
@@ -150,6 +151,20 @@ def test_a_local_call_that_is_wrong_is_found(monkeypatch):
     assert any(text.startswith("iota: split i0: the parts are off by") for text in verify("iota", "iota"))
 
 
+def test_what_two_workers_count_is_found_at_sizes_that_divide(monkeypatch):
+    """A strategy is carried out in parts that overlap, too, where 2 and 3 parts leave no rest; so is a pair of them."""
+    case = Case("even sizes", lambda x, w: x @ w, (4, 6), (6, 2))
+    wanted = list_wanted([case])[case.name]
+    assert verify_case(case, wanted, search=False).problems == ()
+    monkeypatch.setattr("tofu.jax.verify.parts.list_repeated", lambda *_: [])
+    problems = verify_case(case, wanted, search=False).problems
+    assert [text.partition(":")[2].partition(":")[0] for text in problems] == [
+        " split k0",
+        " split m0 x k0",
+        " split n1 x k0",
+    ]
+
+
 def test_a_dimension_that_a_description_hides_is_found(descriptions):
     lines = tdl.Opaque(lambda line: line[::-1])
     falsify(descriptions, "rev", lambda x, *, dimensions: lambda i, j: lines(x[:, :])[i, j])
@@ -198,6 +213,7 @@ def test_the_command_counts_what_it_compared():
     )
     assert (told["missing"], told["refused"], told["problems"]) == (0, 0, {})
     assert min(told["pairs"], told["strategies"]) > told["signatures"] > 2
+    assert 0 < told["overlapping"] <= told["pairs"] + told["strategies"]
 
 
 def test_the_command_fails_where_a_description_is_false(descriptions):

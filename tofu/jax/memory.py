@@ -36,7 +36,7 @@ class DeviceMemory:
     Attributes
     ----------
     name
-        "one device", "each of 8 workers", or "XLA's count".
+        "one device", "each of 8 workers" ("the worker" of one), or "XLA's count".
     arguments_bytes
         All arguments, the state among them.
     unread_bytes
@@ -88,7 +88,7 @@ def predict_memory(partition: Partition, donated: Collection[int] = ()) -> StepM
     whole: Step = partition.source.native.step
     program: SpmdProgram = partition.training
     count = program.workers.count
-    each = _count(f"each of {count} workers", read_worker_program(program), donated)
+    each = _count(f"each of {count} workers" if count > 1 else "the worker", read_worker_program(program), donated)
     return StepMemory(count, _count("one device", whole, donated), each)
 
 

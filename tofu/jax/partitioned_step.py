@@ -25,7 +25,7 @@ from tofu.jax.laying import lay_anew, lay_apart, lay_part, separate
 from tofu.jax.memory import StepMemory, predict_memory, read_compiled
 from tofu.jax.planning import plan_step, read_settings
 from tofu.pipeline import Partition
-from tofu.plan import Plan, Steps
+from tofu.plan import Plan, Steps, format_count
 from tofu.planning.progress import track_searches
 from tofu.reading import show
 from tofu.report.console import print_to_text
@@ -190,7 +190,8 @@ class PartitionedStep:
         return str(getattr(self._step, "__name__", "step"))
 
     def __repr__(self) -> str:
-        return f"<{self.name} on {self.plan.workers} devices, {self.plan.communication_bytes:,} bytes moved in a step>"
+        devices = format_count(self.plan.workers, "device")
+        return f"<{self.name} on {devices}, {self.plan.communication_bytes:,} bytes moved in a step>"
 
     def _fix(self, tree: Any) -> Any:
         """The tree of arrays that was planned for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 
 from tofu.errors import InfeasibleError, PlanError, raise_together
@@ -154,12 +154,16 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     algorithm = ALGORITHMS[settings.algorithm]
     effort = Effort(settings.search_seconds / len(problems), progress)
     found, errors = _solve(problems, settings, effort)
-    proving = candidates = found
+    proving, candidates = found, list(found)
     if settings.replicate == "free":
-        proving, _ = _solve(problems, settings, effort, is_free=True)
-        candidates = [*found, *proving]  # what splits everything is one more plan, in case this search does not end
+        proving, _ = _solve(problems, settings, effort, _free)
+        candidates += proving  # what splits everything is one more plan, in case this search does not end
     if not candidates:
         raise errors[0]
+    open_ends = [one for one, solution in proving if solution.exact is None or not solution.exact.is_optimal]
+    if algorithm.is_search and open_ends:
+        split = _split_freely if settings.replicate == "free" else Problem.split_evenly
+        candidates += _solve(open_ends, settings, effort, split)[0]
     problem, best = min(candidates, key=lambda one: price(one[0], one[1].choices))
     exact = [solution.exact for _, solution in proving if solution.exact is not None]
     bound = min((result.lower_bound for result in exact), default=0)
@@ -170,13 +174,29 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     return Found(problem, best.choices, algorithm.name, optimality, bound, held)
 
 
+def _free(problem: Problem) -> Problem:
+    """Where all tensors may be replicated, and not small ones alone."""
+    return problem.hold(price=0.0)
+
+
+def _split_freely(problem: Problem) -> Problem | None:
+    """The same where parts overlap only of what has no others."""
+    even = problem.split_evenly()
+    return even and _free(even)
+
+
 def _solve(
-    problems: Sequence[Problem], settings: Settings, effort: Effort, is_free: bool = False
+    problems: Sequence[Problem],
+    settings: Settings,
+    effort: Effort,
+    restrict: Callable[[Problem], Problem | None] = lambda problem: problem,
 ) -> tuple[list[tuple[Problem, Solution]], list[InfeasibleError]]:
-    """The solutions of all problems, where all tensors may be replicated or small ones, and why others have none."""
+    """The solutions of all problems, of those that `restrict` makes of them, and why others have none."""
     found, errors = [], []
     for problem in problems:
-        searched = problem.hold(price=0.0) if is_free else problem
+        searched = restrict(problem)
+        if searched is None:
+            continue
         try:
             solution = ALGORITHMS[settings.algorithm].solve(
                 searched, settings.hints, effort, settings.on_infeasible == "replicate"

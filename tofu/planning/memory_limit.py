@@ -76,7 +76,12 @@ class Tradeoff:
     points: list[Point] = field(default_factory=list)
 
     def split_all(self) -> Point:
-        """The plan that splits whatever can be split, but for small tensors that cost less whole."""
+        """The plan that splits whatever can be split, but for small tensors that cost less whole. Of parts that overlap only where they
+        must another one is made, for a search that does not end.
+        """
+        even = self.problem.split_evenly()
+        if even is not None:
+            self._make(even, self.whole_effort)
         return self._make(self.problem, self.whole_effort)
 
     def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:

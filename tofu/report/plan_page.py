@@ -15,7 +15,7 @@ from jinja2 import Environment, PackageLoader
 from tofu.errors import TofuError
 from tofu.graph import Phase
 from tofu.pipeline import Partition
-from tofu.plan import Plan, Steps, format_bytes, format_seconds
+from tofu.plan import Plan, Steps, format_bytes, format_count, format_seconds
 from tofu.report.alternatives import choose_layers, find_alternatives
 from tofu.report.data_parallel import describe_data_parallel, plan_data_parallel
 from tofu.report.layers import LaidTensor, Layer, explain_axes, list_layers
@@ -64,6 +64,7 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
         "title": title,
         "plan": plan,
         "inputs": _describe_inputs(plan),
+        "workers": format_count(plan.workers, "worker"),
         "factors": " x ".join(map(str, plan.factors)),
         "run": "training step" if partition.graph.is_training else "run forward",
         "moved": format_bytes(plan.communication_bytes),

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tofu.pipeline import Partition
-from tofu.plan import format_bytes, format_seconds
+from tofu.plan import format_bytes, format_seconds, format_workers
 from tofu.report.alternatives import find_alternatives
 from tofu.report.layers import Layer, explain_axes, list_layers
 
@@ -133,11 +133,11 @@ def memory_table(partition: Partition) -> Table:
 def print_partition(console: Console, partition: Partition, max_rows: int | None) -> None:
     """The plan's headline and its two tables."""
     made = partition.plan
-    steps = " + ".join(format_bytes(count) for count in made.step_bytes)
+    steps = f" ({' + '.join(map(format_bytes, made.step_bytes))}, step by step)" if made.step_bytes else ""
     what = "training step" if partition.graph.is_training else "inference"
     console.print(
-        f"[bold]{made.workers} workers[/bold] ({' x '.join(map(str, made.factors))}): "
-        f"[bold]{format_bytes(made.communication_bytes)}[/bold] move per {what} ({steps}, step by step)"
+        f"[bold]{format_workers(made.factors)}[/bold]: "
+        f"[bold]{format_bytes(made.communication_bytes)}[/bold] move per {what}{steps}"
     )
     if made.communication_seconds is not None:
         levels = " + ".join(

@@ -6,12 +6,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TypeAlias
 
 from tofu import _core
 from tofu.analysis import OperatorAccess, find_uneven_axes
 from tofu.graph import Graph, Operator, Phase, make_label
 from tofu.plan import REPLICATION_LIMIT_BYTES
 from tofu.search.recurrence import EqualParts
+
+Extents: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -59,13 +62,18 @@ COLLECTIVES = Moves(
 
 
 def build_native_graph(
-    graph: Graph, accesses: Sequence[OperatorAccess], equal: EqualParts, moves: Moves
+    graph: Graph,
+    accesses: Sequence[OperatorAccess],
+    equal: EqualParts,
+    moves: Moves,
+    even: frozenset[Extents] = frozenset(),
 ) -> _core.Graph:
     """The native graph, in which tensors and operators have the positions of `graph`; the weight updates come after the operators.
 
     Operators whose results nobody needs read nothing. Tensors below `REPLICATION_LIMIT_BYTES` may be replicated; so may those of any
     size that operators write in place, which lie where the operators are, and those between the parts of an operator, which all
-    parts need. Operators that `equal` puts together share their fetches where they take the same choice.
+    parts need. Operators that `equal` puts together share their fetches where they take the same choice. What has one of the extents in
+    `even` has no parts that overlap.
     """
     native = _core.Graph()
     if moves.splits_equally:
@@ -80,8 +88,9 @@ def build_native_graph(
     for tensor, label, tiny in zip(graph.tensors, graph.tensor_labels, replicable, strict=True):
         native.add_tensor(tensor.shape, tensor.moved_item_bytes, tiny, label, tensor.times)
     if moves.overlaps:
-        for position in _list_uneven(graph):
-            native.split_unevenly(position)
+        for position in list_uneven(graph):
+            if graph.tensors[position].shape not in even:
+                native.split_unevenly(position)
     models: dict[object, int] = {}  # the first operator of each access
     for position, access in enumerate(accesses):
         operator, is_live = graph.operators[position], position in live
@@ -94,7 +103,8 @@ def build_native_graph(
             _shared_choice(operator),
         )
         if model == position:
-            _add_operator(native, operator, access, is_live, *links, overlaps=moves.overlaps)
+            overlaps = moves.overlaps and access.extents not in even
+            _add_operator(native, operator, access, is_live, *links, overlaps=overlaps)
         else:
             native.add_operator_like(model, operator.inputs, operator.outputs, *links)
     if moves.repeats_operators:
@@ -142,7 +152,7 @@ def _list_replicable(graph: Graph) -> list[bool]:
     ]
 
 
-def _list_uneven(graph: Graph) -> list[int]:
+def list_uneven(graph: Graph) -> list[int]:
     """The tensors that users see nothing of: neither given nor returned."""
     returned = {*graph.outputs, *graph.gradients.values()}
     return [n for n, tensor in enumerate(graph.tensors) if not tensor.is_given and n not in returned]

@@ -16,9 +16,17 @@ from tofu.graph import Graph
 from tofu.search.choices import Fixed
 from tofu.search.dataflow import trace_wiring
 from tofu.search.memory_weights import weigh_tensors
-from tofu.search.native import FETCHES, Moves, build_native_graph, coarsen_native_graph, list_cheap_operators
+from tofu.search.native import (
+    FETCHES,
+    Moves,
+    build_native_graph,
+    coarsen_native_graph,
+    list_cheap_operators,
+    list_uneven,
+)
 from tofu.search.recurrence import NO_PARTS, EqualParts, find_equal_parts
 from tofu.search.repeated_layers import find_repeated_layers
+from tofu.search.rests import always_divides, leaves_rest
 from tofu.search.topology import Arrangement
 
 
@@ -100,6 +108,24 @@ class Problem:
         native = build_native_graph(self.graph, self.accesses, self.equal, moves)
         make_searched = cache(partial(_tie, native, self.graph, self.accesses, self.equal))
         return replace(self, native=native, make_searched=make_searched, moves=moves)
+
+    def split_evenly(self) -> Problem | None:
+        """The same problem for a search in which parts overlap only of what some step cannot split without a rest; None where that is all.
+
+        Its plans are plans of this problem. A search that does not end finds better ones among fewer.
+        """
+        shapes = {self.graph.tensors[position].shape for position in list_uneven(self.graph)}
+        shapes |= {access.extents for access in self.accesses}
+        even = frozenset(
+            shape
+            for shape in shapes
+            if any(leaves_rest(extent, self.factors) for extent in shape) and always_divides(shape, self.factors)
+        )
+        if not self.moves.overlaps or not even:
+            return None
+        native = build_native_graph(self.graph, self.accesses, self.equal, self.moves, even)
+        make_searched = cache(partial(_tie, native, self.graph, self.accesses, self.equal))
+        return replace(self, native=native, make_searched=make_searched)
 
     def hold(self, price: float, split: Collection[int] = ()) -> Problem:
         """The same problem for a search that may replicate any tensor at any step, but those in `split`, and pays for what is held.

@@ -24,7 +24,7 @@ class StrategyReport:
     """One axis of one operator. `combine` says for each output how the parts came together.
 
     `largest_error` is relative to the largest magnitude of the output; 0 means bitwise equal. `cells` of the outputs were compared, in all
-    numbers of parts together.
+    numbers of parts together. `overlaps`: among them are parts that overlap, as an engine that needs equal ones makes them.
     """
 
     axis: str
@@ -33,6 +33,7 @@ class StrategyReport:
     largest_error: float
     problems: tuple[str, ...] = ()
     cells: int = 0
+    overlaps: bool = False
 
     def __repr__(self) -> str:
         state = f"error {self.largest_error:.0e}" if self.largest_error else "bitwise equal"

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import accumulate
 from math import prod
 from types import MappingProxyType
 
@@ -44,19 +45,9 @@ ALONG = {"all_gather": "all_gather_dimension", "all_to_all": "split_axis", "redu
 """Collectives, and what says along which dimension they go. Where that is not the first, XLA lays it out so by a copy."""
 
 
-@dataclass(frozen=True)
-class _Operation:
-    """What reads values and makes others. `scratch`: bytes that it holds while it runs."""
-
-    name: str
-    reads: tuple[int, ...]
-    makes: tuple[int, ...]
-    scratch: int = 0
-
-
 @dataclass(eq=False)
 class _Buffer:
-    """A piece of memory, from the operation that first writes to it to the last that reads it."""
+    """A piece of memory, from the moment when it is first written to the last when it is read."""
 
     size: int
     first: int
@@ -64,6 +55,21 @@ class _Buffer:
 
     def overlaps(self, other: _Buffer) -> bool:
         return self.first <= other.last and other.first <= self.last
+
+    def shift(self, moments: int) -> _Buffer:
+        """The same, so much later."""
+        return _Buffer(self.size, self.first + moments, self.last + moments)
+
+
+@dataclass(frozen=True)
+class _Operation:
+    """What reads values and makes others. `scratch`: what it holds while it runs, which takes `length` moments, the first of them 0."""
+
+    name: str
+    reads: tuple[int, ...]
+    makes: tuple[int, ...]
+    scratch: tuple[_Buffer, ...] = ()
+    length: int = 1
 
 
 def count_bytes(type_: ValueType) -> int:
@@ -107,22 +113,23 @@ def _list_operations(
             yield _enclose(item, types, alias)
         elif item.primitive is not LOOP_STACK and item.primitive.name not in ALIASES:
             reads = alias.find_all(item.inputs)
-            yield _Operation(item.primitive.name, reads, item.outputs, _count_scratch(item, types))
+            scratch = _count_scratch(item, types)
+            yield _Operation(item.primitive.name, reads, item.outputs, (_Buffer(scratch, 0, 0),) if scratch else ())
 
 
 def _enclose(loop: Loop, types: Sequence[ValueType], alias: _Aliases) -> _Operation:
-    """A loop as one operation: what it carries and puts together are its results, what its body holds is its scratch."""
+    """A loop as one operation: what it carries and puts together are its results, what its body holds is its scratch, each for its time."""
     stacks = [item for item in loop.equations if isinstance(item, Equation) and item.primitive is LOOP_STACK]
     ends = alias.find_all([*(carry.following for carry in loop.carries), *(x for s in stacks for x in s.inputs)])
     carried = {carry.value for carry in loop.carries}
     body = list(_list_operations(loop.equations, types, alias))
     made = carried.union(*(operation.makes for operation in body))
     outside = {x for operation in body for x in operation.reads} - made
-    operations = _fuse(body, results := {*ends} - carried - outside)
-    scratch = _pack(_order_breadth_first(operations), types, results, {})
+    order = _order_breadth_first(_fuse(body, results := {*ends} - carried - outside))
+    scratch = _list_buffers(order, types, results, {}).buffers
     reads = dict.fromkeys([*alias.find_all(carry.first for carry in loop.carries), *sorted(outside)])
     makes = [*(carry.last for carry in loop.carries), *(s.outputs[0] for s in stacks)]
-    return _Operation("loop", tuple(reads), tuple(makes), scratch)
+    return _Operation("loop", tuple(reads), tuple(makes), tuple(scratch), 1 + sum(one.length for one in order))
 
 
 def _count_scratch(equation: Equation, types: Sequence[ValueType]) -> int:
@@ -185,7 +192,7 @@ def _fuse(operations: Iterable[_Operation], results: Collection[int]) -> list[_O
         if is_fused:
             inner.update(dict.fromkeys(operation.makes, reads))
         elif found or any(value in results for value in operation.makes):
-            kept.append(_Operation(operation.name, reads, operation.makes, operation.scratch))
+            kept.append(replace(operation, reads=reads))
     return kept
 
 
@@ -237,48 +244,61 @@ def _order_breadth_first(operations: Sequence[_Operation]) -> list[_Operation]:
 
 @dataclass
 class _Memory:
-    """Buffers as they are made: `of` is that of each value."""
+    """Buffers as they are made: `of` is that of each value. `last`: the moment of a value's last reader. `length`: all moments."""
 
+    last: dict[int | None, int]
+    length: int
     buffers: list[_Buffer] = field(default_factory=list)
     of: dict[int, int] = field(default_factory=dict)
 
-    def add(self, size: int, at: int) -> int:
-        self.buffers.append(_Buffer(size, at, at))
+    def add(self, buffer: _Buffer) -> int:
+        self.buffers.append(buffer)
         return len(self.buffers) - 1
+
+
+def _list_buffers(
+    order: Sequence[_Operation], types: Sequence[ValueType], results: Collection[int], own: Mapping[int, int | None]
+) -> _Memory:
+    """What is held when. What an operation may write over that dies there is written over. `results` stay to the end; `own` is that of
+    `_pack`.
+    """
+    starts = [0, *accumulate(operation.length for operation in order)]
+    readers: dict[int, int] = {value: n for n, operation in enumerate(order) for value in operation.reads}
+    memory = _Memory({value: starts[n + 1] - 1 for value, n in readers.items()}, starts[-1])
+    memory.last.update(dict.fromkeys(results, starts[-1]))
+    for n, operation in enumerate(order):
+        ended = [x for x in operation.reads if readers[x] == n and x not in results and x in memory.of]
+        dying = ended if operation.name in IN_PLACE else []
+        for value in operation.makes:
+            size, begin = count_bytes(types[value]), memory.last.get(own.get(value), -1)
+            held = ((x, memory.buffers[memory.of[x]]) for x in dying)
+            before = next((x for x, buffer in held if buffer.size == size and buffer.first > begin), None)
+            if before is None:
+                memory.of[value] = memory.add(_Buffer(size, starts[n], starts[n + 1] - 1))
+            else:
+                dying.remove(before)
+                memory.of[value] = memory.of[before]
+            buffer = memory.buffers[memory.of[value]]
+            buffer.last = max(buffer.last, memory.last.get(value, starts[n]))
+        memory.buffers += [buffer.shift(starts[n]) for buffer in operation.scratch]
+    return memory
 
 
 def _pack(
     order: Sequence[_Operation], types: Sequence[ValueType], results: Collection[int], own: Mapping[int, int | None]
 ) -> int:
-    """The most bytes in use at once. `results` stay to the end. Those in `own` have buffers that are not counted, and that others may use
-    while they are free: of their own, or of the argument that they are written over.
+    """The most bytes in use at once. Values in `own` have buffers that are not counted, and that others may use while they are free: of
+    their own, or of the argument that they are written over.
     """
-    last: dict[int | None, int] = {value: n for n, operation in enumerate(order) for value in operation.reads}
-    last.update(dict.fromkeys(results, len(order)))
-    memory = _Memory()
-    for n, operation in enumerate(order):
-        dying = [x for x in operation.reads if last[x] == n and x in memory.of] if operation.name in IN_PLACE else []
-        for value in operation.makes:
-            size, begin = count_bytes(types[value]), last.get(own.get(value), -1)
-            held = ((x, memory.buffers[memory.of[x]]) for x in dying)
-            before = next((x for x, buffer in held if buffer.size == size and buffer.first > begin), None)
-            if before is None:
-                memory.of[value] = memory.add(size, n)
-            else:
-                dying.remove(before)
-                memory.of[value] = memory.of[before]
-            buffer = memory.buffers[memory.of[value]]
-            buffer.last = max(buffer.last, last.get(value, n))
-        if operation.scratch:
-            memory.add(operation.scratch, n)
+    memory = _list_buffers(order, types, results, own)
     rooms = {
-        memory.of[value]: [_Buffer(0, 0, last[argument])] if argument in last else []
+        memory.of[value]: [_Buffer(0, 0, memory.last[argument])] if argument in memory.last else []
         for value, argument in own.items()
         if value in memory.of
     }
     counted = [buffer for n, buffer in enumerate(memory.buffers) if n not in rooms]
     lent = [[memory.buffers[n], *taken] for n, taken in rooms.items()]
-    return _count_most(_find_homeless(counted, lent), len(order))
+    return _count_most(_find_homeless(counted, lent), memory.length)
 
 
 def _find_homeless(buffers: Sequence[_Buffer], rooms: Iterable[list[_Buffer]]) -> list[_Buffer]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.extend.core import primitives
@@ -23,6 +24,8 @@ Rule: TypeAlias = "Callable[[Flattening, Equation, Sequence[ValueType]], Sequenc
 """From an equation, and the types of its results, to the results; None where it is not for such equations."""
 
 REDUCED = {"psum": lax.reduce_sum, "pmax": lax.reduce_max, "pmin": lax.reduce_min}
+COMPARED = {"max": primitives.ge_p, "min": primitives.le_p}
+"""What chooses one of two numbers, and what is true of it and the other."""
 DIVIDING = frozenset(("pmap", "shard_map", "xla_pmap", *REDUCED))
 
 
@@ -63,7 +66,7 @@ def _reduce(flattening: Flattening, equation: Equation, types: Sequence[ValueTyp
     name, axes = equation.primitive.name, equation.params.get("axes", ())
     if name not in REDUCED or not all(isinstance(axis, int) for axis in axes):
         return None
-    given = (x.type if isinstance(x, Literal) else flattening.types[x] for x in equation.inputs)
+    given = (_find_type(flattening, x) for x in equation.inputs)
     shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in given]
     closed = jax.make_jaxpr(lambda *operands: [REDUCED[name](x, axes) for x in operands])(*shapes)
     return flattening.inline(
@@ -88,7 +91,7 @@ def _write_all(flattening: Flattening, equation: Equation, types: Sequence[Value
         return None
     operand, _, update = equation.inputs
     numbers, (type_,) = equation.params["dimension_numbers"], types
-    written = update.type if isinstance(update, Literal) else flattening.types[update]
+    written = _find_type(flattening, update)
     if numbers.scatter_dims_to_operand_dims or numbers.operand_batching_dims or written.shape != type_.shape:
         return None
     joined = name.removeprefix("scatter").lstrip("-_")
@@ -107,7 +110,33 @@ def _read_all(flattening: Flattening, equation: Equation, types: Sequence[ValueT
     return [operand] if is_all and not looked_up else None
 
 
-RULES: tuple[Rule, ...] = (_compute, _reduce, _divide_barrier, _read_all, _write_all, leave_out_empty)
+def _compare_both(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """Whether an operand is what was chosen of two, as the gradient of a maximum asks: a comparison of the two. XLA may compute the operand
+    once more in another kernel, and round it otherwise there than for the choice, which it would then be different from.
+    """
+    if equation.primitive.name != "eq":
+        return None
+    for operand, chosen in (equation.inputs, equation.inputs[::-1]):
+        maker = flattening.find_maker(chosen)
+        if maker is None or maker.primitive.name not in COMPARED:
+            continue
+        others = [maker.inputs[1 - n] for n in (0, 1) if _is_same(maker.inputs[n], operand)]
+        if others and jnp.issubdtype(_find_type(flattening, chosen).dtype, jnp.floating):
+            return [flattening.add(COMPARED[maker.primitive.name], types[0], [operand, others[0]], equation)]
+    return None
+
+
+def _is_same(one: Operand, other: Operand) -> bool:
+    if isinstance(one, Literal) and isinstance(other, Literal):
+        return bool(one.value == other.value)
+    return one is other or (isinstance(one, int) and one == other)
+
+
+def _find_type(flattening: Flattening, operand: Operand) -> ValueType:
+    return operand.type if isinstance(operand, Literal) else flattening.types[operand]
+
+
+RULES: tuple[Rule, ...] = (_compute, _reduce, _divide_barrier, _read_all, _write_all, _compare_both, leave_out_empty)
 
 
 def _without_order(flattening: Flattening, equation: Equation) -> Equation:

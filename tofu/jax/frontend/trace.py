@@ -117,6 +117,11 @@ class Flattening:
         )
         return output
 
+    def find_maker(self, operand: Operand) -> Equation | None:
+        """The equation here that a value is of; None for what was there before."""
+        made = (one for one in reversed(self.equations) if isinstance(one, Equation) and operand in one.outputs)
+        return next(made, None) if isinstance(operand, int) else None
+
     def inline(
         self,
         jaxpr: core.Jaxpr,

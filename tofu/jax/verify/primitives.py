@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -20,10 +20,11 @@ from tofu.tdl.walk import walk
 from tofu.verification.comparison import Compared, Comparison, count_numbers
 from tofu.verification.kernel import Array
 from tofu.verification.report import TOLERANCE, NodeReport, StrategyReport, find_precision
-from tofu.verification.split import Range, split_range
+from tofu.verification.split import split_range
 
 PARTS = (2, 3)
-"""The numbers of parts in which each strategy is carried out, where its axis has as many positions; pairs in two by two."""
+"""The numbers of parts in which each strategy is carried out, where its axis has as many positions; pairs in two by two. Where parts may
+overlap, both are carried out in a number of them that leaves a rest as well."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +54,9 @@ def verify_node(node: Node) -> Verified:
     except TofuError as problem:
         return Verified(NodeReport(node.op, None, "not analysed", (), (), (str(problem),)))
     report = _compare_whole(node, description)
-    extents = {axis: extent for axis, extent in enumerate(access.extents) if extent > 1}
-    strategies = tuple(
-        _check_split(node, access, [{axis: split_range(extent, n)} for n in PARTS if n <= extent])
-        for axis, extent in extents.items()
-    )
-    pairs = tuple(
-        _check_split(node, access, [{axis: split_range(extents[axis], 2) for axis in pair}])
-        for pair in combinations(extents, 2)
-    )
+    axes = [axis for axis, extent in enumerate(access.extents) if extent > 1]
+    strategies = tuple(_check_split(node, access, (axis,), PARTS) for axis in axes)
+    pairs = tuple(_check_split(node, access, pair, PARTS[:1]) for pair in combinations(axes, 2))
     by_parts = report.description_error is None and bool(strategies)
     compared = [Comparison(n, Compared.PARTS, whole.size) for n, whole in enumerate(node.outputs)]
     report = replace(
@@ -115,34 +110,51 @@ def _round(value: Array, whole: Array) -> Array:
     return value.astype(whole.dtype) if whole.dtype.kind in "biu" else value
 
 
-def _check_split(node: Node, access: OperatorAccess, tried: Sequence[Mapping[int, Sequence[Range]]]) -> StrategyReport:
-    """The primitive on parts, split in each of several ways by the same axes, against the primitive on the whole."""
+def _check_split(node: Node, access: OperatorAccess, axes: tuple[int, ...], counts: Sequence[int]) -> StrategyReport:
+    """The primitive on parts, split by some axes in each of several numbers of parts, against the primitive on the whole."""
     limit = find_precision(array.dtype.name for array in (*node.inputs, *node.outputs))
     errors, problems, cells = [0.0], list[str](), 0
-    for splits in tried:
-        counts = " x ".join(str(len(ranges)) for ranges in splits.values())
-        for run in (run_in_parts, run_in_overlapping_parts) if _may_overlap(access, splits) else (run_in_parts,):
-            try:
-                together = run(node, access, splits)
-            except Exception as error:  # whatever JAX says of parts that it does not take
-                text = str(error).strip() or type(error).__name__
-                problems.append(f"in {counts} parts: {text.splitlines()[0]}")
-                continue
-            errors += [find_error(ours, whole) for ours, whole in zip(together, node.outputs, strict=True)]
-            cells += sum(map(count_numbers, together, node.outputs))
+    tried = [dict.fromkeys(axes, count) for count in counts if count <= min(access.extents[axis] for axis in axes)]
+    overlapping = _list_overlapping(access, axes, tried)
+    for run, numbers in (
+        *((run_in_parts, one) for one in tried),
+        *((run_in_overlapping_parts, o) for o in overlapping),
+    ):
+        try:
+            together = run(node, access, {axis: split_range(access.extents[axis], n) for axis, n in numbers.items()})
+        except Exception as error:  # whatever JAX says of parts that it does not take
+            text = str(error).strip() or type(error).__name__
+            problems.append(f"in {' x '.join(map(str, numbers.values()))} parts: {text.splitlines()[0]}")
+            continue
+        errors += [find_error(ours, whole) for ours, whole in zip(together, node.outputs, strict=True)]
+        cells += sum(map(count_numbers, together, node.outputs))
     if not max(errors) <= limit:
         problems.append(f"the parts are off by {max(errors):.1e}")
-    axes = tuple(tried[0])
     combine = tuple(" ".join(output.combine[axis].name for axis in axes) for output in access.outputs)
-    parts = tuple(len(ranges) for splits in tried for ranges in splits.values())
-    return StrategyReport(" x ".join(access.axes[a] for a in axes), combine, parts, max(errors), tuple(problems), cells)
+    parts = tuple(n for numbers in tried for n in numbers.values())
+    name = " x ".join(access.axes[axis] for axis in axes)
+    return StrategyReport(name, combine, parts, max(errors), tuple(problems), cells, bool(overlapping))
 
 
-def _may_overlap(access: OperatorAccess, splits: Mapping[int, Sequence[Range]]) -> bool:
-    """Whether an engine that needs equal parts gives workers parts that overlap."""
-    is_uneven = any(len({end - begin for begin, end in ranges}) > 1 for ranges in splits.values())
-    is_fetched = any(access.axes[axis] in access.fetched_axes for axis in splits)
-    return is_uneven and not is_fetched and set(splits) <= set(find_uneven_axes(access))
+def _list_overlapping(
+    access: OperatorAccess, axes: tuple[int, ...], tried: Sequence[dict[int, int]]
+) -> list[dict[int, int]]:
+    """In how many parts each of these axes is split where an engine that needs equal parts makes some that overlap: of what is tried
+    anyway, and in the least numbers of parts that leave a rest, where those may.
+    """
+    if any(access.axes[axis] in access.fetched_axes for axis in axes):
+        return []
+    uneven, extents = find_uneven_axes(access), access.extents
+    least = {axis: _find_count(extents[axis], leaves_rest=axis in uneven) for axis in axes}
+    found = [least, *(one for one in tried if one != least)]
+    rests = [{axis for axis, n in one.items() if extents[axis] % n} for one in found]
+    return [one for one, with_rest in zip(found, rests, strict=True) if with_rest and with_rest <= set(uneven)]
+
+
+def _find_count(extent: int, leaves_rest: bool) -> int:
+    """The least number of parts, from 2 on, that leaves a rest; that leaves none where it must not, or where all do not."""
+    counts = range(2, extent + 1)
+    return next((n for n in counts if leaves_rest and extent % n), next(n for n in counts if extent % n == 0))
 
 
 def _is_opaque(description: Description, node: Node) -> bool:

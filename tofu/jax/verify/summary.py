@@ -22,7 +22,8 @@ class Summary:
     """The totals. A primitive is compared by numbers if at some signature all of its outputs are, by its parts alone if that is so at none.
 
     `signatures`, `strategies` and `pairs` are how many were verified, `missing` how many strategies the analysis did not find and nobody
-    has explained, `refused` how many signatures a description does not cover. `uncompared` primitives met no case that says anything.
+    has explained, `overlapping` how many strategies and pairs were run in parts that overlap as well, `refused` how many
+    signatures a description does not cover. `uncompared` primitives met no case that says anything.
     """
 
     described: int
@@ -32,6 +33,7 @@ class Summary:
     signatures: int
     strategies: int
     pairs: int
+    overlapping: int
     missing: int
     explained: int
     refused: int
@@ -40,7 +42,8 @@ class Summary:
         return (
             f"{self.described} primitives described: {len(self.by_numbers)} compared by numbers, {len(self.by_parts)} by their parts "
             f"alone, {len(self.uncompared)} not at all.\n{self.signatures} signatures, {self.strategies} strategies and {self.pairs} "
-            f"pairs of them run in parts; {self.missing} strategies missing, {self.explained} exact cuts explained, {self.refused} "
+            f"pairs of them run in parts, {self.overlapping} of these in parts that overlap as well; "
+            f"{self.missing} strategies missing, {self.explained} exact cuts explained, {self.refused} "
             "signatures refused."
         )
 
@@ -57,6 +60,7 @@ def summarize(results: Sequence[CaseResult], primitives: Collection[str] = ()) -
         counts["signatures"] += 1
         counts["strategies"] += len(report.strategies)
         counts["pairs"] += len(one.pairs)
+        counts["overlapping"] += sum(split.overlaps for split in (*report.strategies, *one.pairs))
         counts["refused"] += bool(report.refused)
     by_numbers = {name for name in asked if Compared.NUMBERS in kinds[name]}
     by_parts = {name for name in asked - by_numbers if Compared.PARTS in kinds[name]}
@@ -68,6 +72,7 @@ def summarize(results: Sequence[CaseResult], primitives: Collection[str] = ()) -
         counts["signatures"],
         counts["strategies"],
         counts["pairs"],
+        counts["overlapping"],
         sum(len(result.missing) for result in results),
         sum(len(result.explained) for result in results),
         counts["refused"],
