@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-# make build | demo | demo-jax | test | test-jax | fuzz | lint | bench | bench-search | reproduce | clean. Everything happens inside .venv, .venv-jax and build; nothing is rebuilt without
-=======
-# make build | demo | demo-jax | docs | test | test-jax | fuzz | lint | bench | bench-search | clean. Everything happens inside .venv, .venv-jax and build; nothing is rebuilt without
->>>>>>> 94e2e1992486109da57755edb038893c23dd38e6
+# make build | demo | demo-jax | docs | test | test-jax | fuzz | lint | bench | bench-search | reproduce | clean. Everything happens inside .venv, .venv-jax and build; nothing is rebuilt without
 # a reason.
 # The Pythons that MXNet 1.9.1 runs on. The first that is there is taken.
 SUITABLE := -c 'import sys; sys.exit(sys.version_info[:2] not in [(3, 10), (3, 11), (3, 12)])' 2>/dev/null
@@ -30,11 +26,7 @@ FIND_SOURCES := import pathlib, sys, sysconfig; pathlib.Path(sysconfig.get_path(
 # A test that hangs is a failure: C++ tests get this many seconds each.
 CORE_TEST_TIMEOUT := 120
 
-<<<<<<< HEAD
-.PHONY: build demo demo-jax test test-jax fuzz lint bench bench-search reproduce clean
-=======
-.PHONY: build demo demo-jax docs test test-jax fuzz lint bench bench-search clean
->>>>>>> 94e2e1992486109da57755edb038893c23dd38e6
+.PHONY: build demo demo-jax docs test test-jax fuzz lint bench bench-search reproduce clean
 
 build: $(BUILT)
 
