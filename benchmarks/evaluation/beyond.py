@@ -58,7 +58,8 @@ def main(output: Path) -> None:
         "# Transformers on machines of today, simulated",
         "",
         f"Written by `python -m benchmarks.evaluation.beyond` at commit {find_commit()}. Nothing here was run on GPUs: the times are what",
-        "the simulator ([docs/simulation.md](../simulation.md)) predicts. Sequences have 512 tokens, the optimizer keeps two states for each weight.",
+        "the simulator ([docs/simulation.md](../simulation.md)) predicts. Sequences have 512 tokens;",
+        "the optimizer keeps two states for each weight.",
     ]
     pairs = [(machine, name) for machine in MACHINES for name in MODELS]
     for machine_name, name in track(pairs, description="simulating", console=Console(stderr=True)):

@@ -138,7 +138,7 @@ def _place(emitted: Emitted) -> list[int]:
 
 def _spread(emitted: Emitted, placed: Sequence[int], machine: Machine) -> Tasks:
     """The tasks of one device on several, with a copy for each tensor that another device reads."""
-    own = make_tasks(emitted.problem, emitted.choices, emitted.program, machine, STATES)
+    own = make_tasks(emitted.problem, emitted.choices, emitted.program, machine, STATES, shares_buffers=False)
     entry_bytes, _ = measure_entries(emitted.program)
     node_bytes = np.bincount(emitted.program.tables.entry_node, entry_bytes, len(placed))
     worker = [*placed, *(placed[own.waits_for[task][0]] for task in range(len(placed), len(own)))]

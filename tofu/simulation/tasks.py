@@ -53,8 +53,19 @@ class Tasks:
         return len(self.seconds)
 
 
-def make_tasks(problem: Problem, choices: Choices, program: Program, machine: Machine, states: int) -> Tasks:
-    """The tasks of a program on a machine, with weight updates of an optimizer that keeps so many `states`."""
+def make_tasks(
+    problem: Problem,
+    choices: Choices,
+    program: Program,
+    machine: Machine,
+    states: int,
+    *,
+    shares_buffers: bool = True,
+) -> Tasks:
+    """The tasks of a program on a machine, with weight updates of an optimizer that keeps so many `states`.
+
+    `shares_buffers`: False where everything has memory of its own, so that nothing waits for it.
+    """
     tables = program.tables
     work = find_work(problem, choices, program, states)
     updates = list_updates(problem, program)
@@ -64,7 +75,7 @@ def make_tasks(problem: Problem, choices: Choices, program: Program, machine: Ma
     reads = zip(tables.read_node.tolist(), tables.entry_node[tables.read_entry].tolist(), strict=True)
     for node, before in dict.fromkeys(reads):
         waits[node].append(before)
-    for node, readers in enumerate(order_by_memory(program)):
+    for node, readers in enumerate(order_by_memory(program) if shares_buffers else ()):
         waits[node] += set(readers).difference(waits[node])
     for number, update in enumerate(updates, start=len(tables.node_kind)):
         waits[number].append(int(tables.entry_node[update.entry]))
