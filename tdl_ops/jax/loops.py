@@ -6,7 +6,7 @@ A loop of unknown length, and branches with one in them, are computed whole by e
 
 from __future__ import annotations
 
-from tdl_ops.jax import op
+from tdl_ops.jax import WHOLE, op
 from tdl_ops.jax.operands import cell, numbered, put_together
 from tofu.tdl import Any, Opaque, output
 
@@ -38,5 +38,5 @@ def _describe_whole(name):
     return description
 
 
-for _name in ("cond", "while"):
+for _name in WHOLE:
     op(_name, concrete=True)(_describe_whole(_name))

@@ -201,6 +201,12 @@ def test_what_is_compared_with_nothing_is_told(descriptions):
     assert (found[0].problems, summarize(found, ["rev"]).uncompared) == ((), ("rev",))
 
 
+def test_what_is_computed_whole_has_nothing_to_be_compared_with():
+    found = CliRunner().invoke(main, ["verify", "--jax", "cond", "while", "--jobs", "1", "--no-missing"])
+    assert found.exit_code == 0, found.output
+    assert "2 computed whole, 0 not at all" in found.output
+
+
 def test_the_command_counts_what_it_compared():
     found = CliRunner().invoke(main, ["verify", "--jax", "rev", "split", "--jobs", "1", "--json"])
     assert found.exit_code == 0, found.output

@@ -107,7 +107,7 @@ class Advice:
         )
         text = f"Train on {best.workers} workers, {best.name}: {best.throughput:.4g} samples per second{gain}."
         if best.name == WITHIN_MEMORY:
-            text += f" Ask for it by memory_limit={best.simulation.machine.usable_bytes if best.simulation else 0}."
+            text += f' Ask for it by memory_limit="{self.machine.usable_bytes >> 20} MiB".'
         if best.name == DATA_PARALLEL:
             text += ' That is algorithm="data-parallel"; the model fits whole, so the framework\'s own data parallelism serves as well.'
         return text

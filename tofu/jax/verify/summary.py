@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from rich.table import Table
 
-from tdl_ops.jax import DESCRIPTIONS
+from tdl_ops.jax import DESCRIPTIONS, WHOLE
 from tofu.errors import TofuError
 from tofu.jax.frontend.versions import LACKING
 from tofu.jax.verify.campaign import CaseResult
@@ -23,12 +23,14 @@ class Summary:
 
     `signatures`, `strategies` and `pairs` are how many were verified, `missing` how many strategies the analysis did not find and nobody
     has explained, `overlapping` how many strategies and pairs were run in parts that overlap as well, `refused` how many
-    signatures a description does not cover. `uncompared` primitives met no case that says anything.
+    signatures a description does not cover. `whole` primitives are described as what every worker computes whole, of which nothing can be
+    wrong; `uncompared` ones met no case that says anything.
     """
 
     described: int
     by_numbers: tuple[str, ...]
     by_parts: tuple[str, ...]
+    whole: tuple[str, ...]
     uncompared: tuple[str, ...]
     signatures: int
     strategies: int
@@ -41,7 +43,7 @@ class Summary:
     def __str__(self) -> str:
         return (
             f"{self.described} primitives described: {len(self.by_numbers)} compared by numbers, {len(self.by_parts)} by their parts "
-            f"alone, {len(self.uncompared)} not at all.\n{self.signatures} signatures, {self.strategies} strategies and {self.pairs} "
+            f"alone, {len(self.whole)} computed whole, {len(self.uncompared)} not at all.\n{self.signatures} signatures, {self.strategies} strategies and {self.pairs} "
             f"pairs of them run in parts, {self.overlapping} of these in parts that overlap as well; "
             f"{self.missing} strategies missing, {self.explained} exact cuts explained, {self.refused} "
             "signatures refused."
@@ -68,7 +70,8 @@ def summarize(results: Sequence[CaseResult], primitives: Collection[str] = ()) -
         len(asked),
         tuple(sorted(by_numbers)),
         tuple(sorted(by_parts)),
-        tuple(sorted(asked - by_numbers - by_parts)),
+        tuple(sorted(asked.intersection(WHOLE))),
+        tuple(sorted(asked.difference(by_numbers, by_parts, WHOLE))),
         counts["signatures"],
         counts["strategies"],
         counts["pairs"],
