@@ -43,10 +43,10 @@ class Summary:
     def __str__(self) -> str:
         return (
             f"{self.described} primitives described: {len(self.by_numbers)} compared by numbers, {len(self.by_parts)} by their parts "
-            f"alone, {len(self.whole)} computed whole, {len(self.uncompared)} not at all.\n{self.signatures} signatures, {self.strategies} strategies and {self.pairs} "
-            f"pairs of them run in parts, {self.overlapping} of these in parts that overlap as well; "
-            f"{self.missing} strategies missing, {self.explained} exact cuts explained, {self.refused} "
-            "signatures refused."
+            f"alone, {len(self.whole)} computed whole, {len(self.uncompared)} not at all.\n"
+            f"{self.signatures} signatures, {self.strategies} strategies and {self.pairs} pairs of them run in parts, "
+            f"{self.overlapping} of these in parts that overlap as well; {self.missing} strategies missing, "
+            f"{self.explained} exact cuts explained, {self.refused} signatures refused."
         )
 
 
