@@ -328,6 +328,7 @@ ASKED = [
     {"topology": [1e9, 5e10]},
     {"memory_limit": 10**9},
     {"replicate": "free"},
+    {"unroll": "cheaper"},
     {"undescribed": "replicate"},
     {"on_infeasible": "replicate"},
     {"for_training": False},
