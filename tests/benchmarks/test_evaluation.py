@@ -117,3 +117,6 @@ def test_the_page_has_a_row_for_each_claim(tmp_path, monkeypatch):
         "algorithms.csv",
         "algorithms.png",
     }
+    again = CliRunner().invoke(evaluation.main, ["--again", "--output", str(tmp_path)])
+    assert again.exit_code == 0, again.output
+    assert (tmp_path / "README.md").read_text() == page
