@@ -11,6 +11,7 @@ claims are tried again with each of the machine's numbers 30 % up and down.
 from __future__ import annotations
 
 import csv
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -57,13 +58,14 @@ def list_lines(
     planned: Sequence[Planned],
     claims: Sequence[Claim],
     others: Mapping[str, Sequence[str]],
+    commit: str,
 ) -> list[str]:
     """The page."""
     held = sum(claim.holds for claim in claims)
     lines = [
         "# The paper's evaluation, simulated",
         "",
-        f"Written by `python -m benchmarks.evaluation` at commit {find_commit()}. Nothing here was run on GPUs: every number is what the",
+        f"Written by `python -m benchmarks.evaluation` at commit {commit}. Nothing here was run on GPUs: every number is what the",
         f"simulator ([docs/simulation.md](../simulation.md)) predicts for {machine.name}, whose numbers are published ones:",
         "",
         *(f"- {source}" for source in machine.sources),
@@ -131,6 +133,12 @@ def read_tables(folder: Path) -> tuple[dict[str, dict[str, Outcome]], list[Plann
     return measured, planned
 
 
+def read_commit(folder: Path) -> str:
+    """The commit that the page is of."""
+    found = re.search(r"at commit (\w+)\.", (folder / "README.md").read_text())
+    return found[1] if found else "unknown"
+
+
 def find_commit() -> str:
     """The commit of the tree."""
     found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
@@ -148,8 +156,9 @@ def main(models: str, machine_name: str, sensitivity: bool, again: bool, output:
     measured, planned = read_tables(output) if again else measure(machine, names)
     claims = list(list_claims(measured, planned))
     others = try_others(machine, names) if sensitivity else {}
+    commit = read_commit(output) if again else find_commit()
     output.mkdir(parents=True, exist_ok=True)
-    lines = list_lines(machine, measured, planned, claims, others)
+    lines = list_lines(machine, measured, planned, claims, others, commit)
     (output / "README.md").write_text("\n".join(lines))
     with open(output / "throughput.csv", "w", newline="") as file:
         writer = csv.writer(file)
