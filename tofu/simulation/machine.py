@@ -67,8 +67,8 @@ class Machine:
         How many processors run the devices, where there are fewer than devices: a device takes one of them at most. 0: each has its own.
     step
         Seconds of a step before its first kernel.
-    slowdown
-        What kernels take longer in a training step than alone, where they were measured alone.
+    slowdown, slowdown_of_several
+        What kernels take longer in a training step than alone, where they were measured alone: on one device, and beside other devices.
     sources
         Where the numbers come from.
     """
@@ -84,6 +84,7 @@ class Machine:
     processors: float = 0.0
     step: float = 0.0
     slowdown: float = 1.0
+    slowdown_of_several: float = 1.0
     sources: tuple[str, ...] = ()
 
     @property
@@ -197,6 +198,7 @@ def read_fields(value: Mapping[str, Any]) -> Machine:
         fetches_overlap=value.get("fetches_overlap") is not False,
         processors=read_not_negative(value.get("processors", 0), "processors"),
         slowdown=read_positive(value.get("slowdown", 1), "slowdown"),
+        slowdown_of_several=read_positive(value.get("slowdown_of_several", 1), "slowdown_of_several"),
         step=1e-6 * read_not_negative(value.get("step_microseconds", 0), "step_microseconds"),
         sources=tuple(read_string(source, "sources") for source in value.get("sources", ())),
     )

@@ -79,7 +79,8 @@ def make_tasks(
         waits[node] += set(readers).difference(waits[node])
     for number, update in enumerate(updates, start=len(tables.node_kind)):
         waits[number].append(int(tables.entry_node[update.entry]))
-    seconds = work.take_seconds(machine.rates, program.workers) * np.where(is_fetch, 1.0, machine.slowdown)
+    slowdown = machine.slowdown if program.workers == 1 else machine.slowdown_of_several
+    seconds = work.take_seconds(machine.rates, program.workers) * np.where(is_fetch, 1.0, slowdown)
     stream = 2 * worker + (is_fetch if machine.fetches_overlap else 0)
     crossing = _Crossing(machine)
     if machine.links:

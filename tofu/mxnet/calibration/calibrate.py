@@ -64,23 +64,20 @@ def calibrate(name: str = "this machine") -> dict[str, Any]:
             f"{len(engine['steps'])} whole steps"
         ],
     }
-    found["slowdown"] = _find_slowdown(found, engine["steps"])
-    return found
+    return {**found, **_find_slowdowns(found, engine["steps"])}
 
 
-def _find_slowdown(machine: Mapping[str, Any], steps: Sequence[float]) -> float:
-    """By what whole steps take longer than their kernels did alone, the median."""
+def _find_slowdowns(machine: Mapping[str, Any], steps: Sequence[float]) -> dict[str, float]:
+    """By what whole steps take longer than their kernels did alone, the median: on one device, and on several."""
     described = read_fields(machine)
-    ratios = []
+    ratios: dict[str, list[float]] = {"slowdown": [], "slowdown_of_several": []}
     for case, took in zip(list_steps(), steps, strict=True):
         task = read_trained(case.symbol, case.shapes, Settings(workers=2, cache=False))
-        found = (
-            simulate_one_device(task, described)
-            if case.workers == 1
-            else simulate(plan_task(task).whole_step, described)
-        )
-        ratios.append(took / found.seconds)
-    return median(ratios)
+        if case.workers == 1:
+            ratios["slowdown"].append(took / simulate_one_device(task, described).seconds)
+        else:
+            ratios["slowdown_of_several"].append(took / simulate(plan_task(task).whole_step, described).seconds)
+    return {name: median(found) for name, found in ratios.items()}
 
 
 def _run(program: str) -> Any:
