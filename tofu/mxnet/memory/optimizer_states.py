@@ -19,7 +19,8 @@ def create_optimizer(name: str, parameters: Mapping[str, Any], **others: Any) ->
     kinds = mx.optimizer.Optimizer.opt_registry
     kind = kinds.get(name.lower())
     if kind is None:
-        own = sorted(one for one, own_kind in kinds.items() if own_kind.__module__.startswith("mxnet."))
+        public = {one: own_kind for one, own_kind in kinds.items() if not one.startswith("_")}  # others are Tofu's own
+        own = sorted(one for one, own_kind in public.items() if own_kind.__module__.startswith("mxnet."))
         raise TofuError(f"MXNet has no optimizer {name!r}{suggest(name, kinds)}. It has {', '.join(own)}.")
     try:
         return mx.optimizer.create(name, **others, **parameters)
