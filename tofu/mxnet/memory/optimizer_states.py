@@ -19,7 +19,7 @@ def create_optimizer(name: str, parameters: Mapping[str, Any], **others: Any) ->
     kinds = mx.optimizer.Optimizer.opt_registry
     kind = kinds.get(name.lower())
     if kind is None:
-        public = {one: own_kind for one, own_kind in kinds.items() if not one.startswith("_")}  # others are Tofu's own
+        public = {one: own_kind for one, own_kind in kinds.items() if not one.startswith("_")}  # without those of SVRG
         own = sorted(one for one, own_kind in public.items() if own_kind.__module__.startswith("mxnet."))
         raise TofuError(f"MXNet has no optimizer {name!r}{suggest(name, kinds)}. It has {', '.join(own)}.")
     try:
