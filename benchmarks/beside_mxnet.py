@@ -15,7 +15,6 @@ import os
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from statistics import median
 from typing import Any
@@ -29,14 +28,14 @@ from rich.table import Table
 
 import tofu
 from benchmarks.models import Model, wresnet
-from benchmarks.module_time import build_perceptron
+from benchmarks.module_time import build_perceptron, time_steps
 
 MODELS: Mapping[str, Callable[[], Model]] = {
     "MLP": build_perceptron,
     "CNN": lambda: wresnet(50, 2, 16, image=64, classes=128, base=16),
 }
 WAYS = ("MXNet", "Tofu")
-STEPS = 7  # of each process; the first two are not counted
+STEPS, WARMING = 7, 2  # of each process, and how many of them warm up
 
 
 def run(name: str, way: str, workers: int) -> dict[str, Any]:
@@ -56,15 +55,9 @@ def run(name: str, way: str, workers: int) -> dict[str, Any]:
     module.init_optimizer(kvstore="device", optimizer="sgd", optimizer_params=parameters)
     rng = np.random.RandomState(0)
     batch = mx.io.DataBatch([mx.nd.array(rng.rand(*model.shapes["data"]))], [mx.nd.array(rng.randint(0, 128, rows))])
-    found = []
-    for _ in range(STEPS):
-        began = time.perf_counter()
-        module.forward_backward(batch)
-        module.update()
-        mx.nd.waitall()
-        found.append(time.perf_counter() - began)
+    found = time_steps(module, batch, STEPS, WARMING)
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return {"steps": found[2:], "bytes": 1024 * used}
+    return {"steps": found, "bytes": 1024 * used}
 
 
 def ask(name: str, way: str, workers: int) -> dict[str, Any]:

@@ -52,16 +52,16 @@ def make_module(kind: Any, model: Model, symbol: Any, optimizer: str) -> Any:
     return module
 
 
-def time_steps(module: Any, batch: Any) -> list[float]:
-    """Seconds of the steps of one turn."""
+def time_steps(module: Any, batch: Any, steps: int = STEPS, warming: int = 1) -> list[float]:
+    """Seconds of the steps of one turn, without the first ones, which warm up."""
     found = []
-    for _ in range(STEPS):
+    for _ in range(steps):
         started = time.perf_counter()
         module.forward_backward(batch)
         module.update()
         mx.nd.waitall()
         found.append(time.perf_counter() - started)
-    return found[1:]
+    return found[warming:]
 
 
 def measure(model: Model, workers: int, optimizer: str, rounds: int) -> dict[str, float]:

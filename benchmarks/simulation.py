@@ -18,7 +18,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
@@ -35,6 +34,7 @@ from rich.table import Table
 
 import tofu
 from benchmarks.models import Model, rnn, transformer, wresnet
+from benchmarks.module_time import time_steps
 from benchmarks.shared.random_plans import random_plan
 from tofu.mxnet.calibration.calibrate import calibrate
 from tofu.mxnet.partition import plan_task
@@ -43,7 +43,7 @@ from tofu.planning.settings import Settings
 from tofu.simulation.machine import read_machine
 from tofu.simulation.simulate import simulate, simulate_one_device
 
-STEPS = 6  # of each process; the first two warm up
+STEPS, WARMING = 6, 2  # of each process, and how many of them warm up
 MOST_MEDIAN = 0.15
 MOST_WORST = 0.35
 LEAST_TAU = 0.7
@@ -166,14 +166,7 @@ def run_module(name: str, workers: int, plan: str) -> list[float]:
     batch = mx.io.DataBatch(
         [mx.nd.array(rng.rand(*shape)) for _, shape in data], [mx.nd.zeros(one.shape) for one in label]
     )
-    found = []
-    for _ in range(STEPS):
-        began = time.perf_counter()
-        module.forward_backward(batch)
-        module.update()
-        mx.nd.waitall()
-        found.append(time.perf_counter() - began)
-    return found[2:]
+    return time_steps(module, batch, STEPS, WARMING)
 
 
 def ask(*arguments: str, **environment: str) -> Any:
@@ -294,7 +287,7 @@ def main(
         click.echo(json.dumps(predict(*CONFIGURATIONS[predict_number], machine_file)))
         return
     if machine_file is None:
-        machine_file = "this-machine.json"
+        machine_file = "build/this-machine.json"
         Path(machine_file).write_text(json.dumps(calibrate(), indent=1))
     rows = measure(machine_file, rounds)
     if output is not None:

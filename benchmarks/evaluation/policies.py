@@ -20,7 +20,6 @@ from tofu.simulation.events import run_tasks
 from tofu.simulation.machine import Machine
 from tofu.simulation.simulate import emit_one_device, simulate_one_device, simulate_partition
 from tofu.simulation.tasks import Tasks, make_tasks
-from tofu.simulation.work import measure_entries
 
 STATES = 1  # the paper counts three times the weights: themselves, gradients and a history
 DEVICES = 8
@@ -139,8 +138,7 @@ def _place(emitted: Emitted) -> list[int]:
 def _spread(emitted: Emitted, placed: Sequence[int], machine: Machine) -> Tasks:
     """The tasks of one device on several, with a copy for each tensor that another device reads."""
     own = make_tasks(emitted.problem, emitted.choices, emitted.program, machine, STATES, shares_buffers=False)
-    entry_bytes, _ = measure_entries(emitted.program)
-    node_bytes = np.bincount(emitted.program.tables.entry_node, entry_bytes, len(placed))
+    node_bytes = np.bincount(emitted.program.tables.entry_node, emitted.program.entry_bytes, len(placed))
     worker = [*placed, *(placed[own.waits_for[task][0]] for task in range(len(placed), len(own)))]
     waits = [list(before) for before in own.waits_for]
     seconds, streams, is_fetch = own.seconds.tolist(), [2 * device for device in worker], own.is_fetch.tolist()
@@ -174,7 +172,7 @@ def _spread(emitted: Emitted, placed: Sequence[int], machine: Machine) -> Tasks:
 def _measure_placed(emitted: Emitted, placed: Sequence[int], aggregates_in_place: bool) -> list[int]:
     """The bytes that each device holds at most: variables, gradients, states, and what is computed from its first to its last use."""
     tables, graph = emitted.program.tables, emitted.problem.graph
-    entry_bytes, entry_tensor = measure_entries(emitted.program)
+    entry_bytes, entry_tensor = emitted.program.entry_bytes, emitted.program.entry_tensor
     weights = set(graph.updated)
     gradients = {graph.gradients[t] for t in weights}
     last = np.arange(len(tables.node_kind))[tables.entry_node]

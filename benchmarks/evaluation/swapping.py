@@ -14,7 +14,7 @@ import numpy as np
 from tofu.pipeline import Emitted
 from tofu.program import NodeKind
 from tofu.simulation.tasks import Tasks
-from tofu.simulation.work import list_updates, measure_entries
+from tofu.simulation.work import list_updates
 
 SOON = 8  # kernels ahead, whose tensors are not swapped out
 
@@ -52,7 +52,7 @@ def _list_uses(
 ) -> tuple[list[list[tuple[str, int]]], dict[tuple[str, int], int], list[set[tuple[str, int]]]]:
     """What each task touches, the bytes of everything, and what each task writes."""
     tables, graph = emitted.program.tables, emitted.problem.graph
-    entry_bytes, entry_tensor = measure_entries(emitted.program)
+    entry_bytes, entry_tensor = emitted.program.entry_bytes, emitted.program.entry_tensor
     size: dict[tuple[str, int], int] = {
         ("entry", entry): int(count) for entry, count in enumerate(entry_bytes.tolist())
     }

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.fuzz.sample import Sample, draw_heads, infer
 from tofu.errors import TofuError
-from tofu.mxnet.frontend.read_symbol import dtype_code
+from tofu.mxnet.frontend.inference import dtype_code
 
 Entry = tuple[int, int]
 REFUSALS = (mx.MXNetError, TofuError, ValueError, KeyError, IndexError)

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any as Anything
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tofu.tdl.description import Description
 from tofu.tdl.local import Local
+
+T = TypeVar("T")
 
 
 class Combine(IntEnum):
@@ -89,6 +91,12 @@ class OperatorAccess:
     fetched_axes: tuple[str, ...] = ()
     own_names: Mapping[str, str] | None = None
 
+    def by_own_names(self, ranges: Mapping[str, T]) -> Mapping[str, T]:
+        """What is said of axes, under the description's names for them; without those that it does not have."""
+        if self.own_names is None:
+            return ranges
+        return {self.own_names[axis]: value for axis, value in ranges.items() if axis in self.own_names}
+
     def worker_attributes(
         self,
         local_ranges: Mapping[str, tuple[int, int]],
@@ -99,8 +107,7 @@ class OperatorAccess:
 
         `local_ranges` has the axes' first values on this worker and those after their last; axes left out are whole.
         """
-        if self.own_names is not None:
-            local_ranges = {self.own_names[axis]: r for axis, r in local_ranges.items() if axis in self.own_names}
+        local_ranges = self.by_own_names(local_ranges)
         local = Local(self.attributes, self.variable_extents, local_ranges, local_input_shapes, local_output_shapes)
         changed: dict[str, Anything] = {}
         for name, bound in self.description.bound.items():

@@ -171,7 +171,9 @@ class PartitionedStep:
         """What a step takes on a machine, by its name ("8xH100") or its file; printed, it says where the time goes. XLA fuses operators
         that only pass cells on to each other, and the simulation does not: it counts memory traffic that XLA saves.
         """
-        return simulate_partition(self.partition, read_machine(machine), states)
+        found = simulate_partition(self.partition, read_machine(machine), states)
+        needed = predict_memory(self.partition, self._donated).worker.needed_bytes
+        return replace(found, worker_bytes=(needed,) * found.workers)
 
     def report(self, path: str | Path, title: str = "") -> None:
         """Write a page for a browser: how every tensor is cut, what moves for each operator, and what other splits would move.

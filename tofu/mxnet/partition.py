@@ -9,7 +9,8 @@ from typing import Any
 
 from tofu.errors import InfeasibleError, PlanError, TofuError
 from tofu.mxnet.engine import MXNET
-from tofu.mxnet.frontend.read_symbol import check_names, read_graph, read_training
+from tofu.mxnet.frontend.inference import check_names
+from tofu.mxnet.frontend.read_symbol import read_graph, read_training
 from tofu.mxnet.frontend.refusals import refuse_unpartitionable
 from tofu.mxnet.frontend.unrolled import has_recurrences
 from tofu.mxnet.lowerings import fill_unwritten, mend_scratch, unmerge_heads

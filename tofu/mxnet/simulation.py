@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tofu.errors import PlanError
-from tofu.mxnet.partition import read_trained
+from tofu.mxnet.partition import plan_task, read_trained
 from tofu.mxnet.runtime.arguments import check_symbol, read_settings, read_shapes
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
 from tofu.pipeline import Task
+from tofu.planning.settings import Settings
 from tofu.simulation.advise import Advice
 from tofu.simulation.advise import advise as find_advice
 from tofu.simulation.machine import read_machine
@@ -17,6 +18,7 @@ from tofu.simulation.simulate import DEFAULT_STATES, simulate_one_device, simula
 from tofu.simulation.timeline import Simulation
 
 EXAMPLE = "data=(64, 3, 224, 224)"
+FEWEST = 2  # workers that anything is planned for
 
 
 def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shapes: Sequence[int]) -> Simulation:
@@ -44,10 +46,9 @@ def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shape
     """
     described = read_machine(machine)
     if isinstance(symbol, PartitionedSymbol) and symbol.settings.workers > 1:
-        if shapes:
-            symbol.plan_for(read_shapes(symbol, shapes, ("machine", "states")))
-        return simulate_partition(symbol.planned(), described, states)
-    return simulate_one_device(_read(symbol, shapes), described, states)
+        made = plan_task(_read(symbol, shapes, symbol.settings)) if shapes else symbol.planned()
+        return simulate_partition(made, described, states)
+    return simulate_one_device(_read(symbol, shapes, read_settings(FEWEST)), described, states)
 
 
 def advise(
@@ -58,12 +59,13 @@ def advise(
     `workers` are the numbers to try, the powers of 2 that the machine has where none are given. The other arguments, and the errors, are
     those of `simulate`.
     """
-    return find_advice(_read(symbol, shapes), read_machine(machine), workers, states)
+    settings = symbol.settings.over(FEWEST) if isinstance(symbol, PartitionedSymbol) else read_settings(FEWEST)
+    return find_advice(_read(symbol, shapes, settings), read_machine(machine), workers, states)
 
 
-def _read(symbol: Any, shapes: Any) -> Task:
+def _read(symbol: Any, shapes: Any, settings: Settings) -> Task:
     check_symbol(symbol)
     whole = symbol.whole if isinstance(symbol, PartitionedSymbol) else symbol
     if not shapes:
         raise PlanError(f"A model is simulated at the shapes of its inputs; give them by name: {EXAMPLE}.")
-    return read_trained(whole, read_shapes(whole, shapes, ("machine", "states", "workers")), read_settings(2, None))
+    return read_trained(whole, read_shapes(whole, shapes, ("machine", "states", "workers")), settings)

@@ -82,6 +82,24 @@ class Program:
         return frozenset(pick_entries(self.tables, self.tables.transit_entry))
 
     @cached_property
+    def entry_tensor(self) -> npt.NDArray[np.int64]:
+        """The tensor that each entry is of, or a part of."""
+        tables, operators = self.tables, self.graph.operators
+        first = np.cumsum([0, *(len(operator.outputs) for operator in operators)])
+        produced = np.array([t for operator in operators for t in operator.outputs], np.int64)
+        number = tables.node_id[tables.entry_node]
+        is_output = tables.node_kind[tables.entry_node] == NodeKind.OPERATOR
+        tensor: npt.NDArray[np.int64] = number.copy()
+        tensor[is_output] = produced[first[number[is_output]] + tables.entry_output[is_output]]
+        return tensor
+
+    @cached_property
+    def entry_bytes(self) -> npt.NDArray[np.int64]:
+        """The bytes of each entry."""
+        item = np.array([tensor.item_bytes for tensor in self.graph.tensors], np.int64)
+        return np.asarray(self.tables.entry_shape.prod(axis=1) * item[self.entry_tensor])
+
+    @cached_property
     def remote_bytes(self) -> int:
         """Bytes that workers read from each other's memory, counted from the pieces of fetches alone."""
         return self.tables.count_remote_bytes([tensor.moved_item_bytes for tensor in self.graph.tensors])

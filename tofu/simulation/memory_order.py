@@ -13,7 +13,6 @@ from collections import defaultdict
 import numpy as np
 
 from tofu.program import NodeKind, Program
-from tofu.simulation.work import measure_entries
 
 Free = list[tuple[int, int]]  # (bytes, buffer), by bytes
 
@@ -21,7 +20,7 @@ Free = list[tuple[int, int]]  # (bytes, buffer), by bytes
 def order_by_memory(program: Program) -> list[list[int]]:
     """For each node, the nodes that it waits for since it takes the buffer of what they read. O(n log n)."""
     tables = program.tables
-    size, _ = measure_entries(program)
+    size = program.entry_bytes
     count = len(tables.node_kind)
     lasting = set(tables.output_entry.tolist())
     lasting.update(np.flatnonzero(tables.node_kind[tables.entry_node] == NodeKind.VARIABLE).tolist())

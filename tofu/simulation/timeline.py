@@ -87,12 +87,6 @@ class Simulation:
         return self._sum_by_worker(is_update(self.tasks.work))
 
     @property
-    def fetch_share(self) -> float:
-        """The part of what all workers do that is fetching."""
-        fetching = float(self.fetch_seconds.sum())
-        return fetching / max(fetching + float(self.compute_seconds.sum()), 1e-30)
-
-    @property
     def waiting_share(self) -> float:
         """The part of a step in which a worker computes nothing, the mean of all."""
         return max(0.0, 1 - float(self.compute_seconds.mean()) / max(self.seconds, 1e-30))

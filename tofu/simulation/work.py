@@ -115,7 +115,7 @@ class Work:
 def find_work(problem: Problem, choices: Choices, program: Program, states: int) -> Work:
     """The work of a program's nodes, and of the updates of weights by an optimizer that keeps so many `states` for each."""
     tables, graph = program.tables, problem.graph
-    entry_bytes, entry_tensor = measure_entries(program)
+    entry_bytes, entry_tensor = program.entry_bytes, program.entry_tensor
     counts = _Counting(problem, choices, program)
     for node in np.flatnonzero(tables.node_kind == NodeKind.OPERATOR).tolist():
         counts.add(node, int(tables.node_id[node]), int(tables.node_worker[node]))
@@ -186,17 +186,6 @@ def list_updates(problem: Problem, program: Program) -> tuple[Update, ...]:
                 shape = tables.entry_shape[entry][: tables.entry_rank[entry]]
                 found.append(Update(parameter, worker, entry, tuple(shape.tolist())))
     return tuple(found)
-
-
-def measure_entries(program: Program) -> tuple[Column, Column]:
-    """The bytes of each entry, and its tensor."""
-    tables, operators = program.tables, program.graph.operators
-    kind, number = tables.node_kind[tables.entry_node], tables.node_id[tables.entry_node]
-    tensor = number.copy()
-    for entry in np.flatnonzero(kind == NodeKind.OPERATOR).tolist():
-        tensor[entry] = operators[int(number[entry])].outputs[int(tables.entry_output[entry])]
-    item = np.array([one.item_bytes for one in program.graph.tensors], np.int64)
-    return tables.entry_shape.prod(axis=1) * item[tensor], tensor
 
 
 class Sources(NamedTuple):
@@ -282,10 +271,8 @@ class _Counting:
             inputs, outputs = ([graph.tensors[t].shape for t in some] for some in (operator.inputs, operator.outputs))
             found = find_arithmetic(access.description, operator.attributes, inputs, outputs)
             self._known[id(access)] = access, found
-        extents: Mapping[str, int] = {
-            **access.variable_extents,
-            **{axis: int(end - begin) for axis, (begin, end) in zip(access.axes, box, strict=True)},
-        }
+        own = {axis: int(end - begin) for axis, (begin, end) in zip(access.axes, box, strict=True)}
+        extents: Mapping[str, int] = {**access.variable_extents, **access.by_own_names(own)}
         contractions, other, is_thin = [], 0, False
         for output, is_used in zip(self._known[id(access)][1], used, strict=True):
             for one in output if is_used else ():

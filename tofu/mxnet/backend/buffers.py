@@ -9,7 +9,7 @@ from tofu import _mxnet
 from tofu.engine import Source
 from tofu.graph import Graph, Tensor, TensorKind
 from tofu.mxnet.backend.execution_graph import ExecutionGraph
-from tofu.mxnet.frontend.read_symbol import DTYPE_NAMES
+from tofu.mxnet.frontend.inference import DTYPE_NAMES
 from tofu.program import shard_name, worker_group
 from tofu.search import Choices, Problem
 from tofu.search.geometry import find_shards

@@ -13,8 +13,9 @@ import numpy.typing as npt
 from tofu import _mxnet
 from tofu.engine import Source
 from tofu.graph import Phase
+from tofu.mxnet.frontend.inference import DTYPE_NAMES
 from tofu.mxnet.frontend.origin import find_origin
-from tofu.mxnet.frontend.read_symbol import DTYPE_NAMES, wrap_symbol
+from tofu.mxnet.frontend.read_symbol import wrap_symbol
 from tofu.program import OutputShards, Program, worker_attributes
 from tofu.search import Choices, Problem
 

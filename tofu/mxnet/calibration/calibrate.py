@@ -72,7 +72,7 @@ def _find_slowdowns(machine: Mapping[str, Any], steps: Sequence[float]) -> dict[
     described = read_fields(machine)
     ratios: dict[str, list[float]] = {"slowdown": [], "slowdown_of_several": []}
     for case, took in zip(list_steps(), steps, strict=True):
-        task = read_trained(case.symbol, case.shapes, Settings(workers=2, cache=False))
+        task = read_trained(case.symbol, case.shapes, Settings(workers=max(case.workers, 2), cache=False))
         if case.workers == 1:
             ratios["slowdown"].append(took / simulate_one_device(task, described).seconds)
         else:

@@ -34,15 +34,15 @@ WIDE = (2048, 3)  # and the width and layers of one whose updates move much
 WORKERS = 2
 
 
-def find_fewest(run: Callable[[], Any]) -> float:
-    """The seconds of the fastest of several runs."""
+def find_median(run: Callable[[], Any]) -> float:
+    """The seconds of several runs, the median, as steps are predicted."""
     found = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
         run()
         mx.nd.waitall()
         found.append(time.perf_counter() - began)
-    return min(found[1:])
+    return median(found[2:])
 
 
 def measure_processors() -> float:
@@ -58,7 +58,7 @@ def measure_processors() -> float:
 
         return multiply
 
-    return count * min(1.0, find_fewest(run(1)) / find_fewest(run(count)))
+    return count * min(1.0, find_median(run(1)) / find_median(run(count)))
 
 
 class Step(NamedTuple):
@@ -71,7 +71,7 @@ class Step(NamedTuple):
 
 
 def measure_step(width: int, layers: int, workers: int) -> Step:
-    """The fastest step of a perceptron, and the fastest update."""
+    """A step of a perceptron, and an update."""
     net = mx.sym.Variable("data")
     for layer in range(layers):
         net = mx.sym.FullyConnected(net, num_hidden=width, no_bias=True, name=f"fc{layer}")
@@ -80,9 +80,9 @@ def measure_step(width: int, layers: int, workers: int) -> Step:
     task = read_trained(symbol, {"data": (16, width)}, Settings(workers=WORKERS, cache=False))
     emitted = emit_one_device(task) if workers == 1 else plan_task(task).whole_step
     module, batch = make_module(symbol, {"data": (16, width)}, workers)
-    seconds = find_fewest(lambda: module.forward_backward(batch))
+    seconds = find_median(lambda: module.forward_backward(batch))
     nodes = int((emitted.program.tables.node_kind != NodeKind.VARIABLE).sum())
-    return Step(nodes / workers, seconds, workers * layers, find_fewest(module.update))
+    return Step(nodes / workers, seconds, workers * layers, find_median(module.update))
 
 
 def make_module(symbol: Any, shapes: Mapping[str, tuple[int, ...]], workers: int) -> tuple[Any, Any]:
@@ -105,14 +105,12 @@ def make_module(symbol: Any, shapes: Mapping[str, tuple[int, ...]], workers: int
 def measure_whole(case: CalibrationCase) -> float:
     """The seconds of a whole step of training, the median."""
     module, batch = make_module(case.symbol, case.shapes, case.workers)
-    found = []
-    for _ in range(ROUNDS):
-        began = time.perf_counter()
+
+    def train() -> None:
         module.forward_backward(batch)
         module.update()
-        mx.nd.waitall()
-        found.append(time.perf_counter() - began)
-    return median(found[2:])
+
+    return find_median(train)
 
 
 def measure_engine() -> dict[str, float]:

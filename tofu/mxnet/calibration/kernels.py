@@ -1,6 +1,7 @@
 """Kernels measured one by one: models run with MXNet's profiler, whose events are matched with the nodes of their programs.
 
-A program of its own, so that MXNet's engine can be the one that runs operators in their order, one at a time, with one thread:
+A program of its own, so that MXNet's engine can be the one that runs operators in their order, one at a time, with one thread
+(`calibrate.PROGRAMS`):
 
     python -m tofu.mxnet.calibration.kernels FILE
 
@@ -35,12 +36,6 @@ from tofu.simulation.simulate import emit_one_device
 from tofu.simulation.work import find_work
 
 STEPS = 7  # that are measured of each case, after one that is not
-ENVIRONMENT = {
-    "MXNET_ENGINE_TYPE": "NaiveEngine",
-    "MXNET_EXEC_BULK_EXEC_TRAIN": "0",
-    "OMP_NUM_THREADS": "1",
-    "MXNET_PROFILER_AUTOSTART": "0",
-}
 CLONE, OWN_FETCH = "_tofu_clone_", "_tofu_multi_fetch"
 
 

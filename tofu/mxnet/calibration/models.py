@@ -49,11 +49,10 @@ def list_cases() -> Iterator[CalibrationCase]:
 
 
 def list_steps() -> Iterator[CalibrationCase]:
-    """The cases whose steps are measured whole: the larger ones of each family."""
+    """The cases whose steps are measured whole: the larger ones of each family, on one device, on few and on more than processors."""
     for build, sizes in _list_families():
         for symbol, shapes in (build(*some) for some in sizes[-2:]):
-            yield CalibrationCase(symbol, shapes)
-            yield CalibrationCase(symbol, shapes, 2)
+            yield from (CalibrationCase(symbol, shapes, workers) for workers in (1, 2, 4))
 
 
 def _list_families() -> tuple[tuple[Callable[..., tuple[Any, Shapes]], tuple[tuple[int, ...], ...]], ...]:

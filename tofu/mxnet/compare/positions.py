@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from tofu import _mxnet
-from tofu.mxnet.frontend.read_symbol import infer_arguments
+from tofu.mxnet.frontend.inference import infer_arguments
 
 Bounds = tuple[int, int]
 """From the first to before the second."""

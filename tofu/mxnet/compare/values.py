@@ -12,7 +12,7 @@ from tofu import _mxnet
 from tofu.compare.numbers import Array, Arrays
 from tofu.errors import ShapeError, raise_together
 from tofu.mxnet.compare.positions import find_positions
-from tofu.mxnet.frontend.read_symbol import DTYPE_NAMES, infer_arguments
+from tofu.mxnet.frontend.inference import DTYPE_NAMES, infer_arguments
 
 # Operator -> inputs that are scales, variances, or what logarithms and roots are taken of: around 1.
 AROUND_ONE = {

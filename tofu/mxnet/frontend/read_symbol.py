@@ -17,40 +17,17 @@ import numpy as np
 
 from tofu import _mxnet
 from tofu.engine import Source
-from tofu.errors import ShapeError, TofuError, UnsupportedError, raise_together, suggest
+from tofu.errors import ShapeError, TofuError, UnsupportedError
 from tofu.graph.semantic import Graph, Operator, Phase, Tensor, TensorKind
 from tofu.mxnet.frontend.head_gradients import copy_repeats, find_head, find_repeats, name_head_gradient
+from tofu.mxnet.frontend.inference import DTYPE_NAMES, MOST_CELLS, Shapes, check_names, infer_arguments
 from tofu.mxnet.frontend.origin import Origin
 from tofu.mxnet.frontend.refusals import refuse_wrong_kernels
 from tofu.mxnet.frontend.symbol_text import without_groups
 from tofu.mxnet.frontend.unrolled import unroll_recurrences
-from tofu.reading import show
 
-Shapes = Mapping[str, tuple[int, ...]]
-
-# MXNet's type flags (mshadow/base.h) in order, as NumPy names.
-DTYPE_NAMES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "bool")
 # NNVM adds up a gradient that arrives from several readers by one of these, in the order of the readers.
 GRADIENT_SUMS = ("add_n", "ElementWiseSum", "_grad_add", "elemwise_add")
-PARAMETER_ENDINGS = ("_weight", "_bias", "_gamma", "_beta", "_parameters")  # of names that MXNet makes
-MOST_NAMES = 8  # in a message
-SEPARATOR = "$"
-MOST_CELLS = 2**47  # of a tensor; products with sizes of cells and numbers of workers do not wrap in 64 bits
-
-
-class ShapeInferenceError(ShapeError, mx.base.MXNetError):  # type: ignore[misc]  # MXNet is untyped
-    """Shapes or types that MXNet itself refuses, by an MXNetError."""
-
-
-def dtype_code(dtype: Any) -> int:
-    """MXNet's type flag of a NumPy type or name."""
-    try:
-        name = np.dtype(dtype).name
-    except TypeError:
-        name = show(dtype)
-    if name not in DTYPE_NAMES:
-        raise ShapeError(f"MXNet has no type {name}; it has {', '.join(DTYPE_NAMES)}.")
-    return DTYPE_NAMES.index(name)
 
 
 def infer_operator_shapes(
@@ -119,146 +96,6 @@ def _differentiate(symbol: Any, wanted: Sequence[str]) -> tuple[Any, Any]:
         symbol = copy_repeats(symbol)
         training = wrap_symbol(_mxnet.training_graph(symbol.handle.value, wanted))
     return symbol, training
-
-
-def check_names(symbol: Any, shapes: Shapes, differentiated: Collection[str] = ()) -> None:
-    """Raise a ShapeError for duplicate argument names, for those that MXNet cannot take apart, and for shapes and gradients of names
-    that the model does not have.
-    """
-    arguments = symbol.list_arguments() + symbol.list_auxiliary_states()
-    raise_together(
-        ShapeError,
-        f"MXNet writes {SEPARATOR!r} between a name and its attributes, so no name may have it. Rename:",
-        [show(name) for name in dict.fromkeys([*arguments, *_list_operators(symbol)]) if SEPARATOR in name],
-    )
-    duplicates = [name for name, count in Counter(arguments).items() if count > 1]
-    raise_together(
-        ShapeError,
-        "Several variables of the model have the same name, so their values cannot be told apart. Rename all but one of:",
-        duplicates,
-    )
-    unknown = dict.fromkeys(name for name in (*shapes, *differentiated) if name not in arguments)
-    problems = [f"{name}{suggest(name, arguments)}" for name in unknown]
-    raise_together(ShapeError, f"The model has no such inputs (it has {list_inputs(symbol)}):", problems)
-
-
-def _list_operators(symbol: Any) -> list[str]:
-    return [node["name"] for node in _mxnet.nodes(symbol.handle.value)]
-
-
-def list_inputs(symbol: Any) -> str:
-    """What seem to be a model's inputs, for a message: its arguments that are not named as MXNet names parameters."""
-    names = symbol.list_arguments()
-    inputs = [name for name in names if not name.endswith(PARAMETER_ENDINGS)] or names
-    return (", ".join(inputs[:MOST_NAMES]) or "none") + (", ..." if inputs[MOST_NAMES:] else "")
-
-
-def check_shapes(shapes: Shapes) -> None:
-    """Raise ShapeError for what is no shape, or larger than any tensor can be."""
-    wrong = [
-        f"{name}={show(shape)}{_advise_shape(name, shape)}" for name, shape in shapes.items() if not is_shape(shape)
-    ]
-    raise_together(
-        ShapeError, "A shape is a tuple of positive whole numbers, for example data=(64, 3, 224, 224). Given:", wrong
-    )
-    large = [f"{name}={show(shape)}" for name, shape in shapes.items() if prod(map(int, shape)) > MOST_CELLS]
-    raise_together(ShapeError, f"A tensor may have {MOST_CELLS:,} cells at most. Make these smaller:", large)
-
-
-def _advise_shape(name: str, given: Any) -> str:
-    """What to write for an array in the place of its shape."""
-    shape = getattr(given, "shape", None)
-    return f" (its shape is meant: {name}={shape})" if isinstance(shape, tuple) and len(shape) > 1 else ""
-
-
-def is_shape(shape: Any) -> bool:
-    """Whether a value is a shape of an input: positive whole numbers, of Python or of NumPy."""
-    return isinstance(shape, (tuple, list, np.ndarray)) and all(
-        isinstance(extent, (int, np.integer)) and not isinstance(extent, bool) and extent > 0 for extent in shape
-    )
-
-
-def _declared_types(symbol: Any, names: Collection[str]) -> dict[str, int]:
-    """Name -> the type flag that the model itself gives a variable."""
-    declared = {name: attributes.get("__dtype__", "-1") for name, attributes in symbol.attr_dict().items()}
-    flags = {str(code): code for code in range(-1, len(DTYPE_NAMES))}
-    wrong = [f"{name}: {show(text)}" for name, text in declared.items() if name in names and text not in flags]
-    raise_together(ShapeError, f"A variable's __dtype__ is a number from 0 to {len(DTYPE_NAMES) - 1}. Given:", wrong)
-    return {name: flags[text] for name, text in declared.items() if name in names and text != "-1"}
-
-
-def infer_arguments(
-    symbol: Any, shapes: Shapes, dtypes: Mapping[str, Any]
-) -> tuple[dict[str, tuple[int, ...]], dict[str, int]]:
-    """Complete shapes and type flags of all arguments, auxiliary states and head gradients of a forward symbol."""
-    check_shapes(shapes)
-    names = symbol.list_arguments() + symbol.list_auxiliary_states()
-    codes = _declared_types(symbol, set(names))
-    codes |= {name: dtype_code(dtype) for name, dtype in dtypes.items() if name in names}
-    # MXNet's rule: an input of unstated type is float32 unless inference from the stated ones says otherwise.
-    unstated = dict.fromkeys(shapes, 0)
-    try:
-        inferred_shapes, inferred_types = _infer(symbol, shapes, codes or unstated)
-    except ShapeError:  # some operators, RNN among them, refuse inputs of a type that is not known yet
-        try:
-            inferred_shapes, inferred_types = _infer(symbol, shapes, unstated | codes)
-        except ShapeError:  # nor is that of an input whose shape was forgotten, which is named below
-            inferred_shapes, inferred_types = _infer(symbol, shapes, dict.fromkeys(names, 0) | codes)
-    if any(inferred_types.get(name, -1) < 0 for name in names):
-        codes = {name: max(inferred_types.get(name, -1), 0) for name in names}
-        inferred_shapes, inferred_types = _infer(symbol, shapes, codes)
-    problems = []
-    for name in names:
-        shape = inferred_shapes.get(name)
-        if shape is None or any(extent < 1 for extent in shape):
-            problems.append(f"{name}: {'nothing is known' if shape is None else f'only {shape} is known'}")
-    more = [f"... and {len(problems) - MOST_NAMES} more, which may follow from these"] if problems[MOST_NAMES:] else []
-    headline = f"Shapes cannot be inferred from those given ({_list_shapes(shapes)}). Give a shape for:"
-    raise_together(ShapeError, headline, [*problems[:MOST_NAMES], *more])
-    return {name: shape for name, shape in inferred_shapes.items() if shape is not None}, inferred_types
-
-
-def _infer(
-    symbol: Any, shapes: Shapes, codes: Mapping[str, int]
-) -> tuple[dict[str, tuple[int, ...] | None], dict[str, int]]:
-    """Shapes and types of the variables, and of the outputs under their head gradients' names."""
-    handle = symbol.handle.value
-    try:
-        entry_shapes, entry_types = _mxnet.infer(handle, {n: tuple(s) for n, s in shapes.items()}, dict(codes))
-    except RuntimeError as error:
-        problem = f"The shapes given ({_list_shapes(shapes)}) do not fit the model."
-        if _shapes_fit(symbol, shapes):
-            types = ", ".join(f"{name}: {DTYPE_NAMES[codes[name]]}" for name in shapes if codes.get(name, -1) >= 0)
-            problem = (
-                f"The shapes fit the model, and the types do not ({types or 'none is stated'}). Where none is stated, MXNet takes float32. "
-                "State it with dtype= of the Variable, for example mx.sym.Variable('data', dtype='float64'), or with type_dict= where the "
-                "model is bound."
-            )
-        raise ShapeInferenceError(f"{problem} MXNet says: {error}") from error
-    nodes = _mxnet.nodes(handle)
-    found_shapes: dict[str, tuple[int, ...] | None] = {}
-    found_types: dict[str, int] = {}
-    entries = [(node["name"], node["entry"]) for node in nodes if node["op"] == "null"]
-    heads = enumerate(_mxnet.outputs(handle))
-    entries += [(name_head_gradient(i), nodes[node]["entry"] + index) for i, (node, index) in heads]
-    for name, entry in entries:
-        shape = entry_shapes[entry]
-        found_shapes[name] = None if shape is None else tuple(shape)
-        found_types[name] = entry_types[entry]
-    return found_shapes, found_types
-
-
-def _shapes_fit(symbol: Any, shapes: Shapes) -> bool:
-    """Whether MXNet's inference of shapes alone, without that of types, finds nothing wrong."""
-    try:
-        symbol.infer_shape_partial(**{name: tuple(shape) for name, shape in shapes.items()})
-    except (mx.base.MXNetError, ValueError):
-        return False
-    return True
-
-
-def _list_shapes(shapes: Shapes) -> str:
-    return ", ".join(f"{name}: {tuple(shape)}" for name, shape in shapes.items()) or "none"
 
 
 class _Reader:

@@ -16,7 +16,7 @@ import mxnet as mx
 from mxnet import autograd
 
 from tofu.errors import PlanError, UnsupportedError
-from tofu.mxnet.frontend.read_symbol import ShapeInferenceError
+from tofu.mxnet.frontend.inference import ShapeInferenceError
 from tofu.mxnet.gluon.call import Call, needs_gradient
 from tofu.mxnet.gluon.parameter import Sharded
 from tofu.mxnet.runtime.executor import describe_reason, logger

@@ -14,7 +14,7 @@ import numpy as np
 
 from tofu import _mxnet
 from tofu.mxnet.backend.buffers import Variables
-from tofu.mxnet.frontend.read_symbol import DTYPE_NAMES
+from tofu.mxnet.frontend.inference import DTYPE_NAMES
 from tofu.mxnet.frontend.symbol_text import GROUP_KEY
 
 DEFAULT_LIMIT_MIB = 1024  # MXNet's own

@@ -21,7 +21,7 @@ from tofu.errors import (
     raise_together,
     suggest,
 )
-from tofu.mxnet.frontend.read_symbol import check_shapes, list_inputs
+from tofu.mxnet.frontend.inference import check_shapes, list_inputs
 from tofu.mxnet.frontend.symbol_text import GROUP_KEY
 from tofu.plan import Plan
 from tofu.planning.settings import Settings, read_options

@@ -19,7 +19,7 @@ import numpy as np
 
 from tofu.errors import ArgumentTypeError, PlanError, ShapeError, TofuError, raise_together
 from tofu.mxnet.frontend.head_gradients import list_head_gradients
-from tofu.mxnet.frontend.read_symbol import infer_arguments
+from tofu.mxnet.frontend.inference import infer_arguments
 from tofu.mxnet.runtime.failures import explaining_memory, raise_failure
 from tofu.mxnet.runtime.monitoring import watch_whole
 from tofu.mxnet.runtime.parameter_array import ParameterArray, add_to, copy_into, zeros_like

@@ -25,7 +25,7 @@ from tofu.errors import (
     raise_together,
 )
 from tofu.host.interrupts import uninterrupted
-from tofu.mxnet.frontend.read_symbol import infer_arguments, list_inputs
+from tofu.mxnet.frontend.inference import infer_arguments, list_inputs
 from tofu.mxnet.runtime.arguments import check_described, check_names_given, check_same_workers, read_module_requests
 from tofu.mxnet.runtime.executor import describe_reason
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol

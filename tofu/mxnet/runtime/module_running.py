@@ -10,7 +10,7 @@ import numpy as np
 
 from tofu.errors import ArgumentTypeError, NotReadyError, ShapeError, TofuError, raise_together
 from tofu.mxnet.frontend.head_gradients import list_head_gradients
-from tofu.mxnet.frontend.read_symbol import infer_arguments
+from tofu.mxnet.frontend.inference import infer_arguments
 from tofu.mxnet.runtime.arguments import check_iterator
 from tofu.mxnet.runtime.module_binding import ShardedModule
 from tofu.mxnet.runtime.monitoring import MonitoredShards

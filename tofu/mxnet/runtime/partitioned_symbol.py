@@ -19,7 +19,8 @@ import numpy as np
 from tofu.compare.agreement import Agreement
 from tofu.errors import PlanError, UnsupportedError
 from tofu.host.writing import write_atomically
-from tofu.mxnet.frontend.read_symbol import DTYPE_NAMES, check_names, find_labels, infer_arguments, read_training
+from tofu.mxnet.frontend.inference import DTYPE_NAMES, check_names, infer_arguments
+from tofu.mxnet.frontend.read_symbol import find_labels, read_training
 from tofu.mxnet.partition import compile_partition
 from tofu.mxnet.runtime.arguments import (
     arrays_by_name,

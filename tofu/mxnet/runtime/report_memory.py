@@ -10,7 +10,8 @@ import mxnet as mx
 
 from tofu.calling import called_as, list_options
 from tofu.errors import TofuError
-from tofu.mxnet.frontend.read_symbol import check_names, read_graph, read_training
+from tofu.mxnet.frontend.inference import check_names
+from tofu.mxnet.frontend.read_symbol import read_graph, read_training
 from tofu.mxnet.memory.account import account_one_device, account_workers
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.mxnet.runtime.arguments import count_workers, read_shapes

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tofu.calling import called_as, list_options
-from tofu.mxnet.frontend.read_symbol import check_names
+from tofu.mxnet.frontend.inference import check_names
 from tofu.mxnet.frontend.refusals import refuse_broken, refuse_unpartitionable
 from tofu.mxnet.runtime.arguments import check_contexts, check_symbol, read_settings, read_shapes
 from tofu.mxnet.runtime.devices import resolve_contexts
