@@ -25,6 +25,7 @@ from tofu.planning.settings import Settings
 from tofu.program import Program, check_program, write_program
 from tofu.search import Choices, Problem, find_strategies, pose_problem
 from tofu.search.cost import count_levels, evaluate
+from tofu.search.geometry import count_state_bytes
 from tofu.search.solve import Progress
 from tofu.search.strategies import mark_drawing
 from tofu.search.validation import check_drawn
@@ -69,7 +70,8 @@ class Task:
     """A model that is read and analysed, before anything is decided: what any number of plans are made for.
 
     `stock` are the strategies of the graph as it was read, whose operators are whole; `problem` is that of the fully lowered graph, in
-    the first arrangement of its steps.
+    the first arrangement of its steps. `states`: tensors that the optimizer keeps for each weight, which plans within a memory limit leave
+    room for.
     """
 
     source: Source
@@ -77,14 +79,17 @@ class Task:
     problem: Problem
     settings: Settings
     engine: Engine
+    states: int = 0
 
     def measure(self, problem: Problem, choices: Choices) -> tuple[int, ...]:
-        """The bytes that each worker needs for a plan."""
+        """The bytes that each worker needs for a plan, the optimizer's states included."""
         settled = self.settle(problem, choices)
         execution = self.engine.backend.build(
             self.source, settled.problem, settled.choices, write_program(settled.problem, settled.choices)
         )
-        return self.engine.backend.measure(execution, settled.problem, settled.choices).worker_bytes
+        own = self.engine.backend.measure(execution, settled.problem, settled.choices).worker_bytes
+        held = count_state_bytes(problem, choices, self.states)
+        return tuple(one + more for one, more in zip(own, held, strict=True))
 
     def settle(self, problem: Problem, choices: Choices) -> Settled:
         """The graph of the model with those operators in parts that need it, for a plan of the lowered one."""

@@ -43,6 +43,14 @@ def test_one_device_within_a_quarter(name):
     assert report.one_device.temporaries_bytes == pytest.approx(compiled.temporaries_bytes, rel=0.25)
 
 
+def test_a_simulated_step_needs_what_the_report_says():
+    step, state, data = STEPS["perceptron"](jnp.float32)
+    made = tofu.jax.partition(step, 4, (state, data), search_seconds=1)
+    found = made.simulate("8xH100")
+    assert found.seconds > 0
+    assert found.worker_bytes == (made.memory_report().worker.needed_bytes,) * 4
+
+
 def test_split_arguments_are_an_equal_share_and_what_is_never_read_is_told():
     def step(state, data):
         return jnp.tanh(state @ data["used"]), state.sum()

@@ -83,7 +83,10 @@ def simulate(request: Request, machine: str, states: int, trace: Path | None, pl
     metavar="K",
     help="Numbers of workers to try; the powers of 2 that the machine has where none are given.",
 )
-def advise(request: Request, machine: str, states: int, counts: tuple[int, ...]) -> None:
+@click.option(
+    "--save", type=OUTPUT, help="Write the plan of the fastest that fits to this file, for tofu.partition(plan=...)."
+)
+def advise(request: Request, machine: str, states: int, counts: tuple[int, ...], save: Path | None) -> None:
     """Say on how many devices of a machine to train MODEL, and by which plan: all are simulated, the fastest that fits comes first.
 
     Beside the default plan stand the plan that keeps as much whole as a device's memory allows, data parallelism, and one device.
@@ -92,12 +95,16 @@ def advise(request: Request, machine: str, states: int, counts: tuple[int, ...])
     \b
     Examples
         python -m tofu advise resnet-symbol.json --shape data:64,3,224,224 --machine 8xH100
-        python -m tofu advise lm-symbol.json --shape data:32,512 --machine 8xV100 --states 2 --over 4 --over 8
+        python -m tofu advise lm-symbol.json --shape data:32,512 --machine 8xV100 --states 2 --over 4 --over 8 --save plan.json
     """  # noqa: D301  click reads the escape
+    check_folder("--save", save)
     described = read_machine(machine)
     with stage_progress() as report:
         advice = find_advice(request.over(2).read(), described, counts, states, report)
     click.echo(str(advice))
+    if save is not None and advice.best is not None and advice.best.plan is not None:
+        write_atomically(str(save), advice.best.plan.to_json())
+        click.echo(f"Its plan is in {save}.")
 
 
 @click.command()

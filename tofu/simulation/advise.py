@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from tofu.errors import TofuError
 from tofu.pipeline import Observer, Task, make_partition
-from tofu.plan import align, format_bytes, format_seconds
-from tofu.planning.settings import Settings
+from tofu.plan import Plan, align, format_bytes, format_seconds
 from tofu.simulation.machine import Machine
 from tofu.simulation.simulate import DEFAULT_STATES, simulate, simulate_one_device, simulate_partition
 from tofu.simulation.timeline import Simulation
@@ -28,8 +27,8 @@ class Option:
     """One way to train: so many workers, by a kind of plan.
 
     `low` and `high`: seconds of a step where the machine computes that much faster than its description says and moves data that much
-    slower, or the other way. `plan_bytes` are each worker's without the optimizer's states, `memory_limit` the one that was asked for.
-    `refusal`: why there is no such plan; nothing was simulated then.
+    slower, or the other way. `plan`: what `tofu.partition(plan=...)` applies; none for one device. `refusal`: why there is no such plan;
+    nothing was simulated then.
     """
 
     workers: int
@@ -37,8 +36,7 @@ class Option:
     simulation: Simulation | None = None
     low: float = 0.0
     high: float = 0.0
-    plan_bytes: tuple[int, ...] = ()
-    memory_limit: int | None = None
+    plan: Plan | None = None
     refusal: str = ""
 
     @property
@@ -109,8 +107,6 @@ class Advice:
             else ", and one device has too little memory"
         )
         text = f"Train on {best.workers} workers, {best.name}: {best.throughput:.4g} samples per second{gain}."
-        if best.name == WITHIN_MEMORY:
-            text += f' Ask for it by memory_limit="{(best.memory_limit or 0) >> 20} MiB".'
         if best.name == DATA_PARALLEL:
             text += ' That is algorithm="data-parallel"; the model fits whole, so the framework\'s own data parallelism serves as well.'
         return text
@@ -145,41 +141,24 @@ def _list_options(
         yield Option(1, ONE_DEVICE, found, *_find_range(found, machine, states))
         return
     base = replace(task.settings.over(workers), cache=False)
-    report(f"{workers} workers, {DEFAULT}")
-    yield _simulate_option(DEFAULT, replace(task, settings=base), machine, states)
-    report(f"{workers} workers, {WITHIN_MEMORY}")
-    yield _fit_option(task, base, machine, states)
-    report(f"{workers} workers, {DATA_PARALLEL}")
-    parallel = replace(base, algorithm="data-parallel")
-    yield _simulate_option(DATA_PARALLEL, replace(task, settings=parallel), machine, states)
+    asked = {
+        DEFAULT: base,
+        WITHIN_MEMORY: replace(base, memory_limit=machine.usable_bytes),
+        DATA_PARALLEL: replace(base, algorithm="data-parallel"),
+    }
+    for name, settings in asked.items():
+        report(f"{workers} workers, {name}")
+        yield _simulate_option(name, replace(task, settings=settings, states=states), machine)
 
 
-def _fit_option(task: Task, base: Settings, machine: Machine, states: int) -> Option:
-    """The plan that keeps as much whole as fits. A limit is of a plan's own bytes, so where the optimizer's states came on top and did
-    not fit, they are left room for.
-    """
-    found = _limit_option(task, base, machine, states, machine.usable_bytes)
-    if found.simulation is None or found.fits:
-        return found
-    states_bytes = max(found.simulation.worker_bytes) - max(found.plan_bytes)
-    again = _limit_option(task, base, machine, states, max(machine.usable_bytes - states_bytes, 1))
-    return again if again.fits else found
-
-
-def _limit_option(task: Task, base: Settings, machine: Machine, states: int, limit: int) -> Option:
-    limited = replace(task, settings=replace(base, memory_limit=limit))
-    return _simulate_option(WITHIN_MEMORY, limited, machine, states)
-
-
-def _simulate_option(name: str, task: Task, machine: Machine, states: int) -> Option:
-    settings: Settings = task.settings
+def _simulate_option(name: str, task: Task, machine: Machine) -> Option:
+    workers = task.settings.workers
     try:
         partition = make_partition(task, Observer())
-        found = simulate_partition(partition, machine, states)
+        found = simulate_partition(partition, machine, task.states)
     except TofuError as error:
-        return Option(settings.workers, name, refusal=str(error).split(". ")[0])
-    low, high = _find_range(found, machine, states)
-    return Option(settings.workers, name, found, low, high, partition.plan.worker_bytes, settings.memory_limit)
+        return Option(workers, name, refusal=str(error).split(". ")[0])
+    return Option(workers, name, found, *_find_range(found, machine, task.states), partition.plan)
 
 
 def _find_range(found: Simulation, machine: Machine, states: int) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from tofu.graph import Graph, TensorKind
 from tofu.pipeline import Emitted, Partition, Task
 from tofu.program import write_program
 from tofu.search import Choices
-from tofu.search.geometry import find_shards
+from tofu.search.geometry import count_state_bytes
 from tofu.search.topology import Arrangement
 from tofu.simulation.events import run_tasks
 from tofu.simulation.machine import Machine
@@ -50,7 +50,7 @@ def simulate(
 def simulate_partition(partition: Partition, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
     """A partition, with the memory of its workers, the states of the optimizer included."""
     emitted = partition.whole_step
-    held = _count_states(partition, states)
+    held = count_state_bytes(partition.problem, partition.choices, states)
     needed = tuple(own + more for own, more in zip(partition.plan.worker_bytes, held, strict=True))
     return simulate(emitted, machine, states=states, worker_bytes=needed)
 
@@ -79,13 +79,3 @@ def count_samples(graph: Graph) -> int:
     """The first dimension of the model's first input; 1 where it has none."""
     inputs = [tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT]
     return next((shape[0] for shape in inputs if shape), 1)
-
-
-def _count_states(partition: Partition, states: int) -> list[int]:
-    """By worker, the bytes of the optimizer's states of its shards."""
-    problem, choices = partition.problem, partition.choices
-    held = np.zeros(partition.plan.workers, np.int64)
-    for position in problem.graph.updated:
-        boxes = find_shards(problem, position, choices.layout(position))
-        held += (boxes[:, :, 1] - boxes[:, :, 0]).prod(axis=1) * problem.graph.tensors[position].item_bytes
-    return [states * int(own) for own in held]
