@@ -14,6 +14,7 @@ from mxnet.gluon import nn
 import tofu
 from benchmarks.shared.optimizer_cases import CASES
 from tests.mxnet.gluon.test_scripts import LOSS, build, build_perceptron, draw, list_parameters, train
+from tests.mxnet.slow_writes import peek, write_slowly
 from tofu.errors import InfeasibleError
 from tofu.mxnet.runtime.sharded_array import ShardedArray
 from tofu.mxnet.runtime.shards import ShardedTensor
@@ -159,3 +160,21 @@ def test_a_report_and_the_symbol(tmp_path):
     net.save_report(tmp_path / "plan.html")
     assert "a_weight" in (tmp_path / "plan.html").read_text()
     assert net.partitioned_symbol.list_outputs() == ["b_fwd_output"]
+
+
+def test_gradients_wait_for_values_that_are_still_under_way():
+    """As a Trainer's first step over machines has them: values are pulled, then gradients sent by the same key, in two arrays.
+
+    On MXNet alone such a pull gets, now and then, the sum of gradients that arrived before it.
+    """
+    net = build_split()
+    with autograd.record():
+        loss = LOSS(net(draw(6, 5)), draw(6, 4))
+    loss.backward()
+    parameter = net.collect_params()["a_weight"]
+    values = parameter.data()
+    before = values.asnumpy()
+    write_slowly(values)
+    parameter.grad().handle  # noqa: B018  what a kvstore asks for
+    assert before.any()
+    assert not peek(values).any()

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mxnet as mx
 import numpy as np
 import pytest
 
 import tofu
 from tests.mxnet.runtime import on_machines
+from tests.mxnet.slow_writes import peek, write_slowly
 from tofu.errors import UnsupportedError
 
 # In most runs 1e-15. In some, MXNet's server keeps double precision in single (a flag of it is not initialised).
@@ -55,6 +57,35 @@ def test_machines_train_as_one_with_their_batches_together(results):
         np.testing.assert_allclose(first[name], expected, rtol=0, atol=NEAR)
 
 
+class Server:
+    """A kvstore of one machine whose answers take their time."""
+
+    type, num_workers, rank = "dist_sync", 1, 0
+
+    def __init__(self):
+        self.pulled = []
+
+    def init(self, key, value):
+        """Keep nothing: `pull` answers with zeros."""
+
+    def pull(self, key, out):
+        if isinstance(out, list):
+            self.pulled += out
+            for array in out:
+                write_slowly(array)
+
+
+def test_machines_begin_when_the_values_of_the_first_are_there():
+    """A gradient goes by the key of its parameter's shard: one that the server gets first would be pulled as the values."""
+    server, (data, label) = Server(), on_machines.list_batches(0, 1)[0]
+    module = tofu.mod.Module(_build(), label_names=["label"], ngpus=2)
+    module.bind([("data", data.shape)], [("label", label.shape)])
+    module.init_params(mx.init.One())
+    module.init_optimizer(server, "sgd")
+    assert server.pulled
+    assert not any(peek(array).any() for array in server.pulled)
+
+
 def test_machines_that_update_one_at_a_time_are_refused():
     data, label = on_machines.list_batches(0, 1)[0]
     module = tofu.mod.Module(_build(), label_names=["label"], ngpus=2)
@@ -65,7 +96,5 @@ def test_machines_that_update_one_at_a_time_are_refused():
 
 
 def _build():
-    import mxnet as mx
-
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4, name="a")
     return mx.sym.LinearRegressionOutput(net, mx.sym.Variable("label"), name="loss")

@@ -83,7 +83,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         """Gradients of zeros beside the values, which autograd does not know of."""
         self._grad = None
         if self.grad_req != "null" and self.array is not None:
-            self._grad = [ParameterArray(zeros_like(self.array.layout), self.settle)]
+            self._grad = [ParameterArray(zeros_like(self.array.layout), self._check_gradient_use)]
             self.array.gradient = self.gradient
 
     def _check_use(self) -> None:
@@ -94,6 +94,14 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
                 "gradient would lack that part. Compute with it inside of the block (weight decay: wd= of the optimizer), read it under "
                 "autograd.pause(), or share no parameters between a partitioned block and another."
             )
+        self.settle()
+
+    def _check_gradient_use(self) -> None:
+        """A Trainer over machines pulls initial values and then sends gradients, by the same key and with nothing between the two in
+        MXNet's engine: gradients that arrive first would be pulled as the values.
+        """
+        if self.array is not None:
+            self.array.wait_for_writes()
         self.settle()
 
     def reset_ctx(self, ctx: Any) -> None:

@@ -43,9 +43,14 @@ class Cluster:
     def share(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
         """Have all machines begin with the parameters of the first. Raises PlanError where their plans differ."""
         self._compare_plans(executor)
-        for key, held in self._list_shards({name: executor.variables[name] for name in names}):
+        shards = list(self._list_shards({name: executor.variables[name] for name in names}))
+        for key, held in shards:
             self.kvstore.init(key, held[0])
             self.kvstore.pull(key, out=held)
+        # A gradient goes by the same key, and need not depend on its parameter: one that arrives first would be pulled as its values.
+        for _, held in shards:
+            for array in held:
+                array.wait_to_read()
 
     def _compare_plans(self, executor: ShardedExecutor) -> None:
         own = zlib.crc32(executor.partition.plan.to_json().encode()) % (1 << 20)  # a float32 holds it exactly

@@ -133,6 +133,11 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
                 self._shards.scatter(self._whole)
             self._digest = now
 
+    def wait_for_writes(self) -> None:
+        """Block until what was issued to write to the whole has done so; it blocks for nothing else."""
+        if self._is_current:
+            self._whole.wait_to_read()
+
     def note_change(self) -> None:
         """The shards have changed: the whole is made anew when it is asked for, at once where something else shares its memory."""
         self._is_current = False

@@ -1,0 +1,28 @@
+"""Writes of MXNet's engine that take their time, for tests of what has to wait for them."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+
+WIDTH, PRODUCTS = 800, 8  # some hundred milliseconds
+
+
+def write_slowly(array: Any) -> None:
+    """Issue operators that set an array to zeros, after a chain of matrix products in another device's thread."""
+    work = mx.nd.zeros((WIDTH, WIDTH), ctx=mx.cpu(99))
+    for _ in range(PRODUCTS):
+        work = mx.nd.dot(work, work)
+    first = work[:1, :1].reshape((1,) * array.ndim)
+    mx.nd.broadcast_to(first, shape=array.shape).astype(array.dtype).copyto(array)
+
+
+def peek(array: Any) -> Any:
+    """What an array in the host's memory holds now, whatever is under way."""
+    pointer = ctypes.c_void_p()
+    mx.base.check_call(mx.base._LIB.MXNDArrayGetData(array.handle, ctypes.byref(pointer)))
+    items = int(np.prod(array.shape)) * np.dtype(array.dtype).itemsize
+    return np.frombuffer(ctypes.string_at(pointer.value, items), array.dtype).reshape(array.shape)
