@@ -6,9 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.evaluation.policies import (
-    DEVICES,
-    STATES,
-    Build,
     Outcome,
     run_ideal,
     run_partitioned,
@@ -16,12 +13,11 @@ from benchmarks.evaluation.policies import (
     run_small_batch,
     run_swapping,
 )
+from benchmarks.evaluation.programs import STATES, Programs
 from benchmarks.models.by_name import build_model
 from tofu.errors import TofuError
-from tofu.mxnet.partition import plan_task
-from tofu.planning.settings import Settings
 from tofu.simulation.machine import Machine
-from tofu.simulation.simulate import simulate, simulate_partition
+from tofu.simulation.simulate import simulate
 
 IDEAL_BATCH = {"wresnet": 128, "rnn": 512}
 WRESNETS = tuple(f"wresnet-{layers}-{width}" for layers in (50, 101, 152) for width in (4, 6, 8, 10))
@@ -29,29 +25,33 @@ RNNS = tuple(f"rnn-{layers}-{cells}k" for cells in (4, 6, 8) for layers in (6, 8
 BATCHES = {"wresnet": (128, 64, 32, 16, 8), "rnn": (512, 256, 128)}  # of Tofu and placement, the largest first
 SMALL = {"wresnet": (64, 32, 16, 8, 4, 2, 1), "rnn": (512, 256, 128, 64, 32, 16, 8)}  # of one device
 ALGORITHMS = ("allrow-greedy", "spartan", "equalchop", "icml18", "recursive", "exact")
+OF_TENSORFLOW = ("rnn-6-4k", "rnn-8-4k", "rnn-10-4k")  # Table 3
 FIGURE_10 = (("rnn-4-8k", 512), ("wresnet-152-10", 8))
 
 
-def build_named(name: str) -> Build:
-    """A model of the paper at any batch."""
-    return lambda batch: build_model(name, batch)
+def read_model(name: str) -> Programs:
+    """A model of the paper."""
+    return Programs(name, lambda batch: build_model(name, batch))
 
 
-def list_policies(name: str, machine: Machine) -> Iterator[Callable[[], Outcome]]:
+def list_policies(name: str, machine: Machine, programs: Programs) -> Iterator[Callable[[], Outcome]]:
     """The ways to train a model, in the order of the figures."""
     family = name.split("-")[0]
-    build, batches, small = build_named(name), BATCHES[family], SMALL[family]
-    yield lambda: run_ideal(build, IDEAL_BATCH[family], machine)
-    yield lambda: run_small_batch(build, small, machine)
-    yield lambda: run_swapping(build, small[:4], machine)
+    batches, small = BATCHES[family], SMALL[family]
+    yield lambda: run_ideal(programs, IDEAL_BATCH[family], machine)
+    yield lambda: run_small_batch(programs, small, machine)
+    yield lambda: run_swapping(programs, small[:4], machine)
     if family == "rnn":
-        yield lambda: run_placement(build, batches, machine)
-    yield lambda: run_partitioned(build, batches, machine)
+        yield lambda: run_placement(programs, batches, machine)
+    if name in OF_TENSORFLOW:
+        yield lambda: run_placement(programs, batches, machine, aggregates_in_place=False)
+    yield lambda: run_partitioned(programs, batches, machine)
 
 
-def measure_model(name: str, machine: Machine) -> list[Outcome]:
-    """All ways to train one model."""
-    return [run() for run in list_policies(name, machine)]
+def measure_model(name: str, machines: Sequence[Machine]) -> list[list[Outcome]]:
+    """All ways to train one model, on each machine."""
+    programs = read_model(name)
+    return [[run() for run in list_policies(name, machine, programs)] for machine in machines]
 
 
 @dataclass(frozen=True)
@@ -72,16 +72,26 @@ class Planned:
         return 1 - self.computing / self.seconds if self.seconds else 0.0
 
 
-def measure_algorithms(machine: Machine, models: Sequence[tuple[str, int]] = FIGURE_10) -> Iterator[Planned]:
-    """Figure 10: the same models under each algorithm."""
+def measure_algorithms(
+    machines: Sequence[Machine], models: Sequence[tuple[str, int]] = FIGURE_10
+) -> list[list[Planned]]:
+    """Figure 10: the same models under each algorithm, on each machine."""
+    measured: list[list[Planned]] = [[] for _ in machines]
     for name, batch in models:
+        programs = read_model(name)
         for algorithm in ALGORITHMS:
-            settings = Settings(workers=DEVICES, algorithm=algorithm, cache=False)
-            try:
-                partition = plan_task(build_model(name, batch).read(settings))
-            except TofuError as error:
-                yield Planned(name, algorithm, 0.0, 0.0, 0, False, str(error).split(". ")[0])
-                continue
-            found = simulate_partition(partition, machine, STATES)
-            computing = simulate(partition.whole_step, machine, states=STATES, with_fetches=False).seconds
-            yield Planned(name, algorithm, found.seconds, computing, max(found.worker_bytes), found.fits)
+            for machine, planned in zip(machines, measured, strict=True):
+                planned.append(measure_algorithm(programs, batch, algorithm, machine))
+    return measured
+
+
+def measure_algorithm(programs: Programs, batch: int, algorithm: str, machine: Machine) -> Planned:
+    """One bar of Figure 10."""
+    planned = programs.partition(batch, algorithm)
+    if isinstance(planned, TofuError):
+        return Planned(programs.model, algorithm, 0.0, 0.0, 0, False, str(planned).split(". ")[0])
+    emitted, needed = planned
+    seconds, computing = (
+        simulate(emitted, machine, states=STATES, with_fetches=with_).seconds for with_ in (True, False)
+    )
+    return Planned(programs.model, algorithm, seconds, computing, max(needed), max(needed) <= machine.usable_bytes)

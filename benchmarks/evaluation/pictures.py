@@ -6,13 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.evaluation.measure import Planned
-from benchmarks.evaluation.policies import Outcome
+from benchmarks.evaluation.policies import TENSORFLOW, Outcome
 from tofu.report.picture import new_figure
 
 
 def draw_throughput(measured: Mapping[str, Mapping[str, Outcome]], path: Path) -> None:
     """Figures 8 and 9: the part of the ideal throughput that each way to train reaches, samples per second on top of the bars."""
-    policies = [p for p in dict.fromkeys(p for outcomes in measured.values() for p in outcomes) if p != "ideal"]
+    policies = [
+        p
+        for p in dict.fromkeys(p for outcomes in measured.values() for p in outcomes)
+        if p not in ("ideal", TENSORFLOW)
+    ]
     figure = new_figure(path, max(7, 0.9 * len(measured)), 4.5)
     axes = figure.add_subplot()
     width = 0.8 / len(policies)

@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.evaluation.programs import DEVICES, STATES, Programs
 from benchmarks.evaluation.swapping import swap
-from benchmarks.models import Model
 from tofu.errors import TofuError
-from tofu.mxnet.partition import plan_task
-from tofu.pipeline import Emitted, Task
-from tofu.planning.settings import Settings
+from tofu.pipeline import Emitted
 from tofu.program import NodeKind
 from tofu.simulation.events import run_tasks
 from tofu.simulation.machine import Machine
-from tofu.simulation.simulate import emit_one_device, simulate_one_device, simulate_partition
+from tofu.simulation.simulate import simulate
 from tofu.simulation.tasks import Tasks, make_tasks
 
-STATES = 1  # the paper counts three times the weights: themselves, gradients and a history
-DEVICES = 8
+TENSORFLOW = "placement, TensorFlow"
 LAYER = re.compile(r"lstm(\d+)_")
-
-Build = Callable[[int], Model]  # a model of a batch size
 
 
 @dataclass(frozen=True)
@@ -35,6 +30,7 @@ class Outcome:
     `communication`: the part of the time that is not computation, where it was simulated.
     """
 
+    model: str
     policy: str
     batch: int = 0
     throughput: float = 0.0
@@ -54,73 +50,77 @@ class Outcome:
         )
 
 
-def run_ideal(build: Build, batch: int, machine: Machine) -> Outcome:
+def run_ideal(programs: Programs, batch: int, machine: Machine) -> Outcome:
     """One device with memory without end, times 8."""
-    found = simulate_one_device(_read(build(batch), 2), machine, STATES)
-    return Outcome("ideal", batch, DEVICES * found.throughput, 0.0, found.worker_bytes[0])
+    emitted, needed = programs.one_device(batch)
+    return Outcome(programs.model, "ideal", batch, DEVICES * _throughput(emitted, machine), 0.0, needed)
 
 
-def run_small_batch(build: Build, batches: Sequence[int], machine: Machine) -> Outcome:
+def run_small_batch(programs: Programs, batches: Sequence[int], machine: Machine) -> Outcome:
     """One device at the largest batch that fits, times 8; no gradients are exchanged."""
     for batch in batches:
-        found = simulate_one_device(_read(build(batch), 2), machine, STATES)
-        if found.fits:
-            return Outcome("small batch", batch, DEVICES * found.throughput, 0.0, found.worker_bytes[0])
-    return Outcome("small batch")
+        emitted, needed = programs.one_device(batch)
+        if needed <= machine.usable_bytes:
+            return Outcome(programs.model, "small batch", batch, DEVICES * _throughput(emitted, machine), 0.0, needed)
+    return Outcome(programs.model, "small batch")
+
+
+def _throughput(emitted: Emitted, machine: Machine) -> float:
+    return simulate(emitted, machine, states=STATES).throughput
 
 
 def run_partitioned(
-    build: Build, batches: Sequence[int], machine: Machine, algorithm: str = "recursive", name: str = "Tofu"
+    programs: Programs, batches: Sequence[int], machine: Machine, algorithm: str = "recursive", name: str = "Tofu"
 ) -> Outcome:
     """The plan of an algorithm at the largest batch that fits."""
     for batch in batches:
-        settings = Settings(workers=DEVICES, algorithm=algorithm, cache=False)
-        try:
-            found = simulate_partition(plan_task(build(batch).read(settings)), machine, STATES)
-        except TofuError:
+        planned = programs.partition(batch, algorithm)
+        if isinstance(planned, TofuError):
             continue
-        if found.fits:
-            return Outcome(name, batch, found.throughput, found.waiting_share, max(found.worker_bytes))
-    return Outcome(name)
+        emitted, needed = planned
+        if max(needed) <= machine.usable_bytes:
+            found = simulate(emitted, machine, states=STATES)
+            return Outcome(programs.model, name, batch, found.throughput, found.waiting_share, max(needed))
+    return Outcome(programs.model, name)
 
 
-def run_swapping(build: Build, batches: Sequence[int], machine: Machine) -> Outcome:
+def run_swapping(programs: Programs, batches: Sequence[int], machine: Machine) -> Outcome:
     """Every device trains the whole model on a batch of its own and swaps with the host; the batch is the one that is fastest."""
-    found = [_swap(build(batch), batch, machine) for batch in batches]
+    found = [_swap(programs, batch, machine) for batch in batches]
     return max(found, key=lambda one: one.throughput)
 
 
-def _swap(model: Model, batch: int, machine: Machine) -> Outcome:
-    emitted = emit_one_device(_read(model, 2))
+def _swap(programs: Programs, batch: int, machine: Machine) -> Outcome:
+    emitted, _ = programs.one_device(batch)
     tasks = make_tasks(emitted.problem, emitted.choices, emitted.program, machine, STATES)
     swapped = swap(emitted, tasks, machine.usable_bytes, machine.host / DEVICES, STATES)
     if swapped is None:
-        return Outcome("swapping")
+        return Outcome(programs.model, "swapping")
     computed = float(tasks.seconds.sum())
-    return Outcome("swapping", batch, DEVICES * batch / swapped, 1 - computed / swapped, machine.usable_bytes)
+    return Outcome(
+        programs.model, "swapping", batch, DEVICES * batch / swapped, 1 - computed / swapped, machine.usable_bytes
+    )
 
 
-def run_placement(build: Build, batches: Sequence[int], machine: Machine, aggregates_in_place: bool = True) -> Outcome:
+def run_placement(
+    programs: Programs, batches: Sequence[int], machine: Machine, aggregates_in_place: bool = True
+) -> Outcome:
     """Layers on devices, round robin, the steps of a recurrence pipelined, at the largest batch that fits.
 
     Without `aggregates_in_place`, the gradients of a weight that several time steps use are all held until they are added up, as in
     TensorFlow 1.8.
     """
-    name = "operator placement" if aggregates_in_place else "operator placement, gradients not added in place"
+    name = "operator placement" if aggregates_in_place else TENSORFLOW
     for batch in batches:
-        emitted = emit_one_device(_read(build(batch), 2))
+        emitted, _ = programs.one_device(batch)
         placed = _place(emitted)
         needed = _measure_placed(emitted, placed, aggregates_in_place)
         if max(needed) <= machine.usable_bytes:
             tasks = _spread(emitted, placed, machine)
             seconds = float(run_tasks(tasks)[1].max())
             busy = np.bincount(tasks.worker, tasks.seconds * ~tasks.is_fetch, DEVICES).mean()
-            return Outcome(name, batch, batch / seconds, 1 - float(busy) / seconds, max(needed))
-    return Outcome(name)
-
-
-def _read(model: Model, workers: int) -> Task:
-    return model.read(Settings(workers=workers, cache=False))
+            return Outcome(programs.model, name, batch, batch / seconds, 1 - float(busy) / seconds, max(needed))
+    return Outcome(programs.model, name)
 
 
 def _place(emitted: Emitted) -> list[int]:

@@ -49,21 +49,27 @@ def simulate(
 
 def simulate_partition(partition: Partition, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
     """A partition, with the memory of its workers, the states of the optimizer included."""
-    emitted = partition.whole_step
+    needed = measure_partition(partition, states)
+    return simulate(partition.whole_step, machine, states=states, worker_bytes=needed)
+
+
+def measure_partition(partition: Partition, states: int = DEFAULT_STATES) -> tuple[int, ...]:
+    """The bytes that each worker needs, the states of the optimizer included."""
     held = count_state_bytes(partition.problem, partition.choices, states)
-    needed = tuple(own + more for own, more in zip(partition.plan.worker_bytes, held, strict=True))
-    return simulate(emitted, machine, states=states, worker_bytes=needed)
+    return tuple(own + more for own, more in zip(partition.plan.worker_bytes, held, strict=True))
 
 
 def simulate_one_device(task: Task, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:
     """The model on one device of a machine, as its framework runs it there."""
-    emitted = emit_one_device(task)
-    needed = task.engine.backend.measure_whole(task.source) + states * sum(
-        tensor.size_bytes
-        for position, tensor in enumerate(task.source.graph.tensors)
-        if position in task.source.graph.updated
+    return simulate(emit_one_device(task), machine, states=states, worker_bytes=(measure_one_device(task, states),))
+
+
+def measure_one_device(task: Task, states: int = DEFAULT_STATES) -> int:
+    """The bytes that the model needs on one device, the states of the optimizer included."""
+    graph = task.source.graph
+    return task.engine.backend.measure_whole(task.source) + states * sum(
+        tensor.size_bytes for position, tensor in enumerate(graph.tensors) if position in graph.updated
     )
-    return simulate(emitted, machine, states=states, worker_bytes=(needed,))
 
 
 def emit_one_device(task: Task) -> Emitted:
