@@ -29,7 +29,8 @@ REASONS = {
     "in each step; the paper's did less, and does not say how",
     "placement's part": "the pipeline of layers idles while it fills and drains, and "
     "one stream of a device runs one kernel at a time",
-    "Table 3": "operator placement as above; MXNet ran several kernels of a device at the same time. Of TensorFlow, only the memory for gradients "
+    "Table 3": "operator placement as above; MXNet ran several kernels of a device at the same time. "
+    "Of TensorFlow, only the memory for gradients "
     "that are not added in place is simulated, which costs batch size",
     "allrow-greedy on": "buffers are packed by lifetime, so that fetched regions take memory for a moment",
     "icml18 on": "as above",

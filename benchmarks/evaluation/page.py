@@ -1,0 +1,117 @@
+"""The page of the evaluation, from its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks.evaluation.claims import Claim, list_claims
+from benchmarks.evaluation.measure import Planned
+from benchmarks.evaluation.policies import Outcome
+from benchmarks.model_sizes import compare
+from tofu.simulation.machine import Machine
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What a claim comes to on a machine one of whose numbers is changed."""
+
+    change: str
+    claim: str
+    ours: str
+    holds: bool
+
+
+@dataclass(frozen=True)
+class Tables:
+    """All that was measured."""
+
+    outcomes: Sequence[Outcome]
+    planned: Sequence[Planned]
+    tried: Sequence[Tried]
+
+    @property
+    def by_model(self) -> dict[str, dict[str, Outcome]]:
+        """Model -> way to train -> what it came to."""
+        found: dict[str, dict[str, Outcome]] = {}
+        for one in self.outcomes:
+            found.setdefault(one.model, {})[one.policy] = one
+        return found
+
+
+def list_lines(machine: Machine, tables: Tables, commits: Mapping[str, str]) -> Iterator[str]:
+    """The page."""
+    claims = list(list_claims(tables.by_model, tables.planned))
+    yield "# The paper's evaluation, simulated"
+    yield ""
+    yield "Written by `make reproduce`. Nothing here was run on GPUs: throughputs and seconds of steps are what the"
+    yield f"simulator ([docs/simulation.md](../simulation.md)) predicts for {machine.name}, whose numbers are published ones:"
+    yield ""
+    yield from (f"- {source}" for source in machine.sources)
+    yield ""
+    yield "Of which commit: " + ", ".join(f"{part} {commit}" for part, commit in commits.items()) + "."
+    yield from _list_claims(claims, tables.tried)
+    yield from _list_sizes()
+    yield from _list_throughputs(tables.by_model)
+    yield from _list_algorithms(tables.planned)
+
+
+def _list_claims(claims: Sequence[Claim], tried: Sequence[Tried]) -> Iterator[str]:
+    held = sum(claim.holds for claim in claims)
+    changes = list(dict.fromkeys(one.change for one in tried))
+    by_claim = {(one.claim, one.change): one for one in tried}
+    yield from (
+        "",
+        f"## Claims of section 7: {held} of {len(claims)} hold",
+        "",
+        "A range holds within 5 points of the paper's.",
+    )
+    if changes:
+        yield f"The last column: on which of {len(changes)} machines, with one number 30 % up or down, it is the other way round."
+        yield "What they come to there is in sensitivity.csv."
+    yield from ("", "| claim | paper | simulated | holds | unless |", "|---|---|---|---|---|")
+    for claim in claims:
+        other = [by_claim[claim.claim, change] for change in changes if (claim.claim, change) in by_claim]
+        turned = ", ".join(one.change for one in other if one.holds != claim.holds)
+        verdict = "yes" if claim.holds else "**no**"
+        yield f"| {claim.claim} | {claim.paper} | {claim.ours} | {verdict} | {turned} |"
+    missed: dict[str, list[str]] = {}
+    for claim in claims:
+        if not claim.holds:
+            missed.setdefault(claim.reason, []).append(claim.claim)
+    if missed:
+        yield from ("", "Where a claim does not hold, most likely:", "")
+        yield from (f"- {'; '.join(names)}: {reason}" for reason, names in missed.items())
+
+
+def _list_sizes() -> Iterator[str]:
+    yield from ("", "## Table 2: three times the weights, GiB", "", "| model | paper | here | |", "|---|---|---|---|")
+    for name, paper, here in compare():
+        yield f"| {name} | {paper:.1f} | {here:.2f} | {here / paper - 1:+.1%} |"
+
+
+def _list_throughputs(measured: Mapping[str, Mapping[str, Outcome]]) -> Iterator[str]:
+    yield from ("", "## Figures 8 and 9, and Table 3: throughput", "", "![throughput](throughput.png)", "")
+    policies = list(dict.fromkeys(policy for outcomes in measured.values() for policy in outcomes))
+    yield from (f"| model | {' | '.join(policies)} |", f"|---|{'---|' * len(policies)}")
+    for name, outcomes in measured.items():
+        cells = [_show_outcome(outcomes.get(policy), outcomes["ideal"]) for policy in policies]
+        yield f"| {name} | {' | '.join(cells)} |"
+    yield from ("", "Samples per second of 8 devices, the batch, and the part of the ideal; OOM: out of memory.")
+
+
+def _show_outcome(outcome: Outcome | None, ideal: Outcome) -> str:
+    if outcome is None:
+        return ""
+    if not outcome.fits:
+        return "OOM"
+    return f"{outcome.throughput:.3g} at {outcome.batch} ({outcome.throughput / ideal.throughput:.0%})"
+
+
+def _list_algorithms(planned: Sequence[Planned]) -> Iterator[str]:
+    yield from ("", "## Figure 10: partition algorithms", "", "![algorithms](algorithms.png)", "")
+    yield from ("| model | algorithm | seconds of a step | communication | GiB of a device |", "|---|---|---|---|---|")
+    for one in planned:
+        seconds = f"{one.seconds:.3f}" if one.seconds else one.refusal
+        memory = f"{one.needed_bytes / 2**30:.1f}{'' if one.fits else ' (OOM)'}"
+        yield f"| {one.model} | {one.algorithm} | {seconds} | {one.overhead:.0%} | {memory} |"

@@ -1,0 +1,42 @@
+"""The programs of one model at the batches that are asked for, each made once: machines differ in what they take, not in what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from benchmarks.models import Model
+from tofu.errors import TofuError
+from tofu.mxnet.partition import plan_task
+from tofu.pipeline import Emitted
+from tofu.planning.settings import Settings
+from tofu.simulation.simulate import emit_one_device, measure_one_device, measure_partition
+
+STATES = 1  # the paper counts three times the weights: themselves, gradients and a history
+DEVICES = 8
+
+Build = Callable[[int], Model]  # a model of a batch size
+
+
+class Programs:
+    """What runs of a model that `build` makes for a batch."""
+
+    def __init__(self, model: str, build: Build) -> None:
+        self.model = model
+        self.one_device = cache(lambda batch: _emit_one_device(build(batch)))
+        self.partition = cache(lambda batch, algorithm: _plan(build(batch), algorithm))
+
+
+def _emit_one_device(model: Model) -> tuple[Emitted, int]:
+    """The program of a single device, and the bytes that it needs."""
+    task = model.read(Settings(workers=2, cache=False))
+    return emit_one_device(task), measure_one_device(task, STATES)
+
+
+def _plan(model: Model, algorithm: str) -> tuple[Emitted, tuple[int, ...]] | TofuError:
+    """The program of an algorithm's plan and the bytes that each worker needs, or why there is none."""
+    try:
+        partition = plan_task(model.read(Settings(workers=DEVICES, algorithm=algorithm, cache=False)))
+    except TofuError as error:
+        return error
+    return partition.whole_step, measure_partition(partition, STATES)
