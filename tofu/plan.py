@@ -339,6 +339,11 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds:.3g} s"
 
 
+def format_rate(per_second: float) -> str:
+    """How many in a second, to three digits: 0.123, 45.6, 12,300."""
+    return f"{float(f'{per_second:.3g}'):,.12g}"
+
+
 def _read_dimension(value: Any, what: str) -> int | None:
     return None if value is None else read_whole(value, what, most=MOST_DIMENSIONS)
 

@@ -18,7 +18,7 @@ from benchmarks.evaluation.__main__ import FOLDER, find_commit
 from benchmarks.models import Model, transformer
 from tofu.errors import TofuError
 from tofu.mxnet.partition import plan_task
-from tofu.plan import format_bytes, format_seconds
+from tofu.plan import format_bytes, format_rate, format_seconds
 from tofu.planning.settings import Settings
 from tofu.simulation.advise import advise
 from tofu.simulation.machine import Machine, read_machine
@@ -48,7 +48,7 @@ def describe(model: Model, name: str, workers: int, machine: Machine) -> str:
         return f"| {name} | {str(error).split('. ')[0]} | | | |"
     memory = f"{format_bytes(max(found.worker_bytes))}{'' if found.fits else ', does not fit'}"
     moved = format_bytes(found.program.remote_bytes)
-    return f"| {name} | {format_seconds(found.seconds)} | {found.throughput:.4g} | {moved} | {memory} |"
+    return f"| {name} | {format_seconds(found.seconds)} | {format_rate(found.throughput)} | {moved} | {memory} |"
 
 
 @click.command(help=__doc__)

@@ -9,7 +9,6 @@ from benchmarks.evaluation import __main__ as evaluation
 from benchmarks.evaluation.claims import list_claims
 from benchmarks.evaluation.measure import Planned
 from benchmarks.evaluation.policies import (
-    DEVICES,
     Outcome,
     run_ideal,
     run_partitioned,
@@ -17,14 +16,15 @@ from benchmarks.evaluation.policies import (
     run_small_batch,
     run_swapping,
 )
+from benchmarks.evaluation.programs import DEVICES, Programs
+from benchmarks.evaluation.tables import read_table, write_table
 from benchmarks.models import rnn
 from tofu.simulation import read_machine
 
 MACHINE = read_machine("p2.8xlarge")
 
 
-def build(batch):
-    return rnn(4, 256, batch, time_steps=4, features=64, classes=32)
+build = Programs("small", lambda batch: rnn(4, 256, batch, time_steps=4, features=64, classes=32))
 
 
 def limit(needed):
@@ -67,9 +67,8 @@ def test_placement_pipelines_layers_and_is_no_faster_than_as_many_devices():
 
 
 def test_gradients_that_are_not_added_in_place_need_more_memory():
-    def build_long(batch):  # MXNet adds the gradients of few steps at once
-        return rnn(2, 256, batch, time_steps=12, features=64, classes=32)
-
+    # MXNet adds the gradients of few steps at once.
+    build_long = Programs("long", lambda batch: rnn(2, 256, batch, time_steps=12, features=64, classes=32))
     whole, apart = (run_placement(build_long, (16,), MACHINE, in_place) for in_place in (True, False))
     assert apart.needed_bytes > whole.needed_bytes
 
@@ -82,7 +81,8 @@ def test_claims_say_what_holds_and_what_does_not():
     names = ("ideal", "small batch", "swapping", "operator placement", "Tofu")
     made = {
         "rnn-6-4k": {
-            name: Outcome(name, 512, value) for name, value in zip(names, (220, 100, 50, 107, 210), strict=True)
+            name: Outcome("rnn-6-4k", name, 512, value)
+            for name, value in zip(names, (220, 100, 50, 107, 210), strict=True)
         }
     }
     claims = {
@@ -94,29 +94,60 @@ def test_claims_say_what_holds_and_what_does_not():
     assert not claims["swapping's part of Tofu's throughput, WResNet"].holds  # nothing is known of any
 
 
-def test_the_page_has_a_row_for_each_claim(tmp_path, monkeypatch):
-    made = {
-        "rnn-6-4k": [
-            Outcome(name, 512, 200.0) for name in ("ideal", "small batch", "swapping", "operator placement", "Tofu")
+def test_machines_share_programs_and_differ_in_time():
+    slow, fast = (run_partitioned(build, (64,), MACHINE.scale("links", factor)) for factor in (0.1, 10))
+    assert build.partition(64, "recursive") is build.partition(64, "recursive")
+    assert slow.needed_bytes == fast.needed_bytes
+    assert slow.throughput < fast.throughput
+
+
+def test_tables_are_read_as_they_were_written(tmp_path):
+    rows = [
+        Planned("a, b", "exact", 0.25, 0.125, 1 << 40, True, 'no "plan"'),
+        Planned("c", "icml18", 0.0, 0.0, 0, False),
+    ]
+    write_table(tmp_path / "table.csv", rows)
+    assert read_table(tmp_path / "table.csv", Planned) == rows
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Outcomes that nobody has to wait for: on a machine of slow links, Tofu is slow."""
+    policies = ("ideal", "small batch", "swapping", "operator placement", "Tofu")
+
+    def measure_model(name, machines):
+        return [
+            [Outcome(name, policy, 512, 210.0 * (machine.links[0].bytes_per_second / 21e9) ** 2) for policy in policies]
+            for machine in machines
         ]
-    }
-    monkeypatch.setattr(evaluation, "measure_model", lambda name, machine: made[name])
-    monkeypatch.setattr(
-        evaluation, "measure_algorithms", lambda machine: [Planned("rnn-4-8k", "recursive", 2.0, 1.5, 1 << 30, True)]
-    )
+
+    def measure_algorithms(machines):
+        return [[Planned("rnn-4-8k", "recursive", 2.0, 1.5, 1 << 30, True)] for _ in machines]
+
+    monkeypatch.setattr(evaluation, "measure_model", measure_model)
+    monkeypatch.setattr(evaluation, "measure_algorithms", measure_algorithms)
+
+
+@pytest.mark.usefixtures("measured")
+def test_the_page_has_a_row_for_each_claim_and_says_on_which_machines_it_is_otherwise(tmp_path):
     result = CliRunner().invoke(evaluation.main, ["--models", "rnn-6-4k", "--output", str(tmp_path)])
     assert result.exit_code == 0, result.output
     page = (tmp_path / "README.md").read_text()
-    assert page.count("| yes |") + page.count("| **no** |") == len(
-        list(list_claims({"rnn-6-4k": {one.policy: one for one in made["rnn-6-4k"]}}, []))
-    )
-    assert {path.name for path in tmp_path.iterdir()} == {
-        "README.md",
-        "throughput.csv",
-        "throughput.png",
-        "algorithms.csv",
-        "algorithms.png",
-    }
+    outcomes = read_table(tmp_path / "throughput.csv", Outcome)
+    claims = list(list_claims({"rnn-6-4k": {one.policy: one for one in outcomes}}, []))
+    assert page.count("| yes |") + page.count("| **no** |") == len(claims)
+    assert "| Table 3, samples per second, rnn-6-4k, Tofu | 210 | 210 | yes | links up, links down |" in page
+    assert len((tmp_path / "sensitivity.csv").read_text().splitlines()) == 1 + 12 * len(claims)
     again = CliRunner().invoke(evaluation.main, ["--again", "--output", str(tmp_path)])
     assert again.exit_code == 0, again.output
     assert (tmp_path / "README.md").read_text() == page
+
+
+@pytest.mark.usefixtures("measured")
+def test_without_sensitivity_no_other_machine_is_named(tmp_path):
+    result = CliRunner().invoke(
+        evaluation.main, ["--models", "rnn-6-4k", "--no-sensitivity", "--output", str(tmp_path)]
+    )
+    assert result.exit_code == 0, result.output
+    assert "links down" not in (tmp_path / "README.md").read_text()
+    assert {path.name for path in tmp_path.glob("*.png")} == {"throughput.png", "algorithms.png"}

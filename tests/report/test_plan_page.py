@@ -10,11 +10,15 @@ import pytest
 import tofu
 from benchmarks.small_models.normalized import resnet_v1
 from benchmarks.small_models.recurrent import RECURRENT_MODELS
+from tofu.plan import format_bytes, format_rate, format_seconds
 from tofu.report.alternatives import choose_layers, find_alternatives
+from tofu.report.durations import describe_durations
 from tofu.report.layers import list_layers
-from tofu.report.plan_page import _Drawings, render_page
+from tofu.report.plan_page import _Drawings, render_page, untracked
 from tofu.search.geometry import find_shards
 from tofu.search.topology import Arrangement
+from tofu.simulation import list_machines, read_machine
+from tofu.simulation.simulate import simulate_partition
 
 MODEL = resnet_v1(12)
 
@@ -120,3 +124,33 @@ def test_alternatives_of_a_recurrence_say_among_which_plans():
 def test_alternatives_of_what_is_not_there(partition):
     with pytest.raises(tofu.TofuError, match="no operator 'conv00'; did you mean"):
         find_alternatives(partition, "conv00")
+
+
+def test_page_says_how_long_a_step_takes_on_each_machine_that_is_large_enough(partition):
+    text = render_page(partition, "a model")
+    part = text.partition("<h2>How long</h2>")[2].partition("<h2>")[0]
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(<td>.*?)</tr>", part, re.DOTALL)]
+    found = {row[0]: row for row in rows}
+    assert list(found) == [one["machine"] for one in describe_durations(partition, untracked)]
+    for name in list_machines():
+        expected = simulate_partition(partition, read_machine(name))
+        row = found[expected.machine.name]
+        assert row[1:3] == [format_seconds(expected.seconds), format_rate(expected.throughput)]
+        assert row[-1].startswith(format_bytes(max(expected.worker_bytes)))
+    assert len({row[1] for row in rows}) > 1
+
+
+def test_machines_with_fewer_devices_than_workers_are_left_out():
+    planned = tofu.partition(MODEL.symbol, 12, **MODEL.shapes).planned()
+    assert [one["machine"] for one in describe_durations(planned, untracked)] == ["2 hosts of 8 x H100"]
+
+
+def test_what_takes_time_is_tracked_with_its_name(partition):
+    tracked = []
+
+    def track(items, what):
+        tracked.append(what)
+        return items
+
+    render_page(partition, "a model", track)
+    assert tracked == ["searching alternatives", "simulating machines"]

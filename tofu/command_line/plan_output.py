@@ -10,7 +10,7 @@ import click
 from tofu.command_line.planning_options import OUTPUT, Decorator, check_folder
 from tofu.host.writing import write_atomically
 from tofu.pipeline import Observer, Partition, observe_by_environment
-from tofu.planning.progress import track_searches
+from tofu.planning.progress import track_progress
 from tofu.report.console import make_console
 from tofu.report.data_parallel import describe_data_parallel
 from tofu.report.plan_page import render_page
@@ -65,7 +65,7 @@ def show_plan(
         console.print()
         console.print(alternatives_table(partition, layer))
     if page is not None:
-        write_atomically(str(page), render_page(partition, name, track_searches))
+        write_atomically(str(page), render_page(partition, name, track_progress))
         console.print(f"\nThe page is in {page}.")
     if saved is not None:
         console.print(f"\nThe plan is in {saved}.")

@@ -26,7 +26,7 @@ from tofu.jax.memory import StepMemory, predict_memory, read_compiled
 from tofu.jax.planning import plan_step, read_settings
 from tofu.pipeline import Partition
 from tofu.plan import Plan, Steps, format_count
-from tofu.planning.progress import track_searches
+from tofu.planning.progress import track_progress
 from tofu.reading import show
 from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
@@ -180,7 +180,7 @@ class PartitionedStep:
 
         Takes a moment for each axis of the operators that move most.
         """
-        write_atomically(str(path), render_page(self.partition, title or self.name, track_searches))
+        write_atomically(str(path), render_page(self.partition, title or self.name, track_progress))
 
     def why(self, operator: str) -> str:
         """A table: what the plan would move if an operator were split along each of its axes, each a search of a moment."""

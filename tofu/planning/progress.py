@@ -45,11 +45,11 @@ def stage_progress() -> Iterator[Callable[[str], None]]:
         yield lambda stage: None if status is None else status.update(f"tofu: {stage}")
 
 
-def track_searches(layers: Sequence[Any]) -> Iterable[Any]:
-    """The same layers, with a bar on a terminal while they are gone through."""
+def track_progress(items: Sequence[Any], what: str) -> Iterable[Any]:
+    """The same items, with a bar on a terminal while they are gone through."""
     return track(
-        layers,
-        "tofu: searching alternatives",
+        items,
+        f"tofu: {what}",
         console=Console(stderr=True),
         transient=True,
         disable=not sys.stderr.isatty(),

@@ -18,6 +18,7 @@ from tofu.pipeline import Partition
 from tofu.plan import Plan, Steps, format_bytes, format_count, format_seconds
 from tofu.report.alternatives import choose_layers, find_alternatives
 from tofu.report.data_parallel import describe_data_parallel, plan_data_parallel
+from tofu.report.durations import describe_durations
 from tofu.report.layers import LaidTensor, Layer, explain_axes, list_layers
 from tofu.report.plan_table import WHOLE, format_change, format_shape, format_steps
 from tofu.search import Choices, Problem
@@ -30,11 +31,16 @@ MOST_COLOURS = 64  # of workers; beyond, a cut tensor is no longer told by its c
 WIDTH, HEIGHT, GAP = 64.0, 32.0, 1.5
 MOVES = {False: "is read", True: "is put together"}
 
-Track = Callable[[Sequence[Any]], Iterable[Any]]
-"""Shows the progress over a sequence."""
+Track = Callable[[Sequence[Any], str], Iterable[Any]]
+"""Shows the progress over a sequence, for which it has words."""
 
 
-def render_page(partition: Partition, title: str, track: Track = iter) -> str:
+def untracked(items: Sequence[Any], _: str) -> Iterable[Any]:
+    """Shows nothing."""
+    return items
+
+
+def render_page(partition: Partition, title: str, track: Track = untracked) -> str:
     """The page as HTML, with the alternatives of the `EXPLAINED_LAYERS` that move most, each a search of a moment for each axis."""
     environment = Environment(
         loader=PackageLoader("tofu", "report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
@@ -48,7 +54,7 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
     explained = {layer.name for layer in choose_layers(layers, EXPLAINED_LAYERS)}
     most = max((layer.moved_bytes for layer in layers), default=0)
     shown = [_describe_layer(layer, most, drawings) for layer in layers]
-    for layer in track([layer for layer in shown if layer["name"] in explained]):
+    for layer in track([layer for layer in shown if layer["name"] in explained], "searching alternatives"):
         layer["alternatives"] = [
             {
                 "axis": one.axis,
@@ -77,6 +83,7 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
         "measured": partition.task.engine.backend.measured.capitalize(),
         "data_parallel": describe_data_parallel(partition),
         "memory": _describe_memory(partition),
+        "durations": describe_durations(partition, track),
         "axes": f"Axes, of an operator's result: {axes}." if axes else "",
         "explained": explained,
         "layers": shown,

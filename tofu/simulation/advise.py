@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from tofu.errors import TofuError
 from tofu.pipeline import Observer, Task, make_partition
-from tofu.plan import Plan, align, format_bytes, format_seconds
+from tofu.plan import Plan, align, format_bytes, format_rate, format_seconds
 from tofu.simulation.machine import Machine
 from tofu.simulation.simulate import DEFAULT_STATES, simulate, simulate_one_device, simulate_partition
 from tofu.simulation.timeline import Simulation
@@ -86,7 +86,7 @@ class Advice:
             option.name,
             format_seconds(made.seconds),
             f"{format_seconds(option.low)} to {format_seconds(option.high)}",
-            f"{made.throughput:.4g}",
+            format_rate(made.throughput),
             format_bytes(made.program.remote_bytes),
             needed,
             "" if made.fits else "does not fit",
@@ -106,7 +106,7 @@ class Advice:
             if alone is not None
             else ", and one device has too little memory"
         )
-        text = f"Train on {best.workers} workers, {best.name}: {best.throughput:.4g} samples per second{gain}."
+        text = f"Train on {best.workers} workers, {best.name}: {format_rate(best.throughput)} samples per second{gain}."
         if best.name == DATA_PARALLEL:
             text += ' That is algorithm="data-parallel"; the model fits whole, so the framework\'s own data parallelism serves as well.'
         return text

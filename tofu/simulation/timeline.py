@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tofu.pipeline import Emitted
-from tofu.plan import format_bytes, format_seconds
+from tofu.plan import format_bytes, format_rate, format_seconds
 from tofu.program import NodeKind, Program
 from tofu.simulation.machine import Machine
 from tofu.simulation.tasks import Tasks, is_update
@@ -95,7 +95,7 @@ class Simulation:
         need = max(self.worker_bytes, default=0)
         lines = [
             f"{self.workers} worker{'s' if self.workers > 1 else ''} on {self.machine}: {format_seconds(self.seconds)} a step, "
-            f"{self.throughput:.3g} samples per second",
+            f"{format_rate(self.throughput)} samples per second",
             f"kernels {format_seconds(float(self.compute_seconds.mean()))} on each worker, of which updates "
             f"{format_seconds(float(self.update_seconds.mean()))}; fetches {format_seconds(float(self.fetch_seconds.mean()))}; "
             f"{self.waiting_share:.0%} of a step without a kernel",

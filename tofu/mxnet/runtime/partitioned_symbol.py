@@ -39,7 +39,7 @@ from tofu.mxnet.runtime.shards import ShardedTensor
 from tofu.mxnet.runtime.verification import verify_symbol
 from tofu.pipeline import Partition
 from tofu.plan import Plan
-from tofu.planning.progress import search_progress, stage_progress, track_searches
+from tofu.planning.progress import search_progress, stage_progress, track_progress
 from tofu.planning.settings import Settings
 from tofu.report.plan_page import render_page
 
@@ -99,7 +99,7 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
 
         Raises PlanError before there is a plan. Takes a moment for each axis of the layers that move most.
         """
-        write_atomically(str(path), render_page(self.planned(), title or self.name or "model", track_searches))
+        write_atomically(str(path), render_page(self.planned(), title or self.name or "model", track_progress))
 
     def planned(self) -> Partition:
         """Everything that was made for the shapes given to `partition`, or for the last bind. Raises PlanError before."""
