@@ -3,15 +3,14 @@
     python -m benchmarks.evaluation
     python -m benchmarks.evaluation --models wresnet-50-4,rnn-6-4k --no-sensitivity --output /tmp/evaluation
 
-Writes Figures 8, 9 and 10, Tables 2 and 3 and the claims of section 7 as Markdown, CSV and pictures. The machine's numbers come from
+Writes Figures 8, 9 and 10, Tables 2 and 3 and the claims of section 7 as Markdown, CSV and pictures; Table 1 and Figure 11 as
+`search_table` and `partition_picture` have left them, which `make reproduce` runs first. The machine's numbers come from
 published specifications, which `tofu/simulation/machines/p2.8xlarge.json` names; nothing is fitted to the paper's figures. The claims are
 tried again with each of the machine's numbers 30 % up and down.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.evaluation.claims import list_claims
+from benchmarks.evaluation.commits import note_commit
 from benchmarks.evaluation.measure import RNNS, WRESNETS, Planned, measure_algorithms, measure_model
 from benchmarks.evaluation.page import Tables, Tried, list_lines
 from benchmarks.evaluation.pictures import draw_algorithms, draw_throughput
@@ -32,7 +32,6 @@ NUMBERS = ("arithmetic", "memory", "call", "links", "latency", "host")
 SCALES = {"up": 1.3, "down": 1 / 1.3}
 CONSOLE = Console(stderr=True)
 TABLES = {"throughput.csv": Outcome, "algorithms.csv": Planned, "sensitivity.csv": Tried}
-COMMITS = "commits.json"
 
 
 def measure(machine: Machine, models: Sequence[str], is_sensitive: bool) -> Tables:
@@ -59,12 +58,6 @@ def _try(change: str, tables: Tables) -> Iterator[Tried]:
         yield Tried(change, claim.claim, claim.ours, claim.holds)
 
 
-def find_commit() -> str:
-    """The commit of the tree."""
-    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "unknown"
-
-
 @click.command(help=__doc__)
 @click.option("--models", default=",".join((*WRESNETS, *RNNS)), help="Some of the models, with commas between.")
 @click.option("--machine", "machine_name", default="p2.8xlarge", show_default=True, help="Where it would run.")
@@ -78,10 +71,9 @@ def main(models: str, machine_name: str, sensitivity: bool, again: bool, output:
         found = measure(machine, models.split(","), sensitivity)
         for name, rows in zip(TABLES, (found.outcomes, found.planned, found.tried), strict=True):
             write_table(output / name, rows)
-        (output / COMMITS).write_text(json.dumps({"throughput": find_commit()}) + "\n")
+        note_commit(output, "Figures 8 to 10")
     tables = Tables(*(read_table(output / name, kind) for name, kind in TABLES.items()))
-    commits = json.loads((output / COMMITS).read_text())
-    lines = list(list_lines(machine, tables, commits))
+    lines = list(list_lines(machine, tables, output))
     (output / "README.md").write_text("\n".join([*lines, ""]))
     draw_throughput(tables.by_model, output / "throughput.png")
     draw_algorithms(tables.planned, output / "algorithms.png")

@@ -14,7 +14,8 @@ import click
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.evaluation.__main__ import FOLDER, find_commit
+from benchmarks.evaluation.__main__ import FOLDER
+from benchmarks.evaluation.commits import find_commit
 from benchmarks.models import Model, transformer
 from tofu.errors import TofuError
 from tofu.mxnet.partition import plan_task

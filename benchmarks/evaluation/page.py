@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from benchmarks.evaluation.claims import Claim, list_claims
+from benchmarks.evaluation.commits import read_commits
 from benchmarks.evaluation.measure import Planned
+from benchmarks.evaluation.partition_picture import GroupRow
 from benchmarks.evaluation.policies import Outcome
+from benchmarks.evaluation.search_table import LIMIT, PAPER, Searched
+from benchmarks.evaluation.tables import read_table
 from benchmarks.model_sizes import compare
+from tofu.plan import format_seconds
 from tofu.simulation.machine import Machine
+
+SEARCH, PARTITION = "search.csv", "partition.csv"
 
 
 @dataclass(frozen=True)
@@ -39,8 +47,8 @@ class Tables:
         return found
 
 
-def list_lines(machine: Machine, tables: Tables, commits: Mapping[str, str]) -> Iterator[str]:
-    """The page."""
+def list_lines(machine: Machine, tables: Tables, folder: Path) -> Iterator[str]:
+    """The page, with what is in the folder of Table 1 and Figure 11."""
     claims = list(list_claims(tables.by_model, tables.planned))
     yield "# The paper's evaluation, simulated"
     yield ""
@@ -49,11 +57,15 @@ def list_lines(machine: Machine, tables: Tables, commits: Mapping[str, str]) -> 
     yield ""
     yield from (f"- {source}" for source in machine.sources)
     yield ""
-    yield "Of which commit: " + ", ".join(f"{part} {commit}" for part, commit in commits.items()) + "."
+    yield "Of which commit: " + ", ".join(f"{part} {commit}" for part, commit in read_commits(folder).items()) + "."
     yield from _list_claims(claims, tables.tried)
+    if (folder / SEARCH).exists():
+        yield from _list_searches(read_table(folder / SEARCH, Searched))
     yield from _list_sizes()
     yield from _list_throughputs(tables.by_model)
     yield from _list_algorithms(tables.planned)
+    if (folder / PARTITION).exists():
+        yield from _list_groups(read_table(folder / PARTITION, GroupRow))
 
 
 def _list_claims(claims: Sequence[Claim], tried: Sequence[Tried]) -> Iterator[str]:
@@ -82,6 +94,58 @@ def _list_claims(claims: Sequence[Claim], tried: Sequence[Tried]) -> Iterator[st
     if missed:
         yield from ("", "Where a claim does not hold, most likely:", "")
         yield from (f"- {'; '.join(names)}: {reason}" for reason, names in missed.items())
+
+
+def _list_searches(rows: Sequence[Searched]) -> Iterator[str]:
+    yield from (
+        "",
+        "## Table 1: the time to search",
+        "",
+        "| model | search | paper | here | finds |",
+        "|---|---|---|---|---|",
+    )
+    for row in rows:
+        here = f"{format_seconds(row.seconds)}" + (f", of {row.states:.2g} states" if row.is_counted else "")
+        yield f"| {row.model} | {row.method} | {PAPER.get((row.model, row.method), '')} | {here} | {row.found} |"
+    yield from (
+        "",
+        "The dynamic program for all steps at once was not run: its states are counted as the paper counts them, all partitions of all",
+    )
+    yield "tensors of a group of operators, and each takes what a state of the recursion takes. Of the RNN there are fewer than the"
+    yield "paper's, since time steps are coalesced with all that they hold. HiGHS and toulbar2 get the coarse graph and the costs of the"
+    yield f"exact search, and {LIMIT} seconds; not the WResNet's, whose statistics are written in place, which forbids pairs of choices."
+
+
+def _list_groups(rows: Sequence[GroupRow]) -> Iterator[str]:
+    yield from (
+        "",
+        "## Figure 11: the partition of WResNet-152-10 among 8 workers",
+        "",
+        "![partition](partition.png)",
+        "",
+    )
+    yield "Weights above (output channels vertically, input channels horizontally), the activations that convolutions read below (batch"
+    yield 'vertically, channels horizontally); a colour is a worker, "xN" says how many blocks of the group are partitioned so.'
+    yield from (
+        "",
+        "| group | blocks | split differently within | convolutions by batch | by channels | by both | weights | activations |",
+    )
+    yield "|---|---|---|---|---|---|---|---|"
+    for row in rows:
+        numbers = row.group, row.blocks, row.mixed_blocks, row.split_by_batch, row.split_by_channels, row.split_by_both
+        yield f"| {' | '.join(map(str, numbers))} | {row.weights_gib:.2f} GiB | {row.activations_gib:.2f} GiB |"
+    first, last = rows[0], rows[-1]
+    observed = {
+        "batch and channels are both split": any(
+            row.split_by_both or (row.split_by_batch and row.split_by_channels) for row in rows
+        ),
+        "convolutions of one block are split differently": any(row.mixed_blocks for row in rows),
+        "the lowest group fetches more of weights, the highest more of activations": first.weights_gib
+        > first.activations_gib
+        and last.weights_gib < last.activations_gib,
+    }
+    yield from ("", "Observations of section 7.4:", "")
+    yield from (f"- {what}: {'yes' if holds else '**no**'}" for what, holds in observed.items())
 
 
 def _list_sizes() -> Iterator[str]:

@@ -5,7 +5,7 @@
 Weights above, the activations that the convolutions read below; vertically a weight's output channels and an activation's batch,
 horizontally the input channels. A colour is a worker. "xN": so many blocks of the group are partitioned so.
 
-Writes docs/evaluation/partition.png.
+Writes docs/evaluation/partition.png and partition.csv.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ from typing import Any
 
 import click
 
+from benchmarks.evaluation.commits import note_commit
+from benchmarks.evaluation.tables import write_table
 from benchmarks.models import wresnet
+from benchmarks.partition_results import count_kinds, list_groups
 from tofu.planning.settings import Settings
 from tofu.report.picture import new_figure
 from tofu.search import Choices, Problem
@@ -30,8 +33,6 @@ from tofu.search.solve import Effort
 CONVOLUTION = re.compile(r"group(\d+)_block(\d+)_(1|2|3)_conv")
 WORKERS = 8
 SIDE = 0.8  # of a cell of the picture
-
-Layouts = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,29 @@ def _find_most(blocks: list[tuple[int, ...]], choices: Choices) -> tuple[tuple[i
     layouts = [tuple(tuple(choices.layout(tensor)) for tensor in block) for block in blocks]
     most, times = Counter(layouts).most_common(1)[0]
     return blocks[layouts.index(most)], times
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """What section 7.4 observes of a group of blocks: GiB that its convolutions move for weights and for activations, among others."""
+
+    group: int
+    blocks: int
+    mixed_blocks: int
+    split_by_batch: int
+    split_by_channels: int
+    split_by_both: int
+    weights_gib: float
+    activations_gib: float
+
+
+def list_group_rows(problem: Problem, choices: Choices) -> Iterator[GroupRow]:
+    """A row for each group."""
+    for number, group in list_groups(problem, choices).items():
+        kinds = count_kinds({number: group})
+        split = (kinds[kind] for kind in ("batch", "channels", "both"))
+        moved = (count / 2**30 for count in (group.weight_bytes, group.activation_bytes))
+        yield GroupRow(number + 1, len(group.blocks), group.mixed_blocks, *split, *moved)
 
 
 def list_tiles(problem: Problem, choices: Choices, tensor: int) -> Iterator[tuple[int, float, float, float, float]]:
@@ -112,6 +136,8 @@ def main(output: Path) -> None:
     choices = ALGORITHMS["exact"].solve(problem, effort=Effort(60)).choices
     output.mkdir(parents=True, exist_ok=True)
     draw(problem, choices, output / "partition.png")
+    write_table(output / "partition.csv", list_group_rows(problem, choices))
+    note_commit(output, "Figure 11")
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from pytoulbar2 import CFN
 from rich.console import Console
 from rich.progress import track
 
+from benchmarks.evaluation.commits import note_commit
 from benchmarks.evaluation.tables import write_table
 from benchmarks.models.by_name import build_model
 from benchmarks.stages import run_cold
@@ -259,6 +260,7 @@ def main(models: str, runs: int, output: Path) -> None:
     rows = [row for name in names for row in measure(name, runs)]
     output.mkdir(parents=True, exist_ok=True)
     write_table(output / "search.csv", rows)
+    note_commit(output, "Table 1")
     for row in rows:
         click.echo(
             f"{row.model}: {row.method}: {row.seconds:.3g} s{' by its states' if row.is_counted else ''} {row.found}"
