@@ -30,6 +30,9 @@ MACHINES = "8xH100", "2x8xH100"
 MODELS = {
     "12 layers of 1,024, batch 64": lambda: transformer(12, 1024, 16, 64, heads_first=True),
     "12 layers of 4,096, batch 16": lambda: transformer(12, 4096, 32, 16, heads_first=True),
+    "12 layers of 1,024, every second with 16 experts, batch 64": lambda: transformer(
+        12, 1024, 16, 64, heads_first=True, experts=16
+    ),
 }
 PLANS = "default", "as whole as fits", "data-parallel", "megatron"
 
@@ -46,7 +49,7 @@ def describe(model: Model, name: str, workers: int, machine: Machine) -> str:
     try:
         found = simulate_partition(plan_task(model.read(ask_settings(name, workers, machine))), machine, STATES)
     except TofuError as error:
-        return f"| {name} | {str(error).split('. ')[0]} | | | |"
+        return f"| {name} | {str(error).split('. ')[0].split(':')[0]} | | | |"
     memory = f"{format_bytes(max(found.worker_bytes))}{'' if found.fits else ', does not fit'}"
     moved = format_bytes(found.program.remote_bytes)
     return f"| {name} | {format_seconds(found.seconds)} | {format_rate(found.throughput)} | {moved} | {memory} |"
