@@ -4,7 +4,8 @@
     python -m benchmarks.optimality --models rnn-4-4k --workers 8
 
 One search over each order of the factors, from shapes alone. "above bound": the plan moves at most so much more than any plan has to.
-Rows are written as they come, and what the file holds already is not searched again. It ends with an error where a row misses what
+Each row is made in a process of its own and written as it comes; what the file holds already of this tree and this effort is not searched
+again. "seconds" are those of the search. It ends with an error where a row misses what
 docs/search.md states: seconds on two quiet cores, per cent above a bound, and by how much the recursion is above the plan.
 """
 
@@ -21,8 +22,9 @@ from rich.table import Table
 
 from benchmarks.models import Model
 from benchmarks.models.by_name import build_model
+from benchmarks.shared.commits import name_tree
+from benchmarks.stages import run_cold
 from tofu.planning.settings import Settings
-from tofu.search import Problem
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS, Effort
 from tofu.search.topology import Arrangement
@@ -40,11 +42,17 @@ MOST_ABOVE_BOUND = {2: 0, 4: 0, 6: 0, 8: 0, 12: 0.3, 16: 2.4}
 MOST_RECURSION = 13
 NOT_PROVED_AT_12 = 1
 
+KEPT_FOR = "tree", "search seconds"  # what a row that was found earlier has to be of
+
 Row = dict[str, str]
 
 
-def measure(model: Model, problem: Problem, workers: int, search_seconds: float) -> Row:
+def measure(name: str, workers: int, search_seconds: float) -> Row:
     """The best plan of all orders, and what is proved of all of them."""
+    began = time.process_time()
+    model = build_named(name)
+    problem = model.read(Settings(workers)).problem
+    analysed = time.process_time() - began
     orders = ALGORITHMS["exact"].list_orders(workers)
     started, started_cpu = time.perf_counter(), time.process_time()
     found = []
@@ -57,8 +65,11 @@ def measure(model: Model, problem: Problem, workers: int, search_seconds: float)
     bound = min(result.lower_bound for _, _, result in found)
     recursive = min(result.recursive_bytes for _, _, result in found)
     return {
+        "tree": name_tree(),
+        "search seconds": f"{search_seconds:g}",
         "model": model.name,
         "workers": str(workers),
+        "analysis, processor seconds": f"{analysed:.2f}",
         "seconds": f"{time.perf_counter() - started:.2f}",
         "processor seconds": f"{time.process_time() - started_cpu:.2f}",
         "factors": " x ".join(map(str, factors)),
@@ -68,17 +79,24 @@ def measure(model: Model, problem: Problem, workers: int, search_seconds: float)
     }
 
 
+def build_named(name: str) -> Model:
+    """A model at the batch that its family has."""
+    return build_model(name, BATCHES[name.split("-")[0]])
+
+
 def _percent(larger: int, smaller: int) -> float:
     """By how much, rounded up."""
     return ceil((larger / max(smaller, 1) - 1) * 1e4) / 1e2
 
 
-def read_rows(file: Path) -> list[Row]:
-    """What an earlier run has found."""
+def read_rows(file: Path, search_seconds: float) -> list[Row]:
+    """What earlier runs of this tree have found with that effort."""
     if not file.exists():
         return []
     with file.open(newline="") as lines:
-        return list(csv.DictReader(lines))
+        rows = list(csv.DictReader(lines))
+    own = dict(zip(KEPT_FOR, (name_tree(), f"{search_seconds:g}"), strict=True))
+    return [row for row in rows if own.items() <= row.items()]
 
 
 def write_row(file: Path, row: Row) -> None:
@@ -94,10 +112,11 @@ def write_row(file: Path, row: Row) -> None:
 
 def print_rows(rows: list[Row]) -> None:
     """As a table, and how many are proved."""
-    table = Table(*rows[0], title="The default plan against the best one")
+    shown = [name for name in rows[0] if name not in KEPT_FOR]
+    table = Table(*shown, title="The default plan against the best one")
     for row in rows:
-        table.add_row(*row.values())
-    Console().print(table)
+        table.add_row(*(row[name] for name in shown))
+    Console(width=150).print(table)
     proved = sum(row["above bound (%)"] == "optimal" for row in rows)
     worst = max((float(row["above bound (%)"]) for row in rows if row["above bound (%)"] != "optimal"), default=0.0)
     print(f"{proved} of {len(rows)} are proved to be optimal, the others are at most {worst:g} % above a bound.")
@@ -110,15 +129,11 @@ def print_rows(rows: list[Row]) -> None:
 @click.option("--file", default=FILE, show_default=True, type=click.Path(path_type=Path))
 def main(models: str, workers: str, search_seconds: float, file: Path) -> None:
     for name in models.split(","):
-        model = build_model(name, BATCHES[name.split("-")[0]])
-        known = {(row["model"], row["workers"]) for row in read_rows(file)}
-        missing = [k for k in workers.split(",") if (model.name, k) not in known]
-        if not missing:
-            continue
-        problem = model.read(Settings(int(missing[0]))).problem
-        for k in missing:
-            write_row(file, measure(model, problem, int(k), search_seconds))
-    rows = read_rows(file)
+        known = {(row["model"], row["workers"]) for row in read_rows(file, search_seconds)}
+        for k in workers.split(","):
+            if (build_named(name).name, k) not in known:
+                write_row(file, run_cold(measure, name, int(k), search_seconds))
+    rows = read_rows(file, search_seconds)
     print_rows(rows)
     missed = find_missed(rows)
     if missed:

@@ -19,12 +19,12 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.evaluation.claims import list_claims
-from benchmarks.evaluation.commits import note_commit
 from benchmarks.evaluation.measure import RNNS, WRESNETS, Planned, measure_algorithms, measure_model
 from benchmarks.evaluation.page import Tables, Tried, list_lines
 from benchmarks.evaluation.pictures import draw_algorithms, draw_throughput
 from benchmarks.evaluation.policies import Outcome
 from benchmarks.evaluation.tables import read_table, write_table
+from benchmarks.shared.commits import note_commit
 from tofu.simulation.machine import Machine, read_machine
 
 FOLDER = Path("docs/evaluation")

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.evaluation.__main__ import FOLDER
-from benchmarks.evaluation.commits import find_commit
 from benchmarks.models import Model, transformer
+from benchmarks.shared.commits import find_commit
 from tofu.errors import TofuError
 from tofu.mxnet.partition import plan_task
 from tofu.plan import format_bytes, format_rate, format_seconds

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.evaluation.claims import Claim, list_claims
-from benchmarks.evaluation.commits import read_commits
 from benchmarks.evaluation.measure import Planned
 from benchmarks.evaluation.partition_picture import GroupRow
 from benchmarks.evaluation.policies import Outcome
 from benchmarks.evaluation.search_table import LIMIT, PAPER, Searched
 from benchmarks.evaluation.tables import read_table
 from benchmarks.model_sizes import compare
+from benchmarks.shared.commits import read_commits
 from tofu.plan import format_seconds
 from tofu.simulation.machine import Machine
 

@@ -27,9 +27,9 @@ from pytoulbar2 import CFN
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.evaluation.commits import note_commit
 from benchmarks.evaluation.tables import write_table
 from benchmarks.models.by_name import build_model
+from benchmarks.shared.commits import note_commit
 from benchmarks.stages import run_cold
 from tofu import _core
 from tofu.planning.settings import Settings

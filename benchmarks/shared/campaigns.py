@@ -12,12 +12,16 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
+from benchmarks.shared.commits import name_tree
+
 
 def read_results(path: Path, case_type: type, result_type: type) -> dict[str, tuple[Any, Any]]:
-    """Key of a case -> the case and its last result. Both are dataclasses; a case has a `key`, and `seeds`, a tuple."""
+    """Key of a case -> the case and its last result, of this tree alone. Both are dataclasses; a case has a `key`, and `seeds`, a tuple."""
     found = {}
     for line in path.read_text().splitlines() if path.exists() else ():
         record = json.loads(line)
+        if record.get("tree") != name_tree():
+            continue
         case = case_type(**{**record["case"], "seeds": tuple(record["case"]["seeds"])})
         found[case.key] = case, result_type(**record["result"])
     return found
@@ -43,7 +47,7 @@ def run_cases(
     ):
         task = progress.add_task("cases", total=len(cases))
         for case, result in pool.imap_unordered(run, cases):
-            file.write(json.dumps({"case": asdict(case), "result": asdict(result)}) + "\n")
+            file.write(json.dumps({"tree": name_tree(), "case": asdict(case), "result": asdict(result)}) + "\n")
             file.flush()
             for problem in result.problems:
                 progress.console.print(f"{case}, {problem}", style="red", markup=False)

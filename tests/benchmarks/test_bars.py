@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import tofu
 from benchmarks import memory, optimality, scaling, search
 from benchmarks.models import wresnet
+from benchmarks.shared.commits import name_tree
 
 REACHED = memory.Row("RNN-10-8K", int(70.6 * memory.GIB), 0, 0, 0.94, 0.93, 0.9, 0.9, "")
 
@@ -48,6 +49,8 @@ def test_a_transformer_of_the_table_needs_what_is_stated():
 
 
 ROW = {
+    "tree": name_tree(),
+    "search seconds": "10",
     "model": "rnn-4-4k",
     "workers": "8",
     "seconds": "1",
@@ -78,20 +81,41 @@ def test_what_is_proved_is_held_against_what_is_stated(changes, message, tmp_pat
         writer.writeheader()
         writer.writerows(PROVED | change for change in changes)
     monkeypatch.setattr(optimality, "build_model", lambda name, batch: SimpleNamespace(name=name))
-    monkeypatch.setattr(optimality, "read_rows", lambda path, read=optimality.read_rows: read(tmp_path / "rows.csv"))
-    found = CliRunner().invoke(optimality.main, ["--models", "rnn-4-4k", "--workers", changes[0].get("workers", "8")])
-    missed = optimality.find_missed(optimality.read_rows(tmp_path))
+    arguments = [
+        "--models",
+        "rnn-4-4k",
+        "--workers",
+        changes[0].get("workers", "8"),
+        "--file",
+        str(tmp_path / "rows.csv"),
+    ]
+    found = CliRunner().invoke(optimality.main, arguments)
+    missed = optimality.find_missed(optimality.read_rows(tmp_path / "rows.csv", 10))
     assert bool(missed) == bool(message)
     assert all(message in line for line in missed)
     assert found.exit_code == bool(message), found.output
 
 
+@pytest.mark.parametrize("change", [{"tree": "1234567"}, {"search seconds": "60"}])
+def test_rows_of_another_tree_or_effort_are_searched_again(change, tmp_path, monkeypatch):
+    optimality.write_row(tmp_path / "rows.csv", PROVED | change)
+    monkeypatch.setattr(optimality, "build_model", lambda name, batch: SimpleNamespace(name=name))
+    monkeypatch.setattr(optimality, "run_cold", lambda *_: PROVED | {"GiB": "2"})
+    arguments = ["--models", "rnn-4-4k", "--workers", "8", "--file", str(tmp_path / "rows.csv")]
+    found = CliRunner().invoke(optimality.main, arguments)
+    assert found.exit_code == 0, found.output
+    assert [row["GiB"] for row in optimality.read_rows(tmp_path / "rows.csv", 10)] == ["2"]
+
+
 @pytest.mark.parametrize(("last", "code"), [(5.0, 0), (5.6, 1)])
 def test_ten_times_the_layers_take_five_times_the_seconds(last, code, monkeypatch):
-    times = {algorithm: iter([1.0, last]) for algorithm in scaling.SEARCHES}
-    monkeypatch.setattr(scaling, "time_search", lambda _, algorithm, *__: (next(times[algorithm]), ""))
-    monkeypatch.setattr(scaling, "fit_exponent", lambda *_: 1.0)
-    monkeypatch.setitem(scaling.FAMILIES, "ResNet", (lambda _: wresnet(50, 1, 2, base=4, blocks=(1,) * 4), (1, 10)))
+    times = iter([1.0, last])
+    monkeypatch.setattr(
+        scaling,
+        "measure",
+        lambda family, size, *_: scaling.Run(100 * size, dict.fromkeys(scaling.STAGES, next(times)), ""),
+    )
+    monkeypatch.setitem(scaling.FAMILIES, "ResNet", (wresnet, (1, 10)))
     found = CliRunner().invoke(scaling.main, ["--families", "ResNet", "--workers", "2"])
     assert found.exit_code == code, found.output
 

@@ -7,7 +7,9 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks import equality, equality_runs
-from benchmarks.equality_runs import Case, run_case
+from benchmarks.equality_runs import Case, Result, run_case
+from benchmarks.shared.campaigns import read_results
+from benchmarks.shared.commits import name_tree
 
 CASE = Case("image", "float64", 2, seeds=(0, 1), has_default=True, steps=1, default_steps=1)
 
@@ -47,12 +49,24 @@ def test_a_plan_that_fails_leaves_the_others(monkeypatch):
     ]
 
 
+def keep(path, tree, case, result):
+    path.write_text(json.dumps({"tree": tree, "case": asdict(case), "result": asdict(result)}) + "\n")
+
+
+def test_results_of_another_tree_are_not_taken(tmp_path):
+    path, result = tmp_path / "results.jsonl", Result()
+    keep(path, "1234567", CASE, result)
+    assert read_results(path, Case, Result) == {}
+    keep(path, name_tree(), CASE, result)
+    assert read_results(path, Case, Result) == {CASE.key: (CASE, result)}
+
+
 @pytest.mark.parametrize("bad", [False, True])
 def test_the_table_from_kept_results(tmp_path, bad, monkeypatch):
     path = tmp_path / "results.jsonl"
     case, result = run_case(replace(CASE, steps=2, default_steps=equality.DEFAULT_STEPS))
     result.problems += ["random plan 0: step off by 1, allowed are 0"] * bad
-    path.write_text(json.dumps({"case": asdict(case), "result": asdict(result)}) + "\n")
+    keep(path, name_tree(), case, result)
     monkeypatch.setattr(equality, "run_case", None)  # there is nothing left to run
     options = ["--models", "image", "--dtypes", "float64", "--workers", "2", "--plans", "2"]
     found = CliRunner().invoke(equality.main, [*options, "--results", str(path)])

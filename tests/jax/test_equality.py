@@ -13,6 +13,7 @@ from jax import lax
 from benchmarks import jax_equality
 from benchmarks.jax_equality import largest_error, list_cases, run_case
 from benchmarks.jax_models import load_models, plain
+from benchmarks.shared.commits import name_tree
 
 
 @pytest.fixture
@@ -80,7 +81,7 @@ def test_what_differs_is_a_problem_and_is_kept(small, monkeypatch, tmp_path):
 
 def _keep(cases, path):
     """As the campaign does, in this process."""
-    lines = [{"case": vars(case), "result": vars(run_case(case)[1])} for case in cases]
+    lines = [{"tree": name_tree(), "case": vars(case), "result": vars(run_case(case)[1])} for case in cases]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
