@@ -2,7 +2,8 @@
 
     python -m benchmarks.step_time
 
-The work of a step is the same on one device and on k; fetches, smaller kernels and more nodes are added. Settings:
+A step is forward, backward and the update by SGD with momentum, under the default plan. Its work is the same on one device and on k; fetches,
+smaller kernels and more nodes are added. Settings:
 
 - one device: MXNet's own executor, with OMP_NUM_THREADS=1 and 2;
 - k workers: the partitioned model, one thread each;
@@ -36,6 +37,7 @@ from benchmarks.models import Model, rnn, transformer, wresnet
 from benchmarks.shared.programs import ProgramWriter
 from tofu.graph import Phase
 from tofu.mxnet.backend.execution_graph import build_symbol
+from tofu.mxnet.runtime.optimizer import ShardOptimizer
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.program import NodeKind, write_program
 
@@ -44,6 +46,7 @@ MODELS: dict[str, Callable[[], Model]] = {
     "Transformer": lambda: transformer(4, 640, 8, 8, length=256, vocabulary=2048),
     "RNN": lambda: rnn(4, 1024, 40, features=512, classes=512),
 }
+OPTIMIZER, OPTIMIZER_PARAMETERS = "sgd", {"learning_rate": 1e-6, "momentum": 0.9}
 STEPS = 4  # of each process; the first ones warm up
 TRAINING = (Phase.FORWARD, Phase.BACKWARD, Phase.UPDATE)
 
@@ -104,10 +107,14 @@ def run_single(model: Model) -> Seconds:
     executor = model.symbol.simple_bind(mx.cpu(0), grad_req=requests, **model.shapes)
     for name, value in draw_values({name: array.shape for name, array in executor.arg_dict.items()}):
         executor.arg_dict[name][:] = value
+    updater = mx.optimizer.get_updater(mx.optimizer.create(OPTIMIZER, **OPTIMIZER_PARAMETERS))
+    trained = [name for name, request in requests.items() if request == "write"]
 
     def step() -> None:
         executor.forward(is_train=True)
         executor.backward()
+        for index, name in enumerate(trained):
+            updater(index, executor.grad_dict[name], executor.arg_dict[name])
 
     return run_steps(step)
 
@@ -115,15 +122,18 @@ def run_single(model: Model) -> Seconds:
 def run_workers(model: Model, setting: Setting) -> Seconds:
     """The partitioned model on devices of this machine."""
     contexts = [mx.cpu(worker) for worker in range(setting.workers)]
-    executor = tofu.bind(tofu.partition(model.symbol, contexts=contexts, algorithm="recursive"), **model.shapes)
+    executor = tofu.bind(tofu.partition(model.symbol, contexts=contexts), **model.shapes)
     if setting.is_apart:
         executor = ShardedExecutor(take_apart(executor.partition), contexts)
     for name, value in draw_values({name: variable.shape for name, variable in executor.variables.items()}):
         executor.variables[name].scatter(value)
+    trained = executor.differentiated
+    optimizer = ShardOptimizer(OPTIMIZER, OPTIMIZER_PARAMETERS, trained, trained, 1.0, model.symbol)
 
     def step() -> None:
         executor.forward(is_train=True)
         executor.backward()
+        optimizer.update(executor)
 
     return run_steps(step)
 

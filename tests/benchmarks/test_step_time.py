@@ -26,7 +26,7 @@ def list_computed(symbol):
 def test_copies_apart_compute_what_the_workers_do():
     model = transformer(1, 16, 2, 4, length=8, vocabulary=12)
     contexts = [mx.cpu(worker) for worker in range(4)]
-    symbol = tofu.partition(model.symbol, contexts=contexts, algorithm="recursive")
+    symbol = tofu.partition(model.symbol, contexts=contexts)
     partition = tofu.bind(symbol, **model.shapes).partition
     apart = take_apart(partition)
     whole, fetched = list_computed(partition.training.symbol)
