@@ -2,8 +2,8 @@
 
     python -m benchmarks.step_time
 
-A step is forward, backward and the update by SGD with momentum, under the default plan. Its work is the same on one device and on k; fetches,
-smaller kernels and more nodes are added. Settings:
+A step is forward, backward and the update by SGD with momentum, under the default plan. Its work is the same on one device and on k;
+fetches, smaller kernels and more nodes are added. Settings:
 
 - one device: MXNet's own executor, with OMP_NUM_THREADS=1 and 2;
 - k workers: the partitioned model, one thread each;
