@@ -139,5 +139,5 @@ def _make_range(claim: str, ratios: Sequence[float], low: float, high: float) ->
 
 
 def _make_near(claim: str, found: Sequence[float], said: float, margin: float) -> Claim:
-    shown = f"{found[0]:.3g}" if found and found[0] else NO_MODELS
+    shown = NO_MODELS if not found else f"{found[0]:.3g}" if found[0] else "out of memory"
     return Claim(claim, f"{said:g}", shown, bool(found) and abs(found[0] / said - 1) <= margin)

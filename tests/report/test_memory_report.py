@@ -10,6 +10,8 @@ from benchmarks.small_models.plain import mlp, plain_cnn, residual_cnn
 from tofu import _mxnet
 from tofu.graph import Tensor, TensorKind
 from tofu.mxnet.backend.buffers import worker_variables
+from tofu.mxnet.memory.account import count_rounding
+from tofu.mxnet.memory.gpu_pool import round_up
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.plan import format_bytes
 from tofu.planning.fitting import MOST_COUNTS, find_fitting, format_limit, read_bytes
@@ -17,6 +19,7 @@ from tofu.program import worker_group
 from tofu.report.memory import DeviceMemory, MemoryReport
 from tofu.report.memory_fit import describe_fewest, describe_fit
 from tofu.report.memory_plot import plot_memory
+from tofu.search.geometry import find_shards
 
 WORKERS = 4
 MODELS = {
@@ -76,6 +79,51 @@ def test_parts_add_up(name):
     assert tuple(held) == symbol.plan.worker_bytes
 
 
+@pytest.mark.parametrize(
+    ("count", "taken"),
+    [(0, 0), (1, 4096), (4096, 4096), (4097, 8192), (2 << 20, 2 << 20), ((2 << 20) + 1, 4 << 20), (5 << 20, 6 << 20)],
+)
+def test_the_pool_of_gpus_rounds_arrays_up(count, taken):
+    assert round_up(count) == taken
+
+
+def test_the_pool_of_gpus_rounds_as_its_variables_say(monkeypatch):
+    monkeypatch.setenv("MXNET_GPU_MEM_POOL_PAGE_SIZE", "32")
+    monkeypatch.setenv("MXNET_GPU_MEM_LARGE_ALLOC_ROUND_SIZE", "1000")
+    assert [round_up(count) for count in (33, 960, 993)] == [64, 960, 2000]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_array_is_rounded_up_for_gpus(name):
+    """Parameters with gradients, states of the optimizer, inputs and the buffers of the pool, each by itself."""
+    model = MODELS[name]
+    symbol = tofu.partition(model.symbol, WORKERS, **model.shapes)
+    partition = symbol.planned()
+    variables = worker_variables(partition.problem, partition.choices, partition.training)
+    table = _mxnet.PlannedGraph(partition.training.symbol.handle.value, *variables).entries()
+    report = tofu.memory_report(symbol)
+    for worker, device in enumerate(report.workers):
+        group = table["groups"].index(worker_group(worker))
+        rows = (table["group"] == group) & (table["buffer"] >= 0) & (table["kind"] >= 2)
+        buffers = {}
+        for buffer, count in zip(table["buffer"][rows].tolist(), table["bytes"][rows].tolist(), strict=True):
+            buffers[buffer] = max(buffers.get(buffer, 0), count)
+        assert sum(buffers.values()) == device.pool_bytes
+        held = {
+            t: int(np.prod(np.diff(find_shards(partition.problem, t, partition.choices.layout(t))[worker])))
+            * tensor.item_bytes
+            for t, tensor in enumerate(partition.graph.tensors)
+            if tensor.kind is not TensorKind.INTERMEDIATE
+        }
+        momenta = [held[t] for t in partition.graph.updated]
+        arrays = [*buffers.values(), *held.values(), *momenta]
+        assert sum(arrays) == device.planned_bytes
+        assert device.rounding_bytes == sum(round_up(count) for count in arrays) - sum(arrays) > 0
+        assert device.needed_bytes == device.planned_bytes + device.workspace_bytes + device.rounding_bytes
+    without = tofu.memory_report(symbol, optimizer=None).workers
+    assert count_rounding(partition) == tuple(worker.rounding_bytes for worker in without)
+
+
 def test_workspace_is_the_largest_unfolded_image():
     model = plain_cnn(batch=4)
     report = tofu.memory_report(model.symbol, 1, **model.shapes)
@@ -87,7 +135,7 @@ def test_workspace_is_the_largest_unfolded_image():
 
 
 def device(planned):
-    return DeviceMemory("worker 0", planned, 0, 0, 0, 0, 0, ("node",), np.zeros((3, 1), np.int64))
+    return DeviceMemory("worker 0", planned, 0, 0, 0, 0, 0, 0, ("node",), np.zeros((3, 1), np.int64))
 
 
 def test_the_worker_that_needs_most_has_to_fit():
@@ -180,8 +228,8 @@ def test_refusals():
 def test_states_of_half_precision_have_master_copies():
     states = OptimizerStates("sgd", {"momentum": 0.9, "multi_precision": True})
     single, half = (Tensor("weight", (4, 6), t, n, TensorKind.PARAMETER) for t, n in (("float32", 4), ("float16", 2)))
-    assert states.count_bytes(single, (2, 6)) == 12 * 4
-    assert states.count_bytes(half, (2, 6)) == 12 * (4 + 4)  # the master copy, and the momentum beside it
+    assert states.list_bytes(single, (2, 6)) == [12 * 4]
+    assert states.list_bytes(half, (2, 6)) == [12 * 4, 12 * 4]  # the master copy, and the momentum beside it
 
 
 def test_states_of_other_shapes():

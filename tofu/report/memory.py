@@ -18,7 +18,8 @@ GRADIENTS, ACTIVATIONS, FETCH_BUFFERS = range(3)
 USES = ("gradients", "activations", "fetch buffers")
 LEGEND = """
 Parts are what they take at the peak, the operator or fetch at which most is in use. Idle: buffers that are free just then. Parameters to
-idle are allocated, to the byte. Workspace, what convolutions ask for while they run, is an estimate.
+idle are allocated, to the byte. The pool of GPU memory rounds each array up, which counts for what fits. Workspace, what convolutions ask
+for while they run, is an estimate.
 """
 
 
@@ -38,6 +39,8 @@ class DeviceMemory:
         Buffers that gradients, activations and fetch buffers share.
     workspace_bytes
         An estimate of what kernels ask for while they run.
+    rounding_bytes
+        What the engine's pool of GPU memory adds, which rounds each array up; nothing on CPUs.
     nodes
         Names of the device's operators and fetches in the order of execution.
     uses
@@ -52,18 +55,19 @@ class DeviceMemory:
     gradients_bytes: int
     pool_bytes: int
     workspace_bytes: int
+    rounding_bytes: int
     nodes: tuple[str, ...]
     uses: npt.NDArray[np.int64]
 
     @property
     def planned_bytes(self) -> int:
-        """What is allocated, exactly; the workspace comes on top."""
+        """What is allocated, exactly; the workspace comes on top, and on GPUs what their pool rounds up."""
         return self.parameters_bytes + self.optimizer_bytes + self.inputs_bytes + self.pool_bytes
 
     @property
     def needed_bytes(self) -> int:
-        """What the device must have: what is planned, and the workspace as estimated."""
-        return self.planned_bytes + self.workspace_bytes
+        """What the device must have, if it is a GPU: what is planned, what its pool rounds up, and the workspace as estimated."""
+        return self.planned_bytes + self.rounding_bytes + self.workspace_bytes
 
     @cached_property
     def peak(self) -> int:
@@ -129,6 +133,7 @@ def memory_report_table(report: MemoryReport) -> Table:
     table.add_row("planned", *(format_bytes(device.planned_bytes) for _, device in devices), style="bold")
     whole = max(report.one_device.planned_bytes, 1)
     table.add_row("of one device", *(f"{device.planned_bytes / whole:.1%}" for _, device in devices))
+    table.add_row("rounding on GPUs", *(format_bytes(device.rounding_bytes) for _, device in devices))
     table.add_row("workspace, about", *(format_bytes(device.workspace_bytes) for _, device in devices))
     table.add_row("all gradients", *(format_bytes(device.gradients_bytes) for _, device in devices))
     table.add_row("the peak is at", *(device.peak_node for _, device in devices), style="dim")

@@ -17,6 +17,7 @@ from tofu import _mxnet
 from tofu.engine import Source
 from tofu.graph import Graph, TensorKind
 from tofu.mxnet.backend.buffers import Variables, source_variables, worker_variables
+from tofu.mxnet.memory.gpu_pool import round_up
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.mxnet.memory.workspace import estimate_workspace
 from tofu.pipeline import Partition
@@ -49,6 +50,11 @@ def account_workers(partition: Partition, states: OptimizerStates) -> tuple[Devi
     return tuple(_account(execution.symbol, variables, graph, shards, names, gradients, states))
 
 
+def count_rounding(partition: Partition) -> tuple[int, ...]:
+    """What MXNet's pool adds on each worker, if it is a GPU, before there is an optimizer."""
+    return tuple(device.rounding_bytes for device in account_workers(partition, OptimizerStates(None, {})))
+
+
 def _account(
     symbol: Any,
     variables: Variables,
@@ -66,22 +72,26 @@ def _account(
     devices = []
     for position, (group, name) in enumerate(names.items()):
         held = dict.fromkeys(TensorKind, 0)
-        optimizer_bytes = 0
+        kept: list[int] = []
+        arrays = entries.buffers_of(group)
         for variable, shapes in shards.items():
             tensor = graph.tensors[variable]
-            held[tensor.kind] += prod(shapes[position]) * tensor.item_bytes
+            count = prod(shapes[position]) * tensor.item_bytes
+            held[tensor.kind] += count
+            arrays.append(count)
             if variable in graph.updated:
-                optimizer_bytes += states.count_bytes(tensor, shapes[position])
+                kept += states.list_bytes(tensor, shapes[position])
         parameters = held.pop(TensorKind.PARAMETER)
         devices.append(
             DeviceMemory(
                 name=name,
                 parameters_bytes=parameters,
-                optimizer_bytes=optimizer_bytes,
+                optimizer_bytes=sum(kept),
                 inputs_bytes=sum(held.values()),
                 gradients_bytes=entries.gradient_bytes(group),
                 pool_bytes=planned[group]["pool"],
                 workspace_bytes=workspace.get(group, 0),
+                rounding_bytes=sum(round_up(count) - count for count in (*arrays, *kept)),
                 nodes=entries.nodes_of(group),
                 uses=entries.uses_of(group),
             )
@@ -103,6 +113,14 @@ class _Entries:
 
     def _rows(self, group: str) -> npt.NDArray[np.bool_]:
         return np.asarray(self._is_pooled & (self._columns["group"] == self._groups[group]))
+
+    def buffers_of(self, group: str) -> list[int]:
+        """The bytes of each buffer of the pool: those of the largest entry in it."""
+        rows = self._rows(group) & (self._columns["buffer"] >= 0)
+        numbers, place = np.unique(self._columns["buffer"][rows], return_inverse=True)
+        largest = np.zeros(len(numbers), np.int64)
+        np.maximum.at(largest, place, self._columns["bytes"][rows])
+        return [int(count) for count in largest]
 
     def gradient_bytes(self, group: str) -> int:
         return int(self._columns["bytes"][self._rows(group) & self._is_gradient].sum())

@@ -54,15 +54,15 @@ class OptimizerStates:
             self._optimizer = create_optimizer(optimizer, parameters)
         self._known: dict[tuple[str, int], list[tuple[tuple[bool, ...], int]]] = {}
 
-    def count_bytes(self, weight: Tensor, shard: tuple[int, ...]) -> int:
-        """Bytes of the states beside a shard of this shape."""
+    def list_bytes(self, weight: Tensor, shard: tuple[int, ...]) -> list[int]:
+        """Bytes of each of the states beside a shard of this shape."""
         key = weight.dtype, len(shard)
         if key not in self._known:
             self._known[key] = list(self._probe(*key))
-        return sum(
+        return [
             item_bytes * prod(extent for extent, follows in zip(shard, follows_weight, strict=True) if follows)
             for follows_weight, item_bytes in self._known[key]
-        )
+        ]
 
     def _probe(self, dtype: str, rank: int) -> Iterator[tuple[tuple[bool, ...], int]]:
         """For each state, the dimensions that it has of the weight (it may have extent 1 in others), and the bytes of an element."""

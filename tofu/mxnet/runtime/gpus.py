@@ -11,7 +11,9 @@ import mxnet as mx
 
 from tofu import _mxnet
 from tofu.errors import DeviceError
+from tofu.mxnet.memory.account import count_rounding
 from tofu.mxnet.runtime.failures import REMEDY_OF_LACK, AllocationFailureError
+from tofu.pipeline import Partition
 from tofu.plan import format_bytes
 from tofu.program import worker_group
 
@@ -48,15 +50,16 @@ def _describe(context: Any) -> tuple[str, int]:
         raise DeviceError(f"{context} cannot be used: {error}.") from error
 
 
-def check_gpu_memory(worker_bytes: Sequence[int], contexts: Sequence[Any]) -> None:
+def check_gpu_memory(partition: Partition, contexts: Sequence[Any]) -> None:
     """Raise OutOfMemoryError for GPUs with less free memory than their workers need: MXNet allocates at the first run, and fails there.
 
-    What MXNet keeps for its next arrays is given back first. Its pool rounds arrays up, so what passes may still not fit by a little.
+    What MXNet keeps for its next arrays is given back first. What its pool rounds up is counted.
     """
+    if all(context.device_type != "gpu" for context in contexts):
+        return
     needed: dict[Any, int] = {}
-    for count, context in zip(worker_bytes, contexts, strict=False):
-        if context.device_type == "gpu":
-            needed[context] = needed.get(context, 0) + count
+    for count, rounding, context in zip(partition.plan.worker_bytes, count_rounding(partition), contexts, strict=False):
+        needed[context] = needed.get(context, 0) + count + rounding
     lacking = []
     for context, count in needed.items():
         with suppress(mx.base.MXNetError):  # a build without CUDA keeps nothing

@@ -80,7 +80,7 @@ class ShardedExecutor:
         self._gradients = Gradients.NONE
         self._earlier_gradients: dict[str, ShardedTensor] = {}
         make_room(partition.plan, self.contexts)
-        check_gpu_memory(partition.plan.worker_bytes, self.contexts)
+        check_gpu_memory(partition, self.contexts)
         with explaining_memory(partition.plan, self.contexts, "binding the model"):
             for position, tensor in enumerate(partition.graph.tensors):
                 if tensor.kind is not TensorKind.INTERMEDIATE:
