@@ -24,7 +24,7 @@ from benchmarks.evaluation.page import Tables, Tried, list_lines
 from benchmarks.evaluation.pictures import draw_algorithms, draw_throughput
 from benchmarks.evaluation.policies import Outcome
 from benchmarks.evaluation.tables import read_table, write_table
-from benchmarks.shared.commits import note_commit
+from benchmarks.shared.commits import name_tree, note_commit
 from tofu.simulation.machine import Machine, read_machine
 
 FOLDER = Path("docs/evaluation")
@@ -65,13 +65,13 @@ def _try(change: str, tables: Tables) -> Iterator[Tried]:
 @click.option("--again", is_flag=True, help="Write the page and the pictures anew, from the tables that are there.")
 @click.option("--output", type=click.Path(path_type=Path), default=FOLDER, show_default=True)
 def main(models: str, machine_name: str, sensitivity: bool, again: bool, output: Path) -> None:
-    machine = read_machine(machine_name)
+    machine, tree = read_machine(machine_name), name_tree()
     output.mkdir(parents=True, exist_ok=True)
     if not again:
         found = measure(machine, models.split(","), sensitivity)
         for name, rows in zip(TABLES, (found.outcomes, found.planned, found.tried), strict=True):
             write_table(output / name, rows)
-        note_commit(output, "Figures 8 to 10")
+        note_commit(output, "Figures 8 to 10", tree)
     tables = Tables(*(read_table(output / name, kind) for name, kind in TABLES.items()))
     lines = list(list_lines(machine, tables, output))
     (output / "README.md").write_text("\n".join([*lines, ""]))

@@ -16,7 +16,7 @@ from rich.progress import track
 
 from benchmarks.evaluation.__main__ import FOLDER
 from benchmarks.models import Model, transformer
-from benchmarks.shared.commits import find_commit
+from benchmarks.shared.commits import name_tree
 from tofu.errors import TofuError
 from tofu.mxnet.partition import plan_task
 from tofu.plan import format_bytes, format_rate, format_seconds
@@ -61,7 +61,7 @@ def main(output: Path) -> None:
     lines = [
         "# Transformers on machines of today, simulated",
         "",
-        f"Written by `python -m benchmarks.evaluation.beyond` at commit {find_commit()}. Nothing here was run on GPUs: the times are what",
+        f"Written by `python -m benchmarks.evaluation.beyond` at commit {name_tree()}. Nothing here was run on GPUs: the times are what",
         "the simulator ([docs/simulation.md](../simulation.md)) predicts. Sequences have 512 tokens;",
         "the optimizer keeps two states for each weight.",
     ]

@@ -22,7 +22,7 @@ import click
 from benchmarks.evaluation.tables import write_table
 from benchmarks.models import wresnet
 from benchmarks.partition_results import count_kinds, list_groups
-from benchmarks.shared.commits import note_commit
+from benchmarks.shared.commits import name_tree, note_commit
 from tofu.planning.settings import Settings
 from tofu.report.picture import new_figure
 from tofu.search import Choices, Problem
@@ -132,12 +132,13 @@ def _rectangle(place: tuple[float, float], width: float, height: float, colour: 
 @click.command(help=__doc__)
 @click.option("--output", type=click.Path(path_type=Path), default=Path("docs/evaluation"), show_default=True)
 def main(output: Path) -> None:
+    tree = name_tree()
     problem = wresnet(152, 10, 8).read(Settings(WORKERS, cache=False)).problem
     choices = ALGORITHMS["exact"].solve(problem, effort=Effort(60)).choices
     output.mkdir(parents=True, exist_ok=True)
     draw(problem, choices, output / "partition.png")
     write_table(output / "partition.csv", list_group_rows(problem, choices))
-    note_commit(output, "Figure 11")
+    note_commit(output, "Figure 11", tree)
 
 
 if __name__ == "__main__":

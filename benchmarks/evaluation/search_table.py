@@ -29,7 +29,7 @@ from rich.progress import track
 
 from benchmarks.evaluation.tables import write_table
 from benchmarks.models.by_name import build_model
-from benchmarks.shared.commits import note_commit
+from benchmarks.shared.commits import name_tree, note_commit
 from benchmarks.stages import run_cold
 from tofu import _core
 from tofu.planning.settings import Settings
@@ -256,11 +256,11 @@ def measure(name: str, runs: int) -> Iterator[Searched]:
 @click.option("--runs", default=RUNS, show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), default=Path("docs/evaluation"), show_default=True)
 def main(models: str, runs: int, output: Path) -> None:
-    names = track(models.split(","), description="Table 1", console=Console(stderr=True))
+    tree, names = name_tree(), track(models.split(","), description="Table 1", console=Console(stderr=True))
     rows = [row for name in names for row in measure(name, runs)]
     output.mkdir(parents=True, exist_ok=True)
     write_table(output / "search.csv", rows)
-    note_commit(output, "Table 1")
+    note_commit(output, "Table 1", tree)
     for row in rows:
         click.echo(
             f"{row.model}: {row.method}: {row.seconds:.3g} s{' by its states' if row.is_counted else ''} {row.found}"

@@ -36,7 +36,7 @@ def read_commits(folder: Path) -> dict[str, str]:
     return dict(json.loads(path.read_text())) if path.exists() else {}
 
 
-def note_commit(folder: Path, part: str) -> None:
-    """A part was measured now."""
-    commits = {**read_commits(folder), part: find_commit()}
+def note_commit(folder: Path, part: str, tree: str) -> None:
+    """A part was measured with a tree, the one that was there when its run began."""
+    commits = {**read_commits(folder), part: tree}
     (folder / FILE).write_text(json.dumps(dict(sorted(commits.items())), indent=1) + "\n")
