@@ -14,8 +14,8 @@ ROWS = ("y0",)  # the other positions are inner parts of a dimension
 
 
 def _local_size(local):
-    """The attribute `output_size` of a worker's copy: the cells under its part of the positions. It does not ask for the shape, which parts of
-    the window would change too.
+    """The attribute `output_size` of a worker's copy: the cells under its part of the positions. It does not ask for the local shape, which
+    parts of the window would change too.
     """
     own = local.attributes
     at = read_window(own["kernel"], own["stride"], own["pad"], own["dilate"])
