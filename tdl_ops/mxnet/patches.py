@@ -11,7 +11,23 @@ from tdl_ops.mxnet.window import local_pad, numbered, read_window
 from tofu.tdl import merge, output, scatter
 
 ROWS = ("y0",)  # the other positions are inner parts of a dimension
+
+
+def _local_size(local):
+    """The attribute `output_size` of a worker's copy: the cells under its part of the positions. It does not ask for the local shape, which
+    parts of the window would change too.
+    """
+    own = local.attributes
+    at = read_window(own["kernel"], own["stride"], own["pad"], own["dilate"])
+    sides = enumerate(zip(own["output_size"], at.kernel, at.stride, at.dilate, strict=True))
+    return tuple(
+        (local.extent(f"y{n}") - 1) * stride + (kernel - 1) * dilate + 1 if local.is_split(f"y{n}") else size
+        for n, (size, kernel, stride, dilate) in sides
+    )
+
+
 BOUND = {"pad": local_pad}
+RESIZED = {**BOUND, "output_size": _local_size}
 
 
 def _take(data, space, kernel, stride, dilate, pad):
@@ -50,16 +66,11 @@ def backward_im2col(d_out, *, output_shapes, kernel, stride=(), dilate=(), pad=(
     return _put(d_out, space, kernel, stride, dilate, pad)
 
 
-@op("col2im", concrete=True, bound={**BOUND, "output_size": lambda local: tuple(local.outputs[0].shape[2:])}, pads=ROWS)
+@op("col2im", concrete=True, bound=RESIZED, pads=ROWS)
 def col2im(data, *, output_size, kernel, stride=(), dilate=(), pad=()):
     return _put(data, _positions(output_size, kernel, stride, dilate, pad), kernel, stride, dilate, pad)
 
 
-@op(
-    "_backward_col2im",
-    concrete=True,
-    bound={**BOUND, "output_size": lambda local: tuple(local.inputs[0].shape[2:])},
-    pads=ROWS,
-)
+@op("_backward_col2im", concrete=True, bound=RESIZED, pads=ROWS)
 def backward_col2im(d_out, *, output_size, kernel, stride=(), dilate=(), pad=()):
     return _take(d_out, _positions(output_size, kernel, stride, dilate, pad), kernel, stride, dilate, pad)

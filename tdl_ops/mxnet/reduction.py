@@ -11,7 +11,7 @@ from math import prod
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.reduced import list_reduced
 from tofu.errors import UnsupportedError
-from tofu.tdl import Max, Min, Prod, Sum, absolute, isnan, position, sign, sqrt, where
+from tofu.tdl import Max, Min, Prod, Sum, absolute, isnan, position, sign, sqrt, unread, where
 
 
 def _reduce(reducer, data, value, axis, keepdims, exclude):
@@ -114,8 +114,8 @@ def moments(data, *, axes=None, keepdims=False):
 def backward_moments(d_mean, d_variance, data, mean, variance, *, axes=None, keepdims=False):
     at = lambda tensor, i: _spread(tensor, i, axes, keepdims, False)
     count = lambda i: prod(position(i[d].extent) for d in list_reduced(axes, False, len(i)))
-    slope = lambda i: at(d_mean, i) + 2 * at(d_variance, i) * (data[i] - at(mean, i)) + 0 * at(variance, i)
-    return lambda *i: slope(i) / count(i)
+    slope = lambda i: at(d_mean, i) + 2 * at(d_variance, i) * (data[i] - at(mean, i))
+    return lambda *i: slope(i) / count(i) + unread(at(variance, i))
 
 
 def _describe_variance(root):

@@ -10,6 +10,7 @@ import pytest
 import tofu
 from benchmarks.shared.random_plans import feasible_axes
 from benchmarks.shared.training import bind_partitioned, random_values, run_single
+from benchmarks.small_models.plain import Model
 from tests.equality.comparison import STEP_TOLERANCE, compare
 from tests.equality.layer_models import single_layer
 from tofu.mxnet.lowerings import LOWERINGS
@@ -52,3 +53,15 @@ def test_sums_in_half_precision_are_left_to_the_operator(dtype, is_lowered):
     net = mx.sym.GroupNorm(data, mx.sym.Variable("gamma"), mx.sym.Variable("beta"), num_groups=2, name="layer")
     searched = tofu.partition(net, 2, data=(4, 6, 5)).planned().searched.graph
     assert ("layer/mean" in searched.operator_index) == is_lowered
+
+
+def test_a_gradient_in_parts_reads_no_less_than_its_kernel():
+    """Of the variance of moments the kernel takes the shape alone, and the parts nothing, so it may lie in any way."""
+    net = mx.sym.moments(mx.sym.Variable("scale_weight", shape=(5, 2, 6), dtype="float64"), axes=(1,), name="moments")[
+        0
+    ]
+    model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {}, 2)
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", 1)
+    hints = {"moments_output0": 1, "moments_output1": (0, 1), "moments_backward": "i2"}
+    compare(bind_partitioned(model, 6, "float64", hints=hints), values, step, weights, 1)

@@ -3,6 +3,7 @@
 import mxnet as mx
 import pytest
 
+from benchmarks.shared.random_plans import feasible_axes
 from benchmarks.shared.training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
 from benchmarks.small_models.plain import Model
 from benchmarks.small_models.spatial import SPATIAL
@@ -143,3 +144,17 @@ def test_patches_by_rows(workers):
     step, weights = run_single(model, values, "float64", 2)
     hints = dict.fromkeys(("take", "put", "take_backward", "put_backward"), "y0")
     compare(bind_partitioned(model, workers, "float64", hints=hints), values, step, weights, 2)
+
+
+def test_the_cells_of_a_window_stay_together():
+    """With one channel they are the outermost part of a column, which a kernel cannot compute a part of."""
+    window = {"kernel": (3, 1), "stride": (2, 2), "pad": (0, 1)}
+    columns = mx.sym.Variable("columns_weight", shape=(2, 3, 4), dtype="float64")
+    net = mx.sym.col2im(columns, output_size=(5, 2), name="put", **window)
+    model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {}, 2)
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", 2)
+    partition = bind_partitioned(model, 2, "float64").partition
+    for name in ("put", "put_backward"):
+        assert feasible_axes(partition, name) == ["b", "y0"]
+    compare(bind_partitioned(model, 3, "float64", on_infeasible="replicate"), values, step, weights, 2)

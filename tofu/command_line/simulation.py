@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 
 from tofu.command_line.options import Request, takes_request
-from tofu.command_line.planning_options import OUTPUT, check_folder
+from tofu.command_line.planning_options import OUTPUT, SPELLED, check_folder
+from tofu.errors import TofuError
 from tofu.host.writing import write_atomically
 from tofu.mxnet.calibration.calibrate import calibrate as measure_machine
 from tofu.planning.progress import stage_progress
@@ -97,6 +99,7 @@ def advise(request: Request, machine: str, states: int, counts: tuple[int, ...],
         python -m tofu advise resnet-symbol.json --shape data:64,3,224,224 --machine 8xH100
         python -m tofu advise lm-symbol.json --shape data:32,512 --machine 8xV100 --states 2 --over 4 --over 8 --save plan.json
     """  # noqa: D301  click reads the escape
+    _refuse_decided(request)
     check_folder("--save", save)
     described = read_machine(machine)
     with stage_progress() as report:
@@ -105,6 +108,23 @@ def advise(request: Request, machine: str, states: int, counts: tuple[int, ...],
     if save is not None and advice.best is not None and advice.best.plan is not None:
         write_atomically(str(save), advice.best.plan.to_json())
         click.echo(f"Its plan is in {save}.")
+
+
+def _refuse_decided(request: Request) -> None:
+    """Raise TofuError for options that say what `advise` tries by itself."""
+    context = click.get_current_context()
+    given = [
+        SPELLED[name]
+        for name in ("workers", "plan", "topology", "memory_limit")
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+    hints = request.settings.hints or {}
+    given += [f"--hint {name}=.. for single steps" for name, hint in hints.items() if isinstance(hint, tuple)]
+    if given:
+        raise TofuError(
+            f"advise plans for several numbers of workers, by the machine's links and memory, so it does not take {', '.join(given)}. "
+            "Leave this out; --over 4 tries 4 workers, and `python -m tofu simulate` simulates one plan."
+        )
 
 
 @click.command()

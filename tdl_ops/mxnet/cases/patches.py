@@ -11,4 +11,7 @@ CASES = [
     Case("im2col", WINDOW, [(3, 2, 5, 4)]),
     Case("im2col", {"kernel": (2, 2), "dilate": (2, 1)}, [(3, 2, 5, 4)]),
     Case("col2im", {**WINDOW, "output_size": (5, 4)}, [(3, 12, 9)]),
+    # Of one channel, where the window's cells are outermost in a column.
+    Case("col2im", {"kernel": (3, 2), "output_size": (5, 4)}, [(3, 6, 9)]),
+    Case("im2col", {"kernel": (3, 2)}, [(3, 1, 5, 4)]),
 ]

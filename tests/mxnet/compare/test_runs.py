@@ -22,7 +22,7 @@ from tofu.mxnet.compare import (
 def language_model():
     tokens = mx.sym.Embedding(mx.sym.Variable("tokens"), input_dim=11, output_dim=6, name="embed")
     net = mx.sym.FullyConnected(mx.sym.Dropout(tokens, p=0.5, name="drop"), num_hidden=7, flatten=False, name="fc")
-    return mx.sym.SoftmaxOutput(net, name="softmax", preserve_shape=True)
+    return mx.sym.SoftmaxOutput(net, name="softmax", preserve_shape="true")
 
 
 def test_what_is_read_as_positions_is_drawn_within_bounds():

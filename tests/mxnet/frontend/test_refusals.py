@@ -24,7 +24,7 @@ def data():
 
 SPARSE = {
     "Embedding emb: sparse_grad=True. Use sparse_grad=False.": lambda: mx.sym.Embedding(
-        data(), input_dim=10, output_dim=8, sparse_grad=True, name="emb"
+        data(), input_dim=10, output_dim=8, sparse_grad="true", name="emb"
     ),
     "variable table: stype. Leave it out.": lambda: mx.sym.dot(data(), mx.sym.Variable("table", stype="row_sparse")),
     "cast_storage cast: stype=csr. Use 'default'.": lambda: mx.sym.cast_storage(data(), stype="csr", name="cast"),

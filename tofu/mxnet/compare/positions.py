@@ -8,6 +8,7 @@ from typing import Any
 
 from tofu import _mxnet
 from tofu.mxnet.frontend.inference import infer_arguments
+from tofu.mxnet.frontend.symbol_text import in_plain_form
 
 Bounds = tuple[int, int]
 """From the first to before the second."""
@@ -92,6 +93,7 @@ MOVING = frozenset(
 
 def find_positions(symbol: Any, shapes: Mapping[str, Shape], dtypes: Mapping[str, Any]) -> dict[str, Bounds]:
     """Argument -> the bounds within which all that read it find a position; arguments that nothing reads as positions are left out."""
+    symbol = in_plain_form(symbol)
     known, codes = infer_arguments(symbol, shapes, dtypes)
     nodes = _mxnet.nodes(symbol.handle.value)
     variables = {node["name"] for node in nodes if node["op"] == "null"}

@@ -23,7 +23,7 @@ from tofu.mxnet.frontend.head_gradients import copy_repeats, find_head, find_rep
 from tofu.mxnet.frontend.inference import DTYPE_NAMES, MOST_CELLS, Shapes, check_names, infer_arguments
 from tofu.mxnet.frontend.origin import Origin
 from tofu.mxnet.frontend.refusals import refuse_wrong_kernels
-from tofu.mxnet.frontend.symbol_text import without_groups
+from tofu.mxnet.frontend.symbol_text import in_plain_form
 from tofu.mxnet.frontend.unrolled import unroll_recurrences
 
 # NNVM adds up a gradient that arrives from several readers by one of these, in the order of the readers.
@@ -74,7 +74,7 @@ def read_graph(
         For missing, contradictory or unknown names and shapes, all listed at once.
     """
     check_names(symbol, shapes, differentiated)
-    symbol = without_groups(symbol)
+    symbol = in_plain_form(symbol)
     known_shapes, known_dtypes = infer_arguments(symbol, shapes, dtypes or {})
     if unrolled:
         symbol = unroll_recurrences(symbol, known_shapes, known_dtypes)

@@ -118,7 +118,7 @@ def _find_sparse(op: str, attributes: Mapping[str, str]) -> str:
         return f"it is for sparse tensors alone. {SPARSE_OPERATORS[op]}"
     if attributes.get("__storage_type__") in SPARSE:
         return "stype. Leave it out."
-    if op != "null" and attributes.get("sparse_grad") in ("True", "1"):
+    if op != "null" and attributes.get("sparse_grad", "").lower() in ("true", "1"):
         return "sparse_grad=True. Use sparse_grad=False."
     for name in ("stype", "forward_stype"):
         if attributes.get(name) in SPARSE:

@@ -5,6 +5,7 @@ read each other, or outputs that are not there.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import mxnet as mx
@@ -13,16 +14,29 @@ from tofu.reading import is_whole, parse_json, read_list, read_mapping, read_str
 
 GROUP_KEY = "__ctx_group__"
 ATTRIBUTES = ("attrs", "attr", "param")  # of a node; the last two are those of older versions of MXNet
+BOOLEANS = {"true": "True", "false": "False"}
 
 
-def without_groups(symbol: Any) -> Any:
-    """The same model without `ctx_group`: the plan says where operators run."""
-    if not any(GROUP_KEY in attributes for attributes in symbol.attr_dict().values()):
+def in_plain_form(symbol: Any) -> Any:
+    """The same model without `ctx_group`, since the plan says where operators run, and with booleans as Python writes them: MXNet takes
+    true and TRUE for True.
+    """
+    if not any(_rewrite(attributes) != attributes for attributes in symbol.attr_dict().values()):
         return symbol
     graph = json.loads(mx.sym.Symbol.tojson(symbol, remove_amp_cast=False))
     for node in graph["nodes"]:
-        node.get("attrs", {}).pop(GROUP_KEY, None)
+        if "attrs" in node:
+            node["attrs"] = _rewrite(node["attrs"], is_free=node["op"] == "Custom")
     return mx.sym.load_json(json.dumps(graph))
+
+
+def _rewrite(attributes: Mapping[str, str], is_free: bool = False) -> dict[str, str]:
+    """A node's attributes in plain form. Those of a Python operator are `is_free`: it may take them for texts."""
+    return {
+        key: value if is_free or key.startswith("__") else BOOLEANS.get(value.lower(), value)
+        for key, value in attributes.items()
+        if key != GROUP_KEY
+    }
 
 
 def read_model(text: str) -> dict[str, Any]:
