@@ -10,6 +10,7 @@ import tofu.jax
 from benchmarks.jax_models.plain import STEPS
 from tofu.jax.backend.buffers import find_overwritten, predict_temporaries
 from tofu.jax.frontend.trace import trace_step
+from tofu.jax.frontend.versions import in_double_precision
 from tofu.jax.memory import read_compiled
 
 ADDRESS = 8  # bytes, in XLA's table of results
@@ -41,6 +42,19 @@ def test_one_device_within_a_quarter(name):
     compiled = read_compiled(jax.jit(step).lower(state, data).compile())
     assert report.one_device.arguments_bytes == compiled.arguments_bytes
     assert report.one_device.temporaries_bytes == pytest.approx(compiled.temporaries_bytes, rel=0.25)
+
+
+@pytest.mark.parametrize(("workers", "donated"), [(2, ()), (8, ()), (8, (0,))])
+def test_a_module_with_dropout_within_a_quarter(workers, donated):
+    """Of flax, in double precision: small sums, random numbers and labels that are looked up."""
+    nnx = pytest.importorskip("benchmarks.jax_models.nnx", exc_type=ImportError)
+    with in_double_precision():
+        step, state, others = nnx.perceptron()
+        made = tofu.jax.partition(step, workers, (state, *others), donate_argnums=donated, search_seconds=2)
+        report = made.memory_report(compile=True)
+        whole = read_compiled(jax.jit(step, donate_argnums=donated).lower(state, *others).compile())
+    for predicted, compiled in ((report.worker, report.compiled), (report.one_device, whole)):
+        assert predicted.temporaries_bytes == pytest.approx(compiled.temporaries_bytes, rel=0.25, abs=1024)
 
 
 def test_a_simulated_step_needs_what_the_report_says():
@@ -83,6 +97,18 @@ def test_it_prints():
     ]
 
 
+def cut(x, y, shape):
+    return x.reshape(shape), y.reshape(shape)
+
+
+def reduce_and_multiply(reduced, y, x):
+    return reduced.reshape(100, 10, 10).sum(-1), y @ x
+
+
+def twice(y, x):
+    return y @ x @ x, jnp.sin(y) @ x
+
+
 @pytest.mark.parametrize(
     ("function", "bytes_held"),
     [
@@ -93,6 +119,12 @@ def test_it_prints():
         (lambda x: ((x @ x) @ x).reshape(-1), 40_000),  # a reshape is no value of its own
         (lambda x: jnp.tanh((x @ x) @ x) @ x, 40_000),  # a result's buffer serves before the result is there
         (lambda x: jax.lax.scan(lambda c, _: (jnp.sin(c) @ c, None), x, None, 3)[0], 80_000),
+        (lambda x: reduce_and_multiply(jnp.exp(x @ x), x @ x, x), 40_000),  # what is summed up is computed as it is
+        (lambda x: reduce_and_multiply(2 * (x @ x), x @ x, x), 40_000),
+        (lambda x: twice((x @ x) + 1, x), 80_000),  # what is cheap is computed again where it can be fused
+        (lambda x: jnp.einsum("abi,abj->ij", *cut(x, jnp.sin(x), (10, 10, 100))), 80_000),  # one is laid out anew
+        (lambda x: jnp.einsum("ahi,bhi->hab", *cut(x @ x, x, (100, 10, 10))), 80_000),  # and both
+        (lambda x: x @ jax.random.uniform(jax.random.key(0), x.shape), 120_008),  # words of a step and of the next
     ],
 )
 def test_values_in_memory(function, bytes_held):
@@ -101,7 +133,7 @@ def test_values_in_memory(function, bytes_held):
     step, _ = trace_step(function, arguments)
     assert predict_temporaries(step) == bytes_held
     compiled = read_compiled(jax.jit(function).lower(*arguments).compile())
-    assert compiled.temporaries_bytes == pytest.approx(bytes_held, abs=100)
+    assert compiled.temporaries_bytes == pytest.approx(bytes_held, abs=1000)
 
 
 @pytest.mark.parametrize(

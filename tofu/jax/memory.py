@@ -14,7 +14,8 @@ from jax.sharding import AbstractMesh, AxisType
 from rich.console import Console
 from rich.table import Table
 
-from tofu.jax.backend.buffers import count_bytes, find_overwritten, predict_temporaries
+from tofu.jax.backend.buffers import find_overwritten, predict_temporaries
+from tofu.jax.backend.kernels import count_bytes
 from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, Step, read_type
 from tofu.jax.frontend.trace import Flattening, leave_out_unneeded

@@ -119,7 +119,8 @@ class _Whole:
     def _write(self, equation: Equation, results: Sequence[Any]) -> None:
         layouts = self._find_layouts(equation)[-len(equation.outputs) :]
         for number, result, written in zip(equation.outputs, results, layouts, strict=True):
-            self.values[number] = self._lay_anew(self._lay(result, written), written, self._layout(number))
+            value = self._lay_anew(self._lay(result, written), written, self._layout(number))
+            self.values[number] = self.program.keep_one(number, value)
 
     def _find_layouts(self, equation: Equation) -> list[Layout | None]:
         """Those in which the operator's parts read its operands, literals aside, and write its results, partial sums added up."""

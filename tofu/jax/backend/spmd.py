@@ -19,6 +19,7 @@ from tofu.jax.backend.collectives import Workers
 from tofu.jax.backend.local_calls import make_call
 from tofu.jax.backend.pieces import find_nearest, shift
 from tofu.jax.backend.places import Layout, Place, Places
+from tofu.jax.frontend.compared import find_compared
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, Operand, ValueType, as_type
 from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.versions import scatters_sums, shard_map
@@ -45,6 +46,7 @@ class SpmdProgram:
         self.native, self.step = native, native.step
         self.places = Places(problem, choices)
         self.workers = Workers(problem.factors)
+        self.compared = find_compared(self.step)
         self._number_of = {id(operator.origin): n for n, operator in enumerate(problem.graph.operators)}
 
     def make_mesh(self, devices: Sequence[Any]) -> Mesh:
@@ -167,7 +169,12 @@ class SpmdProgram:
         call = make_call(equation, operator, self.places, self.workers)
         results = call.run(self._read(equation, operator, scope))
         for slot, (number, result) in enumerate(zip(equation.outputs, results, strict=True)):
-            scope.values[number] = self.workers.settle(result, self.places, operator, slot)
+            value = self.workers.settle(result, self.places, operator, slot)
+            scope.values[number] = self.keep_one(number, value)
+
+    def keep_one(self, number: int, value: Any) -> Any:
+        """A value, which XLA is kept from computing once more where the step compares it with its maximum."""
+        return lax.optimization_barrier(value) if number in self.compared else value
 
     def _move_cells(self, equation: Equation, operator: int, scope: _Scope) -> None:
         """An equation that only moves cells, along an axis where its copies cannot: from the inputs' shards straight to the outputs'."""

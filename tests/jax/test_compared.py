@@ -1,0 +1,57 @@
+"""What a step compares with its own maximum is computed once."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tofu.jax
+from tofu.jax.frontend.compared import find_compared
+from tofu.jax.frontend.trace import trace_step
+from tofu.jax.memory import read_worker_program
+
+X = np.random.default_rng(0).normal(size=(4, 8))
+REDUCED = {"last": lambda x: jnp.max(x, 1), "first": lambda x: -jnp.min(x, 0), "all": lambda x: jnp.max(x)}
+
+
+def differentiate(reduce):
+    return lambda x: (x, jax.grad(lambda x: (reduce(3 * x + 1) ** 2).sum())(x))
+
+
+@pytest.mark.parametrize("reduce", REDUCED.values(), ids=REDUCED)
+def test_the_maximum_and_the_comparison_read_one_value(reduce):
+    step = differentiate(reduce)
+    made = tofu.jax.partition(step, 4, (X,))
+    program = read_worker_program(made.partition.training)
+    makers = {number: equation for equation in program.walk() for number in equation.outputs}
+    (compared,) = (equation for equation in program.walk() if equation.primitive.name == "eq")
+    (reduced,) = (equation for equation in program.walk() if equation.primitive.name in ("reduce_max", "reduce_min"))
+    (value,) = reduced.inputs
+    assert value in compared.inputs
+    assert makers[value].primitive.name == "optimization_barrier"
+    jax.tree.map(np.testing.assert_array_equal, made(X), jax.jit(step)(X))
+
+
+def test_what_is_compared_with_another_or_is_whole_is_left():
+    def step(x):
+        y = 3 * x
+        numbers = (10 * x).astype(int)
+        same = y == jnp.max(2 * x, 1, keepdims=True), numbers == jnp.max(numbers, 1, keepdims=True)
+        return jax.nn.softmax(y), jnp.max(y), same
+
+    assert not find_compared(trace_step(step, (X,))[0])
+
+
+@pytest.mark.parametrize(("has_barrier", "times"), [(False, 2), (True, 2 if jax.__version_info__ < (0, 7) else 1)])
+def test_xla_computes_once_what_stands_behind_a_barrier_since_0_12(has_barrier, times):
+    """Without one, and in 0.6.2, the kernel of the maximum and that of the comparison multiply each for itself."""
+
+    def compare(x, scale):
+        y = x * scale
+        y = jax.lax.optimization_barrier(y) if has_barrier else y
+        return y == jnp.max(y, 1, keepdims=True)
+
+    shapes = jax.ShapeDtypeStruct((64, 20), "float32"), jax.ShapeDtypeStruct((20,), "float32")
+    assert jax.jit(compare).lower(*shapes).compile().as_text().count(" multiply(") == times

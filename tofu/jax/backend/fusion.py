@@ -1,0 +1,198 @@
+"""Which results of a program are in memory: what XLA fuses on CPUs is computed within the operations that read it.
+
+The rules are those of XLA's pass. What is cheap is computed again in each reader that can be fused, and is in memory for the others.
+What is costly is computed once. An operation of several large operands is computed once, too, unless all paths from it are fused:
+its readers would read these operands again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from tofu.jax.frontend.equations import ValueType
+
+
+def _read_names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+CHEAP = _read_names("""
+    abs add add_any and axis_index broadcast_in_dim ceil clamp clz concatenate convert_element_type dynamic_slice eq floor ge gt
+    integer_pow iota is_finite le loop_cell lt max min mul ne neg nextafter not or pad population_count reduce_precision rev round
+    select_n shift_left shift_right_arithmetic shift_right_logical sign slice split square sub transpose xor
+""")
+"""They are computed where they are read."""
+COSTLY = _read_names("""
+    acos acosh asin asinh atan atan2 atanh cbrt cos cosh digamma div erf erf_inv erfc exp exp2 expm1 gather lgamma log log1p logistic
+    pow rem rsqrt sin sinh sqrt tan tanh
+""") | (REDUCING := _read_names("reduce_and reduce_max reduce_min reduce_or reduce_prod reduce_sum reduce_xor"))
+"""These, too, unless there are several readers, or one that reads a cell more than once."""
+FUSED = CHEAP | COSTLY
+REPEATING = _read_names("broadcast_in_dim concatenate dynamic_slice loop_cell")
+"""They may read a cell of an operand more than once."""
+MOVING = REPEATING | REDUCING | _read_names("gather pad rev slice split transpose")
+"""What they read does not lie where they write."""
+FILLING = _read_names("broadcast_in_dim iota")
+"""Their results are not counted among large operands."""
+
+
+@dataclass(eq=False)
+class Buffer:
+    """A piece of memory, from the moment when it is first written to the last when it is read. It may be written over those in `over`."""
+
+    size: int
+    first: int
+    last: int
+    over: tuple[Buffer, ...] = ()
+
+    def overlaps(self, other: Buffer) -> bool:
+        """Whether both are needed at some moment."""
+        if self.first > other.last or other.first > self.last:
+            return False
+        return not (self._follows(other) or other._follows(self))
+
+    def _follows(self, other: Buffer) -> bool:
+        return other in self.over and other.last == self.first
+
+    def shift(self, moments: int) -> Buffer:
+        """The same, so much later."""
+        return Buffer(self.size, self.first + moments, self.last + moments)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What reads values and makes others. `scratch`: what it holds while it runs, which takes `length` moments, the first of them 0. The
+    cells of `moved`, which are among those read, do not lie where they are written.
+    """
+
+    name: str
+    reads: tuple[int, ...]
+    makes: tuple[int, ...]
+    scratch: tuple[Buffer, ...] = ()
+    length: int = 1
+    moved: frozenset[int] = frozenset()
+
+    @property
+    def is_fusible(self) -> bool:
+        """Whether it may be computed where it is read, and compute what it reads."""
+        return self.name in FUSED
+
+
+def index(operations: Sequence[Operation]) -> tuple[dict[int, int], dict[int, list[int]]]:
+    """Value -> the operation that makes it, and value -> those that read it."""
+    makers = {value: n for n, operation in enumerate(operations) for value in operation.makes}
+    readers: dict[int, list[int]] = {}
+    for n, operation in enumerate(operations):
+        for value in operation.reads:
+            readers.setdefault(value, []).append(n)
+    return makers, readers
+
+
+def fuse(operations: Iterable[Operation], results: AbstractSet[int], types: Sequence[ValueType]) -> list[Operation]:
+    """The operations whose results are in memory, reading what is. The others are computed where they are read."""
+    fusion = _Fusion(list(operations), results, types)
+    fusion.decide()
+    kept: list[Operation] = []
+    inner: dict[
+        int, Operation
+    ] = {}  # value that is computed where it is read -> what computes it from what is in memory
+    for n, operation in enumerate(fusion.operations):
+        whole = _join(operation, inner) if operation.is_fusible else operation
+        if fusion.roots[n].keys() - {n}:
+            inner.update(dict.fromkeys(operation.makes, whole))
+        if n in fusion.roots[n]:
+            kept.append(whole)
+    return kept
+
+
+def _join(operation: Operation, inner: Mapping[int, Operation]) -> Operation:
+    """An operation with those that compute what it reads."""
+    parts = [(value, inner.get(value)) for value in operation.reads]
+    reads = dict.fromkeys(x for value, part in parts for x in (part.reads if part else (value,)))
+    moved = reads if operation.name in MOVING else [x for _, part in parts if part for x in part.moved]
+    return replace(operation, reads=tuple(reads), moved=frozenset(moved))
+
+
+@dataclass
+class _Fusion:
+    """`roots`: of each operation the kept operations that it is computed in, itself among them, and whether they read it repeatedly."""
+
+    operations: list[Operation]
+    results: AbstractSet[int]
+    types: Sequence[ValueType]
+    roots: list[dict[int, bool]] = field(default_factory=list)
+    readers: list[list[int]] = field(default_factory=list)
+    makers: Mapping[int, int] = field(default_factory=dict)
+
+    def decide(self) -> None:
+        """Fills `roots`, from the last operation to the first."""
+        self.makers, readers = index(self.operations)
+        self.readers = [sorted({n for x in one.makes for n in readers.get(x, ())}) for one in self.operations]
+        single = self._find_single()
+        self.roots = [{} for _ in self.operations]
+        for n in reversed(range(len(self.operations))):
+            self.roots[n] = self._find_roots(n, n in single)
+
+    def _find_roots(self, n: int, is_single: bool) -> dict[int, bool]:
+        operation = self.operations[n]
+        found: dict[int, bool] = {}
+        for reader in self.readers[n]:
+            for root, is_repeated in self.roots[reader].items():
+                found[root] = found.get(root, False) or is_repeated or self._repeats(n, reader)
+        is_result = not self.results.isdisjoint(operation.makes)
+        if not found and not is_result:
+            return {}
+        fusible = {root: again for root, again in found.items() if self.operations[root].is_fusible}
+        is_several = is_result or len(found) > 1 or any(found.values())
+        if is_single or not operation.is_fusible or (is_several and operation.name in COSTLY):
+            return {n: False}
+        return {**fusible, **({n: False} if is_result or len(fusible) < len(found) else {})}
+
+    def _repeats(self, n: int, reader: int) -> bool:
+        one = self.operations[reader]
+        return one.name in REPEATING and self._count_cells(one.makes) > self._count_cells(self.operations[n].makes)
+
+    def _count_cells(self, values: Iterable[int]) -> int:
+        return sum(prod(self.types[value].shape) for value in values)
+
+    def _is_fused(self, n: int, reader: int) -> bool:
+        """Whether the reader alone does not keep the operation from being fused."""
+        if not (self.operations[n].is_fusible and self.operations[reader].is_fusible):
+            return False
+        return self.operations[n].name not in COSTLY or not self._repeats(n, reader)
+
+    def _find_single(self) -> set[int]:
+        """The operations of several large operands that not all paths from are fused."""
+        single: set[int] = set()
+        count = len(self.operations)
+        reached = [0] * count  # of each operation, the set of those that depend on it, a bit for each
+        apart = [0] * count  # the same by a path that is not fused
+        for n in reversed(range(count)):
+            for reader in self.readers[n]:
+                on = reached[reader] | 1 << reader
+                reached[n] |= on
+                apart[n] |= apart[reader] if self._is_fused(n, reader) else on
+            is_apart = any(apart[n] >> reader & 1 for reader in self.readers[n])
+            if (is_apart or not self.results.isdisjoint(self.operations[n].makes)) and self._has_large_operands(n):
+                single.add(n)
+                apart[n] = reached[n]
+        return single
+
+    def _has_large_operands(self, n: int) -> bool:
+        """Whether to compute an operation again reads more than to read its result."""
+        operation = self.operations[n]
+        rank = max(_count_dimensions(self.types[value]) for value in operation.makes)
+        large = [
+            value
+            for value in operation.reads
+            if not (value in self.makers and self.operations[self.makers[value]].name in FILLING)
+            and _count_dimensions(self.types[value]) >= rank
+        ]
+        return len(large) > 1 and self._count_cells(operation.reads) > self._count_cells(operation.makes)
+
+
+def _count_dimensions(type_: ValueType) -> int:
+    return sum(extent > 1 for extent in type_.shape)

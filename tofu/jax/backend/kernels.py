@@ -1,0 +1,210 @@
+"""The operations that XLA makes of an equation on CPUs, with what they hold while they run.
+
+Random bits are a loop over two words for each. The operands of a product are copied where they do not lie as
+matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from tofu.jax.backend.fusion import REDUCING, Buffer, Operation
+from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, ValueType
+
+ALIASES = frozenset(
+    (
+        "bitcast_convert_type",
+        "expand_dims",
+        "optimization_barrier",
+        "random_unwrap",
+        "random_wrap",
+        "reshape",
+        "squeeze",
+    )
+)
+"""Their results are their operands, one for one."""
+ALONG = {"all_gather": "all_gather_dimension", "reduce_scatter": "scatter_dimension"}
+"""Collectives, and what says along which dimension they go."""
+WINDOW = 32
+"""A longer dimension is reduced in windows of so many cells, which nothing is fused into."""
+
+
+def count_bytes(type_: ValueType) -> int:
+    """The bytes of a value."""
+    return prod(type_.shape) * type_.item_bytes
+
+
+class Aliases:
+    """Which value an alias is of."""
+
+    def __init__(self, items: Sequence[Equation | Loop]) -> None:
+        self._of: dict[int, Operand] = {}
+        self._products: set[int] = set()
+        self._enter(items)
+
+    def _enter(self, items: Sequence[Equation | Loop]) -> None:
+        for item in items:
+            if isinstance(item, Loop):
+                self._enter(item.equations)
+            elif item.primitive.name == "dot_general" and not any(item.params["dimension_numbers"][1]):
+                self._products.update(item.outputs)
+            elif self.is_one(item):
+                self._of.update(zip(item.outputs, item.inputs, strict=True))
+
+    def is_one(self, equation: Equation) -> bool:
+        """Whether the results of an equation are its operands. A product that is transposed is that of the transposed matrices."""
+        is_turned = equation.primitive.name == "transpose" and equation.params["permutation"] == (1, 0)
+        return equation.primitive.name in ALIASES or (is_turned and equation.inputs[0] in self._products)
+
+    def find(self, value: int) -> int:
+        """The value itself, which may be a number that the program brings along: then it stays an alias."""
+        while isinstance(before := self._of.get(value), int):
+            value = before
+        return value
+
+    def find_all(self, operands: Iterable[Operand]) -> tuple[int, ...]:
+        """The values among operands, each once."""
+        return tuple(dict.fromkeys(self.find(x) for x in operands if isinstance(x, int)))
+
+
+class Kernels:
+    """The operations of the equations of a program, or of the body of a loop. Values that only they have are added to `types`."""
+
+    def __init__(self, types: list[ValueType], alias: Aliases) -> None:
+        self._types, self._alias = types, alias
+        self._turned: dict[
+            tuple[int, tuple[int, ...]], int
+        ] = {}  # value, order of dimensions -> its copy in that order
+        self._laid: dict[tuple[int, int], int] = {}  # value, dimension -> its copy with that dimension first
+        self._zero: set[int] = set()
+        self._scattered: dict[int, tuple[int, ...]] = {}  # what is added up over zeros -> what it is made of
+
+    def make(self, equation: Equation) -> Iterator[Operation]:
+        """The operations of an equation."""
+        name, reads = equation.primitive.name, self._alias.find_all(equation.inputs)
+        if (rule := RULES.get(name)) is not None:
+            yield from rule(self, equation, reads)
+        elif name in REDUCING and self._is_long(equation):
+            yield Operation("reduce_window", reads, equation.outputs)
+        else:
+            yield Operation(name, reads, equation.outputs)
+
+    def _add(self, type_: ValueType) -> int:
+        self._types.append(type_)
+        return len(self._types) - 1
+
+    def _draw(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
+        """A step of the loop has the words of the last step beside its own."""
+        makes = equation.outputs
+        word = ValueType(self._types[makes[0]].shape, np.dtype(np.uint32))
+        words = self._add(word), self._add(word)
+        yield Operation("random_bits", reads, words, (Buffer(count_bytes(word), 0, 0),) * 2)
+        yield Operation("or", words, makes)
+
+    def _multiply(self, equation: Equation, _: tuple[int, ...]) -> Iterator[Operation]:
+        """XLA has each operand as a matrix for each cell of the batch, rows before columns or the other way around."""
+        contracted, batch = equation.params["dimension_numbers"]
+        reads: list[int] = []
+        for operand, sums, alike in zip(equation.inputs, contracted, batch, strict=True):
+            if not isinstance(operand, int):
+                continue
+            type_, value = self._types[operand], self._alias.find(operand)
+            free = [d for d in range(len(type_.shape)) if d not in (*sums, *alike)]
+            rows, columns = (sums, free) if reads else (free, sums)
+            order = (*alike, *rows, *columns)
+            if not _lies_as_matrices(type_, alike, rows, columns):
+                key = value, order
+                if key not in self._turned:
+                    self._turned[key] = self._add(type_.with_shape(*(type_.shape[d] for d in order)))
+                    yield Operation("transpose", (value,), (self._turned[key],))
+                value = self._turned[key]
+            reads.append(value)
+        yield Operation("dot_general", tuple(dict.fromkeys(reads)), equation.outputs)
+
+    def _scatter_windows(self, equation: Equation, _: tuple[int, ...]) -> Iterator[Operation]:
+        """The gradient of a maximum of windows. XLA finds the largest cell of each by its place: a number for each dimension of all cells.
+        Borders are added, and cut off what was computed.
+        """
+        source, operand = (self._alias.find_all([x])[0] for x in equation.inputs)
+        given, type_ = (self._types[x] for x in equation.inputs if isinstance(x, int))
+        borders = equation.params["padding"]
+        wide = type_.with_shape(*(low + n + high for n, (low, high) in zip(type_.shape, borders, strict=True)))
+        padded, made = (self._add(wide), self._add(wide)) if wide != type_ else (operand, equation.outputs[0])
+        if padded != operand:
+            yield Operation("pad", (operand,), (padded,))
+        places = 4 * len(wide.shape) * (prod(wide.shape) + prod(given.shape)) + count_bytes(given)
+        yield Operation("select_and_scatter_add", (source, padded), (made,), (Buffer(places, 0, 0),))
+        if padded != operand:
+            yield Operation("slice", (made,), equation.outputs)
+
+    def _is_long(self, equation: Equation) -> bool:
+        operand = equation.inputs[0]
+        return isinstance(operand, int) and any(
+            self._types[operand].shape[axis] > WINDOW for axis in equation.params["axes"]
+        )
+
+    def _gather(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
+        """A collective along a dimension has that dimension first, and so have those that follow each other."""
+        (value,), (made,) = reads, equation.outputs
+        dimension = equation.params[ALONG[equation.primitive.name]]
+        before = self._types[value].shape[:dimension]
+        if prod(before) <= 1:
+            yield Operation(equation.primitive.name, reads, equation.outputs)
+            return
+        if (value, dimension) not in self._laid:
+            self._laid[value, dimension] = self._add(self._types[value])
+            yield Operation("transpose", reads, (self._laid[value, dimension],))
+        laid = self._laid[made, dimension] = self._add(self._types[made])
+        yield Operation(equation.primitive.name, (self._laid[value, dimension],), (laid,))
+        yield Operation("transpose", (laid,), (made,))
+
+    def _exchange(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
+        given, made = self._types[reads[0]], self._types[equation.outputs[0]]
+        is_apart = prod(given.shape[: equation.params["split_axis"]]) > 1  # cells do not follow each other
+        scratch = (Buffer(max(map(count_bytes, (given, made))), 0, 0),) if is_apart else ()
+        yield Operation("all_to_all", reads, equation.outputs, scratch)
+
+    def _fill(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
+        (operand,) = equation.inputs
+        if isinstance(operand, Literal) and operand.value == 0:
+            self._zero.update(equation.outputs)
+        yield Operation("broadcast_in_dim", reads, equation.outputs)
+
+    def _scatter(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
+        if reads and reads[0] in self._zero:
+            self._scattered.update(dict.fromkeys(equation.outputs, reads[1:]))
+        yield Operation("scatter-add", reads, equation.outputs)
+
+    def _sum(self, equation: Equation, reads: tuple[int, ...]) -> Iterator[Operation]:
+        """What is added to what was added up over zeros is added up over in their place."""
+        into = next((value for value in reads if value in self._scattered), None)
+        if into is None or len(reads) == 1:
+            yield Operation("add", reads, equation.outputs)
+        else:
+            (other,) = (value for value in reads if value != into)
+            yield Operation("scatter-add", (other, *self._scattered[into]), equation.outputs)
+
+
+RULES: Mapping[str, Callable[[Kernels, Equation, tuple[int, ...]], Iterator[Operation]]] = {
+    "add": Kernels._sum,
+    "add_any": Kernels._sum,
+    "all_gather": Kernels._gather,
+    "all_to_all": Kernels._exchange,
+    "broadcast_in_dim": Kernels._fill,
+    "dot_general": Kernels._multiply,
+    "random_bits": Kernels._draw,
+    "reduce_scatter": Kernels._gather,
+    "scatter-add": Kernels._scatter,
+    "select_and_scatter_add": Kernels._scatter_windows,
+}
+
+
+def _lies_as_matrices(type_: ValueType, batch: Sequence[int], rows: Sequence[int], columns: Sequence[int]) -> bool:
+    """Whether cells lie in the order of the batch, the rows and the columns, or of the columns and the rows if each is one dimension."""
+    batch, rows, columns = ([d for d in part if type_.shape[d] > 1] for part in (batch, rows, columns))
+    order = [*batch, *rows, *columns]
+    is_one = len(rows) == len(columns) == 1
+    return order == sorted(order) or (is_one and [*batch, *columns, *rows] == sorted(order))

@@ -1,0 +1,39 @@
+"""What a step compares with its own maximum, as the gradients of `jnp.max` and `jnp.min` do.
+
+Where XLA computes such a value once for the maximum and once more for the comparison, it may round it otherwise: then no cell is the
+largest, and the gradient is no number. Programs keep it from that where XLA lets them.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+
+from tofu.jax.frontend.equations import Equation, Operand, Step
+
+REDUCING = frozenset(("reduce_max", "reduce_min"))
+LAYING = frozenset(("broadcast_in_dim", "expand_dims", "reshape", "squeeze"))
+"""Between a maximum and the comparison."""
+
+
+def find_compared(step: Step) -> frozenset[int]:
+    """The values that are compared with their own maximum or minimum along dimensions."""
+    makers = {number: equation for equation in step.walk() for number in equation.outputs}
+    found = set()
+    for equation in step.walk():
+        if equation.primitive.name == "eq":
+            for value, other in (equation.inputs, equation.inputs[::-1]):
+                if isinstance(value, int) and value in _list_reduced(other, makers):
+                    found.add(value)
+    return frozenset(value for value in found if jnp.issubdtype(step.types[value].dtype, jnp.floating))
+
+
+def _list_reduced(operand: Operand, makers: dict[int, Equation]) -> tuple[Operand, ...]:
+    """What a maximum, laid out for a comparison, is of."""
+    while isinstance(operand, int) and operand in makers:
+        maker = makers[operand]
+        if maker.primitive.name in REDUCING:
+            return maker.inputs
+        if maker.primitive.name not in LAYING:
+            break
+        operand = maker.inputs[0]
+    return ()
