@@ -52,5 +52,5 @@ def test_places_are_read_where_they_were_counted(make, workers, axes, places):
 @pytest.mark.parametrize(("make", "axis", "other"), [(pooled_regions, "c", "r"), (chosen_boxes, "b0", None)])
 def test_a_gradient_is_not_split_otherwise(make, axis, other):
     net, shapes, _ = make()
-    with pytest.raises(PlanError, match="one_backward to .*, but they share one choice"):
+    with pytest.raises(PlanError, match=r"one_backward to .*, but they share one choice"):
         tofu.partition(mx.sym.MakeLoss(net), 2, hints={"one": axis, "one_backward": other}, **shapes)
