@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import mxnet as mx
@@ -87,6 +88,36 @@ def _with(defined: Any, name: str, **values: Any) -> Callable[..., Any]:
     function = getattr(defined, name)
     function.__globals__.update(values)
     return function
+
+
+def _series(defined: Any) -> Any:
+    """LSTNet: a convolution, a recurrence, another over steps that are a season apart, and a regression for each series."""
+    cells = [mx.rnn.GRUCell(8)], [mx.rnn.LSTMCell(8)]
+    return defined.sym_gen(_feed(data=(BATCH, 12, 5), label=(BATCH, 5)), 12, [3, 6], 8, 0.2, *cells, 4, 1)[0]
+
+
+def _entities(defined: Any) -> Any:
+    """Tags of words, by a bidirectional recurrence over the words and convolutions over their letters."""
+    sizes = {"char_embed": 6, "word_embed": 10, "char_filters": 4, "char_filter_list": [2, 3], "lstm_state_size": 8}
+    cell = mx.rnn.SequentialRNNCell()
+    cell.add(mx.rnn.BidirectionalCell(mx.rnn.LSTMCell(8, prefix="forward_"), mx.rnn.LSTMCell(8, prefix="back_")))
+    make = _with(
+        defined,
+        "sym_gen",
+        args=SimpleNamespace(**sizes, dropout=0.2),
+        bi_cell=cell,
+        train_iter=_feed(words=(BATCH, 7), letters=(BATCH, 7, 5), label=(BATCH, 7)),
+        char_to_index=range(20),
+        word_to_index=range(40),
+        entity_to_index=range(6),
+    )
+    return make(7)[0]
+
+
+def _feed(**shapes: tuple[int, ...]) -> Any:
+    """What a script asks an iterator: names and shapes of data, the last one the label's."""
+    *data, label = (mx.io.DataDesc(name, shape) for name, shape in shapes.items())
+    return SimpleNamespace(provide_data=data, provide_label=[label])
 
 
 def _variables(*names: str) -> list[Any]:
@@ -179,6 +210,19 @@ EXAMPLES = {
     "bayesian mlp": Example("bayesian-methods/bdk_demo.py", lambda d: d.get_mnist_sym(None, 32), {"data": (BATCH, 64)}),
     "vae-gan, generator": Example(
         "vae-gan/vaegan_mxnet.py", lambda d: d.generator(8, 3, z_dim=10), {"rand": (BATCH, 10, 1, 1)}
+    ),
+    "vae-gan, features": Example("vae-gan/vaegan_mxnet.py", lambda d: d.discriminator1(8), {"data": IMAGES}),
+    "vae-gan, discriminator": Example(
+        "vae-gan/vaegan_mxnet.py", lambda d: d.discriminator2(8), {"data": (BATCH, 32, 4, 4), "label": (BATCH, 1)}
+    ),
+    "heart volumes": Example("kaggle-ndsb2/Train.py", lambda d: d.get_lenet(), {"data": (BATCH, 30, 32, 32)}),
+    "time series": Example(
+        "multivariate_time_series/src/lstnet.py", _series, {"data": (BATCH, 12, 5), "label": (BATCH, 5)}
+    ),
+    "named entities": Example(
+        "named_entity_recognition/src/ner.py",
+        _entities,
+        {"words": (BATCH, 7), "letters": (BATCH, 7, 5), "label": (BATCH, 7)},
     ),
     "dcgan, generator": Example(
         "gluon/dc_gan/dcgan.py", lambda d: _with(d, "get_netG", ngf=8, nc=3)(), {"data": (BATCH, 10, 1, 1)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.factorization import apply
-from tofu.tdl import Any, Opaque, exp, log, minimum, output, position, trunc, unread, where
+from tofu.tdl import Any, Opaque, exp, log, merge, minimum, output, position, trunc, unread, where
 
 
 def _corners(box, is_center):
@@ -48,33 +48,40 @@ def _convert(boxes, is_center, wants_center):
     )
 
 
-def _suppress(samples, settings):
-    """Of each sample the rows that stay, the best first, then rows of -1; beside each its place in the whole array, or -1."""
-    result, (count, width) = np.full((*samples.shape[:2], samples.shape[2] + 1), -1.0), samples.shape[1:]
+def _suppress(rows, settings):
+    """The rows of a sample that stay, the best first, then rows of -1; beside each its place in the sample, or -1."""
+    width, result = rows.shape[1], np.full((len(rows), rows.shape[1] + 1), -1.0)
     start, of_class, is_center = settings["coord_start"], settings["id_index"], settings["in_format"] == "center"
-    for sample, rows in enumerate(samples):
-        corners = slice(start, start + 4)
-        scores = rows[:, settings["score_index"]]
-        is_good = scores > settings["valid_thresh"]
-        if of_class >= 0:
-            is_good &= rows[:, of_class] != settings["background_id"]
-        order = [n for n in np.argsort(-scores, kind="stable") if is_good[n]]
-        order = order[: settings["topk"]] if settings["topk"] > 0 else order
-        kept = list[int]()
-        for n in order:
-            rivals = [
-                m for m in kept if of_class < 0 or settings["force_suppress"] or rows[m, of_class] == rows[n, of_class]
-            ]
-            overlaps = [_overlap(rows[n, corners], rows[m, corners], is_center) for m in rivals]
-            if max(overlaps, default=0.0) <= settings["overlap_thresh"]:
-                kept.append(n)
-        found = rows[kept].copy()
-        found[:, corners] = _convert(found[:, corners], is_center, settings["out_format"] == "center")
-        result[sample, : len(kept), :width], result[sample, : len(kept), width] = found, np.array(kept) + sample * count
+    corners = slice(start, start + 4)
+    scores = rows[:, settings["score_index"]]
+    is_good = scores > settings["valid_thresh"]
+    if of_class >= 0:
+        is_good &= rows[:, of_class] != settings["background_id"]
+    order = [n for n in np.argsort(-scores, kind="stable") if is_good[n]]
+    order = order[: settings["topk"]] if settings["topk"] > 0 else order
+    kept = list[int]()
+    for n in order:
+        rivals = [
+            m for m in kept if of_class < 0 or settings["force_suppress"] or rows[m, of_class] == rows[n, of_class]
+        ]
+        overlaps = [_overlap(rows[n, corners], rows[m, corners], is_center) for m in rivals]
+        if max(overlaps, default=0.0) <= settings["overlap_thresh"]:
+            kept.append(n)
+    found = rows[kept].copy()
+    found[:, corners] = _convert(found[:, corners], is_center, settings["out_format"] == "center")
+    result[: len(kept), :width], result[: len(kept), width] = found, kept
     return result
 
 
-@op("_contrib_box_nms")
+SAMPLES = tuple(f"b{d}" for d in range(8))  # over all of which places are counted
+
+
+def _count_before(samples, rows):
+    """How many rows the samples before have."""
+    return position(merge(*samples)) * position(rows) if samples else 0.0
+
+
+@op("_contrib_box_nms", counts=SAMPLES)
 def box_nms(
     data,
     *,
@@ -102,30 +109,38 @@ def box_nms(
         "out_format": out_format,
     }
 
-    def suppress(whole):
-        found = _suppress(whole.reshape(-1, *whole.shape[-2:]), settings)
-        return found.reshape(*whole.shape[:-1], whole.shape[-1] + 1)
+    suppress = Opaque(lambda rows: _suppress(rows, settings), "box_nms")
+    found = lambda b: suppress(data[(*b, slice(None), slice(None))])
 
-    result = Opaque(suppress, "box_nms")(data[(slice(None),) * data.ndim])  # places count over all samples
-    place = output("*b n one", lambda *v: result[(*v[:-1], v[-1] + data.shape[-1])])
-    return output("*b n w", lambda *v: result[v]), place
+    def place(b, n, one):
+        own = found(b)[n, one + data.shape[-1]]
+        return where(own >= 0, own + _count_before(b, data.shape[-2]), -1.0)
+
+    return (
+        output("*b n w", lambda *v: found(v[:-2])[v[-2], v[-1]]),
+        output("*b n one", lambda *v: place(v[:-2], v[-2], v[-1]), {"one": 1}),
+    )
 
 
-def _return_to_places(d_out, places):
+def _return_to_places(d_out, places, before):
     """Each row's gradient in the place that the row comes from."""
-    gradient, rows = np.zeros_like(d_out).reshape(-1, d_out.shape[-1]), d_out.reshape(-1, d_out.shape[-1])
-    for row, place in zip(rows, places.reshape(-1).astype(int), strict=True):
+    gradient = np.zeros_like(d_out)
+    for row, place in zip(d_out, places[:, 0].astype(int), strict=True):
         if place >= 0:
-            gradient[place] += row
-    return gradient.reshape(d_out.shape)
+            gradient[place - int(before)] += row
+    return gradient
 
 
-@op("_backward_contrib_box_nms")
+@op("_backward_contrib_box_nms", counts=SAMPLES)
 def backward_box_nms(d_out, d_places, out, places):
     gradient = Opaque(_return_to_places, "box_nms_gradient")
-    everything = lambda tensor: tensor[(slice(None),) * tensor.ndim]
-    shape = lambda: sum(unread(tensor[(Any,) * tensor.ndim]) for tensor in (d_places, out))
-    return lambda *v: gradient(everything(d_out), everything(places))[v] + shape()
+    rows = lambda tensor, b: tensor[(*b, slice(None), slice(None))]
+    shape = lambda b: sum(unread(tensor[(*b, Any, Any)]) for tensor in (d_places, out))
+
+    def value(b, n, w):
+        return gradient(rows(d_out, b), rows(places, b), _count_before(b, d_out.shape[-2]))[n, w] + shape(b)
+
+    return output("*b n w", lambda *v: value(v[:-2], v[-2], v[-1]))
 
 
 def _match(scores, threshold, is_ascend, topk):

@@ -1,6 +1,6 @@
 """Pooling of regions of interest. A region names its sample and its box: `r` runs over regions, samples and space are whole.
 
-ROIPooling saves where it found the largest cell, counted over the whole data, so that its channels cannot be split either.
+ROIPooling saves where it found the largest cell, counted over all the data that it has, so that its gradient has to be split like it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _pool(planes, region, pooled_size, spatial_scale):
     return values, places
 
 
-@op("ROIPooling")
+@op("ROIPooling", counts=("c",))
 def roi_pooling(data, rois, *, pooled_size, spatial_scale):
     pool = Opaque(lambda planes, region: np.stack(_pool(planes, region, pooled_size, spatial_scale)), "roi_pooling")
     pooled = lambda kind, r, c, y, x: pool(data[:, c, :, :], rois[r, :])[kind, y, x]
@@ -45,7 +45,7 @@ def roi_pooling(data, rois, *, pooled_size, spatial_scale):
     return lambda r, c, y, x: pooled(0, r, c, y, x), lambda r, c, y, x: place(r, c, y, x)
 
 
-@op("_backward_ROIPooling")
+@op("_backward_ROIPooling", counts=("c",))
 def backward_roi_pooling(d_out, rois, places):
     found = lambda own, cell: where(places[cell] == own, d_out[cell], 0.0) + 0 * rois[cell[0], Any(0)]
     total = lambda own, c: Sum(lambda r, v, u: found(own, (r, c, v, u)))

@@ -52,6 +52,12 @@ def test_a_model_is_held_against_one_device(source, monkeypatch):
     assert run(case)[1].problems
 
 
+def test_what_a_script_asks_an_iterator():
+    feed = models._feed(words=(8, 7), label=(8,))
+    assert [one.name for one in feed.provide_data + feed.provide_label] == ["words", "label"]
+    assert feed.provide_data[0][1] == (8, 7)
+
+
 def test_what_fails_is_a_problem(source, monkeypatch):
     monkeypatch.setitem(
         models.EXAMPLES, "mine", models.Example("family/script.py", lambda defined: defined.nothing, {})
@@ -61,5 +67,5 @@ def test_what_fails_is_a_problem(source, monkeypatch):
     assert "failed" in make_table({"": (Case("mine", 2, ""), Result())}).columns[2]._cells
 
 
-def test_there_are_forty_models():
-    assert len(models.EXAMPLES) >= 40
+def test_there_are_fifty_models():
+    assert len(models.EXAMPLES) >= 50

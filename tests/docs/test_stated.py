@@ -238,6 +238,32 @@ AXES = {
         "_contrib_interleaved_matmul_encdec_qk",
         {("b", "i", "j")},
     ),
+    "resize": (
+        mx.sym.contrib.BilinearResize2D(mx.sym.reshape(DATA, shape=(0, 0, 2, 4)), height=4, width=6),
+        "_contrib_BilinearResize2D",
+        {("b0", "b1")},
+    ),
+    "spatial transformer": (
+        mx.sym.SpatialTransformer(
+            mx.sym.reshape(DATA, shape=(0, 0, 2, 4)),
+            mx.sym.Variable("loc", shape=(6, 6)),
+            target_shape=(4, 4),
+            transform_type="affine",
+            sampler_type="bilinear",
+        ),
+        "SpatialTransformer",
+        {("b", "c")},
+    ),
+    "regions": (
+        mx.sym.ROIPooling(
+            mx.sym.reshape(DATA, shape=(0, 0, 2, 4)),
+            mx.sym.Variable("rois", shape=(5, 5)),
+            pooled_size=(2, 2),
+            spatial_scale=1.0,
+        ),
+        "ROIPooling",
+        {("r", "c")},
+    ),
     "reversal by lengths": (
         mx.sym.SequenceReverse(DATA, LENGTHS, use_sequence_length=True),
         "SequenceReverse",

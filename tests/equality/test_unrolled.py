@@ -73,6 +73,16 @@ def test_what_moves_fewer_bytes_is_taken():
     assert moved[2]["never"] < moved[2]["always"]
 
 
+def test_fewer_bytes_may_take_more_memory():
+    """Why cells are not taken unless they are asked for: they keep the gates of every step."""
+    model = recurrence("lstm", layers=1, time=6, units=24)
+    fused = tofu.partition(model.symbol, 2, **model.shapes).plan
+    cells = tofu.partition(model.symbol, 2, unroll="cheaper", **model.shapes).plan
+    assert cells.communication_bytes < fused.communication_bytes
+    assert max(cells.worker_bytes) > max(fused.worker_bytes)
+    assert len(cells.operators) > 20 * len(fused.operators)
+
+
 def test_units_are_split_where_there_is_one_sample():
     model = recurrence("gru", layers=1, batch=1)
     assert tofu.partition(model.symbol, 2, **model.shapes).plan.operators["rnn"] == (None,)

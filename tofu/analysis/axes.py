@@ -141,7 +141,7 @@ class _Evaluation:
         description = self.pattern.trace.description
         is_padded = axis in description.pads and not can_be_fetched
         extent = self.extents[axis]
-        if self.pattern.value_extents and axis not in description.corrects:
+        if self.pattern.value_extents and axis not in description.corrects | description.counts:
             yield from self._value_extents(axis)
         if not is_padded:
             yield from self._borders(axis)

@@ -194,7 +194,7 @@ def _absolute_positions(trace: Trace) -> Iterator[tuple[str, str]]:
     for value in _values(trace):
         for node in walk(value):
             if isinstance(node, Position):
-                for name in sorted(set(node.index.variables) - trace.description.starts):
+                for name in sorted(set(node.index.variables) - trace.description.starts - trace.description.counts):
                     yield (
                         name,
                         f"the position {node.index} is used as a number, and a part would count {name} from zero",

@@ -43,6 +43,7 @@ class Description:
     bound: Mapping[str, Bound] = field(default_factory=dict)
     corrects: frozenset[str] = frozenset()
     starts: frozenset[str] = frozenset()
+    counts: frozenset[str] = frozenset()
     pads: frozenset[str] = frozenset()
     fill: Mapping[str, Fill] = field(default_factory=dict)
     needs: Mapping[int, tuple[int, ...]] = field(default_factory=dict)

@@ -91,6 +91,7 @@ class Registry(Mapping[str, Description]):
         bound: Mapping[str, Bound] | None = ...,
         corrects: Iterable[str] = ...,
         starts: Iterable[str] = ...,
+        counts: Iterable[str] = ...,
         pads: Iterable[str] = ...,
         fill: Mapping[str, Fill] | None = ...,
         needs: Mapping[int, tuple[int, ...]] | None = ...,
@@ -107,6 +108,7 @@ class Registry(Mapping[str, Description]):
         bound: Mapping[str, Bound] | None = None,
         corrects: Iterable[str] = (),
         starts: Iterable[str] = (),
+        counts: Iterable[str] = (),
         pads: Iterable[str] = (),
         fill: Mapping[str, Fill] | None = None,
         needs: Mapping[int, tuple[int, ...]] | None = None,
@@ -121,6 +123,8 @@ class Registry(Mapping[str, Description]):
         corrects: index variables for which bound attributes make up for the copy's smaller extents (a mean's divisor, say).
         starts: index variables whose positions are used as numbers, and for which bound attributes tell a copy where its part
             starts.
+        counts: index variables whose positions are saved in an output that the gradient alone reads, or read there by the gradient. A
+            copy counts its own part, so both are split alike, and both say this.
         pads: index variables for which bound attributes make up for offsets and borders: the copy gets the cells outside
             the tensor from Tofu and reads its local tensor from cell 0 on.
         fill: the number in cells outside a tensor, where it is not 0; or a function of the attributes' values.
@@ -150,6 +154,7 @@ class Registry(Mapping[str, Description]):
                 bound=dict(bound or {}),
                 corrects=frozenset(corrects),
                 starts=frozenset(starts),
+                counts=frozenset(counts),
                 pads=frozenset(pads),
                 fill=dict(fill or {}),
                 needs=dict(needs or {}),

@@ -29,6 +29,7 @@ CASES = [
         {"id_index": 0, "background_id": 1, "valid_thresh": 0.3, "force_suppress": True, "out_format": "center"},
         [SCORED],
     ),
+    Case("_contrib_box_nms", {"id_index": 0, "overlap_thresh": 0.2}, [Fixed((SCORED.values, SCORED.values[::-1]))]),
     Case("_contrib_bipartite_matching", {"threshold": 0.2}, [uniform(0, 1, 3, 4, 5)]),
     Case("_contrib_bipartite_matching", {"threshold": 0.9, "is_ascend": True, "topk": 2}, [uniform(0, 1, 3, 4, 5)]),
     Case("_contrib_box_decode", {"std0": 0.125}, [(3, 5, 4), (1, 5, 4)], wrt=()),

@@ -13,6 +13,7 @@ from benchmarks.small_models.normalized import NORMALIZED
 from benchmarks.small_models.plain import shared_mlp
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.command_line.main import main
+from tofu.mxnet.compare.symbols import SINGLE
 from tofu.mxnet.runtime import fitting_host, verification
 
 
@@ -168,6 +169,63 @@ def test_sums_that_one_device_gets_wrong_are_held_against_one_that_does_not():
     assert agreement.notes[0].startswith(
         "one device has wrong gradients of fc_weight, fc_bias: MXNet adds to sums in place"
     )
+
+
+def test_a_normalization_before_a_convolution_is_held_against_one_that_is_right():
+    """oneDNN gives wrong gradients of LRN where the one that it reads comes from a convolution."""
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=16 * 16, name="fc")
+    net = mx.sym.LRN(mx.sym.reshape(net, shape=(0, 16, 4, 4)), alpha=9.0, nsize=5, name="lrn")
+    net = mx.sym.Convolution(net, kernel=(3, 3), num_filter=16, name="conv")
+    split = tofu.partition(mx.sym.MakeLoss(mx.sym.sin(net)), ngpus=2)
+    agreement = split.verify(data=(4, 8), dtype="float32")
+    assert agreement.agrees
+    assert not agreement.excused
+    assert agreement.worst.error < 1e-5
+
+
+SINGLES = {
+    "CTCLoss": lambda data: mx.sym.CTCLoss(
+        mx.sym.reshape(data, shape=(-3, 0, 0)), mx.sym.Variable("label", shape=(5, 2)), name="one"
+    ),
+    "Crop": lambda data: mx.sym.Crop(data, h_w=(3, 4), center_crop=True, name="one"),
+    "InstanceNorm": lambda data: mx.sym.InstanceNorm(data, name="one"),
+    "LRN": lambda data: mx.sym.LRN(data, nsize=3, alpha=3.0, name="one"),
+    "SoftmaxActivation": lambda data: mx.sym.SoftmaxActivation(data, mode="channel", name="one"),
+}
+
+
+@pytest.mark.parametrize("op", SINGLES)
+def test_operators_of_single_precision_stand_between_casts(op):
+    """All else is compared in double, under the plan that is verified. MXNet itself has no float64 for them."""
+    assert set(SINGLES) == set(SINGLE)
+    net = mx.sym.Convolution(mx.sym.Variable("data"), kernel=(3, 3), num_filter=4, pad=(1, 1), name="conv")
+    net = mx.sym.MakeLoss(mx.sym.sin(SINGLES[op](net)))
+    split = tofu.partition(net, ngpus=2, hints={"conv": "b"}, data=(4, 3, 5, 6))
+    agreement = split.verify()
+    assert agreement.agrees
+    assert agreement.dtype == "float64"
+    # Gradients of its parameters are sums over the batch, in single precision.
+    assert agreement.worst.error < (1e-6 if op == "InstanceNorm" else 1e-11)
+    assert agreement.notes[0] == "in float64 but for one"
+    with pytest.raises((mx.base.MXNetError, RuntimeError), match=r"[Uu]nsupported|uniform type|do not match"):
+        _run_in_double(net)
+
+
+def _run_in_double(symbol):
+    types = dict.fromkeys(symbol.list_arguments(), "float64")
+    executor = symbol.simple_bind(mx.cpu(), data=(4, 3, 5, 6), type_dict=types)
+    executor.forward(is_train=True)[0].asnumpy()
+
+
+def test_a_rounding_of_single_precision_is_none_of_double():
+    """Sums in parts, in float32, have another last digit: the comparison is of single precision then."""
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3 * 64, name="fc")
+    net = mx.sym.InstanceNorm(mx.sym.reshape(net, shape=(0, 3, 64)), name="norm")
+    split = tofu.partition(mx.sym.MakeLoss(mx.sym.sin(net)), ngpus=4, hints={"norm": "s0"})
+    agreement = split.verify(data=(4, 8))
+    assert agreement.agrees
+    assert agreement.dtype == "float32"
+    assert agreement.notes[0].startswith("in float32, since MXNet rounds to it in norm")
 
 
 @pytest.mark.parametrize("op", [lambda x: mx.sym.mean(x, axis=1), lambda x: mx.sym.split_v2(x, 2, axis=1)[0] * 1])

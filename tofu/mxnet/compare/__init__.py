@@ -11,6 +11,8 @@ from tofu.compare.numbers import relative_error as relative_error
 from tofu.mxnet.compare.positions import find_positions as find_positions
 from tofu.mxnet.compare.runs import Run as Run
 from tofu.mxnet.compare.runs import run_step as run_step
+from tofu.mxnet.compare.symbols import MENDINGS as MENDINGS
+from tofu.mxnet.compare.symbols import list_single as list_single
 from tofu.mxnet.compare.symbols import split_readers as split_readers
 from tofu.mxnet.compare.symbols import widen_types as widen_types
 from tofu.mxnet.compare.symbols import without_dropout as without_dropout

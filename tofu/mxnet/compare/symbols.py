@@ -13,6 +13,8 @@ import mxnet as mx
 from tofu.mxnet.verify.declarations import list_declarations
 
 WIDE, WIDE_CODE = "float64", "1"
+SINGLE = ("CTCLoss", "Crop", "InstanceNorm", "LRN", "SoftmaxActivation")
+"""Operators that MXNet has in float32 alone, of one visible output."""
 NARROW = ("float32", "float16")
 NARROW_CODES = ("0", "2")
 MOST_READERS = 7
@@ -25,7 +27,10 @@ Change = Callable[[str, dict[str, str]], dict[str, str]]
 
 
 def widen_types(symbol: Any) -> Any:
-    """The symbol with float64 wherever it names a narrower floating type, or an operator would take float32 by itself."""
+    """The symbol with float64 wherever it names a narrower floating type, or an operator would take float32 by itself.
+
+    Operators that MXNet has in float32 alone stand between casts.
+    """
 
     def widen(op: str, attributes: dict[str, str]) -> dict[str, str]:
         if op == "null":
@@ -35,7 +40,35 @@ def widen_types(symbol: Any) -> Any:
         takes_float32 = dtype in NARROW or (dtype == "None" and op.startswith(DRAWING))
         return attributes | ({"dtype": WIDE} if takes_float32 else {})
 
-    return _rewrite(symbol, widen)[0]
+    return _cast_around(_rewrite(symbol, widen)[0])
+
+
+def list_single(symbol: Any) -> list[str]:
+    """The names of the operators that MXNet has in float32 alone."""
+    return [node["name"] for node in json.loads(symbol.tojson())["nodes"] if node["op"] in SINGLE]
+
+
+def _cast_around(symbol: Any) -> Any:
+    """The symbol in which those operators are given float32, and what reads them float64."""
+    model = json.loads(symbol.tojson())
+    nodes = model["nodes"]
+    for number in [number for number, node in enumerate(nodes) if node["op"] in SINGLE]:
+        node = nodes[number]
+        _read_behind(model, number, "Cast", "wide", {"dtype": WIDE})
+        for slot, entry in enumerate(node["inputs"]):
+            node["inputs"][slot] = [len(nodes), 0, 0]
+            name = f"{node['name']}/single{slot}"
+            nodes.append({"op": "Cast", "name": name, "attrs": {"dtype": NARROW[0]}, "inputs": [entry]})
+    return mx.sym.load_json(json.dumps(model))
+
+
+def _read_behind(model: dict[str, Any], number: int, op: str, name: str, attributes: dict[str, str]) -> None:
+    """Have all that reads the first output of a node read another operator's, which is put behind it."""
+    nodes = model["nodes"]
+    for entries in (model["heads"], *(node["inputs"] for node in nodes)):
+        entries[:] = [[len(nodes), 0, 0] if entry[:2] == [number, 0] else entry for entry in entries]
+    full_name = f"{nodes[number]['name']}/{name}"
+    nodes.append({"op": op, "name": full_name, "attrs": attributes, "inputs": [[number, 0, 0]]})
 
 
 def without_dropout(symbol: Any) -> tuple[Any, tuple[str, ...]]:
@@ -70,6 +103,25 @@ def split_readers(symbol: Any) -> Any:
             for entry in entries[first : first + MOST_READERS]:
                 entry[:2] = len(nodes) - 1, 0
     return mx.sym.load_json(json.dumps(model))
+
+
+def write_plainly(symbol: Any) -> Any:
+    """The symbol in which what reads LRN reads a slice of all its cells, whose gradient is written anew, row by row.
+
+    oneDNN's convolutions on CPUs write the channels in blocks. Of such a gradient MXNet's LRN makes another one from memory that nobody
+    has written.
+    """
+    model = json.loads(symbol.tojson())
+    for number in [number for number, node in enumerate(model["nodes"]) if node["op"] == "LRN"]:
+        _read_behind(model, number, "slice_axis", "plain", {"axis": "0", "begin": "0", "end": "None"})
+    return mx.sym.load_json(json.dumps(model))
+
+
+MENDINGS: tuple[tuple[Callable[[Any], Any], str], ...] = (
+    (split_readers, "MXNet adds to sums in place"),
+    (write_plainly, "MXNet's gradient of LRN reads memory that nobody has written"),
+)
+"""What keeps one device from mistakes of MXNet's, and what those are (docs/limits.md)."""
 
 
 def _rewrite(symbol: Any, change: Change) -> tuple[Any, tuple[str, ...]]:

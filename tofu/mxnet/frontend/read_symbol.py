@@ -15,6 +15,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
+from tdl_ops.mxnet import DESCRIPTIONS
 from tofu import _mxnet
 from tofu.engine import Source
 from tofu.errors import ShapeError, TofuError, UnsupportedError
@@ -36,6 +37,13 @@ def infer_operator_shapes(
     """Output shapes of one operator by MXNet's own inference; None where MXNet has none (most backward operators)."""
     shapes = _mxnet.infer_operator(op, attributes, inputs)
     return None if shapes is None else [tuple(shape or ()) for shape in shapes]
+
+
+def shares_state(op: str) -> bool:
+    """Whether a gradient reads what the forward operator has left for it in its own part, so that both are split alike."""
+    description = DESCRIPTIONS.get(op)
+    counts = description is not None and bool(description.counts)
+    return counts or bool(_mxnet.operator_info(op)["is_layer_backward"])
 
 
 def wrap_symbol(handle: int) -> Any:
@@ -210,7 +218,7 @@ class _Reader:
                 outputs=outputs,
                 phase=Phase.FORWARD if is_forward else Phase.BACKWARD,
                 forward=forward,
-                stateful=node["is_layer_backward"] and forward is not None,
+                stateful=forward is not None and shares_state(node["op"]),
                 mutates=tuple(node["mutable_inputs"]),
                 ignored=tuple(node["ignored_inputs"]),
                 annotations=frozenset(name for name in node["attrs"] if name.startswith("__")),

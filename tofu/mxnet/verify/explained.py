@@ -15,11 +15,6 @@ EXPLANATIONS = (
         r"inputs \(dimension \d, dimension \d\) -> REDUCE",
         "of several values for one cell MXNet keeps one, and parts would add theirs; these coordinates are distinct",
     ),
-    Explanation(
-        "_backward_ROIPooling",
-        r"inputs \(dimension 1, whole, dimension 1\)",
-        "the saved places count over all channels; those that a part saves count over its own, and fit only where both are split alike",
-    ),
     Explanation("size_array", r"inputs", "one number, known from the shape"),
     Explanation(
         "SoftmaxOutput|_tofu_softmax_output_apply",

@@ -13,6 +13,7 @@ import numpy as np
 
 from tofu import _mxnet
 from tofu.mxnet.frontend.head_gradients import find_head, name_head_gradient
+from tofu.mxnet.frontend.read_symbol import shares_state
 from tofu.mxnet.verify.kernels import DTYPES, KERNEL_ERRORS, compose, find_left, run_gradient, run_kernel
 from tofu.verification.cuts import Role
 from tofu.verification.kernel import Array, Shape
@@ -231,7 +232,7 @@ class _Execution:
 
     def _needs_forward(self, node: dict[str, Any]) -> bool:
         wanted = {output for owner, output in self.gradients if owner == node["id"]}
-        return bool(_mxnet.operator_info(node["op"])["is_layer_backward"]) or len(wanted) < node["num_outputs"]
+        return shares_state(node["op"]) or len(wanted) < node["num_outputs"]
 
     def _find_gradient(self, node: dict[str, Any], forward: Node) -> Gradient:
         wanted = [
@@ -243,8 +244,7 @@ class _Execution:
         entries = enumerate(node["inputs"])
         saved = {position: entry[1] for position, entry in entries if entry[0] == node["control_deps"][0]}
         outputs = tuple(output for _, output in wanted)
-        shares_state = _mxnet.operator_info(node["op"])["is_layer_backward"]
-        return Gradient(forward, tuple(n for n, _ in wanted), outputs, tuple(heads), saved, shares_state)
+        return Gradient(forward, tuple(n for n, _ in wanted), outputs, tuple(heads), saved, shares_state(node["op"]))
 
 
 def _keeps_state(forward: Node) -> bool:

@@ -15,7 +15,7 @@ from tofu.mxnet.verify.kernels import KERNEL_ERRORS
 from tofu.mxnet.verify.nodes import Node, execute_training_graph, run_with_forward
 from tofu.mxnet.verify.whole import compare_whole
 from tofu.tdl import Description, trace
-from tofu.tdl.expression import OpaqueElement
+from tofu.tdl.expression import OpaqueElement, Position
 from tofu.tdl.tracing import Trace
 from tofu.tdl.walk import walk
 from tofu.verification.comparison import (
@@ -171,6 +171,8 @@ class _Verification:
         for number, (whole, written) in enumerate(zip(self.node.outputs, access.outputs, strict=True)):
             if not written.is_written or not self.node.is_asked_for(number) or self.relation is not None:
                 continue
+            if access.axes[axis] in self._list_counted(access, number):
+                continue  # only the gradient of the same part reads it, which is compared
             pieces = [outputs[number] for outputs, _ in done]
             together = combine_outputs(pieces, written, {axis: ranges}, access, whole.shape)
             self.cells_of_parts[number] += count_numbers(together, whole)
@@ -182,6 +184,14 @@ class _Verification:
                 region = find_region(rows, after.shape, {axis: part}, access.extents)
                 errors.append(relative_error(inputs_after[position], after[tuple(slice(*r) for r in region)]))
         return errors
+
+    def _list_counted(self, access: OperatorAccess, number: int) -> set[str]:
+        """The axes along which the forward operator's output holds positions in a part."""
+        value = _trace(access.description, self.node).outputs[number].value
+        if self.node.gradient is not None or value is None:
+            return set()
+        places = [one.index.variables for one in walk(value) if isinstance(one, Position)]
+        return set().union(*places) & access.description.counts
 
     def _run_part(self, access: OperatorAccess, axis: int, part: Range) -> tuple[list[Array], list[Array]]:
         if access.axes[axis] in access.fetched_axes:
