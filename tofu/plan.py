@@ -332,7 +332,9 @@ def format_bytes(count: float, digits: int = 1) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """A time as a person reads it: 12 us, 3.4 ms, 1.25 s."""
+    """A time as a person reads it: 12 us, 3.4 ms, 1.25 s, 7.5 hours."""
+    if seconds >= 3600:
+        return f"{seconds / 3600:.3g} hours"
     for unit, size in (("us", 1e-6), ("ms", 1e-3)):
         if seconds < 1000 * size:
             return f"{seconds / size:.3g} {unit}"
