@@ -56,8 +56,9 @@ def advise(
 ) -> Advice:
     """Say on how many devices of a machine a model should train, and by which plan; printed, it is a table.
 
-    `workers` are the numbers to try, the powers of 2 that the machine has where none are given. The other arguments, and the errors, are
-    those of `simulate`.
+    `workers` are the numbers to try, the powers of 2 that the machine has where none are given. Of a partitioned symbol its hints hold, but
+    not its workers, plan, interconnect and memory limit, which are what is advised. The other arguments, and the errors, are those of
+    `simulate`.
     """
     settings = symbol.settings.over(FEWEST) if isinstance(symbol, PartitionedSymbol) else read_settings(FEWEST)
     return find_advice(_read(symbol, shapes, settings), read_machine(machine), workers, states)
