@@ -191,3 +191,27 @@ def test_slopes_that_a_part_might_take_for_others_are_refused():
     assert net.simple_bind(mx.cpu(), data=(8, 4)).forward()[0].shape == (8, 4)
     with pytest.raises(tofu.UnsupportedError, match=r"LeakyReLU slopes of .*\(8, 4\) from the right, not for \(8,\)"):
         _ = tofu.partition(net, 2, cache=False, data=(8, 4)).plan
+
+
+@pytest.mark.parametrize("op", ["BatchNorm", "BatchNorm_v1"])
+@pytest.mark.parametrize(
+    ("fixed", "is_refused"), [({}, True), ({"fix_gamma": True}, True), ({"fix_gamma": False}, False)]
+)
+def test_who_reads_what_a_batch_norm_sets_is_refused(op, fixed, is_refused):
+    """One device runs the reader before the BatchNorm, after it or meanwhile."""
+    scale = mx.sym.Variable("scale", shape=(6,))
+    net = getattr(mx.sym, op)(data(), gamma=scale, name="norm", **fixed)
+    net = mx.sym.broadcast_mul(net, mx.sym.Reshape(scale, shape=(1, 6), name="row"))
+    if not is_refused:
+        assert tofu.partition(net, 2, cache=False, data=(12, 6)).plan
+        return
+    with pytest.raises(
+        tofu.UnsupportedError, match=r"Write fix_gamma=False.*\n?.*row \(Reshape\) reads scale, the gamma of norm"
+    ):
+        _ = tofu.partition(net, 2, cache=False, data=(12, 6)).plan
+
+
+def test_batch_norms_may_share_a_scale_that_is_set():
+    scale = mx.sym.Variable("scale", shape=(6,))
+    net = mx.sym.BatchNorm(mx.sym.BatchNorm(data(), gamma=scale, name="first"), gamma=scale, name="second")
+    assert tofu.partition(net, 2, cache=False, data=(12, 6)).plan

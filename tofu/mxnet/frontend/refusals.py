@@ -28,6 +28,7 @@ DATA_DEPENDENT = {
     "_npi_unique": "Leave it to the host.",
     "_npx_nonzero": "Use a mask, or where.",
 }
+FIXING = ("BatchNorm", "BatchNorm_v1")
 RESHAPES = ("Reshape", "_np_reshape", "_npx_reshape")
 SYNCHRONIZED = {
     "_contrib_SyncBatchNorm": "Use BatchNorm: its statistics are those of the whole batch, on all workers.",
@@ -73,6 +74,7 @@ def refuse_unpartitionable(symbol: Any) -> None:
 def refuse_wrong_kernels(graph: Graph) -> None:
     """Raise UnsupportedError for operators whose own kernel gives wrong numbers on one device, and others wherever it is split."""
     _refuse_other_sizes(graph)
+    _refuse_shared_scales(graph)
     has_onednn = os.environ.get("MXNET_MKLDNN_ENABLED", "1") != "0"
     found = [
         f"{operator}, stride {operator.attributes['stride']}, dilate {operator.attributes['dilate']}, {dtype}"
@@ -87,6 +89,29 @@ def refuse_wrong_kernels(graph: Graph) -> None:
         "Use float32 (and leave MXNET_MKLDNN_ENABLED out), or one of the two for:",
         found,
     )
+
+
+def _refuse_shared_scales(graph: Graph) -> None:
+    """A BatchNorm with a fixed scale sets it to ones while it runs. MXNet takes that for reading, so that it runs others that read it
+    before, after or meanwhile.
+    """
+    fixed = {number for number, operator in enumerate(graph.operators) if _sets_scale(operator)}
+    setting = {graph.operators[number].inputs[1]: graph.operators[number] for number in fixed}
+    raise_together(
+        UnsupportedError,
+        "These read what a BatchNorm sets to ones while it runs, which is before or after them, as it happens. Write fix_gamma=False, or "
+        "give the BatchNorm a gamma of its own:",
+        [
+            f"{operator} reads {graph.tensors[tensor].name}, the gamma of {setting[tensor].name}"
+            for number, operator in enumerate(graph.operators)
+            for tensor in dict.fromkeys(operator.inputs)
+            if tensor in setting and number not in fixed and operator.forward is None
+        ],
+    )
+
+
+def _sets_scale(operator: Operator) -> bool:
+    return operator.op in FIXING and operator.attributes.get("fix_gamma", "True") in ("True", "1")
 
 
 def _refuse_other_sizes(graph: Graph) -> None:
