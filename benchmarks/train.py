@@ -42,7 +42,10 @@ def available_bytes(contexts: Sequence[Any]) -> dict[str, int]:
 
 def needed_bytes(report: tofu.MemoryReport, contexts: Sequence[Any]) -> dict[str, int]:
     """The same devices -> bytes that training needs there."""
-    workers = [worker.needed_bytes for worker in report.workers]
+    workers = [
+        worker.needed_bytes - (0 if context.device_type == "gpu" else worker.rounding_bytes)
+        for worker, context in zip(report.workers, contexts, strict=True)
+    ]
     if contexts[0].device_type == "gpu":
         return {str(context): need for context, need in zip(contexts, workers, strict=True)}
     return {"the host": sum(workers)}
