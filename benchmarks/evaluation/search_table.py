@@ -3,8 +3,8 @@
     python -m benchmarks.evaluation.search_table
 
 The paper's dynamic program tries all partitions of all tensors of a group of operators: its states are counted, for all three steps at once
-and for one after the other, and take each what a state of the recursion takes, which is run. HiGHS (an integer program with a binary for
-each choice and a fraction for each pair of choices) and toulbar2 (a cost function network) get the same coarse graph and the same costs as
+and for one after the other, and take each what a state of the recursion takes, which is run. HiGHS (an integer program) and toulbar2 (a
+cost function network) get the same coarse graph and the same costs as
 the exact search, and a limit; not of models that write states in place, which forbids pairs of choices. Seconds are medians, each run in a
 process of its own, without reading the model. Writes docs/evaluation/search.csv.
 """
@@ -12,7 +12,7 @@ process of its own, without reading the model. Writes docs/evaluation/search.csv
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -20,16 +20,15 @@ from pathlib import Path
 from statistics import median
 
 import click
-import highspy
 import numpy as np
 import numpy.typing as npt
-from pytoulbar2 import CFN
 from rich.console import Console
 from rich.progress import track
 
 from benchmarks.evaluation.tables import write_table
 from benchmarks.models.by_name import build_model
 from benchmarks.shared.commits import name_tree, note_commit
+from benchmarks.shared.pairwise_solvers import SOLVERS
 from benchmarks.stages import run_cold
 from tofu import _core
 from tofu.planning.settings import Settings
@@ -149,59 +148,17 @@ class Decisions:
             table = found.setdefault((a, b), np.zeros((len(self.domains[a]), len(self.domains[b])), np.int64))
             table[taken[a], taken[b]] = count
 
+    def solve(self, solver: str, seconds: float) -> int | None:
+        """The least bytes by a solver of others, or None where it has not ended in time."""
+        sizes = {who: len(own) for who, own in self.domains.items()}
+        return SOLVERS[solver](sizes, self.tables, seconds)
+
     def choose(self, taken: dict[tuple[str, int], int]) -> Choices:
         """The choices in which each takes the one of that number."""
         tensors = np.array([self.domains["tensor", one][taken["tensor", one]] for one in self.classes], np.int32)
         operators = [self.domains["operator", one][taken["operator", one]] for one in self.roots]
         updates = [tensors[weight] for weight, _ in self.problem.graph.updates]
         return Choices(np.array([*operators, *updates], np.int32), tensors)
-
-
-def solve_network(decisions: Decisions) -> int | None:
-    """The optimum by toulbar2, or None where it has not ended."""
-    network = CFN()
-    place = {who: network.AddVariable(f"{who[0]}{who[1]}", range(len(own))) for who, own in decisions.domains.items()}
-    for (a, b), table in decisions.tables.items():
-        if a == b:
-            network.AddFunction([place[a]], np.diagonal(table).tolist())
-        else:
-            network.AddFunction([place[a], place[b]], table.ravel().tolist())
-    started = time.perf_counter()
-    solved = network.Solve(timeLimit=LIMIT)
-    return round(solved[1]) if solved and time.perf_counter() - started < LIMIT else None
-
-
-def solve_program(decisions: Decisions) -> int | None:
-    """The optimum by HiGHS, or None where it has not ended."""
-    solver = highspy.Highs()
-    solver.silent()
-    solver.setOptionValue("time_limit", float(LIMIT))
-    unit = float(np.gcd.reduce([np.gcd.reduce(table, axis=None) for table in decisions.tables.values()])) or 1.0
-    taken = {who: [solver.addBinary() for _ in own] for who, own in decisions.domains.items()}
-    for binaries in taken.values():
-        solver.addConstr(solver.qsum(binaries) == 1)
-    costs = []
-    for (a, b), table in decisions.tables.items():
-        if a == b:
-            costs += [cost / unit * one for cost, one in zip(np.diagonal(table).tolist(), taken[a], strict=True)]
-            continue
-        both = [[solver.addVariable(0, 1) for _ in taken[b]] for _ in taken[a]]
-        for row, binary in zip(both, taken[a], strict=True):
-            solver.addConstr(solver.qsum(row) == binary)
-        for column, binary in zip(zip(*both, strict=True), taken[b], strict=True):
-            solver.addConstr(solver.qsum(column) == binary)
-        costs += [
-            cost / unit * one
-            for prices, row in zip(table.tolist(), both, strict=True)
-            for cost, one in zip(prices, row, strict=True)
-        ]
-    solver.setOptionValue("mip_rel_gap", 0.0)
-    solver.minimize(solver.qsum(costs))
-    is_solved = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
-    return round(solver.getObjectiveValue() * unit) if is_solved else None
-
-
-SOLVERS: dict[str, Callable[[Decisions], int | None]] = {"HiGHS": solve_program, "toulbar2": solve_network}
 
 
 def _read(name: str) -> Problem:
@@ -222,7 +179,7 @@ def time_solver(name: str, solver: str) -> tuple[float, int | None]:
     decisions = Decisions(problem, problem.coarse)
     assert decisions.tables
     started = time.perf_counter()
-    found = SOLVERS[solver](decisions)
+    found = decisions.solve(solver, LIMIT)
     return time.perf_counter() - started, found
 
 

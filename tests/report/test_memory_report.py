@@ -40,13 +40,18 @@ def bytes_in_use(table, group, at):
     return sum(buffers.values())
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_uses_are_what_is_alive(name):
+def plan(name):
+    """A model in parts, and its planned entries as the native planner has them."""
     model = MODELS[name]
     symbol = tofu.partition(model.symbol, WORKERS, **model.shapes)
     partition = symbol.planned()
     variables = worker_variables(partition.problem, partition.choices, partition.training)
-    table = _mxnet.PlannedGraph(partition.training.symbol.handle.value, *variables).entries()
+    return symbol, _mxnet.PlannedGraph(partition.training.symbol.handle.value, *variables).entries()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_uses_are_what_is_alive(name):
+    symbol, table = plan(name)
     report = tofu.memory_report(symbol)
     for worker, device in enumerate(report.workers):
         group = table["groups"].index(worker_group(worker))
@@ -96,12 +101,8 @@ def test_the_pool_of_gpus_rounds_as_its_variables_say(monkeypatch):
 @pytest.mark.parametrize("name", MODELS)
 def test_every_array_is_rounded_up_for_gpus(name):
     """Parameters with gradients, states of the optimizer, inputs and the buffers of the pool, each by itself."""
-    model = MODELS[name]
-    symbol = tofu.partition(model.symbol, WORKERS, **model.shapes)
-    partition = symbol.planned()
-    variables = worker_variables(partition.problem, partition.choices, partition.training)
-    table = _mxnet.PlannedGraph(partition.training.symbol.handle.value, *variables).entries()
-    report = tofu.memory_report(symbol)
+    symbol, table = plan(name)
+    partition, report = symbol.planned(), tofu.memory_report(symbol)
     for worker, device in enumerate(report.workers):
         group = table["groups"].index(worker_group(worker))
         rows = (table["group"] == group) & (table["buffer"] >= 0) & (table["kind"] >= 2)

@@ -138,6 +138,7 @@ def test_page_says_how_long_a_step_takes_on_each_machine_that_is_large_enough(pa
         assert row[1:3] == [format_seconds(expected.seconds), format_rate(expected.throughput)]
         assert row[-1].startswith(format_bytes(max(expected.worker_bytes)))
     assert len({row[1] for row in rows}) > 1
+    assert "<th>memory, with a momentum</th>" in part
 
 
 def test_machines_with_fewer_devices_than_workers_are_left_out():

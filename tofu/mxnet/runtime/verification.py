@@ -229,8 +229,10 @@ def _judge(
     tolerance = ROUNDING[setting.dtype]
     pair = compare_runs(partition, found, single, cancelled)
     for mend, mistake in MENDINGS:
+        if pair.largest <= tolerance:
+            break
         apart = replace(setting, symbol=mend(setting.symbol))
-        if pair.largest <= tolerance or apart.symbol.tojson() == setting.symbol.tojson():
+        if apart.symbol.tojson() == setting.symbol.tojson():
             continue
         with _timed(seconds, "one device again", report):
             other = apart.run(apart.symbol, context)
