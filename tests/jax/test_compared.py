@@ -12,7 +12,8 @@ from tofu.jax.frontend.compared import find_compared
 from tofu.jax.frontend.trace import trace_step
 from tofu.jax.memory import read_worker_program
 
-X = np.random.default_rng(0).normal(size=(4, 8))
+# Eighths, and no two equal: no product or sum of the steps below is rounded.
+X = np.random.default_rng(0).permutation(32).reshape(4, 8) / 8 - 2
 REDUCED = {"last": lambda x: jnp.max(x, 1), "first": lambda x: -jnp.min(x, 0), "all": lambda x: jnp.max(x)}
 
 
@@ -31,7 +32,8 @@ def test_the_maximum_and_the_comparison_read_one_value(reduce):
     (value,) = reduced.inputs
     assert value in compared.inputs
     assert makers[value].primitive.name == "optimization_barrier"
-    jax.tree.map(np.testing.assert_array_equal, made(X), jax.jit(step)(X))
+    # Compiled whole, one device may lose the gradient of the maximum: the reference runs equation by equation.
+    jax.tree.map(np.testing.assert_array_equal, made(X), step(X))
 
 
 def test_what_is_compared_with_another_or_is_whole_is_left():
