@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -26,14 +27,14 @@ def descriptions(monkeypatch: pytest.MonkeyPatch) -> dict[str, Description]:
 
 
 @pytest.fixture
-def check_golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """Compares a text with the file of that name in the folder `golden` beside the test; `pytest --update` writes the file."""
-    folder = request.path.parent / "golden"
+def check_golden(request: pytest.FixtureRequest) -> Callable[[str | Path, str], None]:
+    """Compares a text with a file, that of this name in the folder `golden` beside the test, or one under its path; `pytest --update`
+    writes the file."""
 
-    def check(name: str, text: str) -> None:
-        path = folder / name
+    def check(file: str | Path, text: str) -> None:
+        path = request.path.parent / "golden" / file
         if request.config.getoption("update"):
-            folder.mkdir(exist_ok=True)
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text)
         assert path.exists(), f"there is no {path}: pytest --update writes it"
         assert text == path.read_text(), (

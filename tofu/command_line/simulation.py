@@ -110,14 +110,17 @@ def advise(request: Request, machine: str, states: int, counts: tuple[int, ...],
         click.echo(f"Its plan is in {save}.")
 
 
+DECIDED = ("workers", "plan", "topology", "memory_limit")
+"""Options of planning that `advise` tries by itself."""
+for decided in advise.params:
+    if isinstance(decided, click.Option):
+        decided.hidden = decided.name in DECIDED
+
+
 def _refuse_decided(request: Request) -> None:
-    """Raise TofuError for options that say what `advise` tries by itself."""
+    """Raise TofuError for what `advise` decides, which a user may know from other commands."""
     context = click.get_current_context()
-    given = [
-        SPELLED[name]
-        for name in ("workers", "plan", "topology", "memory_limit")
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    ]
+    given = [SPELLED[name] for name in DECIDED if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
     hints = request.settings.hints or {}
     given += [f"--hint {name}=.. for single steps" for name, hint in hints.items() if isinstance(hint, tuple)]
     if given:

@@ -1,0 +1,29 @@
+"""docs/commands.md: what the commands say when they are asked for help."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from tofu.command_line.main import main
+
+DOCUMENT = Path(__file__).parents[2] / "docs/commands.md"
+BEFORE = """# Commands
+
+What the commands say when they are asked for help. Models are symbols that MXNet saved, and for `jax` functions in a file.
+"""
+
+
+def list_commands(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
+    """Path and help of a command and of those below it."""
+    yield context.command_path, command.get_help(context)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            yield from list_commands(below, click.Context(below, info_name=name, parent=context))
+
+
+def test_the_document_is_what_the_commands_say(check_golden):
+    context = click.Context(main, info_name="python -m tofu", terminal_width=100, **main.context_settings)
+    parts = [f"## {path}\n\n```text\n{text}\n```\n" for path, text in list_commands(main, context)]
+    check_golden(DOCUMENT, "\n".join([BEFORE, *parts]))
