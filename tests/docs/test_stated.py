@@ -133,7 +133,9 @@ def test_commands_are_understood(line):
         options = {name for option in command.params for name in option.opts}
         assert {word for word in words if word.startswith("--")} <= options
         if "..." not in line and words:
-            command.make_context(command.name, words, resilient_parsing="model-symbol.json" in line)
+            # As below `main`: click keeps what a command's first context calls its help.
+            settings = main.context_settings | command.context_settings
+            command.make_context(command.name, words, resilient_parsing="model-symbol.json" in line, **settings)
 
 
 def test_options_of_the_text_are_there():
