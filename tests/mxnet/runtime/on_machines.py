@@ -13,6 +13,7 @@ import tofu  # isort: skip  makes MXNet importable
 import mxnet as mx
 
 ROWS, STEPS = 8, 3
+RATES = {"learning_rate": 0.1, "momentum": 0.9}
 
 
 def draw(*shape, seed):
@@ -26,18 +27,28 @@ def list_batches(rank, machines):
     return [(draw(ROWS, 6, seed=s)[own], draw(ROWS, 4, seed=100 + s)[own]) for s in range(STEPS)]
 
 
-def train_module(kvstore, batches):
+def build():
+    """A perceptron in double precision, and its loss."""
     net = mx.sym.FullyConnected(mx.sym.Variable("data", dtype="float64"), num_hidden=8, name="a")
     net = mx.sym.FullyConnected(mx.sym.Activation(net, act_type="tanh"), num_hidden=4, name="b")
-    net = mx.sym.LinearRegressionOutput(net, mx.sym.Variable("label"), name="loss")
-    module = tofu.mod.Module(net, label_names=["label"], ngpus=2)
+    return mx.sym.LinearRegressionOutput(net, mx.sym.Variable("label"), name="loss")
+
+
+def split(net):
+    """A module of two workers."""
+    return tofu.mod.Module(net, label_names=["label"], ngpus=2)
+
+
+def train_module(module, batches, seed, start, *optimizer):
+    """The parameters after a step on each batch; `start` shares those to begin with, where the optimizer does not."""
     describe = [
         mx.io.DataDesc(name, array.shape, "float64") for name, array in zip(("data", "label"), batches[0], strict=True)
     ]
     module.bind(describe[:1], describe[1:])
-    mx.random.seed(1 + kvstore.rank if kvstore else 1)  # all begin with the parameters of the first
+    mx.random.seed(seed)
     module.init_params(mx.init.Normal(0.5))
-    module.init_optimizer(kvstore, "sgd", {"learning_rate": 0.1, "momentum": 0.9})
+    start(module)
+    module.init_optimizer(*optimizer)
     for data, label in batches:
         module.forward_backward(
             mx.io.DataBatch([mx.nd.array(data, dtype="float64")], [mx.nd.array(label, dtype="float64")])
@@ -46,36 +57,39 @@ def train_module(kvstore, batches):
     return {name: array.asnumpy() for name, array in module.get_params()[0].items()}
 
 
-def train_block(kvstore, batches):
+def train_block(batches, seed, make_trainer, rows):
+    """The parameters of a Gluon block, likewise. `rows` are what the trainer divides gradients by."""
     net = mx.gluon.nn.HybridSequential(prefix="net_")
     net.add(
         mx.gluon.nn.Dense(8, activation="tanh", in_units=6, prefix="c_"), mx.gluon.nn.Dense(4, in_units=8, prefix="d_")
     )
     net.cast("float64")
-    mx.random.seed(1)  # a Trainer shares the parameters at its first update only
+    mx.random.seed(seed)
     net.initialize(mx.init.Normal(0.5))
     net = tofu.gluon.partition(net, 2)
-    options = {
-        "kvstore": kvstore,
-        "update_on_kvstore": False if kvstore else None,
-    }  # MXNet's servers update in single precision
-    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9}, **options)
+    trainer = make_trainer(net.collect_params())
     measure = mx.gluon.loss.L2Loss()
     for data, label in batches:
         with mx.autograd.record():
             loss = measure(net(mx.nd.array(data, dtype="float64")), mx.nd.array(label, dtype="float64"))
         loss.backward()
-        trainer.step(ROWS)
+        trainer.step(rows)
     return {name: parameter.data().asnumpy() for name, parameter in net.collect_params().items()}
 
 
 def main():
     is_alone = "DMLC_ROLE" not in os.environ
     kvstore = None if is_alone else mx.kv.create("dist_sync")
-    batches = list_batches(*((0, 1) if is_alone else (kvstore.rank, kvstore.num_workers)))
-    found = {**train_module(kvstore, batches), **train_block(kvstore, batches)}
+    rank, machines = (0, 1) if is_alone else (kvstore.rank, kvstore.num_workers)
+    batches = list_batches(rank, machines)
+    options = {"kvstore": kvstore}
+    if kvstore:
+        options["update_on_kvstore"] = False  # MXNet's servers update in single precision
+    # All begin with the parameters of the first; a Trainer shares them at its first update only.
+    found = train_module(split(build()), batches, 1 + rank, lambda module: None, kvstore, "sgd", RATES)
+    found |= train_block(batches, 1, lambda parameters: mx.gluon.Trainer(parameters, "sgd", RATES, **options), ROWS)
     path = Path(sys.argv[1])
-    np.savez(path if is_alone else path.with_stem(f"{path.stem}{kvstore.rank}"), **found)
+    np.savez(path if is_alone else path.with_stem(f"{path.stem}{rank}"), **found)
 
 
 if __name__ == "__main__":

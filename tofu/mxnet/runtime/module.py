@@ -11,11 +11,12 @@ from typing import Any
 
 import mxnet as mx
 
-from tofu.errors import ArgumentTypeError, NotReadyError
+from tofu.errors import ArgumentTypeError, NotReadyError, UnsupportedError
 from tofu.mxnet.runtime.arguments import check_iterator
 from tofu.mxnet.runtime.checkpoint import ParameterFile, save_shards
 from tofu.mxnet.runtime.cluster import Cluster, read_kvstore
 from tofu.mxnet.runtime.files import check_checkpoint, read_symbol
+from tofu.mxnet.runtime.horovod import is_distributed, scaled_machines
 from tofu.mxnet.runtime.module_running import RunningModule
 from tofu.mxnet.runtime.module_view import ExecutorGroup
 from tofu.mxnet.runtime.optimizer import ShardOptimizer
@@ -23,7 +24,7 @@ from tofu.mxnet.runtime.parameters import LiveParameters, fill_parameters, group
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
 from tofu.mxnet.runtime.seal import Facts, check_belongs, read_seal, reading
 from tofu.mxnet.runtime.states import load_states, optimizer_types, save_states
-from tofu.reading import show_with_type
+from tofu.reading import show, show_with_type
 
 DEFAULT_INITIALIZER = mx.init.Uniform(0.01)
 
@@ -230,13 +231,18 @@ class Module(RunningModule):
         """Create the optimizer; its states are made on the shards at the first update.
 
         With a `kvstore` that is distributed and synchronous, such as "dist_sync", all machines begin with the parameters of the first, and
-        add their gradients up before each update. Any other has no part in it.
+        add their gradients up before each update. Any other has no part in it. An `optimizer` may be Horovod's DistributedOptimizer, which
+        averages shards of gradients between machines. Raises UnsupportedError for both at once.
         """
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")
             return
         cluster = read_kvstore(kvstore)
-        rows = self._exec_group.batch_size * (1 if cluster is None else cluster.machines)
+        if cluster is not None and is_distributed(optimizer):
+            raise UnsupportedError(
+                f"Both kvstore={show(cluster.kvstore.type)} and Horovod add gradients up between machines. Take kvstore=None with Horovod."
+            )
+        rows = self._exec_group.batch_size * (scaled_machines(optimizer) if cluster is None else cluster.machines)
         self._shard_optimizer = ShardOptimizer(
             optimizer, dict(optimizer_params), self._param_names, self._trained_names, 1.0 / rows, self._symbol
         )

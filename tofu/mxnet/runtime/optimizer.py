@@ -18,6 +18,7 @@ from tofu.errors import TofuError, raise_together
 from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.memory.optimizer_states import create_optimizer
 from tofu.mxnet.runtime.failures import OperatorFailureError, summarise
+from tofu.mxnet.runtime.horovod import average_gradients, own_optimizer
 from tofu.mxnet.runtime.sharded_array import ShardedArray
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor
@@ -31,7 +32,7 @@ class ShardOptimizer:
     Parameters
     ----------
     optimizer
-        An `mx.optimizer.Optimizer`, or the name of one with its `parameters`.
+        An `mx.optimizer.Optimizer`, Horovod's over one, or the name of one with its `parameters`.
     names
         All parameters, in the order of MXNet's indices.
     trained
@@ -51,6 +52,7 @@ class ShardOptimizer:
         rescale_grad: float,
         symbol: Any,
     ) -> None:
+        self._given, optimizer = optimizer, own_optimizer(optimizer)
         indices = dict(enumerate(names))
         self.trained = {index: name for index, name in indices.items() if name in set(trained)}
         if isinstance(optimizer, str):
@@ -104,6 +106,7 @@ class ShardOptimizer:
         counts = dict(self.optimizer._index_update_count)
         with uninterrupted():
             self.lay_out_states(executor)
+            average_gradients(self._given, tuple(trained), gradients)
             try:
                 with on_shards():
                     self.updater(tuple(trained), tuple(gradients), tuple(weights))

@@ -12,6 +12,7 @@ from typing import Any
 import mxnet as mx
 
 from tofu.host.interrupts import uninterrupted
+from tofu.mxnet.runtime.horovod import average_gradients, own_optimizer
 from tofu.mxnet.runtime.optimizer import lay_out, updater_for
 from tofu.mxnet.runtime.parameter_array import ParameterArray, zeros_like
 from tofu.mxnet.runtime.sharded_array import ShardedArray
@@ -38,9 +39,10 @@ def _update(self: Any, index: Any, grad: Any, weight: Any) -> None:
     gradients = [_lay_out_gradient(*pair) for pair in zip(grad, weight, strict=True)]
     with uninterrupted():
         try:
+            average_gradients(self.optimizer, index, gradients)
             with on_shards():
                 _lay_out_states(self, index, weights)
-                run = updater_for(self.optimizer)
+                run = updater_for(own_optimizer(self.optimizer))
                 run.states, run.states_synced = self.states, self.states_synced
                 run(tuple(index), tuple(gradients), tuple(weights))
         finally:

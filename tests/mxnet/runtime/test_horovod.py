@@ -1,0 +1,127 @@
+"""Horovod between machines: each distinct shard of a gradient goes once. `.ci/horovod` builds it and trains two machines."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import types
+from importlib.util import find_spec
+from pathlib import Path
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+from tests.mxnet.runtime import on_machines
+from tofu.errors import PlanError, UnsupportedError
+from tofu.mxnet.runtime.horovod import average_gradients
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.skipif(find_spec("horovod") is None, reason=".ci/horovod builds Horovod")
+def test_two_machines_train_as_one_with_their_batches_together(tmp_path):
+    """A Module, MXNet's own Module, and a Gluon block."""
+    given = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    script = Path(on_machines.__file__).with_name("on_horovod.py")
+    launch = [sys.executable, "-m", "horovod.runner.launch", "-np", "2", "--gloo"]
+    subprocess.run([*launch, sys.executable, script, tmp_path / "machine.npz"], env=given, check=True, timeout=300)
+    subprocess.run([sys.executable, on_machines.__file__, tmp_path / "alone.npz"], env=given, check=True, timeout=300)
+    first, second, alone = (dict(np.load(tmp_path / name)) for name in ("machine0.npz", "machine1.npz", "alone.npz"))
+    assert {name.removeprefix("unmodified ") for name in first} == alone.keys()
+    assert any(name.startswith("unmodified ") for name in first)
+    for name, found in first.items():
+        np.testing.assert_array_equal(found, second[name])
+        np.testing.assert_allclose(found, alone[name.removeprefix("unmodified ")], rtol=0, atol=1e-12)
+
+
+class Machines:
+    """Two machines whose gradients are equal, as Horovod's process set counts them."""
+
+    def included(self):
+        return True
+
+    def size(self):
+        return 2
+
+
+@pytest.fixture
+def horovod(monkeypatch):
+    """A module under Horovod's name, with what Tofu reads of it: the sums of two machines of which the other has the same numbers."""
+    module = types.ModuleType("horovod.mxnet")
+
+    class DistributedOptimizer(mx.optimizer.Optimizer):
+        def __init__(self, optimizer):
+            self._optimizer, self._process_set, self._average_in_framework = optimizer, Machines(), True
+            optimizer.rescale_grad /= 2
+            self.reduced = []
+
+        def _do_allreduce(self, indices, gradients):
+            self.reduced += zip(indices, gradients, strict=True)
+            for gradient in gradients:
+                gradient *= 2
+
+        def create_state_multi_precision(self, index, weight):
+            return self._optimizer.create_state_multi_precision(index, weight)
+
+        def __getattr__(self, name):
+            return getattr(self._optimizer, name)
+
+    DistributedOptimizer.__module__ = "horovod.mxnet"
+    module.DistributedOptimizer = DistributedOptimizer
+    module.rank = lambda: 0
+    module.allgather = lambda own, name, process_set: mx.nd.concat(own, own, dim=0)
+    monkeypatch.setitem(sys.modules, "horovod.mxnet", module)
+    return module
+
+
+ROUTES = {
+    "module": lambda: on_machines.split(on_machines.build()),
+    "partition": lambda: mx.mod.Module(tofu.partition(on_machines.build(), 2), label_names=["label"]),
+}
+
+
+def run(make_module, optimizer):
+    batches = on_machines.list_batches(0, 1)
+    return on_machines.train_module(make_module(), batches, 1, lambda module: None, None, optimizer)
+
+
+def make_sgd():
+    return mx.optimizer.create("sgd", rescale_grad=1 / on_machines.ROWS, **on_machines.RATES)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.filterwarnings("ignore:Optimizer created manually")  # MXNet's Module compares with one machine's batch
+def test_each_distinct_shard_is_averaged_once(horovod, route):
+    optimizer = horovod.DistributedOptimizer(make_sgd())
+    found, expected = run(ROUTES[route], optimizer), run(ROUTES[route], make_sgd())
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
+    names = [name for name, _ in optimizer.reduced]
+    assert len(names) == len(set(names)) * on_machines.STEPS
+    cells = sum(gradient.size for _, gradient in optimizer.reduced)
+    assert cells == on_machines.STEPS * sum(value.size for value in expected.values())
+
+
+def test_other_optimizers_are_left():
+    average_gradients(mx.optimizer.create("sgd"), [0], [object()])
+
+
+def test_machines_with_different_plans_are_refused(horovod):
+    horovod.allgather = lambda own, name, process_set: mx.nd.concat(own, own + 1, dim=0)
+    with pytest.raises(PlanError, match="machines have different plans"):
+        run(ROUTES["module"], horovod.DistributedOptimizer(make_sgd()))
+
+
+def test_two_ways_between_machines_are_refused(horovod):
+    class Server:
+        type, num_workers, rank = "dist_sync", 2, 0
+
+    data, label = on_machines.list_batches(0, 1)[0]
+    module = on_machines.split(on_machines.build())
+    module.bind([("data", data.shape)], [("label", label.shape)])
+    module.init_params()
+    with pytest.raises(UnsupportedError, match="Both kvstore='dist_sync' and Horovod"):
+        module.init_optimizer(Server(), horovod.DistributedOptimizer(make_sgd()))
