@@ -30,6 +30,7 @@ from benchmarks.evaluation.tensorflow.check import (
     analyse_here,
     find_problems,
 )
+from benchmarks.evaluation.tensorflow.kernels import read_compared
 from benchmarks.evaluation.tensorflow.registered import FOLDER, Registered, read_registered
 from benchmarks.shared.commits import name_tree, note_commit
 from tdl_ops.mxnet import DESCRIPTIONS as OF_MXNET
@@ -115,19 +116,22 @@ def _explain_lists() -> str:
         "without gradients, for MXNet's 139 are forward operators. "
         f"With gradients there would be {sum(one.computes_tensors for one in registered)}. The same rule takes "
         f"{sum(one.is_counted for one in later)} of {USED}, with which the paper trained. "
-        "MXNet's are those that `python -m tofu ops` counts, where operators that broadcast are not called element-wise: "
-        f"there are {sum(len(OF_MXNET[name].tensors) == 2 for name in broadcast)}."
+        "MXNet's are those that `python -m tofu ops` counts, where operators that broadcast are not called element-wise: there "
+        f"are {sum(len(OF_MXNET[name].tensors) == 2 for name in broadcast)}."
     )
 
 
 def _explain_kinds(rows: Sequence[Studied]) -> str:
     engines = Counter(row.described_by.partition(":")[0] for row in rows)
+    compared = read_compared()
     whole = [row.name for row in rows if row.described_by == HERE and not analyse_here(row.name).axes]
     return (
         f"[{TABLE}]({TABLE}) has a line for each of TensorFlow's. {engines['mxnet']} are computed by descriptions of MXNet's operators, "
         f"which were compared with MXNet's kernels, {engines['jax']} by those of JAX's primitives, and {engines[HERE]} by descriptions "
-        "that were written for this table: Tofu analyses them, but nothing compared them with TensorFlow's kernels. Of the latter "
-        f"{len(whole)} offer no way to be split at the sizes tried: {', '.join(whole)}. "
+        f"that were written for this table. Of the latter {len(compared)} give the numbers of the kernels of TensorFlow "
+        f"{', '.join(sorted({one.tensorflow for one in compared}))}, which still has them (`benchmarks.evaluation.tensorflow.kernels`); "
+        "the others are random, opaque, or have no kernel there to compare with, and are analysed alone. "
+        f"{len(whole)} of them offer no way to be split at the sizes tried: {', '.join(whole)}. "
         "Numbers that say how an operator works (a shape, a permutation) count as attributes, as they are in MXNet. "
         "Data-dependent is what reads or writes a cell whose place depends on numbers. The paper finds no such operator in MXNet, "
         "which has Embedding and take, so it must have drawn that line elsewhere."

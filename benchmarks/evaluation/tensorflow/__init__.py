@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from tofu.tdl import Registry
+from tofu.tdl import Description, Registry
 
 Shape = tuple[int, ...]
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -25,7 +25,7 @@ class Signature:
     attributes: Mapping[str, Any] = field(default_factory=dict)
 
 
-SIGNATURES: dict[str, Signature] = {}
+_SIGNATURES: dict[str, Signature] = {}
 DESCRIPTIONS = Registry(f"{__name__}.descriptions", decorator="@describe")
 
 
@@ -40,7 +40,12 @@ def describe(
 
     def register(function: Function) -> Function:
         DESCRIPTIONS.op(*names, **options)(function)
-        SIGNATURES.update(dict.fromkeys(names, Signature(inputs, outputs, attributes or {})))
+        _SIGNATURES.update(dict.fromkeys(names, Signature(inputs, outputs, attributes or {})))
         return function
 
     return register
+
+
+def look_up(name: str) -> tuple[Description, Signature]:
+    """The description of an operator, and the signature at which it is analysed."""
+    return DESCRIPTIONS[name], _SIGNATURES[name]  # in this order: the first look-up registers both

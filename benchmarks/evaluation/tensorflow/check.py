@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from benchmarks.evaluation.tensorflow import DESCRIPTIONS, SIGNATURES, Signature
+from benchmarks.evaluation.tensorflow import Signature, look_up
 from tdl_ops.jax import DESCRIPTIONS as OF_JAX
 from tdl_ops.mxnet import DESCRIPTIONS as OF_MXNET
 from tofu.analysis import OperatorAccess, analyse
@@ -81,13 +81,13 @@ def find_problems(row: Row) -> Iterator[str]:
 
 def trace_here(name: str) -> Trace:
     """The description of this folder, at its signature."""
-    return _trace(DESCRIPTIONS[name], SIGNATURES[name])
+    return _trace(*look_up(name))
 
 
 def analyse_here(name: str) -> OperatorAccess:
     """Its strategies there."""
-    own = SIGNATURES[name]
-    return analyse(DESCRIPTIONS[name], own.attributes, own.inputs, own.outputs)
+    description, own = look_up(name)
+    return analyse(description, own.attributes, own.inputs, own.outputs)
 
 
 def _check_named(row: Row) -> Iterator[str]:
@@ -99,7 +99,7 @@ def _check_named(row: Row) -> Iterator[str]:
     if engine == "mxnet":
         yield from _check_record(row, _read_record().get(name))
     signature = JAX_SIGNATURES.get(name) if engine == "jax" else None
-    if row.kind == ELEMENTWISE:
+    if signature is None and row.kind == ELEMENTWISE:
         count = row.inputs if description.star else len(description.tensors) - description.optional
         signature = Signature([SHAPE] * count, [SHAPE])
     if signature is not None:

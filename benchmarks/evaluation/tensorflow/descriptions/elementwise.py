@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.evaluation.tensorflow import describe
-from tofu.tdl import Max, absolute, floor, maximum, minimum, rint, square, trunc, unread, where
+from tofu.tdl import Max, Min, absolute, floor, maximum, minimum, rint, square, trunc, unread, where
 
 TWO = {"inputs": [(4, 5), (4, 5)], "outputs": [(4, 5)]}
 
@@ -43,10 +43,13 @@ def count_up_to(reference):
     return lambda: reference[()]
 
 
-def _round_to_steps(x, low, high, bits=8):
-    """The nearest of as many numbers as bits tell apart, evenly from low to high."""
+def _round_to_steps(x, low, high, bits):
+    """The nearest of as many numbers as bits tell apart, evenly from low to high, both moved a little so that zero is one of them."""
     steps = 2**bits - 1
-    return rint((maximum(low, minimum(high, x)) - low) * steps / (high - low)) * (high - low) / steps + low
+    scale = (high - low) / steps
+    zero = minimum(float(steps), maximum(0.0, floor(0.5 - low / scale)))
+    inside = maximum(-zero * scale, minimum((steps - zero) * scale, x))
+    return (floor(inside / scale + zero + 0.5) - zero) * scale
 
 
 @describe("FakeQuantWithMinMaxArgs", inputs=[(4, 5)], outputs=[(4, 5)])
@@ -62,16 +65,16 @@ def fake_quantize_between(x, low, high, *, num_bits=8):
 
 @describe("QuantizeAndDequantizeV2", inputs=[(4, 5), (), ()], outputs=[(4, 5)])
 @describe("QuantizeAndDequantizeV3", inputs=[(4, 5), (), (), ()], outputs=[(4, 5)])
-def quantize_and_dequantize(x, low, high, bits=None, *, num_bits=8, range_given=False):
-    """The range is that of all cells, where none is given."""
-    others = (
-        unread(low[()]) + unread(high[()]) if bits is None else unread(low[()]) + unread(high[()]) + unread(bits[()])
-    )
-    names = " ".join(f"k{d}" for d in range(x.ndim))
-    largest = Max(lambda *k: absolute(x[k]), names=names)
-    if range_given:
-        return lambda *i: _round_to_steps(x[i], low[()], high[()], num_bits)
-    return lambda *i: _round_to_steps(x[i], -largest, largest, num_bits) + others
+def quantize_and_dequantize(x, low, high, *bits, num_bits=8, range_given=False):
+    """To signed integers and back. Where no range is given, it is that of all cells. V3 has the bits as a tensor too."""
+    names, half = " ".join(f"k{d}" for d in range(x.ndim)), 2.0 ** (num_bits - 1)
+    given = [one[()] for one in (low, high, *bits)]
+    ends = given[:2] if range_given else [reducer(lambda *k: x[k], names=names) for reducer in (Min, Max)]
+    # The largest number of steps to one with which both ends are integers that there are.
+    fits = lambda end, integer: where(integer * end > 0, integer / end, float("inf"))
+    scale = minimum(fits(ends[0], -half), fits(ends[1], half - 1))
+    rounded = lambda cell: rint(maximum(-half, minimum(half - 1, cell * scale))) / scale
+    return lambda *i: rounded(x[i]) + sum(map(unread, given))
 
 
 @describe("Dequantize", inputs=[(4, 5), (), ()], outputs=[(4, 5)])

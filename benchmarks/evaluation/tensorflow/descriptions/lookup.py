@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from benchmarks.evaluation.tensorflow import describe
 from tofu.tdl import Max, Prod, Sum, position, where
 
@@ -30,8 +32,8 @@ def segment_sum(data, segments):
 
 @describe("UnsortedSegmentMax", **SEGMENTS)
 def segment_max(data, segments):
-    """The least number of the type where nothing is in a segment."""
-    inside = lambda n, v, s: where(segments[n] == position(v), data[(*n, *s)], float("-inf"))
+    """The least number of the type, double precision here, where nothing is in a segment."""
+    inside = lambda n, v, s: where(segments[n] == position(v), data[(*n, *s)], -sys.float_info.max)
     return lambda v, *s: Max(lambda *n: inside(n, v, s), names=_names(segments.ndim))
 
 

@@ -5,23 +5,45 @@ Sums and concatenations are described by the numbers that the bytes stand for; h
 
 from __future__ import annotations
 
+from functools import reduce
+
 from benchmarks.evaluation.tensorflow import describe
 from benchmarks.evaluation.tensorflow.descriptions.windows import find_cells
-from tofu.tdl import Max, Min, Opaque, Sum, maximum, minimum, output, position, rint, sqrt, square, unread
+from tofu.tdl import (
+    Max,
+    Min,
+    Opaque,
+    Sum,
+    absolute,
+    maximum,
+    minimum,
+    output,
+    position,
+    rint,
+    sqrt,
+    square,
+    unread,
+    where,
+)
 
 STEPS = 255.0
-WIDE = 2.0**32 - 1
+HALF = 2.0**31
 IMAGES, RANGE = (2, 5, 6, 3), [(), ()]
 
 
-def _number(cell, low, high, steps=STEPS):
-    """The number that a cell stands for."""
-    return low[()] + cell * (high[()] - low[()]) / steps
+def _number(cell, low, high):
+    """The number that a byte stands for."""
+    return low[()] + cell * (high[()] - low[()]) / STEPS
 
 
-def _cell(number, low, high, steps=STEPS):
-    """The cell that stands for a number."""
-    return rint((maximum(low, minimum(high, number)) - low) * steps / (high - low))
+def _wide_number(cell, low, high):
+    """The number that a 32-bit integer stands for, the least of which is negative."""
+    return low[()] + (cell + HALF) * (high[()] - low[()]) / (2 * HALF - 1)
+
+
+def _byte(number, low, high):
+    """The byte that stands for a number."""
+    return rint((maximum(low, minimum(high, number)) - low) * STEPS / (high - low))
 
 
 def _range(low, high):
@@ -37,16 +59,21 @@ def _centre(cell, low, high):
 def _product_range(low_a, high_a, low_b, high_b):
     """The numbers at the ends of the 32-bit integers that sums of products of centred cells are."""
     level = lambda low, high: (high[()] - low[()]) / STEPS
-    limit = lambda: level(low_a, high_a) * level(low_b, high_b) * 2.0**31
+    limit = lambda: level(low_a, high_a) * level(low_b, high_b) * HALF
     return lambda: -limit(), lambda: limit()
 
 
+def _add(number, ranges, headroom):
+    """A sum as 32-bit integers, whose range has room for so many further sums."""
+    ends = [absolute(end[()]) for end in ranges]
+    limit = lambda: maximum(maximum(*ends[:2]), maximum(*ends[2:])) * headroom
+    return (lambda *i: rint(number(i) * HALF / limit())), lambda: -limit(), lambda: limit()
+
+
 @describe("QuantizedAdd", inputs=[(4, 5), (4, 5), *RANGE, *RANGE], outputs=[(4, 5), *RANGE])
-def quantized_add(x, y, low_x, high_x, low_y, high_y):
-    largest = lambda low, high: maximum(-low[()], high[()])
-    limit = lambda: largest(low_x, high_x) + largest(low_y, high_y)
-    value = lambda i: _number(x.broadcast(*i), low_x, high_x) + _number(y.broadcast(*i), low_y, high_y)
-    return (lambda *i: _cell(value(i), -limit(), limit(), WIDE)), lambda: -limit(), lambda: limit()
+def quantized_add(x, y, *ranges):
+    number = lambda i: _number(x.broadcast(*i), *ranges[:2]) + _number(y.broadcast(*i), *ranges[2:])
+    return _add(number, ranges, 2.0**14)
 
 
 @describe("QuantizedMul", inputs=[(4, 5), (4, 5), *RANGE, *RANGE], outputs=[(4, 5), *RANGE])
@@ -56,10 +83,8 @@ def quantized_mul(x, y, low_x, high_x, low_y, high_y):
 
 
 @describe("QuantizedBiasAdd", inputs=[(4, 5), (5,), *RANGE, *RANGE], outputs=[(4, 5), *RANGE])
-def quantized_bias_add(x, bias, low_x, high_x, low_b, high_b):
-    low, high = (lambda: low_x[()] + low_b[()]), (lambda: high_x[()] + high_b[()])
-    value = lambda i: _number(x[i], low_x, high_x) + _number(bias[i[-1]], low_b, high_b)
-    return (lambda *i: _cell(value(i), low(), high())), low, high
+def quantized_bias_add(x, bias, *ranges):
+    return _add(lambda i: _number(x[i], *ranges[:2]) + _number(bias[i[-1]], *ranges[2:]), ranges, 2.0**17)
 
 
 @describe("QuantizedRelu", inputs=[(4, 5), *RANGE], outputs=[(4, 5), *RANGE])
@@ -69,19 +94,19 @@ def quantized_relu(x, *given, most=float("inf")):
     *limit, low, high = given
     most = limit[0][()] if limit else most
     value = lambda i: minimum(most, maximum(0.0, _number(x[i], low, high)))
-    return (lambda *i: _cell(value(i), low[()], high[()])), *_range(low, high)
+    return (lambda *i: _byte(value(i), low[()], high[()])), *_range(low, high)
 
 
 @describe("Requantize", inputs=[(4, 5), *RANGE, *RANGE], outputs=[(4, 5), *RANGE])
 def requantize(x, low, high, low_wanted, high_wanted):
-    value = lambda i: _cell(_number(x[i], low, high, WIDE), low_wanted[()], high_wanted[()])
+    value = lambda i: _byte(_wide_number(x[i], low, high), low_wanted[()], high_wanted[()])
     return (lambda *i: value(i)), *_range(low_wanted, high_wanted)
 
 
 def _find_range(x, low, high):
     """The least and the largest number of a tensor."""
     names = " ".join(f"k{d}" for d in range(x.ndim))
-    of_all = lambda reducer: _number(reducer(lambda *k: x[k], names=names), low, high, WIDE)
+    of_all = lambda reducer: _wide_number(reducer(lambda *k: x[k], names=names), low, high)
     return of_all(Min), of_all(Max)
 
 
@@ -93,30 +118,26 @@ def requantization_range(x, low, high):
 @describe("QuantizeDownAndShrinkRange", inputs=[(4, 5), *RANGE], outputs=[(4, 5), *RANGE])
 def quantize_down(x, low, high):
     ends = lambda: _find_range(x, low, high)
-    return (lambda *i: _cell(_number(x[i], low, high, WIDE), *ends())), lambda: ends()[0], lambda: ends()[1]
+    return (lambda *i: _byte(_wide_number(x[i], low, high), *ends())), lambda: ends()[0], lambda: ends()[1]
 
 
 @describe("QuantizedConcat", inputs=[(4, 2), (4, 3), *RANGE, *RANGE], outputs=[(4, 5), *RANGE], attributes={"axis": 1})
 def quantized_concat(*operands, axis):
-    """Tensors, then their least, then their largest numbers; cells outside of a tensor are none."""
+    """Tensors, then their least, then their largest numbers. The range of all has zero in it."""
     n = len(operands) // 3
     tensors, lows, highs = operands[:n], operands[n : 2 * n], operands[2 * n :]
 
-    def find_end(end, choose):
-        value = end[0][()]
-        for other in end[1:]:
-            value = choose(value, other[()])
-        return value
-
-    low, high = (lambda: find_end(lows, minimum)), (lambda: find_end(highs, maximum))
+    low = lambda: reduce(minimum, (one[()] for one in lows), 0.0)
+    high = lambda: reduce(maximum, (one[()] for one in highs))
 
     def value(i):
         before, parts = 0, []
         for tensor, own_low, own_high in zip(tensors, lows, highs, strict=True):
             inside = tensor[(*i[:axis], i[axis] - before, *i[axis + 1 :])]
-            parts.append(_cell(_number(inside, own_low, own_high), low(), high()))
             before = before + tensor.shape[axis]
-        return sum(parts)
+            parts.append((position(before), _byte(_number(inside, own_low, own_high), low(), high())))
+        choose = lambda rest, part: where(position(i[axis]) < part[0], part[1], rest)
+        return reduce(choose, reversed(parts[:-1]), parts[-1][1])
 
     return (lambda *i: value(i)), low, high
 
@@ -163,13 +184,15 @@ def quantized_max_pooling(data, low, high, *, sizes=(2, 2), strides=(1, 1), befo
     outputs=[IMAGES, *RANGE],
 )
 def quantized_batch_norm(data, low, high, *moments, epsilon=1e-3):
-    """Mean, variance, beta and gamma follow, each with its range. The result has the range of the data."""
+    """Mean, variance, beta and gamma follow, each with its range. The result is 32-bit integers, whose range is always the same."""
+    largest = 2.0**20
+    end = lambda sign: lambda: unread(low[()]) + sign * largest
 
     def value(b, y, x, c):
         mean, variance, beta, gamma = (_number(moments[3 * n][c], *moments[3 * n + 1 : 3 * n + 3]) for n in range(4))
         return (_number(data[b, y, x, c], low, high) - mean) * gamma / sqrt(variance + epsilon) + beta
 
-    return (lambda b, y, x, c: _cell(value(b, y, x, c), low[()], high[()])), *_range(low, high)
+    return (lambda b, y, x, c: rint(value(b, y, x, c) * HALF / largest)), end(-1), end(1)
 
 
 @describe("QuantizedInstanceNorm", inputs=[IMAGES, *RANGE], outputs=[IMAGES, *RANGE])
@@ -181,7 +204,7 @@ def quantized_instance_norm(data, low, high, *, epsilon=1e-5, least=-4.0, larges
     variance = lambda b, c: Sum(lambda v, u: square(number(b, v, u, c) - mean(b, c))) / count
     value = lambda b, y, x, c: (number(b, y, x, c) - mean(b, c)) / sqrt(variance(b, c) + epsilon)
     ends = (lambda: unread(low[()]) + least), lambda: unread(high[()]) + largest
-    return (lambda b, y, x, c: _cell(value(b, y, x, c), least, largest)), *ends
+    return (lambda b, y, x, c: _byte(value(b, y, x, c), least, largest)), *ends
 
 
 @describe("QuantizedResizeBilinear", inputs=[IMAGES, *RANGE], outputs=[(2, 7, 4, 3), *RANGE])
