@@ -125,6 +125,7 @@ def _explain_kinds(rows: Sequence[Studied]) -> str:
     engines = Counter(row.described_by.partition(":")[0] for row in rows)
     compared = read_compared()
     whole = [row.name for row in rows if row.described_by == HERE and not analyse_here(row.name).axes]
+    factored = [row for row in rows if row.kind == OPAQUE and row.module in ("linalg", "spectral")]
     return (
         f"[{TABLE}]({TABLE}) has a line for each of TensorFlow's. {engines['mxnet']} are computed by descriptions of MXNet's operators, "
         f"which were compared with MXNet's kernels, {engines['jax']} by those of JAX's primitives, and {engines[HERE]} by descriptions "
@@ -132,6 +133,8 @@ def _explain_kinds(rows: Sequence[Studied]) -> str:
         f"{', '.join(sorted({one.tensorflow for one in compared}))}, which still has them (`benchmarks.evaluation.tensorflow.kernels`); "
         "the others are random, opaque, or have no kernel there to compare with, and are analysed alone. "
         f"{len(whole)} of them offer no way to be split at the sizes tried: {', '.join(whole)}. "
+        f"Of the opaque ones {len(factored)} are factorizations and Fourier transforms, the others are colours, resized planes, running "
+        "totals, places of extremes, draws that all cells share. "
         "Numbers that say how an operator works (a shape, a permutation) count as attributes, as they are in MXNet. "
         "Data-dependent is what reads or writes a cell whose place depends on numbers. The paper finds no such operator in MXNet, "
         "which has Embedding and take, so it must have drawn that line elsewhere."
