@@ -72,6 +72,7 @@ coverage sanitize: $(BUILT)
 	.ci/instrumented $@
 
 reproduce: $(BUILT)
+	$(VENV)/python -m benchmarks.evaluation.operator_study
 	$(VENV)/python -m benchmarks.evaluation.search_table
 	$(VENV)/python -m benchmarks.evaluation.partition_picture
 	$(VENV)/python -m benchmarks.evaluation

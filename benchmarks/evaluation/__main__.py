@@ -3,8 +3,8 @@
     python -m benchmarks.evaluation
     python -m benchmarks.evaluation --models wresnet-50-4,rnn-6-4k --no-sensitivity --output /tmp/evaluation
 
-Writes Figures 8, 9 and 10, Tables 2 and 3 and the claims of section 7 as Markdown, CSV and pictures; Table 1 and Figure 11 as
-`search_table` and `partition_picture` have left them, which `make reproduce` runs first. The machine's numbers come from
+Writes Figures 8, 9 and 10, Tables 2 and 3 and the claims of section 7 as Markdown, CSV and pictures; section 4.1, Table 1 and Figure 11 as
+`operator_study`, `search_table` and `partition_picture` have left them, which `make reproduce` runs first. The machine's numbers come from
 published specifications, which `tofu/simulation/machines/p2.8xlarge.json` names; nothing is fitted to the paper's figures. The claims are
 tried again with each of the machine's numbers 30 % up and down.
 """

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from benchmarks.evaluation.claims import Claim, list_claims
 from benchmarks.evaluation.measure import Planned
+from benchmarks.evaluation.operator_study import TABLE as OPERATORS
+from benchmarks.evaluation.operator_study import Studied, list_study
 from benchmarks.evaluation.partition_picture import GroupRow
 from benchmarks.evaluation.policies import Outcome
 from benchmarks.evaluation.search_table import LIMIT, PAPER, Searched
@@ -48,7 +50,7 @@ class Tables:
 
 
 def list_lines(machine: Machine, tables: Tables, folder: Path) -> Iterator[str]:
-    """The page, with what is in the folder of Table 1 and Figure 11."""
+    """The page, with what is in the folder of section 4.1, Table 1 and Figure 11."""
     claims = list(list_claims(tables.by_model, tables.planned))
     yield "# The paper's evaluation, simulated"
     yield ""
@@ -59,6 +61,8 @@ def list_lines(machine: Machine, tables: Tables, folder: Path) -> Iterator[str]:
     yield ""
     yield "Of which commit: " + ", ".join(f"{part} {commit}" for part, commit in read_commits(folder).items()) + "."
     yield from _list_claims(claims, tables.tried)
+    if (folder / OPERATORS).exists():
+        yield from list_study(read_table(folder / OPERATORS, Studied))
     if (folder / SEARCH).exists():
         yield from _list_searches(read_table(folder / SEARCH, Searched))
     yield from _list_sizes()

@@ -33,6 +33,7 @@ def test_ops_has_one_line_for_each_operator():
     assert all(re.search(r" tdl_ops/mxnet/\w+\.py:\d+$|not described: ", row) for row in rows)
     assert totals[0].startswith(f"{len(rows)} operators listed. A description has 2 lines (the median), the longest, ")
     assert "      size_array: one number, known from the shape" in totals
+    assert any(line.startswith("mxnet_0_11 (a reconstruction: ") and " of 139 described" in line for line in totals)
     assert totals[-1].startswith("The paper, MXNet 0.11: 134 of 139 described")
 
 

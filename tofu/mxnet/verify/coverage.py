@@ -21,6 +21,8 @@ from tofu.verification.comparison import Compared
 OPERATOR_SETS = Path(__file__).parent / "operator_sets.json"
 PAPER = {"described": 134, "total": 139, "elementwise": 77, "opaque": 2, "reduced": 11}
 """Section 4.1 of the paper, of MXNet 0.11."""
+RECONSTRUCTIONS = {"mxnet_0_11": " (a reconstruction: the paper does not say which operators it counted)"}
+"""What is said of a set of operators wherever it is counted."""
 
 _NOTHING = str(Compared.NOTHING)
 

@@ -9,7 +9,15 @@ from rich.table import Table
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.mxnet.lowerings import LOWERINGS
 from tofu.mxnet.verify.campaign import CaseResult
-from tofu.mxnet.verify.coverage import NOT_DESCRIBED, NOTHING_TO_SPLIT, PAPER, Coverage, count_kinds, count_lines
+from tofu.mxnet.verify.coverage import (
+    NOT_DESCRIBED,
+    NOTHING_TO_SPLIT,
+    PAPER,
+    RECONSTRUCTIONS,
+    Coverage,
+    count_kinds,
+    count_lines,
+)
 from tofu.mxnet.verify.record import Entry
 from tofu.plan import align
 from tofu.tdl import Description
@@ -68,7 +76,8 @@ def coverage_lines(
     yield kinds_line(count_kinds(entries.get(one) for one in listed))
     for name, counts in coverage.items():
         yield (
-            f"{name}: {counts.described} of {counts.total} described, {counts.verified} with verified strategies; "
+            f"{name}{RECONSTRUCTIONS.get(name, '')}: {counts.described} of {counts.total} described, "
+            f"{counts.verified} with verified strategies; "
             f"{counts.elementwise} element-wise, {counts.opaque} opaque, {counts.reduced} that reduce."
         )
         if counts.without_strategy:
