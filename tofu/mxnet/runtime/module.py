@@ -268,10 +268,11 @@ class Module(RunningModule):
 
     @property
     def optimizer_states(self) -> dict[str, Any]:
-        """Trained parameter -> the optimizer's state for it, in the optimizer's form; its arrays are sharded."""
+        """Parameter that was updated -> the optimizer's state for it, in the optimizer's form; its arrays are sharded."""
         optimizer = self._require_optimizer()
         optimizer.lay_out_states(self.executor)
-        return {name: optimizer.updater.states[index] for index, name in optimizer.trained.items()}
+        states = optimizer.updater.states
+        return {name: states[index] for index, name in optimizer.trained.items() if index in states}
 
     def _require_optimizer(self) -> ShardOptimizer:
         if self._shard_optimizer is None:

@@ -103,6 +103,7 @@ class ShardOptimizer:
         weights = [ShardedArray(executor.variables[name]) for name in trained.values()]
         counts = dict(self.optimizer._index_update_count)
         with uninterrupted():
+            self._make_states(trained, executor)
             self.lay_out_states(executor)
             try:
                 with on_shards():
@@ -117,15 +118,20 @@ class ShardOptimizer:
                     f"{', '.join(begun)}; of {len(trained)} the others are as they were. Load the last checkpoint."
                 ) from error
 
+    def _make_states(self, trained: Mapping[int, str], executor: ShardedExecutor) -> None:
+        """Make the states that are missing, at a weight's first update and no earlier: some hold a copy of the weight as it is then."""
+        states = self.updater.states
+        with on_shards():
+            for index in [index for index in trained if index not in states]:
+                weight = ShardedArray(executor.variables[trained[index]])
+                states[index] = self.optimizer.create_state_multi_precision(index, weight)
+
     def lay_out_states(self, executor: ShardedExecutor) -> None:
-        """Make the states that are missing, and move those to their weights' shards that lie elsewhere."""
+        """Move the states to their weights' shards that lie elsewhere."""
         states, synced = self.updater.states, self.updater.states_synced
         with uninterrupted(), on_shards():
-            for index, name in self.trained.items():
-                weight = executor.variables[name]
-                if index not in states:
-                    states[index] = self.optimizer.create_state_multi_precision(index, ShardedArray(weight))
-                states[index] = lay_out(states[index], weight)
+            for index in [index for index in self.trained if index in states]:
+                states[index] = lay_out(states[index], executor.variables[self.trained[index]])
                 synced[index] = True
 
     @property
