@@ -219,7 +219,7 @@ def lie_with_their_weights(module):
     updater, executor = module._shard_optimizer.updater, module.executor
     states = [
         (array, executor.variables[name])
-        for index, name in module._shard_optimizer.trained.items()
+        for index, name in module._shard_optimizer.names.items()
         for array in arrays_in(updater.states[index])
     ]
     return bool(states) and all(

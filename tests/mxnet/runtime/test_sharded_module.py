@@ -89,6 +89,42 @@ def test_fixed_parameters_stay():
     assert (after["fc1_weight"] != before["fc1_weight"]).any()
 
 
+@pytest.mark.parametrize("kind", ["mapping", "list"])
+def test_a_request_by_name_trains_a_fixed_parameter_as_in_mxnet(kind):
+    model = mlp()
+    requests = {"fc0_weight": "write", "fc1_bias": "null"}
+    if kind == "list":
+        requests = [requests.get(name, "write") for name in model.symbol.list_arguments()]
+    rng = np.random.RandomState(0)
+    batch = mx.io.DataBatch([mx.nd.array(rng.uniform(-1, 1, (12, 17)))], [mx.nd.array(rng.randint(0, 10, 12))])
+    found = []
+    for module in (
+        mx.mod.Module(model.symbol, fixed_param_names=["fc0_weight"]),
+        tofu.mod.Module(model.symbol, ngpus=2, fixed_param_names=["fc0_weight"]),
+    ):
+        mx.random.seed(3)
+        module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+        module.init_params(mx.init.Xavier())
+        before = {name: value.asnumpy() for name, value in module.get_params()[0].items()}
+        module.init_optimizer(optimizer_params={"learning_rate": 0.5})
+        module.bind([("data", (12, 17))], [("softmax_label", (12,))], grad_req=requests, force_rebind=True)
+        module.forward_backward(batch)
+        module.update()
+        found.append({name: value.asnumpy() for name, value in module.get_params()[0].items()})
+    assert np.abs(found[0]["fc0_weight"] - before["fc0_weight"]).max() > 1e-3
+    for name, value in found[0].items():
+        assert np.abs(found[1][name] - value).max() < 1e-5
+
+
+def test_backward_of_a_module_for_inference_is_refused():
+    module = tofu.mod.Module(mlp().symbol, ngpus=2)
+    module.bind([("data", (12, 17))], [("softmax_label", (12,))], for_training=False)
+    module.init_params()
+    module.forward(mx.io.DataBatch([mx.nd.zeros((12, 17))], [mx.nd.zeros(12)]))
+    with pytest.raises(tofu.TofuError, match="bind it with for_training=True"):
+        module.backward()
+
+
 def test_input_gradients():
     model = mlp()
     rng = np.random.RandomState(0)

@@ -238,7 +238,7 @@ class Module(RunningModule):
         cluster = read_kvstore(kvstore)
         rows = self._exec_group.batch_size * (1 if cluster is None else cluster.machines)
         self._shard_optimizer = ShardOptimizer(
-            optimizer, dict(optimizer_params), self._param_names, self._trained_names, 1.0 / rows, self._symbol
+            optimizer, dict(optimizer_params), self._param_names, 1.0 / rows, self._symbol
         )
         if cluster is not None:
             cluster.share(self._check_ready(), self._param_names)
@@ -252,7 +252,7 @@ class Module(RunningModule):
         """Train with the optimizer of another module, its states and its counts of steps. Raises TofuError where it does not train the
         parameters of this one.
         """
-        self._shard_optimizer = shared_module._require_optimizer().borrow(self._trained_names)
+        self._shard_optimizer = shared_module._require_optimizer().borrow(self._param_names)
         self._cluster = shared_module._cluster
         self.optimizer_initialized = True
 
@@ -272,7 +272,7 @@ class Module(RunningModule):
         optimizer = self._require_optimizer()
         optimizer.lay_out_states(self.executor)
         states = optimizer.updater.states
-        return {name: states[index] for index, name in optimizer.trained.items() if index in states}
+        return {name: states[index] for index, name in optimizer.names.items() if index in states}
 
     def _require_optimizer(self) -> ShardOptimizer:
         if self._shard_optimizer is None:
@@ -322,6 +322,6 @@ class Module(RunningModule):
         self._source = None
         optimizer = self._require_optimizer()
         if self._cluster is not None:
-            trained = set(optimizer.trained.values())
+            trained = set(optimizer.names.values())
             self._cluster.sum_gradients(self.executor, [n for n in self.executor.differentiated if n in trained])
         optimizer.update(self.executor)

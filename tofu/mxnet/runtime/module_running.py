@@ -98,7 +98,13 @@ class RunningModule(ShardedModule):
         return executor
 
     def backward(self, out_grads: Any = None) -> None:
-        """Run the backward operators; `out_grads`, an array or a list of them, are needed for outputs that are no loss."""
+        """Run the backward operators; `out_grads`, an array or a list of them, are needed for outputs that are no loss. Raises TofuError
+        where the module is bound for inference.
+        """
+        if self.binded and not self.for_training:
+            raise NotReadyError(
+                "The module was bound with for_training=False: bind it with for_training=True to run backward()."
+            )
         heads = list_head_gradients(self.executor.partition.graph)
         is_one = isinstance(out_grads, (mx.nd.NDArray, np.ndarray))
         given = [out_grads] if is_one else list(out_grads or ())
