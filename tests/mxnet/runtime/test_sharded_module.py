@@ -125,6 +125,16 @@ def test_backward_of_a_module_for_inference_is_refused():
         module.backward()
 
 
+def test_parameters_that_are_passed_over_are_not_checked():
+    module = tofu.mod.Module(mlp().symbol, ngpus=2)
+    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+    others = {"no_parameter": mx.nd.ones(2)}
+    with pytest.raises(tofu.TofuError, match="no_parameter"):
+        module.set_params(others, {}, allow_missing=True, force_init=False)
+    module.init_params()
+    module.set_params(others, {}, allow_missing=True, force_init=False)
+
+
 def test_input_gradients():
     model = mlp()
     rng = np.random.RandomState(0)
