@@ -330,8 +330,8 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
         return made
 
     def __getitem__(self, index: Any) -> Any:
-        """One output, by number or name, as in MXNet: partitioned with the same settings, and planned where it is bound."""
-        return self._partition_too(super().__getitem__(index))
+        """One output, by number or name, or a slice of them, as in MXNet: partitioned with the same settings, planned where it is bound."""
+        return self._partition_too(self.whole[index])
 
     def get_internals(self) -> PartitionedSymbol:
         """Every node's outputs, as in MXNet: what is picked of them is partitioned with the same settings."""
