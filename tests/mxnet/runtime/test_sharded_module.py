@@ -58,6 +58,17 @@ def test_score_and_predict_equal_one_device():
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
+def test_labels_in_a_list_for_each_device_are_those_of_the_one_batch():
+    module, metrics = tofu.mod.Module(mlp().symbol, ngpus=2), [mx.metric.create("acc") for _ in range(2)]
+    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+    module.init_params(mx.init.Xavier())
+    module.forward(mx.io.DataBatch([mx.nd.ones((12, 17))], [mx.nd.zeros(12)]), is_train=False)
+    labels = [mx.nd.array(np.arange(12) % 3)]
+    module.update_metric(metrics[0], labels)
+    module.update_metric(metrics[1], [labels], pre_sliced=True)
+    assert metrics[0].get() == metrics[1].get()
+
+
 def test_a_smaller_batch_keeps_plan_and_parameters():
     model = mlp()
     module = tofu.mod.Module(model.symbol, ngpus=4)

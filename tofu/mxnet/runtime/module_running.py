@@ -131,13 +131,13 @@ class RunningModule(ShardedModule):
         return whole if merge_multi_context else [[array] for array in whole]
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Feed a metric with whole labels and outputs."""
+        """Feed a metric with whole labels and outputs. With pre_sliced=True labels are in a list for each device, as MXNet has them."""
         if not hasattr(eval_metric, "update_dict"):
             raise ArgumentTypeError(
                 f"update_metric takes a metric, not {show_with_type(eval_metric)}. Write mx.metric.create('acc')."
             )
         eval_metric.update_dict(
-            dict(zip(self._label_names, labels, strict=False)),
+            dict(zip(self._label_names, labels[0] if pre_sliced else labels, strict=False)),
             dict(zip(self.output_names, self.get_outputs(), strict=True)),
         )
 
