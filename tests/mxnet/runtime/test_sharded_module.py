@@ -69,6 +69,18 @@ def test_labels_in_a_list_for_each_device_are_those_of_the_one_batch():
     assert metrics[0].get() == metrics[1].get()
 
 
+@pytest.mark.parametrize("storage", ["csr", "row_sparse"])
+def test_sparse_batches_are_read_as_dense_ones(storage):
+    module, values = tofu.mod.Module(mlp().symbol, ngpus=2), np.eye(12, 17)
+    module.bind([mx.io.DataDesc("data", (12, 17), "float64")], [mx.io.DataDesc("softmax_label", (12,), "float64")])
+    module.init_params(mx.init.Xavier())
+    found = []
+    for data in (mx.nd.array(values), mx.nd.array(values).tostype(storage)):
+        module.forward(mx.io.DataBatch([data], [mx.nd.zeros(12)]), is_train=True)
+        found.append(module.get_outputs()[0].asnumpy())
+    assert (found[0] == found[1]).all()
+
+
 def test_a_smaller_batch_keeps_plan_and_parameters():
     model = mlp()
     module = tofu.mod.Module(model.symbol, ngpus=4)
