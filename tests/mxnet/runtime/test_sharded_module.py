@@ -81,6 +81,45 @@ def test_sparse_batches_are_read_as_dense_ones(storage):
     assert (found[0] == found[1]).all()
 
 
+def several_inputs():
+    data, other = mx.sym.Variable("a"), mx.sym.Variable("b")
+    sums = mx.sym.FullyConnected(data, num_hidden=3, name="f") - 2 * mx.sym.FullyConnected(
+        other, num_hidden=3, name="g"
+    )
+    squares = mx.sym.LinearRegressionOutput(sums, mx.sym.Variable("l"), name="l_loss")
+    return mx.sym.Group([squares, mx.sym.MAERegressionOutput(sums * 3, mx.sym.Variable("m"), name="m_loss")])
+
+
+def provide(names, rows, columns):
+    return [(name, (rows, columns)) for name in names]
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_arrays_of_a_batch_are_in_the_order_of_the_shapes_that_were_bound(order):
+    """Not in that of data_names and label_names; a batch of other shapes may say another order."""
+    found = []
+    for module_class, options in ((mx.mod.Module, {}), (tofu.mod.Module, {"ngpus": 2})):
+        mx.random.seed(3)
+        module = module_class(several_inputs(), data_names=["b", "a"], label_names=["m", "l"], **options)
+        module.bind(provide(order, 8, 5), provide("lm", 8, 3), inputs_need_grad=True)
+        module.init_params(mx.init.Uniform(0.5))
+        metric, values = mx.metric.MSE(output_names=["l_loss_output"], label_names=["l"]), []
+        for rows, data_order, label_order in ((8, None, None), (4, "ab", "ml"), (4, "ba", "lm"), (8, None, None)):
+            rng = np.random.RandomState(rows)
+            data, labels = ([mx.nd.array(rng.rand(rows, columns)) for _ in range(2)] for columns in (5, 3))
+            provided = {
+                "provide_data": data_order and provide(data_order, rows, 5),
+                "provide_label": label_order and provide(label_order, rows, 3),
+            }
+            module.forward(mx.io.DataBatch(data, labels, **provided), is_train=True)
+            module.backward()
+            module.update_metric(metric, labels)
+            values += [array.asnumpy() for array in (*module.get_outputs(), *module.get_input_grads())]
+        found.append([*values, np.array(metric.get()[1])])
+    for expected, own in zip(*found, strict=True):
+        np.testing.assert_allclose(own, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_a_smaller_batch_keeps_plan_and_parameters():
     model = mlp()
     module = tofu.mod.Module(model.symbol, ngpus=4)
