@@ -128,7 +128,7 @@ def run_workers(model: Model, setting: Setting) -> Seconds:
     for name, value in draw_values({name: variable.shape for name, variable in executor.variables.items()}):
         executor.variables[name].scatter(value)
     trained = executor.differentiated
-    optimizer = ShardOptimizer(OPTIMIZER, OPTIMIZER_PARAMETERS, trained, trained, 1.0, model.symbol)
+    optimizer = ShardOptimizer(OPTIMIZER, OPTIMIZER_PARAMETERS, trained, 1.0, model.symbol)
 
     def step() -> None:
         executor.forward(is_train=True)

@@ -58,6 +58,13 @@ def test_a_block_around_it_that_is_hybridized():
         around(draw(6, 5))
 
 
+def test_a_symbol_in_the_place_of_an_array():
+    net = build_partitioned()
+    net(draw(6, 5))
+    with refuses(UnsupportedError, "is called with a symbol.*block.partitioned_symbol.whole, after a first call"):
+        net(mx.sym.var("data"))
+
+
 def test_several_contexts():
     net = build_perceptron()
     net.initialize(ctx=[mx.cpu(0), mx.cpu(1)], force_reinit=True)

@@ -446,6 +446,28 @@ def initialize_again(partition):
     return [train(net, trainer), *list_parameters(net)]
 
 
+def gradients_of_zeros_again(partition):
+    """What gives a parameter a new gradient gives it zeros, which a Trainer passes over until the next backward."""
+    net = partition(build_perceptron())
+    net(draw(6, 5))
+    net.collect_params().setattr("grad_req", "add")
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "wd": 0.1})
+    train(net, trainer, 1)
+    found = []
+    for renew in (
+        lambda: net.collect_params().reset_ctx(mx.cpu(0)),
+        lambda: net.collect_params().setattr("grad_req", "write"),
+    ):
+        with autograd.record():
+            loss = net(draw(6, 5)).sum()
+        loss.backward()
+        renew()
+        found += [parameter.grad().copy() for parameter in net.collect_params().values()]
+        trainer.step(6, ignore_stale_grad=True)
+        found += [array.copy() for array in list_parameters(net)]
+    return [*found, train(net, trainer), *list_parameters(net)]
+
+
 def use_estimator(partition):
     from mxnet.gluon.contrib.estimator import estimator
 
@@ -483,6 +505,7 @@ SCRIPTS = [
     cast_later,
     grow_between_call_and_backward,
     initialize_again,
+    gradients_of_zeros_again,
     use_estimator,
 ]
 

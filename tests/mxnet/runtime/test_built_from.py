@@ -63,6 +63,7 @@ PICKERS = {
     "an output": lambda symbol: symbol[0],
     "an output by name": lambda symbol: symbol["fc2_output"],
     "each output": lambda symbol: next(iter(symbol)),
+    "a slice": lambda symbol: symbol[0:1],
     "an inner layer": lambda symbol: symbol.get_internals()["fc1_output"],
     "children": lambda symbol: symbol.get_children()["fc1_output"],
     "composed": lambda symbol: symbol(data=DATA * 2),

@@ -220,6 +220,15 @@ def test_a_checkpoint_keeps_its_plan(tmp_path):
     assert largest_error(parameters_of(loaded), parameters_of(module)) == 0
 
 
+def test_a_checkpoint_is_read_before_it_is_bound(tmp_path):
+    """As in MXNet, whose loaded modules have their parameters at once."""
+    module = start(split_module(ADAM), ADAM)
+    loaded = tofu.mod.Module.load(save(module, tmp_path), 3, ngpus=2)
+    loaded.init_params(mx.init.Zero())
+    assert largest_error(parameters_of(loaded), parameters_of(module)) == 0
+    assert largest_error(parameters_of(bind(loaded)), parameters_of(module)) == 0
+
+
 def test_an_interrupted_save_leaves_the_old_file(tmp_path, monkeypatch):
     module = start(split_module(ADAM), ADAM)
     train(module, batches(1))

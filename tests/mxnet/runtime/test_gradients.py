@@ -138,6 +138,16 @@ def test_gradients_that_a_forward_may_have_overwritten_are_refused():
     assert np.isfinite(parameters_of(module)["fc0_weight"]).all()
 
 
+def test_an_update_after_an_evaluation_of_another_size_is_refused():
+    module = start(tofu.mod.Module(model(), ngpus=2), SGD)
+    module.forward_backward(batches(1)[0])
+    before = parameters_of(module)
+    module.forward(mx.io.DataBatch([mx.nd.ones((6, FEATURES))], [mx.nd.zeros(6)]), is_train=False)
+    with pytest.raises(tofu.TofuError, match="a batch of another size did, in evaluation too"):
+        module.update()
+    assert largest_error(parameters_of(module), before) == 0
+
+
 @pytest.mark.parametrize("route", ROUTES)
 def test_a_second_backward_gives_the_same_gradients(route):
     """MXNet's own gives wrong ones there: the first one has used the memory."""
@@ -148,6 +158,19 @@ def test_a_second_backward_gives_the_same_gradients(route):
         for _ in range(times):
             module.backward()
         module.update()
+        results.append(parameters_of(module))
+    assert largest_error(*results) == 0
+
+
+def test_a_second_backward_is_of_the_parameters_as_they_are():
+    results = []
+    for again in (False, True):
+        module = start(tofu.mod.Module(model(), ngpus=2), SGD)
+        for step in range(2):
+            if again or step == 0:
+                module.forward(batches(1)[0], is_train=True)
+            module.backward()
+            module.update()
         results.append(parameters_of(module))
     assert largest_error(*results) == 0
 

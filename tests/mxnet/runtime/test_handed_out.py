@@ -186,12 +186,33 @@ def test_other_shapes_share_the_arrays(script):
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("buffer", [None, {}])
+def test_arrays_are_shared_with_another_executor_where_there_is_a_buffer(buffer):
+    found = []
+    for is_partitioned in (False, True):
+        first = bind(is_partitioned)
+        shared = {"shared_exec": first, "shared_arg_names": ["fc1_weight"], "shared_buffer": buffer}
+        symbol = tofu.partition(build_net(), 2) if is_partitioned else build_net()
+        types = dict.fromkeys(build_net().list_inputs(), "float64")
+        second = symbol.simple_bind(mx.cpu(), type_dict=types, **shared, **SHAPES)
+        for arrays in (second.arg_dict, second.grad_dict, second.aux_dict):
+            for name in ("fc1_weight", "bn_moving_mean"):
+                if name in arrays:
+                    arrays[name][:] = 3
+        written = (first.arg_dict["fc1_weight"], first.grad_dict["fc1_weight"], first.aux_dict["bn_moving_mean"])
+        found.append([bool((array == 3).asnumpy().all()) for array in written])
+    assert found[0] == found[1] == [buffer is not None] * 3
+
+
 def test_larger_arrays_have_to_be_asked_for():
     executor = bind(True)
     with pytest.raises(ShapeError, match=r"data: \(6, 4\) becomes \(7, 4\)"):
         executor.reshape(data=(7, 4))
-    with pytest.raises(mx.MXNetError):  # as on one device
-        bind(False).reshape(data=(7, 4))
+    for is_partitioned in (True, False):
+        with pytest.raises(mx.MXNetError):
+            bind(is_partitioned).reshape(data=(7, 4))
+        with pytest.raises(mx.MXNetError):
+            bind(is_partitioned).reshape(data=(6, 5), allow_up_sizing=True)
     assert executor.reshape(data=(7, 4), allow_up_sizing=True).forward()[0].shape == (7, 4)
 
 

@@ -254,7 +254,7 @@ def test_parameters_move_between_plans_that_lay_them_out_in_other_ways():
 
 def test_an_optimizer_of_another_model_is_not_lent():
     lender, borrower = (start(tofu.mod.Module(net, ngpus=2), SGD) for net in (model(bias=False), model()))
-    with pytest.raises(tofu.TofuError, match=r"does not train these parameters:\n  - fc0_bias"):
+    with pytest.raises(tofu.TofuError, match=r"does not have these parameters:\n  - fc0_bias"):
         borrower.borrow_optimizer(lender)
     with pytest.raises(tofu.NotReadyError, match="no optimizer"):
         borrower.borrow_optimizer(tofu.mod.Module(model(), ngpus=2))

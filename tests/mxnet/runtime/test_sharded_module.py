@@ -58,6 +58,68 @@ def test_score_and_predict_equal_one_device():
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
+def test_labels_in_a_list_for_each_device_are_those_of_the_one_batch():
+    module, metrics = tofu.mod.Module(mlp().symbol, ngpus=2), [mx.metric.create("acc") for _ in range(2)]
+    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+    module.init_params(mx.init.Xavier())
+    module.forward(mx.io.DataBatch([mx.nd.ones((12, 17))], [mx.nd.zeros(12)]), is_train=False)
+    labels = [mx.nd.array(np.arange(12) % 3)]
+    module.update_metric(metrics[0], labels)
+    module.update_metric(metrics[1], [labels], pre_sliced=True)
+    assert metrics[0].get() == metrics[1].get()
+
+
+@pytest.mark.parametrize("storage", ["csr", "row_sparse"])
+def test_sparse_batches_are_read_as_dense_ones(storage):
+    module, values = tofu.mod.Module(mlp().symbol, ngpus=2), np.eye(12, 17)
+    module.bind([mx.io.DataDesc("data", (12, 17), "float64")], [mx.io.DataDesc("softmax_label", (12,), "float64")])
+    module.init_params(mx.init.Xavier())
+    found = []
+    for data in (mx.nd.array(values), mx.nd.array(values).tostype(storage)):
+        module.forward(mx.io.DataBatch([data], [mx.nd.zeros(12)]), is_train=True)
+        found.append(module.get_outputs()[0].asnumpy())
+    assert (found[0] == found[1]).all()
+
+
+def several_inputs():
+    data, other = mx.sym.Variable("a"), mx.sym.Variable("b")
+    sums = mx.sym.FullyConnected(data, num_hidden=3, name="f") - 2 * mx.sym.FullyConnected(
+        other, num_hidden=3, name="g"
+    )
+    squares = mx.sym.LinearRegressionOutput(sums, mx.sym.Variable("l"), name="l_loss")
+    return mx.sym.Group([squares, mx.sym.MAERegressionOutput(sums * 3, mx.sym.Variable("m"), name="m_loss")])
+
+
+def provide(names, rows, columns):
+    return [(name, (rows, columns)) for name in names]
+
+
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_arrays_of_a_batch_are_in_the_order_of_the_shapes_that_were_bound(order):
+    """Not in that of data_names and label_names; a batch of other shapes may say another order."""
+    found = []
+    for module_class, options in ((mx.mod.Module, {}), (tofu.mod.Module, {"ngpus": 2})):
+        mx.random.seed(3)
+        module = module_class(several_inputs(), data_names=["b", "a"], label_names=["m", "l"], **options)
+        module.bind(provide(order, 8, 5), provide("lm", 8, 3), inputs_need_grad=True)
+        module.init_params(mx.init.Uniform(0.5))
+        metric, values = mx.metric.MSE(output_names=["l_loss_output"], label_names=["l"]), []
+        for rows, data_order, label_order in ((8, None, None), (4, "ab", "ml"), (4, "ba", "lm"), (8, None, None)):
+            rng = np.random.RandomState(rows)
+            data, labels = ([mx.nd.array(rng.rand(rows, columns)) for _ in range(2)] for columns in (5, 3))
+            provided = {
+                "provide_data": data_order and provide(data_order, rows, 5),
+                "provide_label": label_order and provide(label_order, rows, 3),
+            }
+            module.forward(mx.io.DataBatch(data, labels, **provided), is_train=True)
+            module.backward()
+            module.update_metric(metric, labels)
+            values += [array.asnumpy() for array in (*module.get_outputs(), *module.get_input_grads())]
+        found.append([*values, np.array(metric.get()[1])])
+    for expected, own in zip(*found, strict=True):
+        np.testing.assert_allclose(own, expected, rtol=1e-5, atol=1e-6)
+
+
 def test_a_smaller_batch_keeps_plan_and_parameters():
     model = mlp()
     module = tofu.mod.Module(model.symbol, ngpus=4)
@@ -87,6 +149,52 @@ def test_fixed_parameters_stay():
     after = {name: value.asnumpy() for name, value in module.get_params()[0].items()}
     assert (after["fc0_weight"] == before["fc0_weight"]).all()
     assert (after["fc1_weight"] != before["fc1_weight"]).any()
+
+
+@pytest.mark.parametrize("kind", ["mapping", "list"])
+def test_a_request_by_name_trains_a_fixed_parameter_as_in_mxnet(kind):
+    model = mlp()
+    requests = {"fc0_weight": "write", "fc1_bias": "null"}
+    if kind == "list":
+        requests = [requests.get(name, "write") for name in model.symbol.list_arguments()]
+    rng = np.random.RandomState(0)
+    batch = mx.io.DataBatch([mx.nd.array(rng.uniform(-1, 1, (12, 17)))], [mx.nd.array(rng.randint(0, 10, 12))])
+    found = []
+    for module in (
+        mx.mod.Module(model.symbol, fixed_param_names=["fc0_weight"]),
+        tofu.mod.Module(model.symbol, ngpus=2, fixed_param_names=["fc0_weight"]),
+    ):
+        mx.random.seed(3)
+        module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+        module.init_params(mx.init.Xavier())
+        before = {name: value.asnumpy() for name, value in module.get_params()[0].items()}
+        module.init_optimizer(optimizer_params={"learning_rate": 0.5})
+        module.bind([("data", (12, 17))], [("softmax_label", (12,))], grad_req=requests, force_rebind=True)
+        module.forward_backward(batch)
+        module.update()
+        found.append({name: value.asnumpy() for name, value in module.get_params()[0].items()})
+    assert np.abs(found[0]["fc0_weight"] - before["fc0_weight"]).max() > 1e-3
+    for name, value in found[0].items():
+        assert np.abs(found[1][name] - value).max() < 1e-5
+
+
+def test_backward_of_a_module_for_inference_is_refused():
+    module = tofu.mod.Module(mlp().symbol, ngpus=2)
+    module.bind([("data", (12, 17))], [("softmax_label", (12,))], for_training=False)
+    module.init_params()
+    module.forward(mx.io.DataBatch([mx.nd.zeros((12, 17))], [mx.nd.zeros(12)]))
+    with pytest.raises(tofu.TofuError, match="bind it with for_training=True"):
+        module.backward()
+
+
+def test_parameters_that_are_passed_over_are_not_checked():
+    module = tofu.mod.Module(mlp().symbol, ngpus=2)
+    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+    others = {"no_parameter": mx.nd.ones(2)}
+    with pytest.raises(tofu.TofuError, match="no_parameter"):
+        module.set_params(others, {}, allow_missing=True, force_init=False)
+    module.init_params()
+    module.set_params(others, {}, allow_missing=True, force_init=False)
 
 
 def test_input_gradients():

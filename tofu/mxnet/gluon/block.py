@@ -188,8 +188,9 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         """As a hybridized block's, over the workers. Raises UnsupportedError inside of another block's graph, which runs on one device."""
         if isinstance(x, mx.sym.Symbol):
             raise UnsupportedError(
-                f"{self.name} is partitioned, and the block around it is hybridized, which would run all of it on one device. "
-                "Partition the block around it, or do not hybridize that."
+                f"{self.name} is partitioned and is called with a symbol, as a hybridized block around it does, which would run all of it "
+                "on one device. Partition the block around it, or do not hybridize that. A symbol of this block alone is "
+                "block.partitioned_symbol.whole, after a first call."
             )
         return super().forward(x, *args)
 

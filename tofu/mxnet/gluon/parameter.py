@@ -80,9 +80,10 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self._ctx_map[context.device_typeid & 1] = [None] * context.device_id + [0]
 
     def _init_grad(self) -> None:
-        """Gradients of zeros beside the values, which autograd does not know of."""
+        """Gradients of zeros beside the values, which autograd does not know of and no Trainer has to use."""
         self._grad = None
         if self.grad_req != "null" and self.array is not None:
+            self.array._fresh_grad = False
             self._grad = [ParameterArray(zeros_like(self.array.layout), self._check_gradient_use)]
             self.array.gradient = self.gradient
 
@@ -105,12 +106,14 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self.settle()
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Where the parameter is said to be; its shards stay where they are."""
+        """Where the parameter is said to be; its shards stay where they are, and its gradient begins with zeros, as in MXNet."""
         if self._data is None:
             super().reset_ctx(ctx)
         else:
             ctx = mx.context.current_context() if ctx is None else ctx
             self._place([ctx] if isinstance(ctx, mx.Context) else ctx)
+            self.settle()
+            self._init_grad()
 
     def zero_grad(self) -> None:
         """Set the gradient to zeros."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from tofu.errors import ArgumentTypeError, PlanError, ShapeError, TofuError, raise_together
 from tofu.mxnet.frontend.head_gradients import list_head_gradients
-from tofu.mxnet.frontend.inference import infer_arguments
+from tofu.mxnet.frontend.inference import ShapeInferenceError, infer_arguments
 from tofu.mxnet.runtime.failures import explaining_memory, raise_failure
 from tofu.mxnet.runtime.monitoring import watch_whole
 from tofu.mxnet.runtime.parameter_array import ParameterArray, add_to, copy_into, zeros_like
@@ -301,7 +301,7 @@ class Executor:
         ]
         if not partial_shaping:
             raise_together(
-                ShapeError,
+                ShapeInferenceError,
                 "The new shapes change arguments that were not named (partial_shaping=True allows it):",
                 changed,
             )
@@ -312,7 +312,7 @@ class Executor:
         ]
         if not allow_up_sizing:
             raise_together(
-                ShapeError,
+                ShapeInferenceError,
                 "These arrays are too small for the new shapes (allow_up_sizing=True makes new ones):",
                 small,
             )

@@ -80,6 +80,11 @@ class Module(RunningModule):
                 self._parameter_file = file
                 raise
 
+    @property
+    def _is_loaded_unbound(self) -> bool:
+        """Whether the parameters are those of a checkpoint's file, which bind will read."""
+        return self._parameter_file is not None and not self.binded
+
     def fit(self, *args: Any, **kwargs: Any) -> None:
         """As MXNet's `fit`; parameters are gathered only where a callback asks for them."""
         check_iterator("fit", args, kwargs, "train_data")
@@ -104,6 +109,8 @@ class Module(RunningModule):
         give equal values. Missing parameters are initialized with allow_missing=True, or else are an error; arrays that are not the
         model's are passed over, as in MXNet.
         """
+        if self._is_loaded_unbound and not force_init:
+            return  # as in MXNet: the parameters are those of the checkpoint
         if self._parameter_file is not None and arg_params is None and aux_params is None:
             self._after_bind()  # an interrupt kept bind from it
         if self.params_initialized and not force_init:
@@ -132,15 +139,18 @@ class Module(RunningModule):
         """
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit hands back what get_params gave it
-        if allow_missing and not allow_extra:
+        if allow_missing and not allow_extra and (force_init or not self.params_initialized):
             refuse_extra(self.executor, arg_params, aux_params)
         super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """Whole copies of the parameters and of the auxiliary states, gathered on the host.
+        """Whole copies of the parameters and of the auxiliary states, gathered on the host; of a checkpoint that is not bound yet, read
+        from its file.
 
         The callbacks of `fit` are given mappings that gather a parameter when it is asked for.
         """
+        if self._is_loaded_unbound and self._parameter_file is not None:
+            return dict(self._parameter_file.select("arg")), dict(self._parameter_file.select("aux"))
         arguments = LiveParameters(self.executor, self._param_names)
         states = LiveParameters(self.executor, self._symbol.list_auxiliary_states())
         return (arguments, states) if self._is_fitting else (dict(arguments), dict(states))
@@ -244,7 +254,7 @@ class Module(RunningModule):
             )
         rows = self._exec_group.batch_size * (scaled_machines(optimizer) if cluster is None else cluster.machines)
         self._shard_optimizer = ShardOptimizer(
-            optimizer, dict(optimizer_params), self._param_names, self._trained_names, 1.0 / rows, self._symbol
+            optimizer, dict(optimizer_params), self._param_names, 1.0 / rows, self._symbol
         )
         if cluster is not None:
             cluster.share(self._check_ready(), self._param_names)
@@ -258,7 +268,7 @@ class Module(RunningModule):
         """Train with the optimizer of another module, its states and its counts of steps. Raises TofuError where it does not train the
         parameters of this one.
         """
-        self._shard_optimizer = shared_module._require_optimizer().borrow(self._trained_names)
+        self._shard_optimizer = shared_module._require_optimizer().borrow(self._param_names)
         self._cluster = shared_module._cluster
         self.optimizer_initialized = True
 
@@ -274,10 +284,11 @@ class Module(RunningModule):
 
     @property
     def optimizer_states(self) -> dict[str, Any]:
-        """Trained parameter -> the optimizer's state for it, in the optimizer's form; its arrays are sharded."""
+        """Parameter that was updated -> the optimizer's state for it, in the optimizer's form; its arrays are sharded."""
         optimizer = self._require_optimizer()
         optimizer.lay_out_states(self.executor)
-        return {name: optimizer.updater.states[index] for index, name in optimizer.trained.items()}
+        states = optimizer.updater.states
+        return {name: states[index] for index, name in optimizer.names.items() if index in states}
 
     def _require_optimizer(self) -> ShardOptimizer:
         if self._shard_optimizer is None:
@@ -327,6 +338,6 @@ class Module(RunningModule):
         self._source = None
         optimizer = self._require_optimizer()
         if self._cluster is not None:
-            trained = set(optimizer.trained.values())
+            trained = set(optimizer.names.values())
             self._cluster.sum_gradients(self.executor, [n for n in self.executor.differentiated if n in trained])
         optimizer.update(self.executor)

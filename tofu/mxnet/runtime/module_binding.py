@@ -83,6 +83,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         )
         inputs = {*self._data_names, *self._label_names, *self._state_names}
         self._param_names = [name for name in arguments if name not in inputs]
+        # Where grad_req does not say it by name, which counts for fixed parameters too, as in MXNet.
         self._trained_names = [name for name in self._param_names if name not in fixed]
         self._executor: ShardedExecutor | None = None
         self._data_shapes: list[Any] = []
@@ -265,8 +266,8 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     def _bind_shapes(
         self, shapes: dict[str, tuple[int, ...]], dtypes: Any, shared: Any, lender: ShardedModule | None
     ) -> ShardedExecutor:
-        trained = [name for name in self._requests if name in self._trained_names]
-        inputs = [name for name in self._requests if name not in self._trained_names]
+        trained = [name for name in self._requests if name in self._param_names]
+        inputs = [name for name in self._requests if name not in self._param_names]
         arguments = (shapes, dtypes, trained, inputs, shared)
         settings = self._symbol.settings
         if lender is not None:

@@ -30,6 +30,9 @@ class RunningModule(ShardedModule):
             return
         self._check_count(data_batch.data)
         with self._keeping_what_was_bound():
+            if shapes[: len(data_batch.data)] != bound[: len(data_batch.data)]:
+                self._data_shapes = _in_order_of(getattr(data_batch, "provide_data", None), self._data_shapes)
+                self._label_shapes = _in_order_of(getattr(data_batch, "provide_label", None), self._label_shapes)
             given = [tuple(label.shape) for label in labels] or self._label_shapes_for(data_batch.data)
             pairs = zip(self._data_shapes, data_batch.data, strict=True)
             self._data_shapes = [_with_shape(d, a.shape) for d, a in pairs]
@@ -52,8 +55,18 @@ class RunningModule(ShardedModule):
         if len(data) != len(self._data_shapes):
             raise ShapeError(
                 f"The batch does not fit the model: it has {len(data)} arrays for the {len(self._data_shapes)} inputs "
-                f"{', '.join(self._data_names)}. Give one for each, in their order."
+                f"{', '.join(self._fed_data)}. Give one for each, in their order."
             )
+
+    @property
+    def _fed_data(self) -> list[str]:
+        """Names of the data inputs in the order of a batch's arrays: that of the shapes that were bound, as in MXNet."""
+        return [desc.name for desc in self._data_shapes]
+
+    @property
+    def _fed_labels(self) -> list[str]:
+        """Names of the label inputs, likewise."""
+        return [desc.name for desc in self._label_shapes] or self._label_names
 
     def forward(self, data_batch: Any, is_train: bool | None = None) -> None:
         """Scatter a batch and run the forward operators; binds anew where the batch has other shapes. Raises TofuError before there are
@@ -67,9 +80,9 @@ class RunningModule(ShardedModule):
             )
         self._fit_to(data_batch)
         variables = self.executor.variables
-        for name, array in zip(self._data_names, data_batch.data, strict=True):
+        for name, array in zip(self._fed_data, data_batch.data, strict=True):
             variables[name].scatter(array)
-        for name, array in zip(self._label_names, getattr(data_batch, "label", None) or (), strict=False):
+        for name, array in zip(self._fed_labels, getattr(data_batch, "label", None) or (), strict=False):
             variables[name].scatter(array)
         self.executor.forward(self.for_training if is_train is None else is_train)
 
@@ -98,7 +111,13 @@ class RunningModule(ShardedModule):
         return executor
 
     def backward(self, out_grads: Any = None) -> None:
-        """Run the backward operators; `out_grads`, an array or a list of them, are needed for outputs that are no loss."""
+        """Run the backward operators; `out_grads`, an array or a list of them, are needed for outputs that are no loss. Raises TofuError
+        where the module is bound for inference.
+        """
+        if self.binded and not self.for_training:
+            raise NotReadyError(
+                "The module was bound with for_training=False: bind it with for_training=True to run backward()."
+            )
         heads = list_head_gradients(self.executor.partition.graph)
         is_one = isinstance(out_grads, (mx.nd.NDArray, np.ndarray))
         given = [out_grads] if is_one else list(out_grads or ())
@@ -121,17 +140,17 @@ class RunningModule(ShardedModule):
         """Whole gradients of the data inputs; needs bind(inputs_need_grad=True). Nested as `get_outputs` is."""
         if not self.inputs_need_grad:
             raise NotReadyError("The inputs have no gradients: bind with inputs_need_grad=True.")
-        whole = [self.executor.gradient(name).gather() for name in self._data_names]
+        whole = [self.executor.gradient(name).gather() for name in self._fed_data]
         return whole if merge_multi_context else [[array] for array in whole]
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Feed a metric with whole labels and outputs."""
+        """Feed a metric with whole labels and outputs. With pre_sliced=True labels are in a list for each device, as MXNet has them."""
         if not hasattr(eval_metric, "update_dict"):
             raise ArgumentTypeError(
                 f"update_metric takes a metric, not {show_with_type(eval_metric)}. Write mx.metric.create('acc')."
             )
         eval_metric.update_dict(
-            dict(zip(self._label_names, labels, strict=False)),
+            dict(zip(self._fed_labels, labels[0] if pre_sliced else labels, strict=False)),
             dict(zip(self.output_names, self.get_outputs(), strict=True)),
         )
 
@@ -165,6 +184,12 @@ class RunningModule(ShardedModule):
         """Let an `mx.mon.Monitor` see what it would see on one device: whole arrays, each gathered when it is shown."""
         mon.install(MonitoredShards(lambda: self.executor, self._symbol.whole))
         self._monitors.append(mon.exes[-1])
+
+
+def _in_order_of(provided: Any, bound: list[Any]) -> list[Any]:
+    """What was bound, in the order in which a batch of other shapes says that it provides it; as it was where the batch says nothing."""
+    names, by_name = [entry[0] for entry in provided or ()], {desc.name: desc for desc in bound}
+    return [by_name[name] for name in names] if sorted(names) == sorted(by_name) else bound
 
 
 def _with_shape(desc: Any, shape: Sequence[int]) -> Any:

@@ -35,8 +35,6 @@ class ShardOptimizer:
         An `mx.optimizer.Optimizer`, Horovod's over one, or the name of one with its `parameters`.
     names
         All parameters, in the order of MXNet's indices.
-    trained
-        Those that are updated.
     rescale_grad
         What gradients are multiplied by where `parameters` do not say; MXNet's Module takes 1 / batch size.
     symbol
@@ -48,13 +46,11 @@ class ShardOptimizer:
         optimizer: Any,
         parameters: Mapping[str, Any],
         names: Sequence[str],
-        trained: Sequence[str],
         rescale_grad: float,
         symbol: Any,
     ) -> None:
         self._given, optimizer = optimizer, own_optimizer(optimizer)
-        indices = dict(enumerate(names))
-        self.trained = {index: name for index, name in indices.items() if name in set(trained)}
+        indices = self.names = dict(enumerate(names))
         if isinstance(optimizer, str):
             parameters = {"rescale_grad": rescale_grad, **parameters}
             optimizer = create_optimizer(optimizer, parameters, sym=symbol, param_idx2name=indices)
@@ -80,11 +76,11 @@ class ShardOptimizer:
         """
         raise_together(
             TofuError,
-            "The optimizer was made for another model, which does not train these parameters:",
-            sorted(set(names) - set(self.trained.values())),
+            "The optimizer was made for another model, which does not have these parameters:",
+            sorted(set(names) - set(self.names.values())),
         )
         lent = copy(self)
-        lent.trained = {index: name for index, name in self.trained.items() if name in set(names)}
+        lent.names = {index: name for index, name in self.names.items() if name in set(names)}
         return lent
 
     @property
@@ -98,13 +94,14 @@ class ShardOptimizer:
         Raises ExecutionError before anything is changed where an operator of the step failed, and where the optimizer itself fails says
         which parameters are updated.
         """
-        trained = {index: name for index, name in self.trained.items() if name in executor.differentiated}
+        trained = {index: name for index, name in self.names.items() if name in executor.differentiated}
         if not trained:
             return
         gradients = [ShardedArray(executor.gradient(name)) for name in trained.values()]
         weights = [ShardedArray(executor.variables[name]) for name in trained.values()]
         counts = dict(self.optimizer._index_update_count)
         with uninterrupted():
+            self._make_states(trained, executor)
             self.lay_out_states(executor)
             average_gradients(self._given, tuple(trained), gradients)
             try:
@@ -120,15 +117,20 @@ class ShardOptimizer:
                     f"{', '.join(begun)}; of {len(trained)} the others are as they were. Load the last checkpoint."
                 ) from error
 
+    def _make_states(self, trained: Mapping[int, str], executor: ShardedExecutor) -> None:
+        """Make the states that are missing, at a weight's first update and no earlier: some hold a copy of the weight as it is then."""
+        states = self.updater.states
+        with on_shards():
+            for index in [index for index in trained if index not in states]:
+                weight = ShardedArray(executor.variables[trained[index]])
+                states[index] = self.optimizer.create_state_multi_precision(index, weight)
+
     def lay_out_states(self, executor: ShardedExecutor) -> None:
-        """Make the states that are missing, and move those to their weights' shards that lie elsewhere."""
+        """Move the states to their weights' shards that lie elsewhere."""
         states, synced = self.updater.states, self.updater.states_synced
         with uninterrupted(), on_shards():
-            for index, name in self.trained.items():
-                weight = executor.variables[name]
-                if index not in states:
-                    states[index] = self.optimizer.create_state_multi_precision(index, ShardedArray(weight))
-                states[index] = lay_out(states[index], weight)
+            for index in [index for index in self.names if index in states]:
+                states[index] = lay_out(states[index], executor.variables[self.names[index]])
                 synced[index] = True
 
     @property
@@ -145,7 +147,7 @@ class ShardOptimizer:
         states, optimizer = content if isinstance(content, tuple) and len(content) == 2 else (content, self.optimizer)
         if not isinstance(states, dict):
             raise TofuError(f"This is no file of optimizer states: it holds a {type(states).__name__}.")
-        indices = {name: index for index, name in self.trained.items()}
+        indices = {name: index for index, name in self.names.items()}
         by_index = {indices.get(key, key): state for key, state in states.items()}  # a kvstore's are by name
         if type(optimizer) is not type(self.optimizer):
             file_has, own = type(optimizer).__name__, type(self.optimizer).__name__
@@ -173,7 +175,7 @@ class ShardOptimizer:
 
     def _check_states(self, states: Mapping[Any, Any], optimizer: Any, executor: ShardedExecutor) -> None:
         """Raise TofuError for states in another form than those that the optimizer makes, or of other weights."""
-        for index, name in self.trained.items():
+        for index, name in self.names.items():
             if index not in states:
                 continue
             weight = executor.variables[name]

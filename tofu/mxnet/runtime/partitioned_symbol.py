@@ -209,7 +209,10 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
         shared_buffer: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """As `mx.sym.Symbol.simple_bind`, over the workers' devices. `ctx` is where the whole arrays live."""
+        """As `mx.sym.Symbol.simple_bind`, over the workers' devices. `ctx` is where the whole arrays live.
+
+        As in MXNet, arrays of `shared_exec` are this executor's too where there is a `shared_buffer`; without one it has its own.
+        """
         if self.settings.workers == 1:
             return super().simple_bind(
                 ctx, grad_req, type_dict, stype_dict, group2ctx, shared_arg_names, shared_exec, shared_buffer, **kwargs
@@ -221,7 +224,7 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
         shapes = read_bound_shapes(self, kwargs)
         check_names(self, shapes)
         known, codes = infer_arguments(self, shapes, type_dict or {})
-        shared = shared_exec if isinstance(shared_exec, Executor) else None
+        shared = shared_exec if isinstance(shared_exec, Executor) and shared_buffer is not None else None
         shareable = set(shared_arg_names or ())
 
         def array(name: str, pool: Mapping[str, Any]) -> Any:
@@ -327,8 +330,8 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
         return made
 
     def __getitem__(self, index: Any) -> Any:
-        """One output, by number or name, as in MXNet: partitioned with the same settings, and planned where it is bound."""
-        return self._partition_too(super().__getitem__(index))
+        """One output, by number or name, or a slice of them, as in MXNet: partitioned with the same settings, planned where it is bound."""
+        return self._partition_too(self.whole[index])
 
     def get_internals(self) -> PartitionedSymbol:
         """Every node's outputs, as in MXNet: what is picked of them is partitioned with the same settings."""

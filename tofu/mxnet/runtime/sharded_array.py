@@ -34,8 +34,9 @@ class ShardedArray(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
     def handle(self) -> None:
         """There is no one array in memory. MXNet's C functions ask for it."""
         raise UnsupportedError(
-            "The optimizer uses an array in a way that has no meaning for shards (a reshaped view, say). Copy it with "
-            "array.asnumpy(), or train with mx.mod.Module over the partitioned symbol, which updates whole weights."
+            "An array is used in a way that has no meaning for shards: by the optimizer (a reshaped view, say), or by operators outside "
+            "of it. Copy it with array.asnumpy() and write array[:] = numbers, or train with mx.mod.Module over the partitioned symbol, "
+            "whose arrays are whole where they are read."
         )
 
     def __del__(self) -> None:

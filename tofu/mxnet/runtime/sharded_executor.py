@@ -290,8 +290,8 @@ class ShardedExecutor:
             return self.sums[name]
         if self._gradients is Gradients.OVERWRITTEN:
             raise TofuError(
-                "There are no gradients: the last step failed, or forward(is_train=True) came after the last backward() and may have used "
-                "their memory. Call backward() first."
+                "There are no gradients: the last step failed, or forward(is_train=True) came after the last backward(), or a batch of "
+                "another size did, in evaluation too, and their memory may be used. Call backward() first."
             )
         if self._gradients is Gradients.CURRENT:
             return self._own_gradient(name)

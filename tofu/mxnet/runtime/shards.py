@@ -127,6 +127,8 @@ class ShardedTensor:
             raise ShapeError(
                 f"{self.name}: the array given has shape {tuple(whole.shape)}, the model was bound with {self.shape}."
             )
+        if isinstance(whole, mx.nd.NDArray) and whole.stype != "default":
+            whole = whole.tostype("default")  # operators that cut and cast read dense storage alone
         if isinstance(whole, mx.nd.NDArray) and np.dtype(whole.dtype) != np.dtype(self.dtype):
             whole = whole.astype(self.dtype)
         for worker in self.owners:

@@ -116,8 +116,8 @@ class SVRGModule(Module):
         super().fit(_Epochs(self, train_data, begin_epoch), *args, begin_epoch=begin_epoch, **kwargs)
 
     def _list_corrected(self) -> list[str]:
-        trained = set(self._trained_names)
-        return [name for name in self.executor.differentiated if name in trained]
+        parameters = set(self._param_names)
+        return [name for name in self.executor.differentiated if name in parameters]
 
     def _add_to_average(self, name: str, gradient: ShardedTensor) -> None:
         if name not in self._averages:
