@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+from jax import lax
 
 import tofu.jax
 from benchmarks.jax_models.plain import STEPS
@@ -36,6 +38,15 @@ def test_what_xla_is_wrong_about_is_not_asked_of_it(name):
         plan = random_plan(searched.partition, 0)
         made = tofu.jax.partition(step, 8, (state, data), backend="gspmd", plan=plan)
         check_steps(made, step, state, data)
+
+
+@pytest.mark.parametrize("padding", [(-1, 0, 1), (-2, -2, 2)])
+def test_cells_that_are_cut_off_between_padded_ones(padding):
+    """XLA's partitioner, left to divide the dimension that they lie along, ends the process."""
+    step = lambda x: jnp.sin(lax.pad(jnp.tanh(x), 0.0, [padding, (0, 0, 0)]))  # noqa: E731
+    x = jnp.arange(48.0).reshape(8, 6)
+    made = tofu.jax.partition(step, 4, (x,), backend="gspmd", hints={"x": 0, "pad": "i1", "tanh": "i0", "sin": "i0"})
+    np.testing.assert_allclose(made(x), step(x), rtol=1e-6)
 
 
 def test_xla_divides_a_product_as_the_plan_says():

@@ -128,7 +128,8 @@ class _Whole:
         slots = range(sum(not isinstance(operand, Literal) for operand in equation.inputs))
         layouts = [places.read(operator, slot).layout for slot in slots]
         layouts += [places.written(operator, slot).layout for slot in range(len(equation.outputs))]
-        if equation.primitive.name == "conv_general_dilated" and not _divides_convolution(equation, layouts):
+        divides = DIVIDES.get(equation.primitive.name)
+        if divides is not None and not divides(equation, layouts):
             return [(REPLICATED,) * len(self.program.workers.factors)] * len(layouts)
         return layouts
 
@@ -174,3 +175,17 @@ def _divides_convolution(equation: Equation, layouts: Sequence[Layout | None]) -
         and not set(layout).intersection(dimensions[2:])
         for layout, dimensions in zip(layouts, numbers, strict=True)
     )
+
+
+def _divides_padding(equation: Equation, layouts: Sequence[Layout | None]) -> bool:
+    """Whether XLA's partitioner may divide a `pad` whose operand and result, the first and the last, have these layouts.
+
+    Along a dimension of which cells are cut off it is known to read wrong ones, and to end the process where there is padding between
+    cells as well.
+    """
+    cut = {d for d, (low, high, _) in enumerate(equation.params["padding_config"]) if min(low, high) < 0}
+    return not cut or all(layout is not None and not cut.intersection(layout) for layout in layouts)
+
+
+DIVIDES = {"conv_general_dilated": _divides_convolution, "pad": _divides_padding}
+"""Primitives that XLA's partitioner divides wrongly for some layouts, and whether it may for given ones. Else devices compute them whole."""
