@@ -180,12 +180,20 @@ def _divides_convolution(equation: Equation, layouts: Sequence[Layout | None]) -
 def _divides_padding(equation: Equation, layouts: Sequence[Layout | None]) -> bool:
     """Whether XLA's partitioner may divide a `pad` whose operand and result, the first and the last, have these layouts.
 
-    Along a dimension of which cells are cut off it is known to read wrong ones, and to end the process where there is padding between
-    cells as well.
+    Where layouts are its own to choose it is known to read wrong cells; along a dimension of which cells are cut off, or in which there is
+    padding between cells, in any, and to end the process where there is both.
     """
-    cut = {d for d, (low, high, _) in enumerate(equation.params["padding_config"]) if min(low, high) < 0}
-    return not cut or all(layout is not None and not cut.intersection(layout) for layout in layouts)
+    config = equation.params["padding_config"]
+    touched = {d for d, (low, high, between) in enumerate(config) if min(low, high, -between) < 0}
+    return None not in layouts and not any(touched.intersection(layout or ()) for layout in layouts)
 
 
+def _divides_scatter(_: Equation, layouts: Sequence[Layout | None]) -> bool:
+    """Whether XLA's partitioner may divide a scatter. Left to choose a layout itself it is known to give other numbers."""
+    return None not in layouts
+
+
+SCATTERS = ("scatter", "scatter-add", "scatter-max", "scatter-min", "scatter-mul")
 DIVIDES = {"conv_general_dilated": _divides_convolution, "pad": _divides_padding}
-"""Primitives that XLA's partitioner divides wrongly for some layouts, and whether it may for given ones. Else devices compute them whole."""
+DIVIDES.update(dict.fromkeys(SCATTERS, _divides_scatter))
+"""Primitives that XLA's partitioner divides wrongly for some layouts, and whether it may for given ones. Devices compute others whole."""
