@@ -5,7 +5,7 @@ What is moved, and how, is XLA's to choose: it may move more than the plan count
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -194,6 +194,9 @@ def _divides_scatter(_: Equation, layouts: Sequence[Layout | None]) -> bool:
 
 
 SCATTERS = ("scatter", "scatter-add", "scatter-max", "scatter-min", "scatter-mul")
-DIVIDES = {"conv_general_dilated": _divides_convolution, "pad": _divides_padding}
-DIVIDES.update(dict.fromkeys(SCATTERS, _divides_scatter))
+DIVIDES: dict[str, Callable[[Equation, Sequence[Layout | None]], bool]] = {
+    "conv_general_dilated": _divides_convolution,
+    "pad": _divides_padding,
+    **dict.fromkeys(SCATTERS, _divides_scatter),
+}
 """Primitives that XLA's partitioner divides wrongly for some layouts, and whether it may for given ones. Devices compute others whole."""
