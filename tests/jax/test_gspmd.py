@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+from jax import lax
 
 import tofu.jax
 from benchmarks.jax_models.plain import STEPS
@@ -36,6 +38,39 @@ def test_what_xla_is_wrong_about_is_not_asked_of_it(name):
         plan = random_plan(searched.partition, 0)
         made = tofu.jax.partition(step, 8, (state, data), backend="gspmd", plan=plan)
         check_steps(made, step, state, data)
+
+
+@pytest.mark.parametrize("padding", [(-1, 0, 1), (-2, -2, 2)])
+def test_cells_that_are_cut_off_between_padded_ones(padding):
+    """XLA's partitioner, left to divide the dimension that they lie along, ends the process."""
+    step = lambda x: jnp.sin(lax.pad(jnp.tanh(x), 0.0, [padding, (0, 0, 0)]))  # noqa: E731
+    x = jnp.arange(48.0).reshape(8, 6)
+    made = tofu.jax.partition(step, 4, (x,), backend="gspmd", hints={"x": 0, "pad": "i1", "tanh": "i0", "sin": "i0"})
+    np.testing.assert_allclose(made(x), step(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "padding", "workers", "hints"),
+    [
+        ((7, 16), [(0, 1, 0), (0, 0, 0)], 4, {"pad": "i0", "sin": ["i1", "i0"], "x": [1, None]}),
+        ((10, 4), [(0, 0, 0), (1, 1, 1)], 3, {"pad": "i0", "x": None}),
+    ],
+)
+def test_padding_of_parts_that_are_not_equal(shape, padding, workers, hints):
+    """Left to choose layouts itself, XLA's partitioner reads other cells."""
+    step = lambda x: lax.pad(jnp.sin(x) if "sin" in hints else x, 0.0, padding)  # noqa: E731
+    x = jnp.arange(float(np.prod(shape))).reshape(shape)
+    made = tofu.jax.partition(step, workers, (x,), backend="gspmd", hints=hints, replicate="free")
+    np.testing.assert_allclose(made(x), step(x), atol=1e-6)
+
+
+def test_a_scatter_of_parts_that_are_not_equal():
+    """Left to choose layouts itself, XLA's partitioner gives other numbers under this plan."""
+    step = lambda x, u: jnp.sin(lax.top_k(x, 8)[0].at[..., 0].add(jnp.cos(u)))  # noqa: E731
+    x, u = jnp.arange(56.0).reshape(7, 1, 8), jnp.arange(7.0).reshape(7, 1)
+    searched = tofu.jax.partition(step, 8, (x, u))
+    made = tofu.jax.partition(step, 8, (x, u), backend="gspmd", plan=random_plan(searched.partition, 0))
+    np.testing.assert_allclose(made(x, u), step(x, u), atol=1e-5)
 
 
 def test_xla_divides_a_product_as_the_plan_says():

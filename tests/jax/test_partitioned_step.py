@@ -236,6 +236,12 @@ def test_what_cannot_be_is_said():
         tofu.jax.partition(step, 2, (state, data), hint={"state/0/2/w": 1})
     with pytest.raises(UnsupportedError, match="donate_argnums has 2"):
         tofu.jax.partition(step, 2, (state, data), donate_argnums=(2,))
+    for wrong in ("state", 1.0, [None]):
+        with pytest.raises(
+            UnsupportedError, match=r"donate_argnums has ('s'|1\.0|None); the step has arguments 0 to 1"
+        ):
+            tofu.jax.partition(step, 2, (state, data), donate_argnums=wrong)
+    assert tofu.jax.partition(step, 2, (state, data), donate_argnums=None).memory_report().worker.overwritten_bytes == 0
     with pytest.raises(UnsupportedError, match="donate_argnums has -3"):
         tofu.jax.partition(step, 2, (state, data), donate_argnums=-3)
     with pytest.raises(

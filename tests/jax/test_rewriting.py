@@ -84,6 +84,13 @@ def test_what_divides_its_work_over_devices_is_refused():
         tofu.jax.partition(lambda x: step(x) + 1, 2, (X,))
 
 
+def test_a_function_of_all_cells_is_computed_of_them():
+    """`apply`, too, is a scatter of updates, which it does not read."""
+    step = lambda x: x.at[...].apply(lambda cell: jnp.sin(cell) + 2) * x[0, 0].at[...].apply(jnp.exp)  # noqa: E731
+    assert {"sin", "exp"} < compare(step, X)
+    compare(lambda x: x.at[:, :].apply(lambda cell: cell) + x.at[1].apply(jnp.cos), X)
+
+
 def test_numbers_where_a_description_has_tensors():
     def step(x):
         return x.reshape(-1)[:1].at[0].add(1.0) + jax.random.gamma(jax.random.key(0), 2.0) + x

@@ -77,6 +77,17 @@ def test_one_worker_is_one_device(tmp_path):
     assert told.startswith("1 worker: 0 B move per training step\n")
 
 
+def test_random_keys_that_are_looked_up_are_not_added_up():
+    """Copies that look up a part each have numbers for the rest, which keys are none."""
+    step = lambda keys, indices: keys[indices]  # noqa: E731
+    keys, indices = jax.random.split(jax.random.key(0), 8), jnp.array([3, 1, 0, 6])
+    assert find_strategies(read_step(step, (keys, indices)).graph, JAX.front_end)[-1].axes == ("i0",)
+    found, expected = (
+        jax.random.key_data(made(keys, indices)) for made in (tofu.jax.partition(step, 2, (keys, indices)), step)
+    )
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize("kind", ["small", "free", "random"])
 @pytest.mark.parametrize("workers", [2, 3, 4, 6, 8])
 @pytest.mark.parametrize("name", STEPS)

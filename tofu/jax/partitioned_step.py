@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +56,7 @@ class PartitionedStep:
         self._laid = program.shardings(mesh)
         self.shardings = jax.tree.unflatten(native.arguments_tree, self._laid)
         self._returns_fixed = has_fixed(native.results_tree)
-        given = [donate_argnums] if isinstance(donate_argnums, Integral) else donate_argnums
-        self._donated = native.list_leaves(given)
+        self._donated = native.list_leaves(donate_argnums)
         self._run = program.compile(mesh, self._donated)
         self._leaf_names = [partition.graph.tensors[native.tensor_of[number]].name for number in native.step.inputs]
         types = [native.step.types[number] for number in native.step.inputs]

@@ -5,7 +5,7 @@ What is moved, and how, is XLA's to choose: it may move more than the plan count
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,7 +128,8 @@ class _Whole:
         slots = range(sum(not isinstance(operand, Literal) for operand in equation.inputs))
         layouts = [places.read(operator, slot).layout for slot in slots]
         layouts += [places.written(operator, slot).layout for slot in range(len(equation.outputs))]
-        if equation.primitive.name == "conv_general_dilated" and not _divides_convolution(equation, layouts):
+        divides = DIVIDES.get(equation.primitive.name)
+        if divides is not None and not divides(equation, layouts):
             return [(REPLICATED,) * len(self.program.workers.factors)] * len(layouts)
         return layouts
 
@@ -174,3 +175,28 @@ def _divides_convolution(equation: Equation, layouts: Sequence[Layout | None]) -
         and not set(layout).intersection(dimensions[2:])
         for layout, dimensions in zip(layouts, numbers, strict=True)
     )
+
+
+def _divides_padding(equation: Equation, layouts: Sequence[Layout | None]) -> bool:
+    """Whether XLA's partitioner may divide a `pad` whose operand and result, the first and the last, have these layouts.
+
+    Where layouts are its own to choose it is known to read wrong cells; along a dimension of which cells are cut off, or in which there is
+    padding between cells, in any, and to end the process where there is both.
+    """
+    config = equation.params["padding_config"]
+    touched = {d for d, (low, high, between) in enumerate(config) if min(low, high, -between) < 0}
+    return None not in layouts and not any(touched.intersection(layout or ()) for layout in layouts)
+
+
+def _divides_scatter(_: Equation, layouts: Sequence[Layout | None]) -> bool:
+    """Whether XLA's partitioner may divide a scatter. Left to choose a layout itself it is known to give other numbers."""
+    return None not in layouts
+
+
+SCATTERS = ("scatter", "scatter-add", "scatter-max", "scatter-min", "scatter-mul")
+DIVIDES: dict[str, Callable[[Equation, Sequence[Layout | None]], bool]] = {
+    "conv_general_dilated": _divides_convolution,
+    "pad": _divides_padding,
+    **dict.fromkeys(SCATTERS, _divides_scatter),
+}
+"""Primitives that XLA's partitioner divides wrongly for some layouts, and whether it may for given ones. Devices compute others whole."""

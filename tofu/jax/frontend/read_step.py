@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import jax
@@ -19,6 +20,7 @@ from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Ste
 from tofu.jax.frontend.leaves import NUMBERS, check_leaves, fix_leaves, fix_results, has_fixed_numbers
 from tofu.jax.frontend.names import Names, name_arguments
 from tofu.jax.frontend.trace import trace_step
+from tofu.reading import show
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,14 @@ class Native:
     fixes_numbers: bool = False
     """Whether numbers of Python's among the arguments are part of the step."""
 
-    def list_leaves(self, arguments: Sequence[int]) -> list[int]:
-        """The positions of the leaves of arguments among those of all; argument -1 is the last one. Raises UnsupportedError for others than
-        there are.
+    def list_leaves(self, given: Any) -> list[int]:
+        """The positions of the leaves of arguments among those of all: of one, several or None; argument -1 is the last one. Raises
+        UnsupportedError for others than there are.
         """
         counts = [tree.num_leaves for tree in self.arguments_tree.children()]
-        wrong = [n for n in arguments if n not in range(-len(counts), len(counts))]
+        arguments = given if isinstance(given, Iterable) else () if given is None else (given,)
+        there = range(-len(counts), len(counts))
+        wrong = [show(n) for n in arguments if not isinstance(n, Integral) or n not in there]
         if wrong:
             raise UnsupportedError(f"donate_argnums has {wrong[0]}; the step has arguments 0 to {len(counts) - 1}.")
         return [

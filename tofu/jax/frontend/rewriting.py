@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.extend.core import primitives
+from jax.extend.core import ClosedJaxpr, jaxpr_as_fun, primitives
 
 from tdl_ops.jax import DESCRIPTIONS
 from tofu.errors import UnsupportedError
@@ -66,12 +67,19 @@ def _reduce(flattening: Flattening, equation: Equation, types: Sequence[ValueTyp
     name, axes = equation.primitive.name, equation.params.get("axes", ())
     if name not in REDUCED or not all(isinstance(axis, int) for axis in axes):
         return None
-    given = (_find_type(flattening, x) for x in equation.inputs)
-    shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in given]
+    shapes = [_describe(_find_type(flattening, x)) for x in equation.inputs]
     closed = jax.make_jaxpr(lambda *operands: [REDUCED[name](x, axes) for x in operands])(*shapes)
-    return flattening.inline(
-        closed.jaxpr, closed.consts, equation.inputs, equation.scope, equation.line, equation.checkpoint
-    )
+    return _inline(flattening, closed, equation.inputs, equation)
+
+
+def _inline(
+    flattening: Flattening, closed: ClosedJaxpr, operands: Sequence[Operand], equation: Equation
+) -> list[Operand]:
+    return flattening.inline(closed.jaxpr, closed.consts, operands, equation.scope, equation.line, equation.checkpoint)
+
+
+def _describe(type_: ValueType) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(type_.shape, type_.dtype)
 
 
 def _divide_barrier(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
@@ -95,9 +103,23 @@ def _write_all(flattening: Flattening, equation: Equation, types: Sequence[Value
     if numbers.scatter_dims_to_operand_dims or numbers.operand_batching_dims or written.shape != type_.shape:
         return None
     joined = name.removeprefix("scatter").lstrip("-_")
-    return [
-        flattening.add(getattr(primitives, f"{joined}_p"), type_, [operand, update], equation) if joined else update
-    ]
+    if joined:
+        return [flattening.add(getattr(primitives, f"{joined}_p"), type_, [operand, update], equation)]
+    if equation.params["update_jaxpr"] is None:
+        return [update]
+    closed = jax.make_jaxpr(_read_update(equation, len(type_.shape)))(*(_describe(x) for x in (type_, written)))
+    return _inline(flattening, closed, [operand, update], equation)
+
+
+def _read_update(equation: Equation, rank: int) -> Callable[..., Any]:
+    """What a scatter makes of each cell and its update, as a function of arrays: `f` of `x.at[...].apply(f)`."""
+    jaxpr = equation.params["update_jaxpr"]
+    closed = jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr, equation.params["update_consts"])
+
+    def join(cell: Any, update: Any) -> Any:
+        return jaxpr_as_fun(closed)(cell, update)[0]
+
+    return reduce(lambda function, _: jax.vmap(function), range(rank), join)
 
 
 def _read_all(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
