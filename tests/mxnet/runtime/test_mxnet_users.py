@@ -127,6 +127,20 @@ def test_buckets_of_shards(tmp_path):
         np.testing.assert_allclose(loaded.get_outputs()[0].asnumpy(), module.get_outputs()[0].asnumpy(), rtol=1e-11)
 
 
+def test_each_bucket_has_gradients_of_its_own():
+    results = []
+    for lengths in ([6], [6, 3]):
+        steps = sequence_batches(lengths)
+        module, _ = train_buckets(lambda net: net, steps[:1], tofu.mod.BucketingModule, ngpus=2)
+        module.forward_backward(steps[0])
+        for step in steps[1:]:
+            module.forward_backward(step)
+        module.switch_bucket(6, steps[0].provide_data, steps[0].provide_label)
+        module.update()
+        results.append(parameters_of(module))
+    assert largest_error(*results) == 0
+
+
 def test_a_monitor_sees_every_bucket():
     steps = sequence_batches([6, 3])
     module = make_buckets(lambda net: net, tofu.mod.BucketingModule, ngpus=2)

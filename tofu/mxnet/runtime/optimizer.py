@@ -129,9 +129,10 @@ class ShardOptimizer:
         """Move the states to their weights' shards that lie elsewhere."""
         states, synced = self.updater.states, self.updater.states_synced
         with uninterrupted(), on_shards():
-            for index in [index for index in self.names if index in states]:
-                states[index] = lay_out(states[index], executor.variables[self.names[index]])
-                synced[index] = True
+            for index, name in self.names.items():
+                if index in states:
+                    states[index] = lay_out(states[index], executor.variables[name])
+                    synced[index] = True
 
     @property
     def content(self) -> tuple[dict[Any, Any], Any]:
