@@ -11,7 +11,7 @@ import pytest
 from mxnet import autograd, gluon
 
 import tofu
-from tests.mxnet.gluon.test_scripts import build_perceptron, draw, train
+from tests.mxnet.gluon.blocks import build_perceptron, draw, train
 from tofu.errors import UnsupportedError
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 

@@ -11,7 +11,7 @@ from mxnet import autograd, gluon
 from mxnet.gluon import nn
 
 import tofu
-from tests.mxnet.gluon.test_scripts import build, build_perceptron, draw
+from tests.mxnet.gluon.blocks import build, build_perceptron, draw
 
 
 def run_twice_given(workers, used):

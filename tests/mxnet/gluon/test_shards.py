@@ -13,7 +13,7 @@ from mxnet.gluon import nn
 
 import tofu
 from benchmarks.shared.optimizer_cases import CASES
-from tests.mxnet.gluon.test_scripts import LOSS, build, build_perceptron, draw, list_parameters, train
+from tests.mxnet.gluon.blocks import LOSS, build, build_perceptron, draw, list_parameters, train
 from tests.mxnet.slow_writes import peek, write_slowly
 from tofu.errors import InfeasibleError
 from tofu.mxnet.runtime.sharded_array import ShardedArray

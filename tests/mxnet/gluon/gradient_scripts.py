@@ -1,0 +1,238 @@
+"""What Gluon's users write about gradients, and arrays that they keep: each script is given the one line by which runs differ."""
+
+from __future__ import annotations
+
+import mxnet as mx
+import numpy as np
+from mxnet import autograd, gluon
+from mxnet.gluon import nn
+
+from tests.mxnet.gluon.blocks import LOSS, build, build_perceptron, draw, list_parameters, train
+
+
+def keep_arrays(partition):
+    """Arrays, and views of them, that were taken once hold what the parameters hold, and what is written to them counts."""
+    net, found = partition(build_perceptron()), []
+    net(draw(6, 5))
+    weight, gradient = net[0].weight.data(), net[0].weight.grad()
+    row, flat = weight[1], gradient.reshape((-1,))
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    for _ in range(2):
+        train(net, trainer, 1)
+        found += [array.copy() for array in (weight, row, gradient, flat)]
+        found.append(mx.nd.zeros((8, 5), dtype="float64"))
+        found[-1][:] = weight
+        found[-1][2] = row
+        row[:] = 0.25
+        weight[2:4] *= 2
+        weight[mx.nd.array([5, 6])] = 0.5
+        weight[np.array([0, 3]), [1, 2]] = -0.5
+        found.append(net(draw(6, 5)))
+    gradient[:] = 1
+    net[1].weight.data().grad[0] = 3
+    trainer.step(1, ignore_stale_grad=True)
+    return found + list_parameters(net)
+
+
+def keep_arrays_of_before(partition):
+    """Arrays that are a parameter's no more, since it has another `grad_req` or was initialized again, hold what they held."""
+    net, found = partition(build_perceptron()), []
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    train(net, trainer, 1)
+    weight = net[0].weight
+    kept = []
+    for request in ("add", "null", "write"):
+        kept += [weight.grad()] if weight.grad_req != "null" else []
+        with autograd.record():
+            loss = net(draw(6, 5)).sum()
+        loss.backward()
+        weight.grad_req = request  # nobody has read the gradient yet
+        found += [weight.grad().copy()] if request != "null" else []
+        train(net, trainer, 2)
+    kept += [weight.data(), weight.grad()]
+    net.initialize(mx.init.One(), force_reinit=True)
+    train(net, trainer, 1)
+    kept[-2][0] = 3
+    return [*found, *kept, train(net, trainer, 1)]
+
+
+def set_values_before_backward(partition):
+    """A backward sees what was written to parameters since its forward, wholly or in part."""
+    net, found = partition(build_perceptron()), []
+    net(draw(6, 5))
+    weight = net[1].weight.data()
+
+    def set_whole():
+        net[1].weight.set_data(draw(4, 8, seed=3))
+
+    def set_row():
+        weight[1] = 0.5
+
+    def scale():
+        mx.nd.broadcast_mul(weight, mx.nd.full((1, 1), 3, dtype="float64"), out=weight)
+
+    for write in (set_whole, set_row, scale):
+        data = draw(6, 5)
+        data.attach_grad()
+        with autograd.record():
+            loss = net(data).sum()
+        write()
+        loss.backward()
+        found += [data.grad, net[0].weight.grad().copy(), weight.copy()]
+    return found
+
+
+def add_gradients(partition):
+    """Gradients over several backward passes."""
+    net = partition(build_perceptron())
+    net(draw(6, 5))
+    for parameter in net.collect_params().values():
+        parameter.grad_req = "add"
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    found = []
+    for _ in range(2):
+        for part in range(3):
+            with autograd.record():
+                loss = LOSS(net(draw(6, 5, seed=part)), draw(6, 4))
+            loss.backward()
+        found += [p.grad().copy() for p in net.collect_params().values()]
+        trainer.step(18)
+        net.collect_params().zero_grad()
+    net[0].weight.zero_grad()
+    return [*found, net[0].weight.grad(), *list_parameters(net)]
+
+
+def zero_before_backward(partition):
+    """Gradients are set to zeros between forward and backward, when those of the step before are gone already."""
+    net, plain = partition(build_perceptron()), build(nn.Dense(5, in_units=5, prefix="plain_"))
+    parameters, found = net.collect_params(), []
+    parameters.update(plain.collect_params())
+    trainer = gluon.Trainer(parameters, "sgd", {"learning_rate": 0.1})
+    for request in ("write", "add"):
+        parameters.setattr("grad_req", request)
+        for step in range(3):
+            with autograd.record():
+                loss = LOSS(net(plain(draw(6, 5, seed=step))), draw(6, 4, seed=9))
+            parameters.zero_grad()
+            loss.backward()
+            trainer.step(6)
+        parameters.zero_grad()
+        found += [parameter.grad().copy() for parameter in parameters.values()]
+    return [loss, *found, *list_parameters(net), *list_parameters(plain)]
+
+
+def gradients_of_zeros_again(partition):
+    """What gives a parameter a new gradient gives it zeros, which a Trainer passes over until the next backward."""
+    net = partition(build_perceptron())
+    net(draw(6, 5))
+    net.collect_params().setattr("grad_req", "add")
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "wd": 0.1})
+    train(net, trainer, 1)
+    found = []
+    for renew in (
+        lambda: net.collect_params().reset_ctx(mx.cpu(0)),
+        lambda: net.collect_params().setattr("grad_req", "write"),
+    ):
+        with autograd.record():
+            loss = net(draw(6, 5)).sum()
+        loss.backward()
+        renew()
+        found += [parameter.grad().copy() for parameter in net.collect_params().values()]
+        trainer.step(6, ignore_stale_grad=True)
+        found += [array.copy() for array in list_parameters(net)]
+    return [*found, train(net, trainer), *list_parameters(net)]
+
+
+def call_twice(partition):
+    """Both calls wait for the same backward; a third is never differentiated."""
+    net = partition(build_perceptron())
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    found = []
+    for step in range(3):
+        with autograd.record():
+            near, far = net(draw(6, 5, seed=step)), net(draw(4, 5, seed=step + 9))
+            loss = (near**2).sum() - (far**3).mean()
+            unused = net(draw(6, 5)) * 2
+        loss.backward()
+        found += [unused.copy(), *(p.grad().copy() for p in net.collect_params().values())]
+        trainer.step(6)
+    return found + list_parameters(net)
+
+
+def backward_apart(partition):
+    """Two graphs, differentiated one after the other: the gradients are those of the last."""
+    net = partition(build_perceptron())
+    with autograd.record():
+        first, second = net(draw(6, 5)).sum(), (net(draw(6, 5, seed=1)) ** 2).sum()
+    second.backward()
+    first.backward()
+    found = [p.grad().copy() for p in net.collect_params().values()]
+    with autograd.record():
+        first, second = net(draw(6, 5)).sum(), (net(draw(6, 5, seed=1)) ** 2).sum()
+    autograd.backward([first, second], [mx.nd.array([2.0], dtype="float64"), mx.nd.array([0.5], dtype="float64")])
+    return found + [p.grad() for p in net.collect_params().values()]
+
+
+def differentiate_inputs(partition):
+    """An input that wants a gradient, and blocks before and after on one device."""
+    net, before = partition(build_perceptron()), build(nn.Dense(5, prefix="before_"))
+    data = draw(6, 3)
+    data.attach_grad()
+    with autograd.record():
+        loss = (net(before(data)) ** 2).sum()
+    loss.backward()
+    alone = draw(6, 5)
+    alone.attach_grad()
+    with autograd.record():
+        output = net(alone)
+    output.backward(draw(6, 4, seed=3))
+    return [data.grad, alone.grad, before.weight.grad(), *(p.grad() for p in net.collect_params().values())]
+
+
+def differentiate_inputs_alone(partition):
+    """`autograd.grad` of an input leaves the gradients of the parameters as the last backward wrote them, or added to them."""
+    net, found = partition(build_perceptron()), []
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    for request in ("write", "add"):
+        net.collect_params().setattr("grad_req", request)
+        train(net, trainer, 1)
+        data = draw(6, 5, seed=9)
+        data.attach_grad()
+        with autograd.record():
+            loss = (net(data) ** 2).sum()
+        found += autograd.grad(loss, [data])
+        found += [parameter.grad().copy() for parameter in net.collect_params().values()]
+    return found
+
+
+def freeze(partition):
+    net = partition(build_perceptron())
+    net[0].collect_params().setattr("grad_req", "null")
+    trainer = gluon.Trainer(net[1].collect_params(), "sgd", {"learning_rate": 0.1})
+    found = [train(net, trainer)]
+    net[0].collect_params().setattr("grad_req", "write")
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    found.append(train(net, trainer))
+    net.collect_params().setattr("grad_req", "null")
+    data = draw(6, 5)
+    data.attach_grad()
+    with autograd.record():
+        output = net(data)
+    output.backward()
+    return [*found, data.grad, *list_parameters(net)]
+
+
+def grow_between_call_and_backward(partition):
+    """The block gets a layer and is traced again while a call waits for its backward."""
+    net = partition(build_perceptron())
+    net(draw(6, 5))
+    with autograd.record():
+        loss = (net(draw(6, 5)) ** 2).sum()
+    last = nn.Dense(3, in_units=4, prefix="c_")
+    last.cast("float64")
+    last.initialize(mx.init.One())
+    net.add(last)
+    net.hybridize()
+    found = [net(draw(6, 5))]
+    loss.backward()
+    return [*found, *(net[layer].weight.grad() for layer in (0, 1)), *list_parameters(net)]
