@@ -73,6 +73,15 @@ def test_a_scatter_of_parts_that_are_not_equal():
     np.testing.assert_allclose(made(x, u), step(x, u), atol=1e-5)
 
 
+def test_slices_of_parts_that_are_not_equal():
+    """Left to choose layouts itself, XLA's partitioner makes a program under this plan that its own verifier refuses."""
+    step = lambda x: lax.dynamic_update_slice(jnp.sin(x), x[:3, :3] * 2, (jnp.argmax(x) % 5, 1))  # noqa: E731
+    x = jnp.arange(12.0).reshape(4, 3)
+    searched = tofu.jax.partition(step, 4, (x,), replicate="free")
+    made = tofu.jax.partition(step, 4, (x,), backend="gspmd", plan=random_plan(searched.partition, 6))
+    np.testing.assert_allclose(made(x), step(x), atol=1e-6)
+
+
 def test_xla_divides_a_product_as_the_plan_says():
     """Along the sum, whose parts are then added up: other collectives, and other numbers of bytes, than along rows."""
     x, w = (jax.ShapeDtypeStruct((512, 512), jnp.float32) for _ in range(2))

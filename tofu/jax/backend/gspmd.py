@@ -14,12 +14,13 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 
+from tofu.analysis import Row
 from tofu.errors import UnsupportedError
 from tofu.jax.backend.collectives import find_chain
 from tofu.jax.backend.local_calls import evaluate
 from tofu.jax.backend.places import Layout
 from tofu.jax.backend.spmd import SpmdProgram, divide_body
-from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, as_type
+from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, Operand, as_type
 from tofu.jax.frontend.versions import scatters_sums, within_mesh
 from tofu.search.choices import REPLICATED
 
@@ -128,10 +129,25 @@ class _Whole:
         slots = range(sum(not isinstance(operand, Literal) for operand in equation.inputs))
         layouts = [places.read(operator, slot).layout for slot in slots]
         layouts += [places.written(operator, slot).layout for slot in range(len(equation.outputs))]
-        divides = DIVIDES.get(equation.primitive.name)
-        if divides is not None and not divides(equation, layouts):
-            return [(REPLICATED,) * len(self.program.workers.factors)] * len(layouts)
-        return layouts
+        divides = None not in layouts or self._keeps_places(operator)
+        rule = DIVIDES.get(equation.primitive.name)
+        if rule is not None:
+            divides = rule(equation, layouts)
+        return layouts if divides else [(REPLICATED,) * len(self.program.workers.factors)] * len(layouts)
+
+    def _keeps_places(self, operator: int) -> bool:
+        """Whether each position of an axis is one of a whole dimension, as in arithmetic, products, sums and transposes. Of what moves
+        cells otherwise XLA's partitioner is known to give other numbers where it is left to choose a layout itself.
+        """
+        places = self.program.places
+        access, node = places.access(operator), places.graph.operators[operator]
+        if node.origin.primitive in (LOOP_CELL, LOOP_STACK):
+            return True
+        rows = [*(one.rows for one in access.inputs), *(one.rows for one in access.outputs)]
+        shapes = [places.graph.tensors[number].shape for number in (*node.inputs, *node.outputs)]
+        plain = {Row(((axis, 1),), 0, 1): extent for axis, extent in enumerate(access.extents)}
+        pairs = (pair for each in zip(rows, shapes, strict=True) for pair in zip(*each, strict=True))
+        return all(extent in (1, plain.get(row)) for row, extent in pairs)
 
     def _run_equation(self, equation: Equation) -> None:
         self._write(equation, evaluate(equation, self._read_all(equation)))
@@ -180,8 +196,8 @@ def _divides_convolution(equation: Equation, layouts: Sequence[Layout | None]) -
 def _divides_padding(equation: Equation, layouts: Sequence[Layout | None]) -> bool:
     """Whether XLA's partitioner may divide a `pad` whose operand and result, the first and the last, have these layouts.
 
-    Where layouts are its own to choose it is known to read wrong cells; along a dimension of which cells are cut off, or in which there is
-    padding between cells, in any, and to end the process where there is both.
+    Along a dimension of which cells are cut off, or in which there is padding between cells, it is known to read wrong ones, and to end the
+    process where there is both.
     """
     config = equation.params["padding_config"]
     touched = {d for d, (low, high, between) in enumerate(config) if min(low, high, -between) < 0}
@@ -189,7 +205,7 @@ def _divides_padding(equation: Equation, layouts: Sequence[Layout | None]) -> bo
 
 
 def _divides_scatter(_: Equation, layouts: Sequence[Layout | None]) -> bool:
-    """Whether XLA's partitioner may divide a scatter. Left to choose a layout itself it is known to give other numbers."""
+    """Whether XLA's partitioner may divide a scatter: not where it has to choose a layout itself."""
     return None not in layouts
 
 

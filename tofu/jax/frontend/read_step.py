@@ -75,9 +75,16 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_number
     raise_together(
         UnsupportedError,
         "These have no cells, and nothing of them can be split. Leave them out, or give each dimension an extent of 1 or more:",
-        [f"{tensor.name} has shape {tensor.shape}" for tensor in graph.tensors if 0 in tensor.shape],
+        [_describe_empty(graph, t) for t, tensor in enumerate(graph.tensors) if 0 in tensor.shape],
     )
     return Source(graph, Native(step, tensor_of, given_tree, results_tree, fix_numbers))
+
+
+def _describe_empty(graph: Graph, tensor: int) -> str:
+    """A tensor without cells, and what reads it: of those within a step the user knows no other name."""
+    told = f"{graph.tensors[tensor].name} has shape {graph.tensors[tensor].shape}"
+    readers = (f"; {one.name} at {one.origin.line} reads it" for one in graph.operators if tensor in one.inputs)
+    return told + next(readers, "")
 
 
 def _count_state(state: Any, results: Any, names: Sequence[str]) -> int:
