@@ -90,6 +90,16 @@ def raise_together(error: type[TofuError], headline: str, problems: Iterable[str
         raise error("\n".join([headline, *(f"  - {line}" for line in lines)]))
 
 
+def find_near(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """The known names that were probably meant: those with `name` below a scope or a path, then those spelled alike, else those that
+    contain it.
+    """
+    known = list(known)
+    below = [each for each in known if each.endswith(f"/{name}")]
+    near = list(dict.fromkeys([*below, *get_close_matches(name, known, n=count)]))
+    return (near or [each for each in known if name in each])[:count]
+
+
 def suggest(name: str, known: Iterable[str], ending: str = "") -> str:
     """What to add to a message about an unknown name: the known one that was probably meant, if there is any."""
     near = get_close_matches(name, list(known), n=1)

@@ -69,7 +69,7 @@ def test_one_worker_is_one_device(tmp_path):
     assert str(made.plan).startswith("1 worker, 0 B moved per training step, ")
     assert "on 1 device, 0 bytes moved" in repr(made)
     assert report.worker.name == "the worker"
-    made.report(tmp_path / "plan.html")
+    made.save_report(tmp_path / "plan.html")
     page = (tmp_path / "plan.html").read_text()
     assert "Planned for 1 worker.<" in page.replace("\n", "")
     assert "Step by step" not in page

@@ -17,7 +17,13 @@ from tofu.host.writing import write_atomically
 from tofu.jax.engine import ENGINES
 from tofu.jax.frontend.equations import find_dtype
 from tofu.jax.frontend.leaves import fix_leaves, forget_fixed, has_fixed, restore_leaves
-from tofu.jax.frontend.names import name_arguments, order_arguments
+from tofu.jax.frontend.names import (
+    describe_difference,
+    name_arguments,
+    name_leaves,
+    name_parameters,
+    order_arguments,
+)
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.hosts import Agreement, count_host_bytes
 from tofu.jax.laying import lay_anew, lay_apart, lay_part, separate
@@ -121,9 +127,12 @@ class PartitionedStep:
             )
         given, planned = jax.tree.structure(value), jax.tree.structure(self.shardings[argument])
         if given != planned:
+            name = name_parameters(self._step, len(self.shardings))[argument]
+            names = (name_leaves(name, tree) for tree in (self._planned[argument], value))
+            difference = describe_difference(*names) or f" It was planned as {planned}; {given} is given."
             raise ShapeError(
-                f"Argument {argument} of the step is {planned}, and {given} is to be placed. The batch, "
-                "say, is placed by place(batch, argument=1)."
+                f"What is to be placed is not like {name}, argument {argument} of the step.{difference} Another argument is placed by its "
+                "number: the batch, say, by place(batch, argument=1)."
             )
 
     def memory_report(self, compile: bool = False) -> StepMemory:
@@ -173,7 +182,7 @@ class PartitionedStep:
         needed = predict_memory(self.partition, self._donated).worker.needed_bytes
         return replace(found, worker_bytes=(needed,) * found.workers)
 
-    def report(self, path: str | Path, title: str = "") -> None:
+    def save_report(self, path: str | Path, title: str = "") -> None:
         """Write a page for a browser: how every tensor is cut, what moves for each operator, and what other splits would move.
 
         Takes a moment for each axis of the operators that move most.
@@ -205,9 +214,10 @@ class PartitionedStep:
             given = self._fix(given)
             leaves, tree = jax.tree.flatten(given)
         if tree != self._native.arguments_tree:
+            difference = describe_difference(*(name_arguments(self._step, each) for each in (self._planned, given)))
+            detail = difference or f" They were like {self._native.arguments_tree}; the step is called with {tree}."
             raise ShapeError(
-                f"The step was planned for arguments like {self._native.arguments_tree}, and is called with {tree}. Call "
-                "tofu.jax.partition again for other ones."
+                f"The step was planned for other arguments.{detail} Call tofu.jax.partition again for these, or give others."
             )
         _check(leaves, self._types, self._leaf_names)
         return leaves, given
@@ -226,7 +236,7 @@ def _check(leaves: Sequence[Any], planned: Sequence[jax.ShapeDtypeStruct], names
         if np.shape(leaf) != wanted.shape:
             raise ShapeError(
                 f"{name} has shape {np.shape(leaf)}, and the step was planned for {wanted.shape}. Call tofu.jax.partition again for other "
-                "shapes."
+                "shapes; also() plans them for the state as it lies."
             )
         dtype = find_dtype(leaf)
         if dtype != wanted.dtype:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
-from tofu.errors import PlanError, TofuError
+from tofu.errors import PlanError, TofuError, find_near
 from tofu.pipeline import Partition
 from tofu.plan import AxisSteps
 from tofu.report.layers import Layer, explain_axis
@@ -49,7 +48,7 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
     """
     operators = partition.graph.operator_index
     if layer not in operators:
-        near = get_close_matches(layer, operators, n=3)
+        near = find_near(layer, operators)
         raise PlanError(
             f"The model has no operator {layer!r}" + (f"; did you mean {', '.join(near)}?" if near else ".")
         )

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from math import prod
 from typing import Any, Literal
 
 import numpy as np
 
 from tofu import _core
-from tofu.errors import PlanError, raise_together
+from tofu.errors import PlanError, find_near, raise_together
 from tofu.graph import Graph, Operator, Tensor
 from tofu.plan import Plan
 from tofu.search.choices import FREE, REPLICATED, Choices, Fixed, make_choices
@@ -53,7 +52,7 @@ def _resolve_hint(problem: Problem, name: str, steps: Sequence[Any], fixed: Fixe
     if special:
         return f"{name}: {special[0]!r} is text; write {SPECIAL[special[0]]}, without quotes"
     if name not in graph.operator_index and name not in graph.tensor_index:
-        near = get_close_matches(name, [*graph.tensor_index, *graph.operator_index], n=3)
+        near = find_near(name, [*graph.tensor_index, *graph.operator_index])
         return f"{name}: the graph has no such operator or tensor" + (
             f"; did you mean {', '.join(near)}?" if near else ""
         )

@@ -15,10 +15,32 @@ from tofu.errors import UnsupportedError
 def name_arguments(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str]:
     """A name for each leaf: `params/layer_3/mlp/kernel` for the argument `params`."""
     return [
-        "/".join(filter(None, (argument, _show(path))))
-        for argument, tree in zip(_name_parameters(function, len(arguments)), arguments, strict=True)
-        for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]
+        name
+        for argument, tree in zip(name_parameters(function, len(arguments)), arguments, strict=True)
+        for name in name_leaves(argument, tree)
     ]
+
+
+def name_leaves(argument: str, tree: Any) -> list[str]:
+    """A name for each leaf of one argument."""
+    return [
+        "/".join(filter(None, (argument, _show(path)))) for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]
+    ]
+
+
+def describe_difference(planned: Sequence[str], given: Sequence[str]) -> str:
+    """Which leaves are missing and which are too many, in a sentence each; nothing where the names are the same."""
+    missing = [name for name in planned if name not in set(given)]
+    strange = [name for name in given if name not in set(planned)]
+    return "".join(
+        f" {what}: {_list_some(names)}."
+        for what, names in (("Missing", missing), ("Not planned for", strange))
+        if names
+    )
+
+
+def _list_some(names: Sequence[str], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -40,7 +62,8 @@ def _show(path: Any) -> str:
     return str(jax.tree_util.keystr(path, simple=True, separator="/"))
 
 
-def _name_parameters(function: Callable[..., Any], count: int) -> list[str]:
+def name_parameters(function: Callable[..., Any], count: int) -> list[str]:
+    """The names of the first `count` parameters."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):  # a callable that hides them
