@@ -292,10 +292,8 @@ class Plan:
         if self.communication_seconds is not None:
             lines[0] += f"; {format_seconds(self.communication_seconds)} on this interconnect"
         if self.worker_bytes:
-            low, high = min(self.worker_bytes), max(self.worker_bytes)
-            lines[0] += f"; memory per worker {format_bytes(low)}" + (
-                f" to {format_bytes(high)}" if high != low else ""
-            )
+            bounds = map(format_bytes, (min(self.worker_bytes), max(self.worker_bytes)))
+            lines[0] += f"; memory per worker {' to '.join(dict.fromkeys(bounds))}"
         for kind, choices in (("operator", self.operators), ("tensor", self.tensors)):
             rows = [(kind, *(f"step {i + 1}" for i in range(len(self.factors))))]
             rows += [

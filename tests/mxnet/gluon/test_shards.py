@@ -92,6 +92,15 @@ def test_inference_first_does_not_decide_the_plan_of_training():
     assert net.plan == plan
 
 
+def test_a_smaller_last_batch_leaves_the_plan_that_was_searched():
+    net = build_split()
+    for batch in (6, 4):
+        with autograd.record():
+            value = net(draw(batch, 5)).sum()
+        value.backward()
+    assert (net.plan.inputs["data"], net.plan.optimality) == ((6, 5), "optimal")
+
+
 def test_one_sample_may_be_computed_by_all_workers_alike(caplog):
     net, plain = (build(nn.Dense(2, in_units=2, prefix="a_")) for _ in range(2))
     net = tofu.gluon.partition(net, 8)

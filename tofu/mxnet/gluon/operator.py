@@ -272,9 +272,11 @@ class PartitionedOperator:
             return self.symbol.bind_shards(shapes, types, trained or (), differentiated, shared, settings)
 
         self._check_shapes(shapes)
-        executor = self._bind_with_plan(bind, settings) or bind(settings)
-        if trained is not None:
-            self.training_plan = executor.partition.plan
+        executor = self._bind_with_plan(bind, settings)
+        if executor is None:
+            executor = bind(settings)
+            if trained is not None:  # what the search found, and said of it; a last, smaller batch is no news of it
+                self.training_plan = executor.partition.plan
         if self._hook is not None:
             watch_operators(executor, *self._hook)
         return executor

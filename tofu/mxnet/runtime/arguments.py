@@ -260,15 +260,17 @@ def refuse_sparse(stypes: Mapping[str, str] | None) -> None:
 
 
 def warn_of_data_parallel_group(frame: Any) -> None:
-    """A Module over several contexts binds the symbol once for each, at a fraction of the batch: two kinds of parallelism at once."""
+    """A Module over several contexts binds the symbol once for each, at a fraction of the batch: two kinds of parallelism at once.
+
+    It is said where the first of them is bound.
+    """
     group = frame.f_locals.get("self")
-    if isinstance(group, DataParallelExecutorGroup) and group.contexts[1:]:
+    if isinstance(group, DataParallelExecutorGroup) and group.contexts[1:] and not group.execs:
+        count, names = len(group.contexts), ", ".join(map(str, group.contexts))
         logger.warning(
-            "The Module has %d contexts (%s) and binds the model once for each, at a part of the batch; every one is spread over all "
-            "workers, which hold the parameters as often. Give the Module one context, and name the workers' devices in "
-            "tofu.partition(sym, contexts=[...]).",
-            len(group.contexts),
-            ", ".join(map(str, group.contexts)),
+            f"The Module has {count} contexts ({names}): MXNet cuts each batch into {count} parts and binds the model once for each. Every "
+            f"one of them is partitioned over all workers, which so hold the parameters {count} times. Give the Module one context, as in "
+            "mx.mod.Module(sym, context=mx.cpu()); tofu.partition(sym, contexts=[...]) names the workers' devices."
         )
 
 
