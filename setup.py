@@ -53,7 +53,8 @@ class BuildWithCMake(build_ext):
             f"-DCMAKE_LIBRARY_OUTPUT_DIRECTORY={target_dir}",
             f"-DTOFU_LIBRARIES={os.environ.get('TOFU_LIBRARIES', '')}",
         ]
-        build = [cmake_program, "--build", str(build_dir), "-j", str(PARALLEL_JOBS), "--", "--quiet"]
+        quiet = [] if sys.stderr.isatty() else ["--", "--quiet"]  # a person who waits sees how many files are compiled
+        build = [cmake_program, "--build", str(build_dir), "-j", str(PARALLEL_JOBS), *quiet]
         for command in (configure, build):
             status = subprocess.run(command, check=False, stdout=sys.stderr).returncode
             if status != 0:

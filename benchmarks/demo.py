@@ -75,7 +75,7 @@ def train_side_by_side(console: Console, runs: Sequence[Run], data: digits.Digit
     steps = epochs * (len(data.train_images) // digits.BATCH_SIZE)
     columns = (
         TextColumn("{task.description:>10}"),
-        BarColumn(),
+        BarColumn(bar_width=20),  # all columns fit into 80 characters
         TextColumn("step {task.completed:.0f} of {task.total:.0f}"),
         TextColumn("loss {task.fields[loss]}  test {task.fields[accuracy]}", style="cyan"),
         TimeElapsedColumn(),
