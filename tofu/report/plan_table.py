@@ -124,7 +124,7 @@ def memory_table(partition: Partition) -> Table:
     table.add_column(f"{partition.task.engine.backend.measured} of")
     table.add_column("bytes", justify="right")
     table.add_column("of one device", justify="right")
-    table.add_row("one device", format_bytes(single), "100 %")
+    table.add_row("one device", format_bytes(single), "100%")
     for worker, count in enumerate(partition.plan.worker_bytes):
         table.add_row(f"worker {worker}", format_bytes(count), f"{count / single:.0%}")
     return table
