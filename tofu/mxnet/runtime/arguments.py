@@ -87,16 +87,23 @@ def read_settings(ngpus: Any, contexts: Sequence[Any] | None = None, **given: An
     return settings
 
 
-def check_contexts(contexts: Any) -> tuple[Any, ...] | None:
-    """The contexts given, each an `mx.Context`."""
+def check_workers_of_module(ngpus: Any, context: Any) -> None:
+    """Raise DeviceError where a module is not told its workers, in the words of its own arguments."""
+    check_contexts(context, "context", " Or leave it out and write ngpus=2.")
+    if ngpus is None and context is None:
+        raise DeviceError("How many workers? Give ngpus=2, or their devices: context=[mx.cpu(0), mx.cpu(1)].")
+
+
+def check_contexts(contexts: Any, name: str = "contexts", otherwise: str = "") -> tuple[Any, ...] | None:
+    """The contexts given, each an `mx.Context`. `name` is the argument's, `otherwise` another way to say it."""
     if contexts is None:
         return None
-    example = "Write contexts=[mx.cpu(0), mx.cpu(1)], one for each worker."
+    example = f"Write {name}=[mx.cpu(0), mx.cpu(1)], one for each worker.{otherwise}"
     if isinstance(contexts, (str, mx.Context)) or not isinstance(contexts, Sequence):
-        raise DeviceError(f"contexts= takes a list of MXNet contexts, not {show_with_type(contexts)}. {example}")
+        raise DeviceError(f"{name}= takes a list of MXNet contexts, not {show_with_type(contexts)}. {example}")
     wrong = [show_with_type(context) for context in contexts if not isinstance(context, mx.Context)]
     if wrong:
-        raise DeviceError(f"contexts= takes MXNet contexts, not {', '.join(wrong)}. {example}")
+        raise DeviceError(f"{name}= takes MXNet contexts, not {', '.join(wrong)}. {example}")
     return tuple(contexts)
 
 

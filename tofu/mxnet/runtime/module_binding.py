@@ -26,7 +26,14 @@ from tofu.errors import (
 )
 from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.frontend.inference import infer_arguments, list_inputs
-from tofu.mxnet.runtime.arguments import check_described, check_names_given, check_same_workers, read_module_requests
+from tofu.mxnet.runtime.arguments import (
+    check_described,
+    check_names_given,
+    check_same_workers,
+    check_symbol,
+    check_workers_of_module,
+    read_module_requests,
+)
 from tofu.mxnet.runtime.executor import describe_reason
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
@@ -64,6 +71,8 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
             self.logger.warning("group2ctxs is passed over: the plan says which worker computes what.")
         self.binded = self.params_initialized = self.optimizer_initialized = False
         if not isinstance(symbol, PartitionedSymbol):
+            check_symbol(symbol)
+            check_workers_of_module(ngpus, context)
             symbol = partition(symbol, ngpus, contexts=context)
         elif isinstance(context, mx.Context):
             context = None  # a script for mx.mod.Module names one device; the symbol knows its workers
