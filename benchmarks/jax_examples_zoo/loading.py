@@ -19,42 +19,42 @@ from benchmarks.shared.definitions import list_definitions
 
 # Packages that examples load data with, log by or draw with: what a training step computes is in none of them.
 STOOD_IN = (
-    "tensorflow",
-    "tensorflow_datasets",
-    "tensorflow_text",
-    "clu",
-    "torch",
-    "torchvision",
-    "matplotlib",
-    "datasets",
+    *(
+        "tensorflow",
+        "tensorflow_datasets",
+        "tensorflow_text",
+        "torch",
+        "torchvision",
+        "datasets",
+        "grain",
+        "transformers",
+    ),
+    *(
+        "gymnasium",
+        "gym",
+        "ale_py",
+        "dm_env",
+        "bsuite",
+        "rlax",
+        "clu",
+        "tensorboard",
+        "tensorboardX",
+        "matplotlib",
+        "PIL",
+    ),
+    *("cv2", "sklearn", "sentencepiece", "dp_accounting"),
 )
-STOOD_IN += (
-    "dp_accounting",
-    "rlax",
-    "dm_env",
-    "tensorboardX",
-    "transformers",
-    "grain",
-    "sentencepiece",
-    "gymnasium",
-    "gym",
-    "ale_py",
-    "sklearn",
-    "bsuite",
-    "tensorboard",
-    "PIL",
-    "cv2",
-)
+LOOKING_FOR_OTHERS = ("distrax", "einops")  # these take a package that is there for the real one
 MAKERS = (
     "namedtuple",
-    "stax.",
-    "jax.vmap",
     "collections.namedtuple",
     "functools.partial",
     "partial",
-    "eqx.filter_jit",
     "jax.jit",
+    "jax.vmap",
+    "eqx.",
     "optax.",
+    "stax.",
 )
 
 
@@ -67,11 +67,22 @@ class _StandIns(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: Any) -> ModuleType:
         module = ModuleType(spec.name)
+        module.__version__ = NAMES["__version__"]  # type: ignore[attr-defined]
         module.__getattr__ = lambda name: _stand_in(name)  # type: ignore[method-assign]
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         pass
+
+
+NAMES = {"__version__": "9.9.9", "__name__": "stand_in", "__qualname__": "stand_in"}
+
+
+class _Mock(MagicMock):
+    """A mock that has a name and a version, as packages ask for them, and so have all that are had of it."""
+
+    def __getattr__(self, name: str) -> Any:
+        return NAMES[name] if name in NAMES else super().__getattr__(name)
 
 
 class _AnyAttribute(type):
@@ -87,14 +98,12 @@ def _stand_in(name: str) -> Any:
         raise AttributeError(name)
     if name[0].isupper():
         return _AnyAttribute(name, (), {"__init__": lambda self, *_, **__: None})
-    mock = MagicMock(unsafe=True)  # packages have functions that begin with `assert`
-    mock.__name__ = mock.__qualname__ = name
-    return mock
+    return _Mock(unsafe=True)  # packages have functions that begin with `assert`
 
 
 def load_module(path: Path) -> ModuleType:
     """A script as a module. Its neighbours can be imported, by their names or from the folders above."""
-    _stand_in_for_packages()
+    _stand_in_for_packages(path.read_text())
     sys.path[:0] = [str(folder) for folder in path.parents[:3]]
     with suppress(ImportError):
         from absl import flags
@@ -105,7 +114,7 @@ def load_module(path: Path) -> ModuleType:
 
 def load_definitions(path: Path) -> ModuleType:
     """Functions, classes and constants of a notebook, or of a script that trains as it is imported; the last of a name counts."""
-    _stand_in_for_packages()
+    _stand_in_for_packages(path.read_text())
     module = ModuleType(path.stem)
     sys.modules[path.stem] = module  # where classes look for the names of their annotations
     for text in _read_cells(path):
@@ -126,7 +135,10 @@ def _read_cells(path: Path) -> Iterator[str]:
             yield "\n".join(line for line in lines if not line.lstrip().startswith(("!", "%")))
 
 
-def _stand_in_for_packages() -> None:
+def _stand_in_for_packages(text: str) -> None:
+    for package in LOOKING_FOR_OTHERS:
+        if f"import {package}" in text:
+            importlib.import_module(package)
     if not any(isinstance(finder, _StandIns) for finder in sys.meta_path):
         sys.meta_path.append(_StandIns())
 
