@@ -13,4 +13,4 @@ DESCRIPTIONS = Registry(__name__, decorator="@tofu.jax.op")
 op = DESCRIPTIONS.op
 
 # Described as what every worker computes whole: such a description claims nothing that could be wrong.
-WHOLE = ("cond", "while")
+WHOLE = ("cond", "while", "pure_callback")

@@ -1,7 +1,7 @@
 """What stands in a loop's body beside JAX's own primitives (`tofu.jax.frontend.equations`): cells of what is scanned, and results put
 together. The dimension of the steps is never split: every worker takes all of them.
 
-A loop of unknown length, and branches with one in them, are computed whole by every worker.
+A loop of unknown length and a call of Python are computed whole by every worker, and so are branches with one of them in them.
 """
 
 from __future__ import annotations

@@ -60,6 +60,27 @@ def test_a_branch_that_would_not_end_is_not_entered(is_ending):
     assert set(compare(step, X, jnp.asarray(is_ending)).plan.operators["cond"]) == {None}
 
 
+@pytest.mark.parametrize("is_wrong", [True, False])
+def test_a_callback_is_called_only_where_its_branch_is_taken(is_wrong):
+    """As `equinox.error_if` raises errors, which diffrax and optimistix do."""
+
+    def refuse(x):
+        raise ValueError("too many steps")
+
+    def step(w, is_wrong):
+        shape = jax.ShapeDtypeStruct(w.shape, w.dtype)
+        checked = lax.cond(is_wrong, lambda: jax.pure_callback(refuse, shape, w), lambda: w)
+        return checked @ w, jax.pure_callback(np.tanh, shape, w, vmap_method="sequential")
+
+    if is_wrong:
+        made = tofu.jax.partition(step, 2, (X, jnp.asarray(True)))
+        with pytest.raises(Exception, match="too many steps"):
+            jax.block_until_ready(made(X, jnp.asarray(True)))
+    else:
+        plan = compare(step, X, jnp.asarray(False)).plan
+        assert set(plan.operators["cond"]) == set(plan.operators["pure_callback"]) == {None}
+
+
 def test_branches_and_loops_within_a_scan():
     def step(w, x):
         def body(h, n):

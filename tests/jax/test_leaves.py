@@ -67,6 +67,30 @@ def test_numbers_whose_value_a_step_asks_for_are_part_of_it():
     assert (float(as_array(True, WEIGHT)) != 0, float(as_array(False, WEIGHT))) == (True, 0)
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x, width: jnp.zeros((width,)) + x[:, :width].sum(0),
+        lambda x, start: jax.lax.reduce_window(x, start * -jnp.inf, jax.lax.max, (2, 2), (2, 2), "VALID"),
+        lambda x, axis: jnp.sum(x, axis=axis),
+    ],
+    ids=["a shape", "a window's first number, which has no gradient", "an axis"],
+)
+def test_numbers_without_which_a_step_cannot_be_traced_are_part_of_it(use):
+    """Functions within it may be those of equinox.filter_jit, as pooling and cells of equinox's are written for it."""
+
+    def step(state):
+        gradient = jax.grad(lambda weight: (use(weight, state["number"]) ** 2).sum())(state["weight"])
+        return {**state, "weight": state["weight"] - gradient}
+
+    state = {"weight": WEIGHT, "number": 1}
+    made = tofu.jax.partition(step, 2, (state,))
+    after = made(made.place(state))
+    assert after["number"] == 1
+    expected = jax.jit(lambda weight: step({"weight": weight, "number": 1})["weight"])(WEIGHT)
+    np.testing.assert_allclose(after["weight"], expected, rtol=1e-5)
+
+
 def test_another_function_is_another_step():
     made = tofu.jax.partition(step, 2, (make_state(), WEIGHT, "test"))
     for given in [(make_state(jnp.tanh), WEIGHT, "test"), (make_state(), WEIGHT, "train")]:

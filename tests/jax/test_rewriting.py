@@ -7,10 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
 from jax.sharding import PartitionSpec
 
 import tofu.jax
-from tofu.errors import UnsupportedError
+from tofu.errors import UndescribedOperatorError, UnsupportedError
 from tofu.jax.frontend.trace import trace_step
 
 X = jnp.asarray(np.random.default_rng(0).normal(size=(256, 256)), jnp.float32)
@@ -119,3 +121,32 @@ def test_which_of_two_was_chosen_is_asked_of_the_two(choose):
     assert names.count("ge" if choose is jnp.maximum else "le") >= 6
     made = tofu.jax.partition(step, 5, (x, y))
     jax.tree.map(np.testing.assert_array_equal, made(x, y), jax.jit(step)(x, y))
+
+
+def make_primitive(implementation):
+    """One of another library, of a result like its operand."""
+    primitive = Primitive("of_another_library")
+    primitive.def_impl(implementation)
+    primitive.def_abstract_eval(lambda x, **_: x)
+    lowered = mlir.lower_fun(lambda x, **params: jnp.cumsum(x * params["scale"], 1), multiple_results=False)
+    mlir.register_lowering(primitive, lowered)
+    return primitive
+
+
+def test_a_primitive_of_another_library_is_split_as_its_implementation():
+    """As those of equinox (`nonbatchable`, `unvmap_any`), which diffrax's loops have in them."""
+    primitive = make_primitive(lambda x, *, scale: jnp.cumsum(x * scale, 1))
+    names = compare(lambda x: primitive.bind(x, scale=2.0) @ x, X)
+    assert "cumsum" in names
+    assert "of_another_library" not in names
+
+
+def test_a_primitive_that_computes_with_numbers_wants_a_description():
+    primitive = make_primitive(lambda x, *, scale: np.cumsum(np.asarray(x) * scale, 1))
+    with pytest.raises(UndescribedOperatorError, match="of_another_library"):
+        tofu.jax.partition(lambda x: primitive.bind(x, scale=2.0), 2, (X,))
+    itself = Primitive("itself")
+    itself.def_impl(lambda x: itself.bind(x))
+    itself.def_abstract_eval(lambda x: x)
+    with pytest.raises(UndescribedOperatorError, match="itself"):
+        tofu.jax.partition(lambda x: itself.bind(x), 2, (X,))

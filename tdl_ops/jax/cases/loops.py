@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from tdl_ops.jax.cases.building import both, integers
@@ -29,6 +30,11 @@ CASES = [
         lambda x, n: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * 2), (n[0], x)),
         (4, 3),
         integers(0, 3, 1),
+    ),
+    Case(
+        "pure_callback",
+        lambda x: jax.pure_callback(np.cumsum, jax.ShapeDtypeStruct((12,), x.dtype), x, vmap_method="sequential"),
+        (4, 3),
     ),
     Case("cond with a while in it", lambda x: lax.cond(jnp.sum(x) > 0, halve, jnp.sin, x), (4, 3)),
 ]

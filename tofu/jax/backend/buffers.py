@@ -61,7 +61,7 @@ def _list_operations(items: Sequence[Equation | Loop], types: list[ValueType], a
         if isinstance(item, Loop):
             yield _enclose(item, types, alias)
         elif item.primitive.name in RUN_WHOLE:
-            size = max(predict_temporaries(read_jaxpr(body)) for body in list_bodies(item.params))
+            size = max((predict_temporaries(read_jaxpr(body)) for body in list_bodies(item.params)), default=0)
             yield Operation(item.primitive.name, alias.find_all(item.inputs), item.outputs, (Buffer(size, 0, 0),))
         elif item.primitive is not LOOP_STACK and not alias.is_one(item):
             yield from kernels.make(item)

@@ -1,4 +1,4 @@
-"""Branches: the one that is known to be taken, or all of them and a choice; with a `while_loop` in one it stays one equation."""
+"""Branches: the one that is known to be taken, or all of them and a choice, or one equation where a branch has to be taken to be run."""
 
 from __future__ import annotations
 
@@ -13,22 +13,26 @@ if TYPE_CHECKING:
     from tofu.jax.frontend.trace import Flattening
 
 
-RUN_WHOLE = ("cond", "while")
+RUN_WHOLE = ("cond", "while", "pure_callback")
 """What every worker computes whole, by the primitive itself: its bodies are not read."""
+
+RUN_WHERE_TAKEN = ("while", "pure_callback")
+"""What may not end, or may raise an error, in a branch that is not taken."""
 
 
 def enter_branches(flattening: Flattening, one: core.JaxprEqn, equation: Equation) -> Sequence[Operand] | None:
     """The results of a `cond` whose branches are read; None where it is to stay one equation, which every worker computes whole.
 
     Which branch is taken is often known at run time alone. Then all are computed, each split as the plan has it, and their results are
-    chosen from: a branch has no side effects. With a `while_loop` in it, it might not end where it is not taken.
+    chosen from: a branch has no side effects. With a `while_loop` in it, it might not end where it is not taken, and a function that
+    `jax.pure_callback` calls might raise an error there, as `equinox.error_if` does.
     """
     index, *operands = equation.inputs
     bodies = one.params["branches"]
     if isinstance(index, Literal):
         taken = min(max(int(index.value), 0), len(bodies) - 1)
         return _inline(flattening, bodies[taken], operands, equation, equation.scope)
-    if any(has_while(body.jaxpr) for body in bodies):
+    if any(must_be_taken(body.jaxpr) for body in bodies):
         return None
     scope = "/".join(filter(None, (equation.scope, "cond")))
     cases = [_inline(flattening, body, operands, equation, f"{scope}/branch_{n}") for n, body in enumerate(bodies)]
@@ -47,10 +51,11 @@ def _inline(
     return flattening.inline(body.jaxpr, body.consts, operands, scope, equation.line, equation.checkpoint)
 
 
-def has_while(jaxpr: core.Jaxpr) -> bool:
-    """Whether there is a loop of unknown length in it, at any depth."""
+def must_be_taken(jaxpr: core.Jaxpr) -> bool:
+    """Whether there is something in it, at any depth, that is not to run in a branch that is not taken."""
     return any(
-        equation.primitive.name == "while" or any(has_while(body.jaxpr) for body in list_bodies(equation.params))
+        equation.primitive.name in RUN_WHERE_TAKEN
+        or any(must_be_taken(body.jaxpr) for body in list_bodies(equation.params))
         for equation in jaxpr.eqns
     )
 

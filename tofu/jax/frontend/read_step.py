@@ -52,8 +52,8 @@ class Native:
 @collecting_rarely()
 def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_numbers: bool = False) -> Source:
     """The training step `function(*arguments)`, whose arguments are trees of arrays, or of `jax.ShapeDtypeStruct`s: no array is made.
-    Functions and texts among them are part of the step. So are, with `fix_numbers`, those of Python; without it where the function asks for
-    their values.
+    Functions and texts among them are part of the step. So are, with `fix_numbers`, numbers of Python's; without it where the
+    function cannot be traced without their values.
 
     The first argument is the state if the result, or the first of a tuple of results, has its tree, shapes and types.
     """
@@ -65,7 +65,9 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_number
     check_leaves(names, arguments)
     try:
         step, results = trace_step(fix_results(function, fix_numbers), arguments)
-    except jax.errors.TracerBoolConversionError:
+    except (
+        Exception
+    ):  # JAX says in many ways that it needs a value: in a shape, of a window's first number, in Python's `if`
         if fix_numbers or not any(isinstance(leaf, NUMBERS) for leaf in jax.tree.leaves(arguments)):
             raise
         return read_step(function, given, fix_numbers=True)

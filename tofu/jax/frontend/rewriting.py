@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
@@ -17,6 +17,7 @@ from tdl_ops.jax import DESCRIPTIONS
 from tofu.errors import UnsupportedError
 from tofu.jax.frontend.empty import leave_out_empty
 from tofu.jax.frontend.equations import Equation, Literal, Operand, Step, ValueType
+from tofu.jax.frontend.versions import is_of_jax
 
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import Flattening
@@ -154,11 +155,38 @@ def _is_same(one: Operand, other: Operand) -> bool:
     return one is other or (isinstance(one, int) and one == other)
 
 
+def _implement(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """A primitive of another library, such as those of equinox, by its own implementation, where that is a function that JAX can trace."""
+    implementation = equation.primitive.impl
+    if DESCRIPTIONS.get(equation.primitive.name) is not None or is_of_jax(implementation):
+        return None
+    shapes = [_describe(_find_type(flattening, x)) for x in equation.inputs]
+    run = partial(implementation, **equation.params)
+    try:
+        closed = jax.make_jaxpr(lambda *operands: jax.tree.leaves(run(*operands)))(*shapes)
+    except (
+        Exception
+    ):  # it computes with numbers, or calls something that does: the error for undescribed primitives says what to do
+        return None
+    if any(one.primitive is equation.primitive for one in closed.jaxpr.eqns):
+        return None
+    return _inline(flattening, closed, equation.inputs, equation)
+
+
 def _find_type(flattening: Flattening, operand: Operand) -> ValueType:
     return operand.type if isinstance(operand, Literal) else flattening.types[operand]
 
 
-RULES: tuple[Rule, ...] = (_compute, _reduce, _divide_barrier, _read_all, _write_all, _compare_both, leave_out_empty)
+RULES: tuple[Rule, ...] = (
+    _compute,
+    _reduce,
+    _divide_barrier,
+    _read_all,
+    _write_all,
+    _compare_both,
+    leave_out_empty,
+    _implement,
+)
 
 
 def _without_order(flattening: Flattening, equation: Equation) -> Equation:

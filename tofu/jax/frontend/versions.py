@@ -156,6 +156,12 @@ def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any) -> Any:
     return within_mesh(mapped, mesh)
 
 
+def is_of_jax(implementation: Any) -> bool:
+    """Whether a primitive is implemented by JAX's own code, and not by Python of another library."""
+    module = getattr(getattr(implementation, "func", implementation), "__module__", None) or "jax"
+    return module.partition(".")[0] in ("jax", "jaxlib")
+
+
 def within_mesh(function: Any, mesh: Any) -> Any:
     """The function under `jax.set_mesh` of a mesh, whichever is set where it is called; versions before 0.7 have none that matters."""
     if not hasattr(jax.sharding, "use_abstract_mesh"):

@@ -1,0 +1,39 @@
+"""The definitions of a script, without what it does: examples download data and train as they are imported."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+CONSTANT = (
+    ast.Constant,
+    ast.List,
+    ast.Tuple,
+    ast.Dict,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.operator,
+    ast.unaryop,
+    ast.expr_context,
+)
+DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+
+
+def list_definitions(tree: ast.Module, makers: tuple[str, ...] = ()) -> Iterator[ast.stmt]:
+    """The statements that define something and do nothing else; of imports, one statement for each name.
+
+    What is assigned is a constant, or a call of one of `makers`, beginnings of names.
+    """
+    for statement in tree.body:
+        if isinstance(statement, ast.Import):
+            yield from (ast.copy_location(ast.Import([alias]), statement) for alias in statement.names)
+        elif isinstance(statement, DEFINITIONS) or (
+            isinstance(statement, ast.Assign) and _is_value(statement.value, makers)
+        ):
+            yield statement
+
+
+def _is_value(value: ast.expr, makers: tuple[str, ...]) -> bool:
+    if isinstance(value, ast.Call):
+        return ast.unparse(value.func).startswith(makers)
+    return all(isinstance(node, CONSTANT) for node in ast.walk(value))
