@@ -88,7 +88,7 @@ def test_a_plan_of_something_else_is_refused():
 def test_a_page_and_a_table_say_why(tmp_path):
     step, state, data = STEPS["convolutions"](jnp.float32)
     made = tofu.jax.partition(step, 2, (state, data))
-    made.save_report(tmp_path / "plan.html")
+    made.report(tmp_path / "plan.html")  # the same as `save_report`
     page = (tmp_path / "plan.html").read_text()
     assert "<title>step: 2 workers</title>" in page
     assert "arguments per worker, at most" in page

@@ -189,6 +189,8 @@ class PartitionedStep:
         """
         write_atomically(str(path), render_page(self.partition, title or self.name, track_progress))
 
+    report = save_report
+
     def why(self, operator: str) -> str:
         """A table: what the plan would move if an operator were split along each of its axes, each a search of a moment."""
         return print_to_text(lambda console: console.print(alternatives_table(self.partition, operator)))
