@@ -38,6 +38,10 @@ that of the search on 3 and 8 workers, that with `replicate="free"` on 2, and a 
 whose inputs are off by a rounding is excused, and not held against Tofu: what Adam makes of gradients that cancel, such as that of the
 bias of attention's keys, is such an array. "float32" is a step whose own code computes in float32. Empty cells were not run.
 
+They found numbers of Python's that a step cannot be traced without, as in equinox's GRU and pooling, and primitives of equinox and
+callbacks that diffrax is made of; both are read since. A solver of diffrax that is differentiated by recursive checkpoints, and an
+optimizer that searches along a line, have loops of unknown length, which every worker computes whole.
+
 `python -m benchmarks.jax_examples --source sources --write` makes this page.
 """
 RESULTS = Path("demo-output/jax-examples.jsonl")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -25,21 +26,15 @@ def functional(train: Callable[..., Any], objects: Any, *others: Any) -> Made:
     return step, (state, *others)
 
 
-def _mnist(script: Any) -> Made:
+def _mnist(script: Any, tx: Any, takes_keys_last: bool) -> Made:
     model = script.CNN(rngs=nnx.Rngs(0))
-    optimizer = nnx.Optimizer(model, optax.sgd(0.1, 0.9), wrt=nnx.Param)
+    optimizer = nnx.Optimizer(model, tx, wrt=nnx.Param)
     metrics = nnx.MultiMetric(accuracy=nnx.metrics.Accuracy(), loss=nnx.metrics.Average("loss"))
     batch = {"image": draw(8, 28, 28, 1), "label": draw_integers(8, below=10)}
-    train = lambda model, optimizer, metrics, rngs, batch: script.train_step(model, optimizer, metrics, batch, rngs)
-    return functional(train, (model, optimizer, metrics, nnx.Rngs(0)), batch)
 
+    def train(model: Any, optimizer: Any, metrics: Any, keys: Any, batch: Any) -> Any:
+        return script.train_step(model, optimizer, metrics, *((batch, keys) if takes_keys_last else (keys, batch)))
 
-def _mnist_tutorial(notebook: Any) -> Made:
-    model = notebook.CNN(rngs=nnx.Rngs(0))
-    optimizer = nnx.Optimizer(model, optax.adamw(0.005, 0.9), wrt=nnx.Param)
-    metrics = nnx.MultiMetric(accuracy=nnx.metrics.Accuracy(), loss=nnx.metrics.Average("loss"))
-    batch = {"image": draw(8, 28, 28, 1), "label": draw_integers(8, below=10)}
-    train = lambda model, optimizer, metrics, rngs, batch: notebook.train_step(model, optimizer, metrics, rngs, batch)
     return functional(train, (model, optimizer, metrics, nnx.Rngs(0)), batch)
 
 
@@ -74,8 +69,10 @@ def _own_optimizer(script: Any) -> Made:
 
 
 EXAMPLES = {
-    "nnx mnist": Example("flax/examples/mnist/train.py", _mnist),
-    "nnx mnist tutorial": Example("flax/docs_nnx/mnist_tutorial.ipynb", _mnist_tutorial),
+    "nnx mnist": Example("flax/examples/mnist/train.py", partial(_mnist, tx=optax.sgd(0.1, 0.9), takes_keys_last=True)),
+    "nnx mnist tutorial": Example(
+        "flax/docs_nnx/mnist_tutorial.ipynb", partial(_mnist, tx=optax.adamw(0.005, 0.9), takes_keys_last=False)
+    ),
     "nnx lifted transforms": Example(
         "flax/examples/nnx_toy_examples/02_lifted_transforms.py", _lifted, has_training=True
     ),
