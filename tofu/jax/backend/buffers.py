@@ -14,9 +14,10 @@ from functools import reduce
 from itertools import accumulate
 from types import MappingProxyType
 
+from tdl_ops.jax import WHOLE
 from tofu.jax.backend.fusion import FUSED, Buffer, Operation, fuse, index
 from tofu.jax.backend.kernels import Aliases, Kernels, count_bytes
-from tofu.jax.frontend.branches import RUN_WHOLE, list_bodies
+from tofu.jax.frontend.branches import list_bodies
 from tofu.jax.frontend.equations import LOOP_STACK, Equation, Literal, Loop, Step, ValueType
 from tofu.jax.frontend.trace import read_jaxpr
 
@@ -60,7 +61,7 @@ def _list_operations(items: Sequence[Equation | Loop], types: list[ValueType], a
     for item in items:
         if isinstance(item, Loop):
             yield _enclose(item, types, alias)
-        elif item.primitive.name in RUN_WHOLE:
+        elif item.primitive.name in WHOLE:  # by the primitive itself: its bodies are not read
             size = max((predict_temporaries(read_jaxpr(body)) for body in list_bodies(item.params)), default=0)
             yield Operation(item.primitive.name, alias.find_all(item.inputs), item.outputs, (Buffer(size, 0, 0),))
         elif item.primitive is not LOOP_STACK and not alias.is_one(item):

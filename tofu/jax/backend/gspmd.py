@@ -129,10 +129,8 @@ class _Whole:
         slots = range(sum(not isinstance(operand, Literal) for operand in equation.inputs))
         layouts = [places.read(operator, slot).layout for slot in slots]
         layouts += [places.written(operator, slot).layout for slot in range(len(equation.outputs))]
-        divides = None not in layouts or self._keeps_places(operator)
         rule = DIVIDES.get(equation.primitive.name)
-        if rule is not None:
-            divides = rule(equation, layouts)
+        divides = rule(equation, layouts) if rule else None not in layouts or self._keeps_places(operator)
         return layouts if divides else [(REPLICATED,) * len(self.program.workers.factors)] * len(layouts)
 
     def _keeps_places(self, operator: int) -> bool:

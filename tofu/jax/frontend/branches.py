@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from tofu.jax.frontend.trace import Flattening
 
 
-RUN_WHOLE = ("cond", "while", "pure_callback")
-"""What every worker computes whole, by the primitive itself: its bodies are not read."""
-
 RUN_WHERE_TAKEN = ("while", "pure_callback")
 """What may not end, or may raise an error, in a branch that is not taken."""
 

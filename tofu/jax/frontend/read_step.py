@@ -65,9 +65,8 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_number
     check_leaves(names, arguments)
     try:
         step, results = trace_step(fix_results(function, fix_numbers), arguments)
-    except (
-        Exception
-    ):  # JAX says in many ways that it needs a value: in a shape, of a window's first number, in Python's `if`
+    except Exception:
+        # JAX says in many ways that it needs a value: in a shape, of a window's first number, in Python's `if`.
         if fix_numbers or not any(isinstance(leaf, NUMBERS) for leaf in jax.tree.leaves(arguments)):
             raise
         return read_step(function, given, fix_numbers=True)

@@ -164,9 +164,8 @@ def _implement(flattening: Flattening, equation: Equation, types: Sequence[Value
     run = partial(implementation, **equation.params)
     try:
         closed = jax.make_jaxpr(lambda *operands: jax.tree.leaves(run(*operands)))(*shapes)
-    except (
-        Exception
-    ):  # it computes with numbers, or calls something that does: the error for undescribed primitives says what to do
+    except Exception:
+        # It computes with numbers, or calls something that does: the error for undescribed primitives says what to do.
         return None
     if any(one.primitive is equation.primitive for one in closed.jaxpr.eqns):
         return None

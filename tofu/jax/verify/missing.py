@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tdl_ops.jax import DESCRIPTIONS
-from tofu.jax.frontend.branches import RUN_WHOLE
+from tdl_ops.jax import DESCRIPTIONS, WHOLE
 from tofu.jax.verify.nodes import Node
 from tofu.jax.verify.primitives import analyse_node
 from tofu.verification.cuts import Cut, Geometry, Role, find_cut, list_geometries
@@ -22,7 +21,7 @@ def find_missing(node: Node) -> tuple[Missing, ...]:
     Nothing can be missing of one that works cell by cell: every dimension is a strategy. Bodies of loops and branches take no parts.
     """
     access = analyse_node(DESCRIPTIONS[node.op], node)
-    if access.elementwise or node.op in RUN_WHOLE:
+    if access.elementwise or node.op in WHOLE:
         return ()
     free = [n for n, array in enumerate(node.inputs) if array.dtype.kind == "f"]
     geometries = [*list_geometries(node, ()), *list_window_geometries(node, free, ())]
