@@ -82,7 +82,7 @@ def time_model(name: str, build: Callable[[], Any], rounds: int) -> StepTime:
     model = build()
     made = tofu.jax.partition(model.step, 1, (model.state, model.data), search_seconds=10)
     plain = jax.jit(model.step)
-    state, data = _draw(model.state), _draw(model.data)
+    state, data = draw(model.state), draw(model.data)
     steps = {"plain": plain, "partitioned": made}
     states = {"plain": state, "partitioned": made.place(state)}
     seconds: dict[str, list[float]] = {kind: [] for kind in steps}
@@ -95,19 +95,19 @@ def time_model(name: str, build: Callable[[], Any], rounds: int) -> StepTime:
     return StepTime(name, statistics.median(seconds["plain"]), statistics.median(seconds["partitioned"]), rounds)
 
 
-def _draw(shapes: Any) -> Any:
-    """Small random numbers, and whole ones where a class or a token is meant."""
+def draw(shapes: Any) -> Any:
+    """A tree of small random numbers, and whole ones where a class or a token is meant."""
     import jax
     import numpy as np
 
     rng = np.random.default_rng(7)
 
-    def draw(leaf: Any) -> Any:
+    def make(leaf: Any) -> Any:
         is_whole = np.issubdtype(leaf.dtype, np.integer)
         numbers = rng.integers(0, 16, leaf.shape) if is_whole else rng.standard_normal(leaf.shape, "float32") / 30
         return jax.device_put(np.asarray(numbers, leaf.dtype))
 
-    return jax.tree.map(draw, shapes)
+    return jax.tree.map(make, shapes)
 
 
 @click.command(help=__doc__)

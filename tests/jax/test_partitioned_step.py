@@ -112,6 +112,24 @@ def test_shapes_are_enough_and_a_scan_compiles_to_one_loop():
     assert made.lower(*shapes).as_text().count("stablehlo.while") == 4
 
 
+@pytest.mark.parametrize("backend", ["shard_map", "gspmd"])
+def test_what_is_lowered_is_compiled_and_called_like_the_step(backend):
+    """Of shapes, once; it takes and returns trees, and gives up what is donated, as that of jax.jit does."""
+
+    def train(state, data):
+        return {name: w - 0.1 * data["x"] @ w for name, w in state.items()}, data["x"].sum()
+
+    state, data = {"up": jnp.arange(4096.0).reshape(64, 64)}, {"x": jnp.eye(64)}
+    made = tofu.jax.partition(train, 4, (state, data), backend=backend, donate_argnums=0, hints={"state/up": 1})
+    lowered = made.lower(*jax.eval_shape(lambda *x: x, state, data))
+    assert "jit_train" in lowered.as_text()
+    compiled = lowered.compile()
+    placed = made.place(state)
+    after, total = compiled(placed, made.place(data, argument=1))
+    np.testing.assert_array_equal(after["up"], state["up"] - 0.1 * state["up"])
+    assert (float(total), placed["up"].is_deleted(), after["up"].sharding) == (64, True, made.shardings[0]["up"])
+
+
 @pytest.mark.parametrize("is_placed", [True, False])
 def test_what_is_in_the_state_twice_may_be_donated(is_placed):
     """As an average that begins as the parameters. The state that was placed is not given up with its copy."""

@@ -62,8 +62,8 @@ class PartitionedStep:
         self._laid = program.shardings(mesh)
         self.shardings = jax.tree.unflatten(native.arguments_tree, self._laid)
         self._returns_fixed = has_fixed(native.results_tree)
-        self._donated = native.list_leaves(donate_argnums)
-        self._run = program.compile(mesh, self._donated)
+        self._donate_argnums, self._donated = donate_argnums, native.list_leaves(donate_argnums)
+        self._program, self._run = program, program.compile(mesh, self._donated)
         self._leaf_names = [partition.graph.tensors[native.tensor_of[number]].name for number in native.step.inputs]
         types = [native.step.types[number] for number in native.step.inputs]
         self._types = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
@@ -93,8 +93,19 @@ class PartitionedStep:
         return restore_leaves(results) if self._returns_fixed else results
 
     def lower(self, *args: Any, **named: Any) -> Any:
-        """As `jax.jit(step).lower`: of arrays or of their shapes, to be compiled or looked at."""
-        return self._run.lower(*self._flatten(order_arguments(self._step, args, named))[0])
+        """As `jax.jit(step).lower`: of arrays or of their shapes, to be looked at, or compiled and called like the step. What in the
+        arguments is no array stands in them as the plan has it.
+        """
+        function, native = self._program.function(self.mesh), self._native
+
+        def step(*arguments: Any) -> Any:
+            return jax.tree.unflatten(native.results_tree, function(*jax.tree.leaves(arguments)))
+
+        step.__name__ = self.name
+        leaves, _ = self._flatten(order_arguments(self._step, args, named))
+        results = jax.tree.unflatten(native.results_tree, self._program.result_shardings(self.mesh))
+        jitted = jax.jit(step, in_shardings=self.shardings, out_shardings=results, donate_argnums=self._donate_argnums)
+        return jitted.lower(*jax.tree.unflatten(native.arguments_tree, leaves))
 
     def place(self, value: Any, argument: int = 0) -> Any:
         """An argument, by default the first, laid out on the devices as the plan has it: each device gets its shard alone.

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
@@ -28,8 +27,8 @@ from tofu.search.choices import REPLICATED
 class GspmdProgram(SpmdProgram):
     """A plan as XLA's partitioner runs it. `run`, what a worker does, is that of `shard_map`: memory is predicted by it."""
 
-    def compile(self, mesh: Mesh, donated: Sequence[int] = ()) -> Any:
-        """The jitted function of the arguments' leaves. Raises UnsupportedError where XLA's own collectives are known to be wrong."""
+    def function(self, mesh: Mesh) -> Callable[..., list[Any]]:
+        """That of the leaves. Raises UnsupportedError where XLA's own collectives are known to be wrong."""
         if not scatters_sums(list(mesh.devices.flat)):
             raise UnsupportedError(
                 'backend="gspmd" leaves collectives to XLA, whose reduce-scatter between processes on CPUs gives wrong sums now and then. '
@@ -39,9 +38,7 @@ class GspmdProgram(SpmdProgram):
         def run(*leaves: Any) -> list[Any]:
             return list(map(as_type, _Whole(self, mesh).run(leaves), self.result_types()))
 
-        ins, outs = self.shardings(mesh), self.result_shardings(mesh)
-        body = within_mesh(run, mesh)
-        return jax.jit(body, in_shardings=tuple(ins), out_shardings=outs, donate_argnums=tuple(donated))
+        return within_mesh(run, mesh)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ A region that several readers need is fetched once; what the body of a loop read
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,13 +64,18 @@ class SpmdProgram:
     def compile(self, mesh: Mesh, donated: Sequence[int] = ()) -> Any:
         """The jitted function of the arguments' leaves."""
         ins, outs = self.shardings(mesh), self.result_shardings(mesh)
-        self.workers.scatters_sums = scatters_sums(list(mesh.devices.flat))  # before anything is traced
-        mapped = shard_map(self.run, mesh, tuple(s.spec for s in ins), [s.spec for s in outs])
+        return jax.jit(self.function(mesh), in_shardings=tuple(ins), out_shardings=outs, donate_argnums=tuple(donated))
 
-        def body(*leaves: Any) -> list[Any]:
+    def function(self, mesh: Mesh) -> Callable[..., list[Any]]:
+        """The leaves of the whole arguments -> those of the whole results, to be jitted with `shardings` and `result_shardings`."""
+        specs = tuple(s.spec for s in self.shardings(mesh)), [s.spec for s in self.result_shardings(mesh)]
+        self.workers.scatters_sums = scatters_sums(list(mesh.devices.flat))  # before anything is traced
+        mapped = shard_map(self.run, mesh, *specs)
+
+        def run(*leaves: Any) -> list[Any]:
             return list(map(as_type, mapped(*leaves), self.result_types()))
 
-        return jax.jit(body, in_shardings=tuple(ins), out_shardings=outs, donate_argnums=tuple(donated))
+        return run
 
     def run(self, *shards: Any) -> list[Any]:
         """What a worker does with its shards of the arguments."""

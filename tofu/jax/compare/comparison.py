@@ -23,6 +23,7 @@ from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.hosts import list_devices
 from tofu.jax.partitioned_step import PartitionedStep
 from tofu.jax.planning import plan_step
+from tofu.plan import Plan
 from tofu.planning.settings import Settings
 
 MOST_WORK = 1.5
@@ -98,17 +99,24 @@ class Comparison:
 
     def plan(self, name: str, **asked: Any) -> Row:
         """What Tofu plans with these settings in the place of others."""
+        lowered, plan = self.lower_plan(**asked)
+        return self._compile(name, lowered, plan.communication_bytes, plan.optimality)
+
+    def lower_plan(self, **asked: Any) -> tuple[Any, Plan]:
+        """The step under Tofu's plan with these settings in the place of others, to be compiled."""
         made = plan_step(self._source, replace(self._settings, **asked))
         step = PartitionedStep(self.step, made, made.training.make_mesh(self._devices), ())
-        return self._compile(
-            name, step.lower(*self._arguments.all), made.plan.communication_bytes, made.plan.optimality
-        )
+        return step.lower(*self._arguments.all), made.plan
 
     def peer(self, peer: Peer, name: str) -> Row:
         """What XLA makes of shardings of the arguments; the state comes out as it goes in."""
+        return self._compile(name, self.lower_peer(peer))
+
+    def lower_peer(self, peer: Peer) -> Any:
+        """The step under a peer's shardings, to be compiled."""
         shardings = peer(make_mesh(self._devices), self._arguments)
         step = jax.jit(self.step, in_shardings=shardings, out_shardings=self._lay_results(shardings[0]))
-        return self._compile(name, step.lower(*self._arguments.all))
+        return step.lower(*self._arguments.all)
 
     @staticmethod
     def attempt(name: str, make: Callable[[str], Row]) -> Row:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 from jax.experimental import layout as layouts
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn
+
+T = TypeVar("T")
 
 BODIES = ("jaxpr", "call_jaxpr", "fun_jaxpr", "call")
 """The parameters that may hold the body of a call."""
@@ -162,12 +164,12 @@ def is_of_jax(implementation: Any) -> bool:
     return module.partition(".")[0] in ("jax", "jaxlib")
 
 
-def within_mesh(function: Any, mesh: Any) -> Any:
+def within_mesh(function: Callable[..., T], mesh: Any) -> Callable[..., T]:
     """The function under `jax.set_mesh` of a mesh, whichever is set where it is called; versions before 0.7 have none that matters."""
     if not hasattr(jax.sharding, "use_abstract_mesh"):
         return function
 
-    def run(*arguments: Any) -> Any:
+    def run(*arguments: Any) -> T:
         with jax.sharding.use_abstract_mesh(mesh.abstract_mesh):
             return function(*arguments)
 
