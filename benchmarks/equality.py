@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.equality_runs import ALL_MODELS, EXACT, GROUPS, Case, Result, run_case
-from benchmarks.shared.campaigns import read_results, run_cases
+from benchmarks.shared.campaigns import read_results, run_waiting
 
 CHUNK = 10  # random plans of one case
 SINGLE = "float32"
@@ -111,10 +111,7 @@ def main(
         counts = [int(count) for count in workers.split(",")]
         names = models.split(",") if models else list(GROUPS[group])
         cases = list(list_cases(names, dtypes.split(","), counts, plans, steps, default_steps))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        done = read_results(path, Case, Result)
-        waiting = [case for case in cases if case.key not in done]
-        run_cases(run_case, waiting, jobs, path, console, cases_of_a_process=8)
+        run_waiting(run_case, cases, Result, jobs, path, console, cases_of_a_process=8)
         wanted = {case.key for case in cases}
         results = {key: found for key, found in read_results(path, Case, Result).items() if key in wanted}
         print_errors(results, console)

@@ -26,7 +26,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.shared.campaigns import read_results, run_cases
+from benchmarks.shared.campaigns import choose_names, print_problems, read_results, run_waiting
 
 RESULTS = Path("demo-output/gluon-models.jsonl")
 LIMIT = {"float64": 1e-8, "float32": 1e-4}  # of the largest number of each array
@@ -179,20 +179,16 @@ def main(models: str | None, workers: str, jobs: int, path: Path, summary: bool)
         import tofu  # noqa: F401  makes MXNet importable
         from benchmarks.gluon_zoo.models import MODELS
 
-        chosen = models.split(",") if models else [n for n, recipe in MODELS.items() if find_spec(recipe.library)]
-        if unknown := [name for name in chosen if name not in MODELS]:
-            raise click.BadParameter(f"there is no {', '.join(unknown)}; models are {', '.join(MODELS)}")
+        installed = [name for name, recipe in MODELS.items() if find_spec(recipe.library)]
+        chosen = choose_names(models, MODELS) if models else installed
         cases = [Case(name, int(count)) for name in chosen for count in workers.split(",")]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        done = read_results(path, Case, Result)
-        waiting = [c for c in cases if c.key not in done or done[c.key][1].error is None or done[c.key][1].problems]
-        run_cases(run, waiting, jobs, path, console, cases_of_a_process=1)
+        run_waiting(run, cases, Result, jobs, path, console, cases_of_a_process=1)
     results = read_results(path, Case, Result)
     print_errors(results, console)
     for case, result in results.values():
-        for problem in result.problems or ([result.fails_whole] if result.fails_whole else []):
-            console.print(f"{case}: {problem}", markup=False)
-    sys.exit(any(result.problems for _, result in results.values()))
+        if result.fails_whole:
+            console.print(f"{case}: {result.fails_whole}", markup=False)
+    sys.exit(not print_problems(results, console))
 
 
 if __name__ == "__main__":

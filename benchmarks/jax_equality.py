@@ -24,7 +24,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.shared.campaigns import read_results, run_cases
+from benchmarks.shared.campaigns import choose_names, print_problems, read_results, run_waiting
 
 CHUNK = 5  # random plans of one case
 RESULTS = Path("demo-output/jax-equality.jsonl")
@@ -236,22 +236,13 @@ def main(
 
     console = Console(width=None if sys.stdout.isatty() else 140)
     if not summary:
-        names = list(load_models())
-        chosen = models.split(",") if models else names
-        if unknown := [name for name in chosen if name not in names]:
-            raise click.BadParameter(f"there is no {', '.join(unknown)}; models are {', '.join(names)}")
+        chosen = choose_names(models, load_models())
         counts = [int(count) for count in workers.split(",")]
         cases = list(list_cases(chosen, counts, backends.split(","), plans, steps, default_steps))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        done = read_results(path, Case, Result)
-        waiting = [case for case in cases if case.key not in done or done[case.key][1].problems]  # it may be mended
-        run_cases(run_alone, waiting, jobs, path, console, cases_of_a_process=1)
+        run_waiting(run_alone, cases, Result, jobs, path, console, cases_of_a_process=1)
     results = read_results(path, Case, Result)
     print_errors(results, console)
-    for case, result in results.values():
-        for problem in result.problems:
-            console.print(f"{case}, {problem}", markup=False)
-    sys.exit(any(result.problems for _, result in results.values()))
+    sys.exit(not print_problems(results, console))
 
 
 if __name__ == "__main__":

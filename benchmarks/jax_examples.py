@@ -17,7 +17,6 @@ import sys
 import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.jax_equality import COMPILED_FAST, largest_error
-from benchmarks.shared.campaigns import read_results, run_cases
+from benchmarks.shared.campaigns import choose_names, print_problems, read_results, run_waiting, write_document
 
 DOCUMENT = Path(__file__).parents[1] / "docs/jax-examples.md"
 INTRODUCTION = """# Examples of JAX's libraries
@@ -195,14 +194,10 @@ def _show(case: Case, result: Result, plan: str) -> str:
     return "failed" if plan in case.plans.split(",") else ""
 
 
-def write_document(results: dict[str, tuple[Case, Result]]) -> None:
-    """Write docs/jax-examples.md."""
-    console = Console(file=StringIO(), width=160)
-    console.print(make_table(results))
-    lines = [line.rstrip() for line in console.file.getvalue().splitlines() if line.strip()]
+def list_failures(results: dict[str, tuple[Case, Result]]) -> list[str]:
+    """Lines of Markdown, none where nothing failed."""
     failed = [f"- {case}: {'; '.join(result.problems)}" for case, result in results.values() if result.problems]
-    failures = ["", "What failed:", "", *(line.replace("\n", " ") for line in failed)] if failed else []
-    DOCUMENT.write_text("\n".join([INTRODUCTION, "```text", *lines, "```", *failures, ""]))
+    return ["", "What failed:", "", *(line.replace("\n", " ") for line in failed)] if failed else []
 
 
 @click.command(help=__doc__)
@@ -221,23 +216,14 @@ def main(source: str | None, models: str | None, plans: str, jobs: int, path: Pa
             raise click.UsageError("--source says where the folder of the repositories is.")
         from benchmarks.jax_examples_zoo.models import load_examples
 
-        examples = list(load_examples())
-        chosen = models.split(";") if models else examples
-        if unknown := [name for name in chosen if name not in examples]:
-            raise click.BadParameter(f"there is no {', '.join(unknown)}; models are {'; '.join(examples)}")
-        cases = [Case(name, plans, source) for name in chosen]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        done = read_results(path, Case, Result)
-        waiting = [case for case in cases if case.key not in done or done[case.key][1].problems]
-        run_cases(run, waiting, jobs, path, console, cases_of_a_process=1)
+        cases = [Case(name, plans, source) for name in choose_names(models, load_examples(), ";")]
+        run_waiting(run, cases, Result, jobs, path, console, cases_of_a_process=1)
     results = read_results(path, Case, Result)
-    console.print(make_table(results))
+    table = make_table(results)
+    console.print(table)
     if write:
-        write_document(results)
-    failed = {str(case): result.problems for case, result in results.values() if result.problems}
-    for name, problems in failed.items():
-        console.print(f"{name}: {'; '.join(problems)}", markup=False)
-    sys.exit(bool(failed))
+        write_document(DOCUMENT, INTRODUCTION, table, *list_failures(results))
+    sys.exit(not print_problems(results, console))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ import os
 import sys
 import warnings
 from dataclasses import dataclass, field
-from io import StringIO
 from pathlib import Path
 
 import click
@@ -24,7 +23,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.shared.campaigns import read_results, run_cases
+from benchmarks.shared.campaigns import choose_names, print_problems, read_results, run_waiting, write_document
 
 DOCUMENT = Path(__file__).parents[1] / "docs/mxnet-examples.md"
 INTRODUCTION = """# MXNet's own examples
@@ -125,14 +124,6 @@ def _show(result: Result) -> str:
     return "failed" if result.error is None else f"{result.error:.1e}"
 
 
-def write_document(results: dict[str, tuple[Case, Result]]) -> None:
-    """Write docs/mxnet-examples.md."""
-    console = Console(file=StringIO(), width=160)
-    console.print(make_table(results))
-    lines = [line.rstrip() for line in console.file.getvalue().splitlines() if line.strip()]
-    DOCUMENT.write_text("\n".join([INTRODUCTION, "```text", *lines, "```", ""]))
-
-
 @click.command(help=__doc__)
 @click.option("--source", type=click.Path(file_okay=False), help="MXNet's folder example/, of 1.9.1.")
 @click.option("--models", help="Names, separated by semicolons; all if none is said.")
@@ -152,22 +143,15 @@ def main(
         import tofu  # noqa: F401  makes MXNet importable
         from benchmarks.example_zoo.models import EXAMPLES
 
-        chosen = models.split(";") if models else list(EXAMPLES)
-        if unknown := [name for name in chosen if name not in EXAMPLES]:
-            raise click.BadParameter(f"there is no {', '.join(unknown)}; models are {'; '.join(EXAMPLES)}")
+        chosen = choose_names(models, EXAMPLES, ";")
         cases = [Case(name, int(count), source) for name in chosen for count in workers.split(",")]
-        path.parent.mkdir(parents=True, exist_ok=True)
-        done = read_results(path, Case, Result)
-        waiting = [case for case in cases if case.key not in done or done[case.key][1].problems]
-        run_cases(run, waiting, jobs, path, console, cases_of_a_process=12)
+        run_waiting(run, cases, Result, jobs, path, console, cases_of_a_process=12)
     results = read_results(path, Case, Result)
-    console.print(make_table(results))
+    table = make_table(results)
+    console.print(table)
     if write:
-        write_document(results)
-    failed = {str(case): result.problems for case, result in results.values() if result.problems}
-    for name, problems in failed.items():
-        console.print(f"{name}: {'; '.join(problems)}", markup=False)
-    sys.exit(bool(failed))
+        write_document(DOCUMENT, INTRODUCTION, table)
+    sys.exit(not print_problems(results, console))
 
 
 if __name__ == "__main__":

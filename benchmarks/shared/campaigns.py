@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
 
 from benchmarks.shared.commits import name_tree
 
@@ -25,6 +28,49 @@ def read_results(path: Path, case_type: type, result_type: type) -> dict[str, tu
         case = case_type(**{**record["case"], "seeds": tuple(record["case"]["seeds"])})
         found[case.key] = case, result_type(**record["result"])
     return found
+
+
+def choose_names(asked: str | None, names: Iterable[str], separator: str = ",") -> list[str]:
+    """The names that an option asks for, all where it is left out. Raises BadParameter for one that there is not."""
+    known = list(names)
+    chosen = asked.split(separator) if asked else known
+    if unknown := [name for name in chosen if name not in known]:
+        listed = f"{separator} ".join(known)
+        raise click.BadParameter(f"there is no {', '.join(unknown)}; models are {listed}")
+    return chosen
+
+
+def run_waiting(
+    run: Callable[[Any], tuple[Any, Any]],
+    cases: Sequence[Any],
+    result_type: type,
+    jobs: int,
+    path: Path,
+    console: Console,
+    *,
+    cases_of_a_process: int,
+) -> None:
+    """Run the cases that have no result of this tree in the file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    done = read_results(path, type(cases[0]), result_type) if cases else {}
+    waiting = [case for case in cases if case.key not in done]
+    run_cases(run, waiting, jobs, path, console, cases_of_a_process=cases_of_a_process)
+
+
+def print_problems(results: Mapping[str, tuple[Any, Any]], console: Console) -> bool:
+    """A line for each problem; whether there are none."""
+    problems = [(case, problem) for case, result in results.values() for problem in result.problems]
+    for case, problem in problems:
+        console.print(f"{case}, {problem}", markup=False)
+    return not problems
+
+
+def write_document(path: Path, introduction: str, table: Table, *sections: str) -> None:
+    """Write a table as text between an introduction and sections of Markdown."""
+    console = Console(file=StringIO(), width=160)
+    console.print(table)
+    lines = [line.rstrip() for line in console.file.getvalue().splitlines() if line.strip()]
+    path.write_text("\n".join([introduction, "```text", *lines, "```", *sections, ""]))
 
 
 def run_cases(
