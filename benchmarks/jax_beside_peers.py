@@ -5,15 +5,18 @@
 
 All plans of a model run in one process, a step of each by turns, from the same state. A time is the median of the rounds; what a quarter
 of the steps was below, and a quarter above, says how much it wavers. The devices are threads that share this machine's processors and its
-memory, so that a byte moved costs a copy, and a collective the time until all threads have come to it: as on no accelerator.
+memory, so that a byte moved costs a copy, and a collective the time until all threads have come to it: as on no accelerator. The benchmark
+fails where Tofu's plan takes much longer than the fastest of the others.
 """
 
 from __future__ import annotations
 
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import click
@@ -24,6 +27,7 @@ from rich.table import Table
 from benchmarks.jax_compare import make_comparison, set_environment
 
 MODELS = ("MLP", "Transformer block", "LSTM 2x4", "ResNet", "4-layer Transformer")
+MOST_OF_BEST_PEER = 1.25
 MOST_SECONDS = 120.0  # of all rounds of a model
 WARMING = 2  # rounds that fill what is kept
 MOST_LOSS_ERROR = 1e-4  # of a float32 loss after the first step, relative to that of one device
@@ -34,6 +38,7 @@ class Timed:
     """A compiled step, the arguments where it wants them, and the seconds that its steps took."""
 
     name: str
+    is_tofu: bool
     compiled: Any
     state: Any
     data: Any
@@ -70,21 +75,21 @@ def compile_plans(name: str, workers: int, search_seconds: float) -> Sequence[Ti
     from tofu.jax.compare.comparison import FREE, SPLIT
 
     comparison = make_comparison(name, workers, "cpu", search_seconds)
-    lowerings: Mapping[str, Callable[[], Any]] = {
+    own: Mapping[str, Callable[[], Any]] = {
         SPLIT: lambda: comparison.lower_plan(replicate="small")[0],
         FREE: lambda: comparison.lower_plan(replicate="free")[0],
-        **{label: lambda peer=peer: comparison.lower_peer(peer) for label, peer in list_peers(workers).items()},
     }
+    others = {label: partial(comparison.lower_peer, peer) for label, peer in list_peers(workers).items()}
     model = MODELS[name]()
     arguments = draw(model.state), draw(model.data)
     expected = float(jax.jit(model.step)(*arguments)[1])
     found = []
-    for label, lower in lowerings.items():
+    for label, lower in {**own, **others}.items():
         try:
             compiled = lower().compile()
         except ValueError:  # the batch, or a dimension that Megatron splits, does not come out even
             continue
-        one = Timed(label, compiled, *jax.device_put(arguments, compiled.input_shardings[0]))
+        one = Timed(label, label in own, compiled, *jax.device_put(arguments, compiled.input_shardings[0]))
         loss = float(one.run())
         if not abs(loss - expected) <= MOST_LOSS_ERROR * abs(expected):
             raise AssertionError(f"{name}, {label}: the loss is {loss}, and {expected} on one device")
@@ -122,10 +127,16 @@ def draw_table(name: str, workers: int, plans: Sequence[Timed]) -> Table:
 def main(workers: int, models: tuple[str, ...], rounds: int, search_seconds: float) -> None:
     set_environment(workers, "cpu")
     console = Console(width=100)
+    slow = []
     for name in track(models or MODELS, "models", console=Console(stderr=True)):
         plans = compile_plans(name, workers, search_seconds)
         time_plans(plans, rounds)
         console.print(draw_table(name, workers, plans))
+        fastest = min(one.median for one in plans if not one.is_tofu)
+        if plans[0].median > MOST_OF_BEST_PEER * fastest:
+            slow.append(name)
+            console.print(f"  [red]{plans[0].median / fastest:.2f} of the fastest peer's time[/]")
+    sys.exit(bool(slow))
 
 
 if __name__ == "__main__":
