@@ -75,7 +75,10 @@ def compare(name: str, workers: int, platform: str, search_seconds: float, auto_
     from benchmarks.jax_peers.peers import list_peers
     from tofu.jax.compare.comparison import Row
 
-    rows = list(make_comparison(name, workers, platform, search_seconds).run(list_peers(workers)))
+    rows = []
+    for row in make_comparison(name, workers, platform, search_seconds).run(list_peers(workers)):
+        print(f"{name}, {row.name}: compiled in {row.seconds:.0f} s", file=sys.stderr, flush=True)
+        rows.append(row)
     if platform == "tpu" and auto_seconds:
         # In a process of its own, for it cannot be interrupted.
         with multiprocessing.get_context("spawn").Pool(1) as pool:
