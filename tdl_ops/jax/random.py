@@ -1,7 +1,7 @@
 """Primitives of random keys. A key is one element, whatever it consists of; what it gives depends on it and on the position alone.
 
 So a part of the bits can be had from the whole key and the part's first position: the numbers are the same whatever the split. Several
-keys of a generator of the backend's own ("rbg", "unsafe_rbg") draw together, from the first of them for all: what they give is computed whole.
+keys of a generator of the backend's own ("rbg", "unsafe_rbg") draw together, from the first of them: what they give is computed whole.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import tofu.jax
 from benchmarks.jax_models.plain import STEPS
 from tests.jax.test_run import as_numbers, check_close
 from tofu.errors import DeviceError, PlanError, ShapeError, UnsupportedError
+from tofu.jax.frontend.versions import in_precision
 
 
 def test_state_lies_as_the_plan_says_and_comes_back_so():
@@ -192,6 +193,21 @@ def test_arguments_may_lie_on_another_mesh():
     check_close(made(state, placed), expected)
 
 
+@pytest.mark.parametrize("double", [False, True])
+def test_a_step_runs_in_the_precision_in_which_it_was_planned(double):
+    step = lambda x: (x * 0.1, x.sum() + jnp.arange(3).sum())  # noqa: E731
+    with in_precision(double):
+        x = np.arange(32, dtype=np.float64 if double else np.float32).reshape(8, 4)
+        made, expected = tofu.jax.partition(step, 4, (x,)), jax.device_get(jax.jit(step)(x))
+    with in_precision(not double):
+        found = made(made.place(x))
+        assert made.memory_report(compile=True).compiled.results_bytes > 0
+        assert made.also(step, (x,))(x)[0].dtype == x.dtype
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-14 if double else 1e-6)
+        assert one.dtype == other.dtype
+
+
 @pytest.mark.skipif(
     jax.__version_info__ < (0, 10), reason="the step has no types under such a mesh in earlier versions"
 )
@@ -230,6 +246,8 @@ def test_what_cannot_be_is_said():
             made.place(data, argument)
     with pytest.raises(DeviceError, match="workers is"):
         tofu.jax.partition(step, "all", (state, data))
+    with pytest.raises(DeviceError, match=r"workers= has 0, which is no device\. Give devices of jax\.devices\(\)"):
+        tofu.jax.partition(step, [0, 1], (state, data))
     with pytest.raises(DeviceError, match=r"workers is 0 \(a int\); it is a number of devices"):
         tofu.jax.partition(step, 0, (state, data))
     with pytest.raises(UnsupportedError, match=r"hint= \(did you mean hints=\?\)"):
