@@ -150,6 +150,21 @@ def test_constants_and_results_that_are_numbers():
     np.testing.assert_array_equal(same, jnp.ones((8, 8)))
 
 
+@pytest.mark.parametrize("backend", ["shard_map", "gspmd"])
+def test_constants_may_lie_on_several_devices(backend):
+    mesh = jax.make_mesh((8,), ("rows",))
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("rows"))
+    far = jax.device_put(jnp.arange(32.0).reshape(8, 4), jax.devices()[5])
+    table, keys = (jax.device_put(x, rows) for x in (far, jax.random.split(jax.random.key(3), 8)))
+
+    draw = jax.vmap(lambda key: jax.random.bits(key, (2,)))
+    x = jnp.ones((4, 4))
+    found = tofu.jax.partition(lambda x: (x @ table.T, x @ far.T, draw(keys)), 4, (x,), backend=backend)(x)
+    product = np.asarray(x) @ np.asarray(far).T
+    for one, other in zip(found, (product, product, draw(keys)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_results_are_as_weakly_typed_as_those_of_the_step():
     def step(x, n, key):
         return (
@@ -279,5 +294,7 @@ def test_what_cannot_be_is_said():
         made.place(data)
     with pytest.raises(ShapeError, match=r"data/0 has shape \(5, 160\), and the step was planned for \(48, 160\)"):
         made.place((data[0][:5], data[1]), argument=1)
+    with pytest.raises(UnsupportedError, match=r"of type float0.* hold nothing.*:\n  - broadcast_in_dim"):
+        tofu.jax.partition(jax.grad(lambda x: x.sum() * 1.0, allow_int=True), 2, (jnp.arange(4),))
     with pytest.raises(UnsupportedError, match=r"example_args is .* and not the tuple of the step's arguments"):
         tofu.jax.partition(step, 2, {"state": state, "data": data})
