@@ -1,6 +1,7 @@
 """Primitives of random keys. A key is one element, whatever it consists of; what it gives depends on it and on the position alone.
 
-So a part of the bits can be had from the whole key and the part's first position: the numbers are the same whatever the split.
+So a part of the bits can be had from the whole key and the part's first position: the numbers are the same whatever the split. Several
+keys of a generator of the backend's own ("rbg", "unsafe_rbg") draw together, from the first of them: what they give is computed whole.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tdl_ops.jax import op
-from tdl_ops.jax.operands import cell, numbered, put_together
+from tdl_ops.jax.operands import NUMBERS, cell, numbered, put_together
 from tofu.errors import UnsupportedError
 from tofu.tdl import Opaque, elementwise, output, position
 
@@ -43,6 +44,22 @@ def threefry2x32(*x, literals=()):
     return tuple(lambda *i, half=half: half(*(cell(operand, i) for operand in operands)) for half in HALVES)
 
 
+def _draws_together(count, input_types):
+    """Whether what one of so many keys gives depends on those beside it. Threefry's are known not to."""
+    return count > 0 and input_types[0] != "key<fry>"
+
+
+def _draw_whole(name, *operands):
+    """A function from the output's cell to what can be had from all of the operands alone."""
+    draw = Opaque(name=name)
+    whole = [x if isinstance(x, NUMBERS) else x[(slice(None),) * x.ndim] for x in operands]
+    return lambda *i: draw(*whole)[i]
+
+
+def _list_extents(shape):
+    return {f"i{d}": extent for d, extent in enumerate(shape)}
+
+
 def _local_first(local):
     rank = len(local.outputs[0].shape)
     return tuple(local.start(f"i{d}") for d in range(rank))
@@ -51,8 +68,10 @@ def _local_first(local):
 @op(
     "random_bits", concrete=True, starts=AXES, bound={"shape": lambda local: _local_shape(local), "first": _local_first}
 )
-def random_bits(keys, *, output_shapes, shape, bit_width, first=()):
+def random_bits(keys, *, output_shapes, shape, bit_width, input_types, first=()):
     rank = len(output_shapes[0])
+    if _draws_together(keys.ndim, input_types):
+        return output(numbered("i", rank), _draw_whole("random_bits", keys), _list_extents(output_shapes[0]))
     begin = first or (0,) * rank
     bits = Opaque(name="random_bits")
     cells = lambda i: [position(v) + b for v, b in zip(i[keys.ndim :], begin[keys.ndim :], strict=True)]
@@ -84,8 +103,10 @@ def random_seed(*seeds, literals=()):
 
 
 @op("random_fold_in")
-def random_fold_in(*x, literals=()):
+def random_fold_in(*x, input_types, literals=()):
     keys, data = put_together(x, literals)
+    if _draws_together(max(keys.ndim, getattr(data, "ndim", 0)), input_types):
+        return _draw_whole("random_fold_in", keys, data)
     key = Opaque(name="random_fold_in")
     return lambda *i: key(cell(keys, i), cell(data, i))[()]
 
@@ -96,8 +117,10 @@ def random_fold_in(*x, literals=()):
     starts=AXES,
     bound={"shape": lambda local: _local_shape(local), "first": _local_first},
 )
-def random_split(keys, *, output_shapes, shape, first=()):
+def random_split(keys, *, output_shapes, shape, input_types, first=()):
     rank = len(output_shapes[0])
+    if _draws_together(keys.ndim, input_types):
+        return output(numbered("i", rank), _draw_whole("random_split", keys), _list_extents(output_shapes[0]))
     begin = first or (0,) * rank
     key = Opaque(name="random_split")
     cells = lambda i: [position(v) + b for v, b in zip(i[keys.ndim :], begin[keys.ndim :], strict=True)]
@@ -110,7 +133,9 @@ def random_clone(keys):
 
 
 @op("random_gamma")
-def random_gamma(keys, alpha):
+def random_gamma(keys, alpha, *, input_types):
+    if _draws_together(keys.ndim, input_types):
+        return _draw_whole("random_gamma", keys, alpha)
     draw = Opaque(name="random_gamma")
     rest = (slice(None),) * (alpha.ndim - keys.ndim)  # whose draws depend on how many there are
     return lambda *i: draw(keys[i[: keys.ndim]], alpha[(*i[: keys.ndim], *rest)])[i[keys.ndim :]]
@@ -131,6 +156,6 @@ def rng_bit_generator(key, *, output_shapes, shape):
         output(
             numbered("i", len(shape)),
             lambda *i: bits(key[:], *map(position, i))[()],
-            {f"i{d}": extent for d, extent in enumerate(shape)},
+            _list_extents(shape),
         ),
     )

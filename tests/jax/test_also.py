@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -50,6 +52,17 @@ def test_a_part_of_the_state():
     sample = train.also(lambda layers, x: x @ layers[1]["w"], (state[0], data[0]), part=lambda state: state[0])
     assert sample.plan.tensors["layers/1/w"] == train.plan.tensors["state/0/1/w"] == (0, 0)
     np.testing.assert_allclose(sample(train.place(state)[0], data[0]), data[0] @ state[0][1]["w"], rtol=1e-4, atol=1e-4)
+
+
+def test_hints_that_lay_out_the_state_otherwise_are_refused():
+    step, state, data = STEPS["perceptron"](jnp.float32)
+    train = tofu.jax.partition(step, 4, (state, data), hints={"state/0/1/w": 0})
+    for same in (0, (0, 0)):
+        train.also(evaluate, (state, data), hints={"state/0/1/w": same})
+    with pytest.raises(PlanError, match=r"as step lays it out.*\n  - state/0/1/w is split along \(0, 0\)"):
+        train.also(evaluate, (state, data), hints={"state/0/1/w": 1})
+    with pytest.raises(PlanError, match="hints= maps names to dimensions or axes"):
+        train.also(evaluate, (state, data), hints=3)
 
 
 def test_its_plan_is_saved_and_given_again():
@@ -112,6 +125,29 @@ def test_a_decorated_step_is_planned_when_it_is_first_called():
     assert jax.tree.structure(again) == jax.tree.structure(theirs)
     with pytest.raises(ShapeError, match=r"and the step was planned for \(24, 16, 16, 8\)"):
         train(ours, tuple(x[:12] for x in data))
+
+
+def test_a_method_is_decorated_and_its_instance_is_the_state():
+    @jax.tree_util.register_dataclass
+    @dataclass
+    class Model:
+        weight: jax.Array
+
+        @tofu.jax.partition(workers=2)
+        def step(self, x):
+            return Model(self.weight * 2), (x @ self.weight).sum()
+
+    weight = jnp.ones((8, 8))
+    following, total = Model(weight).step(weight)
+    np.testing.assert_array_equal(following.weight, weight * 2)
+    assert float(total) == 512
+    assert Model.step.planned().plan.tensors["self/weight"] is not None
+
+    class Trainer:
+        step = tofu.jax.partition(lambda self, x: x, 2)
+
+    with pytest.raises(UnsupportedError, match=r"self is of type .*Trainer"):
+        Trainer().step(weight)
 
 
 def test_it_is_planned_from_shapes_where_the_state_has_to_be_placed():

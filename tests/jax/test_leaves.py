@@ -61,8 +61,10 @@ def test_numbers_whose_value_a_step_asks_for_are_part_of_it():
         lambda state, x: state["weight"].sum() * (0 if state["doubled"] else x), ({**state, "doubled": False}, 3.0)
     )
     assert float(other({**state, "doubled": False}, 3.0)) == pytest.approx(3 * float(WEIGHT.sum()), rel=1e-4)
-    with pytest.raises(ShapeError, match=r"planned for other arguments.*True.* called with"):
-        made({**state, "doubled": False}, False)
+    with pytest.raises(
+        ShapeError, match=r"state/doubled is False, and True is part of the step\. x is True, and False is"
+    ):
+        made({**state, "doubled": False}, True)
     as_array = tofu.jax.partition(lambda x, y: jnp.where(x, y, 0).sum(), 2, (True, WEIGHT))
     assert (float(as_array(True, WEIGHT)) != 0, float(as_array(False, WEIGHT))) == (True, 0)
 
@@ -93,9 +95,33 @@ def test_numbers_without_which_a_step_cannot_be_traced_are_part_of_it(use):
 
 def test_another_function_is_another_step():
     made = tofu.jax.partition(step, 2, (make_state(), WEIGHT, "test"))
-    for given in [(make_state(jnp.tanh), WEIGHT, "test"), (make_state(), WEIGHT, "train")]:
-        with pytest.raises(ShapeError, match=r"planned for other arguments.*\[relu\].*'test'.* called with"):
+    for given, changed in [
+        ((make_state(jnp.tanh), WEIGHT, "test"), "state/activation is tanh, and relu is part of the step"),
+        ((make_state(), WEIGHT, "train"), "mode is 'train', and 'test' is part of the step"),
+    ]:
+        with pytest.raises(ShapeError, match=rf"planned for other arguments\. {changed}\. Call"):
             made(*given)
+
+
+@pytest.mark.parametrize(("planned", "given"), [(1, 1.0), (1, True), (0.0, -0.0), (1.0, np.float64(1))])
+def test_another_number_is_another_step_though_python_has_it_equal(planned, given):
+    def step(x, number):
+        assert isinstance(number, (int, float))  # an array it is not
+        return x * np.copysign(number, number), number
+
+    made = tofu.jax.partition(step, 2, (WEIGHT, planned))
+    assert made(WEIGHT, planned)[1] == planned
+    with pytest.raises(ShapeError, match=r"number is .*, and .* is part of the step"):
+        made(WEIGHT, given)
+
+
+def test_a_number_that_is_none_is_the_same_number_in_the_next_call():
+    def step(x, number):
+        assert isinstance(number, float)
+        return x * number
+
+    made = tofu.jax.partition(step, 2, (WEIGHT, float("nan")))
+    assert np.isnan(made(WEIGHT, float("nan"))).all()
 
 
 def test_an_evaluation_reads_the_same_functions():

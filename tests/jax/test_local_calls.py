@@ -124,3 +124,18 @@ def test_fourier_transforms_of_what_was_gathered_along_the_last_dimension(worker
 
     made = tofu.jax.partition(step, workers, (x,), backend=backend)
     np.testing.assert_allclose(made(x), jax.jit(step)(x), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["threefry2x32", "rbg", "unsafe_rbg"])
+def test_several_keys_give_what_they_give_on_one_device(kind):
+    """XLA's own generator, that of the last two kinds, draws for all keys from the first of them."""
+    keys = jax.random.split(jax.random.key(7, impl=kind), 8)
+
+    def step(keys):
+        following = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 1))[0])(keys)
+        return following, jax.vmap(lambda key: jax.random.bits(key, (4,)))(keys)
+
+    made = tofu.jax.partition(step, 4, (keys,))
+    for ours, whole in zip(made(keys), jax.jit(step)(keys), strict=True):
+        ours, whole = (jax.random.key_data(x) if x.dtype == keys.dtype else x for x in (ours, whole))
+        np.testing.assert_array_equal(ours, whole)

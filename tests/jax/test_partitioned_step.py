@@ -14,6 +14,7 @@ import tofu.jax
 from benchmarks.jax_models.plain import STEPS
 from tests.jax.test_run import as_numbers, check_close
 from tofu.errors import DeviceError, PlanError, ShapeError, UnsupportedError
+from tofu.jax.frontend.versions import in_precision
 
 
 def test_state_lies_as_the_plan_says_and_comes_back_so():
@@ -167,6 +168,21 @@ def test_constants_and_results_that_are_numbers():
     np.testing.assert_array_equal(same, jnp.ones((8, 8)))
 
 
+@pytest.mark.parametrize("backend", ["shard_map", "gspmd"])
+def test_constants_may_lie_on_several_devices(backend):
+    mesh = jax.make_mesh((8,), ("rows",))
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("rows"))
+    far = jax.device_put(jnp.arange(32.0).reshape(8, 4), jax.devices()[5])
+    table, keys = (jax.device_put(x, rows) for x in (far, jax.random.split(jax.random.key(3), 8)))
+
+    draw = jax.vmap(lambda key: jax.random.bits(key, (2,)))
+    x = jnp.ones((4, 4))
+    found = tofu.jax.partition(lambda x: (x @ table.T, x @ far.T, draw(keys)), 4, (x,), backend=backend)(x)
+    product = np.asarray(x) @ np.asarray(far).T
+    for one, other in zip(found, (product, product, draw(keys)), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_results_are_as_weakly_typed_as_those_of_the_step():
     def step(x, n, key):
         return (
@@ -210,6 +226,21 @@ def test_arguments_may_lie_on_another_mesh():
     check_close(made(state, placed), expected)
 
 
+@pytest.mark.parametrize("double", [False, True])
+def test_a_step_runs_in_the_precision_in_which_it_was_planned(double):
+    step = lambda x: (x * 0.1, x.sum() + jnp.arange(3).sum())  # noqa: E731
+    with in_precision(double):
+        x = np.arange(32, dtype=np.float64 if double else np.float32).reshape(8, 4)
+        made, expected = tofu.jax.partition(step, 4, (x,)), jax.device_get(jax.jit(step)(x))
+    with in_precision(not double):
+        found = made(made.place(x))
+        assert made.memory_report(compile=True).compiled.results_bytes > 0
+        assert made.also(step, (x,))(x)[0].dtype == x.dtype
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-14 if double else 1e-6)
+        assert one.dtype == other.dtype
+
+
 @pytest.mark.skipif(
     jax.__version_info__ < (0, 10), reason="the step has no types under such a mesh in earlier versions"
 )
@@ -248,6 +279,8 @@ def test_what_cannot_be_is_said():
             made.place(data, argument)
     with pytest.raises(DeviceError, match="workers is"):
         tofu.jax.partition(step, "all", (state, data))
+    with pytest.raises(DeviceError, match=r"workers= has 0, which is no device\. Give devices of jax\.devices\(\)"):
+        tofu.jax.partition(step, [0, 1], (state, data))
     with pytest.raises(DeviceError, match=r"workers is 0 \(a int\); it is a number of devices"):
         tofu.jax.partition(step, 0, (state, data))
     with pytest.raises(UnsupportedError, match=r"hint= \(did you mean hints=\?\)"):
@@ -279,5 +312,7 @@ def test_what_cannot_be_is_said():
         made.place(data)
     with pytest.raises(ShapeError, match=r"data/0 has shape \(5, 160\), and the step was planned for \(48, 160\)"):
         made.place((data[0][:5], data[1]), argument=1)
+    with pytest.raises(UnsupportedError, match=r"of type float0.* hold nothing.*:\n  - broadcast_in_dim"):
+        tofu.jax.partition(jax.grad(lambda x: x.sum() * 1.0, allow_int=True), 2, (jnp.arange(4),))
     with pytest.raises(UnsupportedError, match=r"example_args is .* and not the tuple of the step's arguments"):
         tofu.jax.partition(step, 2, {"state": state, "data": data})

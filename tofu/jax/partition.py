@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import update_wrapper
 from numbers import Integral
+from types import MethodType
 from typing import Any, TypeAlias, overload
 
 from jax.sharding import Mesh
@@ -46,6 +47,10 @@ class DeferredStep:
                 raise UnsupportedError(f"{self!r}: call it, or planned(...) with arguments or their shapes.")
             self._made = partition(self.step, example_args=args, **self._given)
         return self._made
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """As a function in a class: called of an instance, which is its first argument."""
+        return self if instance is None else MethodType(self, instance)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """One step."""
@@ -151,6 +156,11 @@ def find_devices(workers: Any) -> list[Any]:
     if isinstance(workers, Mesh):
         workers = list(workers.devices.flat)
     if isinstance(workers, Sequence) and not isinstance(workers, str):
+        strange = [show(one) for one in workers if not hasattr(one, "process_index")]
+        if strange:
+            raise DeviceError(
+                f"workers= has {strange[0]}, which is no device. Give devices of jax.devices(), or a number of them."
+            )
         check_devices(workers)
         return list(workers)
     if isinstance(workers, bool) or not isinstance(workers, Integral) or workers < 1:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import jax
 import numpy as np
@@ -16,7 +17,7 @@ from tofu.errors import PlanError, ShapeError, UnsupportedError, raise_together
 from tofu.host.writing import write_atomically
 from tofu.jax.engine import ENGINES
 from tofu.jax.frontend.equations import find_dtype
-from tofu.jax.frontend.leaves import fix_leaves, forget_fixed, has_fixed, restore_leaves
+from tofu.jax.frontend.leaves import describe_changed, fix_leaves, forget_fixed, has_fixed, restore_leaves
 from tofu.jax.frontend.names import (
     describe_difference,
     name_arguments,
@@ -25,6 +26,7 @@ from tofu.jax.frontend.names import (
     order_arguments,
 )
 from tofu.jax.frontend.read_step import read_step
+from tofu.jax.frontend.versions import in_precision
 from tofu.jax.hosts import Agreement, count_host_bytes
 from tofu.jax.laying import lay_anew, lay_apart, lay_part, separate
 from tofu.jax.memory import StepMemory, predict_memory, read_compiled
@@ -39,6 +41,19 @@ from tofu.report.plan_table import alternatives_table
 from tofu.search.topology import arrange_as
 from tofu.simulation import Simulation, read_machine
 from tofu.simulation.simulate import simulate_partition
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def as_planned(method: Method) -> Method:
+    """A method that runs in the precision in which its step was planned, whatever `jax_enable_x64` has become."""
+
+    @wraps(method)
+    def run(self: PartitionedStep, *args: Any, **named: Any) -> Any:
+        with in_precision(self._native.double):
+            return method(self, *args, **named)
+
+    return cast(Method, run)
 
 
 class PartitionedStep:
@@ -83,6 +98,7 @@ class PartitionedStep:
         """
         return count_host_bytes(self.mesh, self.plan.level_bytes)
 
+    @as_planned
     def __call__(self, *args: Any, **named: Any) -> Any:
         """One step, of arguments that lie anywhere; `place` says where they are best."""
         given, whole = self._flatten(order_arguments(self._step, args, named))
@@ -92,6 +108,7 @@ class PartitionedStep:
         results = jax.tree.unflatten(self._native.results_tree, self._run(*leaves))
         return restore_leaves(results) if self._returns_fixed else results
 
+    @as_planned
     def lower(self, *args: Any, **named: Any) -> Any:
         """As `jax.jit(step).lower`: of arrays or of their shapes, to be looked at, or compiled and called like the step. What in the
         arguments is no array stands in them as the plan has it.
@@ -107,6 +124,7 @@ class PartitionedStep:
         jitted = jax.jit(step, in_shardings=self.shardings, out_shardings=results, donate_argnums=self._donate_argnums)
         return jitted.lower(*jax.tree.unflatten(native.arguments_tree, leaves))
 
+    @as_planned
     def place(self, value: Any, argument: int = 0) -> Any:
         """An argument, by default the first, laid out on the devices as the plan has it: each device gets its shard alone.
 
@@ -119,6 +137,7 @@ class PartitionedStep:
         self._agreement.check({argument: value})
         return restore_leaves(jax.tree.map(lay_apart, value, self.shardings[argument]))
 
+    @as_planned
     def place_part(self, value: Any, argument: int = 1) -> Any:
         """An argument, by default the second, of which each process has its own part, laid out on the devices as the plan has it.
 
@@ -146,6 +165,7 @@ class PartitionedStep:
                 "number: the batch, say, by place(batch, argument=1)."
             )
 
+    @as_planned
     def memory_report(self, compile: bool = False) -> StepMemory:
         """What each device needs, which prints. With `compile`, XLA compiles the step, and its own count stands beside the prediction."""
         predicted = predict_memory(self.partition, self._donated)
@@ -153,6 +173,7 @@ class PartitionedStep:
             return predicted
         return replace(predicted, compiled=read_compiled(self._run.lower(*self._types).compile()))
 
+    @as_planned
     def also(
         self,
         step: Callable[..., Any],
@@ -174,7 +195,13 @@ class PartitionedStep:
         source = read_step(step, tuple(example_args), self._native.fixes_numbers)
         laid = jax.tree.flatten(forget_fixed(part(_lay_first(self.partition))))
         hints = _pin_first(source, laid, fix_leaves(tuple(example_args), source.native.fixes_numbers), step)
+        read_settings(self.plan.workers, options)  # raises where hints= are none
         given = dict(options.pop("hints", None) or {})
+        raise_together(
+            PlanError,
+            f"The first argument lies as {self.name} lays it out, and hints= have it otherwise. Leave these out, or give them there:",
+            [f"{name} is split along {steps}" for name, steps in hints.items() if not _agrees(given, name, steps)],
+        )
         settings = read_settings(self.plan.workers, {**options, "hints": {**given, **hints}})
         if settings.plan is not None and settings.plan.factors != self.plan.factors:
             raise PlanError(
@@ -185,6 +212,7 @@ class PartitionedStep:
         made = plan_step(source, replace(settings, arrangement=steps), engine=ENGINES[self.backend])
         return PartitionedStep(step, made, self.mesh, donate_argnums, self.backend)
 
+    @as_planned
     def simulate(self, machine: Any, states: int = 0) -> Simulation:
         """What a step takes on a machine, by its name ("8xH100") or its file; printed, it says where the time goes. XLA fuses operators
         that only pass cells on to each other, and the simulation does not: it counts memory traffic that XLA saves.
@@ -228,6 +256,7 @@ class PartitionedStep:
             leaves, tree = jax.tree.flatten(given)
         if tree != self._native.arguments_tree:
             difference = describe_difference(*(name_arguments(self._step, each) for each in (self._planned, given)))
+            difference = difference or describe_changed(self._step, self._planned, given)
             detail = difference or f" They were like {self._native.arguments_tree}; the step is called with {tree}."
             raise ShapeError(
                 f"The step was planned for other arguments.{detail} Call tofu.jax.partition again for these, or give others."
@@ -262,6 +291,12 @@ def _check(leaves: Sequence[Any], planned: Sequence[jax.ShapeDtypeStruct], names
                 f"{name} is no longer there: it was given up to an earlier call (donate_argnums). Go on from what that call returned, or "
                 "from a checkpoint."
             )
+
+
+def _agrees(hints: Mapping[str, Any], name: str, steps: Steps) -> bool:
+    """Whether hints say nothing of a tensor, or that it is split along these dimensions: one for each step, or one for all."""
+    hint = hints.get(name, steps)
+    return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tofu.errors import UnsupportedError, raise_together
+from tofu.jax.frontend.names import name_arguments
 
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, partial, np.ufunc, type)
 """Types of functions that hold no arrays which a step would train; beside them those that JAX makes, such as `jax.nn.relu`."""
@@ -23,11 +24,22 @@ TAKES_NUMBERS_AS_FIXED = ("equinox",)
 
 
 @jax.tree_util.register_static
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fixed:
-    """A leaf that a step was traced with, in its place in a tree, which has no leaf there: a function, a text, or an `Empty`."""
+    """A leaf that a step was traced with, in its place in a tree, which has no leaf there: a function, a text, a number, or an `Empty`."""
 
     value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fixed) and self._known_by == other._known_by
+
+    def __hash__(self) -> int:
+        return hash(self._known_by)
+
+    @property
+    def _known_by(self) -> Any:
+        """What two that are alike have in common. Python has 1, 1.0 and True equal, and 0.0 and -0.0, which are other steps."""
+        return (type(self.value), repr(self.value)) if isinstance(self.value, NUMBERS) else self.value
 
     def __repr__(self) -> str:
         return str(getattr(self.value, "__name__", repr(self.value)))
@@ -54,6 +66,19 @@ def restore_leaves(tree: Any) -> Any:
 def forget_fixed(tree: Any) -> Any:
     """The tree without what was fixed in it, whatever that was."""
     return jax.tree.map(lambda x: None if _is_fixed(x) else x, tree, is_leaf=_is_fixed)
+
+
+def describe_changed(function: Callable[..., Any], planned: Sequence[Any], given: Sequence[Any]) -> str:
+    """Which of the things that are fixed in arguments are others than was planned for, in a sentence each; nothing where trees differ."""
+    if jax.tree.structure(forget_fixed(planned)) != jax.tree.structure(forget_fixed(given)):
+        return ""
+    names = name_arguments(function, planned, is_leaf=_is_fixed)
+    pairs = zip(names, *(jax.tree.leaves(tree, is_leaf=_is_fixed) for tree in (planned, given)), strict=False)
+    return "".join(
+        f" {name} is {now!r}, and {before!r} is part of the step."
+        for name, before, now in pairs
+        if _is_fixed(before) and before != now
+    )
 
 
 def has_fixed(structure: Any) -> bool:

@@ -12,20 +12,21 @@ import jax
 from tofu.errors import UnsupportedError
 
 
-def name_arguments(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str]:
+def name_arguments(
+    function: Callable[..., Any], arguments: Sequence[Any], is_leaf: Callable[[Any], bool] | None = None
+) -> list[str]:
     """A name for each leaf: `params/layer_3/mlp/kernel` for the argument `params`."""
     return [
         name
         for argument, tree in zip(name_parameters(function, len(arguments)), arguments, strict=True)
-        for name in name_leaves(argument, tree)
+        for name in name_leaves(argument, tree, is_leaf)
     ]
 
 
-def name_leaves(argument: str, tree: Any) -> list[str]:
+def name_leaves(argument: str, tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[str]:
     """A name for each leaf of one argument."""
-    return [
-        "/".join(filter(None, (argument, _show(path)))) for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0]
-    ]
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf)
+    return ["/".join(filter(None, (argument, _show(path)))) for path, _ in leaves]
 
 
 def describe_difference(planned: Sequence[str], given: Sequence[str]) -> str:

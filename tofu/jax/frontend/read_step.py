@@ -33,6 +33,8 @@ class Native:
     results_tree: Any
     fixes_numbers: bool = False
     """Whether numbers of Python's among the arguments are part of the step."""
+    double: bool = False
+    """Whether numbers had 64 bits where it was traced."""
 
     def list_leaves(self, given: Any) -> list[int]:
         """The positions of the leaves of arguments among those of all: of one, several or None; argument -1 is the last one. Raises
@@ -78,7 +80,14 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_number
         "These have no cells, and nothing of them can be split. Leave them out, or give each dimension an extent of 1 or more:",
         [_describe_empty(graph, t) for t, tensor in enumerate(graph.tensors) if 0 in tensor.shape],
     )
-    return Source(graph, Native(step, tensor_of, given_tree, results_tree, fix_numbers))
+    raise_together(
+        UnsupportedError,
+        "These are of type float0, as gradients of whole numbers are, and hold nothing. Leave them out of what the step returns:",
+        [tensor.name for tensor in graph.tensors if "float0" in tensor.dtype],
+    )
+    return Source(
+        graph, Native(step, tensor_of, given_tree, results_tree, fix_numbers, bool(jax.config.jax_enable_x64))
+    )
 
 
 def _describe_empty(graph: Graph, tensor: int) -> str:

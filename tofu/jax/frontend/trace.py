@@ -163,7 +163,7 @@ class Flattening:
             return Literal(np.asarray(value), type_)
         if id(value) not in self._known:
             number = self._known[id(value)] = self.add_value(type_)
-            self.constants[number] = value
+            self.constants[number] = _gather_constant(value)
         return self._known[id(value)]
 
     def _flatten(self, one: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
@@ -207,6 +207,15 @@ class Flattening:
         body, taken = find_solver(one)
         arguments = [*equation.inputs[taken], *equation.inputs[sum(one.params["const_lengths"]) :]]
         return self.inline(body.jaxpr, body.consts, arguments, equation.scope, equation.line, equation.checkpoint)
+
+
+def _gather_constant(value: Any) -> Any:
+    """A constant; one that lies on several devices put together, as `jax.jit` does it: the program's own mesh is another."""
+    if not isinstance(value, jax.Array) or len(value.sharding.device_set) == 1 or not value.is_fully_addressable:
+        return value
+    if not jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return np.asarray(value)
+    return jax.random.wrap_key_data(np.asarray(jax.random.key_data(value)), impl=jax.random.key_impl(value))
 
 
 def leave_out_unneeded(step: Step) -> Step:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeVar
@@ -185,9 +185,16 @@ def scatters_sums(devices: Sequence[Any]) -> bool:
 
 def in_double_precision() -> AbstractContextManager[None]:
     """Within it JAX's numbers may have 64 bits."""
+    return in_precision(double=True)
+
+
+def in_precision(double: bool) -> AbstractContextManager[None]:
+    """Within it JAX's numbers may have 64 bits, or may not."""
+    if bool(jax.config.jax_enable_x64) == double:  # most often, and entering takes a while
+        return nullcontext()
     has_own = hasattr(jax, "enable_x64")  # as 0.12 does
     entered: AbstractContextManager[None] = (
-        jax.enable_x64(True) if has_own else import_module("jax.experimental").enable_x64()
+        jax.enable_x64(double) if has_own else import_module("jax.experimental").enable_x64(double)
     )
     return entered
 
