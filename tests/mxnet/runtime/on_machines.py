@@ -82,12 +82,16 @@ def main():
     kvstore = None if is_alone else mx.kv.create("dist_sync")
     rank, machines = (0, 1) if is_alone else (kvstore.rank, kvstore.num_workers)
     batches = list_batches(rank, machines)
-    options = {"kvstore": kvstore}
-    if kvstore:
-        options["update_on_kvstore"] = False  # MXNet's servers update in single precision
     # All begin with the parameters of the first; a Trainer shares them at its first update only.
     found = train_module(split(build()), batches, 1 + rank, lambda module: None, kvstore, "sgd", RATES)
-    found |= train_block(batches, 1, lambda parameters: mx.gluon.Trainer(parameters, "sgd", RATES, **options), ROWS)
+
+    def make_trainer(**options):
+        return lambda parameters: mx.gluon.Trainer(parameters, "sgd", RATES, kvstore=kvstore, **options)
+
+    found |= train_block(batches, 1, make_trainer(update_on_kvstore=False), ROWS)
+    if kvstore:  # the last, since servers update whatever is sent from then on
+        on_servers = train_block(batches, 1, make_trainer(), ROWS)
+        found |= {f"servers {name}": value for name, value in on_servers.items()}
     path = Path(sys.argv[1])
     np.savez(path if is_alone else path.with_stem(f"{path.stem}{rank}"), **found)
 
