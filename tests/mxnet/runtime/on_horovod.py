@@ -26,15 +26,8 @@ def make_optimizer(rows):
 
 
 def make_trainer(parameters):
-    """Horovod's Trainer, which must be handed no weight whole."""
     hvd.broadcast_parameters(parameters, root_rank=0)
-    allreduce, weights = hvd.allreduce_, {p.shape for p in parameters.values() if len(p.shape) > 1}
-
-    def average(tensor, **options):
-        assert tensor.shape not in weights
-        return allreduce(tensor, **options)
-
-    hvd.allreduce_ = average
+    hvd.allreduce_ = on_machines.only_shards(hvd.allreduce_, 0, parameters)
     return hvd.DistributedTrainer(parameters, "sgd", on_machines.RATES)
 
 
