@@ -1,7 +1,7 @@
 """Proposals of detectors: the best boxes around all cells, without those that overlap better ones.
 
-No dimension can be split: a box begins with the number of its sample, and each sample's boxes lie behind those of the one before. In
-MXNet's gradients nothing is written.
+A box begins with the number of its sample, which a copy of MXNet's kernel would count from zero. Opaque in a sample, whose boxes lie behind
+those of the one before. In MXNet's gradients nothing is written.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tdl_ops.mxnet import op
-from tofu.tdl import Opaque, output, unwritten
+from tofu.tdl import Opaque, output, position, unwritten, where
 
 
 def _list_anchors(stride, scales, ratios):
@@ -63,16 +63,14 @@ def _propose(scores, deltas, info, settings):
     scores[small] = -1
     most = settings["rpn_pre_nms_top_n"] if settings["rpn_pre_nms_top_n"] > 0 else len(boxes)
     order = np.argsort(-scores, kind="stable")[:most]
-    asked = min(settings["rpn_post_nms_top_n"], len(order))
-    kept = _suppress(boxes[order], asked, settings["threshold"])
+    asked = settings["rpn_post_nms_top_n"]
+    kept = _suppress(boxes[order], min(asked, len(order)), settings["threshold"])
     chosen = order[[kept[n % len(kept)] for n in range(asked)]]
     return boxes[chosen], scores[chosen, None]
 
 
-def _propose_all(scores, deltas, info, **settings):
-    found = [_propose(*sample, settings) for sample in zip(scores, deltas, info, strict=True)]
-    numbered = [np.insert(boxes, 0, sample, axis=1) for sample, (boxes, _) in enumerate(found)]
-    return np.concatenate([np.concatenate(numbered), np.concatenate([scores for _, scores in found])], 1)
+def _propose_all(scores, deltas, info, settings):
+    return np.concatenate(_propose(scores, deltas, info, settings), 1)
 
 
 # MXNet's kernel refuses to compute the scores alone.
@@ -91,6 +89,7 @@ def proposal(
     ratios=(0.5, 1.0, 2.0),
     feature_stride=16,
     iou_loss=False,
+    first=0,
 ):
     settings = {
         "rpn_pre_nms_top_n": rpn_pre_nms_top_n,
@@ -102,11 +101,25 @@ def proposal(
         "feature_stride": feature_stride,
         "iou_loss": iou_loss,
     }
-    proposals = Opaque(lambda *given: _propose_all(*given, **settings), "proposals")
-    everything = lambda tensor: tensor[(slice(None),) * tensor.ndim]
-    result = lambda: proposals(*map(everything, (cls_prob, bbox_pred, im_info)))
-    score = output("n one", lambda n, one: result()[n, one + 5])
-    return (lambda n, w: result()[n, w], score)[: len(output_shapes)]
+    propose = Opaque(lambda *sample: _propose_all(*sample, settings), "proposals")
+    of_sample = lambda tensor, b: tensor[(b, *[slice(None)] * (tensor.ndim - 1))]
+    found = lambda b: propose(*(of_sample(tensor, b) for tensor in (cls_prob, bbox_pred, im_info)))
+    boxes = lambda b, p, w: where(position(w) == 0, position(b) + first, found(b)[p, w - 1])
+    results = (
+        output("(b p) w", boxes, {"p": rpn_post_nms_top_n, "w": 5}),
+        output("(b p) one", lambda b, p, one: found(b)[p, one + 4], {"p": rpn_post_nms_top_n, "one": 1}),
+    )
+    return results[: len(output_shapes)]
+
+
+# The part that takes MultiProposal's place: it is told which sample is its first.
+op(
+    "_tofu_multi_proposal",
+    concrete=True,
+    needs={1: (0,)},
+    bound={"first": lambda local: local.start("b")},
+    starts=("b",),
+)(proposal.function)
 
 
 @op("_backward__contrib_Proposal", "_backward__contrib_MultiProposal")

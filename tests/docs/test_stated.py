@@ -20,6 +20,7 @@ from benchmarks.fuzz.sample import TOLERANCE
 from tests.docs.claimed import CODE, plain_text
 from tofu.command_line.main import main
 from tofu.mxnet.compare.values import draw_values
+from tofu.mxnet.gluon.trainer import ELEMENTWISE
 from tofu.mxnet.runtime.devices import resolve_contexts
 from tofu.mxnet.verify.operators import verify_operator
 from tofu.plan import REPLICATION_LIMIT_BYTES
@@ -59,6 +60,11 @@ def test_versions_of_jax_are_those_that_are_pinned():
     package = tomli.loads((ROOT / "pyproject.toml").read_text())
     above = int(later["jax"].split(".")[1]) + 1
     assert package["project"]["optional-dependencies"]["jax"] == [f"jax>={before['jax']},<0.{above}"]
+
+
+def test_optimizers_that_servers_run_on_shards():
+    stated = re.search(r"shards go to them by ([\w, ]+)\.", TEXTS["training.md"])[1]
+    assert {*re.split(", | and ", stated), "ccSGD"} == {kind.__name__ for kind in ELEMENTWISE}
 
 
 def constant(path, name):

@@ -41,6 +41,8 @@ def test_a_language_model_split_by_its_vocabulary(workers):
         ),
         ({"multi_output": True, "grad_scale": 2}, (3, 4, 2, 3), (3, 6)),
         ({"multi_output": True}, (5, 4), (5,)),
+        ({"normalization": "valid", "use_ignore": True, "ignore_label": 2}, (5, 4), (5,)),
+        ({"multi_output": True, "normalization": "valid", "use_ignore": True}, (3, 4, 2, 3), (3, 6)),
     ],
 )
 def test_labels_of_classes_that_are_split(attributes, data, label):
@@ -51,7 +53,8 @@ def test_labels_of_classes_that_are_split(attributes, data, label):
         net = mx.sym.FullyConnected(net, num_hidden=7, flatten=False, name="scores")
     model = Model(mx.sym.SoftmaxOutput(net, name="softmax", **attributes), {"data": data, "softmax_label": label}, 7)
     axes = {"softmax": "k", "softmax_backward": "k"}
-    compare_split(model, 3, axes, {"_tofu_softmax_output_apply", "_tofu_softmax_output_gradient"})
+    gradient = "_tofu_softmax_output_gradient" + ("_by_count" if attributes.get("normalization") == "valid" else "")
+    compare_split(model, 3, axes, {"_tofu_softmax_output_apply", gradient})
 
 
 @pytest.mark.parametrize("attributes", [{"axis": 1}, {"axis": -1, "mode": "wrap"}, {"axis": 0}])
@@ -110,13 +113,36 @@ def test_a_softmax_with_lengths_is_split_by_its_other_dimensions(axis, split, wo
         compare_split(model, workers, {"weights": at, "weights_backward": at}, {"softmax", "_backward_softmax"})
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int32"])
 @pytest.mark.parametrize("workers", [2, 3])
-def test_one_hot_of_classes_that_are_split(workers):
+def test_one_hot_of_classes_that_are_split(workers, dtype):
     scores = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=7, name="scores")
-    labels = 4 * mx.sym.Variable("softmax_label") - 3  # some are no class
+    labels = mx.sym.Cast(4 * mx.sym.Variable("softmax_label") - 3, dtype=dtype)  # some are no class
     wanted = mx.sym.one_hot(labels, depth=7, on_value=0.9, off_value=-0.1, dtype="float64", name="wanted")
     model = Model(mx.sym.MakeLoss(mx.sym.square(scores - wanted)), {"data": (5, 4), "softmax_label": (5,)}, 7)
     compare_split(model, workers, {"wanted": "k", "scores": "h"}, {"_tofu_one_hot"})
+
+
+@pytest.mark.parametrize(("dtype", "depth"), [("float32", (1 << 24) + 1), ("float16", (1 << 11) + 1), ("int32", 8)])
+def test_a_depth_that_its_type_does_not_count_to_stays_whole(dtype, depth):
+    def plan(depth, dtype):
+        wanted = mx.sym.one_hot(mx.sym.Variable("index"), depth=depth, dtype=dtype, name="wanted")
+        return tofu.partition(wanted, 2, for_training=False, hints={"wanted": "k"}, index=(3,)).plan
+
+    assert plan(depth - 1, "float32").operators["wanted"] == ("k",)
+    with pytest.raises(tofu.PlanError, match="wanted"):
+        plan(depth, dtype)
+
+
+def test_indices_are_cut_before_they_are_rounded():
+    """The largest fraction of double precision would be a position more in single precision."""
+    index = mx.sym.Variable("data", dtype="float64")
+    wanted = mx.sym.one_hot(index, depth=4, name="wanted")
+    split = tofu.partition(wanted, 2, for_training=False, hints={"wanted": "k"}, data=(2,))
+    values = np.array([np.nextafter(3, 0), 1.5])
+    bound = split.simple_bind(mx.cpu(), grad_req="null", data=(2,), type_dict={"data": "float64"})
+    (found,) = bound.forward(is_train=False, data=mx.nd.array(values, dtype="float64"))
+    np.testing.assert_array_equal(found.asnumpy(), np.eye(4)[[2, 1]])
 
 
 def test_lookups_that_raise_have_no_rows_to_split():

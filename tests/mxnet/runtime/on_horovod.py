@@ -27,6 +27,7 @@ def make_optimizer(rows):
 
 def make_trainer(parameters):
     hvd.broadcast_parameters(parameters, root_rank=0)
+    hvd.allreduce_ = on_machines.only_shards(hvd.allreduce_, 0, parameters)
     return hvd.DistributedTrainer(parameters, "sgd", on_machines.RATES)
 
 

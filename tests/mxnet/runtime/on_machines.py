@@ -77,17 +77,37 @@ def train_block(batches, seed, make_trainer, rows):
     return {name: parameter.data().asnumpy() for name, parameter in net.collect_params().items()}
 
 
+def only_shards(send, position, parameters):
+    """A function that sends its argument at a position, which must be no whole weight."""
+    weights = {parameter.shape for parameter in parameters.values() if len(parameter.shape) > 1}
+
+    def send_shard(*arguments, **options):
+        assert arguments[position].shape not in weights
+        return send(*arguments, **options)
+
+    return send_shard
+
+
 def main():
     is_alone = "DMLC_ROLE" not in os.environ
     kvstore = None if is_alone else mx.kv.create("dist_sync")
     rank, machines = (0, 1) if is_alone else (kvstore.rank, kvstore.num_workers)
     batches = list_batches(rank, machines)
-    options = {"kvstore": kvstore}
-    if kvstore:
-        options["update_on_kvstore"] = False  # MXNet's servers update in single precision
     # All begin with the parameters of the first; a Trainer shares them at its first update only.
     found = train_module(split(build()), batches, 1 + rank, lambda module: None, kvstore, "sgd", RATES)
-    found |= train_block(batches, 1, lambda parameters: mx.gluon.Trainer(parameters, "sgd", RATES, **options), ROWS)
+
+    def make_trainer(**options):
+        def make(parameters):
+            if kvstore:
+                kvstore.pushpull = only_shards(kvstore.pushpull, 1, parameters)
+            return mx.gluon.Trainer(parameters, "sgd", RATES, kvstore=kvstore, **options)
+
+        return make
+
+    found |= train_block(batches, 1, make_trainer(update_on_kvstore=False), ROWS)
+    if kvstore:  # the last, since servers update whatever is sent from then on
+        on_servers = train_block(batches, 1, make_trainer(), ROWS)
+        found |= {f"servers {name}": value for name, value in on_servers.items()}
     path = Path(sys.argv[1])
     np.savez(path if is_alone else path.with_stem(f"{path.stem}{rank}"), **found)
 

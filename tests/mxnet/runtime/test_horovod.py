@@ -69,8 +69,22 @@ def horovod(monkeypatch):
         def __getattr__(self, name):
             return getattr(self._optimizer, name)
 
-    DistributedOptimizer.__module__ = "horovod.mxnet"
-    module.DistributedOptimizer = DistributedOptimizer
+    class DistributedTrainer(mx.gluon.Trainer):
+        def __init__(self, params, optimizer, optimizer_params):
+            super().__init__(params, optimizer, optimizer_params, kvstore=None)
+            self._process_set, self.reduced = Machines(), []
+            self._scale /= 2
+
+        def _allreduce_grads(self):
+            for index, parameter in enumerate(self._params):
+                if parameter.grad_req != "null":
+                    (gradient,) = parameter.list_grad()
+                    self.reduced.append((index, gradient))
+                    gradient *= 2
+
+    for kind in (DistributedOptimizer, DistributedTrainer):
+        kind.__module__ = "horovod.mxnet"
+        setattr(module, kind.__name__, kind)
     module.rank = lambda: 0
     module.allgather = lambda own, name, process_set: mx.nd.concat(own, own, dim=0)
     monkeypatch.setitem(sys.modules, "horovod.mxnet", module)
@@ -99,10 +113,44 @@ def test_each_distinct_shard_is_averaged_once(horovod, route):
     found, expected = run(ROUTES[route], optimizer), run(ROUTES[route], make_sgd())
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value)
-    names = [name for name, _ in optimizer.reduced]
+    check_cells(optimizer.reduced, expected)
+
+
+def check_cells(reduced, parameters):
+    """Whether each cell went once in each step."""
+    names = [name for name, _ in reduced]
     assert len(names) == len(set(names)) * on_machines.STEPS
-    cells = sum(gradient.size for _, gradient in optimizer.reduced)
-    assert cells == on_machines.STEPS * sum(value.size for value in expected.values())
+    cells = sum(gradient.size for _, gradient in reduced)
+    assert cells == on_machines.STEPS * sum(value.size for value in parameters.values())
+
+
+def train_block(make_trainer):
+    return on_machines.train_block(on_machines.list_batches(0, 1), 1, make_trainer, on_machines.ROWS)
+
+
+def test_a_trainer_averages_each_distinct_shard_once(horovod):
+    trainers = []
+
+    def make_trainer(parameters):
+        trainers.append(horovod.DistributedTrainer(parameters, "sgd", on_machines.RATES))
+        parameters["d_bias"].grad_req = "null"
+        return trainers[0]
+
+    def make_plain(parameters):
+        parameters["d_bias"].grad_req = "null"
+        return mx.gluon.Trainer(parameters, "sgd", on_machines.RATES)
+
+    found, expected = train_block(make_trainer), train_block(make_plain)
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
+    check_cells(trainers[0].reduced, {name: value for name, value in expected.items() if name != "d_bias"})
+    assert len({name for name, _ in trainers[0].reduced}) > len(expected) - 1  # some are in shards
+
+
+def test_trainers_of_machines_with_different_plans_are_refused(horovod):
+    horovod.allgather = lambda own, name, process_set: mx.nd.concat(own, own + 1, dim=0)
+    with pytest.raises(PlanError, match="machines have different plans"):
+        train_block(lambda parameters: horovod.DistributedTrainer(parameters, "sgd", on_machines.RATES))
 
 
 def test_other_optimizers_are_left():

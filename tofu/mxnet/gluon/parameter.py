@@ -10,6 +10,7 @@ import mxnet as mx
 from mxnet import autograd
 
 from tofu.errors import DeviceError, UnsupportedError
+from tofu.mxnet.gluon.trainer import send_shards
 from tofu.mxnet.runtime.parameter_array import ParameterArray, add, on_host, zeros_like
 
 
@@ -65,6 +66,10 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         super().initialize(*args, **kwargs)
         if before is not None and before is not self.array:
             before.put(add([before.tensor]))
+
+    def _set_trainer(self, trainer: Any) -> None:
+        super()._set_trainer(trainer)
+        send_shards(trainer)
 
     def _init_impl(self, data: Any, ctx_list: Sequence[Any]) -> None:
         self._place(ctx_list)
@@ -154,6 +159,8 @@ def shard_parameter(parameter: Any) -> None:
     values, gradients, contexts = parameter._data, parameter._grad, parameter._ctx_list
     kind: Any = type(parameter)
     parameter.__class__ = _sharded(kind)
+    if parameter._trainer is not None:
+        send_shards(parameter._trainer)
     if values is not None:
         parameter._init_impl(values[0], contexts)
         if gradients is not None:

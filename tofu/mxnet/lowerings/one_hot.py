@@ -10,17 +10,39 @@ from tofu.lowering.parts import Inputs, Lowering, Parts
 from tofu.mxnet.lowerings.conventions import TYPES
 
 KEPT = ("on_value", "off_value")
+# The largest depth up to which a type has all whole numbers: no index becomes another position when it is cast.
+EXACT = {"float16": 1 << 11, "float32": 1 << 24, "float64": 1 << 53}
 
 
-def _is_of_one_type(operator: Operator, inputs: Inputs) -> bool:
-    """Indices of the result's own type, which the part's kernel knows."""
-    return inputs[0].dtype in TYPES and inputs[0].dtype == operator.attributes.get("dtype", "float32")
+def _is_exact(operator: Operator, inputs: Inputs) -> bool:
+    """A result whose type the part's kernel knows; its indices have to be of that, too."""
+    return int(operator.attributes["depth"]) <= EXACT.get(_type_of(operator), 0)
+
+
+def _type_of(operator: Operator) -> str:
+    return str(operator.attributes.get("dtype", "float32"))
 
 
 def _expand(parts: Parts) -> None:
     own = parts.whole.attributes
     attributes = {name: value for name, value in own.items() if name in KEPT}
-    parts.last_operator("_tofu_one_hot", attributes | {"extent": own["depth"], "mode": "exact"}, parts.whole.inputs)
+    inputs = (_convert(parts, _type_of(parts.whole)),)
+    parts.last_operator("_tofu_one_hot", attributes | {"extent": own["depth"], "mode": "exact"}, inputs)
 
 
-LOWERINGS = {"one_hot": Lowering(_expand, is_possible=_is_of_one_type)}
+def _convert(parts: Parts, dtype: str) -> int:
+    """The indices in the type of the result: their fractions, which do not count, are cut before a cast could round them."""
+    (indices,) = parts.whole.inputs
+    given, shape = parts.graph_tensors[indices].dtype, parts.shape(0)
+    steps = [] if given == dtype else [("Cast", {"dtype": dtype}, dtype)]
+    if steps and given in TYPES:
+        steps.insert(0, ("trunc", {}, given))
+    names = (tuple(f"i{d}" for d in range(len(shape))),) * 2
+    for op, attributes, made_of in steps:
+        made = parts.inner_tensor(op.lower(), shape, made_of)
+        parts.inner_operator(op.lower(), op, attributes, (indices,), (made,), names=names)
+        indices = made
+    return indices
+
+
+LOWERINGS = {"one_hot": Lowering(_expand, is_possible=_is_exact)}

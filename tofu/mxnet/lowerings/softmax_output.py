@@ -1,7 +1,7 @@
 """SoftmaxOutput split by classes, and its gradient: the softmax goes as any other, and each worker compares labels with its own classes.
 
-A gradient divided by the number of valid labels is split by batch or position instead: labels are counted over the workers first. The
-parts: `csrc/nnvm/parts/softmax_output.cc` and `softmax.cc`, described in `tdl_ops/mxnet/softmax_output_parts.py` and `softmax_parts.py`.
+Where a gradient is divided by the number of valid labels, those are counted over the workers first. The parts:
+`csrc/nnvm/parts/softmax_output.cc` and `softmax.cc`, described in `tdl_ops/mxnet/softmax_output_parts.py` and `softmax_parts.py`.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ def _expand_backward(parts: Parts) -> None:
     if own.get("normalization") != "valid":
         parts.last_operator("_tofu_softmax_output_gradient", attributes, parts.whole.inputs, outputs=gradient)
         return
-    counted = {
-        "names": " ".join(_label_names(parts, attributes["names"])),
-        "ignore_label": own.get("ignore_label", "-1"),
-    }
+    names = _label_names(parts, attributes["names"])
+    counted = {"names": " ".join(names), "ignore_label": own.get("ignore_label", "-1")}
     count = parts.inner_tensor("count", (1,))
-    parts.inner_operator("count", "_tofu_valid_labels", counted, parts.whole.inputs[1:], (count,))
+    # With names for its dimensions, it may lack an axis: where classes are split, every worker counts all labels.
+    dimensions = tuple("" if name == "only" else name for name in names), ("",)
+    parts.inner_operator("count", "_tofu_valid_labels", counted, parts.whole.inputs[1:], (count,), names=dimensions)
     inputs = *parts.whole.inputs, count
     parts.last_operator("_tofu_softmax_output_gradient_by_count", attributes, inputs, outputs=gradient)
 

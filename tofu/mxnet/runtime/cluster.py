@@ -42,7 +42,7 @@ class Cluster:
 
     def share(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
         """Have all machines begin with the parameters of the first. Raises PlanError where their plans differ."""
-        self._compare_plans(executor)
+        compare_plans(self.kvstore, executor.partition.plan.to_json())
         shards = list(self._list_shards({name: executor.variables[name] for name in names}))
         for key, held in shards:
             self.kvstore.init(key, held[0])
@@ -51,17 +51,6 @@ class Cluster:
         for _, held in shards:
             for array in held:
                 array.wait_to_read()
-
-    def _compare_plans(self, executor: ShardedExecutor) -> None:
-        own = zlib.crc32(executor.partition.plan.to_json().encode()) % (1 << 20)  # a float32 holds it exactly
-        first, key = mx.nd.array([own]), next(_keys)
-        self.kvstore.init(key, first)
-        self.kvstore.pull(key, out=first)
-        if int(first.asscalar()) != own:
-            raise PlanError(
-                f"Machine {self.kvstore.rank} has another plan than machine 0, so their shards do not belong together. Have all of them "
-                "run the same script with the same number of workers and shapes, or give each the same file: plan=..."
-            )
 
     def sum_gradients(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
         """Replace the gradients by their sums over all machines."""
@@ -73,10 +62,27 @@ class Cluster:
     def _list_shards(self, tensors: Mapping[str, ShardedTensor]) -> Iterator[tuple[int, list[Any]]]:
         """A key of the kvstore for each distinct region of each tensor, and the arrays of all workers that hold it."""
         for name, tensor in tensors.items():
-            for worker in tensor.owners:
-                if (name, worker) not in self._key_of:
-                    self._key_of[name, worker] = next(_keys)
-                yield self._key_of[name, worker], tensor.list_holding(tensor.regions[worker])
+            for number, (_, held) in enumerate(tensor.list_distinct()):
+                if (name, number) not in self._key_of:
+                    self._key_of[name, number] = make_key()
+                yield self._key_of[name, number], held
+
+
+def make_key() -> int:
+    """A new key of the kvstore. Machines that run one script make the same ones."""
+    return next(_keys)
+
+
+def compare_plans(kvstore: Any, text: str) -> None:
+    """Raise PlanError where the text, in which a plan is told, is not that of the first machine."""
+    own = zlib.crc32(text.encode()) % (1 << 20)  # a float32 holds it exactly
+    first = mx.nd.array([own])
+    kvstore.broadcast(make_key(), first, first)
+    if int(first.asscalar()) != own:
+        raise PlanError(
+            f"Machine {kvstore.rank} has another plan than machine 0, so their shards do not belong together. Have all of them "
+            "run the same script with the same number of workers and shapes, or give each the same file: plan=..."
+        )
 
 
 def read_kvstore(kvstore: Any) -> Cluster | None:

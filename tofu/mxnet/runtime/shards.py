@@ -117,6 +117,10 @@ class ShardedTensor:
         """The shards of all workers that hold a region."""
         return [array for array, own in zip(self.arrays, self.regions, strict=True) if own == region]
 
+    def list_distinct(self) -> list[tuple[Region, list[Any]]]:
+        """Each region once, with the shards of all workers that hold it."""
+        return [(self.regions[worker], self.list_holding(self.regions[worker])) for worker in self.owners]
+
     def scatter(self, whole: Any) -> None:
         """Copy a whole tensor (an NDArray, or anything NumPy reads) into the shards, cast to the tensor's type.
 
