@@ -124,15 +124,29 @@ def run_placement(
 
 
 def _place(emitted: Emitted) -> list[int]:
-    """The device of each node: that of its layer. What belongs to no layer is with the last one."""
+    """The device of each node: that of its layer, in turn."""
     tables, graph = emitted.program.tables, emitted.problem.graph
-    names = [
-        graph.operators[number].name if kind == NodeKind.OPERATOR else graph.tensors[number].name
-        for kind, number in zip(tables.node_kind.tolist(), tables.node_id.tolist(), strict=True)
-    ]
-    layers = [int(found[1]) if (found := LAYER.search(name)) else None for name in names]
-    last = max((layer for layer in layers if layer is not None), default=0)
-    return [(last if layer is None else layer) % DEVICES for layer in layers]
+    kinds, numbers = tables.node_kind.tolist(), tables.node_id.tolist()
+    read: list[list[int]] = [[] for _ in kinds]
+    for node, before in zip(tables.read_node.tolist(), tables.entry_node[tables.read_entry].tolist(), strict=True):
+        read[node].append(before)
+    layers: list[int | None] = []
+    of_operator: dict[int, int | None] = {}
+    for node, (kind, number) in enumerate(zip(kinds, numbers, strict=True)):
+        is_operator = kind == NodeKind.OPERATOR
+        found = LAYER.search((graph.operators if is_operator else graph.tensors)[number].name)
+        layer = int(found[1]) if found else None
+        if layer is None and is_operator:  # it goes with its forward operator, or with what it reads
+            named = (of_operator.get(graph.operators[number].forward), *(layers[before] for before in read[node]))
+            layer = next((one for one in named if one is not None), None)
+        if is_operator:
+            of_operator[number] = layer
+        layers.append(layer)
+    for node in reversed(range(len(layers))):
+        for before in read[node]:
+            if layers[before] is None:  # a variable that names no layer is where it is read
+                layers[before] = layers[node]
+    return [(layer or 0) % DEVICES for layer in layers]
 
 
 def _spread(emitted: Emitted, placed: Sequence[int], machine: Machine) -> Tasks:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -9,7 +10,9 @@ from benchmarks.evaluation import __main__ as evaluation
 from benchmarks.evaluation.claims import list_claims
 from benchmarks.evaluation.measure import Planned
 from benchmarks.evaluation.policies import (
+    LAYER,
     Outcome,
+    _place,
     run_ideal,
     run_partitioned,
     run_placement,
@@ -64,6 +67,17 @@ def test_placement_pipelines_layers_and_is_no_faster_than_as_many_devices():
     ideal, placed = run_ideal(build, 64, MACHINE), run_placement(build, (64,), MACHINE)
     alone = ideal.throughput / DEVICES
     assert alone < placed.throughput <= 4 * alone
+
+
+def test_what_names_no_layer_is_placed_with_what_it_reads():
+    emitted, _ = build.one_device(16)
+    graph, tables = emitted.problem.graph, emitted.program.tables
+    placed = dict(zip(emitted.program.entry_tensor.tolist(), np.array(_place(emitted))[tables.entry_node], strict=True))
+    for parameter in graph.updated:
+        layer = LAYER.search(graph.tensors[parameter].name)
+        device = int(layer[1]) if layer else 3  # the last of four layers
+        assert placed[parameter] == placed[graph.gradients[parameter]] == device
+    assert {placed[t] for operator in graph.operators for t in operator.outputs} == {0, 1, 2, 3}
 
 
 def test_gradients_that_are_not_added_in_place_need_more_memory():
