@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.evaluation.causes import TABLE as EXPERIMENTS
+from benchmarks.evaluation.causes import Finding, list_causes
 from benchmarks.evaluation.claims import Claim, list_claims
 from benchmarks.evaluation.measure import Planned
 from benchmarks.evaluation.operator_study import TABLE as OPERATORS
@@ -49,6 +51,14 @@ class Tables:
         return found
 
 
+CSV = {"throughput.csv": Outcome, "algorithms.csv": Planned, "sensitivity.csv": Tried}
+
+
+def read_tables(folder: Path) -> Tables:
+    """What `python -m benchmarks.evaluation` has left in a folder."""
+    return Tables(*(read_table(folder / name, kind) for name, kind in CSV.items()))
+
+
 def list_lines(machine: Machine, tables: Tables, folder: Path) -> Iterator[str]:
     """The page, with what is in the folder of section 4.1, Table 1 and Figure 11."""
     claims = list(list_claims(tables.by_model, tables.planned))
@@ -61,6 +71,8 @@ def list_lines(machine: Machine, tables: Tables, folder: Path) -> Iterator[str]:
     yield ""
     yield "Of which commit: " + ", ".join(f"{part} {commit}" for part, commit in read_commits(folder).items()) + "."
     yield from _list_claims(claims, tables.tried)
+    if (folder / EXPERIMENTS).exists():
+        yield from list_causes(claims, read_table(folder / EXPERIMENTS, Finding))
     if (folder / OPERATORS).exists():
         yield from list_study(read_table(folder / OPERATORS, Studied))
     if (folder / SEARCH).exists():
@@ -91,13 +103,6 @@ def _list_claims(claims: Sequence[Claim], tried: Sequence[Tried]) -> Iterator[st
         turned = ", ".join(one.change for one in other if one.holds != claim.holds)
         verdict = "yes" if claim.holds else "**no**"
         yield f"| {claim.claim} | {claim.paper} | {claim.ours} | {verdict} | {turned} |"
-    missed: dict[str, list[str]] = {}
-    for claim in claims:
-        if not claim.holds:
-            missed.setdefault(claim.reason, []).append(claim.claim)
-    if missed:
-        yield from ("", "Where a claim does not hold, most likely:", "")
-        yield from (f"- {'; '.join(names)}: {reason}" for reason, names in missed.items())
 
 
 def _list_searches(rows: Sequence[Searched]) -> Iterator[str]:

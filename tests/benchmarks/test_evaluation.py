@@ -10,7 +10,9 @@ from benchmarks.evaluation import __main__ as evaluation
 from benchmarks.evaluation.claims import list_claims
 from benchmarks.evaluation.measure import Planned
 from benchmarks.evaluation.policies import (
+    DEFAULT_PLACEMENT,
     LAYER,
+    OF_TENSORFLOW,
     Outcome,
     _place,
     run_ideal,
@@ -83,7 +85,7 @@ def test_what_names_no_layer_is_placed_with_what_it_reads():
 def test_gradients_that_are_not_added_in_place_need_more_memory():
     # MXNet adds the gradients of few steps at once.
     build_long = Programs("long", lambda batch: rnn(2, 256, batch, time_steps=12, features=64, classes=32))
-    whole, apart = (run_placement(build_long, (16,), MACHINE, in_place) for in_place in (True, False))
+    whole, apart = (run_placement(build_long, (16,), MACHINE, way) for way in (DEFAULT_PLACEMENT, OF_TENSORFLOW))
     assert apart.needed_bytes > whole.needed_bytes
 
 

@@ -7,8 +7,9 @@ import mxnet as mx
 import numpy as np
 import pytest
 
+from benchmarks.evaluation.decisions import Decisions
 from benchmarks.evaluation.partition_picture import draw, list_blocks, list_group_rows, list_tiles
-from benchmarks.evaluation.search_table import Decisions, time_solver
+from benchmarks.evaluation.search_table import time_solver
 from benchmarks.models import rnn, wresnet
 from benchmarks.models.model import Model
 from benchmarks.shared.dominance import drop_dominated
