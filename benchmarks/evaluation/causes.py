@@ -30,7 +30,7 @@ def list_causes(claims: Sequence[Claim], rows: Sequence[Finding]) -> Iterator[st
     yield "to the paper's. The last column: what held before and does not then."
     yield ""
     yield from list_experiments(rows)
-    yield from ("", "So, most likely:", "")
+    yield from ("", "What they say:", "")
     turned = _find_turned(rows)
     for claim in claims:
         if not claim.holds:
@@ -45,8 +45,8 @@ def _explain(claim: Claim, rows: Sequence[Finding], turned: Mapping[str, Sequenc
     if decided:
         found = f"it holds where {', and where '.join(decided)}, but then others do not."
     else:
-        found = f"no experiment decides it, of {len(rows)}."
-    return f"{found} {claim.reason}".strip()
+        found = f"no experiment of {len(rows)} decides it."
+    return f"{found} Most likely {claim.reason}."
 
 
 def _find_turned(rows: Sequence[Finding]) -> dict[str, list[str]]:

@@ -17,25 +17,16 @@ TABLE_3 = {  # samples per second of Tofu, and of placement in MXNet and in Tens
 PLACEMENT, SMALL, SWAPPING, TOFU, IDEAL = "operator placement", "small batch", "swapping", "Tofu", "ideal"
 SMALL_FITS = {"wresnet-50-4", "wresnet-50-6", "wresnet-101-4"}
 NO_MODELS = "no model has both"
-# Why a claim may not hold here, by how it begins.
+# Why a claim may not hold here that no experiment decides, by how it begins.
 REASONS = {
-    "WResNets that fit": "the memory of one device is what MXNet 1.9 plans, "
-    "which packs more than 0.11 did; cuDNN's workspace is not counted",
-    "small batch over": "communication costs less here: every device reads 21 "
-    "GB/s at the same time, and computes meanwhile",
-    "swapping's part": "prefetching is perfect here: models that nearly fit "
-    "lose nothing; the paper's engine ran whatever was ready",
-    "the same, RNNs of 8K": "all weights, gradients and histories cross a device's eighth of 10 GB/s "
-    "in each step; the paper's did less, and does not say how",
-    "placement's part": "the pipeline of layers idles while it fills and drains, and "
-    "one stream of a device runs one kernel at a time",
-    "Table 3": "operator placement as above; MXNet ran several kernels of a device at the same time. "
-    "Of TensorFlow, only the memory for gradients "
-    "that are not added in place is simulated, which costs batch size",
-    "allrow-greedy on": "buffers are packed by lifetime, so that fetched regions take memory for a moment",
-    "icml18 on": "as above",
-    "RNN-4-8K, seconds": "plans differ by bytes that take a few percent of a "
-    "step here; the shapes of kernels make as much of a difference",
+    "the same, RNNs of 8K": "the paper's engine kept more of what time steps use again than it says: here all weights and gradients, more "
+    "than a device's memory, cross in each time step",
+    "Table 3": "it is what is not simulated of the framework: how it orders and launches kernels, and how it copies between devices",
+    "allrow-greedy on": "the paper's prototype held fetched regions longer, and other memory shorter: by all rules that free fetched "
+    "regions late this plan needs more than Tofu's, as in the paper, but both too much",
+    "icml18 on": "as of allrow-greedy",
+    "RNN-4-8K, seconds": "it is how the paper's prototype fetched: here plans move so few bytes that what waits for a fetch decides, "
+    "not how much is fetched",
 }
 
 
@@ -53,7 +44,7 @@ class Claim:
         """Why it may not hold here."""
         return next(
             (reason for begin, reason in REASONS.items() if self.claim.startswith(begin)),
-            "close, but outside of the margin",
+            "it is close, but outside of the margin",
         )
 
 

@@ -70,7 +70,8 @@ def _forget_shapes(machine: Machine) -> Machine:
 
 # Weights, gradients and histories of the other WResNets alone are more than a device's memory, see Table 2.
 FITTING = "wresnet-50-4", "wresnet-50-6", "wresnet-101-4", "wresnet-152-4"
-SWAPPING = *WRESNETS, *(name for name in RNNS if name.endswith("8k"))
+LARGEST_RNNS = tuple(name for name in RNNS if name.endswith("8k"))
+SWAPPING = *WRESNETS, *LARGEST_RNNS
 OF_FETCHES = Freed.FETCHED_APART, Freed.FETCHED_AFTER_PHASE, Freed.FETCHED_AT_END
 EVERY = *WRESNETS, *RNNS
 MOVING = "Tofu", PLANS
@@ -142,15 +143,29 @@ CHANGES = (
         "kernels that use the same weight run one after the other",
         (SWAPPED_RNNS,),
         ("swapping",),
-        SWAPPING,
+        LARGEST_RNNS,
         swapping=Swapping(reuses=True),
     ),
     Change(
-        "the two before together",
+        "room is made by the farthest next use, and kernels that use the same weight run one after the other",
         (SWAPPED_RNNS,),
         ("swapping",),
-        SWAPPING,
+        LARGEST_RNNS,
         swapping=Swapping(reuses=True, knows_next_use=True),
+    ),
+    Change(
+        "the host is written while it is read",
+        (SWAPPED, SWAPPED_RNNS),
+        ("swapping",),
+        SWAPPING,
+        swapping=Swapping(is_duplex=True),
+    ),
+    Change(
+        "these two, and the host is written while it is read",
+        (SWAPPED_RNNS,),
+        ("swapping",),
+        LARGEST_RNNS,
+        swapping=Swapping(reuses=True, knows_next_use=True, is_duplex=True),
     ),
     Change(
         "each device has the host's 10 GB/s for itself",

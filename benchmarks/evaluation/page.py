@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 
 from benchmarks.evaluation.causes import TABLE as EXPERIMENTS
 from benchmarks.evaluation.causes import Finding, list_causes
@@ -121,8 +122,17 @@ def _list_searches(rows: Sequence[Searched]) -> Iterator[str]:
         "The dynamic program for all steps at once was not run: its states are counted as the paper counts them, all partitions of all",
     )
     yield "tensors of a group of operators, and each takes what a state of the recursion takes. Of the RNN there are fewer than the"
-    yield "paper's, since time steps are coalesced with all that they hold. HiGHS and toulbar2 get the coarse graph and the costs of the"
-    yield f"exact search, and {LIMIT} seconds; not the WResNet's, whose statistics are written in place, which forbids pairs of choices."
+    yield "paper's, since time steps are coalesced with all that they hold."
+    given = {row.model: row for row in rows if row.entries}
+    if given:
+        counts = "; ".join(f"{one.entries:,} of {one.all_entries:,} of {model}" for model, one in given.items())
+        paragraph = (
+            f"HiGHS and toulbar2 get the coarse graph and the costs of the exact search, and {LIMIT} seconds without making the tables. "
+            "Statistics that are written in place lie where their operator is: other pairs of choices have no variable in the integer "
+            "program, and a cost without end in the network. Choices that another one can stand for, whatever all others choose, are left "
+            f"out for both. So much is left of the costs of pairs: {counts}."
+        )
+        yield from ("", *wrap(paragraph, 140, break_on_hyphens=False))
 
 
 def _list_groups(rows: Sequence[GroupRow]) -> Iterator[str]:

@@ -35,12 +35,15 @@ class Swapping:
         The batch is the largest with which each kernel has room, not the one that is fastest.
     reuses
         Of the kernels whose inputs are there, the one is next whose largest tensor was used last; else they run in the program's order.
+    is_duplex
+        The host is written while it is read, each at the whole bandwidth.
     """
 
     ahead: int | None = None
     knows_next_use: bool = False
     takes_largest: bool = False
     reuses: bool = False
+    is_duplex: bool = False
 
 
 def swap(
@@ -159,7 +162,8 @@ class _Device:
         )  # least recently used first -> when its last kernel ended
         self._is_at_host: set[tuple[str, int]] = set(size)
         self._made: set[tuple[str, int]] = set()
-        self._link = 0.0
+        self._reading, self._writing = 0, int(way.is_duplex)
+        self._links = [0.0, 0.0]  # until when they are busy
         self.computed = 0.0
 
     def run(
@@ -173,14 +177,13 @@ class _Device:
         ready = 0.0
         for one in needed:
             if one not in self._there:
-                self._link = max(self._link, self._find_earliest())
+                self._wait(self._reading, self._find_earliest())
                 if not self._make_room(self._size[one], position, pinned):
                     return False
                 self._free -= self._size[one]
                 is_new = one in written and one not in self._made and one not in self._lasting
                 if not is_new:
-                    self._link += self._size[one] / self._bandwidth
-                    ready = max(ready, self._link)
+                    ready = max(ready, self._move(self._reading, self._size[one]))
         self._begun.append(max(self.computed, ready))
         self.computed = self._begun[-1] + seconds
         for one in needed:
@@ -199,6 +202,14 @@ class _Device:
             self._release(one)
         self._made.clear()
 
+    def _wait(self, link: int, until: float) -> None:
+        self._links[link] = max(self._links[link], until)
+
+    def _move(self, link: int, size: int) -> float:
+        """When so many bytes have crossed."""
+        self._links[link] += size / self._bandwidth
+        return self._links[link]
+
     def _find_earliest(self) -> float:
         """When what the next kernel reads may be fetched."""
         ahead = self._way.ahead
@@ -215,10 +226,11 @@ class _Device:
             victim = self._choose(position, pinned)
             if victim is None:
                 return False
-            self._link = max(self._link, self._there[victim])  # not before its last kernel has ended
+            self._wait(self._writing, self._there[victim])  # not before its last kernel has ended
             if victim not in self._is_at_host:
-                self._link += self._size[victim] / self._bandwidth
+                self._move(self._writing, self._size[victim])
                 self._is_at_host.add(victim)
+            self._wait(self._reading, self._links[self._writing])
             self._release(victim)
         return True
 
