@@ -27,7 +27,7 @@ def list_causes(claims: Sequence[Claim], rows: Sequence[Finding]) -> Iterator[st
     """The section of the page."""
     yield from ("", "## Why claims do not hold", "")
     yield "Each experiment takes one cause away, or puts one in, and the same simulator runs again what that changes. No number is fitted"
-    yield "to the paper's. The last column: what held before and does not then."
+    yield "to the paper's. It runs the models that the claim is about. The last column: what held before and does not then."
     yield ""
     yield from list_experiments(rows)
     yield from ("", "What they say:", "")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from benchmarks.evaluation.held_memory import Added, Freed
-from benchmarks.evaluation.measure import RNNS, WRESNETS
+from benchmarks.evaluation.measure import FIGURE_10, RNNS, WRESNETS
 from benchmarks.evaluation.measure import TABLE_3 as OF_TABLE_3
 from benchmarks.evaluation.policies import (
     DEFAULT_PLACEMENT,
@@ -25,7 +25,7 @@ SMALL_BATCHES, OVER_TOFU = "WResNets that fit", "small batch over Tofu"
 SWAPPED, SWAPPED_RNNS = "swapping's part", "the same, RNNs of 8K"
 PLACED, TABLE_3, FIGURE_10_MEMORY = "placement's part", "Table 3", ("allrow-greedy on", "icml18 on")
 ORDER = "RNN-4-8K, seconds"
-PLANS = "plans"  # Figure 10, beside the ways to train
+PRODUCTS, CONVOLUTIONS = (name for name, _ in FIGURE_10)
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,11 @@ class Change:
     claims
         How the claims begin that this may explain.
     policies
-        The ways to train that this changes, and "plans" where it changes Figure 10.
+        The ways to train that this changes.
     models
         Those that these claims are about.
+    plans
+        The model of Figure 10 whose plans this changes, if any.
     machine
         The changed machine, of the machine.
     freed
@@ -58,6 +60,7 @@ class Change:
     swapping: Swapping = DEFAULT_SWAPPING
     placement: Placement = DEFAULT_PLACEMENT
     of_tensorflow: Placement = OF_TENSORFLOW
+    plans: str = ""
 
 
 def _share_links(machine: Machine, bandwidth: float) -> Machine:
@@ -73,50 +76,54 @@ FITTING = "wresnet-50-4", "wresnet-50-6", "wresnet-101-4", "wresnet-152-4"
 LARGEST_RNNS = tuple(name for name in RNNS if name.endswith("8k"))
 SWAPPING = *WRESNETS, *LARGEST_RNNS
 OF_FETCHES = Freed.FETCHED_APART, Freed.FETCHED_AFTER_PHASE, Freed.FETCHED_AT_END
-EVERY = *WRESNETS, *RNNS
-MOVING = "Tofu", PLANS
+COMPARED = "wresnet-50-4", "wresnet-101-4"
 PLACING = DEFAULT_PLACEMENT.name, OF_TENSORFLOW.name
 CHANGES = (
     *(
         Change(
             f"memory is free {freed.value}",
             FIGURE_10_MEMORY if freed in OF_FETCHES else (SMALL_BATCHES, *FIGURE_10_MEMORY),
-            (PLANS,) if freed in OF_FETCHES else ("small batch", PLANS),
+            () if freed in OF_FETCHES else ("small batch",),
             FITTING,
             freed=freed,
+            plans=CONVOLUTIONS,
         )
         for freed in Freed
     ),
     Change(
         "a convolution's workspace of 1 GiB is set aside",
         (SMALL_BATCHES, *FIGURE_10_MEMORY),
-        ("small batch", PLANS),
+        ("small batch",),
         FITTING,
         lambda machine: replace(machine, reserved_bytes=machine.reserved_bytes + WORKSPACE),
+        plans=CONVOLUTIONS,
     ),
     Change(
         "all devices read each other through one switch of 21 GB/s",
         (OVER_TOFU, ORDER),
-        MOVING,
-        EVERY,
+        ("Tofu",),
+        COMPARED,
         partial(_share_links, bandwidth=PEER_BANDWIDTH),
+        plans=PRODUCTS,
     ),
     Change(
         "all devices read each other through the host, 10 GB/s",
         (OVER_TOFU, ORDER),
-        MOVING,
-        EVERY,
+        ("Tofu",),
+        COMPARED,
         partial(_share_links, bandwidth=HOST_BANDWIDTH),
+        plans=PRODUCTS,
     ),
     Change(
         "a device does not compute while it fetches",
         (OVER_TOFU, ORDER),
-        MOVING,
-        EVERY,
+        ("Tofu",),
+        COMPARED,
         lambda machine: replace(machine, fetches_overlap=False),
+        plans=PRODUCTS,
     ),
-    Change("each time step fetches weights for itself", (ORDER,), (PLANS,), (), rereads=True),
-    Change("kernels are as efficient in all shapes", (ORDER,), (PLANS,), (), _forget_shapes),
+    Change("each time step fetches weights for itself", (ORDER,), (), (), rereads=True, plans=PRODUCTS),
+    Change("kernels are as efficient in all shapes", (ORDER,), (), (), _forget_shapes, plans=PRODUCTS),
     Change("swapping prefetches nothing", (SWAPPED, SWAPPED_RNNS), ("swapping",), SWAPPING, swapping=Swapping(ahead=0)),
     Change(
         "swapping prefetches for one kernel",
@@ -192,7 +199,7 @@ CHANGES = (
     ),
     Change(
         "TensorFlow adds all gradients of a weight at once",
-        (TABLE_3,),
+        tuple(f"{TABLE_3}, samples per second, {name}, placement in TensorFlow" for name in OF_TABLE_3),
         (OF_TENSORFLOW.name,),
         OF_TABLE_3,
         of_tensorflow=replace(OF_TENSORFLOW, added=Added.TOGETHER),

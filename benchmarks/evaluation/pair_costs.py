@@ -112,8 +112,10 @@ class PairCosts:
             if part.is_of_updates:
                 shape = self._graph.tensors[part.tensors[row.access]].shape
                 cells = [([(d, 1)], 0, 1) for d in range(len(shape))]
-                reads = [(row.reads[0][1], cells, [], 0.0)]
-                native.add_operator(shape, reads, [], row.phase, row.group, 0, follows_tensor=row.access)
+                needed = row.reads[0][1]
+                native.add_operator(
+                    shape, [(needed, cells, [], 0.0)], [], row.phase, row.group, 0, follows_tensor=row.access
+                )
                 continue
             access = self._problem.accesses[row.position]
             inputs = [(tensor, access.inputs[slot], in_place) for slot, tensor, in_place in row.reads]

@@ -13,6 +13,7 @@ from benchmarks.evaluation.causes import TABLE, Finding, list_causes
 from benchmarks.evaluation.claims import Claim, list_claims
 from benchmarks.evaluation.experiments import CHANGES, Change
 from benchmarks.evaluation.held_memory import Added, Freed, measure_held
+from benchmarks.evaluation.measure import Planned
 from benchmarks.evaluation.page import CSV, read_tables
 from benchmarks.evaluation.policies import (
     DEFAULT_PLACEMENT,
@@ -161,8 +162,10 @@ def test_the_page_says_what_an_experiment_decides_what_it_breaks_and_what_none_d
 
 def test_an_experiment_runs_what_it_changes_beside_what_was_measured(tmp_path, monkeypatch):
     policies = "ideal", "small batch", "swapping", "Tofu"
+    seconds = {"icml18": 2.14, "recursive": 2.0}
+    planned = [Planned("rnn-4-8k", algorithm, own, 1.0, 0, True) for algorithm, own in seconds.items()]
     base = [Outcome("rnn-6-4k", policy, 512, 210.0) for policy in policies]
-    for name, rows in zip(CSV, (base, [], []), strict=True):
+    for name, rows in zip(CSV, (base, planned, []), strict=True):
         write_table(tmp_path / name, rows)
     asked = []
 
@@ -170,16 +173,24 @@ def test_an_experiment_runs_what_it_changes_beside_what_was_measured(tmp_path, m
         asked.append((name, change.name))
         return {"Tofu": Outcome(name, "Tofu", 512, 21.0)}
 
+    def plan(programs, batch, algorithm, machine):
+        return Planned(programs.model, algorithm, 4.0, 1.0, 0, True)
+
     changes = (
-        Change("links are slow", ("Table 3",), ("Tofu",), ("rnn-6-4k",)),
+        Change("links are slow", ("Table 3",), ("Tofu",), ("rnn-6-4k",), plans="rnn-4-8k"),
         Change("nothing is asked", ("Table 3",), ("Tofu",), ()),
     )
     monkeypatch.setattr(counterfactuals, "CHANGES", changes)
     monkeypatch.setattr(counterfactuals, "_run", run)
+    monkeypatch.setattr(counterfactuals, "COMPARED", {"rnn-4-8k": ["recursive"], "wresnet-152-10": []})
+    monkeypatch.setattr(counterfactuals, "measure_algorithm", plan)
     result = CliRunner().invoke(counterfactuals.main, ["--models", "rnn-6-4k", "--output", str(tmp_path)])
     assert result.exit_code == 0, result.output
     assert asked == [("rnn-6-4k", "links are slow")]
-    (row,) = [one for one in read_table(tmp_path / TABLE, Finding) if one.claim.endswith("Tofu")]
+    rows = read_table(tmp_path / TABLE, Finding)
+    (row,) = [one for one in rows if one.claim.endswith("Tofu")]
+    (of_plans,) = [one for one in rows if one.claim.startswith("ICML18's step")]
+    assert (of_plans.change, of_plans.without, of_plans.changed) == ("links are slow", "1.07", "0.535")
     assert (row.change, row.without, row.changed, row.held, row.holds) == ("links are slow", "210", "21", True, False)
 
 
