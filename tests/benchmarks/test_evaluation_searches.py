@@ -7,6 +7,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 
+from benchmarks.evaluation import search_table
 from benchmarks.evaluation.decisions import Decisions
 from benchmarks.evaluation.partition_picture import draw, list_blocks, list_group_rows, list_tiles
 from benchmarks.evaluation.search_table import time_solver
@@ -82,6 +83,17 @@ def test_solvers_of_others_find_what_the_exact_search_finds(request, model, solv
     for tables in (decisions.tables, decisions.reduced):
         assert time_solver(solver, tables, 60)[1].optimum == sum(exact.plan.step_bytes) > 0
     assert sum(t.size for t in decisions.reduced.values()) < sum(t.size for t in decisions.tables.values())
+
+
+def test_a_program_that_is_too_large_is_not_given_to_a_solver(monkeypatch):
+    problem = read(build_perceptron(64), 2)
+    monkeypatch.setattr(search_table, "_read", lambda _: problem)
+    monkeypatch.setattr(search_table, "run_cold", lambda work, *given: work(*given))
+    monkeypatch.setattr(search_table, "MOST_COSTS", {"HiGHS": 1})
+    of_highs, of_toulbar2 = search_table.time_solvers("perceptron", 60)
+    assert (of_highs.seconds, of_highs.found) == (0.0, "too large a program")
+    assert of_toulbar2.found.endswith(" GiB")
+    assert 1 < of_highs.entries == of_toulbar2.entries <= of_highs.all_entries
 
 
 def draw_tables(seed):
