@@ -27,7 +27,7 @@ def list_causes(claims: Sequence[Claim], rows: Sequence[Finding]) -> Iterator[st
     """The section of the page."""
     yield from ("", "## Why claims do not hold", "")
     yield "Each experiment takes one cause away, or puts one in, and the same simulator runs again what that changes. No number is fitted"
-    yield "to the paper's. It runs the models that the claim is about. The last column: what held before and does not then."
+    yield "to the paper's. An experiment runs the models that its claims are about. The last column: what held before and does not then."
     yield ""
     yield from list_experiments(rows)
     yield from ("", "What they say:", "")
@@ -65,11 +65,13 @@ def list_experiments(rows: Sequence[Finding]) -> Iterator[str]:
     for row in rows:
         if not row.held and (row.is_about or row.holds):
             by_claim.setdefault(row.claim, []).append(row)
+    told: set[str] = set()
     yield "| claim | without | what is changed | with it | holds then | no longer holds |"
     yield "|---|---|---|---|---|---|"
     for own in by_claim.values():
         for number, row in enumerate(own):
             claim, without = (row.claim, row.without) if number == 0 else ("", "")
             verdict = "**yes**" if row.holds else "no"
-            others = "; ".join(turned.get(row.change, ()))
+            others = "as above" if row.change in told else "; ".join(turned.get(row.change, ()))
+            told |= {row.change} & set(turned)
             yield f"| {claim} | {without} | {row.change} | {row.changed} | {verdict} | {others} |"

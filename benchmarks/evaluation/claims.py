@@ -19,8 +19,8 @@ SMALL_FITS = {"wresnet-50-4", "wresnet-50-6", "wresnet-101-4"}
 NO_MODELS = "no model has both"
 # Why a claim may not hold here that no experiment decides, by how it begins.
 REASONS = {
-    "the same, RNNs of 8K": "the paper's engine kept more of what time steps use again than it says: here all weights and gradients, more "
-    "than a device's memory, cross in each time step",
+    "the same, RNNs of 8K": "the paper's engine kept more than it says: here weights and gradients, more than a device's memory, do not "
+    "stay on a device from one time step to the next",
     "Table 3": "it is what is not simulated of the framework: how it orders and launches kernels, and how it copies between devices",
     "allrow-greedy on": "the paper's prototype held fetched regions longer, and other memory shorter: by all rules that free fetched "
     "regions late this plan needs more than Tofu's, as in the paper, but both too much",

@@ -133,7 +133,7 @@ def _list_searches(rows: Sequence[Searched]) -> Iterator[str]:
             "Statistics that are written in place lie where their operator is: other pairs of choices have no variable in the integer "
             "program, and a cost without end in the network. Choices that another one can stand for, whatever all others choose, are left "
             f"out for both. So much is left of the costs of pairs: {counts}. HiGHS has a variable for each; it is not given more than "
-            f"{MOST_COSTS['HiGHS']:,}, since with twice as many it took 15 GB of memory and proved nothing in four minutes."
+            f"{MOST_COSTS['HiGHS']:,}, since with twice as many it had taken 15 GB of memory after four minutes, and was stopped."
         )
         yield from ("", *wrap(paragraph, 140, break_on_hyphens=False))
 

@@ -44,9 +44,7 @@ PAPER = {
 WORKERS = 8
 RUNS = 5
 LIMIT = 300  # seconds of a solver
-MOST_COSTS = {
-    "HiGHS": 5_000_000
-}  # with twice as many it took 15 GB, and had found and proved nothing after four minutes
+MOST_COSTS = {"HiGHS": 5_000_000}  # with twice as many it had taken 15 GB after four minutes
 
 
 @dataclass(frozen=True)
