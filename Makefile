@@ -76,6 +76,8 @@ reproduce: $(BUILT)
 	$(VENV)/python -m benchmarks.evaluation.search_table
 	$(VENV)/python -m benchmarks.evaluation.partition_picture
 	$(VENV)/python -m benchmarks.evaluation
+	$(VENV)/python -m benchmarks.evaluation.counterfactuals
+	$(VENV)/python -m benchmarks.evaluation --again
 
 bench-search: $(BUILT)
 	$(VENV)/python -m benchmarks.search

@@ -4,7 +4,8 @@
     python -m benchmarks.evaluation --models wresnet-50-4,rnn-6-4k --no-sensitivity --output /tmp/evaluation
 
 Writes Figures 8, 9 and 10, Tables 2 and 3 and the claims of section 7 as Markdown, CSV and pictures; section 4.1, Table 1 and Figure 11 as
-`operator_study`, `search_table` and `partition_picture` have left them, which `make reproduce` runs first. The machine's numbers come from
+`operator_study`, `search_table` and `partition_picture` have left them, which `make reproduce` runs first, and why claims do not hold as
+`counterfactuals` has, which it runs after, and then this `--again`. The machine's numbers come from
 published specifications, which `tofu/simulation/machines/p2.8xlarge.json` names; nothing is fitted to the paper's figures. The claims are
 tried again with each of the machine's numbers 30 % up and down.
 """
@@ -19,11 +20,11 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.evaluation.claims import list_claims
-from benchmarks.evaluation.measure import RNNS, WRESNETS, Planned, measure_algorithms, measure_model
-from benchmarks.evaluation.page import Tables, Tried, list_lines
+from benchmarks.evaluation.measure import RNNS, WRESNETS, measure_algorithms, measure_model
+from benchmarks.evaluation.page import CSV, Tables, Tried, list_lines, read_tables
 from benchmarks.evaluation.pictures import draw_algorithms, draw_throughput
 from benchmarks.evaluation.policies import Outcome
-from benchmarks.evaluation.tables import read_table, write_table
+from benchmarks.evaluation.tables import write_table
 from benchmarks.shared.commits import name_tree, note_commit
 from tofu.simulation.machine import Machine, read_machine
 
@@ -31,7 +32,6 @@ FOLDER = Path("docs/evaluation")
 NUMBERS = ("arithmetic", "memory", "call", "links", "latency", "host")
 SCALES = {"up": 1.3, "down": 1 / 1.3}
 CONSOLE = Console(stderr=True)
-TABLES = {"throughput.csv": Outcome, "algorithms.csv": Planned, "sensitivity.csv": Tried}
 
 
 def measure(machine: Machine, models: Sequence[str], is_sensitive: bool) -> Tables:
@@ -69,10 +69,10 @@ def main(models: str, machine_name: str, sensitivity: bool, again: bool, output:
     output.mkdir(parents=True, exist_ok=True)
     if not again:
         found = measure(machine, models.split(","), sensitivity)
-        for name, rows in zip(TABLES, (found.outcomes, found.planned, found.tried), strict=True):
+        for name, rows in zip(CSV, (found.outcomes, found.planned, found.tried), strict=True):
             write_table(output / name, rows)
         note_commit(output, "Figures 8 to 10", tree)
-    tables = Tables(*(read_table(output / name, kind) for name, kind in TABLES.items()))
+    tables = read_tables(output)
     lines = list(list_lines(machine, tables, output))
     (output / "README.md").write_text("\n".join([*lines, ""]))
     draw_throughput(tables.by_model, output / "throughput.png")

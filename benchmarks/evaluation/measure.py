@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks.evaluation.policies import (
+    DEFAULT_PLACEMENT,
+    DEFAULT_SWAPPING,
+    OF_TENSORFLOW,
     Outcome,
+    Placement,
     run_ideal,
     run_partitioned,
     run_placement,
@@ -14,6 +18,7 @@ from benchmarks.evaluation.policies import (
     run_swapping,
 )
 from benchmarks.evaluation.programs import STATES, Programs
+from benchmarks.evaluation.swapping import Swapping
 from benchmarks.models.by_name import build_model
 from tofu.errors import TofuError
 from tofu.simulation.machine import Machine
@@ -25,7 +30,7 @@ RNNS = tuple(f"rnn-{layers}-{cells}k" for cells in (4, 6, 8) for layers in (6, 8
 BATCHES = {"wresnet": (128, 64, 32, 16, 8), "rnn": (512, 256, 128)}  # of Tofu and placement, the largest first
 SMALL = {"wresnet": (64, 32, 16, 8, 4, 2, 1), "rnn": (512, 256, 128, 64, 32, 16, 8)}  # of one device
 ALGORITHMS = ("allrow-greedy", "spartan", "equalchop", "icml18", "recursive", "exact")
-OF_TENSORFLOW = ("rnn-6-4k", "rnn-8-4k", "rnn-10-4k")  # Table 3
+TABLE_3 = ("rnn-6-4k", "rnn-8-4k", "rnn-10-4k")  # placed by TensorFlow too
 FIGURE_10 = (("rnn-4-8k", 512), ("wresnet-152-10", 8))
 
 
@@ -34,24 +39,33 @@ def read_model(name: str) -> Programs:
     return Programs(name, lambda batch: build_model(name, batch))
 
 
-def list_policies(name: str, machine: Machine, programs: Programs) -> Iterator[Callable[[], Outcome]]:
-    """The ways to train a model, in the order of the figures."""
+def list_policies(
+    name: str,
+    machine: Machine,
+    programs: Programs,
+    swapping: Swapping = DEFAULT_SWAPPING,
+    placement: Placement = DEFAULT_PLACEMENT,
+    of_tensorflow: Placement = OF_TENSORFLOW,
+) -> dict[str, Callable[[], Outcome]]:
+    """The ways to train a model, in the order of the figures, by name."""
     family = name.split("-")[0]
     batches, small = BATCHES[family], SMALL[family]
-    yield lambda: run_ideal(programs, IDEAL_BATCH[family], machine)
-    yield lambda: run_small_batch(programs, small, machine)
-    yield lambda: run_swapping(programs, small[:4], machine)
+    found = {
+        "ideal": lambda: run_ideal(programs, IDEAL_BATCH[family], machine),
+        "small batch": lambda: run_small_batch(programs, small, machine),
+        "swapping": lambda: run_swapping(programs, small[:4], machine, swapping),
+    }
     if family == "rnn":
-        yield lambda: run_placement(programs, batches, machine)
-    if name in OF_TENSORFLOW:
-        yield lambda: run_placement(programs, batches, machine, aggregates_in_place=False)
-    yield lambda: run_partitioned(programs, batches, machine)
+        found[placement.name] = lambda: run_placement(programs, batches, machine, placement)
+    if name in TABLE_3:
+        found[of_tensorflow.name] = lambda: run_placement(programs, batches, machine, of_tensorflow)
+    return {**found, "Tofu": lambda: run_partitioned(programs, batches, machine)}
 
 
 def measure_model(name: str, machines: Sequence[Machine]) -> list[list[Outcome]]:
     """All ways to train one model, on each machine."""
     programs = read_model(name)
-    return [[run() for run in list_policies(name, machine, programs)] for machine in machines]
+    return [[run() for run in list_policies(name, machine, programs).values()] for machine in machines]
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 
+from benchmarks.evaluation.causes import TABLE as EXPERIMENTS
+from benchmarks.evaluation.causes import Finding, list_causes
 from benchmarks.evaluation.claims import Claim, list_claims
 from benchmarks.evaluation.measure import Planned
 from benchmarks.evaluation.operator_study import TABLE as OPERATORS
 from benchmarks.evaluation.operator_study import Studied, list_study
 from benchmarks.evaluation.partition_picture import GroupRow
 from benchmarks.evaluation.policies import Outcome
-from benchmarks.evaluation.search_table import LIMIT, PAPER, Searched
+from benchmarks.evaluation.search_table import LIMIT, MOST_COSTS, PAPER, Searched
 from benchmarks.evaluation.tables import read_table
 from benchmarks.model_sizes import compare
 from benchmarks.shared.commits import read_commits
@@ -49,6 +52,14 @@ class Tables:
         return found
 
 
+CSV = {"throughput.csv": Outcome, "algorithms.csv": Planned, "sensitivity.csv": Tried}
+
+
+def read_tables(folder: Path) -> Tables:
+    """What `python -m benchmarks.evaluation` has left in a folder."""
+    return Tables(*(read_table(folder / name, kind) for name, kind in CSV.items()))
+
+
 def list_lines(machine: Machine, tables: Tables, folder: Path) -> Iterator[str]:
     """The page, with what is in the folder of section 4.1, Table 1 and Figure 11."""
     claims = list(list_claims(tables.by_model, tables.planned))
@@ -61,6 +72,8 @@ def list_lines(machine: Machine, tables: Tables, folder: Path) -> Iterator[str]:
     yield ""
     yield "Of which commit: " + ", ".join(f"{part} {commit}" for part, commit in read_commits(folder).items()) + "."
     yield from _list_claims(claims, tables.tried)
+    if (folder / EXPERIMENTS).exists():
+        yield from list_causes(claims, read_table(folder / EXPERIMENTS, Finding))
     if (folder / OPERATORS).exists():
         yield from list_study(read_table(folder / OPERATORS, Studied))
     if (folder / SEARCH).exists():
@@ -91,13 +104,6 @@ def _list_claims(claims: Sequence[Claim], tried: Sequence[Tried]) -> Iterator[st
         turned = ", ".join(one.change for one in other if one.holds != claim.holds)
         verdict = "yes" if claim.holds else "**no**"
         yield f"| {claim.claim} | {claim.paper} | {claim.ours} | {verdict} | {turned} |"
-    missed: dict[str, list[str]] = {}
-    for claim in claims:
-        if not claim.holds:
-            missed.setdefault(claim.reason, []).append(claim.claim)
-    if missed:
-        yield from ("", "Where a claim does not hold, most likely:", "")
-        yield from (f"- {'; '.join(names)}: {reason}" for reason, names in missed.items())
 
 
 def _list_searches(rows: Sequence[Searched]) -> Iterator[str]:
@@ -109,15 +115,27 @@ def _list_searches(rows: Sequence[Searched]) -> Iterator[str]:
         "|---|---|---|---|---|",
     )
     for row in rows:
-        here = f"{format_seconds(row.seconds)}" + (f", of {row.states:.2g} states" if row.is_counted else "")
+        here = (format_seconds(row.seconds) if row.seconds else "not run") + (
+            f", of {row.states:.2g} states" if row.is_counted else ""
+        )
         yield f"| {row.model} | {row.method} | {PAPER.get((row.model, row.method), '')} | {here} | {row.found} |"
     yield from (
         "",
         "The dynamic program for all steps at once was not run: its states are counted as the paper counts them, all partitions of all",
     )
     yield "tensors of a group of operators, and each takes what a state of the recursion takes. Of the RNN there are fewer than the"
-    yield "paper's, since time steps are coalesced with all that they hold. HiGHS and toulbar2 get the coarse graph and the costs of the"
-    yield f"exact search, and {LIMIT} seconds; not the WResNet's, whose statistics are written in place, which forbids pairs of choices."
+    yield "paper's, since time steps are coalesced with all that they hold."
+    given = {row.model: row for row in rows if row.entries}
+    if given:
+        counts = "; ".join(f"{one.entries:,} of {one.all_entries:,} of {model}" for model, one in given.items())
+        paragraph = (
+            f"HiGHS and toulbar2 get the coarse graph and the costs of the exact search, and {LIMIT} seconds without making the tables. "
+            "Statistics that are written in place lie where their operator is: other pairs of choices have no variable in the integer "
+            "program, and a cost without end in the network. Choices that another one can stand for, whatever all others choose, are left "
+            f"out for both. So much is left of the costs of pairs: {counts}. HiGHS has a variable for each; it is not given more than "
+            f"{MOST_COSTS['HiGHS']:,}, since with twice as many it had taken 15 GB of memory after four minutes, and was stopped."
+        )
+        yield from ("", *wrap(paragraph, 140, break_on_hyphens=False))
 
 
 def _list_groups(rows: Sequence[GroupRow]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.evaluation.measure import Planned
-from benchmarks.evaluation.policies import TENSORFLOW, Outcome
+from benchmarks.evaluation.policies import OF_TENSORFLOW, Outcome
 from tofu.report.picture import new_figure
 
 
@@ -15,7 +15,7 @@ def draw_throughput(measured: Mapping[str, Mapping[str, Outcome]], path: Path) -
     policies = [
         p
         for p in dict.fromkeys(p for outcomes in measured.values() for p in outcomes)
-        if p not in ("ideal", TENSORFLOW)
+        if p not in ("ideal", OF_TENSORFLOW.name)
     ]
     figure = new_figure(path, max(7, 0.9 * len(measured)), 4.5)
     axes = figure.add_subplot()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
+from typing import Any
 
 import numpy as np
 
+from benchmarks.evaluation.held_memory import Added, Freed, measure_held
 from benchmarks.evaluation.programs import DEVICES, STATES, Programs
-from benchmarks.evaluation.swapping import swap
+from benchmarks.evaluation.swapping import Swapping, swap
 from tofu.errors import TofuError
 from tofu.pipeline import Emitted
 from tofu.program import NodeKind
@@ -19,8 +21,33 @@ from tofu.simulation.machine import Machine
 from tofu.simulation.simulate import simulate
 from tofu.simulation.tasks import Tasks, make_tasks
 
-TENSORFLOW = "placement, TensorFlow"
+DEFAULT_SWAPPING = Swapping()
 LAYER = re.compile(r"lstm(\d+)_")
+
+
+class Overlap(Enum):
+    """Which layers run at the same time on their devices."""
+
+    READY = "all whose inputs are there"
+    FULL = "all, as if no device ever waited"
+    NONE = "none, one after the other"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What is settled about operator placement that could be otherwise: the name of the way to train, when memory is free, how gradients
+    are added up, which layers overlap, and the largest batch.
+    """
+
+    name: str = "operator placement"
+    freed: Freed = Freed.AFTER_LAST_USE
+    added: Added = Added.IN_PLACE
+    overlap: Overlap = Overlap.READY
+    largest_batch: int = 512
+
+
+DEFAULT_PLACEMENT = Placement()
+OF_TENSORFLOW = Placement("placement, TensorFlow", added=Added.APART)
 
 
 @dataclass(frozen=True)
@@ -84,16 +111,20 @@ def run_partitioned(
     return Outcome(programs.model, name)
 
 
-def run_swapping(programs: Programs, batches: Sequence[int], machine: Machine) -> Outcome:
+def run_swapping(
+    programs: Programs, batches: Sequence[int], machine: Machine, way: Swapping = DEFAULT_SWAPPING
+) -> Outcome:
     """Every device trains the whole model on a batch of its own and swaps with the host; the batch is the one that is fastest."""
-    found = [_swap(programs, batch, machine) for batch in batches]
+    found = (_swap(programs, batch, machine, way) for batch in batches)
+    if way.takes_largest:
+        return next((one for one in found if one.fits), Outcome(programs.model, "swapping"))
     return max(found, key=lambda one: one.throughput)
 
 
-def _swap(programs: Programs, batch: int, machine: Machine) -> Outcome:
+def _swap(programs: Programs, batch: int, machine: Machine, way: Swapping) -> Outcome:
     emitted, _ = programs.one_device(batch)
     tasks = make_tasks(emitted.problem, emitted.choices, emitted.program, machine, STATES)
-    swapped = swap(emitted, tasks, machine.usable_bytes, machine.host / DEVICES, STATES)
+    swapped = swap(emitted, tasks, machine.usable_bytes, machine.host / DEVICES, STATES, way)
     if swapped is None:
         return Outcome(programs.model, "swapping")
     computed = float(tasks.seconds.sum())
@@ -103,36 +134,53 @@ def _swap(programs: Programs, batch: int, machine: Machine) -> Outcome:
 
 
 def run_placement(
-    programs: Programs, batches: Sequence[int], machine: Machine, aggregates_in_place: bool = True
+    programs: Programs, batches: Sequence[int], machine: Machine, way: Placement = DEFAULT_PLACEMENT
 ) -> Outcome:
-    """Layers on devices, round robin, the steps of a recurrence pipelined, at the largest batch that fits.
-
-    Without `aggregates_in_place`, the gradients of a weight that several time steps use are all held until they are added up, as in
-    TensorFlow 1.8.
-    """
-    name = "operator placement" if aggregates_in_place else TENSORFLOW
-    for batch in batches:
+    """Layers on devices, round robin, the steps of a recurrence pipelined, at the largest batch that fits."""
+    for batch in (one for one in batches if one <= way.largest_batch):
         emitted, _ = programs.one_device(batch)
         placed = _place(emitted)
-        needed = _measure_placed(emitted, placed, aggregates_in_place)
+        needed = measure_held(emitted, placed, way.freed, way.added)
         if max(needed) <= machine.usable_bytes:
             tasks = _spread(emitted, placed, machine)
-            seconds = float(run_tasks(tasks)[1].max())
-            busy = np.bincount(tasks.worker, tasks.seconds * ~tasks.is_fetch, DEVICES).mean()
-            return Outcome(programs.model, name, batch, batch / seconds, 1 - float(busy) / seconds, max(needed))
-    return Outcome(programs.model, name)
+            busy = np.bincount(tasks.worker, tasks.seconds * ~tasks.is_fetch, DEVICES)
+            seconds = float(_take_seconds(tasks, busy, way))
+            return Outcome(
+                programs.model, way.name, batch, batch / seconds, 1 - float(busy.mean()) / seconds, max(needed)
+            )
+    return Outcome(programs.model, way.name)
+
+
+def _take_seconds(tasks: Tasks, busy: Any, way: Placement) -> float:
+    if way.overlap is Overlap.NONE:
+        return float(busy.sum())
+    return float(busy.max() if way.overlap is Overlap.FULL else run_tasks(tasks)[1].max())
 
 
 def _place(emitted: Emitted) -> list[int]:
-    """The device of each node: that of its layer. What belongs to no layer is with the last one."""
+    """The device of each node: that of its layer, in turn."""
     tables, graph = emitted.program.tables, emitted.problem.graph
-    names = [
-        graph.operators[number].name if kind == NodeKind.OPERATOR else graph.tensors[number].name
-        for kind, number in zip(tables.node_kind.tolist(), tables.node_id.tolist(), strict=True)
-    ]
-    layers = [int(found[1]) if (found := LAYER.search(name)) else None for name in names]
-    last = max((layer for layer in layers if layer is not None), default=0)
-    return [(last if layer is None else layer) % DEVICES for layer in layers]
+    kinds, numbers = tables.node_kind.tolist(), tables.node_id.tolist()
+    read: list[list[int]] = [[] for _ in kinds]
+    for node, before in zip(tables.read_node.tolist(), tables.entry_node[tables.read_entry].tolist(), strict=True):
+        read[node].append(before)
+    layers: list[int | None] = []
+    of_operator: dict[int, int | None] = {}
+    for node, (kind, number) in enumerate(zip(kinds, numbers, strict=True)):
+        is_operator = kind == NodeKind.OPERATOR
+        found = LAYER.search((graph.operators if is_operator else graph.tensors)[number].name)
+        layer = int(found[1]) if found else None
+        if layer is None and is_operator:  # it goes with its forward operator, or with what it reads
+            named = (of_operator.get(graph.operators[number].forward), *(layers[before] for before in read[node]))
+            layer = next((one for one in named if one is not None), None)
+        if is_operator:
+            of_operator[number] = layer
+        layers.append(layer)
+    for node in reversed(range(len(layers))):
+        for before in read[node]:
+            if layers[before] is None:  # a variable that names no layer is where it is read
+                layers[before] = layers[node]
+    return [(layer or 0) % DEVICES for layer in layers]
 
 
 def _spread(emitted: Emitted, placed: Sequence[int], machine: Machine) -> Tasks:
@@ -167,34 +215,3 @@ def _spread(emitted: Emitted, placed: Sequence[int], machine: Machine) -> Tasks:
         np.array(worker),
         own.work,
     )
-
-
-def _measure_placed(emitted: Emitted, placed: Sequence[int], aggregates_in_place: bool) -> list[int]:
-    """The bytes that each device holds at most: variables, gradients, states, and what is computed from its first to its last use."""
-    tables, graph = emitted.program.tables, emitted.problem.graph
-    entry_bytes, entry_tensor = emitted.program.entry_bytes, emitted.program.entry_tensor
-    weights = set(graph.updated)
-    gradients = {graph.gradients[t] for t in weights}
-    last = np.arange(len(tables.node_kind))[tables.entry_node]
-    np.maximum.at(last, tables.read_entry, tables.read_node)
-    held = [0] * DEVICES
-    changes: list[dict[int, int]] = [defaultdict(int) for _ in range(DEVICES)]
-    for entry, (node, size, tensor) in enumerate(
-        zip(tables.entry_node.tolist(), entry_bytes.tolist(), entry_tensor.tolist(), strict=True)
-    ):
-        device = placed[node]
-        if tables.node_kind[node] == NodeKind.VARIABLE:
-            held[device] += size * (1 + STATES if tensor in weights else 1)
-        elif tensor in gradients:
-            held[device] += size
-        elif not (aggregates_in_place and _is_added_in_place(emitted, node)):
-            changes[device][node] += size
-            changes[device][int(last[entry]) + 1] -= size
-    peaks = [max(np.cumsum([one[node] for node in sorted(one)]).tolist(), default=0) for one in changes]
-    return [own + peak for own, peak in zip(held, peaks, strict=True)]
-
-
-def _is_added_in_place(emitted: Emitted, node: int) -> bool:
-    """Whether a node's result is one gradient of several that the next operator adds to their sum."""
-    tables, graph = emitted.program.tables, emitted.problem.graph
-    return tables.node_kind[node] == NodeKind.OPERATOR and graph.operators[int(tables.node_id[node])].op == "_grad_add"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cache
+from typing import TypeAlias
 
 from benchmarks.models import Model
 from tofu.errors import TofuError
@@ -15,6 +17,7 @@ from tofu.simulation.simulate import emit_one_device, measure_one_device, measur
 STATES = 1  # the paper counts three times the weights: themselves, gradients and a history
 DEVICES = 8
 
+Plan: TypeAlias = "tuple[Emitted, tuple[int, ...]] | TofuError"
 Build = Callable[[int], Model]  # a model of a batch size
 
 
@@ -23,8 +26,31 @@ class Programs:
 
     def __init__(self, model: str, build: Build) -> None:
         self.model = model
-        self.one_device = cache(lambda batch: _emit_one_device(build(batch)))
-        self.partition = cache(lambda batch, algorithm: _plan(build(batch), algorithm))
+        self.one_device: Callable[[int], tuple[Emitted, int]] = cache(lambda batch: _emit_one_device(build(batch)))
+        self.partition: Callable[[int, str], Plan] = cache(lambda batch, algorithm: _plan(build(batch), algorithm))
+
+    def measure_by(self, measure: Callable[[Emitted], Sequence[int]]) -> Programs:
+        """The same programs, with the bytes that each worker needs by another measure."""
+        return self._change(lambda emitted, _: (emitted, tuple(measure(emitted))))
+
+    def emit_by(self, emit: Callable[[Emitted], Emitted]) -> Programs:
+        """Other programs for the same plans, with the bytes of these."""
+        return self._change(lambda emitted, needed: (emit(emitted), needed))
+
+    def _change(self, change: Callable[[Emitted, tuple[int, ...]], tuple[Emitted, tuple[int, ...]]]) -> Programs:
+        other = copy(self)
+
+        def emit_one_device(batch: int) -> tuple[Emitted, int]:
+            emitted, needed = self.one_device(batch)
+            emitted, changed = change(emitted, (needed,))
+            return emitted, max(changed)
+
+        def plan(batch: int, algorithm: str) -> Plan:
+            planned = self.partition(batch, algorithm)
+            return planned if isinstance(planned, TofuError) else change(*planned)
+
+        other.one_device, other.partition = cache(emit_one_device), cache(plan)
+        return other
 
 
 def _emit_one_device(model: Model) -> tuple[Emitted, int]:
@@ -33,7 +59,7 @@ def _emit_one_device(model: Model) -> tuple[Emitted, int]:
     return emit_one_device(task), measure_one_device(task, STATES)
 
 
-def _plan(model: Model, algorithm: str) -> tuple[Emitted, tuple[int, ...]] | TofuError:
+def _plan(model: Model, algorithm: str) -> Plan:
     """The program of an algorithm's plan and the bytes that each worker needs, or why there is none."""
     try:
         partition = plan_task(model.read(Settings(workers=DEVICES, algorithm=algorithm, cache=False)))

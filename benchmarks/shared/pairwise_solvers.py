@@ -1,68 +1,120 @@
 """Solvers of others for choices whose costs lie in tables of pairs: HiGHS, an integer program, and toulbar2, a cost function network.
 
 The program has a binary variable for each choice and a fraction for each pair of choices that meet in a table; the fractions of a pair add
-up to the binaries on both sides. The network has the tables as they are. A table of somebody with itself counts by its diagonal.
+up to the binaries on both sides. The network has the tables as they are. A table of somebody with itself counts by its diagonal. A pair
+that cannot be has no fraction in the program, and costs without end in the network.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import ceil, isfinite
 from typing import Any
 
 import highspy
 import numpy as np
 import numpy.typing as npt
 from pytoulbar2 import CFN
+from scipy.sparse import coo_array
 
 Sizes = Mapping[Any, int]  # who decides -> how many choices there are
-Tables = Mapping[tuple[Any, Any], npt.NDArray[np.int64]]
+Table = npt.NDArray[np.int64]
+Tables = Mapping[tuple[Any, Any], Table]
+FORBIDDEN = np.iinfo(np.int64).max
+"""What an entry of a table says of a pair that cannot be."""
 
 
-def solve_program(sizes: Sizes, tables: Tables, seconds: float) -> int | None:
-    """The least cost by HiGHS, or None where it has not ended in time."""
+@dataclass(frozen=True)
+class Solved:
+    """What a solver came to: the least cost that it has found, if any, and what it has proved that all cost at least."""
+
+    found: int | None
+    bound: int
+
+    @property
+    def optimum(self) -> int | None:
+        """The least cost, where that is proved."""
+        return self.found if self.found is not None and self.bound >= self.found else None
+
+
+def solve_program(sizes: Sizes, tables: Tables, seconds: float) -> Solved:
+    """By HiGHS, in so many seconds."""
     solver = highspy.Highs()
     solver.silent()
     solver.setOptionValue("time_limit", float(seconds))
     solver.setOptionValue("mip_rel_gap", 0.0)
-    unit = int(np.gcd.reduce([np.gcd.reduce(table, axis=None) for table in tables.values()])) or 1
-    taken = {who: [solver.addBinary() for _ in range(size)] for who, size in sizes.items()}
-    for binaries in taken.values():
-        solver.addConstr(solver.qsum(binaries) == 1)
-    costs = []
-    for (a, b), table in tables.items():
+    unit = int(np.gcd.reduce([np.gcd.reduce(table[table != FORBIDDEN], axis=None) for table in tables.values()])) or 1
+    binaries, program = sum(sizes.values()), _Program(sizes)
+    for pair, table in tables.items():
+        program.add(*pair, table, unit)
+    costs, most = np.concatenate(program.costs), np.ones(program.columns)
+    most[list(program.barred)] = 0
+    columns = np.arange(program.columns, dtype=np.int32)
+    solver.addVars(len(columns), np.zeros(len(columns)), most)
+    solver.changeColsCost(len(columns), columns, costs)
+    integers = np.full(binaries, highspy.HighsVarType.kInteger)
+    solver.changeColsIntegrality(binaries, columns[:binaries], integers)
+    rows, sums = program.list_rows(), np.repeat((1.0, 0.0), (len(sizes), program.rows - len(sizes)))
+    starts, indices = rows.indptr.astype(np.int32), rows.indices.astype(np.int32)
+    solver.addRows(program.rows, sums, sums, rows.nnz, starts[:-1], indices, rows.data)
+    solver.run()
+    info = solver.getInfo()
+    has_found = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    if solver.getModelStatus() == highspy.HighsModelStatus.kOptimal:
+        least = round(info.objective_function_value) * unit
+        return Solved(least, least)
+    bound = ceil(info.mip_dual_bound - 1e-6) * unit if isfinite(info.mip_dual_bound) else 0
+    return Solved(round(info.objective_function_value) * unit if has_found else None, max(0, bound))
+
+
+class _Program:
+    """Columns and rows of the integer program: the binaries of everybody first, then the fractions of one table after the other."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        ends = np.cumsum([*sizes.values()]).tolist()
+        self._place = {who: end - size for (who, size), end in zip(sizes.items(), ends, strict=True)}
+        self._sizes = sizes
+        self.costs = [np.zeros(ends[-1])]
+        self.columns, self.rows = ends[-1], len(sizes)
+        self.barred: set[int] = set()
+        owners = np.repeat(np.arange(len(sizes)), [*sizes.values()])
+        self._entries = [(owners, np.arange(ends[-1]), np.ones(ends[-1]))]  # one choice of everybody
+
+    def add(self, a: Any, b: Any, table: Table, unit: int) -> None:
+        """The costs of two who meet."""
         if a == b:
-            costs += [cost * one for cost, one in zip((np.diagonal(table) // unit).tolist(), taken[a], strict=True)]
-            continue
-        both = [[solver.addVariable(0, 1) for _ in taken[b]] for _ in taken[a]]
-        for row, binary in zip(both, taken[a], strict=True):
-            solver.addConstr(solver.qsum(row) == binary)
-        for column, binary in zip(zip(*both, strict=True), taken[b], strict=True):
-            solver.addConstr(solver.qsum(column) == binary)
-        for prices, row in zip((table // unit).tolist(), both, strict=True):
-            costs += [cost * one for cost, one in zip(prices, row, strict=True)]
-    solver.minimize(solver.qsum(costs))
-    is_solved = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
-    return round(solver.getObjectiveValue()) * unit if is_solved else None
+            own = np.diagonal(table)
+            self.barred.update((self._place[a] + np.flatnonzero(own == FORBIDDEN)).tolist())
+            self.costs[0][self._place[a] : self._place[a] + len(own)] += np.where(own == FORBIDDEN, 0, own // unit)
+            return
+        sides = np.nonzero(table != FORBIDDEN)
+        fractions = self.columns + np.arange(len(sides[0]))
+        self.columns += len(fractions)
+        self.costs.append((table[sides] // unit).astype(np.float64))
+        for who, side in zip((a, b), sides, strict=True):
+            size = self._sizes[who]
+            self._entries.append((self.rows + side, fractions, np.ones(len(side))))
+            self._entries.append((self.rows + np.arange(size), self._place[who] + np.arange(size), -np.ones(size)))
+            self.rows += size
+
+    def list_rows(self) -> Any:
+        """A sparse matrix, by rows."""
+        rows, columns, values = (np.concatenate(part) for part in zip(*self._entries, strict=True))
+        return coo_array((values, (rows, columns)), shape=(self.rows, self.columns)).tocsr()
 
 
-def solve_network(sizes: Sizes, tables: Tables, seconds: float) -> int | None:
-    """The least cost by toulbar2, or None where it has not ended in time: it does not tell whether it stopped there."""
+def solve_network(sizes: Sizes, tables: Tables, seconds: float) -> Solved:
+    """By toulbar2, in so many seconds."""
     network = CFN()
-    place: dict[Hashable, int] = {
-        who: network.AddVariable(f"v{n}", range(size)) for n, (who, size) in enumerate(sizes.items())
-    }
+    place = {who: network.AddVariable(f"v{n}", range(size)) for n, (who, size) in enumerate(sizes.items())}
     for (a, b), table in tables.items():
-        if a == b:
-            network.AddFunction([place[a]], np.diagonal(table).tolist())
-        else:
-            network.AddFunction([place[a], place[b]], table.ravel().tolist())
-    started = time.perf_counter()
+        own = np.diagonal(table) if a == b else table
+        costs = np.where(own == FORBIDDEN, network.Top, own.astype(np.float64)).ravel().tolist()
+        network.AddFunction([place[a]] if a == b else [place[a], place[b]], costs)
     solved = network.Solve(timeLimit=round(seconds))
-    return round(solved[1]) if solved and time.perf_counter() - started < 0.9 * seconds else None
+    bound = ceil(network.GetDDualBound() - 1e-6)
+    return Solved(round(solved[1]) if solved else None, bound)
 
 
-SOLVERS: Mapping[str, Callable[[Sizes, Tables, float], int | None]] = {
-    "HiGHS": solve_program,
-    "toulbar2": solve_network,
-}
+SOLVERS: Mapping[str, Callable[[Sizes, Tables, float], Solved]] = {"HiGHS": solve_program, "toulbar2": solve_network}

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -9,7 +10,11 @@ from benchmarks.evaluation import __main__ as evaluation
 from benchmarks.evaluation.claims import list_claims
 from benchmarks.evaluation.measure import Planned
 from benchmarks.evaluation.policies import (
+    DEFAULT_PLACEMENT,
+    LAYER,
+    OF_TENSORFLOW,
     Outcome,
+    _place,
     run_ideal,
     run_partitioned,
     run_placement,
@@ -66,10 +71,21 @@ def test_placement_pipelines_layers_and_is_no_faster_than_as_many_devices():
     assert alone < placed.throughput <= 4 * alone
 
 
+def test_what_names_no_layer_is_placed_with_what_it_reads():
+    emitted, _ = build.one_device(16)
+    graph, tables = emitted.problem.graph, emitted.program.tables
+    placed = dict(zip(emitted.program.entry_tensor.tolist(), np.array(_place(emitted))[tables.entry_node], strict=True))
+    for parameter in graph.updated:
+        layer = LAYER.search(graph.tensors[parameter].name)
+        device = int(layer[1]) if layer else 3  # the last of four layers
+        assert placed[parameter] == placed[graph.gradients[parameter]] == device
+    assert {placed[t] for operator in graph.operators for t in operator.outputs} == {0, 1, 2, 3}
+
+
 def test_gradients_that_are_not_added_in_place_need_more_memory():
     # MXNet adds the gradients of few steps at once.
     build_long = Programs("long", lambda batch: rnn(2, 256, batch, time_steps=12, features=64, classes=32))
-    whole, apart = (run_placement(build_long, (16,), MACHINE, in_place) for in_place in (True, False))
+    whole, apart = (run_placement(build_long, (16,), MACHINE, way) for way in (DEFAULT_PLACEMENT, OF_TENSORFLOW))
     assert apart.needed_bytes > whole.needed_bytes
 
 

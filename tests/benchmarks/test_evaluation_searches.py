@@ -1,15 +1,21 @@
 """Table 1 and Figure 11: what solvers of others are given is what the search minimises, and the picture's tiles are the plan's parts."""
 
+import itertools
 import random
 
 import mxnet as mx
+import numpy as np
 import pytest
 
+from benchmarks.evaluation import search_table
+from benchmarks.evaluation.decisions import Decisions
 from benchmarks.evaluation.partition_picture import draw, list_blocks, list_group_rows, list_tiles
-from benchmarks.evaluation.search_table import Decisions
+from benchmarks.evaluation.search_table import time_solver
 from benchmarks.models import rnn, wresnet
 from benchmarks.models.model import Model
-from benchmarks.shared.pairwise_solvers import SOLVERS
+from benchmarks.shared.dominance import drop_dominated
+from benchmarks.shared.pairwise_solvers import FORBIDDEN, SOLVERS
+from tofu.errors import PlanError
 from tofu.planning.settings import Settings
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate
@@ -41,12 +47,100 @@ def test_tables_of_pairs_add_up_to_what_a_plan_moves():
         assert summed == evaluate(problem, decisions.choose(taken)).total_bytes > 0
 
 
+@pytest.fixture(scope="module")
+def normalized():
+    """Statistics that are written in place go with the axes of their operator alone."""
+    net = mx.sym.BatchNorm(mx.sym.Variable("data"), fix_gamma=False, name="norm")
+    net = mx.sym.FullyConnected(net, num_hidden=16, no_bias=True, name="product")
+    symbol = mx.sym.LinearRegressionOutput(net, name="loss")
+    problem = read(Model("normalized", symbol, {"data": (512, 256), "loss_label": (512, 16)}))
+    return problem, Decisions(problem, problem.coarse)
+
+
+def test_pairs_are_forbidden_that_no_plan_can_have(normalized):
+    problem, decisions = normalized
+    draw_number, refused = random.Random(2), 0
+    forbidding = {tensor for (_, tensor), table in decisions.tables.items() if (table == FORBIDDEN).any()}
+    assert forbidding == {("tensor", decisions.classes[tensor]) for tensor in problem.graph.written_in_place}
+    for _ in range(100):
+        taken = {who: draw_number.randrange(len(own)) for who, own in decisions.domains.items()}
+        found = [int(table[taken[a], taken[b]]) for (a, b), table in decisions.tables.items()]
+        if FORBIDDEN in found:
+            refused += 1
+            with pytest.raises(PlanError, match="in place"):
+                evaluate(problem, decisions.choose(taken))
+        else:
+            assert sum(found) == evaluate(problem, decisions.choose(taken)).total_bytes
+    assert 0 < refused < 100
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_solvers_of_others_find_what_the_exact_search_finds(perceptron, solver):
-    problem, decisions = perceptron
+@pytest.mark.parametrize("model", ["perceptron", "normalized"])
+def test_solvers_of_others_find_what_the_exact_search_finds(request, model, solver):
+    problem, decisions = request.getfixturevalue(model)
     exact = ALGORITHMS["exact"].solve(problem).exact
     assert exact.is_optimal
-    assert decisions.solve(solver, 60) == sum(exact.plan.step_bytes) > 0
+    for tables in (decisions.tables, decisions.reduced):
+        assert time_solver(solver, tables, 60)[1].optimum == sum(exact.plan.step_bytes) > 0
+    assert sum(t.size for t in decisions.reduced.values()) < sum(t.size for t in decisions.tables.values())
+
+
+def test_a_program_that_is_too_large_is_not_given_to_a_solver(monkeypatch):
+    problem = read(build_perceptron(64), 2)
+    monkeypatch.setattr(search_table, "_read", lambda _: problem)
+    monkeypatch.setattr(search_table, "run_cold", lambda work, *given: work(*given))
+    monkeypatch.setattr(search_table, "MOST_COSTS", {"HiGHS": 1})
+    of_highs, of_toulbar2 = search_table.time_solvers("perceptron", 60)
+    assert (of_highs.seconds, of_highs.found) == (0.0, "too large a program")
+    assert of_toulbar2.found.endswith(" GiB")
+    assert 1 < of_highs.entries == of_toulbar2.entries <= of_highs.all_entries
+
+
+def draw_tables(seed):
+    """Four who each meet each, with pairs that cannot be."""
+    numbers = np.random.RandomState(seed)
+    sizes = dict(zip("abcd", numbers.randint(1, 5, 4).tolist(), strict=True))
+    tables = {}
+    for pair in itertools.combinations_with_replacement(sizes, 2):
+        shape = [sizes[who] for who in pair]
+        tables[pair] = np.where(numbers.rand(*shape) < 0.3, FORBIDDEN, 12 * numbers.randint(0, 9, shape))
+    return sizes, tables
+
+
+def list_costs(sizes, tables):
+    """Of everything that can be chosen."""
+    for taken in itertools.product(*map(range, sizes.values())):
+        number = dict(zip(sizes, taken, strict=True))
+        found = [int(table[number[a], number[b]]) for (a, b), table in tables.items()]
+        if FORBIDDEN not in found:
+            yield sum(found)
+
+
+def test_without_dominated_choices_and_by_any_solver_the_least_cost_is_that_of_brute_force():
+    reduced, possible = 0, 0
+    for seed in range(40):
+        sizes, tables = draw_tables(seed)
+        least = min(list_costs(sizes, tables), default=None)
+        if least is None:
+            continue
+        possible += 1
+        smaller = drop_dominated(sizes, tables)
+        left = {who: smaller[who, who].shape[0] for who in sizes}
+        reduced += left != sizes
+        assert min(list_costs(left, smaller)) == least
+        for solve in SOLVERS.values():
+            assert solve(sizes, tables, 60).optimum == solve(left, smaller, 60).optimum == least
+    assert possible >= reduced >= 10
+
+
+def test_solvers_that_are_stopped_say_what_they_have_and_what_they_proved():
+    numbers = np.random.RandomState(0)
+    sizes = dict.fromkeys(range(40), 6)
+    tables = {pair: numbers.randint(0, 1000, (6, 6)) for pair in itertools.combinations(sizes, 2)}
+    for solve in SOLVERS.values():
+        stopped = solve(sizes, tables, 1)
+        assert stopped.optimum is None
+        assert 0 <= stopped.bound < (stopped.found or np.inf)
 
 
 def test_states_are_the_partitions_of_all_tensors_of_each_group(perceptron):

@@ -83,7 +83,7 @@ def build_native_graph(
     if moves.stages_small_sums:
         native.stage_small_sums()
     live = find_live_operators(graph, accesses)
-    replicable = _list_replicable(graph)
+    replicable = list_replicable(graph)
     first = {operator: family[0] for family in equal.operators for operator in family}
     for tensor, label, tiny in zip(graph.tensors, graph.tensor_labels, replicable, strict=True):
         native.add_tensor(tensor.shape, tensor.moved_item_bytes, tiny, label, tensor.times)
@@ -136,7 +136,7 @@ def coarsen_native_graph(
             if position != leader and _shared_choice(graph.operators[position]) < 0
         ]
     )
-    replicable = _list_replicable(graph)
+    replicable = list_replicable(graph)
     for tied in (*equal.tensors, *layers.tensors):
         for position in tied[1:]:
             if replicable[position] == replicable[tied[0]]:
@@ -145,7 +145,8 @@ def coarsen_native_graph(
     return coarse
 
 
-def _list_replicable(graph: Graph) -> list[bool]:
+def list_replicable(graph: Graph) -> list[bool]:
+    """Of each tensor: whether it may be whole on several workers."""
     return [
         tensor.size_bytes < REPLICATION_LIMIT_BYTES or tensor.is_inner or position in graph.written_in_place
         for position, tensor in enumerate(graph.tensors)
