@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from jax import lax
 
 from benchmarks import jax_equality
-from benchmarks.jax_equality import largest_error, list_cases, run_case
+from benchmarks.jax_equality import largest_error, list_cases, list_excused, run_case
 from benchmarks.jax_models import load_models, plain
 from benchmarks.shared import campaigns
 from benchmarks.shared.commits import name_tree
@@ -100,3 +100,6 @@ def test_what_one_device_makes_of_a_rounding_does_not_count():
     assert largest_error([-noise, number], [noise, number], [0.5 * noise, number]) == 0
     assert largest_error([-noise, 1.01 * number], [noise, number], [0.5 * noise, number * (1 + 1e-15)]) > 0.009
     assert largest_error([100 * noise], [noise], [0.5 * noise]) == 99
+    near = [number * (1 + 1e-12)]  # as far off as a rounding takes it, and allowed: it counts
+    assert 5e-13 < largest_error(near, [number], near) < 2e-12
+    assert list_excused([-noise, *near], [noise, number], [0.5 * noise, *near]) == [True, False]
