@@ -104,7 +104,11 @@ def test_each_distinct_shard_goes_once_and_nothing_is_gathered(updates, monkeypa
     compare(net, train_alone("sgd", **parameters))
 
 
-@pytest.mark.parametrize("optimizer", ["lars", "nadam", mx.optimizer.SGD(param_idx2name={0: "a_bias"})], ids=str)
+@pytest.mark.parametrize(
+    "optimizer",
+    ["lars", "nadam", mx.optimizer.SGD(param_idx2name={0: "a_bias"})],
+    ids=["lars", "nadam", "names of weights"],
+)
 def test_servers_update_whole_weights_where_shards_would_not_do(optimizer):
     """LARS takes norms, Nadam counts its calls, and the names of the third are of whole weights: biases have no decay."""
     net, servers = build_split(), Servers(updates=True)
