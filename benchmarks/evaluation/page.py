@@ -127,7 +127,7 @@ def _list_searches(rows: Sequence[Searched]) -> Iterator[str]:
     yield "paper's, since time steps are coalesced with all that they hold."
     given = {row.model: row for row in rows if row.entries}
     if given:
-        counts = "; ".join(f"{one.entries:,} of {one.all_entries:,} of {model}" for model, one in given.items())
+        counts = "; ".join(f"{one.entries:,} of {one.all_entries:,} for {model}" for model, one in given.items())
         paragraph = (
             f"HiGHS and toulbar2 get the coarse graph and the costs of the exact search, and {LIMIT} seconds without making the tables. "
             "Statistics that are written in place lie where their operator is: other pairs of choices have no variable in the integer "

@@ -135,6 +135,15 @@ def test_every_experiment_is_about_a_claim_and_every_claim_that_does_not_hold_ha
     assert len({change.name for change in CHANGES}) == len(CHANGES)
 
 
+def test_the_committed_page_tells_of_the_experiments_that_are_there():
+    tables, rows = read_tables(FOLDER), read_table(FOLDER / TABLE, Finding)
+    claims = list(list_claims(tables.by_model, tables.planned))
+    page = (FOLDER / "README.md").read_text().splitlines()
+    assert [line for line in list_causes(claims, rows) if line not in page] == []
+    assert {row.change for row in rows} == {change.name for change in CHANGES}
+    assert {row.claim for row in rows if row.is_about} == {claim.claim for claim in claims if not claim.holds}
+
+
 CLAIMS = [
     Claim("a", "1", "2", False),
     Claim("b", "1", "2", False),
