@@ -59,7 +59,7 @@ def partition(
     Returns
     -------
     HybridBlock
-        `block`, with `plan`, `partitioned_symbol` and `save_report`.
+        `block`, with `plan`, `partitioned_symbol`, `save_report` and `why`.
 
     Raises
     ------
@@ -159,6 +159,10 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
     def save_report(self, path: str | Path, title: str = "") -> None:
         """Write a page for a browser, as `PartitionedSymbol.save_report` does, of what was planned last."""
         self.partitioned_symbol.save_report(path, title or self.name)
+
+    def why(self, operator: str) -> str:
+        """What other splits of an operator would move, as `PartitionedSymbol.why` says it, of what was planned last."""
+        return self.partitioned_symbol.why(operator)
 
     def _build_cache(self, *args: Any) -> None:
         super()._build_cache(*args)

@@ -6,7 +6,6 @@ partitioned as well or refused with the way out, so that nothing falls back to o
 
 from __future__ import annotations
 
-import ctypes
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +16,7 @@ import mxnet as mx
 import numpy as np
 
 from tofu.compare.agreement import Agreement
-from tofu.errors import PlanError, UnsupportedError
+from tofu.errors import PlanError
 from tofu.host.writing import write_atomically
 from tofu.mxnet.frontend.inference import DTYPE_NAMES, check_names, infer_arguments
 from tofu.mxnet.frontend.read_symbol import find_labels, read_training
@@ -31,6 +30,7 @@ from tofu.mxnet.runtime.arguments import (
     refuse_sparse,
     warn_of_data_parallel_group,
 )
+from tofu.mxnet.runtime.derived_symbols import DerivedSymbols
 from tofu.mxnet.runtime.devices import check_context
 from tofu.mxnet.runtime.executor import Executor, as_ndarray, reuse_plan
 from tofu.mxnet.runtime.partition_text import add_partition, load_whole, read_partition
@@ -41,43 +41,15 @@ from tofu.pipeline import Partition
 from tofu.plan import Plan
 from tofu.planning.progress import search_progress, stage_progress, track_progress
 from tofu.planning.settings import Settings
+from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
+from tofu.report.plan_table import alternatives_table
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 
-class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untyped
+class PartitionedSymbol(DerivedSymbols):
     """A model that binds to several devices. Made by `tofu.partition`."""
-
-    def __init__(self, whole: Any, settings: Settings, contexts: Sequence[Any]) -> None:
-        self.settings = settings
-        super().__init__(_copy_handle(whole))
-        self.contexts = tuple(contexts)
-        self._partition: Partition | None = None
-
-    @property
-    def handle(self) -> Any:
-        """MXNet's own symbol, for the methods of this object and for Tofu. What others would build from it, an operator over it, a Group, a
-        CachedOp, would run on one device: they get an UnsupportedError, which MXNet has no other place for.
-        """
-        asker = sys._getframe(1)
-        is_own = asker.f_locals.get("self") is self or asker.f_globals.get("__name__", "").startswith("tofu.")
-        if not is_own and self.settings.workers > 1:
-            raise UnsupportedError(
-                f"{self!r} binds to several devices; what MXNet builds from it (arithmetic, operators, mx.sym.Group, CachedOp, "
-                "SymbolBlock) would run on one. Build the whole model first and call tofu.partition(...) last; sym.whole is the model "
-                "for one device, and tofu.gluon.partition(...) takes a SymbolBlock of it."
-            )
-        return mx.sym.Symbol.handle.__get__(self)
-
-    @handle.setter
-    def handle(self, handle: Any) -> None:
-        mx.sym.Symbol.handle.__set__(self, handle)
-
-    @property
-    def whole(self) -> Any:
-        """The model as the user wrote it, a plain symbol for one device."""
-        return mx.sym.Symbol(_copy_handle(self))
 
     @property
     def current_plan(self) -> Plan | None:
@@ -100,6 +72,13 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
         Raises PlanError before there is a plan. Takes a moment for each axis of the layers that move most.
         """
         write_atomically(str(path), render_page(self.planned(), title or self.name or "model", track_progress))
+
+    def why(self, operator: str) -> str:
+        """A table: what the plan would move if an operator were split along each of its axes, each a search of a moment.
+
+        Raises PlanError before there is a plan, and for an operator that the model does not have.
+        """
+        return print_to_text(lambda console: console.print(alternatives_table(self.planned(), operator)))
 
     def planned(self) -> Partition:
         """Everything that was made for the shapes given to `partition`, or for the last bind. Raises PlanError before."""
@@ -323,46 +302,6 @@ class PartitionedSymbol(mx.sym.Symbol):  # type: ignore[misc]  # MXNet is untype
             return list(super().eval(ctx, **kwargs))
         return list(self.bind(ctx or mx.cpu(), kwargs).forward())
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Compose, as in MXNet: the composed model is partitioned with the same settings, and planned anew."""
-        made = super().__call__(*args, **kwargs)
-        made._partition = None
-        return made
-
-    def __getitem__(self, index: Any) -> Any:
-        """One output, by number or name, or a slice of them, as in MXNet: partitioned with the same settings, planned where it is bound."""
-        return self._partition_too(self.whole[index])
-
-    def get_internals(self) -> PartitionedSymbol:
-        """Every node's outputs, as in MXNet: what is picked of them is partitioned with the same settings."""
-        return self._partition_too(super().get_internals())
-
-    def get_children(self) -> PartitionedSymbol | None:
-        """The inputs of the outputs' nodes, as in MXNet: partitioned with the same settings. None for a variable."""
-        children = super().get_children()
-        return None if children is None else self._partition_too(children)
-
-    def _partition_too(self, symbol: Any) -> PartitionedSymbol:
-        return PartitionedSymbol(symbol, self.settings, self.contexts)
-
-    def optimize_for(self, *args: Any, **kwargs: Any) -> Any:
-        """Refused: it would rewrite the graph for one device's backend."""
-        raise UnsupportedError(
-            "optimize_for works for one device. Apply it to the model before tofu.partition(...), or to sym.whole."
-        )
-
-    def get_backend_symbol(self, backend: str) -> Any:
-        """Refused, as `optimize_for` is, but for one worker."""
-        return super().get_backend_symbol(backend) if self.settings.workers == 1 else self.optimize_for(backend)
-
-    def as_np_ndarray(self) -> Any:
-        """Refused, but for one worker: a symbol of MXNet's NumPy interface would run on one device."""
-        if self.settings.workers == 1:
-            return super().as_np_ndarray()
-        raise UnsupportedError(
-            "as_np_ndarray gives a symbol for one device. Convert the model before tofu.partition(...)."
-        )
-
     # ---- copies and files
 
     def __deepcopy__(self, memo: Any) -> PartitionedSymbol:
@@ -389,9 +328,3 @@ def load_json(text: str) -> Any:
     """The symbol in `text`: partitioned if it was saved so, with the same plan. Raises TofuError for a partitioned one that is damaged."""
     saved = read_partition(text)
     return load_whole(text) if saved is None else PartitionedSymbol(saved.whole, saved.settings, saved.contexts)
-
-
-def _copy_handle(symbol: Any) -> Any:
-    handle = ctypes.c_void_p()
-    mx.base.check_call(mx.base._LIB.MXSymbolCopy(symbol.handle, ctypes.byref(handle)))
-    return handle
