@@ -194,10 +194,11 @@ def _show(case: Case, result: Result, plan: str) -> str:
     return "failed" if plan in case.plans.split(",") else ""
 
 
-def list_failures(results: dict[str, tuple[Case, Result]]) -> list[str]:
-    """Lines of Markdown, none where nothing failed."""
+def write_page(results: dict[str, tuple[Case, Result]]) -> None:
+    """Write docs/jax-examples.md: the table, and what failed."""
     failed = [f"- {case}: {'; '.join(result.problems)}" for case, result in results.values() if result.problems]
-    return ["", "What failed:", "", *(line.replace("\n", " ") for line in failed)] if failed else []
+    failures = ["", "What failed:", "", *(line.replace("\n", " ") for line in failed)] if failed else []
+    write_document(DOCUMENT, INTRODUCTION, make_table(results), *failures)
 
 
 @click.command(help=__doc__)
@@ -219,10 +220,9 @@ def main(source: str | None, models: str | None, plans: str, jobs: int, path: Pa
         cases = [Case(name, plans, source) for name in choose_names(models, load_examples(), ";")]
         run_waiting(run, cases, Result, jobs, path, console, cases_of_a_process=1)
     results = read_results(path, Case, Result)
-    table = make_table(results)
-    console.print(table)
+    console.print(make_table(results))
     if write:
-        write_document(DOCUMENT, INTRODUCTION, table, *list_failures(results))
+        write_page(results)
     sys.exit(not print_problems(results, console))
 
 

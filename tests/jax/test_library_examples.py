@@ -102,5 +102,5 @@ def test_what_failed_stands_in_the_page(monkeypatch, tmp_path):
     other = Case("other", "3 searched", ""), Result("float64", {"3 searched": 0.0}, 4)
     results = {"right": right, "wrong": wrong, "other": other}
     assert make_table(results).columns[3]._cells == ["", "failed", "0.0e+00"]
-    jax_examples.write_document(results)
+    jax_examples.write_page(results)
     assert "- wrong: 3 searched: no description" in (tmp_path / "page.md").read_text()
