@@ -134,15 +134,24 @@ def test_a_depth_that_its_type_does_not_count_to_stays_whole(dtype, depth):
         plan(depth, dtype)
 
 
-def test_indices_are_cut_before_they_are_rounded():
-    """The largest fraction of double precision would be a position more in single precision."""
-    index = mx.sym.Variable("data", dtype="float64")
-    wanted = mx.sym.one_hot(index, depth=4, name="wanted")
-    split = tofu.partition(wanted, 2, for_training=False, hints={"wanted": "k"}, data=(2,))
-    values = np.array([np.nextafter(3, 0), 1.5])
-    bound = split.simple_bind(mx.cpu(), grad_req="null", data=(2,), type_dict={"data": "float64"})
-    (found,) = bound.forward(is_train=False, data=mx.nd.array(values, dtype="float64"))
-    np.testing.assert_array_equal(found.asnumpy(), np.eye(4)[[2, 1]])
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        ("float64", [np.nextafter(3, 0), 1.5, -0.5, 4, np.nan]),  # the first would be 3 in single precision
+        ("int64", [3, (1 << 32) + 1, 1 << 31, -1, (1 << 24) + 1]),  # MXNet's kernel looks at 32 bits
+    ],
+)
+def test_indices_are_cut_to_what_the_kernel_looks_at_before_they_are_cast(dtype, values):
+    wanted = mx.sym.one_hot(mx.sym.Variable("data", dtype=dtype), depth=4, name="wanted")
+    split = tofu.partition(wanted, 2, for_training=False, hints={"wanted": "k"}, data=(5,))
+
+    def run(symbol):
+        bound = symbol.simple_bind(mx.cpu(), grad_req="null", data=(5,), type_dict={"data": dtype})
+        return bound.forward(is_train=False, data=mx.nd.array(values, dtype=dtype))[0].asnumpy()
+
+    expected = run(wanted)
+    assert expected.sum() in (2, 3)
+    np.testing.assert_array_equal(run(split), expected)
 
 
 def test_lookups_that_raise_have_no_rows_to_split():

@@ -31,16 +31,21 @@ def _expand(parts: Parts) -> None:
 
 
 def _convert(parts: Parts, dtype: str) -> int:
-    """The indices in the type of the result: their fractions, which do not count, are cut before a cast could round them."""
+    """The indices in the type of the result: their fractions, which do not count, are cut before a cast could round them. MXNet's kernel
+    looks at the lower 32 bits of whole ones.
+    """
     (indices,) = parts.whole.inputs
     given, shape = parts.graph_tensors[indices].dtype, parts.shape(0)
     steps = [] if given == dtype else [("Cast", {"dtype": dtype}, dtype)]
     if steps and given in TYPES:
         steps.insert(0, ("trunc", {}, given))
+    elif given == "int64":
+        steps.insert(0, ("Cast", {"dtype": "int32"}, "int32"))
     names = (tuple(f"i{d}" for d in range(len(shape))),) * 2
     for op, attributes, made_of in steps:
-        made = parts.inner_tensor(op.lower(), shape, made_of)
-        parts.inner_operator(op.lower(), op, attributes, (indices,), (made,), names=names)
+        name = f"{op.lower()}_{made_of}"
+        made = parts.inner_tensor(name, shape, made_of)
+        parts.inner_operator(name, op, attributes, (indices,), (made,), names=names)
         indices = made
     return indices
 
