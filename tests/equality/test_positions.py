@@ -154,6 +154,20 @@ def test_indices_are_cut_to_what_the_kernel_looks_at_before_they_are_cast(dtype,
     np.testing.assert_array_equal(run(split), expected)
 
 
+def test_pick_clips_indices_that_one_device_cuts_to_32_bits():
+    """MXNet's kernel takes 2^32 + 3 for 3, where it says that it clips."""
+    picked = mx.sym.pick(mx.sym.Variable("data"), mx.sym.Variable("index", dtype="int64"), axis=1, name="picked")
+    split = tofu.partition(picked, 2, for_training=False, hints={"picked": "v"}, data=(1, 8), index=(1,))
+
+    def run(symbol):
+        types = {"data": "float32", "index": "int64"}
+        bound = symbol.simple_bind(mx.cpu(), grad_req="null", data=(1, 8), index=(1,), type_dict=types)
+        inputs = {"data": mx.nd.arange(8).reshape((1, 8)), "index": mx.nd.array([(1 << 32) + 3], dtype="int64")}
+        return bound.forward(is_train=False, **inputs)[0].asscalar()
+
+    assert (run(picked), run(split)) == (3, 7)
+
+
 def test_lookups_that_raise_have_no_rows_to_split():
     """A worker that has a part of the rows cannot tell which indices are out of range of all."""
     for mode, has_rows in (("clip", True), ("wrap", True), ("raise", False)):
