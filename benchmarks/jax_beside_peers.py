@@ -25,11 +25,12 @@ from rich.progress import track
 from rich.table import Table
 
 from benchmarks.jax_compare import make_comparison, set_environment
+from benchmarks.shared.campaigns import choose_names
 
 MODELS = ("MLP", "Transformer block", "LSTM 2x4", "ResNet", "4-layer Transformer")
 MOST_OF_BEST_PEER = 1.25
 MOST_SECONDS = 120.0  # of all rounds of a model
-WARMING = 2  # rounds that fill what is kept
+WARMING, LEAST_ROUNDS = 2, 3  # rounds that fill what is kept, and that are timed in any case
 MOST_LOSS_ERROR = 1e-4  # of a float32 loss after the first step, relative to that of one device
 
 
@@ -69,7 +70,7 @@ def compile_plans(name: str, workers: int, search_seconds: float) -> Sequence[Ti
     """The step of a model under every plan that applies, Tofu's first."""
     import jax
 
-    from benchmarks.jax_peers.models import MODELS
+    from benchmarks.jax_peers import models
     from benchmarks.jax_peers.peers import list_peers
     from benchmarks.jax_step_time import draw
     from tofu.jax.compare.comparison import FREE, SPLIT
@@ -80,7 +81,7 @@ def compile_plans(name: str, workers: int, search_seconds: float) -> Sequence[Ti
         FREE: lambda: comparison.lower_plan(replicate="free")[0],
     }
     others = {label: partial(comparison.lower_peer, peer) for label, peer in list_peers(workers).items()}
-    model = MODELS[name]()
+    model = models.MODELS[name]()
     arguments = draw(model.state), draw(model.data)
     expected = float(jax.jit(model.step)(*arguments)[1])
     found = []
@@ -100,10 +101,10 @@ def compile_plans(name: str, workers: int, search_seconds: float) -> Sequence[Ti
 def time_plans(plans: Sequence[Timed], rounds: int) -> None:
     """A step of each by turns, until there are so many rounds or their time is over."""
     started = time.perf_counter()
-    for _ in range(rounds + WARMING):
+    while len(plans[0].seconds) < WARMING + rounds:
         for one in plans:
             one.run()
-        if time.perf_counter() - started > MOST_SECONDS and len(plans[0].seconds) >= 2 * WARMING:
+        if time.perf_counter() - started > MOST_SECONDS and len(plans[0].seconds) >= WARMING + LEAST_ROUNDS:
             return
 
 
@@ -122,13 +123,22 @@ def draw_table(name: str, workers: int, plans: Sequence[Timed]) -> Table:
 @click.command(help=__doc__)
 @click.option("--workers", default=8, show_default=True)
 @click.option("--model", "models", multiple=True, help=f"By default {', '.join(MODELS)}.")
-@click.option("--rounds", default=30, show_default=True, help="How often each plan's step is timed.")
+@click.option(
+    "--rounds",
+    type=click.IntRange(LEAST_ROUNDS),
+    default=30,
+    show_default=True,
+    help="How often each plan's step is timed.",
+)
 @click.option("--search-seconds", default=10.0, show_default=True)
 def main(workers: int, models: tuple[str, ...], rounds: int, search_seconds: float) -> None:
     set_environment(workers, "cpu")
+    from benchmarks.jax_peers import models as known
+
+    asked = [one for name in models or MODELS for one in choose_names(name, known.MODELS, ";")]
     console = Console(width=100)
     slow = []
-    for name in track(models or MODELS, "models", console=Console(stderr=True)):
+    for name in track(asked, "models", console=Console(stderr=True)):
         plans = compile_plans(name, workers, search_seconds)
         time_plans(plans, rounds)
         console.print(draw_table(name, workers, plans))

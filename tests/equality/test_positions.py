@@ -135,13 +135,13 @@ def test_a_depth_that_its_type_does_not_count_to_stays_whole(dtype, depth):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "values"),
+    ("dtype", "values", "found"),
     [
-        ("float64", [np.nextafter(3, 0), 1.5, -0.5, 4, np.nan]),  # the first would be 3 in single precision
-        ("int64", [3, (1 << 32) + 1, 1 << 31, -1, (1 << 24) + 1]),  # MXNet's kernel looks at 32 bits
+        ("float64", [np.nextafter(3, 0), 1.5, -0.5, 4, -1], 3),  # the first would be 3 in single precision
+        ("int64", [3, (1 << 32) + 1, 1 << 31, -1, (1 << 24) + 1], 2),  # MXNet's kernel looks at 32 bits
     ],
 )
-def test_indices_are_cut_to_what_the_kernel_looks_at_before_they_are_cast(dtype, values):
+def test_indices_are_cut_to_what_the_kernel_looks_at_before_they_are_cast(dtype, values, found):
     wanted = mx.sym.one_hot(mx.sym.Variable("data", dtype=dtype), depth=4, name="wanted")
     split = tofu.partition(wanted, 2, for_training=False, hints={"wanted": "k"}, data=(5,))
 
@@ -150,7 +150,7 @@ def test_indices_are_cut_to_what_the_kernel_looks_at_before_they_are_cast(dtype,
         return bound.forward(is_train=False, data=mx.nd.array(values, dtype=dtype))[0].asnumpy()
 
     expected = run(wanted)
-    assert expected.sum() in (2, 3)
+    assert expected.sum() == found
     np.testing.assert_array_equal(run(split), expected)
 
 

@@ -28,7 +28,7 @@ class GspmdProgram(SpmdProgram):
     """A plan as XLA's partitioner runs it. `run`, what a worker does, is that of `shard_map`: memory is predicted by it."""
 
     def function(self, mesh: Mesh) -> Callable[..., list[Any]]:
-        """That of the leaves. Raises UnsupportedError where XLA's own collectives are known to be wrong."""
+        """As of the base class. Raises UnsupportedError where XLA's own collectives are known to be wrong."""
         if not scatters_sums(list(mesh.devices.flat)):
             raise UnsupportedError(
                 'backend="gspmd" leaves collectives to XLA, whose reduce-scatter between processes on CPUs gives wrong sums now and then. '
