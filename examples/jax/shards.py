@@ -11,6 +11,8 @@ import jax
 import numpy as np
 from jax.experimental.multihost_utils import sync_global_devices
 
+from tofu.jax import UnevenSharding
+
 DONE = "complete"
 
 
@@ -60,6 +62,8 @@ def restore(directory, step, shapes, shardings):
                     out[here] = held[there]
             return out
 
+        if isinstance(sharding, UnevenSharding):
+            return sharding.make_array(assemble)
         return jax.make_array_from_callback(like.shape, sharding, assemble)
 
     leaves, tree = jax.tree.flatten(shapes)

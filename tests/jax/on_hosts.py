@@ -21,6 +21,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 import tofu.jax
 from benchmarks.jax_models.plain import STEPS
 from tofu.errors import TofuError
+from tofu.jax import UnevenArray
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.planning import plan_step, read_settings
@@ -135,8 +136,11 @@ def misfeed():
     return [*faults, str(caught.value)]
 
 
-def lay_out():
-    """Keys, scalars and numbers of Python's, arrays that lie otherwise on all devices, and parts that the plan has in another process."""
+def lay_out(columns):
+    """Keys, scalars and numbers of Python's, arrays that lie otherwise on all devices, and parts that the plan has in another process. So
+    many columns are split over 4 devices.
+    """
+    columns, uneven = int(columns), "free" if int(columns) % 4 else "none"
 
     def step(state, batch):
         x, key = batch
@@ -144,12 +148,13 @@ def lay_out():
         return {"w": state["w"] + x.T @ (x @ state["w"]), "count": state["count"] + 1}, (x + noise).sum(0)
 
     draw = np.random.default_rng(0)
-    state, x, key = {"w": draw.normal(size=(64, 128)), "count": 0}, draw.normal(size=(8, 64)), jax.random.key(7)
+    state, x, key = {"w": draw.normal(size=(64, columns)), "count": 0}, draw.normal(size=(8, 64)), jax.random.key(7)
     expected = jax.jit(step)(state, (x, key))
-    made = tofu.jax.partition(step, jax.device_count(), (state, (x, key)), hints={"state/w": 1, "batch/0": 1})
+    asked = {"hints": {"state/w": 1, "batch/0": 1}, "uneven": uneven}
+    made = tofu.jax.partition(step, jax.device_count(), (state, (x, key)), **asked)
     everywhere = Mesh(np.array(jax.devices()), "all")
     elsewhere = jax.make_array_from_callback(
-        (64, 128), NamedSharding(everywhere, PartitionSpec("all")), lambda i: state["w"][i]
+        (64, columns), NamedSharding(everywhere, PartitionSpec("all")), lambda i: state["w"][i]
     )
     distances = []
     for weight in (state["w"], jnp.asarray(state["w"]), elsewhere):
@@ -161,7 +166,9 @@ def lay_out():
             given = {"w": weight, "count": 0}
             for start in (given, made.place(given)):
                 after, total = made(start, place((x, key)))
-                assert after["w"].sharding.is_equivalent_to(made.shardings[0]["w"], 2)
+                assert isinstance(after["w"], UnevenArray) == (uneven == "free")
+                laid = after["w"].parts if uneven == "free" else after["w"].sharding
+                assert laid == made.shardings[0]["w"]
                 assert int(after["count"]) == 1
                 distances += [find_distance(after["w"], expected[0]["w"]), find_distance(total, expected[1])]
     assert made.memory_report(compile=True).compiled is not None

@@ -66,9 +66,10 @@ def test_what_crosses_hosts_is_what_the_plan_counts(name):
             )
 
 
-def test_values_of_all_kinds_are_laid_out():
+@pytest.mark.parametrize("columns", ["128", "130"], ids=["equal parts", "unequal parts"])
+def test_values_of_all_kinds_are_laid_out(columns):
     """Whole in each process, lying otherwise on all devices, or in parts that the plan has in another process."""
-    assert max(run("lay_out", 2, 2)) < 1e-14
+    assert max(run("lay_out", 2, 2, columns)) < 1e-14
 
 
 def test_other_plans_are_told_by_both_fingerprints():

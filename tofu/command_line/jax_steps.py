@@ -41,18 +41,28 @@ SHARED: tuple[Decorator, ...] = (
     *PLANNING,
 )
 
+UNEVEN = click.option(
+    "--uneven",
+    type=click.Choice(["none", "needed", "free"]),
+    default="needed",
+    show_default=True,
+    help="Which arguments may lie in parts that overlap, where workers cannot share them equally: none, those that each worker would have "
+    "all of else, or all.",
+)
+
 
 @dataclass(frozen=True)
 class Request:
-    """A step in a file (`tofu.jax.step_files.StepFile`), as it was read, and how its user wants it planned."""
+    """A step in a file (`tofu.jax.step_files.StepFile`), as it was read, and how its user wants it planned, by an `Engine`."""
 
     file: Any
     source: Any
     settings: Settings
+    engine: Any
 
     def compile(self, observe: Observer | None = None) -> Partition:
         """Its partition."""
-        made: Partition = load_jax("planning").plan_step(self.source, self.settings, observe)
+        made: Partition = load_jax("planning").plan_step(self.source, self.settings, observe, self.engine)
         return made
 
     def over(self, workers: int) -> Request:
@@ -79,7 +89,8 @@ def _takes_step(command: Callable[..., None], needs_devices: bool = False) -> Ca
         if needs_devices:
             _ask_for_devices(settings.workers)
         file = files.read_step_file(step, arguments)
-        command(Request(file, reading.read_step(file.step, file.arguments), settings), **given)
+        engine = load_jax("engine").find_engine("shard_map", given.pop("uneven", None))
+        command(Request(file, reading.read_step(file.step, file.arguments), settings, engine), **given)
 
     return takes(SHARED)(call)
 
@@ -109,6 +120,7 @@ def jax() -> None:
 
 @jax.command()
 @_takes_step
+@UNEVEN
 @takes(SHOWN)
 def plan(request: Request, **shown: Any) -> None:
     """Plan a step: how each operator is split, what moves, what each device holds.
@@ -126,6 +138,7 @@ def plan(request: Request, **shown: Any) -> None:
 
 @jax.command()
 @_takes_step
+@UNEVEN
 @click.option(
     "--donate",
     multiple=True,

@@ -15,9 +15,10 @@ except ImportError as error:
     raise ImportError(f"This needs JAX, which cannot be imported ({error}): {REMEDY_OF_JAX}.") from error
 
 from tdl_ops.jax import op
+from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
 from tofu.jax.engine import JAX
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.partition import DeferredStep, partition
 from tofu.jax.partitioned_step import PartitionedStep
 
-__all__ = ["JAX", "DeferredStep", "PartitionedStep", "op", "partition", "read_step"]
+__all__ = ["JAX", "DeferredStep", "PartitionedStep", "UnevenArray", "UnevenSharding", "op", "partition", "read_step"]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, cast, get_args, get_type_hints
 
 from tdl_ops.jax import DESCRIPTIONS
 from tofu.engine import Engine, Measured, Source
+from tofu.errors import UnsupportedError
 from tofu.graph import Graph, Operator
 from tofu.jax.backend.gspmd import GspmdProgram
 from tofu.jax.backend.spmd import SpmdProgram
 from tofu.lowering import Lowerings
 from tofu.program import Program
+from tofu.reading import show
 from tofu.search import Choices, Problem
 from tofu.search.geometry import find_shards
-from tofu.search.native import COLLECTIVES
+from tofu.search.native import COLLECTIVES, Moves
 
 Shape = tuple[int, ...]
 LOWERINGS: Lowerings = {}
@@ -82,8 +84,26 @@ def _list_arguments(graph: Graph) -> list[int]:
 
 
 ENGINES: Mapping[str, Engine] = {
-    "shard_map": Engine(JaxFrontEnd(), JaxBackend(SpmdProgram), COLLECTIVES),
+    "shard_map": Engine(JaxFrontEnd(), JaxBackend(SpmdProgram), replace(COLLECTIVES, overlaps_given="needed")),
     "gspmd": Engine(JaxFrontEnd(), JaxBackend(GspmdProgram), COLLECTIVES),
 }
 """By the backend that runs plans: what every worker does, with the plan's own collectives, or sharding constraints for XLA."""
 JAX = ENGINES["shard_map"]
+UNEVEN = get_args(get_type_hints(Moves)["overlaps_given"])
+"""Which of a step's arguments may lie in unequal parts."""
+
+
+def find_engine(backend: str, uneven: str | None) -> Engine:
+    """That of a backend, which lets arguments lie in unequal parts as `uneven` says. Raises UnsupportedError where there is none."""
+    if not isinstance(backend, str) or backend not in ENGINES:
+        raise UnsupportedError(f"backend is {show(backend)}, and not one of {', '.join(map(repr, ENGINES))}.")
+    if uneven is None:
+        return ENGINES[backend]
+    if not isinstance(uneven, str) or uneven not in UNEVEN:
+        raise UnsupportedError(f"uneven is {show(uneven)}, and not one of {', '.join(map(repr, UNEVEN))}.")
+    if uneven != "none" and backend != "shard_map":
+        raise UnsupportedError(
+            f"uneven={uneven!r} is not for backend={backend!r}: XLA's partitioner gives all devices equal parts. Leave one of them out."
+        )
+    engine = ENGINES[backend]
+    return replace(engine, moves=replace(engine.moves, overlaps_given=cast(Any, uneven)))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -11,11 +12,14 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.errors import DeviceError, ShapeError
+from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
+
+Sharding: TypeAlias = "NamedSharding | UnevenSharding"
 
 
 def is_global(value: Any) -> bool:
     """Whether it is an array on devices of several processes."""
-    return isinstance(value, jax.Array) and not value.is_fully_addressable
+    return isinstance(value, (jax.Array, UnevenArray)) and not value.is_fully_addressable
 
 
 def read_host_value(value: Any) -> Any:
@@ -24,8 +28,12 @@ def read_host_value(value: Any) -> Any:
     return np.asarray(jax.random.key_data(value) if is_key else value)
 
 
-def lay(value: Any, sharding: NamedSharding) -> jax.Array:
+def lay(value: Any, sharding: Sharding) -> Any:
     """A value, which all processes have or which lies on their devices, laid out: each process puts the shards of its own devices."""
+    if isinstance(sharding, UnevenSharding):
+        return UnevenArray(_join(value, sharding), sharding)
+    if isinstance(value, UnevenArray):
+        value = jnp.asarray(value)
     if sharding.is_fully_addressable or is_global(value):
         return jax.device_put(value, sharding)
     host = read_host_value(value)
@@ -33,10 +41,14 @@ def lay(value: Any, sharding: NamedSharding) -> jax.Array:
     return _make_keys(laid, value, sharding)
 
 
-def lay_anew(value: Any, sharding: NamedSharding) -> Any:
+def lay_anew(value: Any, sharding: Sharding) -> Any:
     """An argument where the step reads it: what was put elsewhere is moved; of what was put nowhere in particular `jax.jit` takes care,
-    where all devices are this process's own.
+    where all devices are this process's own. Of what has unequal parts these, side by side.
     """
+    if isinstance(sharding, UnevenSharding):
+        return _join(value, sharding)
+    if isinstance(value, UnevenArray):
+        return lay(value, sharding)
     if isinstance(value, jax.core.Tracer):
         return value
     if not isinstance(value, jax.Array) or not value.committed:
@@ -46,13 +58,29 @@ def lay_anew(value: Any, sharding: NamedSharding) -> Any:
     return lay(value, sharding)
 
 
-def lay_apart(value: Any, sharding: NamedSharding) -> jax.Array:
+def lay_apart(value: Any, sharding: Sharding) -> Any:
     """A value laid out in memory of its own, which may be given up and the value kept: JAX leaves what is on a device already as it is."""
     laid = lay(value, sharding)
+    if isinstance(laid, UnevenArray):
+        return replace(laid, joined=jnp.copy(laid.joined)) if isinstance(value, UnevenArray) else laid
     if not isinstance(value, jax.Array):
         return laid
     parts = (x.shard_shape(value.shape) for x in (value.sharding, sharding))
     return jnp.copy(laid) if len(set(parts)) == 1 else laid
+
+
+def _join(value: Any, sharding: UnevenSharding) -> Any:
+    """The parts of a value side by side, each on its devices: nothing whole is, unless the value lies on those of several processes."""
+    if isinstance(value, UnevenArray):
+        if value.parts == sharding:
+            return value.joined
+        value = jnp.asarray(value) if is_global(value) else np.asarray(value)
+    if isinstance(value, jax.core.Tracer):
+        return sharding.join(value)
+    if is_global(value):
+        return jax.jit(sharding.join, out_shardings=sharding.joined)(value)
+    source = value if isinstance(value, jax.Array) else np.asarray(value)
+    return sharding.make_array(source.__getitem__).joined
 
 
 def separate(leaves: list[Any], shardings: Sequence[NamedSharding], donated: Sequence[int]) -> None:
@@ -66,14 +94,15 @@ def separate(leaves: list[Any], shardings: Sequence[NamedSharding], donated: Seq
         seen.add(id(leaf))
 
 
-def lay_part(name: str, part: Any, planned: jax.ShapeDtypeStruct, sharding: NamedSharding) -> jax.Array:
+def lay_part(name: str, part: Any, planned: jax.ShapeDtypeStruct, sharding: Sharding) -> Any:
     """The array `name`, as it is planned, of which each process has an equal part along dimension 0, in the order of the processes.
 
     What has no dimensions all have. Where the sharding puts cells on another process than the one that has them, they move between
     devices. Raises ShapeError where the part is none of such an array.
     """
     shape = planned.shape
-    devices = sorted(sharding.mesh.devices.flat, key=lambda device: int(device.process_index))
+    mesh = (sharding.joined if isinstance(sharding, UnevenSharding) else sharding).mesh
+    devices = sorted(mesh.devices.flat, key=lambda device: int(device.process_index))
     processes = sorted({int(device.process_index) for device in devices})
     if not shape or len(processes) == 1:
         return lay(part, sharding)
@@ -92,11 +121,11 @@ def lay_part(name: str, part: Any, planned: jax.ShapeDtypeStruct, sharding: Name
         return host[(slice(start - begin, stop - begin), *others)]
 
     own = sharding
-    if not _stays(sharding, shape, rows, begins):
+    if isinstance(sharding, UnevenSharding) or not _stays(sharding, shape, rows, begins):
         own = _split_by_process(devices, len(processes), (rows, *shape[1:]))
     whole = jax.make_array_from_callback((*shape[:1], *host.shape[1:]), own, read)
     laid = _make_keys(whole, part, own)
-    return laid if own is sharding else jax.device_put(laid, sharding)
+    return laid if own is sharding else lay(laid, sharding)
 
 
 def _stays(sharding: NamedSharding, shape: tuple[int, ...], rows: int, begins: dict[int, int]) -> bool:

@@ -112,10 +112,8 @@ def read_worker_program(program: SpmdProgram) -> Step:
     names = program.workers.axis_names
     mesh: Any = AbstractMesh(program.workers.factors, names, axis_types=(AxisType.Auto,) * len(names))
     ins, outs = program.shardings(mesh), program.result_shardings(mesh)
-    types = map(program.step.types.__getitem__, program.step.inputs)
-    shapes = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
     body = shard_map(program.run, mesh, tuple(s.spec for s in ins), [s.spec for s in outs])
-    closed = jax.make_jaxpr(body)(*shapes)
+    closed = jax.make_jaxpr(body)(*program.argument_structs(mesh))
     (call,) = (one for one in closed.jaxpr.eqns if one.primitive.name == "shard_map")
     jaxpr, _ = find_body(call)
     local = dict(zip(call.invars, jaxpr.invars, strict=True))

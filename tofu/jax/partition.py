@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, overload
 from jax.sharding import Mesh
 
 from tofu.errors import DeviceError, UnsupportedError
-from tofu.jax.engine import ENGINES
+from tofu.jax.engine import find_engine
 from tofu.jax.frontend.names import order_arguments
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.hosts import check_devices, find_topology, list_devices
@@ -70,6 +70,7 @@ def partition(
     *,
     donate_argnums: int | Sequence[int] = (),
     backend: str = "shard_map",
+    uneven: str | None = None,
     **options: Any,
 ) -> PartitionedStep: ...
 
@@ -82,13 +83,19 @@ def partition(
     *,
     donate_argnums: int | Sequence[int] = (),
     backend: str = "shard_map",
+    uneven: str | None = None,
     **options: Any,
 ) -> DeferredStep: ...
 
 
 @overload
 def partition(
-    *, workers: Devices, donate_argnums: int | Sequence[int] = (), backend: str = "shard_map", **options: Any
+    *,
+    workers: Devices,
+    donate_argnums: int | Sequence[int] = (),
+    backend: str = "shard_map",
+    uneven: str | None = None,
+    **options: Any,
 ) -> Callable[[Callable[..., Any]], DeferredStep]: ...
 
 
@@ -99,6 +106,7 @@ def partition(
     *,
     donate_argnums: int | Sequence[int] = (),
     backend: str = "shard_map",
+    uneven: str | None = None,
     **options: Any,
 ) -> Any:
     """Plan a training step and make a step of it that runs on several devices.
@@ -120,6 +128,11 @@ def partition(
         "shard_map": every worker runs a program with the plan's own collectives, which move the bytes that the plan counts. "gspmd": the
         plan becomes sharding constraints, and XLA's partitioner chooses what is moved; it is there to compare with, and for what only XLA
         can split.
+    uneven
+        Which arguments, the state among them, may lie in parts that overlap where devices cannot share them equally. "needed", which is the
+        default of shard_map: those of 64 KiB and more that have no equal parts, as weights of 1,024 x 4,096 have none on 3 devices; else
+        each device would hold all of them. `place` and the step give them as `UnevenArray`. "free": all, a table of 50,257 rows by its rows
+        say. "none": no arguments.
     options
         Of planning, as those of `tofu.partition`: `plan` (a plan, its JSON, or a file with that), `hints`, `search_seconds`, `algorithm`,
         `topology`, `memory_limit`, `replicate`, `undescribed`, `cache`.
@@ -131,9 +144,8 @@ def partition(
     UnsupportedError, UndescribedOperatorError, InfeasibleError, PlanError
         The step cannot be read, described, split, or not so.
     """
-    if not isinstance(backend, str) or backend not in ENGINES:
-        raise UnsupportedError(f"backend is {show(backend)}, and not one of {', '.join(map(repr, ENGINES))}.")
-    deferred = {"backend": backend, **options}
+    engine = find_engine(backend, uneven)
+    deferred = {"backend": backend, "uneven": uneven, **options}
     if step is None:
         return lambda step: DeferredStep(step, workers, donate_argnums, deferred)
     if example_args is None:
@@ -147,8 +159,8 @@ def partition(
     settings = read_settings(len(devices), options)
     if settings.topology is None and settings.plan is None and not ALGORITHMS[settings.algorithm].splits_once:
         settings = replace(settings, topology=find_topology(devices))
-    made = plan_step(read_step(step, tuple(example_args)), settings, engine=ENGINES[backend])
-    return PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums, backend)
+    made = plan_step(read_step(step, tuple(example_args)), settings, engine=engine)
+    return PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums, backend, uneven)
 
 
 def find_devices(workers: Any) -> list[Any]:

@@ -15,7 +15,8 @@ from jax.sharding import Mesh
 from tofu.engine import Source
 from tofu.errors import PlanError, ShapeError, UnsupportedError, raise_together
 from tofu.host.writing import write_atomically
-from tofu.jax.engine import ENGINES
+from tofu.jax.backend.uneven import UnevenArray, UnevenSharding, show_whole
+from tofu.jax.engine import find_engine
 from tofu.jax.frontend.equations import find_dtype
 from tofu.jax.frontend.leaves import describe_changed, fix_leaves, forget_fixed, has_fixed, restore_leaves
 from tofu.jax.frontend.names import (
@@ -60,7 +61,7 @@ class PartitionedStep:
     """A step that runs on several devices. It is called like the step that it was made of, and returns what that returns.
 
     `partition` is what the pipeline made, `mesh` the devices, `shardings` those of the arguments, as trees like them, `backend` what it
-    runs by.
+    runs by, `uneven` which arguments may lie in unequal parts.
     """
 
     def __init__(
@@ -70,11 +71,14 @@ class PartitionedStep:
         mesh: Mesh,
         donate_argnums: int | Sequence[int],
         backend: str = "shard_map",
+        uneven: str | None = None,
     ) -> None:
         native, program = partition.source.native, partition.training
-        self.partition, self.mesh, self.backend = partition, mesh, backend
+        self.partition, self.mesh, self.backend, self.uneven = partition, mesh, backend, uneven
         self._step, self._native = step, native
-        self._laid = program.shardings(mesh)
+        self._joined, found = program.shardings(mesh), program.uneven_arguments(mesh)
+        self._laid = [found.get(position, sharding) for position, sharding in enumerate(self._joined)]
+        self._uneven_results = program.uneven_results(mesh)
         self.shardings = jax.tree.unflatten(native.arguments_tree, self._laid)
         self._returns_fixed = has_fixed(native.results_tree)
         self._donate_argnums, self._donated = donate_argnums, native.list_leaves(donate_argnums)
@@ -104,14 +108,17 @@ class PartitionedStep:
         given, whole = self._flatten(order_arguments(self._step, args, named))
         self._agreement.check(dict(enumerate(whole)))
         leaves = list(map(lay_anew, given, self._laid))
-        separate(leaves, self._laid, self._donated)
-        results = jax.tree.unflatten(self._native.results_tree, self._run(*leaves))
+        separate(leaves, self._joined, self._donated)
+        made = self._run(*leaves)
+        for position, sharding in self._uneven_results.items():
+            made[position] = show_whole(made[position], sharding)
+        results = jax.tree.unflatten(self._native.results_tree, made)
         return restore_leaves(results) if self._returns_fixed else results
 
     @as_planned
     def lower(self, *args: Any, **named: Any) -> Any:
         """As `jax.jit(step).lower`: of arrays or of their shapes, to be looked at, or compiled and called like the step. What in the
-        arguments is no array stands in them as the plan has it.
+        arguments is no array stands in them as the plan has it, and what has unequal parts is these, side by side (`UnevenArray.joined`).
         """
         function, native = self._program.function(self.mesh), self._native
 
@@ -120,8 +127,12 @@ class PartitionedStep:
 
         step.__name__ = self.name
         leaves, _ = self._flatten(order_arguments(self._step, args, named))
+        structs = self._program.argument_structs(self.mesh)
+        pairs = zip(leaves, structs, self._laid, strict=True)
+        leaves = [struct if isinstance(laid, UnevenSharding) else leaf for leaf, struct, laid in pairs]
+        given = jax.tree.unflatten(native.arguments_tree, self._joined)
         results = jax.tree.unflatten(native.results_tree, self._program.result_shardings(self.mesh))
-        jitted = jax.jit(step, in_shardings=self.shardings, out_shardings=results, donate_argnums=self._donate_argnums)
+        jitted = jax.jit(step, in_shardings=given, out_shardings=results, donate_argnums=self._donate_argnums)
         return jitted.lower(*jax.tree.unflatten(native.arguments_tree, leaves))
 
     @as_planned
@@ -171,7 +182,10 @@ class PartitionedStep:
         predicted = predict_memory(self.partition, self._donated)
         if not compile:
             return predicted
-        return replace(predicted, compiled=read_compiled(self._run.lower(*self._types).compile()))
+        return replace(predicted, compiled=read_compiled(self._compile()))
+
+    def _compile(self) -> Any:
+        return self._run.lower(*self._program.argument_structs(self.mesh)).compile()
 
     @as_planned
     def also(
@@ -209,8 +223,9 @@ class PartitionedStep:
                 "Leave plan= out, and one for these is searched."
             )
         steps = arrange_as(self.plan)
-        made = plan_step(source, replace(settings, arrangement=steps), engine=ENGINES[self.backend])
-        return PartitionedStep(step, made, self.mesh, donate_argnums, self.backend)
+        engine = find_engine(self.backend, self.uneven)
+        made = plan_step(source, replace(settings, arrangement=steps), engine=engine)
+        return PartitionedStep(step, made, self.mesh, donate_argnums, self.backend, self.uneven)
 
     @as_planned
     def simulate(self, machine: Any, states: int = 0) -> Simulation:
@@ -267,7 +282,7 @@ class PartitionedStep:
 
 def _is_there(leaf: Any) -> bool:
     """Whether it is an array on devices: not one of NumPy's, and not what `jax.jit` traces a function with."""
-    return isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
+    return isinstance(leaf, (jax.Array, UnevenArray)) and not isinstance(leaf, jax.core.Tracer)
 
 
 def _check(leaves: Sequence[Any], planned: Sequence[jax.ShapeDtypeStruct], names: Sequence[str]) -> None:

@@ -6,13 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from tofu import _core
 from tofu.analysis import OperatorAccess, find_uneven_axes
-from tofu.graph import Graph, Operator, Phase, make_label
+from tofu.graph import Graph, Operator, Phase, Tensor, make_label
 from tofu.plan import REPLICATION_LIMIT_BYTES
 from tofu.search.recurrence import EqualParts
+from tofu.search.rests import can_divide
 
 Extents: TypeAlias = tuple[int, ...]
 
@@ -27,7 +28,10 @@ class Moves:
         Dimensions and axes are split into equal parts only; what has none is whole.
     overlaps
         Within the step what has none is split all the same: its parts are rounded up and overlap (tofu/analysis/uneven.py).
-        What the step is given and what it returns is not.
+        What the step is given and what it returns is not, unless `overlaps_given` says so.
+    overlaps_given
+        Of what the step is given, with its next values: "none" is split so, "needed": what may not be replicated and has no equal parts,
+        "free": all.
     shares_regions
         A region that is fetched is a value that all its readers in one phase share (csrc/core/cost/sharing.h); else equal time steps do.
     stages_small_sums
@@ -41,6 +45,7 @@ class Moves:
 
     splits_equally: bool = False
     overlaps: bool = False
+    overlaps_given: Literal["none", "needed", "free"] = "none"
     shares_regions: bool = False
     stages_small_sums: bool = False
     repeats_operators: bool = False
@@ -66,6 +71,7 @@ def build_native_graph(
     accesses: Sequence[OperatorAccess],
     equal: EqualParts,
     moves: Moves,
+    factors: Sequence[int],
     even: frozenset[Extents] = frozenset(),
 ) -> _core.Graph:
     """The native graph, in which tensors and operators have the positions of `graph`; the weight updates come after the operators.
@@ -88,7 +94,7 @@ def build_native_graph(
     for tensor, label, tiny in zip(graph.tensors, graph.tensor_labels, replicable, strict=True):
         native.add_tensor(tensor.shape, tensor.moved_item_bytes, tiny, label, tensor.times)
     if moves.overlaps:
-        for position in list_uneven(graph):
+        for position in list_uneven(graph, moves, factors):
             if graph.tensors[position].shape not in even:
                 native.split_unevenly(position)
     models: dict[object, int] = {}  # the first operator of each access
@@ -153,10 +159,20 @@ def list_replicable(graph: Graph) -> list[bool]:
     ]
 
 
-def list_uneven(graph: Graph) -> list[int]:
-    """The tensors that users see nothing of: neither given nor returned."""
+def list_uneven(graph: Graph, moves: Moves, factors: Sequence[int]) -> list[int]:
+    """The tensors whose parts may overlap: those that users see nothing of, and of what the step is given as much as `moves` says."""
     returned = {*graph.outputs, *graph.gradients.values()}
-    return [n for n, tensor in enumerate(graph.tensors) if not tensor.is_given and n not in returned]
+    return [
+        n
+        for n, tensor in enumerate(graph.tensors)
+        if n not in returned and (not tensor.is_given or _given_may_overlap(tensor, moves, factors))
+    ]
+
+
+def _given_may_overlap(tensor: Tensor, moves: Moves, factors: Sequence[int]) -> bool:
+    if moves.overlaps_given == "needed":
+        return tensor.size_bytes >= REPLICATION_LIMIT_BYTES and not can_divide(tensor.shape, tuple(factors))
+    return moves.overlaps_given == "free"
 
 
 def _add_operator(

@@ -105,7 +105,7 @@ class Problem:
     def split_all(self) -> Problem:
         """The same problem for a search in which no operator is computed by all workers of a step, as cheap ones may be."""
         moves = replace(self.moves, repeats_operators=False)
-        native = build_native_graph(self.graph, self.accesses, self.equal, moves)
+        native = build_native_graph(self.graph, self.accesses, self.equal, moves, self.factors)
         make_searched = cache(partial(_tie, native, self.graph, self.accesses, self.equal))
         return replace(self, native=native, make_searched=make_searched, moves=moves)
 
@@ -114,7 +114,7 @@ class Problem:
 
         Its plans are plans of this problem. A search that does not end finds better ones among fewer.
         """
-        shapes = {self.graph.tensors[position].shape for position in list_uneven(self.graph)}
+        shapes = {self.graph.tensors[position].shape for position in list_uneven(self.graph, self.moves, self.factors)}
         shapes |= {access.extents for access in self.accesses}
         even = frozenset(
             shape
@@ -123,7 +123,7 @@ class Problem:
         )
         if not self.moves.overlaps or not even:
             return None
-        native = build_native_graph(self.graph, self.accesses, self.equal, self.moves, even)
+        native = build_native_graph(self.graph, self.accesses, self.equal, self.moves, self.factors, even)
         make_searched = cache(partial(_tie, native, self.graph, self.accesses, self.equal))
         return replace(self, native=native, make_searched=make_searched)
 
@@ -177,6 +177,6 @@ def pose_problem(
     equal = (find_equal_parts(graph, wiring) if equal is None else equal).refine(kinds)
     ties_layers = moves.ties_layers and equal == NO_PARTS
     layers = find_repeated_layers(graph, wiring).refine(kinds) if ties_layers else NO_PARTS
-    native = build_native_graph(graph, accesses, equal, moves)
+    native = build_native_graph(graph, accesses, equal, moves, factors)
     make_searched = cache(partial(_tie, native, graph, accesses, equal))
     return Problem(graph, accesses, Arrangement(tuple(factors)), equal, native, make_searched, moves, layers)

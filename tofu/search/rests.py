@@ -27,6 +27,21 @@ def _divides(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
     return bool(following) and all(_divides(one, factors[1:]) for one in following)
 
 
+@cache
+def can_divide(extents: tuple[int, ...], factors: tuple[int, ...]) -> bool:
+    """Whether the steps can split extents without a rest.
+
+    >>> can_divide((8, 3), (2, 3)), can_divide((8, 8), (2, 3))
+    (True, False)
+    """
+    if not factors:
+        return True
+    return any(
+        extent % factors[0] == 0 and can_divide((*extents[:d], extent // factors[0], *extents[d + 1 :]), factors[1:])
+        for d, extent in enumerate(extents)
+    )
+
+
 def leaves_rest(extent: int, factors: Sequence[int]) -> bool:
     """Whether some of the steps can split an extent into parts that differ.
 

@@ -5,7 +5,7 @@ A region that several readers need is fetched once; what the body of a loop read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from tofu.jax.backend.collectives import Workers
 from tofu.jax.backend.local_calls import make_call
 from tofu.jax.backend.pieces import find_nearest, shift
 from tofu.jax.backend.places import Layout, Place, Places
+from tofu.jax.backend.uneven import UnevenSharding, find_sharding
 from tofu.jax.frontend.compared import find_compared
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, Operand, ValueType, as_type
 from tofu.jax.frontend.read_step import Native
@@ -40,7 +41,10 @@ class _Scope:
 
 
 class SpmdProgram:
-    """A plan as JAX runs it. `shardings` are those of the arguments' leaves, `result_shardings` those of the results', on a mesh."""
+    """A plan as JAX runs it. `shardings` are those of the arguments' leaves, `result_shardings` those of the results', on a mesh.
+
+    What lies in parts that overlap is given and returned as these parts, side by side in one array (`uneven.py`).
+    """
 
     def __init__(self, native: Native, problem: Problem, choices: Choices) -> None:
         self.native, self.step = native, native.step
@@ -93,6 +97,31 @@ class SpmdProgram:
         """The operator that an equation is."""
         return self._number_of[id(equation)]
 
+    def uneven_arguments(self, mesh: Mesh) -> dict[int, UnevenSharding]:
+        """By position: those that lie in parts that overlap."""
+        numbers = self.step.inputs
+        return self._find_uneven(numbers, map(self._layout, numbers), self.shardings(mesh))
+
+    def uneven_results(self, mesh: Mesh) -> dict[int, UnevenSharding]:
+        """By position: the results that do."""
+        return self._find_uneven(self.step.outputs, self.result_layouts(), self.result_shardings(mesh))
+
+    def _find_uneven(
+        self, operands: Sequence[Operand], layouts: Iterable[Layout], shardings: Sequence[NamedSharding]
+    ) -> dict[int, UnevenSharding]:
+        found, factors = {}, self.workers.factors
+        for position, (operand, layout, sharding) in enumerate(zip(operands, layouts, shardings, strict=True)):
+            if isinstance(operand, int):
+                place = self.places.lay(self.native.tensor_of[operand], layout)
+                found[position] = find_sharding(place, layout, factors, self.step.types[operand].shape, sharding)
+        return {position: one for position, one in found.items() if one is not None}
+
+    def argument_structs(self, mesh: Mesh) -> list[jax.ShapeDtypeStruct]:
+        """The arguments as the function takes them."""
+        types, uneven = [self.step.types[number] for number in self.step.inputs], self.uneven_arguments(mesh)
+        shapes = (uneven[n].joined_shape if n in uneven else type_.shape for n, type_ in enumerate(types))
+        return [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, types, strict=True)]
+
     def result_types(self) -> list[ValueType]:
         """Of the results."""
         return [x.type if isinstance(x, Literal) else self.step.types[x] for x in self.step.outputs]
@@ -100,14 +129,16 @@ class SpmdProgram:
     def result_layouts(self) -> list[Layout]:
         """Of the results; state comes out as it goes in."""
         graph, tensor_of = self.places.graph, self.native.tensor_of
-        layouts = []
+        layouts, replicated = [], (REPLICATED,) * len(self.workers.factors)
         for position, operand in enumerate(self.step.outputs):
             if isinstance(operand, Literal):
-                layouts.append((REPLICATED,) * len(self.workers.factors))
+                layouts.append(replicated)
                 continue
             own = self.step.inputs[position] if position < len(self.step.inputs) else None
-            is_state = own is not None and graph.next_values.get(tensor_of[own]) == tensor_of[operand]
-            layouts.append(self._layout(own if is_state else operand))  # type: ignore[arg-type]  # state has an argument
+            if own is not None and (own == operand or graph.next_values.get(tensor_of[own]) == tensor_of[operand]):
+                layouts.append(self._layout(own))
+            else:  # an argument whose parts overlap may be returned beside the state, too
+                layouts.append(replicated if self._tensor(operand).overlaps else self._layout(operand))
         return layouts
 
     def _layout(self, number: int) -> Layout:

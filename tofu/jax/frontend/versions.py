@@ -45,7 +45,8 @@ _JAX = os.path.dirname(os.path.abspath(jax.__file__))
 
 def forget_sharding(value: Any) -> Any:
     """The shape and type of an array, or of its shape, wherever it lies; what has none is as it was."""
-    if not hasattr(value, "sharding"):
+    is_uneven = hasattr(value, "__jax_array__") and hasattr(value, "dtype")
+    if not (hasattr(value, "sharding") or is_uneven):
         return value
     return jax.ShapeDtypeStruct(value.shape, value.dtype, weak_type=getattr(value, "weak_type", False))
 

@@ -1,0 +1,187 @@
+"""Arguments and states that the workers cannot share equally: each has a part rounded up, and together they are read as one array."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tofu.jax
+from tests.jax.test_uneven import differ
+from tofu.errors import UnsupportedError
+from tofu.jax import UnevenArray
+from tofu.jax.compare.traffic import count_traffic
+from tofu.jax.frontend.versions import in_double_precision
+
+ROOT = Path(__file__).parents[2]
+RANDOM = np.random.RandomState(0)
+WIDE = {"w": RANDOM.randn(64, 256), "v": RANDOM.randn(256, 40), "b": RANDOM.randn(40)}
+STATE = WIDE, jax.tree.map(np.zeros_like, WIDE)
+BATCH = RANDOM.randn(16, 64), np.eye(40)[RANDOM.randint(0, 40, 16)]
+
+
+def train(state, batch):
+    """A classifier with momentum. 64 KiB and more have its weights alone, of sizes that 3 does not divide."""
+    params, momentum = state
+    x, y = batch
+    loss = lambda p: -(jax.nn.log_softmax(jax.nn.relu(x @ p["w"]) @ p["v"] + p["b"]) * y).sum(1).mean()  # noqa: E731
+    value, gradients = jax.value_and_grad(loss)(params)
+    momentum = jax.tree.map(lambda m, g: 0.9 * m + g, momentum, gradients)
+    return (jax.tree.map(lambda p, m: p - 0.1 * m, params, momentum), momentum), value
+
+
+def evaluate(params, batch):
+    """What the classifier says."""
+    return (jax.nn.relu(batch[0] @ params["w"]) @ params["v"] + params["b"]).argmax(1)
+
+
+def is_uneven(tree):
+    return [isinstance(leaf, UnevenArray) for leaf in jax.tree.leaves(tree)]
+
+
+@pytest.mark.parametrize(("workers", "uneven", "donated"), [(3, None, 0), (5, "free", ()), (6, "free", 0)])
+def test_a_state_of_odd_sizes_trains_in_parts(workers, uneven, donated):
+    with in_double_precision():
+        step = tofu.jax.partition(train, workers, (STATE, BATCH), uneven=uneven, donate_argnums=donated)
+        state, expected = step.place(STATE), STATE
+        assert any(is_uneven(state))
+        for _ in range(2):
+            (state, loss), (expected, value) = step(state, BATCH), jax.jit(train)(expected, BATCH)
+        assert differ((state, loss), (expected, value)) == []
+        assert is_uneven(state) == is_uneven(step.place(STATE))
+        memory = step.memory_report(compile=True)
+        assert memory.worker.arguments_bytes == memory.compiled.arguments_bytes
+        assert memory.worker.arguments_bytes < 1.2 * memory.one_device.arguments_bytes / workers
+        moved = count_traffic(step.lower(state, BATCH).compile().as_text(), workers).total
+        assert moved <= 1.02 * step.plan.communication_bytes
+
+
+def test_only_what_each_worker_would_have_all_of_else_is_uneven_by_default():
+    default, none = (tofu.jax.partition(train, 3, (STATE, BATCH), uneven=uneven) for uneven in (None, "none"))
+    state = default.place(STATE)
+    assert {name: isinstance(leaf, UnevenArray) for name, leaf in state[0].items()} == {
+        "w": True,
+        "v": False,
+        "b": False,
+    }
+    assert not any(is_uneven(none.place(STATE)))
+    assert default.plan.communication_bytes < none.plan.communication_bytes / 3
+    assert not any(is_uneven(tofu.jax.partition(train, 4, (STATE, BATCH)).place(STATE)))
+
+
+def test_parts_are_read_as_one_array():
+    w = WIDE["w"]
+    with in_double_precision():
+        step = tofu.jax.partition(train, 3, (STATE, BATCH))
+        array = step.place(STATE)[0]["w"]
+        assert (array.shape, array.dtype, array.ndim, array.size) == (w.shape, w.dtype, 2, w.size)
+        assert repr(array) == "<array of float64, shape (64, 256), in parts of shape (64, 86)>"
+        for read in (array, jnp.asarray(array), jax.device_get(array), array.block_until_ready()):
+            np.testing.assert_array_equal(read, w)
+        for shard in array.addressable_shards:
+            np.testing.assert_array_equal(shard.data, w[shard.index])
+            assert shard.data.shape == array.parts.shard_shape(w.shape) == (64, 86)
+        np.testing.assert_array_equal(jnp.where(array > 0, 2 - array, array[0]), np.where(w > 0, 2 - w, w[0]))
+        np.testing.assert_array_equal(np.asarray(array, "float32"), w.astype("float32"))
+
+
+def test_every_way_to_cut_joins_and_is_read_again():
+    step = lambda x: x * 2.0  # noqa: E731
+    for shape in ((7, 5), (4, 7), (11, 5)):
+        x = RANDOM.randn(*shape).astype("float32")
+        for cut in product((0, 1), repeat=2):
+            made = tofu.jax.partition(step, 4, (x,), uneven="free", hints={"x": cut})
+            placed = made.place(x, 0)
+            np.testing.assert_array_equal(placed, x)
+            np.testing.assert_array_equal(made(placed), 2 * x)
+            assert np.prod(made.shardings[0].shard_shape(shape)) < x.size / 2
+
+
+def test_steps_within_a_traced_function_take_and_return_the_whole():
+    with in_double_precision():
+        step = tofu.jax.partition(train, 3, (STATE, BATCH))
+        two = lambda train: jax.jit(lambda state: jax.lax.scan(lambda s, _: train(s, BATCH), state, length=2))  # noqa: E731
+        found, expected = two(step)(STATE), two(train)(STATE)
+        assert not any(is_uneven(found))
+        assert differ(found, expected) == []
+
+
+def test_another_step_takes_the_state_as_it_lies():
+    with in_double_precision():
+        step = tofu.jax.partition(train, 3, (STATE, BATCH))
+        state, _ = step(step.place(STATE), BATCH)
+        beside = step.also(evaluate, (state[0], BATCH), part=lambda state: state[0])
+        assert beside.shardings[0]["w"] == step.shardings[0][0]["w"]
+        params = jax.tree.map(np.asarray, state[0])
+        np.testing.assert_array_equal(beside(state[0], BATCH), evaluate(params, BATCH))
+
+
+@pytest.mark.parametrize("workers", [5, 4])
+def test_a_state_goes_on_with_other_devices(workers):
+    """Of unequal parts or of equal ones, from NumPy's arrays, as a checkpoint has them, or as it lies."""
+    with in_double_precision():
+        before, after = (tofu.jax.partition(train, count, (STATE, BATCH)) for count in (3, workers))
+        state, _ = before(before.place(STATE), BATCH)
+        expected, _ = jax.jit(train)(jax.jit(train)(STATE, BATCH)[0], BATCH)
+        for given in (state, jax.tree.map(np.asarray, state)):
+            assert differ(after(after.place(given), BATCH)[0], expected) == []
+        assert differ(after(state, BATCH)[0], expected) == []
+
+
+def test_a_state_is_written_and_read_part_by_part(tmp_path, monkeypatch):
+    """As `examples/jax/shards.py` does, whose directory several processes share."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples/jax"))
+    shards = import_module("shards")
+    before, after = (tofu.jax.partition(train, workers, (STATE, BATCH)) for workers in (3, 5))
+    state, _ = before(before.place(STATE), BATCH)
+    shards.save(tmp_path, 1, state)
+    found = shards.restore(tmp_path, 1, state, after.shardings[0])
+    assert differ(found, state) == []
+    assert is_uneven(found) == is_uneven(after.place(STATE))
+
+
+def test_the_compiled_step_takes_the_parts_side_by_side():
+    with in_double_precision():
+        step = tofu.jax.partition(train, 3, (STATE, BATCH))
+        state, batch = step.place(STATE), step.place(BATCH, 1)
+        joined = jax.tree.map(lambda x: getattr(x, "joined", x), (state, batch))
+        compiled = step.lower(state, batch).compile()
+        found = jax.tree.leaves(compiled(*joined))
+        assert differ(found, jax.tree.map(lambda x: getattr(x, "joined", x), jax.tree.leaves(step(state, batch)))) == []
+
+
+def test_what_was_given_up_is_named():
+    step = tofu.jax.partition(train, 3, (STATE, BATCH), donate_argnums=0)
+    state = step.place(STATE)
+    step(state, BATCH)
+    with pytest.raises(UnsupportedError, match="is no longer there"):
+        step(state, BATCH)
+
+
+def test_random_keys_that_come_out_beside_the_state_may_be_uneven_too():
+    keys = jax.random.split(jax.random.key(0), 7)
+    step = lambda keys, x: (jax.vmap(lambda key: jax.random.split(key)[0])(keys), x, x + 1)  # noqa: E731
+    x = RANDOM.randn(7, 5).astype("float32")
+    made = tofu.jax.partition(step, 3, (keys, x), uneven="free", hints={"keys": 0, "x": 0})
+    found, expected = made(made.place(keys), made.place(x, 1)), step(keys, x)
+    np.testing.assert_array_equal(jax.random.key_data(jnp.asarray(found[0])), jax.random.key_data(expected[0]))
+    assert differ(found[1:], expected[1:]) == []
+    assert is_uneven(found) == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"uneven": "all"}, "uneven is 'all', and not one of 'none', 'needed', 'free'"),
+        ({"uneven": "free", "backend": "gspmd"}, "uneven='free' is not for backend='gspmd': XLA's partitioner gives"),
+    ],
+    ids=["unknown", "gspmd"],
+)
+def test_what_cannot_be_asked_for(asked, message):
+    with pytest.raises(UnsupportedError, match=message):
+        tofu.jax.partition(train, 3, (STATE, BATCH), **asked)

@@ -1,0 +1,217 @@
+"""Arrays of which each device has a part, though their dimensions have no equal ones: parts are rounded up and overlap.
+
+JAX has arrays of equal parts alone. What it is given is the parts, side by side: of 10 rows on 3 devices, rows 0 to 3, 3 to 6 and 6 to 9,
+which are 12. The same cell in two parts has the same value. `UnevenArray` shows them as the array that they are of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import NamedSharding
+
+from tofu.errors import UnsupportedError
+from tofu.jax.backend.places import Layout, Place
+
+
+@dataclass(frozen=True)
+class UnevenSharding:
+    """Where the parts of an array of a `shape` lie. Instead of a `NamedSharding` where the devices cannot share it equally.
+
+    Attributes
+    ----------
+    shape
+        That of the array.
+    part
+        The shape of each part.
+    begins
+        By dimension: where its parts begin.
+    joined
+        The sharding of the parts side by side.
+    """
+
+    shape: tuple[int, ...]
+    part: tuple[int, ...]
+    begins: tuple[tuple[int, ...], ...]
+    joined: NamedSharding
+
+    @property
+    def joined_shape(self) -> tuple[int, ...]:
+        """The shape of the parts side by side."""
+        return tuple(extent * len(begins) for extent, begins in zip(self.part, self.begins, strict=True))
+
+    def shard_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """That of each device's part, as `jax.sharding.Sharding` has it. `shape` is that of the array."""
+        assert tuple(shape) == self.shape, f"the sharding is of an array of shape {self.shape}, not {shape}"
+        return self.part
+
+    def find_part(self, index: Sequence[slice]) -> tuple[slice, ...]:
+        """The cells of the array that a part has, of which `index` are those of the parts side by side."""
+        numbers = [(one.start or 0) // extent for one, extent in zip(index, self.part, strict=True)]
+        starts = [begins[number] for begins, number in zip(self.begins, numbers, strict=True)]
+        return tuple(slice(start, start + extent) for start, extent in zip(starts, self.part, strict=True))
+
+    def make_array(self, read: Callable[[tuple[slice, ...]], Any]) -> UnevenArray:
+        """The array, of whose cells `read` gives those of a part: as `jax.make_array_from_callback` makes others."""
+        joined = jax.make_array_from_callback(self.joined_shape, self.joined, lambda index: read(self.find_part(index)))
+        return UnevenArray(joined, self)
+
+    def join(self, array: Any) -> Any:
+        """The parts side by side, of an array that may be a traced one."""
+        for d, cells in enumerate(self._sources):
+            array = array if cells is None else jnp.take(array, cells, axis=d, mode="clip")
+        return array
+
+    def restore(self, joined: Any) -> Any:
+        """The array again. NumPy's, where the parts are."""
+        take: Any = np.take if isinstance(joined, np.ndarray) else jnp.take  # of JAX's, clipping is what keys have too
+        for d, cells in enumerate(self._owners):
+            joined = joined if cells is None else take(joined, cells, axis=d, mode="clip")
+        return joined
+
+    @cached_property
+    def _sources(self) -> list[np.ndarray[Any, Any] | None]:
+        """By dimension: which cell of the array each cell of the parts is; None where there is one part."""
+        return [
+            None if len(begins) == 1 else np.concatenate([np.arange(begin, begin + extent) for begin in begins])
+            for begins, extent in zip(self.begins, self.part, strict=True)
+        ]
+
+    @cached_property
+    def _owners(self) -> list[np.ndarray[Any, Any] | None]:
+        """By dimension: where in the parts each cell of the array is, in the last one that has it."""
+        found: list[np.ndarray[Any, Any] | None] = []
+        for begins, extent, whole in zip(self.begins, self.part, self.shape, strict=True):
+            cells = np.arange(whole)
+            numbers = np.searchsorted(begins, cells, side="right") - 1
+            found.append(None if len(begins) == 1 else numbers * extent + cells - np.array(begins)[numbers])
+        return found
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A part on a device of this process: `index` is that of its cells in the array. Those of one part are numbered by `replica_id`."""
+
+    device: Any
+    index: tuple[slice, ...]
+    replica_id: int
+    data: jax.Array
+
+
+@dataclass(frozen=True, eq=False)
+class UnevenArray:
+    """An array in parts that overlap, as a step with `uneven=True` takes and returns it.
+
+    It is read like an array: `np.asarray` and `jnp.asarray` give the whole of it, the latter on the devices, as operators and indices do.
+
+    Attributes
+    ----------
+    joined
+        The parts side by side. Some cells of the array are in two of them.
+    parts
+        Where they lie.
+    """
+
+    joined: jax.Array
+    parts: UnevenSharding
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the whole."""
+        return self.parts.shape
+
+    @property
+    def dtype(self) -> Any:
+        """Of each cell."""
+        return self.joined.dtype
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether its type gives way to others, as that of Python's numbers does."""
+        return bool(getattr(self.joined, "weak_type", False))
+
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of cells of the whole."""
+        return prod(self.shape)
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all parts are on devices of this process."""
+        return bool(self.joined.is_fully_addressable)
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """The parts on devices of this process."""
+        return [
+            Shard(one.device, self.parts.find_part(one.index), one.replica_id, one.data)
+            for one in self.joined.addressable_shards
+        ]
+
+    def is_deleted(self) -> bool:
+        """Whether it was given up to a step (donate_argnums)."""
+        return bool(self.joined.is_deleted())
+
+    def block_until_ready(self) -> UnevenArray:
+        """Itself, once it is computed."""
+        self.joined.block_until_ready()
+        return self
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if not self.is_fully_addressable:
+            raise UnsupportedError(
+                f"An array of shape {self.shape} has parts on devices of other processes, and cannot be read whole in one. Read its "
+                "addressable_shards, or jnp.asarray(...), in all processes, which gathers it."
+            )
+        whole = self.parts.restore(np.asarray(self.joined))
+        return np.asarray(whole, dtype)
+
+    def __jax_array__(self) -> jax.Array:
+        return jax.jit(self.parts.restore)(self.joined)
+
+    def __repr__(self) -> str:
+        return f"<array of {self.dtype}, shape {self.shape}, in parts of shape {self.parts.part}>"
+
+
+def _of_whole(name: str) -> Any:
+    def run(array: UnevenArray, *others: Any) -> Any:
+        return getattr(jnp.asarray(array), name)(*others)
+
+    return run
+
+
+for _name in ("add", "sub", "mul", "truediv", "pow", "matmul"):
+    setattr(UnevenArray, f"__{_name}__", _of_whole(f"__{_name}__"))
+    setattr(UnevenArray, f"__r{_name}__", _of_whole(f"__r{_name}__"))
+for _name in ("neg", "abs", "getitem", "lt", "le", "gt", "ge"):
+    setattr(UnevenArray, f"__{_name}__", _of_whole(f"__{_name}__"))
+
+
+def show_whole(joined: Any, sharding: UnevenSharding) -> Any:
+    """What a step returned in parts side by side, as the array that they are of; within a traced function that itself."""
+    return sharding.restore(joined) if isinstance(joined, jax.core.Tracer) else UnevenArray(joined, sharding)
+
+
+def find_sharding(
+    place: Place, layout: Layout, factors: Sequence[int], shape: Sequence[int], joined: NamedSharding
+) -> UnevenSharding | None:
+    """Of an array that lies in `place`, split by each step along the dimension that `layout` has; None where no parts overlap."""
+    if not place.overlaps:
+        return None
+    begins: list[dict[tuple[int, ...], int]] = [{} for _ in shape]
+    for worker, digits in enumerate(np.ndindex(*factors)):
+        for d, (begin, _) in enumerate(place.boxes[worker]):
+            begins[d][tuple(digit for digit, split in zip(digits, layout, strict=True) if split == d)] = begin
+    return UnevenSharding(tuple(shape), place.shape, tuple(tuple(each.values()) for each in begins), joined)
