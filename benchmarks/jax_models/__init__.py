@@ -40,6 +40,6 @@ def load_models() -> dict[str, Callable[[str], Step]]:
 
 def as_numbers(tree: Any) -> list[np.ndarray]:
     """The arrays of a tree, in double precision; keys as what they hold. Functions and texts are left out."""
-    arrays = [x for x in jax.tree.leaves(tree) if hasattr(x, "dtype")]
+    arrays = [jnp.asarray(x) for x in jax.tree.leaves(tree) if hasattr(x, "dtype")]
     plain = [jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.extended) else x for x in arrays]
     return [np.asarray(x, complex if jnp.iscomplexobj(x) else float) for x in plain]
