@@ -1,10 +1,12 @@
 """Seconds until a deep Transformer is planned in JAX: its tracing, reading what was traced, analysis and search.
 
     python -m benchmarks.jax_planning --layers 12 --layers 96 --workers 8 [--apart]
+    python -m benchmarks.jax_planning --layers 12 --workers 3 --uneven none
 
 Steps are trained by Adam, 1,024 units wide, and planned from shapes alone. Each run is a process of its own, in which nothing was planned
 before; seconds are those of a processor, medians over the runs. `--apart` plans them as if no layer were known to be like another as well,
-and says what its plan moves: what planning repeated layers once costs in bytes.
+and says what its plan moves: what planning repeated layers once costs in bytes. `--uneven` says what may lie in unequal parts, as `tofu.jax.partition`
+has it.
 """
 
 from __future__ import annotations
@@ -20,18 +22,22 @@ from rich.table import Table
 
 from benchmarks.stages import Stages, run_cold
 
+UNEVEN = ("none", "needed", "free")
 SIZES = {"batch": 32, "length": 512, "width": 1024, "heads": 16, "hidden": 4096, "vocabulary": 32000, "has_adam": True}
 
 
 @dataclass
 class Run:
-    """What planning a step took and gave: seconds of a processor, equations, bytes moved in a step, what is proved."""
+    """What planning a step took and gave: seconds of a processor, equations, bytes moved in a step, what a worker holds of all that the
+    step is given, and what is proved.
+    """
 
     equations: int
     tracing: float
     reading: float
     passes: dict[str, float] = field(default_factory=dict)
     moved_bytes: int = 0
+    held: float = 1.0
     optimality: str = ""
 
     @property
@@ -40,18 +46,22 @@ class Run:
         return sum(self.passes.values())
 
 
-def plan_cold(layers: int, workers: int, replicate: str, is_apart: bool) -> Run:
+def plan_cold(layers: int, workers: int, replicate: str, uneven: str | None, is_apart: bool) -> Run:
     """Plans one step. Imports and the first call of everything are outside of the times."""
     import jax
 
     from benchmarks.jax_peers.models import transformer
+    from tofu.jax.engine import find_engine
     from tofu.jax.frontend.read_step import read_step
     from tofu.jax.planning import plan_step, read_settings
     from tofu.search import repeated_layers
 
-    settings = read_settings(workers, {"replicate": replicate, "cache": False})
+    settings, engine = (
+        read_settings(workers, {"replicate": replicate, "cache": False}),
+        find_engine("shard_map", uneven),
+    )
     small = transformer()
-    plan_step(read_step(small.step, (small.state, small.data)), settings, Stages())
+    plan_step(read_step(small.step, (small.state, small.data)), settings, Stages(), engine)
     if is_apart:
         repeated_layers.LEAST_OPERATORS = sys.maxsize
     model = transformer(layers, **SIZES)
@@ -64,9 +74,11 @@ def plan_cold(layers: int, workers: int, replicate: str, is_apart: bool) -> Run:
     source = read_step(model.step, arguments)
     run = Run(len(traced.jaxpr.eqns), tracing, time.process_time() - started - tracing)
     stages = Stages()
-    plan = plan_step(source, settings, stages).plan
+    plan = plan_step(source, settings, stages, engine).plan
     run.passes = stages.processor_seconds
     run.moved_bytes, run.optimality = plan.communication_bytes, plan.optimality
+    given = sum(tensor.size_bytes for tensor in source.graph.tensors if tensor.is_given)
+    run.held = max(plan.worker_bytes) / given
     return run
 
 
@@ -74,9 +86,10 @@ def plan_cold(layers: int, workers: int, replicate: str, is_apart: bool) -> Run:
 @click.option("--layers", "depths", multiple=True, type=int, default=(1, 12, 24, 96), show_default=True)
 @click.option("--workers", default=8, show_default=True)
 @click.option("--replicate", type=click.Choice(("small", "free")), default="small", show_default=True)
+@click.option("--uneven", type=click.Choice(UNEVEN))
 @click.option("--runs", default=3, show_default=True)
 @click.option("--apart", is_flag=True, help="As if no layer were like another, too.")
-def main(depths: tuple[int, ...], workers: int, replicate: str, runs: int, apart: bool) -> None:
+def main(depths: tuple[int, ...], workers: int, replicate: str, uneven: str | None, runs: int, apart: bool) -> None:
     """A row for each depth."""
     table = Table(title=f"Planning Transformers for {workers} workers, replicate={replicate!r}: seconds of a processor")
     for name in (
@@ -87,12 +100,13 @@ def main(depths: tuple[int, ...], workers: int, replicate: str, runs: int, apart
         "analysis + search",
         "of these the search",
         "moved, GB",
+        "held",
         "plan",
     ):
         table.add_column(name, justify="left" if name == "plan" else "right")
     for layers in depths:
         for is_apart in (False, True) if apart else (False,):
-            found = [run_cold(plan_cold, layers, workers, replicate, is_apart) for _ in range(runs)]
+            found = [run_cold(plan_cold, layers, workers, replicate, uneven, is_apart) for _ in range(runs)]
             seconds = [
                 median(seconds)
                 for seconds in zip(*((r.tracing, r.reading, r.planning, r.passes["found"]) for r in found), strict=True)
@@ -102,6 +116,7 @@ def main(depths: tuple[int, ...], workers: int, replicate: str, runs: int, apart
                 f"{found[0].equations:,}",
                 *(f"{one:.2f}" for one in seconds),
                 f"{found[0].moved_bytes / 1e9:.3f}",
+                f"{found[0].held:.1%}",
                 found[0].optimality,
             )
     Console(width=None if sys.stdout.isatty() else 190).print(table)

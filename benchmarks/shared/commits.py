@@ -10,6 +10,7 @@ from pathlib import Path
 
 FILE = "commits.json"
 ROOT = Path(__file__).parents[2]
+RESULTS = "docs/evaluation"
 
 
 def find_commit() -> str:
@@ -19,8 +20,10 @@ def find_commit() -> str:
 
 @cache
 def name_tree() -> str:
-    """The commit, and a digest of what is changed since and of sources that git does not know."""
-    changed = _run_git("diff", "HEAD")
+    """The commit, and a digest of what is changed since and of sources that git does not know. Results, which one part of a run after the
+    other writes, are no sources.
+    """
+    changed = _run_git("diff", "HEAD", "--", ".", f":!{RESULTS}")
     for name in _run_git("ls-files", "--others", "--exclude-standard", "*.py", "*.cc", "*.h").splitlines():
         changed += name + (ROOT / name).read_text()
     return find_commit() + (f"+{hashlib.sha256(changed.encode()).hexdigest()[:8]}" if changed else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from itertools import product
 from pathlib import Path
@@ -12,11 +13,16 @@ import numpy as np
 import pytest
 
 import tofu.jax
+from benchmarks.jax_peers.models import transformer
+from benchmarks.jax_planning import SIZES
 from tests.jax.test_uneven import differ
 from tofu.errors import UnsupportedError
 from tofu.jax import UnevenArray
 from tofu.jax.compare.traffic import count_traffic
+from tofu.jax.engine import find_engine
+from tofu.jax.frontend.read_step import read_step
 from tofu.jax.frontend.versions import in_double_precision
+from tofu.jax.planning import plan_step, read_settings
 
 ROOT = Path(__file__).parents[2]
 RANDOM = np.random.RandomState(0)
@@ -72,6 +78,23 @@ def test_only_what_each_worker_would_have_all_of_else_is_uneven_by_default():
     assert not any(is_uneven(none.place(STATE)))
     assert default.plan.communication_bytes < none.plan.communication_bytes / 3
     assert not any(is_uneven(tofu.jax.partition(train, 4, (STATE, BATCH)).place(STATE)))
+
+
+def test_a_transformer_moves_and_holds_what_the_document_says():
+    text = (ROOT / "docs/jax.md").read_text()
+    counts, *rows = re.findall(
+        r"^\| (?:devices|Tofu|with equal parts alone) \| ([^|]+ \| [^|]+ \| .+) \|$", text, re.M
+    )[:3]
+    model = transformer(12, **SIZES)
+    source = read_step(model.step, (model.state, model.data))
+    given = sum(tensor.size_bytes for tensor in source.graph.tensors if tensor.is_given)
+    for row, uneven in zip(rows, ("needed", "none"), strict=True):
+        for workers, told in zip(counts.split(" | "), row.split(" | "), strict=True):
+            settings = read_settings(int(workers), {"cache": False})
+            plan = plan_step(source, settings, engine=find_engine("shard_map", uneven)).plan
+            assert (
+                f"{plan.communication_bytes / 1e9:.2f}, {max(plan.worker_bytes) / given:.0%}".replace("%", " %") == told
+            )
 
 
 def test_parts_are_read_as_one_array():
