@@ -5,8 +5,8 @@
 
 Steps are trained by Adam, 1,024 units wide, and planned from shapes alone. Each run is a process of its own, in which nothing was planned
 before; seconds are those of a processor, medians over the runs. `--apart` plans them as if no layer were known to be like another as well,
-and says what its plan moves: what planning repeated layers once costs in bytes. `--uneven` says what may lie in unequal parts, as `tofu.jax.partition`
-has it.
+and says what its plan moves: what planning repeated layers once costs in bytes. `--uneven` says what may lie in unequal parts, as
+`tofu.jax.partition` has it.
 """
 
 from __future__ import annotations
