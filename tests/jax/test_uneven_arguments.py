@@ -113,6 +113,18 @@ def test_parts_are_read_as_one_array():
         np.testing.assert_array_equal(np.asarray(array, "float32"), w.astype("float32"))
 
 
+@pytest.mark.parametrize("workers", [3, 4], ids=["unequal parts", "equal parts"])
+def test_what_is_placed_shares_no_memory_with_arrays_of_numpy(workers):
+    """JAX's CPUs read these where they are, if they begin where a cache line does."""
+    cells = np.zeros(64 * 512 + 16, "float32")
+    first = -cells.ctypes.data % 64 // 4
+    x = cells[first : first + 64 * 512].reshape(64, 512)
+    step = tofu.jax.partition(lambda w, x: (w * 2.0, x.sum()), workers, (x, x))
+    placed = step.place(x), step.place(x, 1), step.place_part(x)
+    x[:] = 1
+    assert [float(np.max(one)) for one in placed] == [0, 0, 0]
+
+
 def test_every_way_to_cut_joins_and_is_read_again():
     step = lambda x: x * 2.0  # noqa: E731
     for shape in ((7, 5), (4, 7), (11, 5)):

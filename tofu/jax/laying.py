@@ -59,14 +59,20 @@ def lay_anew(value: Any, sharding: Sharding) -> Any:
 
 
 def lay_apart(value: Any, sharding: Sharding) -> Any:
-    """A value laid out in memory of its own, which may be given up and the value kept: JAX leaves what is on a device already as it is."""
-    laid = lay(value, sharding)
+    """A value laid out in memory of its own, which may be given up and the value kept: JAX leaves what is on a device already as it is, and
+    CPUs read NumPy's arrays where they are, which may be written to.
+    """
+    laid = lay(_copy_numpy(value), sharding)
     if isinstance(laid, UnevenArray):
         return replace(laid, joined=jnp.copy(laid.joined)) if isinstance(value, UnevenArray) else laid
     if not isinstance(value, jax.Array):
         return laid
     parts = (x.shard_shape(value.shape) for x in (value.sharding, sharding))
     return jnp.copy(laid) if len(set(parts)) == 1 else laid
+
+
+def _copy_numpy(value: Any) -> Any:
+    return value if isinstance(value, (jax.Array, UnevenArray)) else np.array(value)
 
 
 def _join(value: Any, sharding: UnevenSharding) -> Any:
@@ -78,7 +84,7 @@ def _join(value: Any, sharding: UnevenSharding) -> Any:
     if isinstance(value, jax.core.Tracer):
         return sharding.join(value)
     if is_global(value):
-        return jax.jit(sharding.join, out_shardings=sharding.joined)(value)
+        return sharding.join_whole(value)
     source = value if isinstance(value, jax.Array) else np.asarray(value)
     return sharding.make_array(source.__getitem__).joined
 
@@ -105,14 +111,14 @@ def lay_part(name: str, part: Any, planned: jax.ShapeDtypeStruct, sharding: Shar
     devices = sorted(mesh.devices.flat, key=lambda device: int(device.process_index))
     processes = sorted({int(device.process_index) for device in devices})
     if not shape or len(processes) == 1:
-        return lay(part, sharding)
+        return lay(_copy_numpy(part), sharding)
     rows, rest = divmod(shape[0], len(processes))
     if rest or np.shape(part) != (rows, *shape[1:]):
         raise ShapeError(
             f"{name} has shape {np.shape(part)}, and the part of {shape} that each of {len(processes)} processes has is "
             f"{(f'1/{len(processes)} of {shape[0]}' if rest else rows, *shape[1:])}."
         )
-    host, begins = read_host_value(part), {process: n * rows for n, process in enumerate(processes)}
+    host, begins = read_host_value(_copy_numpy(part)), {process: n * rows for n, process in enumerate(processes)}
     begin = begins[jax.process_index()]
 
     def read(index: tuple[slice, ...]) -> Any:

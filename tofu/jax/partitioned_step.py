@@ -182,10 +182,8 @@ class PartitionedStep:
         predicted = predict_memory(self.partition, self._donated)
         if not compile:
             return predicted
-        return replace(predicted, compiled=read_compiled(self._compile()))
-
-    def _compile(self) -> Any:
-        return self._run.lower(*self._program.argument_structs(self.mesh)).compile()
+        lowered = self._run.lower(*self._program.argument_structs(self.mesh))
+        return replace(predicted, compiled=read_compiled(lowered.compile()))
 
     @as_planned
     def also(

@@ -77,6 +77,16 @@ class UnevenSharding:
         return joined
 
     @cached_property
+    def join_whole(self) -> Any:
+        """The same of an array that all devices have all of, or may have."""
+        return jax.jit(self.join, out_shardings=self.joined)
+
+    @cached_property
+    def restore_on_devices(self) -> Any:
+        """As `restore`, of what lies on devices."""
+        return jax.jit(self.restore)
+
+    @cached_property
     def _sources(self) -> list[np.ndarray[Any, Any] | None]:
         """By dimension: which cell of the array each cell of the parts is; None where there is one part."""
         return [
@@ -107,7 +117,7 @@ class Shard:
 
 @dataclass(frozen=True, eq=False)
 class UnevenArray:
-    """An array in parts that overlap, as a step with `uneven=True` takes and returns it.
+    """An array in parts that overlap, as a step takes and returns what its devices cannot share equally.
 
     It is read like an array: `np.asarray` and `jnp.asarray` give the whole of it, the latter on the devices, as operators and indices do.
 
@@ -179,7 +189,8 @@ class UnevenArray:
         return np.asarray(whole, dtype)
 
     def __jax_array__(self) -> jax.Array:
-        return jax.jit(self.parts.restore)(self.joined)
+        whole: jax.Array = self.parts.restore_on_devices(self.joined)
+        return whole
 
     def __repr__(self) -> str:
         return f"<array of {self.dtype}, shape {self.shape}, in parts of shape {self.parts.part}>"
