@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import tdl_ops.jax.random
 from tdl_ops.jax import DESCRIPTIONS
 from tofu import tdl
 from tofu.command_line.main import main
@@ -144,6 +145,13 @@ def test_a_pair_of_strategies_that_is_none_is_found(descriptions):
     assert problems
     assert all(re.match(r"broadcast_in_dim: split i0 x i1: in \d x \d parts: ", text) for text in problems)
     assert any(" in 2 x 2 parts: " in text for text in problems)
+
+
+def test_keys_that_draw_together_are_found_where_they_are_said_not_to(monkeypatch):
+    """Of 128 bits, of XLA's own generator."""
+    monkeypatch.setattr(tdl_ops.jax.random, "_draws_together", lambda count, types: False)
+    problems = verify("draws of several keys of XLA's own generator", "random_bits")
+    assert "random_bits: split i0: the parts are off by inf" in problems
 
 
 def test_a_local_call_that_is_wrong_is_found(monkeypatch):

@@ -42,6 +42,21 @@ CASES = [
         integers(0, 9, 6),
         uniform(0.5, 3, 6, 4),
     ),
+    Case(
+        "draws of several keys of XLA's own generator",
+        jax.vmap(lambda n: jax.random.bits(jax.random.key(n, impl="rbg"), (5,), "uint32")),
+        integers(0, 9, 6),
+    ),
+    Case(
+        "keys of several keys of XLA's own generator",
+        jax.vmap(lambda n: jax.random.split(jax.random.fold_in(jax.random.key(n, impl="unsafe_rbg"), n), 3)),
+        integers(0, 9, 6),
+    ),
+    Case(
+        "a draw of one key of XLA's own generator",
+        lambda x: x * jax.random.uniform(jax.random.key(3, impl="rbg"), x.shape),
+        (4, 7),
+    ),
     Case("a copy of keys", jax.vmap(lambda n: jax.random.clone(jax.random.key(n))), integers(0, 9, 6)),
     Case(
         "bits of the backend's generator",

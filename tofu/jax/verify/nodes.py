@@ -1,10 +1,11 @@
 """One equation alone, with the numbers of its operands and results: what descriptions and strategies are checked against.
 
-Random keys are whole numbers of 64 bits here, as many as their data has.
+Random keys are whole numbers of 64 bits here: what they hold, or, of keys that are wider, a number that stands for it.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tofu.errors import UnsupportedError
 from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Step, ValueType, read_operand
 from tofu.jax.frontend.trace import trace_step
@@ -31,6 +31,10 @@ LOOP_STEPS: Mapping[Any, Callable[..., Any]] = {
     LOOP_STACK: lambda equation, cell: jnp.broadcast_to(cell, (equation.params["length"], *jnp.shape(cell))),
 }
 """What a loop does with what it scans and puts together, as if it had the same in each of its steps: these are no primitives of JAX's."""
+
+
+WIDE_KEYS: dict[int, tuple[int, ...]] = {}
+"""The number of a key of more than 64 bits -> what it holds, of all that were read. 0 is the one of zeros."""
 
 
 @dataclass(frozen=True)
@@ -109,18 +113,31 @@ def make_array(numbers: Array, type_: ValueType) -> Any:
     """Numbers as JAX has them."""
     if not type_.is_key:
         return jnp.asarray(numbers, type_.dtype)
-    data = np.ascontiguousarray(numbers).reshape(*numbers.shape, 1).view(np.uint32)
-    return jax.random.wrap_key_data(data, impl=find_key_implementation(type_.dtype))
+    kind = find_key_implementation(type_.dtype)
+    words = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0, impl=kind))).shape[-1]
+    if words == 2:
+        data = np.ascontiguousarray(numbers)[..., None].view(np.uint32)
+    else:
+        known = [WIDE_KEYS.get(int(number), (0,) * words) for number in numbers.flat]
+        data = np.array(known, np.uint32).reshape(*numbers.shape, words)
+    return jax.random.wrap_key_data(data, impl=kind)
 
 
 def read_numbers(array: Any) -> Array:
-    """What JAX has, as an array of NumPy's. Raises UnsupportedError for keys of other than 64 bits."""
+    """What JAX has, as an array of NumPy's: of keys their numbers, which stand for them."""
     if not jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended):
         return np.asarray(array)
-    data = np.asarray(jax.random.key_data(array))
-    if data.shape[-1] != 2:
-        raise UnsupportedError(f"keys of {32 * data.shape[-1]} bits are not verified: those of 64 are")
-    return np.ascontiguousarray(data).view(np.uint64)[..., 0]
+    data = np.ascontiguousarray(jax.random.key_data(array))
+    if data.shape[-1] == 2:
+        return data.view(np.uint64)[..., 0]
+    numbers = [_number_key(tuple(map(int, words))) for words in data.reshape(-1, data.shape[-1])]
+    return np.array(numbers, np.uint64).reshape(data.shape[:-1])
+
+
+def _number_key(words: tuple[int, ...]) -> int:
+    number = int.from_bytes(hashlib.sha256(repr(words).encode()).digest()[:8], "little") if any(words) else 0
+    assert WIDE_KEYS.setdefault(number, words) == words, f"two keys have the number {number}"
+    return number
 
 
 def trace_case(case: Case, seed: int = 0) -> tuple[Step, list[Any]]:
