@@ -95,6 +95,15 @@ def test_a_step_of_odd_sizes_trains(workers, backend):
         assert differ(again(PARAMS, BATCH), jax.jit(train)(PARAMS, BATCH)) == []
 
 
+@pytest.mark.parametrize("workers", [3, 4])
+def test_data_parallelism_over_a_batch_that_has_no_equal_parts(workers):
+    """Each device has the whole of the batch, and computes a part of it."""
+    with in_double_precision():
+        step = tofu.jax.partition(train, workers, (PARAMS, BATCH), algorithm="data-parallel")
+        assert step.plan.operators["dot_general"] == ("m0",) * len(step.plan.factors)
+        assert differ(step(PARAMS, BATCH), jax.jit(train)(PARAMS, BATCH)) == []
+
+
 def test_what_a_step_is_given_has_equal_parts_and_is_counted_to_the_byte():
     with in_double_precision():
         step = tofu.jax.partition(train, 3, (PARAMS, BATCH))

@@ -151,7 +151,7 @@ def test_megatron_splits_pairs_by_columns_and_rows():
 @pytest.mark.parametrize("name", ["wresnet", "rnn", "batch first"])
 def test_megatron_does_not_apply_everywhere(name):
     model = MODELS.get(name) or transformer(1, 64, 8, 8, length=16, vocabulary=64)
-    with pytest.raises(InfeasibleError, match=r"the columns of .* end at .*\. Use another algorithm for this model\."):
+    with pytest.raises(InfeasibleError, match=r"The columns of .* end at .*\. Use another algorithm for this model\."):
         partition(model, "megatron")
 
 

@@ -67,23 +67,38 @@ def _complete(
 ) -> Solution:
     """Split what was followed and replicate the rest. These operators and tensors, and head gradients, are as is cheapest.
 
-    So are operators that draw random numbers, and those that share their choice: every worker would draw its own.
+    So are operators that draw random numbers, and those that share their choice: every worker would draw its own. So is what was followed
+    to an extent that an engine which needs equal parts cannot split.
     """
     graph, steps = problem.graph, len(problem.factors)
     roots = [int(problem.native.choice_root(o)) for o in range(len(graph.operators))]
     drawing = {root for root, access in zip(roots, problem.accesses, strict=True) if access.is_random}
+    native, accesses = problem.native, problem.accesses
     fixed_operators = {
         o: [followed.operators.get(o, REPLICATED)] * steps
         for o, root in enumerate(roots)
-        if o in followed.operators or not (o in operators or root in drawing)
+        if (
+            _can_split(problem, accesses[o].extents, followed.operators[o], native.uneven_axes(o))
+            if o in followed.operators
+            else not (o in operators or root in drawing)
+        )
     }
     fixed_tensors = {
         t: [followed.tensors.get(t, REPLICATED)] * steps
         for t, tensor in enumerate(graph.tensors)
-        if t in followed.tensors or not (t in tensors or tensor.is_inner or tensor.kind is TensorKind.HEAD_GRADIENT)
+        if (
+            _can_split(problem, tensor.shape, followed.tensors[t], native.uneven_dimensions(t))
+            if t in followed.tensors
+            else not (t in tensors or tensor.is_inner or tensor.kind is TensorKind.HEAD_GRADIENT)
+        )
     }
     given = resolve_hints(problem, hints)
     return Solution(complete(problem, Fixed(fixed_operators | given.operators, fixed_tensors | given.tensors)))
+
+
+def _can_split(problem: Problem, extents: Sequence[int], choice: int, uneven: Collection[int]) -> bool:
+    """Whether all steps can split an extent; `uneven` are those that need no equal parts."""
+    return not problem.moves.splits_equally or choice in uneven or extents[choice] % prod(problem.factors) == 0
 
 
 def _find_sums(problem: Problem, followed: Followed) -> tuple[set[int], set[int]]:
@@ -142,9 +157,10 @@ def _find_pairs(problem: Problem) -> _Pairs:
         named = problem.graph.operators
         raise InfeasibleError(
             f"Megatron's plan over {prod(problem.factors)} workers needs every product with a weight, but for the last ones, in a pair: "
-            "the columns of one lead to the rows of the next, as in a Transformer whose attention runs over (head, batch). "
-            + "; ".join(f"the columns of {named[o]} end at {named[stop]}" for o, stop in list(stops.items())[:4])
-            + ". Use another algorithm for this model."
+            "the columns of one lead to the rows of the next, as in a Transformer whose attention runs over (head, batch)."
+            + "; ".join(f" The columns of {named[o]} end at {named[stop]}" for o, stop in list(stops.items())[:4])
+            + ("." if stops else "")
+            + " Use another algorithm for this model."
         )
     tables, lookups = _find_tables(problem, set(weights))
     return _Pairs(weights, tables, lookups, behind)
