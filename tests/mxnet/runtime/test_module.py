@@ -317,6 +317,16 @@ def test_a_batch_too_small_for_a_plan_that_was_given_is_searched_again(reshape, 
         tofu.partition(model.symbol, plan=plan, data=(2, 17))
 
 
+def test_scoring_leaves_a_fixed_gamma_as_it_is():
+    net = mx.sym.BatchNorm(mx.sym.Variable("data"), name="bn", fix_gamma=True)
+    for symbol, scored in ((net, 1), (tofu.partition(net, 2), 3)):
+        executor = symbol.simple_bind(mx.cpu(), data=(4, 3))
+        executor.arg_dict["bn_gamma"][:] = 3
+        for is_train, expected in ((False, scored), (True, 1)):
+            executor.forward(is_train=is_train)[0].wait_to_read()
+            np.testing.assert_array_equal(executor.arg_dict["bn_gamma"].asnumpy(), expected)
+
+
 def test_one_worker_is_the_model_as_it_was():
     model = mlp()
     symbol = tofu.partition(model.symbol, 1, data=(12, 17))
