@@ -317,7 +317,7 @@ def test_a_batch_too_small_for_a_plan_that_was_given_is_searched_again(reshape, 
         tofu.partition(model.symbol, plan=plan, data=(2, 17))
 
 
-def test_scoring_leaves_a_fixed_gamma_as_it_is():
+def test_one_device_writes_a_fixed_gamma_when_it_scores_too():
     net = mx.sym.BatchNorm(mx.sym.Variable("data"), name="bn", fix_gamma=True)
     for symbol, scored in ((net, 1), (tofu.partition(net, 2), 3)):
         executor = symbol.simple_bind(mx.cpu(), data=(4, 3))
