@@ -18,6 +18,7 @@ from typing import Any
 
 from tofu.errors import PlanError, raise_together
 from tofu.reading import (
+    LARGEST_COUNT,
     MOST_DIMENSIONS,
     MOST_WORKERS,
     parse_json,
@@ -67,7 +68,8 @@ class Plan:
     communication_bytes
         Bytes that workers read from each other's memory in one training step.
     step_bytes
-        The same, step by step of the recursion: the increment that each step adds. They sum to `communication_bytes`.
+        The same, step by step of the recursion: the increment that each step adds, below 0 where a step saves more than it costs. They
+        sum to `communication_bytes`.
     level_bytes
         The bytes of `communication_bytes` that cross each level of the interconnect, the top first: level i lies between workers whose
         first different digit is that of step i. Empty for plans that were saved without it.
@@ -242,7 +244,7 @@ class Plan:
             tensors=read("tensors", partial(read_mapping, read=partial(read_list, read=_read_dimension))),
             operators=read("operators", partial(read_mapping, read=partial(read_list, read=_read_axis))),
             communication_bytes=read("communication_bytes", read_whole),
-            step_bytes=read("step_bytes", counts),
+            step_bytes=read("step_bytes", partial(read_list, read=partial(read_whole, least=-LARGEST_COUNT))),
             worker_bytes=read("worker_bytes", counts),
             algorithm=read("algorithm", read_string),
             optimality=read("optimality", read_string),
@@ -320,6 +322,8 @@ def format_workers(factors: Sequence[int]) -> str:
 
 def format_bytes(count: float, digits: int = 1) -> str:
     """A count of bytes as a person reads it: 1,023 B, 1.5 KiB, 2.3 GiB."""
+    if count < 0:
+        return f"-{format_bytes(-count, digits)}"
     if count < 1024:
         return f"{count:.0f} B"
     for unit in ("KiB", "MiB", "GiB"):

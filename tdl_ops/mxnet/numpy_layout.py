@@ -137,5 +137,5 @@ def trace(data, *, offset=0, axis1=0, axis2=1):
 @op("_backward_np_trace", concrete=True)
 def backward_trace(d_out, *, output_shapes, offset=0, axis1=0, axis2=1):
     y, x = (axis % len(output_shapes[0]) for axis in (axis1, axis2))
-    others = lambda i: tuple(v for d, v in enumerate(i) if d not in (y, x)) or (0,)
+    others = lambda i: tuple(v for d, v in enumerate(i) if d not in (y, x)) or (0,) * d_out.ndim
     return lambda *i: where(position(i[y]) + offset == position(i[x]), d_out[others(i)], 0.0)

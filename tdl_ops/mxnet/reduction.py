@@ -32,7 +32,8 @@ def _spread(tensor, i, axis, keepdims, exclude):
     reduced = list_reduced(axis, exclude, len(i))
     if keepdims:
         return tensor[tuple(0 if d in reduced else v for d, v in enumerate(i))]
-    return tensor[tuple(v for d, v in enumerate(i) if d not in reduced) or (0,)]
+    kept = tuple(v for d, v in enumerate(i) if d not in reduced)
+    return tensor[kept or (0,) * tensor.ndim]  # MXNet's NumPy operators reduce to no dimension, the others to one
 
 
 def _check_type(dtype):

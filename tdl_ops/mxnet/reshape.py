@@ -109,11 +109,21 @@ def _local_squeezed(local):
     return tuple(d for d in range(len(local.inputs[0].shape)) if not local.has(f"i{d}"))
 
 
-@op("squeeze", "_np_squeeze", bound={"axis": _local_squeezed})
-def squeeze(data, *, axis=None):
+def _squeeze(data, axis, otherwise):
+    """A lambda over the dimensions that stay; `otherwise` is the name of the one that there is without them."""
     listed = (axis,) if isinstance(axis, int) else axis or [d for d in range(data.ndim) if data.is_one(d)]
     lost = {d % data.ndim for d in listed}
     kept = [d for d in range(data.ndim) if d not in lost]
-    names = " ".join(f"i{d}" for d in kept) or "one"
+    names = " ".join(f"i{d}" for d in kept) or otherwise
     at = lambda i: dict(zip(kept, i, strict=False))
     return output(names, lambda *i: data[tuple(at(i).get(d, 0) for d in range(data.ndim))])
+
+
+@op("squeeze", bound={"axis": _local_squeezed})
+def squeeze(data, *, axis=None):
+    return _squeeze(data, axis, "one")
+
+
+@op("_np_squeeze", bound={"axis": _local_squeezed})
+def numpy_squeeze(data, *, axis=None):
+    return _squeeze(data, axis, "")

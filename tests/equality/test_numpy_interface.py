@@ -3,6 +3,7 @@
 import mxnet as mx
 import pytest
 
+import tofu
 from benchmarks.shared.random_plans import Taken, feasible_axes, random_plan
 from benchmarks.shared.training import bind_partitioned, random_values, run_single
 from benchmarks.small_models.plain import Model
@@ -122,3 +123,48 @@ def test_deviations_in_parts():
         assert any("r" in axis for axis in axes)
         for axis in axes:
             compare(bind_partitioned(model, 3, "float64", hints={name: axis}), values, step, weights, 1)
+
+
+def numbers() -> Model:
+    """Reductions of all dimensions to none, which the loss is made of, and which what follows reads."""
+    data = variable("data") * mx.sym.Variable("scale_weight", shape=(6, 4)).as_np_ndarray()
+    found = [
+        numpy.sum(data),
+        numpy.prod(numpy.cos(data)),
+        numpy.max(data),
+        numpy.trace(data),
+        numpy.squeeze(numpy.sum(data, axis=(0, 1), keepdims=True)),
+        numpy.mean(data) / numpy.sum(numpy.exp(data)),
+    ]
+    loss = numpy.expand_dims(sum(number * (i + 1) for i, number in enumerate(found)), 0)
+    return Model(
+        mx.sym.Group([mx.sym.MakeLoss(loss.as_nd_ndarray()), mx.sym.BlockGrad(data.as_nd_ndarray())]),
+        {"data": (6, 4)},
+        5,
+    )
+
+
+@mx.util.use_np_shape
+@pytest.mark.parametrize("workers", [2, 3])
+def test_numbers_equal_one_device(workers):
+    model = numbers()
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", STEPS)
+    default = bind_partitioned(model, workers, "float64")
+    compare(default, values, step, weights, STEPS)
+    for seed in range(2):
+        compare(
+            bind_partitioned(model, workers, "float64", random_plan(default.partition, seed)),
+            values,
+            step,
+            weights,
+            STEPS,
+        )
+
+
+def test_numbers_as_outputs_need_shapes_of_numpy():
+    net = numpy.mean(variable("data")).as_nd_ndarray()
+    with pytest.raises(tofu.UnsupportedError, match=r"(?s)shape \(\), .* mx\.npx\.set_np\(\) .*:\n  - mean\d+_output$"):
+        tofu.partition(net, 2, on_infeasible="replicate", data=(4, 3))
+    with mx.util.np_shape(True):
+        tofu.partition(net, 2, on_infeasible="replicate", data=(4, 3))

@@ -216,6 +216,10 @@ class Settings:
         """Whether a hint lists choices for the single steps, which means those of the largest factors first."""
         return any(isinstance(hint, (list, tuple)) for hint in (self.hints or {}).values())
 
+    def searching(self) -> Settings:
+        """The same without a plan: for shapes that the plan given does not fit."""
+        return replace(self, plan=None)
+
     def over(self, workers: int) -> Settings:
         """The same for another number of workers that split all they can, without what is of one number alone: a plan, levels, hints
         for single steps.

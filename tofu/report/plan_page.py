@@ -151,7 +151,7 @@ def _describe_memory(partition: Partition) -> list[dict[str, Any]]:
 def _bars(rows: Sequence[tuple[str, int, str]]) -> list[dict[str, Any]]:
     most = max((count for _, count, _ in rows), default=0)
     return [
-        {"name": name, "value": format_bytes(count), "share": count / most if most else 0, "remark": remark}
+        {"name": name, "value": format_bytes(count), "share": max(count, 0) / most if most else 0, "remark": remark}
         for name, count, remark in rows
     ]
 

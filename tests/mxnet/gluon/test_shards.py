@@ -101,6 +101,17 @@ def test_a_smaller_last_batch_leaves_the_plan_that_was_searched():
     assert (net.plan.inputs["data"], net.plan.optimality) == ((6, 5), "optimal")
 
 
+def test_a_batch_too_small_for_the_plan_that_was_given_is_searched_again(caplog):
+    first = build_perceptron()
+    plan = tofu.partition(first(mx.sym.Variable("data")), 4, hints={"data": 0}, data=(12, 5)).plan
+    net = tofu.gluon.partition(build_perceptron(), plan=plan)
+    for batch in (12, 2):
+        with autograd.record():
+            value = net(draw(batch, 5)).sum()
+        value.backward()
+    assert "search runs again" in caplog.text
+
+
 def test_one_sample_may_be_computed_by_all_workers_alike(caplog):
     net, plain = (build(nn.Dense(2, in_units=2, prefix="a_")) for _ in range(2))
     net = tofu.gluon.partition(net, 8)

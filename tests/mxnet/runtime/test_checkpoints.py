@@ -105,6 +105,12 @@ def test_a_file_without_the_count_of_steps_says_so(tmp_path):
     assert largest_error(found, train(single, steps[5:])) < 1e-12
 
 
+@mx.util.use_np_shape
+def test_files_are_bytes_of_mxnet_under_the_shapes_of_numpy(tmp_path):
+    test_files_are_bytes_of_mxnet(tmp_path)
+    assert mx.nd.load(str(tmp_path / "ours.params")).keys() == mx.nd.load(str(tmp_path / "mxnets.params")).keys()
+
+
 def test_files_are_bytes_of_mxnet(tmp_path):
     module = start(split_module(ADAM), ADAM)
     single = mx.mod.Module(model())

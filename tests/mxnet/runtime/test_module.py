@@ -288,6 +288,45 @@ def test_a_batch_too_small_for_the_plan_is_searched_again(caplog):
     assert "search runs again" in caplog.text
 
 
+def shapes_of(batch):
+    return [("data", (batch, 17))], [("softmax_label", (batch,))]
+
+
+def reshape_executor(symbol, batch):
+    requests = {name: "null" if name == "data" else "write" for name in symbol.list_arguments()}
+    executor = symbol.simple_bind(mx.cpu(), requests, data=(12, 17), softmax_label=(12,))
+    return executor.reshape(data=(batch, 17), softmax_label=(batch,)).forward()[0]
+
+
+def reshape_module(symbol, batch):
+    module = tofu.mod.Module(symbol)
+    module.bind(*shapes_of(12))
+    module.init_params()
+    module.reshape(*shapes_of(batch))
+    module.forward(mx.io.DataBatch([mx.nd.ones((batch, 17))], [mx.nd.ones(batch)]))
+    return module.get_outputs()[0]
+
+
+@pytest.mark.parametrize("reshape", [reshape_executor, reshape_module])
+def test_a_batch_too_small_for_a_plan_that_was_given_is_searched_again(reshape, caplog):
+    model = mlp()
+    plan = tofu.partition(model.symbol, 4, hints={"data": 0}, data=(12, 17)).plan
+    assert reshape(tofu.partition(model.symbol, plan=plan), 2).shape == (2, 10)
+    assert "search runs again" in caplog.text
+    with pytest.raises(tofu.PlanError, match="made for other shapes"):
+        tofu.partition(model.symbol, plan=plan, data=(2, 17))
+
+
+def test_one_device_writes_a_fixed_gamma_when_it_scores_too():
+    net = mx.sym.BatchNorm(mx.sym.Variable("data"), name="bn", fix_gamma=True)
+    for symbol, scored in ((net, 1), (tofu.partition(net, 2), 3)):
+        executor = symbol.simple_bind(mx.cpu(), data=(4, 3))
+        executor.arg_dict["bn_gamma"][:] = 3
+        for is_train, expected in ((False, scored), (True, 1)):
+            executor.forward(is_train=is_train)[0].wait_to_read()
+            np.testing.assert_array_equal(executor.arg_dict["bn_gamma"].asnumpy(), expected)
+
+
 def test_one_worker_is_the_model_as_it_was():
     model = mlp()
     symbol = tofu.partition(model.symbol, 1, data=(12, 17))

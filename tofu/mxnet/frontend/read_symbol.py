@@ -23,7 +23,7 @@ from tofu.graph.semantic import Graph, Operator, Phase, Tensor, TensorKind
 from tofu.mxnet.frontend.head_gradients import copy_repeats, find_head, find_repeats, name_head_gradient
 from tofu.mxnet.frontend.inference import DTYPE_NAMES, MOST_CELLS, Shapes, check_names, infer_arguments
 from tofu.mxnet.frontend.origin import Origin
-from tofu.mxnet.frontend.refusals import refuse_wrong_kernels
+from tofu.mxnet.frontend.refusals import refuse_outputs_without_dimensions, refuse_wrong_kernels
 from tofu.mxnet.frontend.symbol_text import in_plain_form
 from tofu.mxnet.frontend.unrolled import unroll_recurrences
 
@@ -91,6 +91,7 @@ def read_graph(
     given = {*shapes, *find_labels(symbol)}
     graph = _Reader(symbol, training, known_shapes, known_dtypes, given, wanted, updated).read()
     refuse_wrong_kernels(graph)
+    refuse_outputs_without_dimensions(graph)
     return Source(graph, training)
 
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
+import mxnet as mx
+
 from tofu import _mxnet
 from tofu.errors import TofuError, UnsupportedError, raise_together
 from tofu.graph.semantic import Graph, Operator
@@ -88,6 +90,17 @@ def refuse_wrong_kernels(graph: Graph) -> None:
         "MXNet's own Deconvolution is wrong on CPUs where both stride and dilate are above 1, in all types but oneDNN's float32. "
         "Use float32 (and leave MXNET_MKLDNN_ENABLED out), or one of the two for:",
         found,
+    )
+
+
+def refuse_outputs_without_dimensions(graph: Graph) -> None:
+    """Raise UnsupportedError for outputs of shape () where MXNet takes that for a shape that it does not know."""
+    numbers = [] if mx.util.is_np_shape() else [t for t in map(graph.tensors.__getitem__, graph.outputs) if not t.shape]
+    raise_together(
+        UnsupportedError,
+        "These outputs have the shape (), which MXNet takes for an unknown shape where NumPy's shapes are off. Call mx.npx.set_np() or "
+        "mx.util.set_np_shape(True) before all else, or reshape to (1,):",
+        [tensor.name for tensor in numbers],
     )
 
 

@@ -274,7 +274,7 @@ class PartitionedOperator:
         self._check_shapes(shapes)
         executor = self._bind_with_plan(bind, settings)
         if executor is None:
-            executor = bind(settings)
+            executor = bind(settings if self.training_plan is None else settings.searching())
             if trained is not None:  # what the search found, and said of it; a last, smaller batch is no news of it
                 self.training_plan = executor.partition.plan
         if self._hook is not None:

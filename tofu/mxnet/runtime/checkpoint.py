@@ -19,7 +19,7 @@ import numpy as np
 
 from tofu.errors import TofuError
 from tofu.host.writing import replace_atomically
-from tofu.mxnet.runtime.array_list import DENSE, LIST_MAGIC, TYPES, V2, Stored, find_arrays
+from tofu.mxnet.runtime.array_list import DENSE, LIST_MAGIC, TYPES, V2, V3, Stored, find_arrays
 from tofu.mxnet.runtime.seal import Facts, SealedWriter, open_regular, read_seal
 from tofu.mxnet.runtime.shards import ShardedTensor
 
@@ -48,7 +48,8 @@ def _write_tensor(file: SealedWriter, tensor: ShardedTensor) -> None:
         file.write(tensor.gather().__getstate__()["handle"])  # MXNet has other forms for these
         return
     rank, code = len(tensor.shape), TYPES.index(np.dtype(tensor.dtype))
-    file.write(struct.pack(f"<Iii{rank}q", V2, DENSE, rank, *tensor.shape))
+    magic = V3 if mx.util.is_np_shape() else V2  # MXNet refuses to read one under the rules of the other
+    file.write(struct.pack(f"<Iii{rank}q", magic, DENSE, rank, *tensor.shape))
     file.write(struct.pack("<iii", CPU, 0, code))
     for piece in tensor.gather_pieces():
         file.write(piece.data)

@@ -121,7 +121,7 @@ class Module(RunningModule):
             )
         attributes = self._symbol.attr_dict()
         self._source = None
-        groups = group_parameters(self.executor, arg_params, aux_params, allow_missing)
+        groups = group_parameters(self.executor, self._param_names, arg_params, aux_params, allow_missing)
         self.params_initialized = False  # until all are filled: a half is worth nothing
         fill_parameters(self.executor, attributes, initializer, groups)
         self.params_initialized = True
@@ -140,7 +140,7 @@ class Module(RunningModule):
         if isinstance(arg_params, LiveParameters) and arg_params.executor is self._executor:
             return  # fit hands back what get_params gave it
         if allow_missing and not allow_extra and (force_init or not self.params_initialized):
-            refuse_extra(self.executor, arg_params, aux_params)
+            refuse_extra(self.executor, self._param_names, arg_params, aux_params)
         super().set_params(arg_params, aux_params, allow_missing, force_init, allow_extra)
 
     def get_params(self) -> tuple[Mapping[str, Any], Mapping[str, Any]]:

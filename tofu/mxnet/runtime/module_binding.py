@@ -294,7 +294,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
             self.logger.warning(
                 "The plan does not fit the shapes %s, so the search runs again. %s", shapes, describe_reason(error)
             )
-            return self._symbol.bind_shards(*arguments)
+            return self._symbol.bind_shards(*arguments, settings.searching())
 
 
 def _lay_out_as(settings: Settings, lender: ShardedModule, shapes: Mapping[str, Any]) -> Settings:

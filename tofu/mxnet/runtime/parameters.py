@@ -6,7 +6,7 @@ one whole tensor at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import mxnet as mx
@@ -45,22 +45,24 @@ class LiveParameters(Mapping[str, Any]):
         return dict(self)
 
 
+ARGUMENTS = (TensorKind.PARAMETER, TensorKind.INPUT)
 Group = tuple[Mapping[str, Any] | None, list[Tensor]]
 
 
 def group_parameters(
     executor: ShardedExecutor,
+    names: Collection[str],
     arguments: Mapping[str, Any] | None,
     states: Mapping[str, Any] | None,
     allow_missing: bool,
 ) -> list[Group]:
-    """The arrays given beside the tensors that they are for: of the parameters, and of the auxiliary states.
+    """The arrays given beside the tensors that they are for: of the parameters, which have these `names`, and of the auxiliary states.
 
     Raises TofuError for those that are missing, ShapeError for those of another shape.
     """
     for given in (arguments, states):
         check_arrays(given)
-    groups = _group(executor, arguments, states)
+    groups = _group(executor, names, arguments, states)
     _check(groups, allow_missing)
     return groups
 
@@ -103,20 +105,27 @@ def _fill(
 
 
 def refuse_extra(
-    executor: ShardedExecutor, arguments: Mapping[str, Any] | None, states: Mapping[str, Any] | None
+    executor: ShardedExecutor,
+    names: Collection[str],
+    arguments: Mapping[str, Any] | None,
+    states: Mapping[str, Any] | None,
 ) -> None:
-    """Raise TofuError for arrays that are not the model's."""
-    groups = _group(executor, arguments, states)
+    """Raise TofuError for arrays that are not the model's, whose parameters have these `names`."""
+    groups = _group(executor, names, arguments, states)
     extra = [name for given, own in groups for name in sorted(set(given or ()) - {tensor.name for tensor in own})]
     raise_together(TofuError, "These parameters are not the model's (allow_extra=True passes over them):", extra)
 
 
 def _group(
-    executor: ShardedExecutor, arguments: Mapping[str, Any] | None, states: Mapping[str, Any] | None
+    executor: ShardedExecutor,
+    names: Collection[str],
+    arguments: Mapping[str, Any] | None,
+    states: Mapping[str, Any] | None,
 ) -> list[Group]:
+    """By name, since a loss may take a parameter as its label, which the graph knows as an input."""
     tensors = executor.partition.graph.tensors
     return [
-        (arguments, sorted((t for t in tensors if t.kind is TensorKind.PARAMETER), key=_name)),
+        (arguments, sorted((t for t in tensors if t.kind in ARGUMENTS and t.name in names), key=_name)),
         (states, sorted((t for t in tensors if t.kind is TensorKind.AUXILIARY), key=_name)),
     ]
 

@@ -279,10 +279,12 @@ class PartitionedSymbol(DerivedSymbols):
         )
 
         def compile_with(new_shapes: Shapes, plan: Plan | None) -> Partition:
-            settings = self.settings if plan is None else replace(self.settings, plan=plan, strict_plan=False)
+            settings = (
+                self.settings.searching() if plan is None else replace(self.settings, plan=plan, strict_plan=False)
+            )
             return self._compile(new_shapes, dtypes, differentiated, trained, settings)
 
-        first = self._partition = compile_with(shapes, None)
+        first = self._partition = self._compile(shapes, dtypes, differentiated, trained)
         return Executor(
             self,
             first,
