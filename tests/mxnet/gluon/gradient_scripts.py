@@ -236,3 +236,21 @@ def grow_between_call_and_backward(partition):
     found = [net(draw(6, 5))]
     loss.backward()
     return [*found, *(net[layer].weight.grad() for layer in (0, 1)), *list_parameters(net)]
+
+
+def averages_of_two_calls(partition):
+    """The average of the last batch is that of the call whose backward comes last: which one that is follows from the inputs that want
+    gradients.
+    """
+    found = []
+    for wanting in ((), (0,), (1,), (0, 1)):
+        net = partition(build(nn.BatchNorm(momentum=0.0, prefix="bn_"), nn.Dense(4, prefix="out_")))
+        inputs = [draw(6, 5), 1 + draw(6, 5, seed=1)]
+        net(inputs[0])
+        for number in wanting:
+            inputs[number].attach_grad()
+        with autograd.record():
+            loss = sum((net(data) ** 2).sum() for data in inputs)
+        loss.backward()
+        found += [net[0].running_mean.data(), net[0].running_var.data(), *(inputs[number].grad for number in wanting)]
+    return found

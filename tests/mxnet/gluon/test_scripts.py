@@ -27,6 +27,7 @@ SCRIPTS = [
     gradient_scripts.backward_apart,
     gradient_scripts.differentiate_inputs,
     gradient_scripts.differentiate_inputs_alone,
+    gradient_scripts.averages_of_two_calls,
     gradient_scripts.freeze,
     training_scripts.several_inputs,
     training_scripts.recurrent,

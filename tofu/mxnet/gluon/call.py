@@ -38,12 +38,14 @@ class Call:
         self.is_done = False
         self.is_of_parameters = False  # whether its backward was asked for the parameters' gradients
         self._differentiated = tuple(differentiated)
+        self._before = operator.count_before_parameters(differentiated)
 
     def record(self, inputs: Mapping[str, Any]) -> list[Any]:
         """Run forward, and have autograd know of it."""
         with autograd.pause(train_mode=True):
             outputs = self.operator.forward(self.bound, inputs, is_train=True)
-        sources = [self.operator.anchor, *(inputs[name] for name in self._differentiated)]
+        sources = [inputs[name] for name in self._differentiated]
+        sources.insert(self._before, self.operator.anchor)
         _mxnet.record_call(list(map(_number, sources)), list(map(_number, outputs)), self._backward)
         self.bound.call = weakref.ref(self)
         return outputs
@@ -59,7 +61,8 @@ class Call:
                 "backward() was called twice after one call of a partitioned block. The first one has used the memory of what the call "
                 "kept: call the block again."
             )
-        own, *wanted = map(_array, gradients)
+        asked = list(zip(requests, map(_array, gradients), strict=True))
+        request_of_own, own = asked.pop(self._before)
         given = list(map(_array, heads))
         executor = self.bound.executor
         self.is_done = True
@@ -68,10 +71,10 @@ class Call:
         self.operator.flush(executor)
         executor.backward()
         self.operator.take_changes(executor)
-        self.is_of_parameters = requests[0] != 0
+        self.is_of_parameters = request_of_own != 0
         self.operator.finished.append(self)
-        _write(mx.nd.ones_like(own), requests[0], own)  # the anchor's gradient counts calls
-        for name, request, gradient in zip(self._differentiated, requests[1:], wanted, strict=True):
+        _write(mx.nd.ones_like(own), request_of_own, own)  # the anchor's gradient counts calls
+        for name, (request, gradient) in zip(self._differentiated, asked, strict=True):
             _write(executor.gradient(name).gather(), request, gradient)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -125,6 +125,16 @@ class PartitionedOperator:
         return tuple(
             n for n, parameter in self.parameters.items() if n in self._arguments and parameter.grad_req != "null"
         )
+
+    def count_before_parameters(self, differentiated: Collection[str]) -> int:
+        """How many of these inputs the block reads before a parameter that is trained.
+
+        The anchor, which stands for the parameters, has their place among what autograd knows of a call: which of several calls has its
+        backward first follows from that, and so does the order in which moving averages take in what the calls have seen.
+        """
+        trained = set(self._trained())
+        first = next((place for place, name in enumerate(self.names) if name in trained), 0)
+        return sum(name in differentiated for name in self.names[:first])
 
     def _run(self, inputs: Mapping[str, Any]) -> list[Any]:
         is_train = autograd.is_training()
