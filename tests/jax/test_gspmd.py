@@ -73,6 +73,33 @@ def test_a_scatter_of_parts_that_are_not_equal():
     np.testing.assert_allclose(made(x, u), step(x, u), atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["add", "max", "set"])
+def test_a_scatter_of_one_slice(name):
+    """XLA's partitioner, left to divide what is looked up, joins the slice with that of a worker's part, and moves neither inside."""
+    step = lambda x, i: getattr(x.at[i], name)(100.0)  # noqa: E731
+    x = jnp.arange(24.0).reshape(6, 4)
+    operator = {"set": "scatter"}.get(name, f"scatter-{name}")
+    for i in (1, np.int32(4), np.array([-2])):
+        made = tofu.jax.partition(step, 3, (x, i), backend="gspmd", hints={"x": None, operator: "v0"})
+        assert made.plan.operators[operator] == ("v0",)
+        np.testing.assert_array_equal(made(x, i), step(x, i))
+
+
+def test_the_largest_of_cells_some_of_which_are_no_numbers():
+    """XLA's own maximum over devices leaves NaN out."""
+    x = np.arange(24.0, dtype=np.float32).reshape(6, 4)
+    x[4, 1], x[0, 2], x[5, 3] = np.nan, -np.nan, np.inf
+    rows = np.array([0, 1, 1, 2, 3, 0])
+    steps = {
+        "reduce_max": ("i0", lambda x: jnp.max(x, 0)),
+        "reduce_min": ("i0", lambda x: jnp.min(x, 0)),
+        "scatter-max": ("u0", lambda x: jax.ops.segment_max(x, rows, num_segments=4)),
+    }
+    for name, (axis, step) in steps.items():
+        made = tofu.jax.partition(step, 2, (x,), backend="gspmd", hints={name: axis})
+        np.testing.assert_array_equal(made(x), step(x))
+
+
 def test_slices_of_parts_that_are_not_equal():
     """Left to choose layouts itself, XLA's partitioner makes a program under this plan that its own verifier refuses."""
     step = lambda x: lax.dynamic_update_slice(jnp.sin(x), x[:3, :3] * 2, (jnp.argmax(x) % 5, 1))  # noqa: E731
