@@ -150,9 +150,8 @@ class _Whole:
         return all(extent in (1, plain.get(row)) for row, extent in pairs)
 
     def _run_equation(self, equation: Equation) -> None:
-        rule, operands = RULES.get(equation.primitive.name), self._read_all(equation)
-        layout = self._find_layouts(equation)[0] if rule else None
-        self._write(equation, rule(equation, operands, layout or ()) if rule else evaluate(equation, operands))
+        rule = RULES.get(equation.primitive.name, evaluate)
+        self._write(equation, rule(equation, self._read_all(equation)))
 
     def _run_loop(self, loop: Loop) -> None:
         cells, stacks, rest = divide_body(loop)
@@ -224,27 +223,26 @@ def _divides_largest(equation: Equation, layouts: Sequence[Layout | None], shape
     return not split and _divides_scatter(equation, layouts, shapes)
 
 
-def _find_extreme(equation: Equation, operands: Sequence[Any], layout: Layout) -> list[Any]:
+def _find_extreme(equation: Equation, operands: Sequence[Any]) -> list[Any]:
     """The largest or the smallest of cells, NaN where one of them is: XLA's own maximum over devices leaves NaN out on CPUs."""
     (operand,), (found,) = operands, evaluate(equation, operands)
-    axes = equation.params["axes"]
-    if not set(axes).intersection(layout) or not jnp.issubdtype(found.dtype, jnp.floating):
+    if not jnp.issubdtype(found.dtype, jnp.floating):
         return [found]
-    return [jnp.where(jnp.isnan(operand).any(axes), jnp.full_like(found, jnp.nan), found)]
+    return [jnp.where(jnp.isnan(operand).any(equation.params["axes"]), jnp.full_like(found, jnp.nan), found)]
 
 
-def _look_up(equation: Equation, operands: Sequence[Any], layout: Layout) -> list[Any]:
-    """A gather of numbers as one of their bits, where the table is split: XLA adds up what devices find."""
+def _look_up(equation: Equation, operands: Sequence[Any]) -> list[Any]:
+    """A gather of numbers as one of their bits: where the table lies in parts XLA may add up what devices find."""
     table, indices = operands
     bits = as_bits(table)
-    if bits is table or set(layout) <= {REPLICATED}:
+    if bits is table:
         return evaluate(equation, operands)
     fill = np.asarray(find_fill(equation.params["fill_value"], table.dtype), table.dtype).view(bits.dtype)
     of_bits = replace(equation, params={**equation.params, "fill_value": int(fill)})
     return [read_bits(found, table.dtype) for found in evaluate(of_bits, [bits, indices])]
 
 
-RULES: dict[str, Callable[[Equation, Sequence[Any], Layout], list[Any]]] = {
+RULES: dict[str, Callable[[Equation, Sequence[Any]], list[Any]]] = {
     "gather": _look_up,
     "reduce_max": _find_extreme,
     "reduce_min": _find_extreme,
