@@ -64,6 +64,15 @@ def test_padding_of_parts_that_are_not_equal(shape, padding, workers, hints):
     np.testing.assert_allclose(made(x), step(x), atol=1e-6)
 
 
+def test_groups_of_a_convolution_whose_window_is_the_image():
+    """XLA's partitioner, left to divide the groups, reads those of others, without an error."""
+    step = lambda x, f: lax.conv_general_dilated(x, f, (1,), "VALID", feature_group_count=4)  # noqa: E731
+    x, f = (np.random.default_rng(0).normal(size=shape).astype(np.float32) for shape in ((3, 12, 3), (8, 3, 3)))
+    for backend in ("shard_map", "gspmd"):
+        made = tofu.jax.partition(step, 2, (x, f), backend=backend, hints={"conv_general_dilated": "g"})
+        np.testing.assert_allclose(made(x, f), step(x, f), rtol=1e-4, atol=1e-5)
+
+
 def test_a_scatter_of_parts_that_are_not_equal():
     """Left to choose layouts itself, XLA's partitioner gives other numbers under this plan."""
     step = lambda x, u: jnp.sin(lax.top_k(x, 8)[0].at[..., 0].add(jnp.cos(u)))  # noqa: E731

@@ -183,14 +183,25 @@ def _divides_convolution(equation: Equation, layouts: Sequence[Layout | None], _
     """Whether XLA's partitioner may divide a convolution whose operands and result have these layouts.
 
     Where some axis of the mesh splits nothing of one of them, or a dimension that windows move along is split, it is known to add the
-    gradient of the filter up several times over, in JAX 0.6 as in 0.12.
+    gradient of the filter up several times over, in JAX 0.6 as in 0.12. One in groups is divided along its batch alone, and not where the
+    batch has the groups: it is known to read other groups where a window is as large as the image, and to make unequal ones.
     """
-    numbers = equation.params["dimension_numbers"]
+    params = equation.params
+    numbers = params["dimension_numbers"]
+    whole = [
+        2,
+        2,
+        2,
+    ]  # the first of the dimensions that are not to be split, in the order of batch or results, features, positions
+    if params["feature_group_count"] > 1:
+        whole = [1, 0, 1]
+    if params["batch_group_count"] > 1:
+        whole = [0, 0, 0]
     return all(
         layout is not None
         and (REPLICATED not in layout or set(layout) == {REPLICATED})
-        and not set(layout).intersection(dimensions[2:])
-        for layout, dimensions in zip(layouts, numbers, strict=True)
+        and not set(layout).intersection(dimensions[first:])
+        for layout, dimensions, first in zip(layouts, numbers, whole, strict=True)
     )
 
 
