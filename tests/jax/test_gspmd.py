@@ -64,6 +64,15 @@ def test_padding_of_parts_that_are_not_equal(shape, padding, workers, hints):
     np.testing.assert_allclose(made(x), step(x), atol=1e-6)
 
 
+def test_groups_of_a_convolution_whose_window_is_the_image():
+    """XLA's partitioner, left to divide the groups, reads those of others, without an error."""
+    step = lambda x, f: lax.conv_general_dilated(x, f, (1,), "VALID", feature_group_count=4)  # noqa: E731
+    x, f = (np.random.default_rng(0).normal(size=shape).astype(np.float32) for shape in ((3, 12, 3), (8, 3, 3)))
+    for backend in ("shard_map", "gspmd"):
+        made = tofu.jax.partition(step, 2, (x, f), backend=backend, hints={"conv_general_dilated": "g"})
+        np.testing.assert_allclose(made(x, f), step(x, f), rtol=1e-4, atol=1e-5)
+
+
 def test_a_scatter_of_parts_that_are_not_equal():
     """Left to choose layouts itself, XLA's partitioner gives other numbers under this plan."""
     step = lambda x, u: jnp.sin(lax.top_k(x, 8)[0].at[..., 0].add(jnp.cos(u)))  # noqa: E731
@@ -71,6 +80,33 @@ def test_a_scatter_of_parts_that_are_not_equal():
     searched = tofu.jax.partition(step, 8, (x, u))
     made = tofu.jax.partition(step, 8, (x, u), backend="gspmd", plan=random_plan(searched.partition, 0))
     np.testing.assert_allclose(made(x, u), step(x, u), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["add", "max", "set"])
+def test_a_scatter_of_one_slice(name):
+    """XLA's partitioner, left to divide what is looked up, joins the slice with that of a worker's part, and moves neither inside."""
+    step = lambda x, i: getattr(x.at[i], name)(100.0)  # noqa: E731
+    x = jnp.arange(24.0).reshape(6, 4)
+    operator = {"set": "scatter"}.get(name, f"scatter-{name}")
+    for i in (1, np.int32(4), np.array([-2])):
+        made = tofu.jax.partition(step, 3, (x, i), backend="gspmd", hints={"x": None, operator: "v0"})
+        assert made.plan.operators[operator] == ("v0",)
+        np.testing.assert_array_equal(made(x, i), step(x, i))
+
+
+def test_the_largest_of_cells_some_of_which_are_no_numbers():
+    """XLA's own maximum over devices leaves NaN out."""
+    x = np.arange(24.0, dtype=np.float32).reshape(6, 4)
+    x[4, 1], x[0, 2], x[5, 3] = np.nan, -np.nan, np.inf
+    rows = np.array([0, 1, 1, 2, 3, 0])
+    steps = {
+        "reduce_max": ("i0", lambda x: jnp.max(x, 0)),
+        "reduce_min": ("i0", lambda x: jnp.min(x, 0)),
+        "scatter-max": ("u0", lambda x: jax.ops.segment_max(x, rows, num_segments=4)),
+    }
+    for name, (axis, step) in steps.items():
+        made = tofu.jax.partition(step, 2, (x,), backend="gspmd", hints={name: axis})
+        np.testing.assert_array_equal(made(x), step(x))
 
 
 def test_slices_of_parts_that_are_not_equal():

@@ -44,6 +44,9 @@ def test_functions_and_texts_are_part_of_the_step(activation):
     np.testing.assert_allclose(after["weight"], wanted["weight"], rtol=1e-5)
     assert after["weight"].sharding == placed["weight"].sharding
     assert made.lower(after, WEIGHT, "test").compile() is not None
+    pairs = jax.tree.map(lambda leaf, sharding: (leaf, sharding), state, made.shardings[0])  # the trees are alike
+    assert (pairs["activation"], pairs["weight"][1]) == ((activation, activation), placed["weight"].sharding)
+    assert pairs["seen"][1].is_fully_replicated
 
 
 def test_numbers_whose_value_a_step_asks_for_are_part_of_it():

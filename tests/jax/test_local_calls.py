@@ -101,6 +101,20 @@ def test_a_table_may_be_longer_than_its_indices_can_say(dtype, backend):
         np.testing.assert_array_equal(made(table, indices), jax.jit(look_up)(table, indices))
 
 
+@pytest.mark.parametrize("backend", ["shard_map", "gspmd"])
+@pytest.mark.parametrize("workers", [2, 3])
+def test_zeros_that_are_looked_up_keep_their_sign(workers, backend):
+    """XLA adds up what workers find, and -0.0 and 0.0 are 0.0."""
+    rows = np.array([3, 6, 9, -2, 0])
+    with in_double_precision():
+        for dtype in ("float64", "float32"):
+            x = jnp.where(jnp.arange(24).reshape(6, 4) % 3 == 0, -0.0, 1.5).astype(dtype)
+            for mode in ("fill", "clip"):
+                step = lambda x: 1 / x.at[rows].get(mode=mode)  # noqa: E731, B023
+                made = tofu.jax.partition(step, workers, (x,), backend=backend, hints={"x": 0, "gather": "v0"})
+                np.testing.assert_array_equal(made(x), step(x))
+
+
 def test_positions_are_counted_before_they_are_rounded():
     """Half precision has 8 or 11 binary digits: a position that was rounded within a part, moved and rounded again, is another number."""
     for dtype, extent in ((jnp.bfloat16, 3000), (jnp.float16, 12000)):

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.engine import Source
 from tofu.errors import PlanError, ShapeError, UnsupportedError, raise_together
@@ -60,8 +60,8 @@ def as_planned(method: Method) -> Method:
 class PartitionedStep:
     """A step that runs on several devices. It is called like the step that it was made of, and returns what that returns.
 
-    `partition` is what the pipeline made, `mesh` the devices, `shardings` those of the arguments, as trees like them, `backend` what it
-    runs by, `uneven` which arguments may lie in unequal parts.
+    `partition` is what the pipeline made, `mesh` the devices, `shardings` those of the arguments, as trees like them in which functions and
+    texts stand as they are, `backend` what it runs by, `uneven` which arguments may lie in unequal parts.
     """
 
     def __init__(
@@ -79,7 +79,8 @@ class PartitionedStep:
         self._joined, found = program.shardings(mesh), program.uneven_arguments(mesh)
         self._laid = [found.get(position, sharding) for position, sharding in enumerate(self._joined)]
         self._uneven_results = program.uneven_results(mesh)
-        self.shardings = jax.tree.unflatten(native.arguments_tree, self._laid)
+        self._shardings = jax.tree.unflatten(native.arguments_tree, self._laid)  # with what is no array as `Fixed`
+        self.shardings = restore_leaves(self._shardings, lambda _: NamedSharding(mesh, PartitionSpec()))
         self._returns_fixed = has_fixed(native.results_tree)
         self._donate_argnums, self._donated = donate_argnums, native.list_leaves(donate_argnums)
         self._program, self._run = program, program.compile(mesh, self._donated)
@@ -146,7 +147,7 @@ class PartitionedStep:
         self._check_tree(value, argument)
         _check(*map(jax.tree.leaves, (value, self._planned[argument], self._names[argument])))
         self._agreement.check({argument: value})
-        return restore_leaves(jax.tree.map(lay_apart, value, self.shardings[argument]))
+        return restore_leaves(jax.tree.map(lay_apart, value, self._shardings[argument]))
 
     @as_planned
     def place_part(self, value: Any, argument: int = 1) -> Any:
@@ -158,17 +159,17 @@ class PartitionedStep:
         value = self._fix(value)
         self._check_tree(value, argument)
         self._agreement.check({})
-        laid = jax.tree.map(lay_part, self._names[argument], value, self._planned[argument], self.shardings[argument])
+        laid = jax.tree.map(lay_part, self._names[argument], value, self._planned[argument], self._shardings[argument])
         return restore_leaves(laid)
 
     def _check_tree(self, value: Any, argument: int) -> None:
-        if argument not in range(len(self.shardings)):
+        if argument not in range(len(self._shardings)):
             raise UnsupportedError(
-                f"argument is {show(argument)}; the step has arguments 0 to {len(self.shardings) - 1}, and one of them is placed."
+                f"argument is {show(argument)}; the step has arguments 0 to {len(self._shardings) - 1}, and one of them is placed."
             )
-        given, planned = jax.tree.structure(value), jax.tree.structure(self.shardings[argument])
+        given, planned = jax.tree.structure(value), jax.tree.structure(self._shardings[argument])
         if given != planned:
-            name = name_parameters(self._step, len(self.shardings))[argument]
+            name = name_parameters(self._step, len(self._shardings))[argument]
             names = (name_leaves(name, tree) for tree in (self._planned[argument], value))
             difference = describe_difference(*names) or f" It was planned as {planned}; {given} is given."
             raise ShapeError(

@@ -6,22 +6,26 @@ What is moved, and how, is XLA's to choose: it may move more than the plan count
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any, TypeAlias
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding
 
 from tofu.analysis import Row
 from tofu.errors import UnsupportedError
 from tofu.jax.backend.collectives import find_chain
-from tofu.jax.backend.local_calls import evaluate
+from tofu.jax.backend.local_calls import as_bits, evaluate, find_fill, read_bits
 from tofu.jax.backend.places import Layout
 from tofu.jax.backend.spmd import SpmdProgram, divide_body
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, Operand, as_type
 from tofu.jax.frontend.versions import scatters_sums, within_mesh
 from tofu.search.choices import REPLICATED
+
+Shape: TypeAlias = tuple[int, ...]
 
 
 class GspmdProgram(SpmdProgram):
@@ -126,8 +130,9 @@ class _Whole:
         slots = range(sum(not isinstance(operand, Literal) for operand in equation.inputs))
         layouts = [places.read(operator, slot).layout for slot in slots]
         layouts += [places.written(operator, slot).layout for slot in range(len(equation.outputs))]
-        rule = DIVIDES.get(equation.primitive.name)
-        divides = rule(equation, layouts) if rule else None not in layouts or self._keeps_places(operator)
+        rule, node = DIVIDES.get(equation.primitive.name), places.graph.operators[operator]
+        shapes = [places.graph.tensors[number].shape for number in (*node.inputs, *node.outputs)]
+        divides = rule(equation, layouts, shapes) if rule else None not in layouts or self._keeps_places(operator)
         return layouts if divides else [(REPLICATED,) * len(self.program.workers.factors)] * len(layouts)
 
     def _keeps_places(self, operator: int) -> bool:
@@ -145,7 +150,8 @@ class _Whole:
         return all(extent in (1, plain.get(row)) for row, extent in pairs)
 
     def _run_equation(self, equation: Equation) -> None:
-        self._write(equation, evaluate(equation, self._read_all(equation)))
+        rule = RULES.get(equation.primitive.name, evaluate)
+        self._write(equation, rule(equation, self._read_all(equation)))
 
     def _run_loop(self, loop: Loop) -> None:
         cells, stacks, rest = divide_body(loop)
@@ -173,22 +179,30 @@ class _Whole:
         return self._lay_anew(as_type(self._read(operand), type_), self._layout(operand), self._layout(value))
 
 
-def _divides_convolution(equation: Equation, layouts: Sequence[Layout | None]) -> bool:
+def _divides_convolution(equation: Equation, layouts: Sequence[Layout | None], _: Sequence[Shape]) -> bool:
     """Whether XLA's partitioner may divide a convolution whose operands and result have these layouts.
 
     Where some axis of the mesh splits nothing of one of them, or a dimension that windows move along is split, it is known to add the
-    gradient of the filter up several times over, in JAX 0.6 as in 0.12.
+    gradient of the filter up several times over, in JAX 0.6 as in 0.12. One in groups is divided along its batch alone, and not where the
+    batch has the groups: it is known to read other groups where a window is as large as the image, and to make unequal ones.
     """
-    numbers = equation.params["dimension_numbers"]
+    params = equation.params
+    numbers = params["dimension_numbers"]
+    # Of batch or results, features, positions, in this order: the first that are not to be split, of each operand and the result.
+    whole = [2, 2, 2]
+    if params["feature_group_count"] > 1:
+        whole = [1, 0, 1]
+    if params["batch_group_count"] > 1:
+        whole = [0, 0, 0]
     return all(
         layout is not None
         and (REPLICATED not in layout or set(layout) == {REPLICATED})
-        and not set(layout).intersection(dimensions[2:])
-        for layout, dimensions in zip(layouts, numbers, strict=True)
+        and not set(layout).intersection(dimensions[first:])
+        for layout, dimensions, first in zip(layouts, numbers, whole, strict=True)
     )
 
 
-def _divides_padding(equation: Equation, layouts: Sequence[Layout | None]) -> bool:
+def _divides_padding(equation: Equation, layouts: Sequence[Layout | None], _: Sequence[Shape]) -> bool:
     """Whether XLA's partitioner may divide a `pad` whose operand and result, the first and the last, have these layouts.
 
     Along a dimension of which cells are cut off, or in which there is padding between cells, it is known to read wrong ones, and to end the
@@ -199,15 +213,54 @@ def _divides_padding(equation: Equation, layouts: Sequence[Layout | None]) -> bo
     return None not in layouts and not any(touched.intersection(layout or ()) for layout in layouts)
 
 
-def _divides_scatter(_: Equation, layouts: Sequence[Layout | None]) -> bool:
-    """Whether XLA's partitioner may divide a scatter: not where it has to choose a layout itself."""
-    return None not in layouts
+def _divides_scatter(equation: Equation, layouts: Sequence[Layout | None], shapes: Sequence[Shape]) -> bool:
+    """Whether XLA's partitioner may divide a scatter: not where it has to choose a layout itself, and not one of a single slice along a
+    dimension that is looked up. Of that XLA makes a dynamic slice, of what is most often a slice of the whole: it joins the two, and leaves
+    out that the first one lies inside.
+    """
+    if None in layouts:
+        return False
+    numbers, updates = equation.params["dimension_numbers"], shapes[-2]
+    slices = prod(n for d, n in enumerate(updates) if d not in numbers.update_window_dims)
+    return slices > 1 or not set(layouts[0] or ()).intersection(numbers.scatter_dims_to_operand_dims)
 
 
-SCATTERS = ("scatter", "scatter-add", "scatter-max", "scatter-min", "scatter-mul")
-DIVIDES: dict[str, Callable[[Equation, Sequence[Layout | None]], bool]] = {
+def _divides_largest(equation: Equation, layouts: Sequence[Layout | None], shapes: Sequence[Shape]) -> bool:
+    """The same of a scatter that keeps the largest or smallest of what is written: not where devices have some of that each."""
+    split = set(layouts[-2] or ()) - {REPLICATED, *equation.params["dimension_numbers"].update_window_dims}
+    return not split and _divides_scatter(equation, layouts, shapes)
+
+
+def _find_extreme(equation: Equation, operands: Sequence[Any]) -> list[Any]:
+    """The largest or the smallest of cells, NaN where one of them is: XLA's own maximum over devices leaves NaN out on CPUs."""
+    (operand,), (found,) = operands, evaluate(equation, operands)
+    if not jnp.issubdtype(found.dtype, jnp.floating):
+        return [found]
+    return [jnp.where(jnp.isnan(operand).any(equation.params["axes"]), jnp.full_like(found, jnp.nan), found)]
+
+
+def _look_up(equation: Equation, operands: Sequence[Any]) -> list[Any]:
+    """A gather of numbers as one of their bits: where the table lies in parts XLA may add up what devices find."""
+    table, indices = operands
+    bits = as_bits(table)
+    if bits is table:
+        return evaluate(equation, operands)
+    fill = np.asarray(find_fill(equation.params["fill_value"], table.dtype), table.dtype).view(bits.dtype)
+    of_bits = replace(equation, params={**equation.params, "fill_value": int(fill)})
+    return [read_bits(found, table.dtype) for found in evaluate(of_bits, [bits, indices])]
+
+
+RULES: dict[str, Callable[[Equation, Sequence[Any]], list[Any]]] = {
+    "gather": _look_up,
+    "reduce_max": _find_extreme,
+    "reduce_min": _find_extreme,
+}
+"""What devices run in the place of a primitive that XLA's partitioner divides into other numbers."""
+SCATTERS = ("scatter", "scatter-add", "scatter-mul")
+DIVIDES: dict[str, Callable[[Equation, Sequence[Layout | None], Sequence[Shape]], bool]] = {
     "conv_general_dilated": _divides_convolution,
     "pad": _divides_padding,
     **dict.fromkeys(SCATTERS, _divides_scatter),
+    **dict.fromkeys(("scatter-max", "scatter-min"), _divides_largest),
 }
 """Primitives that XLA's partitioner divides wrongly for some layouts, and whether it may for given ones. Devices compute others whole."""

@@ -20,6 +20,9 @@ from tofu.jax.backend.places import Box, Places
 from tofu.jax.frontend.equations import Equation, Literal
 from tofu.jax.frontend.versions import lay_row_major
 
+BITS = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+"""Whole numbers, by their bytes."""
+
 
 class Selection(Protocol):
     """What a call has to know of the workers: which of several things is that of the worker that runs."""
@@ -162,7 +165,7 @@ def _generate_all(call: LocalCall, operands: list[Any]) -> list[Any]:
 
 
 def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
-    """What lies in this worker's part of the dimension that is looked up, and zeros for the rest."""
+    """What lies in this worker's part of the dimension that is looked up, and zeros for the rest: as bits, which `read_bits` reads."""
     operand, indices = operands
     numbers, params = call.equation.params["dimension_numbers"], call.equation.params
     first = call.pick("first", (0,) * operand.ndim)
@@ -176,14 +179,29 @@ def _gather(call: LocalCall, operands: list[Any]) -> list[Any]:
     mode = params["mode"]
     is_moved = mode != lax.GatherScatterMode.FILL_OR_DROP  # also where a promise is broken: so does XLA
     moved = (jnp.clip(row, 0, rows - 1) if is_moved else row) - begin
-    found = call.bind([operand, moved[..., None]], mode=lax.GatherScatterMode.FILL_OR_DROP, fill_value=0)[0]
+    found = call.bind([as_bits(operand), moved[..., None]], mode=lax.GatherScatterMode.FILL_OR_DROP, fill_value=0)[0]
     if mode != lax.GatherScatterMode.FILL_OR_DROP:
         return [found]
     shape = list(found.shape)
     for d in numbers.offset_dims:
         shape[d] = 1
-    fill = jnp.where(begin == 0, jnp.asarray(_find_fill(params["fill_value"], found.dtype), found.dtype), 0)
-    return [jnp.where(is_inside.reshape(shape), found, fill)]
+    fill = as_bits(jnp.asarray(find_fill(params["fill_value"], operand.dtype), operand.dtype))
+    return [jnp.where(is_inside.reshape(shape), found, jnp.where(begin == 0, fill, jnp.zeros_like(fill)))]
+
+
+def as_bits(table: Any) -> Any:
+    """Numbers as whole numbers of the same bits: with zeros these add up to themselves, and XLA adds up -0.0 and 0.0 to 0.0.
+
+    Those of 16 bits stay as they are, since not all devices add up such whole numbers.
+    """
+    bits = BITS.get(table.dtype.itemsize) if jnp.issubdtype(table.dtype, jnp.floating) else None
+    return table if bits is None else lax.bitcast_convert_type(table, bits)
+
+
+def read_bits(found: Any, dtype: Any) -> Any:
+    """Numbers of a type again, of what may be their bits."""
+    is_bits = jnp.issubdtype(dtype, jnp.floating) and found.dtype in BITS.values()
+    return lax.bitcast_convert_type(found, dtype) if is_bits else found
 
 
 def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
@@ -226,7 +244,7 @@ def _widen(indices: Any) -> Any:
     return indices.astype(jnp.int32) if indices.dtype.itemsize < jnp.dtype(jnp.int32).itemsize else indices
 
 
-def _find_fill(fill_value: Any, dtype: Any) -> Any:
+def find_fill(fill_value: Any, dtype: Any) -> Any:
     """What stands for a cell outside, as lax.gather has it."""
     if fill_value is not None:
         return fill_value

@@ -16,7 +16,7 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.jax.backend.collectives import Workers
-from tofu.jax.backend.local_calls import make_call
+from tofu.jax.backend.local_calls import make_call, read_bits
 from tofu.jax.backend.pieces import find_nearest, shift
 from tofu.jax.backend.places import Layout, Place, Places
 from tofu.jax.backend.uneven import UnevenSharding, find_sharding
@@ -206,7 +206,7 @@ class SpmdProgram:
         results = call.run(self._read(equation, operator, scope))
         for slot, (number, result) in enumerate(zip(equation.outputs, results, strict=True)):
             value = self.workers.settle(result, self.places, operator, slot)
-            scope.values[number] = self.keep_one(number, value)
+            scope.values[number] = self.keep_one(number, read_bits(value, self.step.types[number].dtype))
 
     def keep_one(self, number: int, value: Any) -> Any:
         """A value, which XLA is kept from computing once more where the step compares it with its maximum."""

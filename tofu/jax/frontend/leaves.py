@@ -53,14 +53,25 @@ class Empty:
     dtype: Any
 
 
+def _fill_in(value: Empty) -> Any:
+    """The array without cells again."""
+    return jnp.zeros(value.shape, value.dtype)
+
+
 def fix_leaves(tree: Any, numbers: bool = False) -> Any:
     """The tree whose leaves are arrays alone; what else there was stands in it as `Fixed`, with `numbers` those of Python as well."""
     return jax.tree.map(lambda leaf: Fixed(leaf) if numbers and isinstance(leaf, NUMBERS) else _fix(leaf), tree)
 
 
-def restore_leaves(tree: Any) -> Any:
-    """The tree that was made so by `fix_leaves`."""
-    return jax.tree.map(_restore, tree, is_leaf=_is_fixed)
+def restore_leaves(tree: Any, empty: Callable[[Empty], Any] = _fill_in) -> Any:
+    """The tree that was made so by `fix_leaves`; `empty` gives what stands in it for an array without cells."""
+
+    def restore(leaf: Any) -> Any:
+        if not _is_fixed(leaf):
+            return leaf
+        return empty(leaf.value) if isinstance(leaf.value, Empty) else leaf.value
+
+    return jax.tree.map(restore, tree, is_leaf=_is_fixed)
 
 
 def forget_fixed(tree: Any) -> Any:
@@ -123,12 +134,6 @@ def _fix(leaf: Any) -> Any:
 
 def _is_fixed(leaf: Any) -> bool:
     return isinstance(leaf, Fixed)
-
-
-def _restore(leaf: Any) -> Any:
-    if not _is_fixed(leaf):
-        return leaf
-    return jnp.zeros(leaf.value.shape, leaf.value.dtype) if isinstance(leaf.value, Empty) else leaf.value
 
 
 def _is_array(leaf: Any) -> bool:
