@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-import tdl_ops.jax.random
 from tdl_ops.jax import DESCRIPTIONS
+from tdl_ops.jax import random as of_keys
 from tofu import tdl
 from tofu.command_line.main import main
 from tofu.jax.backend import local_calls
@@ -147,9 +147,19 @@ def test_a_pair_of_strategies_that_is_none_is_found(descriptions):
     assert any(" in 2 x 2 parts: " in text for text in problems)
 
 
-def test_keys_that_draw_together_are_found_where_they_are_said_not_to(monkeypatch):
+def test_keys_that_draw_together_are_found_where_they_are_said_not_to(descriptions, monkeypatch):
     """Of 128 bits, of XLA's own generator."""
-    monkeypatch.setattr(tdl_ops.jax.random, "_draws_together", lambda count, types: False)
+    monkeypatch.setattr(of_keys, "_draws_together", lambda count, types: False)
+    bound = {"shape": of_keys._local_shape, "first": of_keys._local_first}
+
+    def draw(
+        keys, *, output_shapes, shape, bit_width, input_types, first=()
+    ):  # its own: what was analysed is remembered
+        return of_keys.random_bits.function(
+            keys, output_shapes=output_shapes, shape=shape, bit_width=bit_width, input_types=input_types, first=first
+        )
+
+    falsify(descriptions, "random_bits", draw, concrete=True, starts=set(of_keys.AXES), bound=bound)
     problems = verify("draws of several keys of XLA's own generator", "random_bits")
     assert "random_bits: split i0: the parts are off by inf" in problems
 

@@ -20,7 +20,7 @@ from tofu.jax.backend.places import Box, Places
 from tofu.jax.frontend.equations import Equation, Literal
 from tofu.jax.frontend.versions import lay_row_major
 
-BITS = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
+BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 """Whole numbers, by their bytes."""
 
 

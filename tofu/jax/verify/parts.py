@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tofu.analysis import OperatorAccess
-from tofu.jax.backend.local_calls import LocalCall, Repeated, list_repeated, share_parameters
+from tofu.jax.backend.local_calls import BITS, LocalCall, Repeated, list_repeated, share_parameters
 from tofu.jax.backend.places import Box
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK
 from tofu.jax.verify.nodes import Node, read_numbers
@@ -57,8 +57,7 @@ def run_in_parts(node: Node, access: OperatorAccess, splits: Mapping[int, Sequen
         pieces = _run_parts(node, access, parts, are_equal=all(map(_are_equal, splits.values())))
     made = []
     for whole, written, own in zip(node.outputs, access.outputs, zip(*pieces, strict=True), strict=True):
-        together = combine_outputs(own, written, splits, access, whole.shape)
-        made.append(together.astype(whole.dtype))
+        made.append(_read_bits(combine_outputs(own, written, splits, access, whole.shape), whole.dtype))
     return made
 
 
@@ -76,8 +75,14 @@ def run_in_overlapping_parts(node: Node, access: OperatorAccess, splits: Mapping
             [find_region(written.rows, whole.shape, part, access.extents) for part in some] for some in (parts, own)
         ]
         kept = [_crop(*one) for one in zip(its_own, *regions, strict=True)]
-        made.append(combine_outputs(kept, written, splits, access, whole.shape).astype(whole.dtype))
+        made.append(_read_bits(combine_outputs(kept, written, splits, access, whole.shape), whole.dtype))
     return made
+
+
+def _read_bits(together: Array, dtype: np.dtype[Any]) -> Array:
+    """The numbers of a type, of what may be their bits (`local_calls.as_bits`)."""
+    is_bits = dtype.kind == "f" and together.dtype.kind == "u"
+    return together.astype(BITS[dtype.itemsize]).view(dtype) if is_bits else together.astype(dtype)
 
 
 def _round_up(ranges: Sequence[Range]) -> list[Range]:
