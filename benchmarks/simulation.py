@@ -288,6 +288,7 @@ def main(
         return
     if machine_file is None:
         machine_file = "build/this-machine.json"
+        Path(machine_file).parent.mkdir(exist_ok=True)
         Path(machine_file).write_text(json.dumps(calibrate(), indent=1))
     rows = measure(machine_file, rounds)
     if output is not None:
