@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.stages import Stages, run_cold
+from tofu.search.native import UNEVEN
 
-UNEVEN = ("none", "needed", "free")
 SIZES = {"batch": 32, "length": 512, "width": 1024, "heads": 16, "hidden": 4096, "vocabulary": 32000, "has_adam": True}
 
 
@@ -56,10 +56,8 @@ def plan_cold(layers: int, workers: int, replicate: str, uneven: str | None, is_
     from tofu.jax.planning import plan_step, read_settings
     from tofu.search import repeated_layers
 
-    settings, engine = (
-        read_settings(workers, {"replicate": replicate, "cache": False}),
-        find_engine("shard_map", uneven),
-    )
+    settings = read_settings(workers, {"replicate": replicate, "cache": False})
+    engine = find_engine("shard_map", uneven)
     small = transformer()
     plan_step(read_step(small.step, (small.state, small.data)), settings, Stages(), engine)
     if is_apart:

@@ -10,13 +10,14 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import tofu.jax
 from benchmarks.jax_peers.models import transformer
 from benchmarks.jax_planning import SIZES
 from tests.jax.test_uneven import differ
-from tofu.errors import UnsupportedError
+from tofu.errors import ShapeError, UnsupportedError
 from tofu.jax import UnevenArray
 from tofu.jax.compare.traffic import count_traffic
 from tofu.jax.engine import find_engine
@@ -109,6 +110,8 @@ def test_parts_are_read_as_one_array():
         for shard in array.addressable_shards:
             np.testing.assert_array_equal(shard.data, w[shard.index])
             assert shard.data.shape == array.parts.shard_shape(w.shape) == (64, 86)
+        with pytest.raises(ShapeError, match=r"lies\. Give that"):
+            array.parts.shard_shape((64, 255))
         np.testing.assert_array_equal(jnp.where(array > 0, 2 - array, array[0]), np.where(w > 0, 2 - w, w[0]))
         np.testing.assert_array_equal(np.asarray(array, "float32"), w.astype("float32"))
 
@@ -123,6 +126,36 @@ def test_what_is_placed_shares_no_memory_with_arrays_of_numpy(workers):
     placed = step.place(x), step.place(x, 1), step.place_part(x)
     x[:] = 1
     assert [float(np.max(one)) for one in placed] == [0, 0, 0]
+
+
+def test_numbers_of_python_are_placed_with_the_types_that_they_have():
+    """A copy of NumPy's would have a type that gives way to none."""
+    state = {"w": np.zeros((4, 6), "float32"), "count": 3}
+    step = tofu.jax.partition(lambda state: jax.tree.map(lambda x: x * 2, state), 2, (state,))
+    assert step.place(state)["count"].weak_type
+    assert not step.place(state)["w"].weak_type
+
+
+def test_cells_that_two_parts_have_stay_together():
+    """Devices compute them apart, from sums that they add up in another order."""
+    optimizer = optax.adam(1e-3)
+
+    def fit(state, batch):
+        (params, moments), (x, y) = state, batch
+        gradients = jax.grad(lambda p: ((jnp.tanh(x @ p["w"]) @ p["v"] + p["b"] - y) ** 2).mean())(params)
+        updates, moments = optimizer.update(gradients, moments, params)
+        return optax.apply_updates(params, updates), moments
+
+    params, batch = jax.tree.map(np.float32, (WIDE, BATCH))
+    step = tofu.jax.partition(fit, 5, ((params, optimizer.init(params)), batch), uneven="free")
+    state = step.place((params, optimizer.init(params)))
+    for _ in range(60):
+        state = step(state, batch)
+    uneven = [leaf for leaf in jax.tree.leaves(state[0]) if isinstance(leaf, UnevenArray)]
+    assert uneven
+    for array in uneven:
+        distance = np.abs(np.asarray(array.joined) - array.parts.join(np.asarray(array))).max()
+        assert distance <= 1e-6 * np.abs(np.asarray(array)).max()
 
 
 def test_every_way_to_cut_joins_and_is_read_again():

@@ -25,6 +25,7 @@ from tofu.planning.progress import stage_progress
 from tofu.planning.settings import Settings
 from tofu.report.console import make_console
 from tofu.search import Problem
+from tofu.search.native import UNEVEN
 
 VIRTUAL_DEVICES = "--xla_force_host_platform_device_count"
 MOST_VIRTUAL_DEVICES = 512
@@ -41,9 +42,9 @@ SHARED: tuple[Decorator, ...] = (
     *PLANNING,
 )
 
-UNEVEN = click.option(
+TAKES_UNEVEN = click.option(
     "--uneven",
-    type=click.Choice(["none", "needed", "free"]),
+    type=click.Choice(UNEVEN),
     default="needed",
     show_default=True,
     help="Which arguments may lie in parts that overlap, where workers cannot share them equally: none, those that each worker would have "
@@ -120,7 +121,7 @@ def jax() -> None:
 
 @jax.command()
 @_takes_step
-@UNEVEN
+@TAKES_UNEVEN
 @takes(SHOWN)
 def plan(request: Request, **shown: Any) -> None:
     """Plan a step: how each operator is split, what moves, what each device holds.
@@ -138,7 +139,7 @@ def plan(request: Request, **shown: Any) -> None:
 
 @jax.command()
 @_takes_step
-@UNEVEN
+@TAKES_UNEVEN
 @click.option(
     "--donate",
     multiple=True,

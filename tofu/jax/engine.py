@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast, get_args, get_type_hints
+from typing import Any, cast
 
 from tdl_ops.jax import DESCRIPTIONS
 from tofu.engine import Engine, Measured, Source
@@ -17,7 +17,7 @@ from tofu.program import Program
 from tofu.reading import show
 from tofu.search import Choices, Problem
 from tofu.search.geometry import find_shards
-from tofu.search.native import COLLECTIVES, Moves
+from tofu.search.native import COLLECTIVES, UNEVEN
 
 Shape = tuple[int, ...]
 LOWERINGS: Lowerings = {}
@@ -89,8 +89,6 @@ ENGINES: Mapping[str, Engine] = {
 }
 """By the backend that runs plans: what every worker does, with the plan's own collectives, or sharding constraints for XLA."""
 JAX = ENGINES["shard_map"]
-UNEVEN = get_args(get_type_hints(Moves)["overlaps_given"])
-"""Which of a step's arguments may lie in unequal parts."""
 
 
 def find_engine(backend: str, uneven: str | None) -> Engine:

@@ -13,6 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.errors import DeviceError, ShapeError
 from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
+from tofu.jax.frontend.leaves import NUMBERS
 
 Sharding: TypeAlias = "NamedSharding | UnevenSharding"
 
@@ -33,7 +34,7 @@ def lay(value: Any, sharding: Sharding) -> Any:
     if isinstance(sharding, UnevenSharding):
         return UnevenArray(_join(value, sharding), sharding)
     if isinstance(value, UnevenArray):
-        value = jnp.asarray(value)
+        value = _read_whole(value)
     if sharding.is_fully_addressable or is_global(value):
         return jax.device_put(value, sharding)
     host = read_host_value(value)
@@ -72,7 +73,14 @@ def lay_apart(value: Any, sharding: Sharding) -> Any:
 
 
 def _copy_numpy(value: Any) -> Any:
-    return value if isinstance(value, (jax.Array, UnevenArray)) else np.array(value)
+    """A copy of what is not JAX's; numbers of Python's have no memory, and a type that gives way to others."""
+    return value if isinstance(value, (jax.Array, UnevenArray, *NUMBERS)) else np.array(value)
+
+
+def _read_whole(array: UnevenArray) -> Any:
+    """The whole of it: on the host, where it can be there and is no random keys."""
+    is_key = jnp.issubdtype(array.dtype, jax.dtypes.extended)
+    return jnp.asarray(array) if is_key or is_global(array) else np.asarray(array)
 
 
 def _join(value: Any, sharding: UnevenSharding) -> Any:
@@ -80,7 +88,7 @@ def _join(value: Any, sharding: UnevenSharding) -> Any:
     if isinstance(value, UnevenArray):
         if value.parts == sharding:
             return value.joined
-        value = jnp.asarray(value) if is_global(value) else np.asarray(value)
+        value = _read_whole(value)
     if isinstance(value, jax.core.Tracer):
         return sharding.join(value)
     if is_global(value):

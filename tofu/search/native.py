@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from tofu import _core
 from tofu.analysis import OperatorAccess, find_uneven_axes
@@ -16,6 +16,9 @@ from tofu.search.recurrence import EqualParts
 from tofu.search.rests import can_divide
 
 Extents: TypeAlias = tuple[int, ...]
+Uneven: TypeAlias = Literal["none", "needed", "free"]
+UNEVEN: tuple[str, ...] = get_args(Uneven)
+"""Which of what a step is given may lie in unequal parts: see `Moves`."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Moves:
 
     splits_equally: bool = False
     overlaps: bool = False
-    overlaps_given: Literal["none", "needed", "free"] = "none"
+    overlaps_given: Uneven = "none"
     shares_regions: bool = False
     stages_small_sums: bool = False
     repeats_operators: bool = False

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding
 
-from tofu.errors import UnsupportedError
+from tofu.errors import ShapeError, UnsupportedError
 from tofu.jax.backend.places import Layout, Place
 
 
@@ -48,8 +48,11 @@ class UnevenSharding:
         return tuple(extent * len(begins) for extent, begins in zip(self.part, self.begins, strict=True))
 
     def shard_shape(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """That of each device's part, as `jax.sharding.Sharding` has it. `shape` is that of the array."""
-        assert tuple(shape) == self.shape, f"the sharding is of an array of shape {self.shape}, not {shape}"
+        """That of each device's part, as `jax.sharding.Sharding` has it. Raises ShapeError unless `shape` is that of the array."""
+        if tuple(shape) != self.shape:
+            raise ShapeError(
+                f"shard_shape({tuple(shape)}): this is where an array of shape {self.shape} lies. Give that."
+            )
         return self.part
 
     def find_part(self, index: Sequence[slice]) -> tuple[slice, ...]:

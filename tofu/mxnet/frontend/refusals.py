@@ -95,12 +95,12 @@ def refuse_wrong_kernels(graph: Graph) -> None:
 
 def refuse_outputs_without_dimensions(graph: Graph) -> None:
     """Raise UnsupportedError for outputs of shape () where MXNet takes that for a shape that it does not know."""
-    numbers = [] if mx.util.is_np_shape() else [t for t in map(graph.tensors.__getitem__, graph.outputs) if not t.shape]
+    outputs = [] if mx.util.is_np_shape() else [graph.tensors[position] for position in graph.outputs]
     raise_together(
         UnsupportedError,
         "These outputs have the shape (), which MXNet takes for an unknown shape where NumPy's shapes are off. Call mx.npx.set_np() or "
         "mx.util.set_np_shape(True) before all else, or reshape to (1,):",
-        [tensor.name for tensor in numbers],
+        [tensor.name for tensor in outputs if not tensor.shape],
     )
 
 
