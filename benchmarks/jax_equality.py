@@ -1,6 +1,6 @@
 """The same numbers as one device, for JAX steps under many plans: the largest errors of each model.
 
-    python -m benchmarks.jax_equality --plans 30 --jobs 2
+    python -m benchmarks.jax_equality --plans 6 --jobs 2
     python -m benchmarks.jax_equality --models attention,linen.resnet --workers 4 --plans 10
     python -m benchmarks.jax_equality --summary
 
@@ -26,7 +26,7 @@ from rich.table import Table
 
 from benchmarks.shared.campaigns import choose_names, print_problems, read_results, run_waiting
 
-CHUNK = 5  # random plans of one case
+CHUNK = 6  # random plans of one case: over the five numbers of workers, 30 of each model, type and backend
 RESULTS = Path("demo-output/jax-equality.jsonl")
 # A random plan's program has thousands of small kernels: LLVM is not to optimise them. What XLA does to the program stays.
 COMPILED_FAST = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
