@@ -1,6 +1,8 @@
-"""Predicted temporaries of JAX steps beside XLA's own count, for every model of `jax_models`, on one device and on several.
+"""Predicted temporaries of JAX steps beside XLA's own count, on one device and on several: the small models of `jax_models`, and those of
+`jax_peers` in the sizes of users.
 
     python -m benchmarks.jax_memory [--models nnx.perceptron,linen.resnet] [--workers 2,8]
+    python -m benchmarks.jax_memory --models "MLP,Transformer block,LSTM 2x4,ResNet,12-layer Transformer,ResNet-50" --workers 8
 
 XLA compiles each step, with its state donated and without. A step is missed by more than a quarter and 1 KiB where the last column says so.
 """
@@ -15,6 +17,8 @@ from dataclasses import dataclass
 import click
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks.jax_compare import set_environment
 
 LARGEST = 0.25  # of XLA's count
 LEAST = 1024  # bytes, which no more is asked of
@@ -36,16 +40,21 @@ class Count:
 
 
 def count_model(name: str, workers: list[int]) -> Iterator[Count]:
-    """The counts of a model: plain ones in single precision, others in double precision."""
+    """The counts of a model: of `jax_models`, plain ones in single precision, others in double precision."""
     import jax
 
     import tofu.jax
     from benchmarks.jax_models import load_models
+    from benchmarks.jax_peers.models import MODELS, REAL_MODELS
     from tofu.jax.frontend.versions import in_double_precision
     from tofu.jax.memory import read_compiled
 
     with in_double_precision() if "." in name else nullcontext():
-        step, state, others = load_models()[name]("float32")
+        if name in (sized := {**MODELS, **REAL_MODELS}):
+            model = sized[name]()
+            step, state, others = model.step, model.state, (model.data,)
+        else:
+            step, state, others = load_models()[name]("float32")
         for donated in ((), (0,)):
             for count in workers:
                 made = tofu.jax.partition(step, count, (state, *others), donate_argnums=donated, search_seconds=2)
@@ -62,6 +71,8 @@ def count_model(name: str, workers: list[int]) -> Iterator[Count]:
 @click.option("--workers", default="2,8", show_default=True, help="Numbers of workers, comma separated.")
 def main(models: str | None, workers: str) -> None:
     """A row for each step."""
+    counted = [int(count) for count in workers.split(",")]
+    set_environment(max(counted), "cpu")
     from benchmarks.jax_models import load_models
 
     table = Table("model", title="Temporaries, bytes")
@@ -69,16 +80,17 @@ def main(models: str | None, workers: str) -> None:
         table.add_column(column, justify="right")
     table.add_column("")
     counts: list[Count] = []
+    shown = Console(width=None if sys.stdout.isatty() else 140)
     for name in models.split(",") if models else load_models():
-        for one in count_model(name, [int(count) for count in workers.split(",")]):
+        for one in count_model(name, counted):
             counts.append(one)
             on = f"{one.workers or 'one device'}{', donated' if one.is_donated else ''}"
             ratio = f"{one.predicted / max(one.compiled, 1):.2f}"
             missed = "missed" if one.is_missed else ""
+            print(f"{name}, {on}: {ratio} of XLA's count", file=sys.stderr, flush=True)
             table.add_row(name, on, f"{one.predicted:,}", f"{one.compiled:,}", ratio, missed)
-    console = Console(width=None if sys.stdout.isatty() else 140)
-    console.print(table)
-    console.print(f"{sum(one.is_missed for one in counts)} of {len(counts)} are missed.")
+    shown.print(table)
+    shown.print(f"{sum(one.is_missed for one in counts)} of {len(counts)} are missed.")
 
 
 if __name__ == "__main__":

@@ -38,9 +38,10 @@ BATCHES = {"wresnet": 8, "rnn": 128, "transformer": 16}
 WORKERS = (2, 4, 8, 6, 12, 16)
 FILE = Path("demo-output/optimality.csv")
 MOST_SECONDS = 10  # at 2, 4, 6 and 8 workers
-MOST_ABOVE_BOUND = {2: 0, 4: 0, 6: 0, 8: 0, 12: 0.3, 16: 2.4}
-MOST_RECURSION = 13
-NOT_PROVED_AT_12 = 1
+MOST_ABOVE_BOUND = {2: 0, 4: 0, 6: 0, 8: 0, 12: 0.5, 16: 6.6}
+MOST_ABOVE_BOUND_AT_30 = {16: 2.4}  # with `--search-seconds 30` or more
+MOST_RECURSION = 13.2
+NOT_PROVED_AT_12 = 2
 
 KEPT_FOR = "tree", "search seconds"  # what a row that was found earlier has to be of
 
@@ -146,8 +147,9 @@ def find_missed(rows: list[Row]) -> list[str]:
     for row in rows:
         workers = int(row["workers"])
         above = 0.0 if row["above bound (%)"] == "optimal" else float(row["above bound (%)"])
+        bounds = MOST_ABOVE_BOUND | (MOST_ABOVE_BOUND_AT_30 if float(row["search seconds"]) >= 30 else {})
         figures = [
-            ("% above a bound", above, MOST_ABOVE_BOUND.get(workers, above)),
+            ("% above a bound", above, bounds.get(workers, above)),
             ("% of the recursion above it", float(row["recursion above (%)"]), MOST_RECURSION),
             ("seconds", float(row["seconds"]) if workers <= 8 else 0.0, MOST_SECONDS),
         ]

@@ -50,7 +50,7 @@ class ExactSearch {
   /*! \brief Of the tables. Where they alone would take longer than the whole search may, the
    * recursion's plan has to do. */
   size_t MostEntries() const {
-    constexpr double kLeast = 0.1;  // seconds: what is cheap is made at any time
+    constexpr double kLeast = 0.05;  // seconds: what is cheap is made at any time
     const double affordable =
         std::max(state_.SecondsLeft(), kLeast) * kAdditionsPerSecond / PerEntry();
     return assignment_ ? static_cast<size_t>(std::min<double>(affordable, kMaxExactEntries))

@@ -109,7 +109,7 @@ void ExactState::TakeEffort(const ExactState& other) {
 void ExactState::RaiseBound(int64_t bytes) { bound_ = std::max(bound_, bytes); }
 
 bool ExactState::Fits(const EliminationEstimate& estimate, double most_operations) const {
-  constexpr double kLeast = 0.1;  // seconds: what is cheap is tried at any time
+  constexpr double kLeast = 0.05;  // seconds: what is cheap is tried at any time
   const double operations =
       std::min(most_operations,
                std::max(SecondsLeft(), kLeast) * kAdditionsPerSecond / kAdditionsPerOperation);

@@ -41,7 +41,7 @@ std::vector<int> FindPositions(const Part& part, const std::vector<int>& values)
 constexpr double kMaxOperations = 3e9;
 
 /*! \brief Additions of bytes that two cores make in a second where they lie in a row. */
-constexpr double kAdditionsPerSecond = 4e9;
+constexpr double kAdditionsPerSecond = 8e9;
 
 class ExactState {
  public:
