@@ -15,7 +15,7 @@ from benchmarks.evaluation.operator_study import TABLE as OPERATORS
 from benchmarks.evaluation.operator_study import Studied, list_study
 from benchmarks.evaluation.partition_picture import GroupRow
 from benchmarks.evaluation.policies import Outcome
-from benchmarks.evaluation.search_table import LIMIT, MOST_COSTS, PAPER, Searched
+from benchmarks.evaluation.search_table import LIMIT, PAPER, Searched
 from benchmarks.evaluation.tables import read_table
 from benchmarks.model_sizes import compare
 from benchmarks.shared.commits import read_commits
@@ -115,9 +115,7 @@ def _list_searches(rows: Sequence[Searched]) -> Iterator[str]:
         "|---|---|---|---|---|",
     )
     for row in rows:
-        here = (format_seconds(row.seconds) if row.seconds else "not run") + (
-            f", of {row.states:.2g} states" if row.is_counted else ""
-        )
+        here = format_seconds(row.seconds) + (f", of {row.states:.2g} states" if row.is_counted else "")
         yield f"| {row.model} | {row.method} | {PAPER.get((row.model, row.method), '')} | {here} | {row.found} |"
     yield from (
         "",
@@ -128,12 +126,16 @@ def _list_searches(rows: Sequence[Searched]) -> Iterator[str]:
     given = {row.model: row for row in rows if row.entries}
     if given:
         counts = "; ".join(f"{one.entries:,} of {one.all_entries:,} for {model}" for model, one in given.items())
+        largest = max(given.values(), key=lambda row: row.entries).model
+        held = ", ".join(
+            f"{r.held_bytes / 2**30:.1f} GiB of {r.method}" for r in rows if r.entries and r.model == largest
+        )
         paragraph = (
             f"HiGHS and toulbar2 get the coarse graph and the costs of the exact search, and {LIMIT} seconds without making the tables. "
             "Statistics that are written in place lie where their operator is: other pairs of choices have no variable in the integer "
             "program, and a cost without end in the network. Choices that another one can stand for, whatever all others choose, are left "
-            f"out for both. So much is left of the costs of pairs: {counts}. HiGHS has a variable for each; it is not given more than "
-            f"{MOST_COSTS['HiGHS']:,}, since with twice as many it had taken 15 GB of memory after four minutes, and was stopped."
+            f"out for both. So much is left of the costs of pairs: {counts}. HiGHS has a variable for each; for {largest} the solvers' "
+            f"processes held {held} at most. HiGHS looks at its clock between its stages alone, so it may take longer than it was given."
         )
         yield from ("", *wrap(paragraph, 140, break_on_hyphens=False))
 

@@ -85,15 +85,16 @@ def test_solvers_of_others_find_what_the_exact_search_finds(request, model, solv
     assert sum(t.size for t in decisions.reduced.values()) < sum(t.size for t in decisions.tables.values())
 
 
-def test_a_program_that_is_too_large_is_not_given_to_a_solver(monkeypatch):
+def test_rows_of_solvers_say_what_they_were_given_and_held(monkeypatch):
     problem = read(build_perceptron(64), 2)
     monkeypatch.setattr(search_table, "_read", lambda _: problem)
     monkeypatch.setattr(search_table, "run_cold", lambda work, *given: work(*given))
-    monkeypatch.setattr(search_table, "MOST_COSTS", {"HiGHS": 1})
     of_highs, of_toulbar2 = search_table.time_solvers("perceptron", 60)
-    assert (of_highs.seconds, of_highs.found) == (0.0, "too large a program")
-    assert of_toulbar2.found.endswith(" GiB")
+    assert of_highs.found == of_toulbar2.found
     assert 1 < of_highs.entries == of_toulbar2.entries <= of_highs.all_entries
+    assert (
+        2**20 < of_highs.held_bytes <= of_toulbar2.held_bytes < 2**37
+    )  # of one process here, whose largest use only grows
 
 
 def draw_tables(seed):
