@@ -10,8 +10,9 @@ fetches, smaller kernels and more nodes are added. Settings:
 - no fetches: the same with TOFU_SKIP_FETCH=1, which leaves the computation (section 7.3 of the paper);
 - apart: k independent copies, the workers' graphs without any edge between them.
 
-Every setting runs in a process of its own, in turn, `--rounds` times; the fastest step counts. A step of one device takes 1.5 seconds or
-more. "processor" is the time of all processors in such a step, which other programs disturb less than the clock.
+Every setting runs in a process of its own, in turn, `--rounds` times; the fastest step counts. Subnormal numbers are zero in all of them:
+what is computed without fetches means nothing, and would be full of them. A step of one device takes 1.5 seconds or more. "processor" is
+the time of all processors in such a step, which other programs disturb less than the clock.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from rich.table import Table
 
 import tofu
 from benchmarks.models import Model, rnn, transformer, wresnet
+from benchmarks.native import build_flush
 from benchmarks.shared.programs import ProgramWriter
 from tofu.graph import Phase
 from tofu.mxnet.backend.execution_graph import build_symbol
@@ -161,6 +163,7 @@ def measure(name: str, setting: Setting) -> Seconds:
     environment = os.environ | {
         "OMP_NUM_THREADS": str(setting.threads),
         "TOFU_SKIP_FETCH": str(int(setting.skips_fetches)),
+        "LD_PRELOAD": str(build_flush()),
     }
     command = [sys.executable, "-m", "benchmarks.step_time", "--run", json.dumps({"model": name, **asdict(setting)})]
     finished = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
