@@ -45,7 +45,7 @@ STATED_MODELS = {  # by platform and devices
 STATED_MB = {  # by docs/jax.md; None for what does not apply
     ("cpu", STATED_WORKERS): {
         "Tofu, everything split": (31.3, 26.0, 13.1, 213, 5.86, 5859),
-        "Tofu, replicas free": (26.1, 26.0, 11.4, 167, 4.54, 5859),
+        "Tofu, replicas free": (26.1, 26.0, 11.2, 167, 4.52, 5859),
         "data parallel": (239, 73.4, 236, 5884, 4.55, 9084),
         "FSDP / ZeRO-3": (384, 62.6, 20.9, 800, 7.65, 14764),
         "best Megatron": (101, 35.7, 20.1, 709, None, 18793),

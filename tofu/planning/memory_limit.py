@@ -64,7 +64,8 @@ def price_plan(problem: Problem, choices: Choices, measure: Measure) -> Point:
 class Tradeoff:
     """The plans of one problem at all prices of memory. Every plan that is made is kept in `points`.
 
-    `effort` is what one search may take, `whole_effort` that of the plan that splits everything, which is searched as without a limit.
+    `effort` is what one search may take, `whole_effort` those of the plan that splits everything and of a free one that fits, which are
+    searched as without a limit.
     """
 
     problem: Problem
@@ -84,10 +85,10 @@ class Tradeoff:
             self._make(even, self.whole_effort)
         return self._make(self.problem, self.whole_effort)
 
-    def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
+    def at_price(self, held_price: float, split: frozenset[int] = frozenset(), effort: Effort | None = None) -> Point:
         """The plan at a price of a held byte, in moved ones, where the tensors in `split` must be split."""
         unit = max(self.problem.arrangement.nanoseconds["prices"], default=1.0)
-        return self._make(self.problem.hold(held_price * unit, split), self.effort)
+        return self._make(self.problem.hold(held_price * unit, split), effort or self.effort)
 
     def _make(self, problem: Problem, effort: Effort) -> Point:
         return self._add(self.algorithm.solve(problem, self.hints, effort).choices)
@@ -113,7 +114,9 @@ class Tradeoff:
         """The plan of the least cost that needs no more than `limit` bytes on any worker, of those found; None where none fits."""
         free = self.at_price(0.0)
         self.split_all()  # where the search above did not end, this may move less; without a limit it is the plan
-        if free.most_bytes > limit:
+        if free.most_bytes <= limit:
+            self.at_price(0.0, effort=self.whole_effort)  # nothing else is searched for
+        else:
             self._bisect(limit, free)
             if limit < self._smallest() <= NEARLY * limit:
                 self.sweep()  # at other prices less may be held at the same time
