@@ -86,11 +86,13 @@ def main(models: str | None, workers: str) -> None:
             counts.append(one)
             on = f"{one.workers or 'one device'}{', donated' if one.is_donated else ''}"
             ratio = f"{one.predicted / max(one.compiled, 1):.2f}"
-            missed = "missed" if one.is_missed else ""
+            note = "missed" if one.is_missed else ""
             print(f"{name}, {on}: {ratio} of XLA's count", file=sys.stderr, flush=True)
-            table.add_row(name, on, f"{one.predicted:,}", f"{one.compiled:,}", ratio, missed)
+            table.add_row(name, on, f"{one.predicted:,}", f"{one.compiled:,}", ratio, note)
     shown.print(table)
-    shown.print(f"{sum(one.is_missed for one in counts)} of {len(counts)} are missed.")
+    missed = sum(one.is_missed for one in counts)
+    shown.print(f"{missed} of {len(counts)} are missed.")
+    sys.exit(1 if missed else 0)
 
 
 if __name__ == "__main__":
