@@ -14,6 +14,7 @@ from tofu.mxnet.lowerings import (
     sequence,
     softmax,
     softmax_output,
+    spatial,
     take,
 )
 from tofu.mxnet.lowerings.heads import unmerge_heads
@@ -33,6 +34,7 @@ LOWERINGS: dict[str, Lowering] = {
     **sequence.LOWERINGS,
     **softmax.LOWERINGS,
     **softmax_output.LOWERINGS,
+    **spatial.LOWERINGS,
     **take.LOWERINGS,
 }
 """By operator."""
