@@ -287,15 +287,3 @@ def test_dimensions_that_stay_whole(case):
     problem = tofu.partition(symbol, 2, data=(6, 4, 8)).planned().searched
     operators = problem.graph.operators
     assert {problem.accesses[i].axes for i, operator in enumerate(operators) if operator.op == op} == expected
-
-
-@pytest.mark.parametrize("mode", ["clip", "wrap", "raise"])
-def test_the_table_that_is_looked_up_with_an_error_stays_whole(mode):
-    taken = mx.sym.take(mx.sym.Variable("table_weight", shape=(8, 6)), mx.sym.round(DATA), mode=mode, name="taken")
-    loss = mx.sym.MakeLoss(taken)
-    if mode != "raise":
-        plan = tofu.partition(loss, 2, hints={"taken": "v"}, data=(4, 6)).plan
-        assert plan.operators["taken"] == ("v",)
-        return
-    with pytest.raises(tofu.PlanError, match="taken"):
-        tofu.partition(loss, 2, hints={"taken": "v"}, data=(4, 6))
