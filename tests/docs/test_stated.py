@@ -226,6 +226,14 @@ def test_too_few_gpus_are_said():
 
 DATA = mx.sym.Variable("data")
 LENGTHS = mx.sym.Variable("lengths", shape=(4,))
+ENLARGED = mx.sym.UpSampling(
+    mx.sym.reshape(DATA, shape=(0, 0, 2, 4)),
+    mx.sym.Variable("weight"),
+    scale=2,
+    sample_type="bilinear",
+    num_filter=4,
+    num_args=2,
+)
 AXES = {
     "fused recurrence": (mx.rnn.FusedRNNCell(8, mode="lstm").unroll(6, DATA, layout="TNC")[0], "RNN", {("b",)}),
     "stack": (mx.sym.stack(DATA, 2 * DATA, axis=1), "stack", {("i0", "i2", "i3")}),
@@ -249,8 +257,10 @@ AXES = {
     "resize": (
         mx.sym.contrib.BilinearResize2D(mx.sym.reshape(DATA, shape=(0, 0, 2, 4)), height=4, width=6),
         "_contrib_BilinearResize2D",
-        {("b0", "b1")},
+        {("b0", "b1", "i")},
     ),
+    "bilinear upsampling": (ENLARGED, "Deconvolution", {("b", "c", "y", "x")}),
+    "gradient of bilinear upsampling": (ENLARGED, "_backward_UpSampling", {("b", "c")}),
     "spatial transformer": (
         mx.sym.SpatialTransformer(
             mx.sym.reshape(DATA, shape=(0, 0, 2, 4)),

@@ -179,3 +179,28 @@ def test_a_spatial_transformer_by_rows(workers):
     columns = tofu.partition(net, workers, hints={"layer": "x"}, for_training=False, data=(2, 3, 7, 6))
     found, expected = (one.eval(**{n: mx.nd.array(v) for n, v in values.items()})[0] for one in (columns, net))
     np.testing.assert_array_equal(found.asnumpy(), expected.asnumpy())
+
+
+@pytest.mark.parametrize(
+    ("attributes", "axis"),
+    [
+        ({"height": 11, "width": 9}, "i"),
+        ({"height": 4, "width": 3, "align_corners": False}, "i"),
+        ({"mode": "to_even_up"}, "i"),
+        ({"mode": "like"}, "i"),
+        ({"height": 7, "width": 9}, "i"),
+        ({"height": 11, "width": 5}, "j"),
+    ],
+)
+@pytest.mark.parametrize("workers", [2, 3])
+def test_planes_of_another_size_by_rows(attributes, axis, workers):
+    """Or by columns, where those stay as many."""
+    inputs = [mx.sym.Variable("weight", shape=(1, 2, 7, 5)) * mx.sym.Variable("data")]
+    if attributes.get("mode") == "like":
+        inputs.append(mx.sym.Variable("size", shape=(1, 2, 6, 8)))
+    net = mx.sym.contrib.BilinearResize2D(*inputs, name="layer", **attributes)
+    model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (1, 2, 7, 5)}, 4)
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", 1)
+    backward = {} if len(inputs) > 1 else {"layer_backward": axis}
+    compare(bind_partitioned(model, workers, "float64", hints={"layer": axis, **backward}), values, step, weights, 1)
