@@ -1,4 +1,6 @@
-"""Planes resampled to another size, and the gradients: a matrix for the rows and one for the columns. Split by sample and channel."""
+"""Planes resampled to another size, and the gradients: a matrix for the rows and one for the columns. Split by sample and channel; an
+interpolated plane by a dimension, too, that keeps its size.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import numpy as np
 
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.factorization import apply
-from tofu.tdl import output, unread
+from tofu.tdl import Opaque, output, unread
 
 
 def _resample(matrix, shape):
@@ -48,17 +50,49 @@ def backward_adaptive_avg_pooling(d_out, *, output_shapes):
     return apply(_resample_gradient(_average, output_shapes[0][2:]), d_out)
 
 
-@op("_contrib_BilinearResize2D")
-def bilinear_resize(data, like=None, *, output_shapes, align_corners=True):
-    matrix = lambda before, after: _interpolate(before, after, align_corners)
-    resized = apply(_resample(matrix, output_shapes[0][2:]), data)
+def _is_stated(attributes):
+    """Whether a copy's attributes say the size of what it makes; else that follows from the size of what it is given."""
+    return attributes["mode"] == "size" and attributes["scale_height"] is None
+
+
+BOUND = {
+    name: lambda local, name=name, v=v: local.extent(v) if _is_stated(local.attributes) else local.attributes[name]
+    for name, v in (("height", "i"), ("width", "j"))
+}
+
+
+def _resize(tensor, rows, columns, is_stated):
+    """Planes of another size, by a matrix for the rows and one for the columns. A dimension of which each cell stays what it is gives a
+    part of it alone; the kernel does that where the size stays.
+    """
+    keeps = [is_stated and np.array_equal(matrix, np.eye(len(matrix))) for matrix in (rows, columns)]
+    if all(keeps):
+        return output("*b i j", lambda *v: tensor[v])
+    if not any(keeps):
+        return apply(lambda plane: rows @ plane @ columns.T, tensor)
+    resampled = Opaque(lambda line: (columns if keeps[0] else rows) @ line)
+    if keeps[0]:
+        return output("*b i j", lambda *v: resampled(tensor[(*v[:-1], slice(None))])[v[-1]])
+    return output("*b i j", lambda *v: resampled(tensor[(*v[:-2], slice(None), v[-1])])[v[-2]])
+
+
+@op("_contrib_BilinearResize2D", bound=BOUND, concrete=True)
+def bilinear_resize(
+    data, like=None, *, output_shapes, align_corners=True, mode="size", scale_height=None, height=1, width=1
+):
+    is_stated = _is_stated({"mode": mode, "scale_height": scale_height})
+    sizes = zip(data.shape[2:], output_shapes[0][2:], strict=True)
+    resized = _resize(data, *(_interpolate(*size, align_corners) for size in sizes), is_stated)
     if like is None:
         return resized
     return output("*b i j", lambda *v: resized.body(*v) + unread(like[v]))
 
 
-@op("_backward_contrib_BilinearResize2D")
-def backward_bilinear_resize(d_out, *, output_shapes, align_corners=True):
-    matrix = lambda before, after: _interpolate(before, after, align_corners)
-    d_data = apply(_resample_gradient(matrix, output_shapes[0][2:]), d_out)
+@op("_backward_contrib_BilinearResize2D", bound=BOUND, concrete=True)
+def backward_bilinear_resize(
+    d_out, *, output_shapes, align_corners=True, mode="size", scale_height=None, height=1, width=1
+):
+    is_stated = _is_stated({"mode": mode, "scale_height": scale_height})
+    sizes = zip(output_shapes[0][2:], d_out.shape[2:], strict=True)
+    d_data = _resize(d_out, *(_interpolate(*size, align_corners).T for size in sizes), is_stated)
     return (d_data, output("*b v u", lambda *v: 0.0))[: len(output_shapes)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
-from tofu.tdl import Any, Sum, floor, mod, output, position, scatter, unread, unwritten, where
+from tofu.tdl import Any, Sum, floor, merge, mod, output, position, scatter, unread, unwritten, where
 
 
 def _choose(index, values):
@@ -135,8 +135,10 @@ def spatial_transformer(data, loc, *, target_shape):
     )
 
 
-@op("_backward_SpatialTransformer")
+@op("_backward_SpatialTransformer", bound={"target_shape": lambda local: (local.extent("y"), local.extent("x"))})
 def backward_spatial_transformer(d_out, cells, source, data, *, target_shape):
-    grid = AffineGrid(target_shape)
-    sampler = Sampler(data, lambda b, d, y, x: source[b, d, y * grid.width + x] + 0 * cells[Any(0), Any(0)])
-    return sampler.d_data(d_out), grid.d_loc(lambda b, d, y, x: sampler.d_grid(d_out, b, d, y, x))
+    height, width = target_shape
+    sampler = Sampler(data, lambda b, d, y, x: source[b, d, merge(y, x)])
+    term = lambda b, d, e, y, x: sampler.d_grid(d_out, b, d, y, x) * cells[e, merge(y, x)]
+    total = lambda b, d, e: Sum(lambda y, x: term(b, d, e, y, x), extents={"y": height, "x": width})
+    return sampler.d_data(d_out), output("b (d e)", lambda b, d, e: total(b, d, e), {"d": 2, "e": 3})

@@ -266,3 +266,18 @@ def test_sizes_and_optimizers_as_text(model):
         refuses(run("memory", model, *shape, "--device-memory", size), f"--device-memory {size!r} is not a size")
     refuses(run("memory", model, *shape, "--optimizer", "sgd,momentum"), "is not NAME,PARAMETER=VALUE")
     refuses(run("memory", model, *shape, "--optimizer", "sdg"), "MXNet has no optimizer 'sdg' (did you mean sgd?)")
+
+
+def test_numpy_shapes_are_those_that_a_symbol_was_saved_with(tmp_path):
+    """MXNet notes in the file that they were on; outputs of shape () are refused where they were not."""
+    paths = {is_on: str(tmp_path / f"{is_on}-symbol.json") for is_on in (True, False)}
+    for is_on, path in paths.items():
+        with mx.util.np_shape(is_on):
+            weight = mx.sym.Variable("weight", shape=(6, 4)).as_np_ndarray()
+            mx.sym.np.mean(mx.sym.np.dot(mx.sym.Variable("data").as_np_ndarray(), weight)).save(path)
+    options = ("--shape", "data:8,6", "--workers", "2")
+    for command in (("plan",), ("memory",), ("simulate", "--machine", "8xH100"), ("verify-model",)):
+        result = run(command[0], paths[True], *options, *command[1:])
+        assert result.exit_code == 0, result.output
+        refuses(run(command[0], paths[False], *options, *command[1:]), "shape ()", "mean")
+    assert not mx.util.is_np_shape()

@@ -68,6 +68,16 @@ def test_lookups_of_indices_out_of_range(attributes, workers):
     compare_split(model, workers, axes, {"_tofu_take", "_tofu_take_backward"})
 
 
+@pytest.mark.parametrize(("axis", "dtype"), [(1, "float64"), (0, "int32")])
+def test_lookups_with_an_error(axis, dtype):
+    """Of indices out of range: each worker has MXNet's own kernel look for them."""
+    table = mx.sym.Variable("table_weight", shape=(7, 6, 5), dtype="float64")
+    rows = 3 * mx.sym.sigmoid(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=3, name="rows"))
+    taken = mx.sym.take(table, mx.sym.cast(rows, dtype=dtype), name="take", axis=axis, mode="raise")
+    model = Model(mx.sym.MakeLoss(mx.sym.square(taken)), {"data": (4, 5)}, 5)
+    compare_split(model, 3, {"take": "v", "take_backward": "v"}, {"take", "_tofu_take", "_tofu_take_backward"})
+
+
 @pytest.mark.parametrize("attributes", [{"axis": 1, "keepdims": True}, {"axis": -1, "mode": "wrap"}])
 def test_classes_picked_by_labels(attributes):
     scores = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=7, flatten=False, name="scores")
@@ -166,12 +176,3 @@ def test_pick_clips_indices_that_one_device_cuts_to_32_bits():
         return bound.forward(is_train=False, **inputs)[0].asscalar()
 
     assert (run(picked), run(split)) == (3, 7)
-
-
-def test_lookups_that_raise_have_no_rows_to_split():
-    """A worker that has a part of the rows cannot tell which indices are out of range of all."""
-    for mode, has_rows in (("clip", True), ("wrap", True), ("raise", False)):
-        net = mx.sym.take(mx.sym.Variable("table"), mx.sym.Variable("index"), mode=mode, name="rows")
-        partition = tofu.partition(net, 2, for_training=False, table=(6, 4), index=(5,)).planned()
-        access = partition.searched.accesses[partition.searched.graph.operator_index["rows"]]
-        assert ("v" in access.axes) == has_rows, mode

@@ -1,8 +1,10 @@
 """Convolutions, deconvolutions and poolings of one example, which leave space to split, give the numbers of one device."""
 
 import mxnet as mx
+import numpy as np
 import pytest
 
+import tofu
 from benchmarks.shared.random_plans import feasible_axes
 from benchmarks.shared.training import bind_partitioned, largest_error, random_values, run_partitioned, run_single
 from benchmarks.small_models.plain import Model
@@ -158,3 +160,47 @@ def test_the_cells_of_a_window_stay_together():
     for name in ("put", "put_backward"):
         assert feasible_axes(partition, name) == ["b", "y0"]
     compare(bind_partitioned(model, 3, "float64", on_infeasible="replicate"), values, step, weights, 2)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_a_spatial_transformer_by_rows(workers):
+    """At the identity, coordinates lie on cells, where a rounding of a place would decide which slope is its gradient."""
+    image, places = (mx.sym.Variable(name, shape=shape) for name, shape in (("weight", (2, 3, 7, 6)), ("loc", (2, 6))))
+    options = {"target_shape": (7, 6), "transform_type": "affine", "sampler_type": "bilinear"}
+    net = mx.sym.SpatialTransformer(image * mx.sym.Variable("data"), places, name="layer", **options)
+    model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (2, 3, 7, 6)}, 4)
+    values = random_values(model, "float64")
+    values["loc"] = np.array([[1, 0, 0, 0, 1, 0]] * 2, "float64")
+    step, weights = run_single(model, values, "float64", 1)
+    executor = bind_partitioned(model, workers, "float64", hints={"layer": "y"})
+    names = [operator.name for operator in executor.partition.problem.graph.operators]
+    assert "layer/places" in names
+    compare(executor, values, step, weights, 1)
+    columns = tofu.partition(net, workers, hints={"layer": "x"}, for_training=False, data=(2, 3, 7, 6))
+    found, expected = (one.eval(**{n: mx.nd.array(v) for n, v in values.items()})[0] for one in (columns, net))
+    np.testing.assert_array_equal(found.asnumpy(), expected.asnumpy())
+
+
+@pytest.mark.parametrize(
+    ("attributes", "axis"),
+    [
+        ({"height": 11, "width": 9}, "i"),
+        ({"height": 4, "width": 3, "align_corners": False}, "i"),
+        ({"mode": "to_even_up"}, "i"),
+        ({"mode": "like"}, "i"),
+        ({"height": 7, "width": 9}, "i"),
+        ({"height": 11, "width": 5}, "j"),
+    ],
+)
+@pytest.mark.parametrize("workers", [2, 3])
+def test_planes_of_another_size_by_rows(attributes, axis, workers):
+    """Or by columns, where those stay as many."""
+    inputs = [mx.sym.Variable("weight", shape=(1, 2, 7, 5)) * mx.sym.Variable("data")]
+    if attributes.get("mode") == "like":
+        inputs.append(mx.sym.Variable("size", shape=(1, 2, 6, 8)))
+    net = mx.sym.contrib.BilinearResize2D(*inputs, name="layer", **attributes)
+    model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (1, 2, 7, 5)}, 4)
+    values = random_values(model, "float64")
+    step, weights = run_single(model, values, "float64", 1)
+    backward = {} if len(inputs) > 1 else {"layer_backward": axis}
+    compare(bind_partitioned(model, workers, "float64", hints={"layer": axis, **backward}), values, step, weights, 1)

@@ -15,7 +15,7 @@ from tofu.command_line.planning_options import FILE, PLANNING, Decorator, pop_pl
 from tofu.errors import PlanError
 from tofu.mxnet.partition import plan_task, read_trained
 from tofu.mxnet.runtime.arguments import read_settings
-from tofu.mxnet.runtime.files import read_symbol
+from tofu.mxnet.runtime.files import read_symbol, shapes_as_saved
 from tofu.pipeline import Observer, Partition, Task, observe_by_environment
 from tofu.planning.progress import search_progress
 from tofu.planning.settings import Settings
@@ -65,6 +65,7 @@ def takes_request(command: Callable[..., None]) -> Callable[..., None]:
         workers, options = pop_planning(given)
         settings = read_settings(workers, **options)
         whole = getattr(symbol, "whole", symbol)
-        command(Request(model.name, whole, read_shapes(shapes), settings), **given)
+        with shapes_as_saved(str(model)):
+            command(Request(model.name, whole, read_shapes(shapes), settings), **given)
 
     return takes(SHARED)(call)

@@ -56,12 +56,17 @@ def test_a_plan_that_needs_more_than_the_machine_has_is_refused_before_it_is_bou
     bound()
 
 
-def test_an_operator_that_fails_in_forward_is_raised_there():
-    table = mx.sym.take(mx.sym.Variable("table"), mx.sym.Variable("rows"), mode="raise")
-    executor = tofu.partition(table, 2).simple_bind(mx.cpu(), table=(4, 6), rows=(3,))
-    executor.arg_dict["rows"][:] = 9
+@pytest.mark.parametrize("axis", ["z0", "v"])
+@pytest.mark.parametrize("row", [4, -1])
+def test_an_operator_that_fails_in_forward_is_raised_there(axis, row):
+    table = mx.sym.take(mx.sym.Variable("table"), mx.sym.Variable("rows"), mode="raise", name="taken")
+    executor = tofu.partition(table, 2, hints={"taken": axis}).simple_bind(mx.cpu(), table=(4, 6), rows=(3,))
+    executor.arg_dict["rows"][:] = [3, 0, row]
     with pytest.raises(mx.MXNetError, match="indices out of bound"):
         executor.forward()
+    executor.arg_dict["rows"][:] = [3, 0, 1]
+    executor.arg_dict["table"][:] = mx.nd.arange(24).reshape((4, 6))
+    np.testing.assert_array_equal(executor.forward()[0].asnumpy()[:, 0], [18, 0, 6])
 
 
 def test_what_nobody_can_reach_makes_room(monkeypatch):

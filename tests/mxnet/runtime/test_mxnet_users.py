@@ -230,17 +230,39 @@ def test_a_monitor_sees_what_it_sees_on_one_device(name, is_train, monitor_all):
             assert number == pytest.approx(value, rel=1e-11, abs=1e-13), key
 
 
-def test_a_monitor_sees_whole_tensors_of_operators_in_parts():
+# Gradients that kernels do not write, of data that has none: the parts of some make none.
+UNREAD = "softmax_backward|fc_backward_output0|out_backward_output1"
+
+
+def normalized():
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=8, name="fc")
     net = mx.sym.LayerNorm(mx.sym.BatchNorm(net, fix_gamma=False, name="bn"), name="ln")
-    net = mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=4, name="out"), name="softmax")
-    shown = []
-    for symbol in (net, tofu.partition(net, 4, hints={"bn": "b", "bn_backward": "b", "out": "k0"})):
+    return mx.sym.SoftmaxOutput(mx.sym.FullyConnected(net, num_hidden=4, name="out"), name="softmax")
+
+
+def transformed():
+    """Operators of which one part is a copy of MXNet's own node."""
+    image = mx.sym.reshape(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=30, name="fc"), (-1, 1, 6, 5))
+    options = {"target_shape": (4, 3), "transform_type": "affine", "sampler_type": "bilinear"}
+    net = mx.sym.SpatialTransformer(image, mx.sym.Variable("loc", shape=(8, 6)), name="warp", **options)
+    return mx.sym.LinearRegressionOutput(mx.sym.Flatten(net), name="out", grad_scale=3)
+
+
+@pytest.mark.parametrize(
+    ("make", "hints"),
+    [
+        (normalized, {"bn": "b", "bn_backward": "b", "out": "k0"}),
+        (transformed, {"warp": "y", "warp_backward": "y", "out_backward": "s0"}),
+    ],
+)
+def test_a_monitor_sees_whole_tensors_of_operators_in_parts(make, hints):
+    net, shown = make(), []
+    for symbol in (net, tofu.partition(net, 4, hints=hints)):
         executor = symbol.simple_bind(mx.cpu(), data=(8, 6), type_dict={"data": "float64"})
         rng = np.random.RandomState(1)
         for array in [*executor.arg_dict.values(), *executor.aux_dict.values()]:
             array[:] = rng.uniform(0.5, 1, array.shape)
-        monitor = mx.mon.Monitor(1, lambda array: array.copy(), pattern="(?!softmax_backward|fc_backward_output0).*")
+        monitor = mx.mon.Monitor(1, lambda array: array.copy(), pattern=f"(?!{UNREAD}).*")
         monitor.install(executor)
         monitor.tic()
         executor.forward(is_train=True)

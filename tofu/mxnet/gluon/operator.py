@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import mxnet as mx
 from mxnet import autograd
 
-from tofu.errors import PlanError, UnsupportedError
+from tofu.errors import UnsupportedError
 from tofu.mxnet.frontend.inference import ShapeInferenceError
 from tofu.mxnet.gluon.call import Call, needs_gradient
 from tofu.mxnet.gluon.parameter import Sharded
-from tofu.mxnet.runtime.executor import describe_reason, logger
 from tofu.mxnet.runtime.monitoring import watch_operators
 from tofu.mxnet.runtime.parameter_array import ParameterArray, add
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
+from tofu.mxnet.runtime.replanning import Replanner
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor
+from tofu.pipeline import Partition
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
 
@@ -66,7 +67,8 @@ class PartitionedOperator:
         self.names = list(symbol.list_inputs())
         self._arguments = frozenset(symbol.list_arguments())
         self._states = frozenset(symbol.list_auxiliary_states())
-        self.training_plan: Plan | None = None
+        self._plans = Replanner()
+        self._trained_so: Any = None  # what had gradients when training was bound last
         self._bound: list[Bound] = []  # the last used is the last
         self._hook: tuple[Any, bool] | None = None
         self.finished: list[Call] = []  # whose backward was issued since gradients were put where they belong
@@ -74,6 +76,11 @@ class PartitionedOperator:
         self.lock = threading.RLock()  # threads run one after another
         for parameter in self.parameters.values():
             parameter.follow(self)
+
+    @property
+    def training_plan(self) -> Plan | None:
+        """The plan of training, that of the shapes which came first; None before there is one."""
+        return self._plans.first_plan(self._trained_so)
 
     def is_of(self, symbol: Any, parameters: Mapping[str, Any]) -> bool:
         """Whether this runs that symbol with these parameters."""
@@ -278,15 +285,22 @@ class PartitionedOperator:
         if trained is None:  # of one image, say, there may be nothing to split between so many workers
             settings = replace(settings, for_training=False, on_infeasible="replicate")
 
-        def bind(settings: Settings) -> ShardedExecutor:
-            return self.symbol.bind_shards(shapes, types, trained or (), differentiated, shared, settings)
+        def compile_with(settings: Settings) -> Partition:
+            wanted = [*(trained or ()), *differentiated]
+            return self.symbol.compile_for(shapes, types, wanted, trained or (), settings)
 
         self._check_shapes(shapes)
-        executor = self._bind_with_plan(bind, settings)
-        if executor is None:
-            executor = bind(settings if self.training_plan is None else settings.searching())
-            if trained is not None:  # what the search found, and said of it; a last, smaller batch is no news of it
-                self.training_plan = executor.partition.plan
+        partition = self._plans.find(
+            kind=None if trained is None else (trained, differentiated),
+            shapes=shapes,
+            types=tuple(types.items()),
+            settings=settings,
+            compile_with=compile_with,
+            present=self.training_plan,  # which keeps the parameters where they are
+        )
+        executor = self.symbol.bind_shards(partition, shared)
+        if trained is not None:
+            self._trained_so = trained, differentiated
         if self._hook is not None:
             watch_operators(executor, *self._hook)
         return executor
@@ -310,18 +324,6 @@ class PartitionedOperator:
                     f"The shapes given ({given}) do not fit the model: {name} has shape {array.shape}, and they ask for "
                     f"{tuple(inferred[name])}."
                 )
-
-    def _bind_with_plan(
-        self, bind: Callable[[Settings], ShardedExecutor], settings: Settings
-    ) -> ShardedExecutor | None:
-        """By the plan that training has already, which keeps the parameters where they are; None where it does not fit."""
-        if self.training_plan is None:
-            return None
-        try:
-            return bind(replace(settings, plan=self.training_plan, strict_plan=False))
-        except PlanError as error:
-            logger.warning("The plan does not fit other shapes, so the search runs again. %s", describe_reason(error))
-            return None
 
     def _share_parameters(self, bound: Bound) -> None:
         """Have the parameters lie where this executor has them."""

@@ -11,9 +11,11 @@ from tofu.mxnet.lowerings import (
     pick,
     pooling,
     proposal,
+    resize,
     sequence,
     softmax,
     softmax_output,
+    spatial,
     take,
 )
 from tofu.mxnet.lowerings.heads import unmerge_heads
@@ -30,9 +32,11 @@ LOWERINGS: dict[str, Lowering] = {
     **pick.LOWERINGS,
     **pooling.LOWERINGS,
     **proposal.LOWERINGS,
+    **resize.LOWERINGS,
     **sequence.LOWERINGS,
     **softmax.LOWERINGS,
     **softmax_output.LOWERINGS,
+    **spatial.LOWERINGS,
     **take.LOWERINGS,
 }
 """By operator."""

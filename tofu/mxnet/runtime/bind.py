@@ -81,4 +81,5 @@ def bind(
         f"These names are not among the model's arguments (its inputs are {list_inputs(partitioned)}):",
         [name for name in [*fixed, *wanted, *(type_dict or {})] if name not in partitioned.list_arguments()],
     )
-    return partitioned.bind_shards(inputs, type_dict or {}, trained, wanted if for_training else ())
+    differentiated = [*trained, *(wanted if for_training else ())]
+    return partitioned.bind_shards(partitioned.compile_for(inputs, type_dict or {}, differentiated, trained))

@@ -8,7 +8,6 @@ does not, for it updates them where they lie.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import prod
@@ -17,7 +16,7 @@ from typing import Any
 import mxnet as mx
 import numpy as np
 
-from tofu.errors import ArgumentTypeError, PlanError, ShapeError, TofuError, raise_together
+from tofu.errors import ArgumentTypeError, ShapeError, TofuError, raise_together
 from tofu.mxnet.frontend.head_gradients import list_head_gradients
 from tofu.mxnet.frontend.inference import ShapeInferenceError, infer_arguments
 from tofu.mxnet.runtime.failures import explaining_memory, raise_failure
@@ -28,8 +27,6 @@ from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor, count_writes, digest
 from tofu.pipeline import Partition
 from tofu.reading import show_with_type
-
-logger = logging.getLogger("tofu")
 
 # Shapes of the inputs -> a partition for them.
 Compile = Callable[[Mapping[str, tuple[int, ...]]], Partition]
@@ -357,30 +354,6 @@ def _resize_array(array: Any, shape: tuple[int, ...]) -> Any:
     if array.size < prod(shape):
         return mx.nd.zeros(shape, ctx=array.context, dtype=array.dtype)
     return array.reshape((-1,))[: prod(shape)].reshape(shape)
-
-
-def reuse_plan(compile_with: Callable[[Mapping[str, tuple[int, ...]], Any], Partition], plan: Any) -> Compile:
-    """A `Compile` that applies `plan` where it is feasible and searches again where it is not."""
-
-    def compile_for(shapes: Mapping[str, tuple[int, ...]]) -> Partition:
-        try:
-            return compile_with(shapes, plan)
-        except PlanError as error:
-            logger.warning(
-                "The plan does not fit the shapes %s, so the search runs again. %s",
-                dict(shapes),
-                describe_reason(error),
-            )
-            return compile_with(shapes, None)
-
-    return compile_for
-
-
-def describe_reason(error: Exception) -> str:
-    """An error in one line: of the problems that it lists the first, and how many there are."""
-    headline, *problems = (line.strip().removeprefix("- ") for line in str(error).splitlines())
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return " ".join([headline, *problems[:1]]) + more
 
 
 def as_ndarray(value: Any, context: Any, dtype: Any) -> Any:

@@ -19,6 +19,9 @@ from tofu.mxnet.runtime.partition_text import ATTRIBUTE, last_line, load_whole
 from tofu.mxnet.runtime.partitioned_symbol import load_json as read_json
 from tofu.reading import read_text
 
+NUMPY_SHAPES = "is_np_shape"
+"""The attribute of a saved graph in which MXNet notes whether NumPy's shapes were on."""
+
 
 def install_loaders() -> None:
     """Let MXNet's own symbol loaders give partitioned symbols back; other files load as before."""
@@ -50,6 +53,15 @@ def read_symbol(path: str) -> Any:
             f"{path} is not a symbol that MXNet can read ({reason}). Save one with symbol.save(...)."
         ) from error
     return symbol
+
+
+def shapes_as_saved(path: str) -> Any:
+    """A scope with NumPy's shapes where the symbol in a file was saved with them. MXNet notes that in the file, and leaves the switch to
+    its user, as a script does; a symbol that `read_symbol` has read is such a file.
+    """
+    attributes = read_model(read_text(path)).get("attrs", {})
+    is_marked = isinstance(attributes, dict) and attributes.get(NUMPY_SHAPES) == ["int", 1]
+    return mx.util.np_shape(True if is_marked else None)
 
 
 def check_checkpoint(prefix: str, epoch: int, kinds: Sequence[str]) -> None:

@@ -34,11 +34,13 @@ from tofu.mxnet.runtime.arguments import (
     check_workers_of_module,
     read_module_requests,
 )
-from tofu.mxnet.runtime.executor import describe_reason
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
+from tofu.mxnet.runtime.replanning import Replanner
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shared_parameters import SharedParameters, move
 from tofu.mxnet.runtime.symbol import partition
+from tofu.pipeline import Partition
+from tofu.plan import Plan
 from tofu.planning.settings import Settings
 from tofu.reading import show
 
@@ -95,6 +97,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         # Where grad_req does not say it by name, which counts for fixed parameters too, as in MXNet.
         self._trained_names = [name for name in self._param_names if name not in fixed]
         self._executor: ShardedExecutor | None = None
+        self._plans = Replanner()
         self._data_shapes: list[Any] = []
         self._label_shapes: list[Any] = []
         self._requests: dict[str, str] = {}  # argument -> "write" or "add", of those that have gradients
@@ -221,11 +224,11 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
     @contextmanager
     def _keeping_what_was_bound(self) -> Iterator[None]:
         """After an error or an interrupt inside, the module is bound as it was before."""
-        before = self._data_shapes, self._label_shapes, self._requests, self._executor
+        before = self._data_shapes, self._label_shapes, self._requests, self._plans, self._executor
         try:
             yield
         except BaseException:
-            self._data_shapes, self._label_shapes, self._requests, self._executor = before
+            self._data_shapes, self._label_shapes, self._requests, self._plans, self._executor = before
             raise
 
     def _read_shapes(self, data_shapes: Any, label_shapes: Any) -> None:
@@ -276,25 +279,28 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         self, shapes: dict[str, tuple[int, ...]], dtypes: Any, shared: Any, lender: ShardedModule | None
     ) -> ShardedExecutor:
         trained = [name for name in self._requests if name in self._param_names]
-        inputs = [name for name in self._requests if name not in self._param_names]
-        arguments = (shapes, dtypes, trained, inputs, shared)
-        settings = self._symbol.settings
+        differentiated = [*trained, *(name for name in self._requests if name not in trained)]
+        symbol, settings = self._symbol, self._symbol.settings
+
+        def find(settings: Settings, present: Plan | None = None) -> Partition:
+            return self._plans.find(
+                kind=tuple(differentiated),
+                shapes=shapes,
+                types=tuple(dtypes.items()),
+                settings=settings,
+                compile_with=lambda asked: symbol.compile_for(shapes, dtypes, differentiated, trained, asked),
+                present=present,
+            )
+
+        if lender is None and self._executor is not None:
+            return symbol.bind_shards(find(settings, self._executor.partition.plan), shared)
+        self._plans = Replanner()
         if lender is not None:
             with suppress(
                 PlanError, InfeasibleError
             ):  # another layout is right too: parameters then move from one module to the other
-                return self._symbol.bind_shards(*arguments, _lay_out_as(settings, lender, shapes))
-        if self._executor is None or lender is not None:
-            return self._symbol.bind_shards(*arguments)
-        try:
-            return self._symbol.bind_shards(
-                *arguments, replace(settings, plan=self._executor.partition.plan, strict_plan=False)
-            )
-        except PlanError as error:
-            self.logger.warning(
-                "The plan does not fit the shapes %s, so the search runs again. %s", shapes, describe_reason(error)
-            )
-            return self._symbol.bind_shards(*arguments, settings.searching())
+                return symbol.bind_shards(find(_lay_out_as(settings, lender, shapes)), shared)
+        return symbol.bind_shards(find(settings), shared)
 
 
 def _lay_out_as(settings: Settings, lender: ShardedModule, shapes: Mapping[str, Any]) -> Settings:

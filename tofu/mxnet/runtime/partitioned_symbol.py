@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +31,9 @@ from tofu.mxnet.runtime.arguments import (
 )
 from tofu.mxnet.runtime.derived_symbols import DerivedSymbols
 from tofu.mxnet.runtime.devices import check_context
-from tofu.mxnet.runtime.executor import Executor, as_ndarray, reuse_plan
+from tofu.mxnet.runtime.executor import Executor, as_ndarray
 from tofu.mxnet.runtime.partition_text import add_partition, load_whole, read_partition
+from tofu.mxnet.runtime.replanning import Replanner
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor
 from tofu.mxnet.runtime.verification import verify_symbol
@@ -116,25 +116,22 @@ class PartitionedSymbol(DerivedSymbols):
                 progress=progress,
             )
 
-    def bind_shards(
+    def compile_for(
         self,
         shapes: Shapes,
         dtypes: Mapping[str, Any],
-        trained: Sequence[str],
-        differentiated_inputs: Sequence[str] = (),
-        shared: Mapping[str, ShardedTensor] | None = None,
+        differentiated: Collection[str],
+        updated: Collection[str],
         settings: Settings | None = None,
-    ) -> ShardedExecutor:
-        """An executor over shards for these input shapes, in which the `trained` parameters get gradients in their own layout."""
-        differentiated = [*trained, *differentiated_inputs]
-        self._partition = self._compile(shapes, dtypes, differentiated, trained, settings)
-        return ShardedExecutor(self._partition, self.contexts, shared)
-
-    def compile_for(
-        self, shapes: Shapes, dtypes: Mapping[str, Any], differentiated: Collection[str], updated: Collection[str]
-    ) -> None:
+    ) -> Partition:
         """Plan now for inputs, types and gradients such as a later bind will have."""
-        self._partition = self._compile(shapes, dtypes, differentiated, updated)
+        self._partition = self._compile(shapes, dtypes, differentiated, updated, settings)
+        return self._partition
+
+    def bind_shards(self, partition: Partition, shared: Mapping[str, ShardedTensor] | None = None) -> ShardedExecutor:
+        """An executor over shards for a partition of this symbol, whose plan is `plan` from now on."""
+        self._partition = partition
+        return ShardedExecutor(partition, self.contexts, shared)
 
     def verify(
         self,
@@ -278,13 +275,18 @@ class PartitionedSymbol(DerivedSymbols):
             else [n for n in differentiated if n in updated]
         )
 
-        def compile_with(new_shapes: Shapes, plan: Plan | None) -> Partition:
-            settings = (
-                self.settings.searching() if plan is None else replace(self.settings, plan=plan, strict_plan=False)
-            )
-            return self._compile(new_shapes, dtypes, differentiated, trained, settings)
+        plans = Replanner()
 
-        first = self._partition = self._compile(shapes, dtypes, differentiated, trained)
+        def compile_for(shapes: Shapes) -> Partition:
+            return plans.find(
+                kind="bound",
+                shapes=shapes,
+                types=(),
+                settings=self.settings,
+                compile_with=lambda settings: self._compile(shapes, dtypes, differentiated, trained, settings),
+            )
+
+        first = self._partition = compile_for(shapes)
         return Executor(
             self,
             first,
@@ -294,7 +296,7 @@ class PartitionedSymbol(DerivedSymbols):
             gradients,
             states,
             requests,
-            reuse_plan(compile_with, first.plan),
+            compile_for,
             shared,
         )
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from tofu import _mxnet
 from tofu.analysis import Combine, OutputAccess
-from tofu.graph import Graph, Tensor
+from tofu.graph import Graph, Operator, Tensor
 from tofu.mxnet.frontend.origin import find_origin
 from tofu.mxnet.runtime.shards import ShardedTensor
 from tofu.pipeline import Emitted
@@ -29,6 +29,7 @@ OUTPUT_NAMES = {
     "BatchNorm": ("output", "mean", "var"),
     "LayerNorm": ("output", "mean", "std"),
     "GroupNorm": ("output", "mean", "std"),
+    "SpatialTransformer": ("output", "grid_dst", "grid_src"),
 }
 """What MXNet calls the outputs of operators that may run in parts, so that no node tells; all others have numbers."""
 Callback = Callable[[bytes, str, int], None]
@@ -120,7 +121,9 @@ class WholeTensors:
     ) -> None:
         self._emitted, self._names, self._contexts = emitted, names, contexts
         self._callback, self._read_variable = callback, read_variable
-        self._outputs = dict(_list_outputs(emitted.program))
+        self._outputs: dict[str, list[_Place]] = {}
+        for node, places in _list_outputs(emitted.program):
+            self._outputs.setdefault(node, []).extend(places)
         self._unread = dict(_list_unread(emitted))
         self._copied = {o.name for o in emitted.problem.graph.operators if names.operators.get(o.name) == o.op}
         self._seen: Counter[str] = Counter()
@@ -247,13 +250,19 @@ def _find_tensor(program: Program, entry: Entry) -> int:
     return program.graph.operators[node.id].outputs[entry.output] if node.kind is NodeKind.OPERATOR else node.id
 
 
+def _name_of_copies(operator: Operator) -> str:
+    """What the execution graph calls an operator's copies; a part that is a copy of the model's own node has the name of that."""
+    is_copy = operator.is_inner and find_origin(operator).node >= 0
+    return operator.name.rpartition("/")[0] if is_copy else operator.name
+
+
 def _list_outputs(program: Program) -> Iterator[tuple[str, list[_Place]]]:
-    """Name of an execution node -> for each of its outputs the shard that it is, or is a part of."""
+    """Name of an execution node -> for each of its outputs the shard that it is, or is a part of. Nodes of one name run in order."""
     graph = program.graph
     for number, node in enumerate(program.nodes):
         if node.kind is NodeKind.OPERATOR:
             operator = graph.operators[node.id]
-            name, tensors = f"{operator.name}@{node.worker}", operator.outputs
+            name, tensors = f"{_name_of_copies(operator)}@{node.worker}", operator.outputs
         elif node.kind is NodeKind.FETCH:
             name, tensors = f"{graph.tensors[node.id].name}@{node.worker}#{number}", (node.id,)
         else:

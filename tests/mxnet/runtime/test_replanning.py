@@ -1,0 +1,106 @@
+"""Which plan runs for which batch size, and what a change of size costs: neither a search nor a reading for a size that was there."""
+
+from __future__ import annotations
+
+import mxnet as mx
+import pytest
+from mxnet import autograd
+
+import tofu
+from benchmarks.small_models.plain import mlp
+from tests.mxnet.gluon.blocks import build_perceptron, draw
+from tofu.mxnet.runtime import partitioned_symbol, replanning
+from tofu.planning import find
+
+
+def batch_of(size):
+    return mx.io.DataBatch([mx.nd.ones((size, 17))], [mx.nd.ones(size)])
+
+
+def plan_of_samples(symbol, **shapes):
+    """A plan that splits the batch, which 2 samples over 4 workers do not fit."""
+    return tofu.partition(symbol, 4, hints={"data": 0}, **shapes).plan
+
+
+def run_module(kind):
+    model = mlp()
+    plan = plan_of_samples(model.symbol, data=(12, 17))
+    module = kind(tofu.partition(model.symbol, plan=plan, cache=False))
+    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+    module.init_params()
+
+    def step(size):
+        module.forward(batch_of(size), is_train=True)
+        module.backward()
+        is_ours = kind is tofu.mod.Module
+        return module.plan if is_ours else module._exec_group.execs[0].plan
+
+    return step
+
+
+def run_block():
+    symbol = build_perceptron()(mx.sym.Variable("data"))
+    net = tofu.gluon.partition(build_perceptron(), plan=plan_of_samples(symbol, data=(12, 5)), cache=False)
+
+    def step(size):
+        with autograd.record():
+            value = net(draw(size, 5)).sum()
+        value.backward()
+        return net._cached_op._bound[-1].executor.partition.plan
+
+    return step
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """How often a model was read and analysed, and how often a plan was searched."""
+    calls = {"compile": 0, "search": 0}
+
+    def count(name, call):
+        def counting(*args, **kwargs):
+            calls[name] += 1
+            return call(*args, **kwargs)
+
+        return counting
+
+    monkeypatch.setattr(partitioned_symbol, "compile_partition", count("compile", partitioned_symbol.compile_partition))
+    monkeypatch.setattr(find, "_search", count("search", find._search))
+    return calls
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: run_module(mx.mod.Module), lambda: run_module(tofu.mod.Module), run_block],
+    ids=["mx.mod.Module", "tofu.mod.Module", "Gluon"],
+)
+def test_each_size_has_its_plan_found_once(make, counted):
+    step = make()
+    ordinary = step(12)
+    counted.update(compile=0, search=0)
+    small = step(2)
+    assert small.operators != ordinary.operators
+    assert counted == {"compile": 2, "search": 1}
+    for size, plan in ((12, ordinary), (2, small), (12, ordinary), (9, ordinary), (2, small)):
+        assert step(size).operators == plan.operators
+    assert counted == {"compile": 3, "search": 1}
+
+
+def test_partitions_that_are_kept_do_not_grow_in_number():
+    module = tofu.mod.Module(mlp().symbol, ngpus=2)
+    module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+    module.init_params()
+    for size in range(4, 12):
+        module.forward(batch_of(size), is_train=False)
+    assert len(module._plans._kept) == replanning.MOST_PARTITIONS
+
+
+def test_what_a_bind_that_failed_has_found_counts_for_nothing(monkeypatch):
+    module = tofu.mod.Module(mlp().symbol, ngpus=2)
+    with monkeypatch.context() as patch:
+        patch.setattr(partitioned_symbol, "ShardedExecutor", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            module.bind([("data", (12, 17))], [("softmax_label", (12,))])
+    assert module._plans._kept == {}
+    module.bind([("data", (8, 17))], [("softmax_label", (8,))])
+    assert module.plan.inputs["data"] == (8, 17)
+    assert "given" not in module.plan.optimality
