@@ -164,7 +164,9 @@ def read_machine(given: Any) -> Machine:
         ) from error
     except (ValueError, KeyError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else error
-        raise TofuError(f"{path} is no machine: {reason}. docs/simulation.md lists the fields of one. {_list_known()}") from error
+        raise TofuError(
+            f"{path} is no machine: {reason}. docs/simulation.md lists the fields of one. {_list_known()}"
+        ) from error
 
 
 def _list_known() -> str:
@@ -172,13 +174,13 @@ def _list_known() -> str:
 
 
 FIELDS = frozenset(
-    "format name devices memory_bytes reserved_bytes rates links host_bytes_per_second fetches_overlap processors "
-    "slowdown slowdown_of_several step_microseconds sources".split()
+    ("format", "name", "devices", "memory_bytes", "reserved_bytes", "rates", "links", "host_bytes_per_second")
+    + ("fetches_overlap", "processors", "slowdown", "slowdown_of_several", "step_microseconds", "sources")
 )
-LINK_FIELDS = frozenset("parts bytes_per_second microseconds shared_bytes_per_second".split())
+LINK_FIELDS = frozenset(("parts", "bytes_per_second", "microseconds", "shared_bytes_per_second"))
 RATE_FIELDS = frozenset(
-    "contracted_operations_per_second other_operations_per_second memory_bytes_per_second call_microseconds "
-    "call_microseconds_of_several units tile_cells half_depth cache_bytes measured".split()
+    ("contracted_operations_per_second", "other_operations_per_second", "memory_bytes_per_second", "call_microseconds")
+    + ("call_microseconds_of_several", "units", "tile_cells", "half_depth", "cache_bytes", "measured")
 )
 
 
