@@ -253,6 +253,7 @@ def test_messages_name_options():
         ("ngpus is 0; Use ngpus=1 for", "--workers is 0; Use --workers 1 for"),
         ("ngpus says 4, plan says 2", "--workers says 4, --plan says 2"),
         ("The plan is of another graph; leave plan= out", "The plan is of another graph; leave --plan out"),
+        ("search again without plan=.", "search again without --plan."),
         ("topology=[10e9, 50e9], or", "--topology 10e9,50e9, or"),
     ):
         assert spell_as_options(message) == spelled

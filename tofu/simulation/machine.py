@@ -173,15 +173,14 @@ def _list_known() -> str:
     return f"Known are {', '.join(list_machines())}; `python -m tofu calibrate` measures the one at hand."
 
 
-FIELDS = frozenset(
-    ("format", "name", "devices", "memory_bytes", "reserved_bytes", "rates", "links", "host_bytes_per_second")
-    + ("fetches_overlap", "processors", "slowdown", "slowdown_of_several", "step_microseconds", "sources")
-)
-LINK_FIELDS = frozenset(("parts", "bytes_per_second", "microseconds", "shared_bytes_per_second"))
-RATE_FIELDS = frozenset(
-    ("contracted_operations_per_second", "other_operations_per_second", "memory_bytes_per_second", "call_microseconds")
-    + ("call_microseconds_of_several", "units", "tile_cells", "half_depth", "cache_bytes", "measured")
-)
+FIELDS = {"format", "name", "devices", "memory_bytes", "rates"} | {  # what a machine needs, and what it may have
+    *("reserved_bytes", "links", "host_bytes_per_second", "fetches_overlap", "processors"),
+    *("slowdown", "slowdown_of_several", "step_microseconds", "sources"),
+}
+LINK_FIELDS = {"parts", "bytes_per_second"} | {"microseconds", "shared_bytes_per_second"}
+RATE_FIELDS = {
+    *("contracted_operations_per_second", "other_operations_per_second", "memory_bytes_per_second", "call_microseconds")
+} | {"call_microseconds_of_several", "units", "tile_cells", "half_depth", "cache_bytes", "measured"}
 
 
 def read_fields(value: Any) -> Machine:
