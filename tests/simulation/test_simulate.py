@@ -15,10 +15,10 @@ from tofu.mxnet.partition import plan_task
 from tofu.planning.settings import Settings
 from tofu.program import NodeKind
 from tofu.simulation import read_machine
-from tofu.simulation.advise import DATA_PARALLEL, DEFAULT, FREE, WITHIN_MEMORY, advise
+from tofu.simulation.advise import DATA_PARALLEL, DEFAULT, FREE, WITHIN_MEMORY, advise, read_counts
 from tofu.simulation.kernels import FETCH, UPDATE
 from tofu.simulation.memory_order import order_by_memory
-from tofu.simulation.simulate import emit_one_device, simulate, simulate_one_device, simulate_partition
+from tofu.simulation.simulate import emit_one_device, read_states, simulate, simulate_one_device, simulate_partition
 from tofu.simulation.work import find_work
 
 MACHINE = read_machine("8xV100")
@@ -294,6 +294,13 @@ def test_numbers_that_mean_nothing_are_refused(case):
     if "states" in given:
         with pytest.raises(TofuError, match=message):
             tofu.simulate(model.symbol, "8xV100", **given, **model.shapes)
+
+
+def test_ranges_and_numbers_of_numpy_are_numbers_of_workers():
+    assert read_counts(range(2, 5)) == (2, 3, 4)
+    assert read_counts(np.array([4, 2, 4])) == (4, 2)
+    assert read_counts([np.int64(3)]) == (3,)
+    assert read_states(np.int32(2)) == 2
 
 
 def test_calls_that_do_not_fit_are_told_how_to_write_them():

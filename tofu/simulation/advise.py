@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from tofu.errors import InfeasibleError, TofuError
 from tofu.pipeline import Observer, Task, make_partition
@@ -149,6 +151,8 @@ def advise(
 
 def read_counts(workers: Any) -> tuple[int, ...]:
     """Numbers of workers to try, each once; none where nothing is said. Raises TofuError for what is no list of such numbers."""
+    if isinstance(workers, Iterable) and not isinstance(workers, str):
+        workers = [int(count) if isinstance(count, np.integer) else count for count in workers]
     try:
         return tuple(dict.fromkeys(read_list(workers, "workers", partial(read_whole, least=2))))
     except ValueError as error:

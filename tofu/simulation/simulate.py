@@ -26,7 +26,7 @@ DEFAULT_STATES = 1  # of an optimizer for each weight: a momentum, say
 def read_states(states: Any) -> int:
     """How many tensors an optimizer keeps for each weight. Raises TofuError for what is no such number."""
     try:
-        return read_whole(states, "states")
+        return read_whole(int(states) if isinstance(states, np.integer) else states, "states")
     except ValueError as error:
         raise TofuError(
             f"states= is the number of tensors that the optimizer keeps for each weight, 1 for a momentum and 2 for Adam; it was given "
