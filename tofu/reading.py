@@ -9,10 +9,12 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from math import isfinite
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
+
+from tofu.errors import suggest
 
 T = TypeVar("T")
 
@@ -101,6 +103,13 @@ def read_not_negative(value: Any, what: str) -> float:
     return float(value)
 
 
+def read_boolean(value: Any, what: str) -> bool:
+    """`true` or `false`."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{what} is {show(value)}, neither true nor false")
+    return value
+
+
 def read_string(value: Any, what: str) -> str:
     """A text."""
     if not isinstance(value, str):
@@ -120,6 +129,16 @@ def read_mapping(value: Any, what: str, read: Callable[[Any, str], T]) -> dict[s
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         raise ValueError(f"{what} is {show(value)}, not a mapping of names")
     return {name: read(one, f"{what} of {show(name)}") for name, one in value.items()}
+
+
+def read_object(value: Any, what: str, known: Collection[str]) -> Mapping[str, Any]:
+    """An object that has known fields alone: one with a misspelt name would count for nothing, in silence."""
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{what} is {show(value)}, not an object with fields")
+    for name in value:
+        if name not in known:
+            raise ValueError(f"{what} has a field {show(name)}, which is unknown{suggest(str(name), known)}")
+    return value
 
 
 def show(value: Any) -> str:

@@ -58,7 +58,9 @@ def test_plan_says_why(model):
         for one in find_alternatives(symbol.planned(), layer):
             (row,) = re.findall(rf"^{one.axis} +{one.meaning} +(.*)$", after.split("\n\n")[0], re.MULTILINE)
             assert row.startswith(format_bytes(one.communication_bytes) if one.communication_bytes else "-")
-    refuses(run("plan", model, *shape, "--why", "conv"), "no operator 'conv'; did you mean", "conv2")
+    refused = run("plan", model, *shape, "--why", "conv")
+    refuses(refused, "no operator 'conv'; did you mean", "conv2")
+    assert "move per training step" not in refused.output  # it is said before anything is searched
 
 
 def test_plan_writes_a_page(model, tmp_path):
@@ -253,6 +255,7 @@ def test_messages_name_options():
         ("ngpus is 0; Use ngpus=1 for", "--workers is 0; Use --workers 1 for"),
         ("ngpus says 4, plan says 2", "--workers says 4, --plan says 2"),
         ("The plan is of another graph; leave plan= out", "The plan is of another graph; leave --plan out"),
+        ("search again without plan=.", "search again without --plan."),
         ("topology=[10e9, 50e9], or", "--topology 10e9,50e9, or"),
     ):
         assert spell_as_options(message) == spelled

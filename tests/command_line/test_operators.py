@@ -54,6 +54,7 @@ def test_ops_as_json_holds_the_totals():
 
 def test_ops_without_a_match():
     refuses(run("ops", "nothing_like_this"), "nothing_like_this")
+    refuses(run("ops", "Convolution", "Poolign"), "has Poolign in its name; did you mean Pooling")
 
 
 def test_verify_runs_every_strategy():

@@ -51,6 +51,21 @@ def test_advise_prints_a_table_and_a_verdict(model, tmp_path):
     assert "Train on" in result.output or not saved.exists()
 
 
+def test_advise_says_that_there_is_no_plan_to_save(model, tmp_path):
+    saved = tmp_path / "plan.json"
+    result = run("advise", *model, "--machine", "p2.8xlarge", "--over", "2", "--save", str(saved))
+    assert "Do not partition" in result.output
+    assert f"There is no plan to save: {saved} was not written." in result.output
+    assert not saved.exists()
+
+
+def test_advise_refuses_a_hint_that_nothing_fits(model):
+    result = run("advise", *model, "--machine", "8xV100", "--over", "2", "--hint", "fc0_weigth=0")
+    assert result.exit_code == 1
+    assert "fc0_weigth: the graph has no such operator or tensor" in result.output
+    assert "partition:" not in result.output
+
+
 @pytest.mark.parametrize(
     ("given", "named"),
     [

@@ -125,6 +125,35 @@ def test_what_cannot_be_is_one_message(file, arguments, message):
     assert "Traceback" not in result.output
 
 
+MISTAKES = {
+    "a file": (
+        "import nowhere_at_all",
+        "What is run in {file}, line 1 (import nowhere_at_all) raises ModuleNotFoundError",
+    ),
+    "arguments": (
+        "def example_args():\n    return 1 / 0",
+        "example_args() in {file}, line 2 (return 1 / 0) raises ZeroDivisionError",
+    ),
+    "a step": (
+        "import jax\n"
+        "def step(state, batch):\n    return state @ batch\n"
+        "example_args = tuple(jax.ShapeDtypeStruct(shape, 'float32') for shape in ((8, 4), (5, 8)))",
+        "Tracing step with example_args in {file}, line 3 (return state @ batch) raises TypeError",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_what_a_users_file_raises_is_one_message_with_its_line(tmp_path, mistake):
+    text, message = MISTAKES[mistake]
+    path = tmp_path / "wrong.py"
+    path.write_text(text if "def step" in text else f"{text}\nstep = len")
+    result = run("plan", path)
+    assert result.exit_code == 1
+    assert message.format(file=path) in result.output
+    assert "Traceback" not in result.output
+
+
 def test_a_plan_of_other_workers_is_refused_as_the_command_spells_it(file):
     saved = file.with_suffix(".json")
     run("plan", file, "--workers", 4, "--save", saved)

@@ -79,6 +79,9 @@ def test_split_arguments_are_an_equal_share_and_what_is_never_read_is_told():
     assert worker.overwritten_bytes == 256 * 256
     assert report.fits(worker.needed_bytes)
     assert not report.fits(worker.needed_bytes - 1)
+    assert report.fits("1 TB")
+    with pytest.raises(tofu.PlanError, match="device_bytes 'much' is not a size"):
+        report.fits("much")
 
 
 def test_it_prints():

@@ -144,6 +144,9 @@ def test_the_worker_that_needs_most_has_to_fit():
     assert report.largest.planned_bytes == 30
     assert report.fits(30)
     assert not report.fits(29)
+    assert report.fits("1 TB")
+    with pytest.raises(tofu.PlanError, match="device_bytes 'much' is not a size"):
+        report.fits("much")
 
 
 def test_the_fewest_workers_that_fit():

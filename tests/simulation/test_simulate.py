@@ -10,15 +10,15 @@ import pytest
 import tofu
 from benchmarks.models import Model, rnn, wresnet
 from benchmarks.small_models.plain import mlp
-from tofu.errors import PlanError, TofuError
+from tofu.errors import ArgumentTypeError, PlanError, ShapeError, TofuError
 from tofu.mxnet.partition import plan_task
 from tofu.planning.settings import Settings
 from tofu.program import NodeKind
 from tofu.simulation import read_machine
-from tofu.simulation.advise import DATA_PARALLEL, DEFAULT, WITHIN_MEMORY, advise
+from tofu.simulation.advise import DATA_PARALLEL, DEFAULT, FREE, WITHIN_MEMORY, advise, read_counts
 from tofu.simulation.kernels import FETCH, UPDATE
 from tofu.simulation.memory_order import order_by_memory
-from tofu.simulation.simulate import emit_one_device, simulate, simulate_one_device, simulate_partition
+from tofu.simulation.simulate import emit_one_device, read_states, simulate, simulate_one_device, simulate_partition
 from tofu.simulation.work import find_work
 
 MACHINE = read_machine("8xV100")
@@ -227,6 +227,88 @@ def test_where_nothing_fits_there_is_no_best():
     advice = advise(MODELS["perceptron"]().read(Settings(workers=2)), small, workers=(2,))
     assert advice.best is None
     assert "Nothing fits" in str(advice)
+
+
+def advise_on(settings, machine=MACHINE, name="perceptron", workers=(2,)):
+    return advise(MODELS[name]().read(Settings(workers=2, **settings)), machine, workers=workers)
+
+
+NAMED = {
+    "replicas": ({"replicate": "free"}, {FREE, WITHIN_MEMORY, DATA_PARALLEL}),
+    "a baseline": ({"algorithm": "spartan"}, {"spartan", DATA_PARALLEL}),
+    "data parallelism": ({"algorithm": "data-parallel"}, {DATA_PARALLEL}),
+    "a hint": ({"hints": {"fc0_weight": 0}}, {DEFAULT, WITHIN_MEMORY, DATA_PARALLEL}),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_options_are_called_what_they_are(case):
+    settings, names = NAMED[case]
+    options = [option for option in advise_on(settings).options if option.workers == 2]
+    assert {option.name for option in options} == names
+    assert all(option.plan is not None for option in options)
+    (beside,) = (option for option in options if option.name == DATA_PARALLEL)
+    (plain,) = (option for option in advise_on({}).options if option.name == DATA_PARALLEL)
+    assert beside.plan.tensors == plain.plan.tensors
+
+
+def test_a_hint_that_nothing_fits_is_an_error_and_no_advice_against_partitioning():
+    with pytest.raises(
+        PlanError, match="fc0_weigth: the graph has no such operator or tensor; did you mean fc0_weight"
+    ):
+        advise_on({"hints": {"fc0_weigth": 0}})
+
+
+def test_a_model_that_cannot_be_split_is_left_on_one_device():
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1, name="first")
+    task = Model("narrow", net, {"data": (1, 1)}).read(Settings(workers=2))
+    advice = advise(task, MACHINE, workers=(2,))
+    assert [option.workers for option in advice.options if option.fits] == [1]
+    assert "there is no plan for several" in advice.verdict
+    assert len(str(advice).splitlines()) == len(advice.options) + len(("header", "empty", "verdict"))
+
+
+def test_more_workers_than_devices_are_refused_before_any_plan_is_searched():
+    reported = []
+    with pytest.raises(TofuError, match="has 8 devices, and the plan 16 workers"):
+        advise(MODELS["perceptron"]().read(Settings(workers=2)), MACHINE, (2, 16), report=reported.append)
+    assert not reported
+
+
+WRONG_NUMBERS = {
+    "one number": ({"workers": 4}, "workers is 4, not a list"),
+    "none": ({"workers": [0]}, "workers is 0, not a whole number from 2"),
+    "less than none": ({"workers": [-2]}, "workers is -2, not a whole number from 2"),
+    "a fraction": ({"workers": [2.0]}, r"workers is 2\.0, not a whole number from 2"),
+    "states less than none": ({"states": -1}, "it was given -1"),
+    "an optimizer's name": ({"states": "adam"}, "it was given 'adam'"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_NUMBERS)
+def test_numbers_that_mean_nothing_are_refused(case):
+    given, message = WRONG_NUMBERS[case]
+    model = mlp()
+    with pytest.raises(TofuError, match=message):
+        tofu.advise(model.symbol, "8xV100", **given, **model.shapes)
+    if "states" in given:
+        with pytest.raises(TofuError, match=message):
+            tofu.simulate(model.symbol, "8xV100", **given, **model.shapes)
+
+
+def test_ranges_and_numbers_of_numpy_are_numbers_of_workers():
+    assert read_counts(range(2, 5)) == (2, 3, 4)
+    assert read_counts(np.array([4, 2, 4])) == (4, 2)
+    assert read_counts([np.int64(3)]) == (3,)
+    assert read_states(np.int32(2)) == 2
+
+
+def test_calls_that_do_not_fit_are_told_how_to_write_them():
+    model = mlp()
+    with pytest.raises(ArgumentTypeError, match=r"lacks 'machine'\. Write tofu\.simulate\(symbol, \"8xH100\""):
+        tofu.simulate(model.symbol, **model.shapes)
+    with pytest.raises(ShapeError, match=r"workers=2 \(the number of devices is given to tofu\.partition"):
+        tofu.simulate(model.symbol, "8xV100", workers=2, **model.shapes)
 
 
 def test_symbols_are_simulated_as_they_are_bound():

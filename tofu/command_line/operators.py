@@ -53,15 +53,12 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
     """  # noqa: D301  click reads the escape
     entries = read_record()
     sets = read_operator_sets()
-    listed = [
-        name
-        for name in sorted({*DESCRIPTIONS, *NOT_DESCRIBED}, key=str.lower)
-        if not names or any(_matches(name.lower(), asked.lower()) for asked in names)
-    ]
-    if not listed:
-        near = get_close_matches(names[0], DESCRIPTIONS, n=3)
+    known = sorted({*DESCRIPTIONS, *NOT_DESCRIBED}, key=str.lower)
+    listed = [name for name in known if not names or any(_matches(name, asked) for asked in names)]
+    if unmatched := [asked for asked in names if not any(_matches(name, asked) for name in known)]:
+        near = get_close_matches(unmatched[0], DESCRIPTIONS, n=3)
         raise TofuError(
-            f"No operator that is described has {' or '.join(names)} in its name"
+            f"No operator that is described has {' or '.join(unmatched)} in its name"
             + (f"; did you mean {', '.join(near)}?" if near else ".")
         )
     coverage = {name: count_coverage(operators, entries) for name, operators in sets.items()}
@@ -79,6 +76,7 @@ def ops(names: tuple[str, ...], as_json: bool) -> None:
 
 
 def _matches(name: str, asked: str) -> bool:
+    name, asked = name.lower(), asked.lower()
     return fnmatchcase(name, asked) if set(asked) & set("*?[") else asked in name
 
 

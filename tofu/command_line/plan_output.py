@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
@@ -11,10 +13,14 @@ from tofu.command_line.planning_options import OUTPUT, Decorator, check_folder
 from tofu.host.writing import write_atomically
 from tofu.pipeline import Observer, Partition, observe_by_environment
 from tofu.planning.progress import track_progress
+from tofu.report.alternatives import check_layer
 from tofu.report.console import make_console
 from tofu.report.data_parallel import describe_data_parallel
 from tofu.report.plan_page import render_page
 from tofu.report.plan_table import alternatives_table, print_partition, timings_table
+from tofu.search import Problem
+
+T = TypeVar("T")
 
 SHOWN: tuple[Decorator, ...] = (
     click.option(
@@ -37,6 +43,19 @@ SHOWN: tuple[Decorator, ...] = (
 )
 
 
+@dataclass
+class _CheckingLayers(Observer):
+    """Refuses `layers` that the model does not have as soon as it is read: the search comes afterwards, and may take long."""
+
+    layers: tuple[str, ...] = ()
+
+    def __call__(self, name: str, value: T) -> T:
+        if isinstance(value, Problem):
+            for layer in self.layers:
+                check_layer(layer, value.graph.operator_index)
+        return super().__call__(name, value)
+
+
 def show_plan(
     name: str,
     make: Callable[[Observer], Partition],
@@ -50,7 +69,7 @@ def show_plan(
     """Make a partition and show it, as the options of `SHOWN` say."""
     check_folder("--save", saved)
     check_folder("--report", page)
-    observe = observe_by_environment()
+    observe = _CheckingLayers(observe_by_environment().shown, layers=tuple(why))
     partition = make(observe)
     if saved is not None:
         write_atomically(str(saved), partition.plan.to_json() + "\n")

@@ -98,7 +98,7 @@ def check_folder(option: str, path: Path | None) -> None:
 
 BARE = [name for name in SPELLED if "_" in name]  # no words of English: they are spelled without a value, too
 ARGUMENT = re.compile(
-    rf"\b({'|'.join(SPELLED)})=(?:['\"]([^'\"]+)['\"]|\[([^\]]+)\]|([\w.]+))?"  # with a value, or without
+    rf"\b({'|'.join(SPELLED)})=(?:['\"]([^'\"]+)['\"]|\[([^\]]+)\]|([\w.]*\w))?"  # with a value, or without
     rf"|\b(ngpus|{'|'.join(BARE)}|plan(?= says))\b"
 )
 

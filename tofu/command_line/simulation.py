@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from tofu.command_line.options import Request, takes_request
-from tofu.command_line.planning_options import OUTPUT, SPELLED, check_folder
+from tofu.command_line.planning_options import OUTPUT, SPELLED, check_folder, spell_as_options
 from tofu.errors import TofuError
 from tofu.host.writing import write_atomically
 from tofu.mxnet.calibration.calibrate import calibrate as measure_machine
@@ -104,8 +104,12 @@ def advise(request: Request, machine: str, states: int, counts: tuple[int, ...],
     described = read_machine(machine)
     with stage_progress() as report:
         advice = find_advice(request.over(2).read(), described, counts, states, report)
-    click.echo(str(advice))
-    if save is not None and advice.best is not None and advice.best.plan is not None:
+    click.echo(spell_as_options(str(advice)))
+    if save is None:
+        return
+    if advice.best is None or advice.best.plan is None:
+        click.echo(f"There is no plan to save: {save} was not written.")
+    else:
         write_atomically(str(save), advice.best.plan.to_json())
         click.echo(f"Its plan is in {save}.")
 

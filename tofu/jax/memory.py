@@ -22,6 +22,7 @@ from tofu.jax.frontend.trace import Flattening, leave_out_unneeded
 from tofu.jax.frontend.versions import find_body, shard_map
 from tofu.pipeline import Partition
 from tofu.plan import format_bytes
+from tofu.planning.fitting import read_bytes
 from tofu.report.console import print_to_text
 
 LEGEND = """
@@ -76,9 +77,9 @@ class StepMemory:
     worker: DeviceMemory
     compiled: DeviceMemory | None = None
 
-    def fits(self, device_bytes: int) -> bool:
-        """Whether `device_bytes` are enough for each worker, as predicted."""
-        return self.worker.needed_bytes <= device_bytes
+    def fits(self, device_bytes: float | str) -> bool:
+        """Whether so many bytes, or a size like "12GB", are enough for each worker, as predicted. Raises PlanError for what is no size."""
+        return self.worker.needed_bytes <= read_bytes(device_bytes, "device_bytes")
 
     def __str__(self) -> str:
         return print_to_text(lambda console: print_memory(console, self))

@@ -41,7 +41,7 @@ from tofu.report.plan_page import render_page
 from tofu.report.plan_table import alternatives_table
 from tofu.search.topology import arrange_as
 from tofu.simulation import Simulation, read_machine
-from tofu.simulation.simulate import simulate_partition
+from tofu.simulation.simulate import read_states, simulate_partition
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -231,7 +231,7 @@ class PartitionedStep:
         """What a step takes on a machine, by its name ("8xH100") or its file; printed, it says where the time goes. XLA fuses operators
         that only pass cells on to each other, and the simulation does not: it counts memory traffic that XLA saves.
         """
-        found = simulate_partition(self.partition, read_machine(machine), states)
+        found = simulate_partition(self.partition, read_machine(machine), read_states(states))
         needed = predict_memory(self.partition, self._donated).worker.needed_bytes
         return replace(found, worker_bytes=(needed,) * found.workers)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
-from tofu.errors import TofuError, suggest
+from tofu.errors import InternalError, TofuError, suggest
 from tofu.jax.partition import DeferredStep
 from tofu.reading import show_with_type
 
@@ -21,11 +23,12 @@ FORM = f"Write FILE.py:STEP, or FILE.py alone where the step is called {DEFAULT_
 
 @dataclass(frozen=True)
 class StepFile:
-    """A step, its name, and arguments for it, or their shapes."""
+    """A step, its name, and arguments for it, or their shapes. `path`: of the file."""
 
     name: str
     step: Callable[..., Any]
     arguments: tuple[Any, ...]
+    path: Path
 
 
 def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
@@ -44,23 +47,41 @@ def read_step_file(text: str, arguments: str = DEFAULT_ARGUMENTS) -> StepFile:
         raise TofuError(f"{name or DEFAULT_STEP} in {file} is {show_with_type(step)}, and a step is a function. {FORM}")
     remedy = f"Add a function {arguments}() that returns (state, batch), arrays or jax.ShapeDtypeStructs, or name another one."
     given = _find(module, file, arguments, remedy)
-    given = given() if callable(given) else given
+    if callable(given):
+        with telling_where(file, f"{arguments}()"):
+            given = given()
     if not isinstance(given, (tuple, list)):
         raise TofuError(
             f"{arguments} in {file} gives {show_with_type(given)}, and not the tuple of the step's arguments. {remedy}"
         )
-    return StepFile(f"{file.name}:{name or DEFAULT_STEP}", step, tuple(given))
+    return StepFile(f"{file.name}:{name or DEFAULT_STEP}", step, tuple(given), file)
+
+
+@contextmanager
+def telling_where(file: Path, what: str) -> Iterator[None]:
+    """Raise what `what` in a user's file raises as one TofuError, which names the last line of that file on the way; frames of others say
+    nothing to the user.
+    """
+    try:
+        yield
+    except (TofuError, InternalError):
+        raise
+    except Exception as error:
+        lines = [frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).resolve() == file.resolve()]
+        where = f", line {lines[-1].lineno} ({lines[-1].line})" if lines else ""
+        raise TofuError(f"{what} in {file}{where} raises {type(error).__name__}: {error}") from error
 
 
 def _run(file: Path) -> ModuleType:
-    """The module of a file, which may import its neighbours, as `python FILE` lets it. What it raises is its own."""
+    """The module of a file, which may import its neighbours, as `python FILE` lets it."""
     spec = importlib.util.spec_from_file_location("__step_file__", file)
     if spec is None or spec.loader is None:
         raise TofuError(f"{file} is no file of Python's. {FORM}")
     module = importlib.util.module_from_spec(spec)
     sys.modules[module.__name__] = module  # which dataclasses look for
     sys.path.insert(0, str(file.resolve().parent))  # noqa: TID251  the file is the user's, not the repository's
-    spec.loader.exec_module(module)
+    with telling_where(file, "What is run"):
+        spec.loader.exec_module(module)
     return module
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tofu.calling import called_as, list_options
 from tofu.errors import PlanError
 from tofu.mxnet.partition import plan_task, read_trained
 from tofu.mxnet.runtime.arguments import check_symbol, read_settings, read_shapes
@@ -14,13 +15,14 @@ from tofu.planning.settings import Settings
 from tofu.simulation.advise import Advice
 from tofu.simulation.advise import advise as find_advice
 from tofu.simulation.machine import read_machine
-from tofu.simulation.simulate import DEFAULT_STATES, simulate_one_device, simulate_partition
+from tofu.simulation.simulate import DEFAULT_STATES, read_states, simulate_one_device, simulate_partition
 from tofu.simulation.timeline import Simulation
 
 EXAMPLE = "data=(64, 3, 224, 224)"
 FEWEST = 2  # workers that anything is planned for
 
 
+@called_as(f'tofu.simulate(symbol, "8xH100", {EXAMPLE})')
 def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shapes: Sequence[int]) -> Simulation:
     """Predict what a training step takes on a machine: `.seconds`, `.throughput`, `.fits`, and where the time goes.
 
@@ -44,13 +46,14 @@ def simulate(symbol: Any, machine: Any, *, states: int = DEFAULT_STATES, **shape
     >>> tofu.simulate(tofu.partition(net, ngpus=8, data=(64, 512)), "8xH100").workers
     8
     """
-    described = read_machine(machine)
+    described, states = read_machine(machine), read_states(states)
     if isinstance(symbol, PartitionedSymbol) and symbol.settings.workers > 1:
-        made = plan_task(_read(symbol, shapes, symbol.settings)) if shapes else symbol.planned()
+        made = plan_task(_read(symbol, shapes, symbol.settings, list_options(simulate))) if shapes else symbol.planned()
         return simulate_partition(made, described, states)
-    return simulate_one_device(_read(symbol, shapes, read_settings(FEWEST)), described, states)
+    return simulate_one_device(_read(symbol, shapes, read_settings(FEWEST), list_options(simulate)), described, states)
 
 
+@called_as(f'tofu.advise(symbol, "8xH100", {EXAMPLE})')
 def advise(
     symbol: Any, machine: Any, *, workers: Sequence[int] = (), states: int = DEFAULT_STATES, **shapes: Sequence[int]
 ) -> Advice:
@@ -61,12 +64,14 @@ def advise(
     `simulate`.
     """
     settings = symbol.settings.over(FEWEST) if isinstance(symbol, PartitionedSymbol) else read_settings(FEWEST)
-    return find_advice(_read(symbol, shapes, settings), read_machine(machine), workers, states)
+    return find_advice(
+        _read(symbol, shapes, settings, list_options(advise)), read_machine(machine), workers, read_states(states)
+    )
 
 
-def _read(symbol: Any, shapes: Any, settings: Settings) -> Task:
+def _read(symbol: Any, shapes: Any, settings: Settings, options: Sequence[str]) -> Task:
     check_symbol(symbol)
     whole = symbol.whole if isinstance(symbol, PartitionedSymbol) else symbol
     if not shapes:
         raise PlanError(f"A model is simulated at the shapes of its inputs; give them by name: {EXAMPLE}.")
-    return read_trained(whole, read_shapes(whole, shapes, ("machine", "states", "workers")), settings)
+    return read_trained(whole, read_shapes(whole, shapes, ("machine", *options)), settings)

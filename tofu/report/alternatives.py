@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from tofu.errors import PlanError, TofuError, find_near
@@ -40,18 +40,22 @@ class Alternative:
     remark: str
 
 
+def check_layer(layer: str, operators: Collection[str]) -> None:
+    """Raise PlanError for a name that no operator has."""
+    if layer not in operators:
+        near = find_near(layer, operators)
+        raise PlanError(
+            f"The model has no operator {layer!r}" + (f"; did you mean {', '.join(near)}?" if near else ".")
+        )
+
+
 def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_SECONDS) -> list[Alternative]:
     """One for each axis of the operator `layer`, the best first, each by a search with that axis pinned, whose effort is `seconds`.
 
     They have the plan's own order of steps; neither the hints nor the memory limit under which it was made hold for them. Raises
     PlanError where the model has no such operator.
     """
-    operators = partition.graph.operator_index
-    if layer not in operators:
-        near = find_near(layer, operators)
-        raise PlanError(
-            f"The model has no operator {layer!r}" + (f"; did you mean {', '.join(near)}?" if near else ".")
-        )
+    check_layer(layer, partition.graph.operator_index)
     problem, exact = partition.searched, ALGORITHMS["exact"]
     access = problem.accesses[problem.graph.operator_index[layer]]
     paid = price(problem, partition.searched_choices)

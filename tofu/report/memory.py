@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tofu.plan import format_bytes
+from tofu.planning.fitting import read_bytes
 from tofu.report.console import print_to_text
 
 GRADIENTS, ACTIVATIONS, FETCH_BUFFERS = range(3)
@@ -112,9 +113,9 @@ class MemoryReport:
         """The worker that needs most, or the one device."""
         return max(self.workers or (self.one_device,), key=lambda worker: worker.needed_bytes)
 
-    def fits(self, device_bytes: int) -> bool:
-        """Whether `device_bytes` are enough for every worker."""
-        return self.largest.needed_bytes <= device_bytes
+    def fits(self, device_bytes: float | str) -> bool:
+        """Whether so many bytes, or a size like "12GB", are enough for every worker. Raises PlanError for what is no size."""
+        return self.largest.needed_bytes <= read_bytes(device_bytes, "device_bytes")
 
     def __str__(self) -> str:
         return print_to_text(lambda console: print_report(console, self))

@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
-from tofu.errors import TofuError
+import numpy as np
+
+from tofu.errors import InfeasibleError, TofuError
 from tofu.pipeline import Observer, Task, make_partition
 from tofu.plan import Plan, align, format_bytes, format_rate, format_seconds
+from tofu.planning.settings import DEFAULTS, Settings
+from tofu.reading import read_list, read_whole
+from tofu.search.algorithms import DEFAULT_ALGORITHM, SEARCHES
 from tofu.simulation.machine import Machine
-from tofu.simulation.simulate import DEFAULT_STATES, simulate, simulate_one_device, simulate_partition
+from tofu.simulation.simulate import DEFAULT_STATES, check_devices, simulate, simulate_one_device, simulate_partition
 from tofu.simulation.timeline import Simulation
 
 UNCERTAINTY = 1.3  # of a machine's numbers against each other, by which the range of a time is found
 LEAST_GAIN = 1.05  # in throughput: less is not worth more devices
-ONE_DEVICE, DEFAULT, WITHIN_MEMORY, DATA_PARALLEL = (
+ONE_DEVICE, DEFAULT, WITHIN_MEMORY, DATA_PARALLEL, FREE = (
     "one device",
     "everything split",
     "as whole as fits",
     "data parallelism",
+    "whole where it saves",
 )
+BASELINE = "data-parallel"
 
 
 @dataclass(frozen=True)
@@ -37,7 +46,7 @@ class Option:
     low: float = 0.0
     high: float = 0.0
     plan: Plan | None = None
-    refusal: str = ""
+    refusal: TofuError | None = None
 
     @property
     def fits(self) -> bool:
@@ -79,7 +88,7 @@ class Advice:
     def _describe(self, option: Option) -> tuple[str, ...]:
         made = option.simulation
         if made is None:
-            return str(option.workers), option.name, "-", "", "", "", "", option.refusal
+            return str(option.workers), option.name, "-", "", "", "", "", _shorten(option.refusal)
         needed = f"{format_bytes(max(made.worker_bytes))} of {format_bytes(made.machine.usable_bytes)}"
         return (
             str(option.workers),
@@ -99,6 +108,8 @@ class Advice:
         if best is None:
             return f"Nothing fits on {self.machine}: use more devices, a smaller batch, or devices with more memory."
         alone = next((option for option in self.options if option.workers == 1 and option.fits), None)
+        if not any(option.plan for option in self.options):
+            return f"Train on one device of {self.machine}: there is no plan for several."
         if best.workers == 1:
             return f"Do not partition: no plan is {LEAST_GAIN - 1:.0%} faster than one device on {self.machine}."
         gain = (
@@ -108,7 +119,7 @@ class Advice:
         )
         text = f"Train on {best.workers} workers, {best.name}: {format_rate(best.throughput)} samples per second{gain}."
         if best.name == DATA_PARALLEL:
-            text += ' That is algorithm="data-parallel"; the model fits whole, so the framework\'s own data parallelism serves as well.'
+            text += f' That is algorithm="{BASELINE}"; the model fits whole, so the framework\'s own data parallelism serves as well.'
         return text
 
 
@@ -120,16 +131,43 @@ def advise(
     report: Callable[[str], None] = lambda stage: None,
 ) -> Advice:
     """Simulate a training step of a model on one device and on these numbers of workers (the powers of 2 that the machine has, where none
-    are given), for each the default plan, the plan that keeps as much whole as memory allows, and data parallelism. `report` is told of
-    each before it is planned.
+    are given), for each the plan that the task asks for, the plan that keeps as much whole as memory allows, and data parallelism.
+    `report` is told of each before it is planned.
+
+    Raises TofuError for more workers than the machine has devices, and the error that refused all plans, where one has to be mended: a
+    hint that nothing fits, say. A model that cannot be split is left on one device.
     """
     powers = (1 << power for power in range(1, machine.devices.bit_length()))
-    counts = list(workers) or [count for count in powers if count <= machine.devices]
+    counts = read_counts(workers) or [count for count in powers if count <= machine.devices]
+    for count in counts:
+        check_devices(count, machine)
     options = [option for count in (1, *counts) for option in _list_options(task, machine, count, states, report)]
+    _check_planned(options)
     ranked = sorted(
         options, key=lambda option: (not option.fits, -option.throughput, option.simulation is None, option.workers)
     )
     return Advice(machine, tuple(ranked))
+
+
+def read_counts(workers: Any) -> tuple[int, ...]:
+    """Numbers of workers to try, each once; none where nothing is said. Raises TofuError for what is no list of such numbers."""
+    if isinstance(workers, Iterable) and not isinstance(workers, str):
+        workers = [int(count) if isinstance(count, np.integer) else count for count in workers]
+    try:
+        return tuple(dict.fromkeys(read_list(workers, "workers", partial(read_whole, least=2))))
+    except ValueError as error:
+        raise TofuError(
+            f"workers= lists the numbers of workers to try, each 2 or more, for example workers=[2, 4]: {error}. "
+            "One device is tried besides."
+        ) from error
+
+
+def _check_planned(options: Sequence[Option]) -> None:
+    """Raise what refused the plans that were asked for, where none was made; data parallelism was not asked for."""
+    asked = [option for option in options if option.name not in (ONE_DEVICE, DATA_PARALLEL)]
+    wrong = [one.refusal for one in asked if one.refusal is not None and not isinstance(one.refusal, InfeasibleError)]
+    if wrong and not any(option.plan for option in asked):
+        raise wrong[0]
 
 
 def _list_options(
@@ -140,15 +178,19 @@ def _list_options(
         found = simulate_one_device(task, machine, states)
         yield Option(1, ONE_DEVICE, found, *_find_range(found, machine, states))
         return
-    base = replace(task.settings.over(workers), cache=False)
-    asked = {
-        DEFAULT: base,
-        WITHIN_MEMORY: replace(base, memory_limit=machine.usable_bytes),
-        DATA_PARALLEL: replace(base, algorithm="data-parallel"),
-    }
-    for name, settings in asked.items():
+    for name, settings in _list_settings(replace(task.settings.over(workers), cache=False), machine).items():
         report(f"{workers} workers, {name}")
         yield _simulate_option(name, replace(task, settings=settings, states=states), machine)
+
+
+def _list_settings(base: Settings, machine: Machine) -> dict[str, Settings]:
+    """What is planned for a number of workers, by names that are true of it. A baseline says by itself what is whole, so memory leaves it
+    no choice; data parallelism is what it is without the user's hints and replicas.
+    """
+    name = FREE if base.replicate == "free" else DEFAULT if base.algorithm == DEFAULT_ALGORITHM else base.algorithm
+    within = {WITHIN_MEMORY: replace(base, memory_limit=machine.usable_bytes)} if base.algorithm in SEARCHES else {}
+    plain = replace(base, algorithm=BASELINE, hints={}, replicate=DEFAULTS["replicate"])
+    return {name: base, **within, DATA_PARALLEL: plain} if base != plain else {DATA_PARALLEL: plain}
 
 
 def _simulate_option(name: str, task: Task, machine: Machine) -> Option:
@@ -157,8 +199,13 @@ def _simulate_option(name: str, task: Task, machine: Machine) -> Option:
         partition = make_partition(task, Observer())
         found = simulate_partition(partition, machine, task.states)
     except TofuError as error:
-        return Option(workers, name, refusal=str(error).split(". ")[0])
+        return Option(workers, name, refusal=error)
     return Option(workers, name, found, *_find_range(found, machine, task.states), partition.plan)
+
+
+def _shorten(refusal: TofuError | None) -> str:
+    """The first sentence of an error, on one line."""
+    return " ".join(str(refusal).split(". ")[0].split())
 
 
 def _find_range(found: Simulation, machine: Machine, states: int) -> tuple[float, float]:

@@ -6,8 +6,7 @@ levels of the interconnect, from the top, divide them as the steps of a plan div
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -16,8 +15,11 @@ from typing import Any
 from tofu.errors import TofuError
 from tofu.reading import (
     parse_json,
+    read_boolean,
+    read_list,
     read_mapping,
     read_not_negative,
+    read_object,
     read_positive,
     read_string,
     read_text,
@@ -162,27 +164,31 @@ def read_machine(given: Any) -> Machine:
         ) from error
     except (ValueError, KeyError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else error
-        raise TofuError(f"{path} is no machine: {reason}. docs/simulation.md shows one; {_list_known()}") from error
+        raise TofuError(
+            f"{path} is no machine: {reason}. docs/simulation.md lists the fields of one. {_list_known()}"
+        ) from error
 
 
 def _list_known() -> str:
     return f"Known are {', '.join(list_machines())}; `python -m tofu calibrate` measures the one at hand."
 
 
-def read_fields(value: Mapping[str, Any]) -> Machine:
+FIELDS = {"format", "name", "devices", "memory_bytes", "rates"} | {  # what a machine needs, and what it may have
+    *("reserved_bytes", "links", "host_bytes_per_second", "fetches_overlap", "processors"),
+    *("slowdown", "slowdown_of_several", "step_microseconds", "sources"),
+}
+LINK_FIELDS = {"parts", "bytes_per_second"} | {"microseconds", "shared_bytes_per_second"}
+RATE_FIELDS = {
+    *("contracted_operations_per_second", "other_operations_per_second", "memory_bytes_per_second", "call_microseconds")
+} | {"call_microseconds_of_several", "units", "tile_cells", "half_depth", "cache_bytes", "measured"}
+
+
+def read_fields(value: Any) -> Machine:
     """A machine as its JSON file has it. Raises ValueError or KeyError for what is none."""
+    value = read_object(value, "the machine", FIELDS)
     devices = read_whole(value["devices"], "devices", least=1)
-    links = tuple(
-        Link(
-            parts=read_whole(link["parts"], "parts", least=2),
-            bytes_per_second=read_positive(link["bytes_per_second"], "bytes_per_second"),
-            seconds=1e-6 * read_not_negative(link.get("microseconds", 0), "microseconds"),
-            shared=read_positive(link["shared_bytes_per_second"], "shared_bytes_per_second")
-            if "shared_bytes_per_second" in link
-            else None,
-        )
-        for link in value.get("links", ())
-    )
+    memory_bytes = read_whole(value["memory_bytes"], "memory_bytes", least=1)
+    links = read_list(value.get("links", ()), "links", _read_link)
     if links and prod(link.parts for link in links) != devices:
         raise ValueError(
             f"its links divide into {' x '.join(str(link.parts) for link in links)} devices, not {devices}"
@@ -190,24 +196,40 @@ def read_fields(value: Mapping[str, Any]) -> Machine:
     return Machine(
         name=read_string(value["name"], "name"),
         devices=devices,
-        memory_bytes=read_whole(value["memory_bytes"], "memory_bytes", least=1),
+        memory_bytes=memory_bytes,
         rates=_read_rates(value["rates"]),
         links=links,
-        reserved_bytes=read_whole(value.get("reserved_bytes", 0), "reserved_bytes"),
+        reserved_bytes=read_whole(value.get("reserved_bytes", 0), "reserved_bytes", most=memory_bytes - 1),
         host=read_not_negative(value.get("host_bytes_per_second", 0), "host_bytes_per_second"),
-        fetches_overlap=value.get("fetches_overlap") is not False,
+        fetches_overlap=read_boolean(value.get("fetches_overlap", True), "fetches_overlap"),
         processors=read_not_negative(value.get("processors", 0), "processors"),
         slowdown=read_positive(value.get("slowdown", 1), "slowdown"),
         slowdown_of_several=read_positive(value.get("slowdown_of_several", 1), "slowdown_of_several"),
         step=1e-6 * read_not_negative(value.get("step_microseconds", 0), "step_microseconds"),
-        sources=tuple(read_string(source, "sources") for source in value.get("sources", ())),
+        sources=read_list(value.get("sources", ()), "sources", read_string),
     )
 
 
-def _read_rates(value: Mapping[str, Any]) -> Rates:
+def _read_link(value: Any, what: str) -> Link:
+    link = read_object(value, f"one of the {what}", LINK_FIELDS)
+    shared = link.get("shared_bytes_per_second")
+    return Link(
+        parts=read_whole(link["parts"], "parts", least=2),
+        bytes_per_second=read_positive(link["bytes_per_second"], "bytes_per_second"),
+        seconds=1e-6 * read_not_negative(link.get("microseconds", 0), "microseconds"),
+        shared=None if shared is None else read_positive(shared, "shared_bytes_per_second"),
+    )
+
+
+def _read_measured(value: Any, what: str) -> Measured:
+    names = [field.name for field in fields(Measured)]
+    found = {"error": 0.0, **read_object(value, what, names)}
+    return Measured(**{name: read_not_negative(found[name], f"{name} of {what}") for name in names})
+
+
+def _read_rates(value: Any) -> Rates:
+    value = read_object(value, "rates", RATE_FIELDS)
     by_type = partial(read_mapping, read=read_positive)
-    numbers = partial(read_mapping, read=read_not_negative)
-    measured = {op: Measured(**numbers(fitted, f"measured {op}")) for op, fitted in value.get("measured", {}).items()}
     call = 1e-6 * read_not_negative(value["call_microseconds"], "call_microseconds")
     several = read_not_negative(value.get("call_microseconds_of_several", 1e6 * call), "call_microseconds_of_several")
     rates = Rates(
@@ -220,7 +242,7 @@ def _read_rates(value: Mapping[str, Any]) -> Rates:
         tile=read_whole(value.get("tile_cells", 1), "tile_cells", least=1),
         half_depth=read_not_negative(value.get("half_depth", 0), "half_depth"),
         cache=read_whole(value.get("cache_bytes", NO_LIMIT), "cache_bytes"),
-        measured=measured,
+        measured=read_mapping(value.get("measured", {}), "measured", _read_measured),
     )
     for name, found in (("contracted", rates.contracted), ("other", rates.other)):
         if "float32" not in found:

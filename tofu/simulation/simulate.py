@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from tofu.errors import TofuError
 from tofu.graph import Graph, TensorKind
 from tofu.pipeline import Emitted, Partition, Task
 from tofu.program import write_program
+from tofu.reading import read_whole, show
 from tofu.search import Choices
 from tofu.search.geometry import count_state_bytes
 from tofu.search.topology import Arrangement
@@ -19,6 +21,17 @@ from tofu.simulation.tasks import make_tasks
 from tofu.simulation.timeline import Simulation
 
 DEFAULT_STATES = 1  # of an optimizer for each weight: a momentum, say
+
+
+def read_states(states: Any) -> int:
+    """How many tensors an optimizer keeps for each weight. Raises TofuError for what is no such number."""
+    try:
+        return read_whole(int(states) if isinstance(states, np.integer) else states, "states")
+    except ValueError as error:
+        raise TofuError(
+            f"states= is the number of tensors that the optimizer keeps for each weight, 1 for a momentum and 2 for Adam; it was given "
+            f"{show(states)}."
+        ) from error
 
 
 def simulate(
@@ -35,16 +48,21 @@ def simulate(
     Raises TofuError where the machine has too few devices.
     """
     workers = emitted.program.workers
-    if workers > machine.devices:
-        raise TofuError(
-            f"{machine} has {machine.devices} devices, and the plan {workers} workers. Plan for fewer, or name a larger machine."
-        )
+    check_devices(workers, machine)
     tasks = make_tasks(emitted.problem, emitted.choices, emitted.program, machine, states)
     if not with_fetches:
         tasks = replace(tasks, seconds=np.where(tasks.is_fetch, 0.0, tasks.seconds))
     start, end = (machine.step + seconds for seconds in run_tasks(tasks))
     samples = count_samples(emitted.problem.graph)
     return Simulation(machine, workers, samples, emitted, tasks, start, end, worker_bytes)
+
+
+def check_devices(workers: int, machine: Machine) -> None:
+    """Raise TofuError where a machine has fewer devices than a plan has workers."""
+    if workers > machine.devices:
+        raise TofuError(
+            f"{machine} has {machine.devices} devices, and the plan {workers} workers. Plan for fewer, or name a larger machine."
+        )
 
 
 def simulate_partition(partition: Partition, machine: Machine, states: int = DEFAULT_STATES) -> Simulation:

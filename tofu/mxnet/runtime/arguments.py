@@ -32,9 +32,10 @@ logger = logging.getLogger("tofu")
 GRAD_REQS = ("write", "add", "null")
 LISTS_OF_SHAPES = ("data_shapes", "label_shapes", "input_shapes", "shapes", "data_shape", "input_shape", "shape")
 # Names that people try -> what to write.
+COUNTS_OF_WORKERS = ("workers", "num_workers", "devices", "num_gpus", "gpus")
 WRITTEN_OTHERWISE = {
     **dict.fromkeys(LISTS_OF_SHAPES, " (shapes are given by the inputs' names: data=(64, 784))"),
-    **dict.fromkeys(("workers", "num_workers", "devices", "num_gpus", "gpus"), " (the number of devices is ngpus=)"),
+    **dict.fromkeys(COUNTS_OF_WORKERS, " (the number of devices is ngpus=)"),
     **dict.fromkeys(("context", "ctx"), " (devices are named by contexts=[mx.cpu(0), mx.cpu(1)])"),
     **dict.fromkeys(
         ("dtype", "type_dict"), " (types are those of the Variables, or type_dict= where the symbol is bound)"
@@ -124,7 +125,7 @@ def _advise_name(name: str, names: Collection[str], options: Collection[str]) ->
     """What to write instead of an argument that there is not."""
     if name not in WRITTEN_OTHERWISE or name in options:
         return suggest(name, [*names, *options], "=")
-    return WRITTEN_OTHERWISE[name]
+    return WRITTEN_OTHERWISE["ngpus" if name in COUNTS_OF_WORKERS and "ngpus" not in options else name]
 
 
 def read_bound_shapes(symbol: Any, given: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
