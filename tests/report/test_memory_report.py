@@ -14,12 +14,13 @@ from tofu.mxnet.memory.account import count_rounding
 from tofu.mxnet.memory.gpu_pool import round_up
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.plan import format_bytes
-from tofu.planning.fitting import MOST_COUNTS, find_fitting, format_limit, read_bytes
+from tofu.planning.fitting import MOST_COUNTS, find_fitting
 from tofu.program import worker_group
 from tofu.report.memory import DeviceMemory, MemoryReport
 from tofu.report.memory_fit import describe_fewest, describe_fit
 from tofu.report.memory_plot import plot_memory
 from tofu.search.geometry import find_shards
+from tofu.sizes import format_limit, read_bytes
 
 WORKERS = 4
 MODELS = {

@@ -18,12 +18,12 @@ from tofu import _core
 from tofu.command_line.main import main
 from tofu.errors import InfeasibleError, PlanError
 from tofu.graph import Phase, TensorKind
-from tofu.planning.fitting import read_bytes
 from tofu.planning.memory_limit import Tradeoff
 from tofu.planning.settings import Settings
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.memory_weights import weigh_tensors
 from tofu.search.native import list_cheap_operators
+from tofu.sizes import read_bytes
 
 LARGEST_SPACE = 1500  # plans that are listed
 

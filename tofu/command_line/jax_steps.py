@@ -20,12 +20,13 @@ from tofu.command_line.planning_options import PLANNING, Decorator, pop_planning
 from tofu.errors import TofuError
 from tofu.pipeline import Observer, Partition
 from tofu.plan import format_bytes
-from tofu.planning.fitting import explain_none, find_fitting, format_limit, read_bytes
+from tofu.planning.fitting import explain_none, find_fitting
 from tofu.planning.progress import stage_progress
 from tofu.planning.settings import Settings
 from tofu.report.console import make_console
 from tofu.search import Problem
 from tofu.search.native import UNEVEN
+from tofu.sizes import format_limit, read_bytes
 
 VIRTUAL_DEVICES = "--xla_force_host_platform_device_count"
 MOST_VIRTUAL_DEVICES = 512

@@ -17,12 +17,13 @@ from tofu.host.writing import write_atomically
 from tofu.mxnet.frontier import describe_point, most_bytes, trace_frontier
 from tofu.mxnet.memory.optimizer_states import OptimizerStates
 from tofu.mxnet.runtime.report_memory import report_one_device, report_workers
-from tofu.planning.fitting import explain_none, find_fitting, format_limit, read_bytes
+from tofu.planning.fitting import explain_none, find_fitting
 from tofu.report.console import make_console
 from tofu.report.memory import MemoryReport, print_report
 from tofu.report.memory_fit import describe_fewest, describe_fit
 from tofu.report.memory_plot import plot_memory
 from tofu.report.picture import check_picture
+from tofu.sizes import format_limit, read_bytes
 
 
 @click.command()

@@ -22,8 +22,8 @@ from tofu.jax.frontend.trace import Flattening, leave_out_unneeded
 from tofu.jax.frontend.versions import find_body, shard_map
 from tofu.pipeline import Partition
 from tofu.plan import format_bytes
-from tofu.planning.fitting import read_bytes
 from tofu.report.console import print_to_text
+from tofu.sizes import read_bytes
 
 LEGEND = """
 Arguments, constants and results are exact. Temporaries are predicted, for a program that XLA fuses and orders as on CPUs. Never read: the

@@ -18,13 +18,13 @@ from tofu.mxnet.runtime.arguments import read_settings, read_shapes
 from tofu.pipeline import Observer, Task, build_found
 from tofu.plan import Plan, align, format_bytes, format_seconds
 from tofu.planning.find import Found, make_tradeoffs
-from tofu.planning.fitting import format_limit
 from tofu.planning.memory_limit import Point, price_plan
 from tofu.planning.settings import Settings
 from tofu.report.picture import choose_unit, new_figure
 from tofu.search import Problem
 from tofu.search.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, SEARCHES
 from tofu.search.solve import DEFAULT_SEARCH_SECONDS
+from tofu.sizes import format_limit
 
 DATA_PARALLEL = "data-parallel"
 MOST_NAMES = 3  # in a row of the table

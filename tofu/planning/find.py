@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields, replace
 from tofu.errors import InfeasibleError, PlanError, raise_together
 from tofu.graph import Graph, TensorKind
 from tofu.plan import Plan, format_bytes
-from tofu.planning.fitting import format_limit
 from tofu.planning.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Tradeoff, explain_misfit
 from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search import Choices, Problem
@@ -20,6 +19,7 @@ from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.solve import Effort, Progress, Solution
 from tofu.search.topology import arrange_as
 from tofu.search.validation import find_unfed
+from tofu.sizes import format_limit
 
 logger = logging.getLogger("tofu")
 

@@ -1,67 +1,22 @@
-"""Whether a training step fits into a given memory: limits read and shown, the workers that it takes, what stays whole on all of them."""
+"""Whether a training step fits into a given memory: the workers that it takes, what stays whole on all of them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tofu.analysis import InputAccess, OutputAccess
-from tofu.errors import InfeasibleError, PlanError
+from tofu.errors import InfeasibleError
 from tofu.plan import format_bytes
-from tofu.reading import LARGEST_COUNT, show
 from tofu.search import Problem
+from tofu.sizes import format_limit
 
 T = TypeVar("T")
 
 MOST_COUNTS = 12  # numbers of workers that are tried; each is a search
 MOST_WORKERS = 64  # that are tried
-UNITS = {
-    "B": 1,
-    "kB": 10**3,
-    "MB": 10**6,
-    "GB": 10**9,
-    "TB": 10**12,
-    "KiB": 2**10,
-    "MiB": 2**20,
-    "GiB": 2**30,
-    "TiB": 2**40,
-}
-LONGEST_SIZE = len("123.4 GiB")
 MOST_NAMES = 3  # in a message
 GENERAL_ADVICE = "Make these smaller, or describe the operator with axes that split them."
-
-
-def read_bytes(value: Any, what: str = "memory_limit") -> int:
-    """A number of bytes, or a text like "12GB" (10^9 each) or "12 GiB" (2^30 each). PlanError, which names `what`, for anything else.
-
-    >>> read_bytes("1.5 KiB")
-    1536
-    """
-    pattern = r"\s*([\d.]+(?:e\d+)?)\s*((?:[kmgt]i?)?)b?\s*"
-    text = re.fullmatch(pattern, value.lower()) if isinstance(value, str) else None
-    sizes = {unit.lower().removesuffix("b"): size for unit, size in UNITS.items()}
-    try:
-        number = float(text[1]) * sizes[text[2]] if text else float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = 0.0
-    if isinstance(value, bool) or not 1 <= number <= LARGEST_COUNT:
-        raise PlanError(
-            f"{what} {show(value)} is not a size: a number of bytes, for example 12e9, 12GB (12 * 10^9) or 16GiB (16 * 2^30)."
-        )
-    return int(number)
-
-
-def format_limit(count: int) -> str:
-    """A limit as somebody would have written it: in the unit that says it exactly and shortest, and in bytes.
-
-    >>> format_limit(10**9), format_limit(3 * 2**29), format_limit(1234567)
-    ('1 GB (1,000,000,000 bytes)', '1.5 GiB (1,610,612,736 bytes)', '1,234,567 bytes')
-    """
-    exact = f"{count:,} bytes"
-    texts = [f"{count / size:.5g} {unit}" for unit, size in UNITS.items() if 1 < size <= count < 10**5 * size]
-    short = [text for text in texts if len(text) <= LONGEST_SIZE and read_bytes(text) == count]
-    return f"{min(short, key=len)} ({exact})" if short else exact
 
 
 def find_fitting(least: int, limit_bytes: int, make: Callable[[int], T], needed: Callable[[T], int]) -> T | None:

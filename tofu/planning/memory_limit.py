@@ -19,7 +19,7 @@ from math import ceil
 import numpy as np
 
 from tofu.plan import format_bytes
-from tofu.planning.fitting import explain_none, find_fitting, format_limit
+from tofu.planning.fitting import explain_none, find_fitting
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, Algorithm, Hints
 from tofu.search.choices import REPLICATED, factorize
@@ -27,6 +27,7 @@ from tofu.search.cost import list_worth_keeping, list_worth_rereading, price
 from tofu.search.geometry import find_shards
 from tofu.search.solve import Effort
 from tofu.search.topology import Arrangement
+from tofu.sizes import format_limit
 
 Measure = Callable[[Problem, Choices], tuple[int, ...]]
 """The bytes that each worker needs for a plan."""

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from tofu.plan import format_bytes
-from tofu.planning.fitting import read_bytes
 from tofu.report.console import print_to_text
+from tofu.sizes import read_bytes
 
 GRADIENTS, ACTIVATIONS, FETCH_BUFFERS = range(3)
 USES = ("gradients", "activations", "fetch buffers")

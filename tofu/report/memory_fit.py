@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tofu.plan import format_bytes
-from tofu.planning.fitting import format_limit
 from tofu.report.memory import MemoryReport
+from tofu.sizes import format_limit
 
 
 def describe_fit(report: MemoryReport, device_bytes: int) -> str:
