@@ -1,9 +1,5 @@
 """Unmodified MXNet code over a partitioned symbol: Module, executors, copies and files."""
 
-import copy
-import pickle
-from dataclasses import fields
-
 import mxnet as mx
 import numpy as np
 import pytest
@@ -11,8 +7,6 @@ import pytest
 import tofu
 from benchmarks.small_models.plain import Model, mlp, residual_cnn
 from tofu.mxnet.runtime.executor import Executor
-from tofu.mxnet.runtime.shards import count_writes
-from tofu.planning.settings import Settings
 
 
 def train(symbol, model, steps=6, **bind):
@@ -45,12 +39,6 @@ def test_an_unmodified_module_trains_alike(build):
     assert partitioned.score(iterator, "acc") == single.score(iterator, "acc")
 
 
-def with_a_fixed_gamma():
-    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=16, name="fc0")
-    net = mx.sym.FullyConnected(mx.sym.BatchNorm(net, fix_gamma=True, name="bn"), num_hidden=10, name="fc1")
-    return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (12, 20)}, 10)
-
-
 def test_states_are_those_of_one_device():
     """What a Module reads, saves and scores with: moving statistics after training, and those that it is given."""
     net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=16, name="fc0")
@@ -71,71 +59,6 @@ def test_states_are_those_of_one_device():
         for name in expected:
             np.testing.assert_allclose(states[name], expected[name], rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(own_scores, scores, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("batch_norm", [{}, {"bn": "b", "bn_backward": "b"}], ids=["whole", "parts"])
-def test_the_engine_knows_what_operators_change(batch_norm):
-    """Whoever reads a state, or a gamma that is fixed, is put behind the step that changes it: on every worker, at every step."""
-    symbol = tofu.partition(with_a_fixed_gamma().symbol, 4, hints=batch_norm)
-    executor = tofu.bind(symbol, data=(12, 20))
-
-    def count(*names):
-        return [count_writes(array) for name in names for array in executor.variables[name].arrays]
-
-    states = ("bn_moving_mean", "bn_moving_var")
-    for _ in range(2):
-        gamma, before = count("bn_gamma"), count(*states)
-        executor.forward(is_train=True)
-        assert all(now > then for now, then in zip(count("bn_gamma"), gamma, strict=True))
-        executor.backward()
-        assert all(now > then for now, then in zip(count(*states), before, strict=True))
-
-
-@pytest.mark.parametrize("workers", [1, 4])
-def test_a_fixed_gamma_is_one_after_training(workers):
-    """On one device the operator overwrites the argument, and a checkpoint has what it wrote."""
-    module = mx.mod.Module(tofu.partition(with_a_fixed_gamma().symbol, workers), context=mx.cpu())
-    module.bind([("data", (12, 20))], [("softmax_label", (12,))])
-    module.init_params(mx.init.Xavier(), arg_params={"bn_gamma": mx.nd.full(16, 3)}, allow_missing=True)
-    module.init_optimizer()
-    module.forward_backward(mx.io.DataBatch([mx.nd.random.uniform(shape=(12, 20))], [mx.nd.ones(12)]))
-    module.update()
-    assert module.get_params()[0]["bn_gamma"].asnumpy().tolist() == [1] * 16
-
-
-@pytest.mark.parametrize("workers", [1, 3])
-def test_a_fixed_gamma_is_one_after_a_training_forward(workers):
-    executor = tofu.partition(with_a_fixed_gamma().symbol, workers).simple_bind(mx.cpu(), data=(12, 20))
-    for _ in range(2):
-        executor.arg_dict["bn_gamma"][:] = 3
-        executor.forward(is_train=True)[0].wait_to_read()
-        assert executor.arg_dict["bn_gamma"].asnumpy().tolist() == [1] * 16
-
-
-@pytest.mark.parametrize("axis", ["c", "b"])
-def test_a_fixed_gamma_is_one_where_nobody_asks_for_its_gradient(axis):
-    """Under every plan: MXNet's kernel sets it if it is asked for the mean, which no backward operator reads here, and parts always do."""
-    model = with_a_fixed_gamma()
-    symbol = tofu.partition(model.symbol, 4, hints={"bn": axis})
-    asked = {name: "write" if name == "fc1_weight" else "null" for name in symbol.list_arguments()}
-    executor = symbol.simple_bind(mx.cpu(), grad_req=asked, **model.shapes)
-    executor.arg_dict["bn_gamma"][:] = 3
-    executor.forward(is_train=True)
-    executor.backward()
-    assert executor.arg_dict["bn_gamma"].asnumpy().tolist() == [1] * 16
-
-
-@pytest.mark.parametrize("axes", [("c", "c"), ("b", "b"), ("b", "c")], ids=str)
-def test_scoring_leaves_a_fixed_gamma_as_it_is(axes):
-    """Also where it runs in parts: the moving statistics lie as the backward operator is split, not as the forward one."""
-    symbol = tofu.partition(with_a_fixed_gamma().symbol, 4, hints=dict(zip(("bn", "bn_backward"), axes, strict=True)))
-    executor = tofu.bind(symbol, data=(12, 20))
-    assert ("_tofu_batch_norm_global" in executor.partition.inference.symbol.tojson()) == (axes == ("b", "c"))
-    gamma = executor.variables["bn_gamma"]
-    gamma.scatter(mx.nd.full(16, 3))
-    executor.forward(is_train=False)
-    executor.wait()
-    assert gamma.gather().asnumpy().tolist() == [3] * 16
 
 
 def test_train_score_train_again():
@@ -317,16 +240,6 @@ def test_a_batch_too_small_for_a_plan_that_was_given_is_searched_again(reshape, 
         tofu.partition(model.symbol, plan=plan, data=(2, 17))
 
 
-def test_one_device_writes_a_fixed_gamma_when_it_scores_too():
-    net = mx.sym.BatchNorm(mx.sym.Variable("data"), name="bn", fix_gamma=True)
-    for symbol, scored in ((net, 1), (tofu.partition(net, 2), 3)):
-        executor = symbol.simple_bind(mx.cpu(), data=(4, 3))
-        executor.arg_dict["bn_gamma"][:] = 3
-        for is_train, expected in ((False, scored), (True, 1)):
-            executor.forward(is_train=is_train)[0].wait_to_read()
-            np.testing.assert_array_equal(executor.arg_dict["bn_gamma"].asnumpy(), expected)
-
-
 def test_one_worker_is_the_model_as_it_was():
     model = mlp()
     symbol = tofu.partition(model.symbol, 1, data=(12, 17))
@@ -334,57 +247,6 @@ def test_one_worker_is_the_model_as_it_was():
     assert isinstance(executor, mx.executor.Executor)
     with pytest.raises(tofu.PlanError, match="ngpus=1"):
         _ = symbol.plan
-
-
-def is_partitioned(symbol):
-    executor = symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
-    return isinstance(executor, Executor)
-
-
-def test_copies_pickles_and_files_stay_partitioned(tmp_path):
-    model = mlp()
-    symbol = tofu.partition(model.symbol, 4, data=(12, 17))
-    path = str(tmp_path / "model-symbol.json")
-    symbol.save(path)
-    others = [
-        copy.copy(symbol),
-        copy.deepcopy(symbol),
-        pickle.loads(pickle.dumps(symbol)),
-        mx.sym.load(path),
-        mx.sym.load_json(symbol.tojson()),
-    ]
-    for other in others:
-        plan = symbol.plan
-        assert other.current_plan in (None, plan)
-        assert tofu.partition(other, plan=plan, data=(12, 17)).plan == plan
-        assert is_partitioned(other)
-
-
-ASKED = [
-    {"hints": {"fc0_weight": (..., 1), "fc1_weight": 0}},
-    {"algorithm": "recursive"},
-    {"search_seconds": 3.0},
-    {"topology": [1e9, 5e10]},
-    {"memory_limit": 10**9},
-    {"replicate": "free"},
-    {"unroll": "cheaper"},
-    {"undescribed": "replicate"},
-    {"on_infeasible": "replicate"},
-    {"for_training": False},
-    {"cache": False},
-]
-
-
-@pytest.mark.parametrize("asked", ASKED, ids=str)
-def test_files_hold_all_that_was_asked(asked):
-    """Of every setting: those that are left out here say themselves that a file has no place for them."""
-    elsewhere = {"workers", "plan", "strict_plan", "arrangement", "saved"}
-    assert {name for one in ASKED for name in one} | elsewhere == {field.name for field in fields(Settings)}
-    symbol = tofu.partition(mlp().symbol, 4, **asked)
-    found = mx.sym.load_json(symbol.tojson()).settings
-    for name in asked:
-        assert str(getattr(found, name)).replace("[", "(").replace("]", ")") == str(getattr(symbol.settings, name))
-        assert getattr(found, name) != getattr(Settings(4), name)
 
 
 def test_module_load_stays_partitioned(tmp_path):
@@ -395,12 +257,6 @@ def test_module_load_stays_partitioned(tmp_path):
     loaded.bind(iterator.provide_data, iterator.provide_label)
     assert isinstance(loaded._exec_group.execs[0], Executor)
     assert (loaded.get_params()[0]["fc0_weight"].asnumpy() == parameters["fc0_weight"]).all()
-
-
-def test_plain_symbols_are_loaded_as_before(tmp_path):
-    path = str(tmp_path / "plain.json")
-    mlp().symbol.save(path)
-    assert type(mx.sym.load(path)) is mx.sym.Symbol
 
 
 def test_bind_and_eval_are_partitioned():

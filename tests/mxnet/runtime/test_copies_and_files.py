@@ -1,0 +1,70 @@
+"""Copies, pickles and files of a partitioned symbol: they are partitioned, and hold all that was asked."""
+
+import copy
+import pickle
+from dataclasses import fields
+
+import mxnet as mx
+import pytest
+
+import tofu
+from benchmarks.small_models.plain import mlp
+from tofu.mxnet.runtime.executor import Executor
+from tofu.planning.settings import Settings
+
+
+def is_partitioned(symbol):
+    executor = symbol.simple_bind(mx.cpu(), data=(12, 17), softmax_label=(12,))
+    return isinstance(executor, Executor)
+
+
+def test_copies_pickles_and_files_stay_partitioned(tmp_path):
+    model = mlp()
+    symbol = tofu.partition(model.symbol, 4, data=(12, 17))
+    path = str(tmp_path / "model-symbol.json")
+    symbol.save(path)
+    others = [
+        copy.copy(symbol),
+        copy.deepcopy(symbol),
+        pickle.loads(pickle.dumps(symbol)),
+        mx.sym.load(path),
+        mx.sym.load_json(symbol.tojson()),
+    ]
+    for other in others:
+        plan = symbol.plan
+        assert other.current_plan in (None, plan)
+        assert tofu.partition(other, plan=plan, data=(12, 17)).plan == plan
+        assert is_partitioned(other)
+
+
+ASKED = [
+    {"hints": {"fc0_weight": (..., 1), "fc1_weight": 0}},
+    {"algorithm": "recursive"},
+    {"search_seconds": 3.0},
+    {"topology": [1e9, 5e10]},
+    {"memory_limit": 10**9},
+    {"replicate": "free"},
+    {"unroll": "cheaper"},
+    {"undescribed": "replicate"},
+    {"on_infeasible": "replicate"},
+    {"for_training": False},
+    {"cache": False},
+]
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=str)
+def test_files_hold_all_that_was_asked(asked):
+    """Of every setting: those that are left out here say themselves that a file has no place for them."""
+    elsewhere = {"workers", "plan", "strict_plan", "arrangement", "saved"}
+    assert {name for one in ASKED for name in one} | elsewhere == {field.name for field in fields(Settings)}
+    symbol = tofu.partition(mlp().symbol, 4, **asked)
+    found = mx.sym.load_json(symbol.tojson()).settings
+    for name in asked:
+        assert str(getattr(found, name)).replace("[", "(").replace("]", ")") == str(getattr(symbol.settings, name))
+        assert getattr(found, name) != getattr(Settings(4), name)
+
+
+def test_plain_symbols_are_loaded_as_before(tmp_path):
+    path = str(tmp_path / "plain.json")
+    mlp().symbol.save(path)
+    assert type(mx.sym.load(path)) is mx.sym.Symbol
