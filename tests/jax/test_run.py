@@ -128,6 +128,27 @@ def test_sums_of_partial_results_move_what_the_plan_counts(axes, layout):
     np.testing.assert_array_equal(np.asarray(made(x, w)), x @ w * 2.0)
 
 
+@pytest.mark.parametrize(
+    ("reducer", "axes", "layout"),
+    [
+        ("max", ("i2", "i2"), (0, 1)),
+        ("min", ("i1", "i2"), (1, 1)),
+        ("prod", ("i2", "i2"), (None, None)),
+        ("sum", ("i1", "i2"), (None, None)),
+    ],
+)
+def test_partial_results_move_what_the_plan_counts_in_parts_that_overlap_too(reducer, axes, layout):
+    """Largest and smallest numbers and products as sums do. Six workers lie as 3 x 2; the first case has equal parts."""
+    x = np.random.default_rng(0).choice([-1.0, 1.0, 2.0], (9, 50, 24)).astype(np.float32)
+    step = lambda x: getattr(jnp, reducer)(x * 1.0, axis=2) * 2.0  # noqa: E731
+    name = f"reduce_{reducer}"
+    plan = tofu.jax.partition(step, 6, (x,), hints={name: axes}).plan
+    plan = replace(plan, tensors={**plan.tensors, name: layout})
+    made = tofu.jax.partition(step, 6, (x,), plan=plan)
+    assert count_traffic(made.lower(x).compile().as_text(), 6).total <= 1.02 * made.plan.communication_bytes
+    np.testing.assert_array_equal(np.asarray(made(x)), jax.jit(step)(x))
+
+
 @pytest.mark.parametrize("layout", list(product([None, 0], repeat=2)))
 def test_replicas_of_a_sum_are_the_same_to_the_last_digit(layout):
     """Up to four workers add to a cell, and each replica would get their numbers in an order of its own."""

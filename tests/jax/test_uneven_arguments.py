@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 from importlib import import_module
 from itertools import product
@@ -158,6 +160,50 @@ def test_cells_that_two_parts_have_stay_together():
         assert distance <= 1e-6 * np.abs(np.asarray(array)).max()
 
 
+def test_what_is_returned_beside_the_state_may_be_the_state_or_an_argument():
+    """The state comes out as it went in, and arguments as they lie, from which nothing moves."""
+    given = {"w": RANDOM.randn(14, 4), "v": RANDOM.randn(10)}, RANDOM.randn(7)
+
+    def step(state, x):
+        following = {"w": state["w"] * 2, "v": state["v"]}
+        return following, (following["w"], following, state, x)
+
+    with in_double_precision():
+        made = tofu.jax.partition(step, 3, given, uneven="free")
+        placed = tuple(map(made.place, given, (0, 1)))
+        found = made(*placed)
+        assert differ(found, step(*given)) == []
+        assert is_uneven(found[0]) == is_uneven(placed[0])
+        assert is_uneven(found[1][2:]) == is_uneven(placed)
+        moved = count_traffic(made.lower(*given).compile().as_text(), 3).total
+        assert moved <= 1.02 * made.plan.communication_bytes
+
+
+def test_it_is_an_array_in_loops_comparisons_and_copies():
+    x = RANDOM.randn(7, 3).astype("float32")
+    made = tofu.jax.partition(lambda x: x * 2.0, 3, (x,), uneven="free", hints={"x": 0}, donate_argnums=0)
+    array = made.place(x)
+    assert isinstance(array, UnevenArray)
+    np.testing.assert_array_equal(list(array), x)
+    assert len(array) == 7
+    assert (array == made.place(x)).all()
+    assert not (array != x).any()
+    assert bool((x == array).all())
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(array)
+    with pytest.raises(AttributeError, match=r"no attribute 'sharding'\. jnp\.asarray"):
+        array.sharding  # noqa: B018
+    np.testing.assert_array_equal(array.T.reshape(-1), x.T.reshape(-1))
+    np.testing.assert_array_equal(array.at[0].set(0)[0], np.zeros(3))
+    np.testing.assert_array_equal(array // 2 + x % array, x // 2)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(array)), x)
+    copies = copy.copy(array), copy.deepcopy(array)
+    made(array)
+    for one in copies:
+        np.testing.assert_array_equal(one, x)
+        assert one.parts == array.parts
+
+
 def test_every_way_to_cut_joins_and_is_read_again():
     step = lambda x: x * 2.0  # noqa: E731
     for shape in ((7, 5), (4, 7), (11, 5)):
@@ -240,6 +286,8 @@ def test_random_keys_that_come_out_beside_the_state_may_be_uneven_too():
     np.testing.assert_array_equal(jax.random.key_data(jnp.asarray(found[0])), jax.random.key_data(expected[0]))
     assert differ(found[1:], expected[1:]) == []
     assert is_uneven(found) == [True, True, False]
+    for shard in found[0].addressable_shards:
+        np.testing.assert_array_equal(*map(jax.random.key_data, (shard.data, expected[0][shard.index])))
 
 
 @pytest.mark.parametrize(

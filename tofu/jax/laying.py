@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import jax
@@ -65,7 +64,7 @@ def lay_apart(value: Any, sharding: Sharding) -> Any:
     """
     laid = lay(_copy_numpy(value), sharding)
     if isinstance(laid, UnevenArray):
-        return replace(laid, joined=jnp.copy(laid.joined)) if isinstance(value, UnevenArray) else laid
+        return laid.copy() if isinstance(value, UnevenArray) else laid
     if not isinstance(value, jax.Array):
         return laid
     parts = (x.shard_shape(value.shape) for x in (value.sharding, sharding))

@@ -6,11 +6,11 @@ Where both are shards, a chain of all_gather, all_to_all and slices may do it; w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -123,14 +123,15 @@ class Workers:
                 x = lax.all_gather(x, name, axis=before, tiled=True)
         return x
 
-    def scatter_sum(self, x: Any, step: int, dimension: int) -> Any:
-        """Partial results along a step added up, of which each worker keeps its part along a dimension."""
+    def scatter(self, x: Any, step: int, dimension: int, reducer: str) -> Any:
+        """Partial results along a step put together, of which each worker keeps its part along a dimension."""
         name = self.axis_names[step]
-        if self.scatters_sums:
+        if reducer == "Sum" and self.scatters_sums:
             return lax.psum_scatter(x, name, scatter_dimension=dimension, tiled=True)
         factor = self.factors[step]
         parts = x.reshape(*x.shape[:dimension], factor, x.shape[dimension] // factor, *x.shape[dimension + 1 :])
-        return lax.all_to_all(parts, name, split_axis=dimension, concat_axis=dimension, tiled=True).sum(dimension)
+        parts = lax.all_to_all(parts, name, split_axis=dimension, concat_axis=dimension, tiled=True)
+        return _REDUCERS[reducer].along(parts, axis=dimension).astype(x.dtype)
 
     def exchange(
         self,
@@ -139,12 +140,12 @@ class Workers:
         wanted: Sequence[Box],
         pieces: Sequence[Piece],
         *,
-        is_sum: bool = False,
+        reducer: str | None = None,
         fill: float = 0.0,
         distance: Sequence[int] | None = None,
         into: Any = None,
     ) -> Any:
-        """Box by box: what each piece has is written where its reader wants it, or added.
+        """Box by box: what each piece has is written where its reader wants it, or put together with what is there by a `reducer`.
 
         Cells come to lie `distance` further on, where pieces have them. `into`: what has been written already, else `fill` everywhere.
         """
@@ -163,7 +164,7 @@ class Workers:
                 piece = lax.ppermute(piece, self.axis_names, senders)
             at = self.pick(targets)
             old = lax.dynamic_slice(out, at, size) if x.ndim else out
-            new = old + piece if is_sum else piece
+            new = piece if reducer is None else _REDUCERS[reducer].of_two(old, piece)
             new = new if active.all() else lax.select(*self.pick(active), new, old)
             out = lax.dynamic_update_slice(out, new, at) if x.ndim else new
         return out
@@ -178,39 +179,45 @@ class Workers:
         if place.layout is None or target.layout is None:
             return self._settle_boxes(x, written.reducer, combine, place, target)
         held = [PARTIAL if c is Combine.REDUCE else d for c, d in zip(combine, place.layout, strict=True)]
-        scatters = find_scatters(held, target.layout) if written.reducer == "Sum" else []
+        scatters = find_scatters(held, target.layout)
         summed = list(held)
         for step, dimension in scatters:
             summed[step] = dimension
         rest = [step for step, d in enumerate(summed) if d == PARTIAL]
         plain = tuple(REPLICATED if d == PARTIAL else d for d in summed)
         between = places.lay(tensor, plain)
-        if PARTIAL in held and written.reducer == "Sum" and between.boxes != target.boxes:
+        if PARTIAL in held and between.boxes != target.boxes:
             staged = self.count * self._count_summed(prod(place.shape), scatters, rest)
             staged += self._count_move(between, target)
             adding, copying = self._find_addends(place, target, combine)
             if staged > count_moved(adding) + count_moved(copying):
-                return self._add_up(x, place, target, adding, copying)
+                return self._add_up(x, written.reducer, place, target, adding, copying)
         for step, dimension in scatters:
-            x = self.scatter_sum(x, step, dimension)
-        if rest:
-            names = tuple(self.axis_names[step] for step in rest)
-            x = _REDUCERS[written.reducer](x, names)
-        return self.move(x, between, target)
+            x = self.scatter(x, step, dimension, written.reducer)
+        return self.move(self._reduce(x, written.reducer, rest), between, target)
 
     def _settle_boxes(self, x: Any, reducer: str, combine: Sequence[Combine], place: Place, target: Place) -> Any:
         """The same where parts are no plain shards, or the tensor has none."""
-        reduced = tuple(name for name, c in zip(self.axis_names, combine, strict=True) if c is Combine.REDUCE)
-        if (reduced and reducer == "Sum") or Combine.OVERLAP_ADD in combine:
-            assert reducer == "Sum", "regions that overlap are added"
-            return self._add_up(x, place, target, *self._find_addends(place, target, combine))
-        if reduced:
-            x = _REDUCERS[reducer](x, reduced)
-        return self.move(x, place, target)
+        overlap = Combine.OVERLAP_ADD in combine
+        assert reducer == "Sum" or not overlap, "regions that overlap are added"
+        reduced = [step for step, c in enumerate(combine) if c is Combine.REDUCE]
+        if reduced or overlap:
+            adding, copying = self._find_addends(place, target, combine)
+            staged = self.count * self._count_summed(prod(place.shape), (), reduced) + self._count_move(place, target)
+            if overlap or staged > count_moved(adding) + count_moved(copying):
+                return self._add_up(x, reducer, place, target, adding, copying)
+        return self.move(self._reduce(x, reducer, reduced), place, target)
 
-    def _add_up(self, x: Any, place: Place, target: Place, adding: Sequence[Piece], copying: Sequence[Piece]) -> Any:
-        """Adds results up box by box. Replicas are copies of one sum: each would add in an order of its own."""
-        x = self.exchange(x, place, target.boxes, adding, is_sum=True)
+    def _reduce(self, x: Any, reducer: str, steps: Sequence[int]) -> Any:
+        """Partial results along steps put together, of which each worker keeps all."""
+        return _REDUCERS[reducer].over(x, tuple(self.axis_names[step] for step in steps)) if steps else x
+
+    def _add_up(
+        self, x: Any, reducer: str, place: Place, target: Place, adding: Sequence[Piece], copying: Sequence[Piece]
+    ) -> Any:
+        """Puts results together box by box. Replicas are copies of one sum: each would add in an order of its own."""
+        fill = _REDUCERS[reducer].neutral(x.dtype)
+        x = self.exchange(x, place, target.boxes, adding, reducer=reducer, fill=fill)
         return self.exchange(x, target, target.boxes, copying, into=x) if copying else x
 
     def _find_addends(self, place: Place, target: Place, combine: Sequence[Combine]) -> tuple[list[Piece], list[Piece]]:
@@ -333,8 +340,11 @@ def _smallest(x: Any, names: tuple[str, ...]) -> Any:
 
 
 def _product(x: Any, names: tuple[str, ...]) -> Any:
-    """XLA has no product over devices: each has all factors."""
-    return jnp.prod(lax.all_gather(x, names), axis=0).astype(x.dtype)
+    """XLA has no product over devices: each makes that of some cells, and gets those of the others."""
+    count = lax.psum(1, names)
+    cells = jnp.pad(x.ravel(), (0, -x.size % count)).reshape(count, -1)
+    parts = jnp.prod(lax.all_to_all(cells, names, 0, 0, tiled=True), axis=0, dtype=x.dtype)
+    return lax.all_gather(parts, names, tiled=True)[: x.size].reshape(x.shape)
 
 
 def _reorder(numbers: Any) -> Any:
@@ -342,4 +352,26 @@ def _reorder(numbers: Any) -> Any:
     return jnp.where(numbers < 0, numbers ^ jnp.iinfo(numbers.dtype).max, numbers)
 
 
-_REDUCERS = {"Sum": lax.psum, "Max": _largest, "Min": _smallest, "Prod": _product}
+def _find_least(dtype: Any) -> Any:
+    return -jnp.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).min
+
+
+def _find_greatest(dtype: Any) -> Any:
+    return jnp.inf if jnp.issubdtype(dtype, jnp.floating) else jnp.iinfo(dtype).max
+
+
+class _Reducer(NamedTuple):
+    """What puts partial results together: those of devices, of two arrays, those along a dimension; `neutral` leaves all as it is."""
+
+    over: Callable[[Any, tuple[str, ...]], Any]
+    of_two: Callable[[Any, Any], Any]
+    along: Callable[..., Any]
+    neutral: Callable[[Any], Any]
+
+
+_REDUCERS = {
+    "Sum": _Reducer(lax.psum, jnp.add, jnp.sum, lambda _: 0),
+    "Max": _Reducer(_largest, jnp.maximum, jnp.max, _find_least),
+    "Min": _Reducer(_smallest, jnp.minimum, jnp.min, _find_greatest),
+    "Prod": _Reducer(_product, jnp.multiply, jnp.prod, lambda _: 1),
+}

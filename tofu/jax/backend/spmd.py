@@ -5,7 +5,7 @@ A region that several readers need is fetched once; what the body of a loop read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -89,8 +89,10 @@ class SpmdProgram:
                 scope.values[number] = self.workers.take_part(jnp.asarray(constant), self._tensor(number).boxes)
             self._run_all(self.step.equations, scope)
             return [
-                self._fetch_in(operand, layout, scope)
-                for operand, layout in zip(self.step.outputs, self.result_layouts(), strict=True)
+                jnp.asarray(x.value)
+                if isinstance(x, Literal)
+                else self._fetch(x, self._tensor(self._lies_like(n, x)), scope)
+                for n, x in enumerate(self.step.outputs)
             ]
 
     def number_of(self, equation: Equation) -> int:
@@ -99,21 +101,24 @@ class SpmdProgram:
 
     def uneven_arguments(self, mesh: Mesh) -> dict[int, UnevenSharding]:
         """By position: those that lie in parts that overlap."""
-        numbers = self.step.inputs
-        return self._find_uneven(numbers, map(self._layout, numbers), self.shardings(mesh))
+        return self._find_uneven(dict(enumerate(self.step.inputs)), self.shardings(mesh))
 
     def uneven_results(self, mesh: Mesh) -> dict[int, UnevenSharding]:
         """By position: the results that do."""
-        return self._find_uneven(self.step.outputs, self.result_layouts(), self.result_shardings(mesh))
+        like = {n: self._lies_like(n, x) for n, x in enumerate(self.step.outputs) if isinstance(x, int)}
+        return self._find_uneven(like, self.result_shardings(mesh))
 
-    def _find_uneven(
-        self, operands: Sequence[Operand], layouts: Iterable[Layout], shardings: Sequence[NamedSharding]
-    ) -> dict[int, UnevenSharding]:
-        found, factors = {}, self.workers.factors
-        for position, (operand, layout, sharding) in enumerate(zip(operands, layouts, shardings, strict=True)):
-            if isinstance(operand, int):
-                place = self.places.lay(self.native.tensor_of[operand], layout)
-                found[position] = find_sharding(place, layout, factors, self.step.types[operand].shape, sharding)
+    def _find_uneven(self, numbers: Mapping[int, int], shardings: Sequence[NamedSharding]) -> dict[int, UnevenSharding]:
+        found = {
+            position: find_sharding(
+                self._tensor(number),
+                self._layout(number),
+                self.workers.factors,
+                self.step.types[number].shape,
+                shardings[position],
+            )
+            for position, number in numbers.items()
+        }
         return {position: one for position, one in found.items() if one is not None}
 
     def argument_structs(self, mesh: Mesh) -> list[jax.ShapeDtypeStruct]:
@@ -128,18 +133,17 @@ class SpmdProgram:
 
     def result_layouts(self) -> list[Layout]:
         """Of the results; state comes out as it goes in."""
-        graph, tensor_of = self.places.graph, self.native.tensor_of
-        layouts, replicated = [], (REPLICATED,) * len(self.workers.factors)
-        for position, operand in enumerate(self.step.outputs):
-            if isinstance(operand, Literal):
-                layouts.append(replicated)
-                continue
-            own = self.step.inputs[position] if position < len(self.step.inputs) else None
-            if own is not None and (own == operand or graph.next_values.get(tensor_of[own]) == tensor_of[operand]):
-                layouts.append(self._layout(own))
-            else:  # an argument whose parts overlap may be returned beside the state, too
-                layouts.append(replicated if self._tensor(operand).overlaps else self._layout(operand))
-        return layouts
+        whole = (REPLICATED,) * len(self.workers.factors)
+        return [
+            self._layout(self._lies_like(n, x)) if isinstance(x, int) else whole
+            for n, x in enumerate(self.step.outputs)
+        ]
+
+    def _lies_like(self, position: int, number: int) -> int:
+        """The value whose place a result has: of the next state that is the argument, whatever else the result is returned as."""
+        own = self.step.inputs[position] if position < len(self.step.inputs) else number
+        following, tensor_of = self.places.graph.next_values, self.native.tensor_of
+        return own if following.get(tensor_of[own]) == tensor_of[number] else number
 
     def _layout(self, number: int) -> Layout:
         return self.places.layout(self.native.tensor_of[number])
@@ -168,12 +172,6 @@ class SpmdProgram:
         if key not in scope.fetched:
             scope.fetched[key] = self.workers.move(scope.values[number], self._tensor(number), wanted, fill)
         return scope.fetched[key]
-
-    def _fetch_in(self, operand: Operand, layout: Layout, scope: _Scope) -> Any:
-        """A value in another layout than its own."""
-        if isinstance(operand, Literal):
-            return jnp.asarray(operand.value)
-        return self._fetch(operand, self.places.lay(self.native.tensor_of[operand], layout), scope)
 
     def _read(self, equation: Equation, operator: int, scope: _Scope) -> list[Any]:
         """The operands of a worker's copy."""

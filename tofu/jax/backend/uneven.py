@@ -7,7 +7,7 @@ which are 12. The same cell in two parts has the same value. `UnevenArray` shows
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -57,7 +57,8 @@ class UnevenSharding:
 
     def find_part(self, index: Sequence[slice]) -> tuple[slice, ...]:
         """The cells of the array that a part has, of which `index` are those of the parts side by side."""
-        numbers = [(one.start or 0) // extent for one, extent in zip(index, self.part, strict=True)]
+        own = index[: len(self.part)]  # of random keys JAX indexes the numbers that they are of, too
+        numbers = [(one.start or 0) // extent for one, extent in zip(own, self.part, strict=True)]
         starts = [begins[number] for begins, number in zip(self.begins, numbers, strict=True)]
         return tuple(slice(start, start + extent) for start, extent in zip(starts, self.part, strict=True))
 
@@ -122,7 +123,8 @@ class Shard:
 class UnevenArray:
     """An array in parts that overlap, as a step takes and returns what its devices cannot share equally.
 
-    It is read like an array: `np.asarray` and `jnp.asarray` give the whole of it, the latter on the devices, as operators and indices do.
+    It is read like an array: `np.asarray` and `jnp.asarray` give the whole of it, the latter on the devices, as do operators, indices and
+    the methods of arrays that say nothing of where these lie (`sum`, `reshape`, `at`). Copied, it stays in parts; pickled, it is whole.
 
     Attributes
     ----------
@@ -134,6 +136,7 @@ class UnevenArray:
 
     joined: jax.Array
     parts: UnevenSharding
+    __array_priority__ = 100  # arrays of NumPy leave what they do with it to it, as with arrays of JAX
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -195,6 +198,28 @@ class UnevenArray:
         whole: jax.Array = self.parts.restore_on_devices(self.joined)
         return whole
 
+    def copy(self) -> UnevenArray:
+        """In memory of its own."""
+        return replace(self, joined=jnp.copy(self.joined))
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any) -> UnevenArray:
+        return self.copy()
+
+    def __getattr__(self, name: str) -> Any:
+        is_of_cells = name == "at" or (hasattr(np.ndarray, name) and name not in ("device", "to_device"))
+        if name.startswith("_") or not is_of_cells:
+            raise AttributeError(
+                f"An array in unequal parts has no attribute {name!r}. jnp.asarray(...) of it is the whole, as an array of JAX's."
+            )
+        return getattr(jnp.asarray(self), name)
+
+    __hash__ = None  # type: ignore[assignment]  # as of other arrays, which `==` compares cell by cell
+
+    def __reduce__(self) -> Any:
+        return jnp.asarray, (np.asarray(self),)  # as other arrays: devices are not pickled
+
     def __repr__(self) -> str:
         return f"<array of {self.dtype}, shape {self.shape}, in parts of shape {self.parts.part}>"
 
@@ -206,10 +231,24 @@ def _of_whole(name: str) -> Any:
     return run
 
 
-for _name in ("add", "sub", "mul", "truediv", "pow", "matmul"):
-    setattr(UnevenArray, f"__{_name}__", _of_whole(f"__{_name}__"))
-    setattr(UnevenArray, f"__r{_name}__", _of_whole(f"__r{_name}__"))
-for _name in ("neg", "abs", "getitem", "lt", "le", "gt", "ge"):
+_BINARY = (
+    "add",
+    "sub",
+    "mul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "divmod",
+    "pow",
+    "matmul",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+)
+_OTHERS = ("neg", "pos", "abs", "invert", "round", "getitem", "iter", "len", "bool")
+for _name in (*_BINARY, *(f"r{name}" for name in _BINARY), *_OTHERS, "eq", "ne", "lt", "le", "gt", "ge"):
     setattr(UnevenArray, f"__{_name}__", _of_whole(f"__{_name}__"))
 
 
