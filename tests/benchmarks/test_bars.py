@@ -66,12 +66,13 @@ PROVED = ROW | {"above bound (%)": "optimal", "recursion above (%)": "2"}
     [
         ([{}], None),
         ([{"above bound (%)": "0.01"}], "0.01 % above a bound, at most 0 is stated"),
-        ([{"workers": "16", "above bound (%)": "2.41", "seconds": "60"}], "2.41 % above a bound, at most 2.4"),
+        ([{"workers": "16", "above bound (%)": "6.61", "seconds": "60"}], "6.61 % above a bound, at most 6.6"),
+        ([{"workers": "16", "above bound (%)": "2.41", "search seconds": "30"}], "2.41 % above a bound, at most 2.4"),
         ([{"seconds": "10.5"}], "10.5 seconds, at most 10"),
-        ([{"recursion above (%)": "13.2"}], "13.2 % of the recursion above it, at most 13"),
+        ([{"recursion above (%)": "13.3"}], "13.3 % of the recursion above it, at most 13.2"),
         (
-            [{"workers": "12", "above bound (%)": "0.2"}] * 2,
-            "not proved at 12 workers: rnn-4-4k, rnn-4-4k, 1 is stated",
+            [{"workers": "12", "above bound (%)": "0.2"}] * 3,
+            "not proved at 12 workers: rnn-4-4k, rnn-4-4k, rnn-4-4k, 2 is stated",
         ),
     ],
 )
@@ -81,16 +82,19 @@ def test_what_is_proved_is_held_against_what_is_stated(changes, message, tmp_pat
         writer.writeheader()
         writer.writerows(PROVED | change for change in changes)
     monkeypatch.setattr(optimality, "build_model", lambda name, batch: SimpleNamespace(name=name))
+    seconds = changes[0].get("search seconds", "10")
     arguments = [
         "--models",
         "rnn-4-4k",
         "--workers",
         changes[0].get("workers", "8"),
+        "--search-seconds",
+        seconds,
         "--file",
         str(tmp_path / "rows.csv"),
     ]
     found = CliRunner().invoke(optimality.main, arguments)
-    missed = optimality.find_missed(optimality.read_rows(tmp_path / "rows.csv", 10))
+    missed = optimality.find_missed(optimality.read_rows(tmp_path / "rows.csv", float(seconds)))
     assert bool(missed) == bool(message)
     assert all(message in line for line in missed)
     assert found.exit_code == bool(message), found.output
