@@ -58,22 +58,23 @@ def test_a_plan_that_splits_everything_is_taken_where_it_moves_less(monkeypatch)
     """A search in which anything may be held need not come to its end. Weights that are large beside the batch are split."""
     model = mlp(3, 16, 1024)
     best = tofu.partition(model.symbol, 8, cache=False, **model.shapes).plan
-    free = Tradeoff.at_price
+    at_price = Tradeoff.at_price
 
-    def give_up(tradeoff, *asked, **options):
+    def give_up(tradeoff, held_price=0.0, split=frozenset()):
         tradeoff.algorithm, algorithm = ALGORITHMS["data-parallel"], tradeoff.algorithm
-        point = free(tradeoff, *asked, **options)
+        point = at_price(tradeoff, held_price, split)
         tradeoff.algorithm = algorithm
         return point
 
     monkeypatch.setattr(Tradeoff, "at_price", give_up)
+    monkeypatch.setattr(Tradeoff, "free", give_up)
     within = tofu.partition(model.symbol, 8, memory_limit=2**40, cache=False, **model.shapes).plan
     assert within.communication_bytes <= best.communication_bytes
 
 
-def test_what_a_high_limit_leaves_free_is_searched_as_without_one(monkeypatch):
-    """A limit that the plan without one keeps gives no plan that moves more: its search gets as much effort, and so does that of the plan
-    for which memory costs nothing. The others have parts.
+def test_the_ends_of_a_tradeoff_are_searched_as_without_a_limit(monkeypatch):
+    """A limit that a plan without one keeps gives no plan that moves more: the searches that split everything, and for which memory costs
+    nothing, get as much effort. Those in between have parts of it.
     """
     asked = []
     make = Tradeoff._make
@@ -83,11 +84,16 @@ def test_what_a_high_limit_leaves_free_is_searched_as_without_one(monkeypatch):
         return make(tradeoff, problem, effort)
 
     monkeypatch.setattr(Tradeoff, "_make", watch)
-    model = mlp(2, 16, 64)
-    assert tofu.partition(model.symbol, 4, memory_limit=2**40, cache=False, search_seconds=6, **model.shapes).plan
-    assert [seconds for splits_all, seconds in asked if splits_all] == [6]
-    *parts, last = [seconds for splits_all, seconds in asked if not splits_all]
-    assert 0 < sum(parts) <= 6 == last
+    model, limit = MODELS["mlp"], 2**40
+    for has_more in (False, True):
+        asked.clear()
+        settings = {"memory_limit": limit, "cache": False, "search_seconds": 6}
+        limit = max(tofu.partition(model.symbol, 4, **settings, **model.shapes).plan.worker_bytes) - 1
+        assert [seconds for splits_all, seconds in asked if splits_all] == [6]
+        free, *between = [seconds for splits_all, seconds in asked if not splits_all]
+        assert free == 6
+        assert bool(between) == has_more
+        assert sum(between) <= 6
 
 
 def test_no_plan_is_better_at_the_price_of_memory():

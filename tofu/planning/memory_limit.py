@@ -65,8 +65,8 @@ def price_plan(problem: Problem, choices: Choices, measure: Measure) -> Point:
 class Tradeoff:
     """The plans of one problem at all prices of memory. Every plan that is made is kept in `points`.
 
-    `effort` is what one search may take, `whole_effort` those of the plan that splits everything and of a free one that fits, which are
-    searched as without a limit.
+    `effort` is what one search may take, `whole_effort` those of the plan that splits everything and of the one for which memory costs
+    nothing, which are searched as without a limit.
     """
 
     problem: Problem
@@ -78,18 +78,24 @@ class Tradeoff:
     points: list[Point] = field(default_factory=list)
 
     def split_all(self) -> Point:
-        """The plan that splits whatever can be split, but for small tensors that cost less whole. Of parts that overlap only where they
-        must another one is made, for a search that does not end.
-        """
-        even = self.problem.split_evenly()
-        if even is not None:
-            self._make(even, self.whole_effort)
-        return self._make(self.problem, self.whole_effort)
+        """The plan that splits whatever can be split, but for small tensors that cost less whole."""
+        return self._make_with_all(lambda problem: problem)
 
-    def at_price(self, held_price: float, split: frozenset[int] = frozenset(), effort: Effort | None = None) -> Point:
+    def free(self) -> Point:
+        """The plan for which memory costs nothing, searched as without a limit."""
+        return self._make_with_all(lambda problem: problem.hold(price=0.0))
+
+    def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
         """The plan at a price of a held byte, in moved ones, where the tensors in `split` must be split."""
         unit = max(self.problem.arrangement.nanoseconds["prices"], default=1.0)
-        return self._make(self.problem.hold(held_price * unit, split), effort or self.effort)
+        return self._make(self.problem.hold(held_price * unit, split), self.effort)
+
+    def _make_with_all(self, restrict: Callable[[Problem], Problem]) -> Point:
+        """With the whole effort. Of parts that overlap only where they must another one is made, for a search that does not end."""
+        even = self.problem.split_evenly()
+        if even is not None:
+            self._make(restrict(even), self.whole_effort)
+        return self._make(restrict(self.problem), self.whole_effort)
 
     def _make(self, problem: Problem, effort: Effort) -> Point:
         return self._add(self.algorithm.solve(problem, self.hints, effort).choices)
@@ -113,11 +119,9 @@ class Tradeoff:
 
     def find_fitting(self, limit: int) -> Point | None:
         """The plan of the least cost that needs no more than `limit` bytes on any worker, of those found; None where none fits."""
-        free = self.at_price(0.0)
+        free = self.free()
         self.split_all()  # where the search above did not end, this may move less; without a limit it is the plan
-        if free.most_bytes <= limit:
-            self.at_price(0.0, effort=self.whole_effort)  # nothing else is searched for
-        else:
+        if free.most_bytes > limit:
             self._bisect(limit, free)
             if limit < self._smallest() <= NEARLY * limit:
                 self.sweep()  # at other prices less may be held at the same time
