@@ -135,7 +135,7 @@ def _list_searches(rows: Sequence[Searched]) -> Iterator[str]:
             "Statistics that are written in place lie where their operator is: other pairs of choices have no variable in the integer "
             "program, and a cost without end in the network. Choices that another one can stand for, whatever all others choose, are left "
             f"out for both. So much is left of the costs of pairs: {counts}. HiGHS has a variable for each; for {largest} the solvers' "
-            f"processes held {held} at most. HiGHS looks at its clock between its stages alone, so it may take longer than it was given."
+            f"processes held {held} at most. Either may take longer than it was given."
         )
         yield from ("", *wrap(paragraph, 140, break_on_hyphens=False))
 

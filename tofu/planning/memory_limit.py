@@ -36,7 +36,7 @@ HIGHEST_PRICE = 4.0  # of a held byte, in moved ones: above it, everything is sp
 LOWEST_PRICE = 2.0**-9
 BISECTIONS = 8
 REFINEMENTS = 5
-SEARCHES_OF_A_TRADEOFF = 3 + BISECTIONS + REFINEMENTS  # at most
+SEARCHES_OF_A_TRADEOFF = 1 + BISECTIONS + REFINEMENTS  # at most, between its two ends
 NEARLY = 1.1  # a limit that is missed by no more: all plans of the frontier are tried
 KEEPING_PLANS = 3  # the cheapest that fit, which then keep what they fetch
 
