@@ -108,6 +108,13 @@ void RegisterExecution(py::module_* module) {
               py::arg("own_operators") = std::unordered_map<int64_t, OwnOperatorFields>(),
               py::arg("reducers") = std::unordered_map<int64_t, int>(),
               py::arg("asked_outputs") = AskedOutputs());
+  module->def(
+      "keep_outputs",
+      [](SymbolHandle graph, uint32_t begin, uint32_t end) {
+        KeepingGraph made = KeepOutputs(graph, begin, end);
+        return std::make_pair(made.symbol, std::move(made.kept));
+      },
+      py::arg("graph"), py::arg("begin"), py::arg("end"));
   module->def("execution_tables", TablesToPython, py::arg("symbol"), py::arg("shapes"));
   module->def("partial_forward", PartialForward, py::arg("executor"), py::arg("is_train"),
               py::arg("begin"), py::arg("end"), py::call_guard<py::gil_scoped_release>());

@@ -30,6 +30,7 @@ constexpr char kPositionAttribute[] = "__tofu_node__";
 // The outputs of a node that hold no shard, each with a space after it.
 constexpr char kTransitAttribute[] = "__tofu_transit__";
 constexpr char kAskedAttribute[] = "__tofu_asked__";
+constexpr char kKeptAttribute[] = "__tofu_kept__";
 
 /*! \brief The graph that was partitioned, as the builder looks things up in it. */
 class TrainingGraph {
@@ -375,6 +376,31 @@ std::vector<uint32_t> ListTransitOutputs(const nnvm::NodeAttrs& attrs) {
 
 std::vector<uint32_t> ListAskedOutputs(const nnvm::NodeAttrs& attrs) {
   return ReadOutputs(attrs, kAskedAttribute);
+}
+
+std::vector<uint32_t> ListKeptOutputs(const nnvm::NodeAttrs& attrs) {
+  return ReadOutputs(attrs, kKeptAttribute);
+}
+
+KeepingGraph KeepOutputs(SymbolHandle graph, uint32_t begin, uint32_t end) {
+  std::vector<nnvm::NodeEntry> outputs = SymbolOf(graph).Copy().outputs;
+  CHECK(begin <= end && end <= outputs.size())
+      << "outputs [" << begin << ", " << end << ") of " << outputs.size();
+  KeepingGraph made;
+  made.symbol = NewHandle(outputs);
+  std::unordered_set<const Node*> needed;  // by the outputs before
+  nnvm::DFSVisit({outputs.begin(), outputs.begin() + begin},
+                 [&](const ObjectPtr& node) { needed.insert(node.get()); });
+  std::map<std::pair<const Node*, uint32_t>, int> uses;
+  for (const nnvm::NodeEntry& output : outputs) ++uses[{output.node.get(), output.index}];
+  for (uint32_t i = begin; i < end; ++i) {
+    Node* node = outputs[i].node.get();
+    if (node->is_variable() || needed.count(node) != 0) continue;
+    if (uses[{node, outputs[i].index}] > 1) continue;
+    node->attrs.dict[kKeptAttribute] += std::to_string(outputs[i].index) + " ";
+    made.kept.push_back(i);
+  }
+  return made;
 }
 
 SymbolHandle BuildExecutionGraph(const ExecutionInput& input) {

@@ -60,6 +60,25 @@ std::vector<uint32_t> ListTransitOutputs(const nnvm::NodeAttrs& attrs);
  */
 std::vector<uint32_t> ListAskedOutputs(const nnvm::NodeAttrs& attrs);
 
+/*! \brief The outputs of a node whose memory is theirs alone, from one run of the graph to the
+ * next.
+ */
+std::vector<uint32_t> ListKeptOutputs(const nnvm::NodeAttrs& attrs);
+
+/*! \brief An execution graph, and which of its outputs keep their memory, by position. */
+struct KeepingGraph {
+  SymbolHandle symbol = 0;
+  std::vector<uint32_t> kept;
+};
+
+/*!
+ * \brief A copy of an execution graph whose outputs [begin, end) keep their memory: no other entry
+ * is put there, and they stay what they are until their own nodes run again.
+ *
+ * Not kept are variables, what the outputs before them need, and an entry that is several outputs.
+ */
+KeepingGraph KeepOutputs(SymbolHandle graph, uint32_t begin, uint32_t end);
+
 /*!
  * \brief Build the graph.
  *

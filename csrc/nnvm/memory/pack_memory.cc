@@ -114,10 +114,12 @@ std::map<int, std::vector<Chain>> ListChains(const Graph& graph, const std::vect
   const auto& in_place = graph.GetAttr<std::vector<int>>("storage_inplace_index");
   const auto& devices = graph.GetAttr<nnvm::DeviceVector>("device");
   const std::vector<uint32_t> last = FindLastReaders(index);
+  const auto end = static_cast<uint32_t>(index.num_nodes());
   std::vector<size_t> chain_of(index.num_node_entries(), 0);
   std::map<int, std::vector<Chain>> chains;
   for (uint32_t id = 0; id < index.num_nodes(); ++id) {
     const nnvm::Node& node = *index[id].source;
+    const std::vector<uint32_t> kept = ListKeptOutputs(node.attrs);
     for (uint32_t output = 0; output < node.num_outputs(); ++output) {
       const uint32_t entry = index.entry_id(id, output);
       if (storage[entry] < 0 || is_added[entry]) continue;
@@ -131,6 +133,10 @@ std::map<int, std::vector<Chain>> ListChains(const Graph& graph, const std::vect
       }
       Chain& chain = on_device[chain_of[entry]];
       chain.last = std::max(chain.last, last[entry]);
+      if (std::count(kept.begin(), kept.end(), output) != 0) {  // from before the first node on
+        chain.first = 0;
+        chain.last = end;
+      }
       chain.bytes = std::max(chain.bytes, EntryBytes(graph, entry, node));
       chain.entries.push_back(entry);
     }
@@ -203,11 +209,28 @@ void SeparateDevices(Graph* graph) {
   graph->attrs["storage_inplace_index"] = std::make_shared<nnvm::any>(std::move(in_place));
 }
 
+/*! \brief Kept outputs are computed in place of nothing: a later run would overwrite them when it
+ * computes that, which may be in its forward pass. Returns whether there are any. */
+bool PartKeptOutputs(Graph* graph) {
+  const IndexedGraph& index = graph->indexed_graph();
+  auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
+  bool has_kept = false;
+  for (uint32_t id = 0; id < index.num_nodes(); ++id) {
+    for (uint32_t output : ListKeptOutputs(index[id].source->attrs)) {
+      in_place[index.entry_id(id, output)] = kOwnBuffer;
+      has_kept = true;
+    }
+  }
+  graph->attrs["storage_inplace_index"] = std::make_shared<nnvm::any>(std::move(in_place));
+  return has_kept;
+}
+
 Graph PackMemory(Graph graph) {
   graph = OriginalBody()(std::move(graph));
   if (graph.attrs.count("device") == 0) return graph;
   AskForOutputs(&graph);
-  if (!HoldsFetch(graph.indexed_graph())) return graph;
+  const bool has_kept = PartKeptOutputs(&graph);
+  if (!has_kept && !HoldsFetch(graph.indexed_graph())) return graph;
   SeparateDevices(&graph);
   SeparateChains(&graph);
   KeepFirstGradients(&graph);

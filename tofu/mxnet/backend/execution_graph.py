@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +39,8 @@ class ExecutionGraph:
     outputs: tuple[OutputShards, ...]
     n_model_outputs: int
     workers: int
+    kept: frozenset[int] = frozenset()
+    """Which of `outputs` stay what they are until the next backward: their memory is no other tensor's."""
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:
@@ -48,6 +51,15 @@ class ExecutionGraph:
     def states(self) -> tuple[str, ...]:
         """The names of the symbol's auxiliary states, in MXNet's order."""
         return tuple(self.symbol.list_auxiliary_states())
+
+    @cached_property
+    def keeping_gradients(self) -> ExecutionGraph:
+        """The same graph, whose gradients are kept, but for one that is two arguments', or that no operator of the backward computes."""
+        begin, end = (count * self.workers for count in (self.n_model_outputs, len(self.outputs)))
+        handle, positions = _mxnet.keep_outputs(self.symbol.handle.value, begin, end)
+        shards = Counter(position // self.workers for position in positions)
+        kept = frozenset(output for output, count in shards.items() if count == self.workers)
+        return replace(self, symbol=wrap_symbol(handle), kept=kept)
 
     @cached_property
     def forward_boundary(self) -> int:

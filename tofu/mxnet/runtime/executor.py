@@ -88,11 +88,14 @@ class Executor:
         with explaining_memory(partition.plan, contexts, "the whole arrays of the model"):
             whole = [*self.arg_dict.values(), *self.aux_dict.values(), *gradients.values()]
             raise_failure([array for array in whole if array is not None])
-        self.sharded: ShardedExecutor = ShardedExecutor(partition, contexts, parameters)
+        made = [name for name, array in gradients.items() if array is None]
+        keeps_gradients = any(self._grad_req[name] == "write" for name in made)
+        self.sharded: ShardedExecutor = ShardedExecutor(partition, contexts, parameters, keeps_gradients)
         for arrays in (self.arg_dict, self.aux_dict):
             for name in [name for name, array in arrays.items() if array is None]:
                 arrays[name] = ParameterArray(self.sharded.variables[name])
-        for name in [name for name in gradients if self.grad_dict[name] is None]:
+        self._kept = self.sharded.kept_gradients.intersection(made)
+        for name in made:
             self.grad_dict[name] = ParameterArray(zeros_like(self.sharded.variables[name]))
 
     @property
@@ -187,6 +190,8 @@ class Executor:
             gradient, own = self.sharded.gradient(name), self.grad_dict[name]
             if self._grad_req[name] == "add":
                 add_to(own, gradient)
+            elif name in self._kept:
+                own.put(gradient)
             elif isinstance(own, ParameterArray):
                 staying.append(own)
                 written.append(gradient)

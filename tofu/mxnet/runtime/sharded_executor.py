@@ -35,7 +35,7 @@ from tofu.mxnet.runtime.failures import (
 from tofu.mxnet.runtime.gpus import check_gpu_memory, check_gpus
 from tofu.mxnet.runtime.repeating import refuse_other_mode, refuse_second_run
 from tofu.mxnet.runtime.shards import ShardedTensor
-from tofu.pipeline import Emitted, Partition
+from tofu.pipeline import Emitted, Partition, is_checked
 from tofu.program import OutputShards
 from tofu.search.geometry import find_shards
 
@@ -56,6 +56,15 @@ class Gradients(Enum):
 class ShardedExecutor:
     """A partition bound to devices.
 
+    Parameters
+    ----------
+    partition, contexts
+        What to run, and on which devices.
+    shared
+        Variables of another executor, which are taken where they lie as this one's would.
+    keeps_gradients
+        Whether gradients stay what they are until the next backward, those of `kept_gradients`; they have memory of their own then.
+
     Attributes
     ----------
     variables
@@ -65,7 +74,11 @@ class ShardedExecutor:
     """
 
     def __init__(
-        self, partition: Partition, contexts: Sequence[Any], shared: Mapping[str, ShardedTensor] | None = None
+        self,
+        partition: Partition,
+        contexts: Sequence[Any],
+        shared: Mapping[str, ShardedTensor] | None = None,
+        keeps_gradients: bool = False,
     ) -> None:
         self.partition = partition
         self.contexts = tuple(contexts)
@@ -85,7 +98,7 @@ class ShardedExecutor:
             for position, tensor in enumerate(partition.graph.tensors):
                 if tensor.kind is not TensorKind.INTERMEDIATE:
                     self.variables[tensor.name] = self._bind_variable(position, shared or {})
-            self._training = self._make_graph(partition.training)
+            self._training = self._make_graph(self._keep_gradients() if keeps_gradients else partition.training)
             _ = self._training.bound
         self._boundary = partition.training.forward_boundary
 
@@ -98,6 +111,12 @@ class ShardedExecutor:
             return made
         raise_failure(fresh.arrays)  # MXNet allocates when it fills them
         return fresh
+
+    def _keep_gradients(self) -> ExecutionGraph:
+        execution: ExecutionGraph = self.partition.training.keeping_gradients
+        if is_checked():
+            self.partition.task.engine.backend.check(execution, self.partition.problem, self.partition.choices)
+        return execution
 
     def _make_graph(self, execution: ExecutionGraph) -> BoundGraph:
         is_recurrent = any(operator.op == "RNN" for operator in self.partition.problem.graph.operators)
@@ -276,6 +295,14 @@ class ShardedExecutor:
     def differentiated(self) -> tuple[str, ...]:
         """Names of the arguments that have gradients."""
         return tuple(self.partition.graph.tensors[position].name for position in self.partition.graph.gradients)
+
+    @cached_property
+    def kept_gradients(self) -> frozenset[str]:
+        """Names of the arguments whose gradients stay what they are until the next backward."""
+        first = len(self.partition.graph.outputs)
+        return frozenset(
+            name for n, name in enumerate(self.differentiated) if first + n in self._training.execution.kept
+        )
 
     def gradient(self, name: str) -> ShardedTensor:
         """The shards of an argument's gradient, of the last backward, computed; in the argument's own layout if an optimizer updates it.

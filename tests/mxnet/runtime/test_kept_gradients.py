@@ -1,0 +1,105 @@
+"""Gradients that the executor of an unmodified Module leaves where a backward writes them: until the next one they are what MXNet's are."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+from benchmarks.small_models.normalized import resnet_v1
+from benchmarks.small_models.plain import mlp
+from benchmarks.small_models.recurrent import RECURRENT_MODELS
+from tofu.mxnet.engine import MXNET
+
+SHAPE = (6, 4)
+
+
+def variables(*names):
+    return [mx.sym.Variable(name, shape=SHAPE) for name in names]
+
+
+def of_one_sum():
+    """Both have the same gradient, which is one array."""
+    first, second = variables("first", "second")
+    return mx.sym.square(first + second)
+
+
+def of_an_activation():
+    """The gradient may be computed in the memory of what the forward pass keeps."""
+    (weight,) = variables("weight")
+    return mx.sym.sigmoid(mx.sym.exp(weight)) * mx.sym.Variable("data")
+
+
+def of_a_view():
+    (weight,) = variables("weight")
+    return mx.sym.dot(mx.sym.Variable("data"), mx.sym.reshape(weight, shape=(4, 6)))
+
+
+def of_several_readers():
+    first, second = variables("first", "second")
+    return mx.sym.dot(first, second, transpose_b=True) + mx.sym.dot(second, first * first, transpose_b=True)
+
+
+def of_itself():
+    """The gradient of `weight` is that of the output, which the caller gives."""
+    weight, other = variables("weight", "other")
+    return mx.sym.Group([mx.sym.identity(weight), mx.sym.tanh(other), weight + mx.sym.Variable("data")])
+
+
+MODELS = {build.__name__: build for build in (of_one_sum, of_an_activation, of_a_view, of_several_readers, of_itself)}
+
+
+def bind(symbol, is_partitioned, workers, dtype):
+    data = {"data": SHAPE} if "data" in symbol.list_arguments() else {}
+    made = tofu.partition(symbol, workers, on_infeasible="replicate") if is_partitioned else symbol
+    executor = made.simple_bind(mx.cpu(), type_dict=dict.fromkeys(symbol.list_arguments(), dtype), **data)
+    draw = np.random.RandomState(5)
+    for array in executor.arg_dict.values():
+        array[:] = draw.uniform(-1, 1, array.shape)
+    return executor
+
+
+def run(executor, has_backward=True):
+    executor.forward(is_train=True)
+    if has_backward:
+        draw = np.random.RandomState(6)
+        executor.backward([mx.nd.array(draw.randn(*o.shape), dtype=o.dtype) for o in executor.outputs])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("name", MODELS)
+def test_gradients_stay_until_the_next_backward(name, workers, dtype):
+    single, parallel = (bind(MODELS[name](), is_partitioned, workers, dtype) for is_partitioned in (False, True))
+
+    def compare():
+        for argument, gradient in single.grad_dict.items():
+            found = parallel.grad_dict[argument].asnumpy()
+            np.testing.assert_allclose(found, gradient.asnumpy(), rtol=1e-5, atol=1e-5, err_msg=argument)
+
+    compare()  # zeros
+    for step in range(3):
+        for executor in (single, parallel):
+            for array in executor.arg_dict.values():
+                array *= 0.5
+            run(executor)
+        compare()
+        for executor in (single, parallel):
+            for array in executor.arg_dict.values():
+                array += 1
+            run(executor, has_backward=False)
+        compare()
+        for executor in (single, parallel):
+            executor.forward(is_train=False)
+            next(iter(executor.grad_dict.values()))[:] = step
+        compare()
+
+
+@pytest.mark.parametrize("name", ["mlp", "resnet_v1", *RECURRENT_MODELS])
+def test_models_keep_their_gradients_and_break_no_rule(name):
+    model = (
+        RECURRENT_MODELS[name]("float32") if name in RECURRENT_MODELS else {"mlp": mlp, "resnet_v1": resnet_v1}[name]()
+    )
+    executor = tofu.partition(model.symbol, 2).simple_bind(mx.cpu(), **model.shapes)
+    partition = executor.sharded.partition
+    assert executor.sharded.kept_gradients == set(executor.sharded.differentiated)
+    MXNET.backend.check(partition.training.keeping_gradients, partition.problem, partition.choices)
