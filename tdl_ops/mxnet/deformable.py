@@ -1,38 +1,65 @@
 """Deformable convolution: every cell of the kernel reads beside its place, as far as offsets say.
 
-Axes: batch `b`, output channel `co`, and input channel `ci` where all of them share their offsets. Space is whole.
+Axes: batch `b`, output channel `co`, and input channel `ci` where all of them share their offsets. Any part of the output, rows `y` and
+columns `x`, may read all of the data. MXNet's operator is not split in space, since it infers the size of its output from that of the
+data; the part that takes its place then is.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from tdl_ops.mxnet import op
 from tofu.errors import UnsupportedError
-from tofu.tdl import Opaque, Sum, output, unread
+from tofu.tdl import Any, Sum, floor, maximum, minimum, output, position, scatter, where
+
+SPACE = ("y", "x")
+CORNERS = {"p": 2, "q": 2}
 
 
-def _interpolate(plane, y, x):
-    """Bilinear between the cells around each place, up to the last ones; 0 outside."""
-    inside = (y >= 0) & (y < plane.shape[0]) & (x >= 0) & (x < plane.shape[1])
-    total = np.zeros(y.shape)
-    low = [
-        np.floor(np.clip(place, 0, extent - 1)).astype(int) for place, extent in zip((y, x), plane.shape, strict=True)
-    ]
-    high = [np.minimum(cell + 1, extent - 1) for cell, extent in zip(low, plane.shape, strict=True)]
-    share = [np.clip(place, 0, extent - 1) - cell for place, extent, cell in zip((y, x), plane.shape, low, strict=True)]
-    for row, by_row in ((low[0], 1 - share[0]), (high[0], share[0])):
-        for column, by_column in ((low[1], 1 - share[1]), (high[1], share[1])):
-            total += by_row * by_column * plane[row, column]
-    return np.where(inside, total, 0.0)
+def _local_pad(local):
+    """Of a part, whose first row lies further inside of the data by the rows before it."""
+    window = zip(SPACE, local.attributes["stride"] or (1, 1), local.attributes["pad"] or (0, 0), strict=True)
+    return tuple(pad - stride * local.start(axis) for axis, stride, pad in window)
 
 
-def _sample(plane, offsets, kernel, stride, pad, dilate):
-    """What each cell of the kernel reads at each position of the output: (*kernel, y, x)."""
-    offsets = offsets.reshape(*kernel, 2, *offsets.shape[1:])
-    cells = np.indices((*kernel, *offsets.shape[3:]))
-    place = lambda d: cells[2 + d] * stride[d] - pad[d] + cells[d] * dilate[d] + offsets[:, :, d]
-    return _interpolate(plane, place(0), place(1))
+def _choose(index, first, second):
+    """One of two values, by an index variable."""
+    return where(position(index) == 0, first, second)
+
+
+class Sampling:
+    """Bilinear sampling of `data` around the cells of a kernel, up to the last cells; 0 outside."""
+
+    def __init__(self, data, offset, kernel, stride, pad, dilate):
+        self.data, self.offset, self.kernel = data, offset, kernel
+        self.stride, self.pad, self.dilate = stride or (1, 1), pad or (0, 0), dilate or (1, 1)
+
+    def channel(self, v, u, d):
+        """The channel of the offsets that says how far a cell of the kernel reads beside its place, along rows or columns."""
+        return 2 * self.kernel[1] * v + 2 * u + d
+
+    def corner(self, b, v, u, y, x, p, q):
+        """One of the four cells around a place, chosen by p and q: where it is, its shares by row and by column, and 1, or 0 outside."""
+        coordinates, shares, is_inside = [], [], 1.0
+        for d, (at, of_kernel, far) in enumerate(((y, v, p), (x, u, q))):
+            shift = self.offset[b, self.channel(v, u, d), y, x] - self.pad[d]
+            place = position(at) * self.stride[d] + position(of_kernel) * self.dilate[d] + shift
+            extent = position(self.data.shape[2 + d])
+            within = maximum(0.0, minimum(place, extent - 1))
+            coordinates.append(Any(minimum(floor(within) + position(far), extent - 1)))
+            shares.append(_choose(far, 1 - within + floor(within), within - floor(within)))
+            is_inside = is_inside * where(place >= 0, 1.0, 0.0) * where(place < extent, 1.0, 0.0)
+        return coordinates, shares, is_inside
+
+    def term(self, b, ci, v, u, y, x, p, q):
+        """What one corner adds to what a cell of the kernel reads."""
+        cell, shares, is_inside = self.corner(b, v, u, y, x, p, q)
+        return self.data[(b, ci, *cell)] * shares[0] * shares[1] * is_inside
+
+    def slope(self, b, ci, v, u, d, y, x, p, q):
+        """What one corner adds to the slope of that by a row, or a column; d is an index variable."""
+        cell, shares, is_inside = self.corner(b, v, u, y, x, p, q)
+        by = _choose(d, shares[1] * (2 * position(p) - 1), shares[0] * (2 * position(q) - 1))
+        return self.data[(b, ci, *cell)] * by * is_inside
 
 
 def _check(num_group, num_deformable_group):
@@ -42,7 +69,6 @@ def _check(num_group, num_deformable_group):
         )
 
 
-@op("_contrib_DeformableConvolution", bound={"num_filter": "co"})
 def deformable_convolution(
     data,
     offset,
@@ -58,40 +84,60 @@ def deformable_convolution(
     num_deformable_group=1,
 ):
     _check(num_group, num_deformable_group)
-    window = kernel, stride or (1, 1), pad or (0, 0), dilate or (1, 1)
-    sample = Opaque(lambda plane, offsets: _sample(plane, offsets, *window), "sample")
-    read = lambda b, ci, *place: sample(data[b, ci, :, :], offset[b, :, :, :])[place]
+    sampling = Sampling(data, offset, kernel, stride, pad, dilate)
 
     def value(b, co, y, x):
-        total = Sum(lambda ci, v, u: read(b, ci, v, u, y, x) * weight[co, ci, v, u])
+        term = lambda ci, v, u, p, q: sampling.term(b, ci, v, u, y, x, p, q) * weight[co, ci, v, u]
+        total = Sum(lambda ci, v, u, p, q: term(ci, v, u, p, q), extents=CORNERS)
         return total if bias is None else total + bias[co]
 
     return lambda b, co, y, x: value(b, co, y, x)
 
 
-@op("_backward__contrib_DeformableConvolution", bound={"num_filter": "co"})
 def backward_deformable_convolution(
-    d_out, data, offset, weight, *, num_filter, num_group=1, num_deformable_group=1, no_bias=False
+    d_out,
+    data,
+    offset,
+    weight,
+    *,
+    kernel,
+    num_filter,
+    stride=(),
+    pad=(),
+    dilate=(),
+    num_group=1,
+    num_deformable_group=1,
+    no_bias=False,
 ):
     _check(num_group, num_deformable_group)
-    by_data, by_offset, by_weight = (Opaque(name=f"by_{name}") for name in ("data", "offset", "weight"))
-    plane = lambda tensor, b, c: tensor[b, c, :, :]
-    offsets = lambda b: offset[b, :, :, :]
+    sampling = Sampling(data, offset, kernel, stride, pad, dilate)
 
-    def d_data(b, ci, h, w):
-        total = Sum(lambda co: by_data(plane(d_out, b, co), plane(weight, co, ci), offsets(b))[h, w])
-        return total + unread(data[b, ci, h, w])
+    def d_data(b, ci, co, v, u, y, x, p, q):
+        cell, shares, is_inside = sampling.corner(b, v, u, y, x, p, q)
+        return (b, ci, *cell), d_out[b, co, y, x] * weight[co, ci, v, u] * shares[0] * shares[1] * is_inside
 
-    def d_offset(b, o, y, x):
-        factors = lambda co, ci: (plane(d_out, b, co), plane(data, b, ci), plane(weight, co, ci), offsets(b))
-        return Sum(lambda co, ci: by_offset(*factors(co, ci))[o, y, x])
+    def d_offset(b, v, u, d, y, x):
+        term = lambda co, ci, p, q: (
+            d_out[b, co, y, x] * weight[co, ci, v, u] * sampling.slope(b, ci, v, u, d, y, x, p, q)
+        )
+        return Sum(lambda co, ci, p, q: term(co, ci, p, q), extents=CORNERS)
 
+    def d_weight(co, ci, v, u):
+        term = lambda b, y, x, p, q: d_out[b, co, y, x] * sampling.term(b, ci, v, u, y, x, p, q)
+        return Sum(lambda b, y, x, p, q: term(b, y, x, p, q), extents=CORNERS)
+
+    window = {"v": kernel[0], "u": kernel[1]}
     return (
-        output("b ci h w", d_data),
-        output("b o y x", d_offset),
-        output(
-            "co ci v u",
-            lambda co, ci, v, u: Sum(lambda b: by_weight(plane(d_out, b, co), plane(data, b, ci), offsets(b))[v, u]),
-        ),
+        scatter(lambda b, ci, co, v, u, y, x, p, q: d_data(b, ci, co, v, u, y, x, p, q), extents=CORNERS),
+        output("b (v u d) y x", lambda b, v, u, d, y, x: d_offset(b, v, u, d, y, x), window | {"d": 2}),
+        output("co ci v u", lambda co, ci, v, u: d_weight(co, ci, v, u)),
         output("co", lambda co: Sum(lambda b, y, x: d_out[b, co, y, x])),
     )[: 3 if no_bias else 4]
+
+
+WHOLE = {"bound": {"num_filter": "co"}}
+PART = {"bound": {"num_filter": "co", "pad": _local_pad}, "starts": SPACE}
+op("_contrib_DeformableConvolution", **WHOLE)(deformable_convolution)
+op("_tofu_deformable_convolution", **PART)(deformable_convolution)
+op("_backward__contrib_DeformableConvolution", **WHOLE)(backward_deformable_convolution)
+op("_tofu_deformable_convolution_backward", **PART)(backward_deformable_convolution)

@@ -181,6 +181,50 @@ def test_a_spatial_transformer_by_rows(workers):
     np.testing.assert_array_equal(found.asnumpy(), expected.asnumpy())
 
 
+DEFORMED = {
+    "padded": ({"kernel": (3, 3), "pad": (1, 1)}, (7, 6)),
+    "strided": ({"kernel": (2, 3), "stride": (2, 1), "dilate": (2, 1), "pad": (2, 0), "no_bias": True}, (5, 4)),
+}
+
+
+@pytest.mark.parametrize("offsets", ["zero", "random"])
+@pytest.mark.parametrize("name", DEFORMED)
+@pytest.mark.parametrize("axes", [("y", "y"), ("x",), ("y", "b"), ("y", "x"), ("co", "y"), ("b",)])
+def test_a_deformable_convolution_in_space(name, axes, offsets):
+    """Without offsets places lie on cells, and at the border's: a rounding of one would decide what is read, and which slope it has."""
+    window, space = DEFORMED[name]
+    cells = window["kernel"][0] * window["kernel"][1]
+    image = mx.sym.Variable("weight", shape=(2, 3, 7, 6)) * mx.sym.Variable("data")
+    places = mx.sym.Variable("places_weight", shape=(2, 2 * cells, *space))
+    net = mx.sym.contrib.DeformableConvolution(image, 3 * places, num_filter=4, name="layer", **window)
+    model = Model(mx.sym.MakeLoss(mx.sym.sin(net)), {"data": (2, 3, 7, 6)}, 4)
+    values = random_values(model, "float64")
+    if offsets == "zero":
+        values["places_weight"] *= 0
+    step, weights = run_single(model, values, "float64", 1)
+    executor = bind_partitioned(model, 2 ** len(axes), "float64", hints={"layer": list(axes)})
+    runs_in_parts = {"y", "x"}.intersection(axes) != set()
+    parts = [o.op for o in executor.partition.problem.graph.operators if o.name == "layer"]
+    assert parts == ["_tofu_deformable_convolution" if runs_in_parts else "_contrib_DeformableConvolution"]
+    compare(executor, values, step, weights, 1)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_parts_of_a_deformable_convolution_read_the_same_places(workers):
+    """In float32 a number of the offsets that was moved by whole rows would be rounded: the padding is moved instead."""
+    names = {"data": (1, 2, 40, 5), "offset": (1, 18, 40, 5), "weight": (3, 2, 3, 3)}
+    net = mx.sym.contrib.DeformableConvolution(
+        *map(mx.sym.Variable, names), kernel=(3, 3), pad=(1, 1), num_filter=3, no_bias=True, name="layer"
+    )
+    random = np.random.RandomState(7)
+    # Just above a cell, and just outside of the border: what is read changes by as much as the numbers there do.
+    given = {n: mx.nd.array(random.uniform(-1, 1, shape)) for n, shape in names.items()}
+    given["offset"] = mx.nd.array(random.choice([-1e-7, 1e-7, 0.0, -3e-8], names["offset"]))
+    split = tofu.partition(net, workers, hints={"layer": "y"}, for_training=False, **names)
+    found, expected = (one.eval(**given)[0].asnumpy() for one in (split, net))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("attributes", "axis"),
     [

@@ -3,6 +3,7 @@
 from tofu.lowering import Lowering
 from tofu.mxnet.lowerings import (
     batch_norm,
+    deformable,
     group_norm,
     layer_norm,
     loss,
@@ -24,6 +25,7 @@ from tofu.mxnet.lowerings.unwritten import fill_unwritten
 
 LOWERINGS: dict[str, Lowering] = {
     **batch_norm.LOWERINGS,
+    **deformable.LOWERINGS,
     **group_norm.LOWERINGS,
     **layer_norm.LOWERINGS,
     **loss.LOWERINGS,
