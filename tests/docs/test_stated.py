@@ -272,6 +272,19 @@ AXES = {
         "BilinearSampler",
         {("b", "c", "y")},
     ),
+    "deformable convolution": (
+        mx.sym.contrib.DeformableConvolution(
+            mx.sym.reshape(DATA, shape=(0, 0, 2, 4)),
+            mx.sym.Variable("offsets", shape=(6, 18, 2, 4)),
+            mx.sym.Variable("weight"),
+            kernel=(3, 3),
+            pad=(1, 1),
+            num_filter=4,
+            no_bias=True,
+        ),
+        "_tofu_deformable_convolution",
+        {("b", "co", "y", "x", "ci")},
+    ),
     "regions": (
         mx.sym.ROIPooling(
             mx.sym.reshape(DATA, shape=(0, 0, 2, 4)),
