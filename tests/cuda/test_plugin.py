@@ -33,7 +33,9 @@ def test_parts_equal_those_of_the_cpu(run_emulated):
         name for name in listed if name.startswith("_tofu_clone_")
     }  # registered by tests that ran in this process before
     in_views = {
-        name for name in listed if name.startswith(("_tofu_selfatt_", "_tofu_encdec_", "_tofu_multi_proposal"))
+        name
+        for name in listed
+        if name.startswith(("_tofu_selfatt_", "_tofu_encdec_", "_tofu_multi_proposal", "_tofu_deformable_"))
     }  # by MXNet's own kernels
     assert set(result.stdout.split()) == listed - cloned - in_views - {
         "_tofu_multi_fetch",

@@ -209,6 +209,35 @@ def test_a_deformable_convolution_in_space(name, axes, offsets):
     compare(executor, values, step, weights, 1)
 
 
+@pytest.mark.parametrize("axis", ["y", "x", "b", "co", "ci"])
+def test_gradients_of_a_deformable_convolution_are_added(axis):
+    """MXNet's kernel overwrites those of the data and the offsets, whatever is asked."""
+    shapes = {"data": (2, 3, 8, 6), "offset": (2, 18, 8, 6), "weight": (4, 3, 3, 3)}
+    net = mx.sym.contrib.DeformableConvolution(
+        *map(mx.sym.Variable, shapes), kernel=(3, 3), pad=(1, 1), num_filter=4, no_bias=True, name="layer"
+    )
+    net = mx.sym.MakeLoss(mx.sym.sin(net))
+    split = tofu.partition(net, 2, hints={"layer": axis}, **shapes)
+
+    def run(symbol, grad_req):
+        executor = symbol.simple_bind(mx.cpu(), grad_req=grad_req, **shapes)
+        random = np.random.RandomState(3)
+        for name, shape in shapes.items():
+            executor.arg_dict[name][:] = random.uniform(-1, 1, shape)
+        asked = {name: array for name, array in executor.grad_dict.items() if array is not None}
+        for array in asked.values():
+            array[:] = 5
+        executor.forward(is_train=True)
+        executor.backward()
+        return {name: array.asnumpy() for name, array in asked.items()}
+
+    expected = run(net, "write")
+    for grad_req in ("add", {"data": "null", "offset": "write", "weight": "add"}):
+        for name, found in run(split, grad_req).items():
+            is_added = grad_req == "add" or grad_req[name] == "add"
+            np.testing.assert_allclose(found - 5 * is_added, expected[name], rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("workers", [2, 3])
 def test_parts_of_a_deformable_convolution_read_the_same_places(workers):
     """In float32 a number of the offsets that was moved by whole rows would be rounded: the padding is moved instead."""

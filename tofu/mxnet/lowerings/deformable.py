@@ -1,6 +1,6 @@
-"""Deformable convolution split by rows and columns of its output: each worker reads all data at the places that its part of the offsets says.
+"""Deformable convolution split by rows and columns of its output: each worker reads all data where its part of the offsets says.
 
-The parts: `csrc/nnvm/parts/deformable.cc`, MXNet's own kernels, described in `tdl_ops/mxnet/deformable_parts.py`.
+The parts: `csrc/nnvm/parts/deformable.cc`, MXNet's own kernels, described in `tdl_ops/mxnet/deformable.py`.
 """
 
 from __future__ import annotations
