@@ -190,13 +190,13 @@ class Executor:
             gradient, own = self.sharded.gradient(name), self.grad_dict[name]
             if self._grad_req[name] == "add":
                 add_to(own, gradient)
+            elif not isinstance(own, ParameterArray):
+                gradient.gather(own)
             elif name in self._kept:
                 own.put(gradient)
-            elif isinstance(own, ParameterArray):
+            else:
                 staying.append(own)
                 written.append(gradient)
-            else:
-                gradient.gather(own)
         copy_into(staying, written)
 
     def _gather_changed(self, name: str, whole: Any) -> None:
