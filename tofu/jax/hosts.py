@@ -88,15 +88,15 @@ class Agreement:
     same order.
     """
 
-    def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Any]) -> None:
-        """`names`: for each argument the tree of its leaves' names."""
+    def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Sequence[str]]) -> None:
+        """`names`: those of each argument's leaves."""
         self._mesh, self._plan, self._names = mesh, plan, names
         self._is_alone = len({_find_process(device) for device in mesh.devices.flat}) == 1
         self._seen: set[int] = set()
         self._has_one_plan = False
 
-    def check(self, arguments: Mapping[int, Any]) -> None:
-        """Compare what has not been compared: the plan, and these arguments, by number. Raises PlanError for other plans and
+    def check(self, arguments: Mapping[int, Sequence[Any]]) -> None:
+        """Compare what has not been compared: the plan, and the leaves of these arguments, by number. Raises PlanError for other plans and
         UnsupportedError for other values.
         """
         if self._is_alone:
@@ -104,8 +104,8 @@ class Agreement:
         new = [argument for argument in arguments if argument not in self._seen]
         if self._has_one_plan and not new:
             return
-        names = jax.tree.leaves([self._names[argument] for argument in new])
-        leaves = jax.tree.leaves([arguments[argument] for argument in new])
+        names = [name for argument in new for name in self._names[argument]]
+        leaves = [leaf for argument in new for leaf in arguments[argument]]
         if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):  # within another function: it has no values yet
             return
         digest = hashlib.sha256(self._plan.to_json().encode()).digest()[:16]

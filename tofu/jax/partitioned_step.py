@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import wraps
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -12,28 +12,27 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tofu.engine import Source
 from tofu.errors import PlanError, ShapeError, UnsupportedError, raise_together
 from tofu.host.writing import write_atomically
 from tofu.jax.backend.uneven import UnevenArray, UnevenSharding, show_whole
 from tofu.jax.engine import find_engine
 from tofu.jax.frontend.equations import find_dtype
-from tofu.jax.frontend.leaves import describe_changed, fix_leaves, forget_fixed, has_fixed, restore_leaves
+from tofu.jax.frontend.leaves import Empty, Fixed, describe_changed, is_fixed, name_all, take_apart
 from tofu.jax.frontend.names import (
     describe_difference,
-    name_arguments,
     name_leaves,
     name_parameters,
     order_arguments,
 )
 from tofu.jax.frontend.read_step import read_step
 from tofu.jax.frontend.versions import in_precision
+from tofu.jax.giving import agrees, fill_in, give, lay_part_of_first, pin_first
 from tofu.jax.hosts import Agreement, count_host_bytes
 from tofu.jax.laying import lay_anew, lay_apart, lay_part, separate
 from tofu.jax.memory import StepMemory, predict_memory, read_compiled
 from tofu.jax.planning import plan_step, read_settings
 from tofu.pipeline import Partition
-from tofu.plan import Plan, Steps, format_count
+from tofu.plan import Plan, format_count
 from tofu.planning.progress import track_progress
 from tofu.reading import show
 from tofu.report.console import print_to_text
@@ -60,8 +59,7 @@ def as_planned(method: Method) -> Method:
 class PartitionedStep:
     """A step that runs on several devices. It is called like the step that it was made of, and returns what that returns.
 
-    `partition` is what the pipeline made, `mesh` the devices, `shardings` those of the arguments, as trees like them in which functions and
-    texts stand as they are, `backend` what it runs by, `uneven` which arguments may lie in unequal parts.
+    `partition` is what the pipeline made, `mesh` the devices, `backend` what it runs by, `uneven` which arguments may lie in unequal parts.
     """
 
     def __init__(
@@ -79,22 +77,27 @@ class PartitionedStep:
         self._joined, found = program.shardings(mesh), program.uneven_arguments(mesh)
         self._laid = [found.get(position, sharding) for position, sharding in enumerate(self._joined)]
         self._uneven_results = program.uneven_results(mesh)
-        self._shardings = jax.tree.unflatten(native.arguments_tree, self._laid)  # with what is no array as `Fixed`
-        self.shardings = restore_leaves(self._shardings, lambda _: NamedSharding(mesh, PartitionSpec()))
-        self._returns_fixed = has_fixed(native.results_tree)
         self._donate_argnums, self._donated = donate_argnums, native.list_leaves(donate_argnums)
         self._program, self._run = program, program.compile(mesh, self._donated)
         self._leaf_names = [partition.graph.tensors[native.tensor_of[number]].name for number in native.step.inputs]
         types = [native.step.types[number] for number in native.step.inputs]
         self._types = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
-        self._names = jax.tree.unflatten(native.arguments_tree, self._leaf_names)
-        self._planned = jax.tree.unflatten(native.arguments_tree, self._types)
-        self._agreement = Agreement(mesh, partition.plan, self._names)
+        self._arguments = native.arguments_tree.children()
+        self._agreement = Agreement(mesh, partition.plan, native.arguments_tree.split(self._leaf_names))
 
     @property
     def plan(self) -> Plan:
         """The plan, which prints."""
         return self.partition.plan
+
+    @cached_property
+    def shardings(self) -> Any:
+        """Those of the arguments, as trees like them in which functions and texts stand as they are. Raises UnsupportedError where a class
+        in them takes nothing but arrays.
+        """
+        whole = NamedSharding(self.mesh, PartitionSpec())
+        tree = self._native.arguments_tree
+        return fill_in(tree, self._laid, "shardings", lambda one: whole if isinstance(one.value, Empty) else one.value)
 
     @property
     def host_bytes(self) -> int:
@@ -106,15 +109,14 @@ class PartitionedStep:
     @as_planned
     def __call__(self, *args: Any, **named: Any) -> Any:
         """One step, of arguments that lie anywhere; `place` says where they are best."""
-        given, whole = self._flatten(order_arguments(self._step, args, named))
-        self._agreement.check(dict(enumerate(whole)))
+        given = self._flatten(order_arguments(self._step, args, named))
+        self._agreement.check(dict(enumerate(self._native.arguments_tree.split(given))))
         leaves = list(map(lay_anew, given, self._laid))
         separate(leaves, self._joined, self._donated)
         made = self._run(*leaves)
         for position, sharding in self._uneven_results.items():
             made[position] = show_whole(made[position], sharding)
-        results = jax.tree.unflatten(self._native.results_tree, made)
-        return restore_leaves(results) if self._returns_fixed else results
+        return give(self._native.results_tree, made)
 
     @as_planned
     def lower(self, *args: Any, **named: Any) -> Any:
@@ -123,18 +125,28 @@ class PartitionedStep:
         """
         function, native = self._program.function(self.mesh), self._native
 
+        def keep(one: Fixed) -> Fixed:
+            return one
+
         def step(*arguments: Any) -> Any:
-            return jax.tree.unflatten(native.results_tree, function(*jax.tree.leaves(arguments)))
+            return native.results_tree.unflatten(function(*jax.tree.leaves(arguments)), keep)
 
         step.__name__ = self.name
-        leaves, _ = self._flatten(order_arguments(self._step, args, named))
+        leaves = self._flatten(order_arguments(self._step, args, named))
         structs = self._program.argument_structs(self.mesh)
         pairs = zip(leaves, structs, self._laid, strict=True)
         leaves = [struct if isinstance(laid, UnevenSharding) else leaf for leaf, struct, laid in pairs]
-        given = jax.tree.unflatten(native.arguments_tree, self._joined)
-        results = jax.tree.unflatten(native.results_tree, self._program.result_shardings(self.mesh))
-        jitted = jax.jit(step, in_shardings=given, out_shardings=results, donate_argnums=self._donate_argnums)
-        return jitted.lower(*jax.tree.unflatten(native.arguments_tree, leaves))
+        given = fill_in(native.arguments_tree, self._joined, "lower()", keep)
+        results = self._program.result_shardings(self.mesh)
+        out = fill_in(native.results_tree, results, "lower()", keep)
+        jitted = jax.jit(step, in_shardings=given, out_shardings=out, donate_argnums=self._donate_argnums)
+        return jitted.lower(*native.arguments_tree.unflatten(leaves, keep))
+
+    @as_planned
+    def lower_leaves(self) -> Any:
+        """As `lower`, of the arrays in the arguments alone, one after another: trees of them are not put together."""
+        lowered: Any = self._run.lower(*self._program.argument_structs(self.mesh))
+        return lowered
 
     @as_planned
     def place(self, value: Any, argument: int = 0) -> Any:
@@ -143,11 +155,10 @@ class PartitionedStep:
         With several processes each has the whole of it, or it lies on their devices. It shares no memory with `value`. Raises ShapeError
         for another tree, or other shapes and types, than was planned for.
         """
-        value = self._fix(value)
-        self._check_tree(value, argument)
-        _check(*map(jax.tree.leaves, (value, self._planned[argument], self._names[argument])))
-        self._agreement.check({argument: value})
-        return restore_leaves(jax.tree.map(lay_apart, value, self._shardings[argument]))
+        leaves, names, types, laid = self._take(value, argument)
+        _check(leaves, types, names)
+        self._agreement.check({argument: leaves})
+        return give(self._arguments[argument], list(map(lay_apart, leaves, laid)))
 
     @as_planned
     def place_part(self, value: Any, argument: int = 1) -> Any:
@@ -156,26 +167,29 @@ class PartitionedStep:
         Process n of P has rows n B/P to (n + 1) B/P, without the last, of dimension 0, of extent B, of each leaf; what has no dimensions
         all have. Rows that the plan has in another process move there. Raises ShapeError where the leaves are not such parts.
         """
-        value = self._fix(value)
-        self._check_tree(value, argument)
+        leaves, names, types, laid = self._take(value, argument)
         self._agreement.check({})
-        laid = jax.tree.map(lay_part, self._names[argument], value, self._planned[argument], self._shardings[argument])
-        return restore_leaves(laid)
+        return give(self._arguments[argument], list(map(lay_part, names, leaves, types, laid)))
 
-    def _check_tree(self, value: Any, argument: int) -> None:
-        if argument not in range(len(self._shardings)):
+    def _take(self, value: Any, argument: int) -> tuple[list[Any], list[str], list[jax.ShapeDtypeStruct], list[Any]]:
+        """The leaves of an argument, and the names, types and shardings that they are planned with. Raises ShapeError for another tree."""
+        if argument not in range(len(self._arguments)):
             raise UnsupportedError(
-                f"argument is {show(argument)}; the step has arguments 0 to {len(self._shardings) - 1}, and one of them is placed."
+                f"argument is {show(argument)}; the step has arguments 0 to {len(self._arguments) - 1}, and one of them is placed."
             )
-        given, planned = jax.tree.structure(value), jax.tree.structure(self._shardings[argument])
+        leaves, given = take_apart(value, self._native.fixes_numbers)
+        planned, tree = self._arguments[argument], self._native.arguments_tree
+        names, types, laid = (tree.split(each)[argument] for each in (self._leaf_names, self._types, self._laid))
         if given != planned:
-            name = name_parameters(self._step, len(self._shardings))[argument]
-            names = (name_leaves(name, tree) for tree in (self._planned[argument], value))
-            difference = describe_difference(*names) or f" It was planned as {planned}; {given} is given."
+            name = name_parameters(self._step, len(self._arguments))[argument]
+            there = tree.split(tree.pick(self._native.names))[argument]
+            difference = describe_difference(there, given.pick(name_leaves(name, value, is_fixed)))
+            difference = difference or f" It was planned as {planned.tree}; {given.tree} is given."
             raise ShapeError(
                 f"What is to be placed is not like {name}, argument {argument} of the step.{difference} Another argument is placed by its "
                 "number: the batch, say, by place(batch, argument=1)."
             )
+        return leaves, names, types, laid
 
     @as_planned
     def memory_report(self, compile: bool = False) -> StepMemory:
@@ -183,8 +197,7 @@ class PartitionedStep:
         predicted = predict_memory(self.partition, self._donated)
         if not compile:
             return predicted
-        lowered = self._run.lower(*self._program.argument_structs(self.mesh))
-        return replace(predicted, compiled=read_compiled(lowered.compile()))
+        return replace(predicted, compiled=read_compiled(self.lower_leaves().compile()))
 
     @as_planned
     def also(
@@ -206,14 +219,13 @@ class PartitionedStep:
                 f"topology= is that of {self.name}, with which the devices are shared. Leave it out."
             )
         source = read_step(step, tuple(example_args), self._native.fixes_numbers)
-        laid = jax.tree.flatten(forget_fixed(part(_lay_first(self.partition))))
-        hints = _pin_first(source, laid, fix_leaves(tuple(example_args), source.native.fixes_numbers), step)
+        hints = pin_first(source, *lay_part_of_first(self.partition, part))
         read_settings(self.plan.workers, options)  # raises where hints= are none
         given = dict(options.pop("hints", None) or {})
         raise_together(
             PlanError,
             f"The first argument lies as {self.name} lays it out, and hints= have it otherwise. Leave these out, or give them there:",
-            [f"{name} is split along {steps}" for name, steps in hints.items() if not _agrees(given, name, steps)],
+            [f"{name} is split along {steps}" for name, steps in hints.items() if not agrees(given, name, steps)],
         )
         settings = read_settings(self.plan.workers, {**options, "hints": {**given, **hints}})
         if settings.plan is not None and settings.plan.factors != self.plan.factors:
@@ -257,26 +269,23 @@ class PartitionedStep:
         devices = format_count(self.plan.workers, "device")
         return f"<{self.name} on {devices}, {self.plan.communication_bytes:,} bytes moved in a step>"
 
-    def _fix(self, tree: Any) -> Any:
-        """The tree of arrays that was planned for."""
-        return fix_leaves(tree, self._native.fixes_numbers)
-
-    def _flatten(self, args: Sequence[Any]) -> tuple[list[Any], tuple[Any, ...]]:
-        """The leaves of the arguments, and these as they were planned. Raises ShapeError for others than the step was planned for."""
-        given = tuple(args)
+    def _flatten(self, args: Sequence[Any]) -> list[Any]:
+        """The leaves of the arguments. Raises ShapeError for others than the step was planned for."""
+        given, planned = tuple(args), self._native.arguments_tree
+        leaves: list[Any]
         leaves, tree = jax.tree.flatten(given)
-        if tree != self._native.arguments_tree:  # most often it is, and this runs in every step
-            given = self._fix(given)
-            leaves, tree = jax.tree.flatten(given)
-        if tree != self._native.arguments_tree:
-            difference = describe_difference(*(name_arguments(self._step, each) for each in (self._planned, given)))
-            difference = difference or describe_changed(self._step, self._planned, given)
-            detail = difference or f" They were like {self._native.arguments_tree}; the step is called with {tree}."
-            raise ShapeError(
-                f"The step was planned for other arguments.{detail} Call tofu.jax.partition again for these, or give others."
-            )
+        if planned.fixed or tree != planned.tree:  # most often neither is so, and this runs in every step
+            leaves, found = take_apart(given, self._native.fixes_numbers)
+            if found != planned:
+                there, names = self._native.names, name_all(self._step, given)
+                difference = describe_difference(planned.pick(there), found.pick(names))
+                difference = difference or describe_changed(there, planned, found)
+                detail = difference or f" They were like {planned.tree}; the step is called with {found.tree}."
+                raise ShapeError(
+                    f"The step was planned for other arguments.{detail} Call tofu.jax.partition again for these, or give others."
+                )
         _check(leaves, self._types, self._leaf_names)
-        return leaves, given
+        return leaves
 
 
 def _is_there(leaf: Any) -> bool:
@@ -305,57 +314,3 @@ def _check(leaves: Sequence[Any], planned: Sequence[jax.ShapeDtypeStruct], names
                 f"{name} is no longer there: it was given up to an earlier call (donate_argnums). Go on from what that call returned, or "
                 "from a checkpoint."
             )
-
-
-def _agrees(hints: Mapping[str, Any], name: str, steps: Steps) -> bool:
-    """Whether hints say nothing of a tensor, or that it is split along these dimensions: one for each step, or one for all."""
-    hint = hints.get(name, steps)
-    return tuple(hint if isinstance(hint, (tuple, list)) else [hint] * len(steps)) == tuple(steps)
-
-
-@dataclass(frozen=True)
-class _Laid:
-    """A leaf of an argument, and the dimension that is split at each step."""
-
-    shape: tuple[int, ...]
-    dtype: Any
-    steps: Steps
-
-    def __str__(self) -> str:
-        return f"{self.dtype} of shape {self.shape}"
-
-
-def _lay_first(partition: Partition) -> Any:
-    """The first argument, as a tree of where its leaves lie."""
-    native, plan = partition.source.native, partition.plan
-    (first, *_) = native.arguments_tree.children()
-    leaves = []
-    for number in native.step.inputs[: first.num_leaves]:
-        type_ = native.step.types[number]
-        name = partition.graph.tensors[native.tensor_of[number]].name
-        leaves.append(_Laid(type_.shape, type_.dtype, plan.tensors[name]))
-    return jax.tree.unflatten(first, leaves)
-
-
-def _pin_first(
-    source: Source, laid: tuple[Sequence[_Laid], Any], args: Sequence[Any], step: Callable[..., Any]
-) -> Mapping[str, Steps]:
-    """Hints that lay out the first argument of a step like these leaves. Raises ShapeError where it has others."""
-    native, (leaves, tree) = source.native, laid
-    first = jax.tree.structure(forget_fixed(args[0])) if args else None
-    if first != tree:
-        raise ShapeError(
-            f"The first argument of the step is {first}, and the state {tree}. Where it is a part of the state, say which: "
-            "part=lambda state: ..."
-        )
-    numbers = native.step.inputs[: len(leaves)]
-    differing = []
-    for name, number, leaf in zip(name_arguments(step, args), numbers, leaves, strict=False):
-        type_ = native.step.types[number]
-        if (type_.shape, type_.dtype) != (leaf.shape, leaf.dtype):
-            differing.append(f"{name} is {type_.dtype} of shape {type_.shape}, and {leaf} in the state")
-    raise_together(
-        ShapeError, "The first argument of the step is not like the state, whose layouts it is to have:", differing
-    )
-    names = (source.graph.tensors[native.tensor_of[number]].name for number in numbers)
-    return {name: leaf.steps for name, leaf in zip(names, leaves, strict=True)}

@@ -20,6 +20,7 @@ from tofu.engine import Source
 from tofu.errors import DeviceError, TofuError
 from tofu.jax.compare.peers import PEERS, Arguments, Peer, make_mesh
 from tofu.jax.compare.traffic import count_traffic
+from tofu.jax.frontend.leaves import take_apart
 from tofu.jax.hosts import list_devices
 from tofu.jax.partitioned_step import PartitionedStep
 from tofu.jax.planning import plan_step
@@ -69,7 +70,14 @@ class Comparison:
         self.step, self._source, self._arguments = step, source, arguments
         self._settings, self._devices = settings, devices
         alone = SingleDeviceSharding(devices[0])  # of the same kind, which may be no device of this machine
-        whole = jax.jit(step, in_shardings=alone, out_shardings=alone).lower(*arguments.all).compile()
+        native = source.native
+        self._leaves, self._native = take_apart(arguments.all, native.fixes_numbers)[0], native
+
+        def flat(*leaves: Any) -> list[Any]:  # shardings make no trees: a class in them may take nothing but arrays
+            return take_apart(step(*native.arguments_tree.unflatten(leaves)), native.fixes_numbers)[0]
+
+        self._flat = flat
+        whole = jax.jit(flat, in_shardings=alone, out_shardings=alone).lower(*self._leaves).compile()
         self._whole_work = _count_work(whole)
 
     def run(self, peers: Mapping[str, Peer] = PEERS) -> Iterator[Row]:
@@ -106,7 +114,7 @@ class Comparison:
         """The step under Tofu's plan with these settings in the place of others, to be compiled."""
         made = plan_step(self._source, replace(self._settings, **asked))
         step = PartitionedStep(self.step, made, made.training.make_mesh(self._devices), ())
-        return step.lower(*self._arguments.all), made.plan
+        return step.lower_leaves(), made.plan
 
     def peer(self, peer: Peer, name: str) -> Row:
         """What XLA makes of shardings of the arguments; the state comes out as it goes in."""
@@ -115,8 +123,9 @@ class Comparison:
     def lower_peer(self, peer: Peer) -> Any:
         """The step under a peer's shardings, to be compiled."""
         shardings = peer(make_mesh(self._devices), self._arguments)
-        step = jax.jit(self.step, in_shardings=shardings, out_shardings=self._lay_results(shardings[0]))
-        return step.lower(*self._arguments.all)
+        found = [jax.tree.leaves(each) for each in shardings]
+        laid = [sharding for each in found for sharding in each]
+        return jax.jit(self._flat, in_shardings=laid, out_shardings=self._lay_results(found[0])).lower(*self._leaves)
 
     @staticmethod
     def attempt(name: str, make: Callable[[str], Row]) -> Row:
@@ -138,15 +147,13 @@ class Comparison:
         overlapped = round(sum(traffic.overlapped.values()))
         return Row(name, planned, traffic.total, held, work, seconds, note, overlapped)
 
-    def _lay_results(self, state: Any) -> Any:
-        """The shardings of the results; None where XLA may choose."""
-        results = jax.eval_shape(self.step, *self._arguments.all)
-        like = jax.tree.structure(self._arguments.state)
-        if jax.tree.structure(results) == like:
-            return state
-        if isinstance(results, (tuple, list)) and results and jax.tree.structure(results[0]) == like:
-            return (state, *(None for _ in results[1:]))
-        return None
+    def _lay_results(self, state: Sequence[Any]) -> list[Any]:
+        """The shardings of the results' leaves; None where XLA may choose."""
+        results, like = self._native.results_tree, self._native.arguments_tree.children()[0]
+        kind = results.tree.node_data() or (None,)
+        parts = [results, *(results.children()[:1] if issubclass(kind[0] or object, (tuple, list)) else ())]
+        begins = any(part == like for part in parts)
+        return [*(state if begins else ()), *[None] * (results.num_leaves - begins * like.num_leaves)]
 
 
 def _count_work(compiled: Any) -> float:

@@ -35,7 +35,7 @@ class Arguments:
 
 
 Peer: TypeAlias = Callable[[Mesh, Arguments], tuple[Any, ...]]
-"""Shardings of all arguments, as trees like them."""
+"""Shardings of all arguments: of each a tree like it, or those of its leaves in a row."""
 
 
 def split_arguments(arguments: Sequence[Any], batch: int | None = None) -> Arguments:
@@ -73,12 +73,12 @@ def lay_data(mesh: Mesh, arguments: Arguments, names: Sequence[str]) -> tuple[An
         shape = np.shape(leaf)
         return lay(mesh, len(shape), {shape.index(arguments.batch): names} if arguments.batch in shape else {})
 
-    return jax.tree.map(place, arguments.data)  # type: ignore[no-any-return]  # a tuple, as the data
+    return tuple(list(map(place, jax.tree.leaves(one))) for one in arguments.data)
 
 
 def data_parallel(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
     """The batch is split; the state is whole everywhere."""
-    state = jax.tree.map(lambda leaf: lay(mesh, np.ndim(leaf), {}), arguments.state)
+    state = [lay(mesh, len(np.shape(leaf)), {}) for leaf in jax.tree.leaves(arguments.state)]
     return state, *lay_data(mesh, arguments, mesh.axis_names)
 
 
@@ -92,7 +92,7 @@ def fully_sharded(mesh: Mesh, arguments: Arguments) -> tuple[Any, ...]:
             return lay(mesh, len(shape), {})
         return lay(mesh, len(shape), {max(fits, key=lambda d: shape[d]): mesh.axis_names})
 
-    return jax.tree.map(place, arguments.state), *lay_data(mesh, arguments, mesh.axis_names)
+    return list(map(place, jax.tree.leaves(arguments.state))), *lay_data(mesh, arguments, mesh.axis_names)
 
 
 PEERS: Mapping[str, Peer] = {"data parallel": data_parallel, "FSDP / ZeRO-3": fully_sharded}

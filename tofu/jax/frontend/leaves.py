@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial, wraps
-from typing import Any
+from functools import partial
+from itertools import count, islice
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,8 @@ from tofu.jax.frontend.names import name_arguments
 
 FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, partial, np.ufunc, type)
 """Types of functions that hold no arrays which a step would train; beside them those that JAX makes, such as `jax.nn.relu`."""
+
+T = TypeVar("T")
 
 NUMBERS = (bool, int, float, complex)
 TAKES_NUMBERS_AS_FIXED = ("equinox",)
@@ -53,49 +56,115 @@ class Empty:
     dtype: Any
 
 
-def _fill_in(value: Empty) -> Any:
-    """The array without cells again."""
-    return jnp.zeros(value.shape, value.dtype)
+def _restore(one: Fixed) -> Any:
+    """What stood there; of an array without cells another one."""
+    return jnp.zeros(one.value.shape, one.value.dtype) if isinstance(one.value, Empty) else one.value
 
 
-def fix_leaves(tree: Any, numbers: bool = False) -> Any:
-    """The tree whose leaves are arrays alone; what else there was stands in it as `Fixed`, with `numbers` those of Python as well."""
-    return jax.tree.map(lambda leaf: Fixed(leaf) if numbers and isinstance(leaf, NUMBERS) else _fix(leaf), tree)
+@dataclass(frozen=True)
+class Structure:
+    """A tree without its arrays. It is put together again of arrays, or of what JAX traces a function with: constructors of users' classes
+    may ask for these, and calls of `jax.jit` give them nothing else.
+
+    `tree` has a leaf for each array and for each thing that is `fixed`, which is told by its position among them.
+    """
+
+    tree: Any
+    fixed: tuple[tuple[int, Fixed], ...] = ()
+
+    @property
+    def num_leaves(self) -> int:
+        """How many arrays there are."""
+        return int(self.tree.num_leaves) - len(self.fixed)
+
+    def children(self) -> list[Structure]:
+        """Those of the arguments, of a tuple of arguments."""
+        made, begin = [], 0
+        for tree in self.tree.children():
+            end = begin + tree.num_leaves
+            made.append(Structure(tree, tuple((n - begin, one) for n, one in self.fixed if begin <= n < end)))
+            begin = end
+        return made
+
+    def split(self, arrays: Sequence[T]) -> list[list[T]]:
+        """What there is for each array, child by child."""
+        remaining = iter(arrays)
+        return [list(islice(remaining, child.num_leaves)) for child in self.children()]
+
+    def pick(self, leaves: Sequence[T]) -> list[T]:
+        """Of what there is for each leaf, that of the arrays."""
+        fixed = dict(self.fixed)
+        return [leaf for n, leaf in enumerate(leaves) if n not in fixed]
+
+    def unflatten(self, arrays: Iterable[Any], restore: Callable[[Fixed], Any] | None = None) -> Any:
+        """The tree of these arrays; `restore` gives what stands in it for what is fixed, by default what stood there."""
+        remaining, fixed = iter(arrays), dict(self.fixed)
+        restore = restore or _restore
+        leaves = [restore(fixed[n]) if n in fixed else next(remaining) for n in range(self.tree.num_leaves)]
+        return jax.tree.unflatten(self.tree, leaves)
+
+    def forget_fixed(self) -> Any:
+        """What it has in common with those in which other things are fixed, or none."""
+        fixed, positions = dict(self.fixed), count()
+
+        def visit(tree: Any) -> Any:
+            data = tree.node_data()
+            if data is None:
+                return bool(tree.num_leaves) and next(positions) not in fixed
+            return data, [visit(child) for child in tree.children()]
+
+        return visit(self.tree)
 
 
-def restore_leaves(tree: Any, empty: Callable[[Empty], Any] = _fill_in) -> Any:
-    """The tree that was made so by `fix_leaves`; `empty` gives what stands in it for an array without cells."""
-
-    def restore(leaf: Any) -> Any:
-        if not _is_fixed(leaf):
-            return leaf
-        return empty(leaf.value) if isinstance(leaf.value, Empty) else leaf.value
-
-    return jax.tree.map(restore, tree, is_leaf=_is_fixed)
+def take_apart(tree: Any, numbers: bool = False) -> tuple[list[Any], Structure]:
+    """The arrays of a tree, and what is left of it; with `numbers`, those of Python are none of the arrays."""
+    leaves, structure = jax.tree.flatten(tree, is_leaf=is_fixed)
+    found = [Fixed(leaf) if numbers and isinstance(leaf, NUMBERS) else _fix(leaf) for leaf in leaves]
+    fixed = tuple((n, leaf) for n, leaf in enumerate(found) if is_fixed(leaf))
+    return [leaf for leaf in found if not is_fixed(leaf)], Structure(structure, fixed)
 
 
-def forget_fixed(tree: Any) -> Any:
-    """The tree without what was fixed in it, whatever that was."""
-    return jax.tree.map(lambda x: None if _is_fixed(x) else x, tree, is_leaf=_is_fixed)
+def name_all(function: Callable[..., Any], arguments: Sequence[Any]) -> list[str]:
+    """A name for each leaf of arguments, those that are fixed among them."""
+    return name_arguments(function, arguments, is_leaf=is_fixed)
 
 
-def describe_changed(function: Callable[..., Any], planned: Sequence[Any], given: Sequence[Any]) -> str:
-    """Which of the things that are fixed in arguments are others than was planned for, in a sentence each; nothing where trees differ."""
-    if jax.tree.structure(forget_fixed(planned)) != jax.tree.structure(forget_fixed(given)):
+def describe_changed(names: Sequence[str], planned: Structure, given: Structure) -> str:
+    """Which of the things that are fixed are others than was planned for, in a sentence each; nothing where trees differ. `names`: those of
+    all leaves.
+    """
+    if planned.tree != given.tree:
         return ""
-    names = name_arguments(function, planned, is_leaf=_is_fixed)
-    pairs = zip(names, *(jax.tree.leaves(tree, is_leaf=_is_fixed) for tree in (planned, given)), strict=False)
+    now = dict(given.fixed)
     return "".join(
-        f" {name} is {now!r}, and {before!r} is part of the step."
-        for name, before, now in pairs
-        if _is_fixed(before) and before != now
+        f" {names[n]} is {now[n]!r}, and {before!r} is part of the step."
+        for n, before in planned.fixed
+        if n in now and before != now[n]
     )
 
 
-def has_fixed(structure: Any) -> bool:
-    """Whether something is fixed in trees of a structure."""
-    tree = jax.tree.unflatten(structure, [0] * structure.num_leaves)
-    return any(map(_is_fixed, jax.tree.leaves(tree, is_leaf=_is_fixed)))
+@jax.tree_util.register_pytree_with_keys_class
+class Apart:
+    """The arrays of an argument where JAX sees them, by the paths that they have in its tree, and without the classes in it."""
+
+    def __init__(self, arrays: Sequence[Any], paths: tuple[str, ...]) -> None:
+        self.arrays, self.paths = arrays, paths
+
+    def tree_flatten_with_keys(self) -> tuple[list[tuple[str, Any]], tuple[str, ...]]:
+        """The arrays by their paths."""
+        return list(zip(self.paths, self.arrays, strict=True)), self.paths
+
+    @classmethod
+    def tree_unflatten(cls, paths: tuple[str, ...], arrays: Sequence[Any]) -> Apart:
+        """The same of other arrays."""
+        return cls(arrays, paths)
+
+
+def set_apart(tree: Any, numbers: bool = False) -> tuple[Apart, Structure]:
+    """An argument as a traced function is given it."""
+    paths, _ = jax.tree_util.tree_flatten_with_path(tree, is_leaf=is_fixed)
+    arrays, structure = take_apart(tree, numbers)
+    return Apart(arrays, tuple(structure.pick([jax.tree_util.keystr(path) for path, _ in paths]))), structure
 
 
 def has_fixed_numbers(step: Callable[..., Any]) -> bool:
@@ -103,21 +172,9 @@ def has_fixed_numbers(step: Callable[..., Any]) -> bool:
     return type(step).__module__.partition(".")[0] in TAKES_NUMBERS_AS_FIXED
 
 
-def fix_results(step: Callable[..., Any], numbers: bool) -> Callable[..., Any]:
-    """The step, of arguments as `fix_leaves` makes them, with results like them."""
-
-    @wraps(step)
-    def run(*arguments: Any) -> Any:
-        return fix_leaves(step(*map(restore_leaves, arguments)), numbers)
-
-    return run
-
-
-def check_leaves(names: Sequence[str], arguments: Sequence[Any]) -> None:
-    """Raises UnsupportedError for leaves of fixed arguments that are no arrays, nor anything that may be part of a step."""
-    strange = (
-        (name, leaf) for name, leaf in zip(names, jax.tree.leaves(arguments), strict=True) if not _is_array(leaf)
-    )
+def check_leaves(names: Sequence[str], leaves: Sequence[Any]) -> None:
+    """Raises UnsupportedError for leaves that are no arrays, nor anything that may be part of a step."""
+    strange = ((name, leaf) for name, leaf in zip(names, leaves, strict=True) if not _is_array(leaf))
     raise_together(
         UnsupportedError,
         "A step takes trees of arrays, numbers, functions and texts, and returns them. Give what it computes with as such a tree (of a "
@@ -132,7 +189,8 @@ def _fix(leaf: Any) -> Any:
     return Fixed(leaf) if isinstance(leaf, (str, bytes)) or _is_function(leaf) else leaf
 
 
-def _is_fixed(leaf: Any) -> bool:
+def is_fixed(leaf: Any) -> bool:
+    """Whether it stands for what is no array."""
     return isinstance(leaf, Fixed)
 
 

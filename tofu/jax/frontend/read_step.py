@@ -17,20 +17,23 @@ from tofu.errors import UnsupportedError, raise_together
 from tofu.graph import Carry, Graph, Operator, Phase, Tensor, TensorKind
 from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step, find_dtype
-from tofu.jax.frontend.leaves import NUMBERS, check_leaves, fix_leaves, fix_results, has_fixed_numbers
-from tofu.jax.frontend.names import Names, name_arguments
+from tofu.jax.frontend.leaves import NUMBERS, Structure, check_leaves, has_fixed_numbers, name_all, take_apart
+from tofu.jax.frontend.names import Names
 from tofu.jax.frontend.trace import trace_step
 from tofu.reading import show
 
 
 @dataclass(frozen=True)
 class Native:
-    """A step as JAX has it, for what runs plans: its equations, which tensor each value is, and the trees of arguments and results."""
+    """A step as JAX has it, for what runs plans: its equations, which tensor each value is, and the trees of arguments and results. `names`
+    are those of the arguments' leaves, of which some may be fixed.
+    """
 
     step: Step
     tensor_of: Mapping[int, int]
-    arguments_tree: Any
-    results_tree: Any
+    arguments_tree: Structure
+    results_tree: Structure
+    names: tuple[str, ...] = ()
     fixes_numbers: bool = False
     """Whether numbers of Python's among the arguments are part of the step."""
     double: bool = False
@@ -62,19 +65,20 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_number
     if not callable(function):
         raise UnsupportedError(f"A step is a function of arrays, not {function!r}.")
     fix_numbers |= has_fixed_numbers(function)
-    given, arguments = arguments, fix_leaves(tuple(arguments), fix_numbers)
-    names = name_arguments(function, arguments)
-    check_leaves(names, arguments)
+    arguments = tuple(arguments)
+    leaves, structure = take_apart(arguments, fix_numbers)
+    all_names = name_all(function, arguments)
+    names = structure.pick(all_names)
+    check_leaves(names, leaves)
     try:
-        step, results = trace_step(fix_results(function, fix_numbers), arguments)
+        step, results = trace_step(function, arguments, fix_numbers)
     except Exception:
         # JAX says in many ways that it needs a value: in a shape, of a window's first number, in Python's `if`.
-        if fix_numbers or not any(isinstance(leaf, NUMBERS) for leaf in jax.tree.leaves(arguments)):
+        if fix_numbers or not any(isinstance(leaf, NUMBERS) for leaf in leaves):
             raise
-        return read_step(function, given, fix_numbers=True)
-    count = _count_state(arguments[0], results, names) if arguments else 0
+        return read_step(function, arguments, fix_numbers=True)
+    count = _count_state(leaves, structure.children()[0], results, names) if arguments else 0
     graph, tensor_of = make_graph(step, names, count)
-    given_tree, results_tree = map(jax.tree_util.tree_structure, (arguments, results))
     raise_together(
         UnsupportedError,
         "These have no cells, and nothing of them can be split. Leave them out, or give each dimension an extent of 1 or more:",
@@ -85,9 +89,8 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_number
         "These are of type float0, as gradients of whole numbers are, and hold nothing. Leave them out of what the step returns:",
         [tensor.name for tensor in graph.tensors if "float0" in tensor.dtype],
     )
-    return Source(
-        graph, Native(step, tensor_of, given_tree, results_tree, fix_numbers, bool(jax.config.jax_enable_x64))
-    )
+    double = bool(jax.config.jax_enable_x64)
+    return Source(graph, Native(step, tensor_of, structure, results[1], tuple(all_names), fix_numbers, double))
 
 
 def _describe_empty(graph: Graph, tensor: int) -> str:
@@ -97,19 +100,23 @@ def _describe_empty(graph: Graph, tensor: int) -> str:
     return told + next(readers, "")
 
 
-def _count_state(state: Any, results: Any, names: Sequence[str]) -> int:
+def _count_state(
+    arguments: Sequence[Any], state: Structure, results: tuple[list[Any], Structure], names: Sequence[str]
+) -> int:
     """How many leaves the state has: those of the first argument and of the first results alike; 0 without one."""
-    (leaves, tree), candidates = jax.tree.flatten(state), [results]
-    if isinstance(results, tuple) and results:
-        candidates.append(results[0])
-    for found, its_tree in map(jax.tree.flatten, candidates):
-        if its_tree != tree or [np.shape(x) for x in found] != [np.shape(x) for x in leaves]:
+    leaves, (made, structure) = arguments[: state.num_leaves], results
+    candidates = [structure]
+    if (data := structure.tree.node_data()) is not None and issubclass(data[0], tuple):
+        candidates += structure.children()[:1]
+    for candidate in candidates:
+        found = made[: candidate.num_leaves]
+        if candidate != state or [np.shape(x) for x in found] != [np.shape(x) for x in leaves]:
             continue
         given = zip(names, map(find_dtype, leaves), map(find_dtype, found), strict=False)
         changed = [f"{name}, from {before} to {after}" for name, before, after in given if before != after]
         if not changed:
             return len(leaves)
-        if jax.tree_util.treedef_is_leaf(tree):
+        if jax.tree_util.treedef_is_leaf(state.tree):
             continue  # of a function of arrays that has no state
         warnings.warn(
             f"The step changes the types of its state ({', '.join(changed[:3])}{' ...' if changed[3:] else ''}), which is not taken "

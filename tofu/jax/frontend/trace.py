@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 import jax
@@ -15,6 +16,7 @@ from tofu.errors import UnsupportedError, raise_together
 from tofu.jax.frontend.branches import enter_branches, list_bodies
 from tofu.jax.frontend.empty import is_empty, make_empty
 from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, Step, ValueType, read_type
+from tofu.jax.frontend.leaves import Apart, Structure, set_apart, take_apart
 from tofu.jax.frontend.loops import enter_scan
 from tofu.jax.frontend.rewriting import check_undivided, complete, rewrite
 from tofu.jax.frontend.versions import (
@@ -34,12 +36,26 @@ from tofu.jax.frontend.versions import (
 )
 
 
-def trace_step(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Step, Any]:
-    """The step, and the tree of the shapes of its results. `arguments`: trees of arrays, or of their shapes.
+def trace_step(
+    function: Callable[..., Any], arguments: Sequence[Any], numbers: bool = False
+) -> tuple[Step, tuple[list[Any], Structure]]:
+    """The step, and the shapes of its results with what is left of their tree. `arguments`: trees of arrays, or of their shapes; with
+    `numbers`, those of Python are part of the step.
 
     Raises UnsupportedError for side effects.
     """
-    closed, shapes = jax.make_jaxpr(function, return_shape=True)(*jax.tree.map(forget_sharding, tuple(arguments)))
+    given = [set_apart(argument, numbers) for argument in arguments]
+    left: list[Structure] = []
+
+    @wraps(function)
+    def run(*apart: Apart) -> list[Any]:
+        pairs = zip(apart, given, strict=True)
+        arrays, structure = take_apart(function(*(one.unflatten(a.arrays) for a, (_, one) in pairs)), numbers)
+        left.append(structure)
+        return arrays
+
+    seen = jax.tree.map(forget_sharding, [apart for apart, _ in given])
+    closed, shapes = jax.make_jaxpr(run, return_shape=True)(*seen)
     if closed.effects:
         found = dict.fromkeys(_list_effects(closed.jaxpr))
         raise_together(
@@ -49,7 +65,7 @@ def trace_step(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[
         )
     step = read_jaxpr(closed)
     check_undivided(step)
-    return step, shapes
+    return step, (shapes, left[-1])
 
 
 def _list_effects(jaxpr: core.Jaxpr, line: Line = UNKNOWN_LINE) -> Iterator[str]:
