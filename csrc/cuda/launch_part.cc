@@ -160,7 +160,7 @@ std::vector<PartLaunch> LaunchesOfSort(PartArguments arguments) {
   const Index blocks = sorting.size / kSortSpan;
   add("tofu_sort_block", 0, 0, blocks);
   for (Index span = 2 * kSortSpan; span <= sorting.size; span *= 2) {
-    for (Index stride = span / 2; stride >= kSortSpan; stride /= 2) {
+    for (Index stride = span / 2; stride >= kSortSpan; stride /= TakesTwoStrides(stride) ? 4 : 2) {
       add("tofu_sort_apart", span, stride, DivideUp(sorting.size / 2, kPartThreads));
     }
     add("tofu_sort_block", span, 0, blocks);

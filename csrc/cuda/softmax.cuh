@@ -55,6 +55,17 @@ TOFU_DEVICE Real ScaledCell(const PartArguments& a, const T& cell, Real largest)
   return OverTemperature(a, static_cast<Real>(cell) - largest);
 }
 
+/*! \brief exp(value) for data of type T. Halves have 11 bits: they are served by a power of two of
+ * 22, where what `exp` computes beyond those took longer than memory. */
+template <typename T, typename Real>
+TOFU_DEVICE Real Exponential(Real value) {
+  if constexpr (sizeof(T) < sizeof(Real)) {
+    return RoughPowerOfTwo(value * 1.44269504f);  // over ln 2
+  } else {
+    return exp(value);
+  }
+}
+
 /*! \brief data, largest -> sum of exp((data - largest) / temperature) */
 template <typename T>
 struct SoftmaxSum : SumRule {
@@ -64,7 +75,7 @@ struct SoftmaxSum : SumRule {
   using SumRule::SumRule;
   TOFU_DEVICE Group Prepare(Index line) const { return static_cast<Group>(a.Input<T>(1)[line]); }
   TOFU_DEVICE Sum Cell(const Group& largest, const Place&, const T* cell) const {
-    return Sum{static_cast<double>(exp(ScaledCell(a, cell[0], largest)))};
+    return Sum{static_cast<double>(Exponential<T>(ScaledCell(a, cell[0], largest)))};
   }
 };
 
@@ -87,7 +98,7 @@ struct SoftmaxApply : CellRule {
   }
   TOFU_DEVICE Real Cell(const Group& group, const Place&, const T* cell) const {
     const Real scaled = ScaledCell(a, cell[0], group.largest);
-    return kIsLog ? scaled - group.sum : exp(scaled) / group.sum;
+    return kIsLog ? scaled - group.sum : Exponential<T>(scaled) / group.sum;
   }
 };
 
@@ -118,7 +129,7 @@ struct SoftmaxBackwardApply : CellRule {
   TOFU_DEVICE Real Cell(const Group& sum, const Place&, const T* cell) const {
     const Real own = static_cast<Real>(cell[0]);
     const Real value = static_cast<Real>(cell[1]);
-    return OverTemperature(a, kIsLog ? own - exp(value) * sum : value * (own - sum));
+    return OverTemperature(a, kIsLog ? own - Exponential<T>(value) * sum : value * (own - sum));
   }
 };
 

@@ -14,7 +14,7 @@
 namespace tofu {
 namespace cuda {
 
-constexpr int kSortSpan = 4096;  // keys that a block sorts
+constexpr int kSortSpan = 1024;  // keys that a block sorts; more blocks are better than fewer steps
 
 /*! \brief Row and number of an index; keys compare as pairs do. */
 TOFU_DEVICE Index KeyOf(Index row, Index number) { return (row << 32) | number; }
@@ -27,13 +27,13 @@ TOFU_DEVICE Index MakeKey(const PartArguments& a, Index n) {
   return KeyOf(row < 0 ? a.positions.extent : row, n);
 }
 
-/*! \brief One step of a network: the smaller key goes first where `span` says so. */
-TOFU_DEVICE void CompareKeys(Index* keys, Index low, Index stride, bool rises) {
-  const Index a = keys[low];
-  const Index b = keys[low + stride];
+/*! \brief Puts two keys in order: the smaller one first where keys rise. */
+TOFU_DEVICE void OrderKeys(Index* first, Index* second, bool rises) {
+  const Index a = *first;
+  const Index b = *second;
   if ((a > b) != rises) return;
-  keys[low] = b;
-  keys[low + stride] = a;
+  *first = b;
+  *second = a;
 }
 
 /*! \brief Where pair `pair` of a step begins; `stride` is a power of two, so nothing is divided. */
@@ -58,7 +58,7 @@ TOFU_DEVICE void SortBlocks(const PartArguments& a) {
       SyncThreads();
       for (Index pair = ThreadIndex(); pair < kSortSpan / 2; pair += kPartThreads) {
         const Index low = LowOfPair(pair, stride);
-        CompareKeys(keys, low, stride, ((first + low) & span) == 0);
+        OrderKeys(&keys[low], &keys[low + stride], ((first + low) & span) == 0);
       }
     }
   }
@@ -68,14 +68,33 @@ TOFU_DEVICE void SortBlocks(const PartArguments& a) {
   }
 }
 
-/*! \brief One step between keys that lie further apart than a block's span. */
+/*! \brief Steps of that stride and of half of it go together, where both lie apart. */
+TOFU_DEVICE bool TakesTwoStrides(Index stride) { return stride / 2 >= kSortSpan; }
+
+/*! \brief A step between keys that lie further apart than a block's span, or two. */
 TOFU_DEVICE void SortApart(const PartArguments& a) {
   const Sorting& sorting = a.sorting;
   const Index threads = static_cast<Index>(NumBlocks(0)) * kPartThreads;
-  for (Index pair = static_cast<Index>(BlockIndex(0)) * kPartThreads + ThreadIndex();
-       pair < sorting.size / 2; pair += threads) {
-    const Index low = LowOfPair(pair, sorting.stride);
-    CompareKeys(sorting.keys, low, sorting.stride, (low & sorting.span) == 0);
+  const Index first = static_cast<Index>(BlockIndex(0)) * kPartThreads + ThreadIndex();
+  if (!TakesTwoStrides(sorting.stride)) {
+    for (Index pair = first; pair < sorting.size / 2; pair += threads) {
+      Index* keys = sorting.keys + LowOfPair(pair, sorting.stride);
+      OrderKeys(keys, keys + sorting.stride, ((keys - sorting.keys) & sorting.span) == 0);
+    }
+    return;
+  }
+  const Index half = sorting.stride / 2;
+  for (Index four = first; four < sorting.size / 4; four += threads) {
+    const Index low = LowOfPair(LowOfPair(four, half), sorting.stride);
+    Index* keys = sorting.keys + low;
+    const bool rises = (low & sorting.span) == 0;
+    Index own[4] = {keys[0], keys[half], keys[2 * half], keys[3 * half]};
+    OrderKeys(&own[0], &own[2], rises);
+    OrderKeys(&own[1], &own[3], rises);
+    OrderKeys(&own[0], &own[1], rises);
+    OrderKeys(&own[2], &own[3], rises);
+    TOFU_UNROLL
+    for (int k = 0; k < 4; ++k) keys[k * half] = own[k];
   }
 }
 

@@ -5,6 +5,7 @@
  *     gpu_parts check             numbers against the same source on the CPU, and a loop over cells
  *     gpu_parts check --few       a few of them: for compute-sanitizer, which is slow
  *     gpu_parts measure [MIB]     bandwidths over MIB of data (256), a JSON object in each line
+ *     gpu_parts measure MIB PART  those of the parts alone whose names hold PART
  */
 #include <dlfcn.h>
 
@@ -189,14 +190,15 @@ std::vector<Measured> ViewsFor(const PartCase& part, Index cells) {
   return views;
 }
 
-void MeasureParts(int mib, int runs) {
+void MeasureParts(int mib, int runs, const std::string& wanted) {
   const size_t bytes = static_cast<size_t>(mib) << 20;
   const double copy = 2.0 * static_cast<double>(bytes) / SecondsOfCopy(bytes, runs);
   std::printf("{\"what\": \"copy\", \"bytes\": %.0f, \"bandwidth\": %.6g}\n",
               2.0 * static_cast<double>(bytes), copy);
-  MeasureFetches(bytes, runs, copy);
+  if (wanted.empty()) MeasureFetches(bytes, runs, copy);
   std::mt19937 random(7);
   for (const PartCase& part : PartCases()) {
+    if (std::string(part.kernel.name).find(wanted) == std::string::npos) continue;
     for (const char* type : {"float32", "float16"}) {
       const Index cells = static_cast<Index>(bytes) / BytesOf(type);
       for (const Measured& one : ViewsFor(part, cells)) {
@@ -227,7 +229,7 @@ int Main(const std::vector<std::string>& arguments) {
               gpu.name().c_str(), gpu.capability(), tofu::cuda::CompilerVersion());
   if (arguments[0] == "measure") {
     const int mib = arguments.size() > 1 ? std::atoi(arguments[1].c_str()) : 256;
-    MeasureParts(mib, mib >= 64 ? 20 : 2);
+    MeasureParts(mib, mib >= 64 ? 20 : 2, arguments.size() > 2 ? arguments[2] : "");
     return 0;
   }
   const bool few = arguments.size() > 1 && arguments[1] == "--few";
@@ -246,7 +248,7 @@ int main(int count, char** values) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   const std::vector<std::string> arguments(values + 1, values + count);
   if (arguments.empty() || (arguments[0] != "check" && arguments[0] != "measure")) {
-    std::fprintf(stderr, "usage: gpu_parts check [--few] | measure [MIB]\n");
+    std::fprintf(stderr, "usage: gpu_parts check [--few] | measure [MIB [PART]]\n");
     return 2;
   }
   try {
