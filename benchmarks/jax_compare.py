@@ -3,13 +3,15 @@
     python -m benchmarks.jax_compare --workers 8 [--model MLP ...]
     python -m benchmarks.jax_compare --model "24-layer Transformer" --model ResNet-50
     TPU_LIBRARY_PATH=.../libtpu.so python -m benchmarks.jax_compare --platform tpu [--model MLP ...]
+    python -m benchmarks.jax_compare --platform gpu [--model MLP ...]
 
 From shapes alone, compiled for virtual devices of the CPU and not run: what `python -m tofu jax compare` does for any step, with Megatron's
 mixes among the peers. The benchmark fails where HLO moves more than its plan counts, and where a peer moves less than the plans within its
 memory; peers that hold less than the plan that splits everything, and those that have every device compute the same, are none.
 
-For TPUs steps are compiled ahead of time, without one, by the package libtpu of JAX's version. XLA's auto-sharding, which it has for TPUs
-alone, is a peer there where it comes to an end within --auto-seconds, and the bytes that move while devices compute are told.
+For TPUs steps are compiled ahead of time, without one, by the package libtpu of JAX's version; for H100s, without one, by jax[cuda13].
+Bytes that move while devices compute are told there. XLA's auto-sharding, which it has for TPUs alone, is a peer there where it comes to
+an end within --auto-seconds.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -67,6 +70,8 @@ STATED_MB = {  # by docs/jax.md; None for what does not apply
 }
 TPU_SLICES = {4: "v5e:2x2", 8: "v5e:2x4", 16: "v5e:4x4", 32: "v5e:4x8", 64: "v5e:8x8"}
 """The number of devices -> what XLA calls as many TPUs that are linked."""
+H100 = Path(__file__).parent / "jax_peers" / "h100.pbtxt"
+"""An H100 as XLA describes it (`--xla_dump_to`, CUDA 13)."""
 XLA_CHOOSES = "XLA's auto-sharding"
 
 
@@ -123,10 +128,13 @@ def list_devices(workers: int, platform: str) -> Sequence[Any]:
 
     if platform == "cpu":
         return jax.devices()[:workers]
-    if workers not in TPU_SLICES:
-        raise click.BadParameter(f"there are slices of {', '.join(map(str, TPU_SLICES))} TPUs")
     from jax.experimental import topologies
 
+    if platform == "gpu":  # of one process on one host
+        settings = {"target_config": H100.read_text(), "topology": f"1x1x{workers}"}
+        return topologies.get_topology_desc(platform="cuda", **settings).devices  # type: ignore[no-any-return]
+    if workers not in TPU_SLICES:
+        raise click.BadParameter(f"there are slices of {', '.join(map(str, TPU_SLICES))} TPUs")
     return topologies.get_topology_desc(platform="tpu", topology_name=TPU_SLICES[workers]).devices  # type: ignore[no-any-return]
 
 
@@ -134,7 +142,7 @@ def set_environment(workers: int, platform: str) -> None:
     """What JAX looks at when it is first used: virtual devices, and no TPU looked for on this machine or asked of a service."""
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={workers}"
-    if platform == "cpu":
+    if platform != "tpu":
         return
     os.environ |= {
         "JAX_DEFAULT_MATMUL_PRECISION": "float32",  # or XLA halves numbers before they move
@@ -189,7 +197,7 @@ def check_stated(name: str, setting: tuple[str, int], rows: list[Row], console: 
 @click.command(help=__doc__)
 @click.option("--workers", default=8, show_default=True)
 @click.option("--model", "models", multiple=True, help="By default all but those of real sizes.")
-@click.option("--platform", type=click.Choice(("cpu", "tpu")), default="cpu", show_default=True)
+@click.option("--platform", type=click.Choice(("cpu", "gpu", "tpu")), default="cpu", show_default=True)
 @click.option("--search-seconds", default=10.0, show_default=True)
 @click.option("--auto-seconds", default=600.0, show_default=True, help="For XLA's auto-sharding; 0 leaves it out.")
 def main(workers: int, models: tuple[str, ...], platform: str, search_seconds: float, auto_seconds: float) -> None:

@@ -5,6 +5,7 @@ Everything is compiled, and nothing is run; shapes are enough.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -58,7 +59,7 @@ class Row:
     @property
     def is_peer(self) -> bool:
         """Whether it is a plan made by hand that splits the work."""
-        return self.planned_bytes is None and self.moved_bytes >= 0 and self.work <= MOST_WORK
+        return self.planned_bytes is None and self.moved_bytes >= 0 and not self.work > MOST_WORK
 
 
 class Comparison:
@@ -157,8 +158,9 @@ class Comparison:
 
 
 def _count_work(compiled: Any) -> float:
-    """Operations of one device, at least one."""
-    return max(1.0, float(compiled.cost_analysis().get("flops", 1.0)))
+    """Operations of one device, at least one; not a number where XLA does not say, as ahead of time for GPUs."""
+    analysis = compiled.cost_analysis()
+    return max(1.0, float(analysis.get("flops", 1.0))) if analysis is not None else math.nan
 
 
 def find_devices(workers: int) -> list[Any]:
@@ -182,14 +184,14 @@ def draw_rows(title: str, rows: Sequence[Row]) -> Table:
             table.add_row(row.name, "-", "-", "-", "-", "-", "-", row.note)
             continue
         planned = "-" if row.planned_bytes is None else f"{row.planned_bytes / 1e6:.2f}"
-        repeats = "" if row.work <= MOST_WORK or row.planned_bytes is not None else "devices compute the same"
+        repeats = "" if not row.work > MOST_WORK or row.planned_bytes is not None else "devices compute the same"
         table.add_row(
             row.name,
             planned,
             f"{row.moved_bytes / 1e6:.2f}",
             f"{row.overlapped_bytes / row.moved_bytes:.0%}" if row.overlapped_bytes else "-",
             f"{row.argument_bytes / 1e6:.3f}",
-            f"{row.work:.2f}",
+            "-" if math.isnan(row.work) else f"{row.work:.2f}",
             f"{row.seconds:.1f}",
             row.note or repeats,
         )

@@ -25,7 +25,7 @@ CALL = re.compile(
     r"(?:calls|to_apply|body|condition|branch_computations)=(?:\{(?P<several>[^}]*)\}|(?P<one>%?[\w.-]+))"
 )
 TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
-WORK = re.compile(r" (?:call|conditional|convolution|dot|fusion|reduce|scatter|sort|while)\(")
+WORK = re.compile(r" (?:call|conditional|convolution|custom-call|dot|fusion|reduce|scatter|sort|while)\(")
 FUSED = re.compile(r"channel_id=(\d+),.*\bchain_id=")
 """Of a collective that a TPU runs within other work: it stands in the fusion that begins it, in those that go on beside it, and in the one
 that ends it.
@@ -137,10 +137,7 @@ def _list_calls(lines: Sequence[str]) -> Iterator[tuple[str, int]]:
 def _count_bytes(line: str, found: re.Match[str], devices: int, host_devices: int) -> tuple[float, float]:
     """The bytes of one collective, and which share of them goes from host to host."""
     kind = found["kind"]
-    sizes = _list_sizes(found["result"])
-    if found["started"] and kind in ("all-gather", "collective-permute"):  # operands and results in one tuple
-        sizes = sizes[len(sizes) // 2 :] if kind == "all-gather" else sizes[1:2]
-    size = sum(sizes)
+    size = sum(_list_results(found))
     if kind == "collective-permute":
         listed = re.search(r"source_target_pairs=\{(.*?)\}\}", line)
         ends = [(int(a), int(b)) for a, b in re.findall(r"(\d+),(\d+)", listed[1] if listed else "")]
@@ -158,6 +155,20 @@ def _count_bytes(line: str, found: re.Match[str], devices: int, host_devices: in
 def _share_between(pairs: Sequence[tuple[int, int]], host_devices: int) -> float:
     """Which share of pairs of devices, each of which sends as much, is of two hosts."""
     return sum(a // host_devices != b // host_devices for a, b in pairs) / max(len(pairs), 1)
+
+
+def _list_results(found: re.Match[str]) -> list[float]:
+    """The bytes of what a collective gives. Where it is only started, most have their operands before that, in one tuple with it or in one
+    of their own, as on GPUs.
+    """
+    sizes = _list_sizes(found["result"])
+    if not found["started"]:
+        return sizes
+    if found["kind"] == "collective-permute":
+        return sizes[1:2]
+    if found["result"].startswith("((") or found["kind"] == "all-gather":
+        return sizes[len(sizes) // 2 :]
+    return sizes
 
 
 def _list_sizes(text: str) -> list[float]:
