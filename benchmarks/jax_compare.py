@@ -20,6 +20,8 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +45,14 @@ STATED_MODELS = {  # by platform and devices
         "12-layer Transformer",
     ),
     ("cpu", 64): ("MLP", "Transformer block", "LSTM 2x4", "ResNet"),
+    ("gpu", STATED_WORKERS): (
+        "MLP",
+        "Transformer block",
+        "LSTM 2x4",
+        "LSTM 2x100, scan",
+        "ResNet",
+        "12-layer Transformer",
+    ),
     ("tpu", STATED_WORKERS): ("MLP", "Transformer block", "LSTM 2x4"),
 }
 STATED_MB = {  # by docs/jax.md; None for what does not apply
@@ -59,6 +69,13 @@ STATED_MB = {  # by docs/jax.md; None for what does not apply
         "data parallel": (2149, None, 2126, None),
         "FSDP / ZeRO-3": (3429, None, 138.6, None),
         "best Megatron": (373, 132, 104.2, None),
+    },
+    ("gpu", STATED_WORKERS): {
+        "Tofu, everything split": (31.3, 25.0, 12.9, 213, 5.86, 5858),
+        "Tofu, replicas free": (26.1, 25.0, 11.2, 167, 4.52, 5849),
+        "data parallel": (239, 73.4, 59.8, 59.8, 4.55, 9084),
+        "FSDP / ZeRO-3": (265, 44.2, 14.6, 662, 6.10, 11040),
+        "best Megatron": (58.9, 29.4, 13.5, 157, None, 13961),
     },
     ("tpu", STATED_WORKERS): {
         "Tofu, everything split": (31.5, 25.8, 11.8),
@@ -81,9 +98,10 @@ def compare(name: str, workers: int, platform: str, search_seconds: float, auto_
     from tofu.jax.compare.comparison import Row
 
     rows = []
+    told = count_work(name, workers, search_seconds) if platform == "gpu" else {}
     for row in make_comparison(name, workers, platform, search_seconds).run(list_peers(workers)):
         print(f"{name}, {row.name}: compiled in {row.seconds:.0f} s", file=sys.stderr, flush=True)
-        rows.append(row)
+        rows.append(replace(row, work=told.get(row.name, row.work)))
     if platform == "tpu" and auto_seconds:
         # In a process of its own, for it cannot be interrupted.
         with multiprocessing.get_context("spawn").Pool(1) as pool:
@@ -95,6 +113,15 @@ def compare(name: str, workers: int, platform: str, search_seconds: float, auto_
             except multiprocessing.TimeoutError:
                 rows.append(Row(XLA_CHOOSES, None, -1, -1, 0.0, 0.0, f"not compiled in {auto_seconds:.0f} s"))
     return rows
+
+
+def count_work(name: str, workers: int, search_seconds: float) -> dict[str, float]:
+    """Peer -> the work that all devices do, of the step compiled for CPUs: XLA does not count it ahead of time for GPUs."""
+    from benchmarks.jax_peers.peers import list_peers
+
+    comparison = make_comparison(name, workers, "cpu", search_seconds)
+    rows = [comparison.attempt(named, partial(comparison.peer, peer)) for named, peer in list_peers(workers).items()]
+    return {row.name: row.work for row in rows}
 
 
 def compare_with_xla(name: str, workers: int, search_seconds: float) -> list[Row]:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 ROUNDING = "rounding of single precision, for additions in another order: it passes in double precision"
-SPARSE = "row_sparse or csr storage, which cannot be partitioned"
 PER_CONTEXT = (
     "looks at what each of several contexts has; tofu.mod.Module is one device to its user, and its results are whole"
 )
 REASONS: dict[tuple[str, str, str], str] = {
-    ("test_module", "test_executor_group", "symbol"): SPARSE,
-    ("test_module", "test_factorization_machine_module", ""): SPARSE,
-    ("test_module", "test_module_initializer", ""): SPARSE,
     ("test_module", "test_module_ctx_group", "module"): PER_CONTEXT,
     ("test_module", "test_module_layout", "module"): PER_CONTEXT,
     (
@@ -18,16 +14,11 @@ REASONS: dict[tuple[str, str, str], str] = {
         "test_save_load",
         "module",
     ): "reads the kvstore that MXNet makes for two contexts; for one it makes none, as Tofu",
-    ("test_multi_device_exec", "test_ctx_group_sparse", ""): SPARSE,
-    ("test_init", "test_rsp_const_init", ""): SPARSE,
     (
         "test_symbol",
         "test_eliminate_common_expr",
         "symbol",
     ): "counts the nodes that MXNet's own passes leave for one device",
-    ("test_contrib_svrg_module", "test_module_initializer", ""): SPARSE,
-    ("test_operator", "test_regression", ""): SPARSE,
-    ("test_operator", "test_custom_op", ""): SPARSE,
     ("test_operator", "test_take", "symbol"): "expects an operator's error where outputs are read; forward raises it",
     (
         "test_operator",
@@ -35,9 +26,7 @@ REASONS: dict[tuple[str, str, str], str] = {
         "symbol",
     ): "backward(is_train=False) of what computes something else in training is refused",
     ("test_operator", "test_index_array", "symbol"): "has tensors without cells, which are refused",
-    ("test_gluon", "test_embedding", ""): SPARSE,
-    ("test_gluon", "test_sparse_hybrid_block_grad", ""): SPARSE,
-    ("test_gluon", "test_zero_grad", "gluon call"): SPARSE,
+    ("test_gluon", "test_embedding", ""): "reads the rows of a sparse gradient; those of a partitioned block are dense",
     ("test_gluon", "test_inline", ""): "counts the nodes of a block that MXNet's CachedOp writes into autograd's graph",
     (
         "test_gluon",

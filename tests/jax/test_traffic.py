@@ -85,6 +85,33 @@ def test_what_moves_while_devices_compute_is_told_apart():
     assert not count_traffic(TEXT, 4).overlapped
 
 
+ON_GPU = """HloModule step, is_scheduled=true
+
+ENTRY %main (x: f32[8]) -> f32[8] {
+  %all-gather-start = ((f32[8]{0}), f32[32]{0}) all-gather-start(%x), channel_id=1, replica_groups=mesh['x'=4] {'x'}, dimensions={0}
+  %all-gather-done = f32[32]{0} all-gather-done(%all-gather-start)
+  %reduce-scatter-start = ((f32[32]{0}, f32[8]{0}), (f32[8]{0}, f32[2]{0})) reduce-scatter-start(%y, %x), replica_groups={{0,1,2,3}}
+  %gemm = (f32[8]{0}, s8[64]{0}) custom-call(%all-gather-done), custom_call_target="__cublas$gemm"
+  %reduce-scatter-done = (f32[8]{0}, f32[2]{0}) reduce-scatter-done(%reduce-scatter-start)
+  %all-to-all-start = ((f32[8]{0}), f32[8]{0}) all-to-all-start(%x), channel_id=3, replica_groups={{0,1},{2,3}}, dimensions={0}
+  %all-to-all-done = f32[8]{0} all-to-all-done(%all-to-all-start)
+  %all-reduce-start = f32[8]{0} all-reduce-start(%x), channel_id=4, replica_groups={{0,1,2,3}}, to_apply=%add
+  ROOT %all-reduce-done = f32[8]{0} all-reduce-done(%all-reduce-start)
+}
+"""
+
+
+def test_collectives_that_gpus_start_count_by_their_results():
+    traffic = count_traffic(ON_GPU, 4)
+    assert traffic.bytes == {
+        "all-gather": 4 * 3 * 32,
+        "reduce-scatter": 4 * 3 * (32 + 8),
+        "all-to-all": 4 * 16,
+        "all-reduce": 4 * 2 * 24,
+    }
+    assert traffic.overlapped == {"reduce-scatter": 4 * 3 * 40}
+
+
 @pytest.mark.parametrize(
     ("groups", "listed"),
     [

@@ -78,8 +78,16 @@ def test_several_contexts():
 
 
 def test_sparse_parameters():
-    with refuses(UnsupportedError, "has sparse storage.*sparse_grad=False"):
-        tofu.gluon.partition(nn.Embedding(8, 4, sparse_grad=True), 2)
+    class Scaled(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.weight = self.params.get("weight", shape=(4, 4), stype="row_sparse")
+
+        def hybrid_forward(self, F, data, weight):
+            return F.dot(data, weight)
+
+    with refuses(UnsupportedError, "weight has row_sparse storage.*leave stype out"):
+        tofu.gluon.partition(Scaled(), 2)
 
 
 def test_running_operator_by_operator():

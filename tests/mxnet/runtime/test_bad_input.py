@@ -296,12 +296,6 @@ def test_memory_report_takes_the_options_of_partition(model):
         tofu.memory_report(model.symbol, [2], data=(12, 17))
 
 
-def test_sparse_storage(model):
-    symbol = tofu.partition(model.symbol, 2)
-    with refuses(tofu.UnsupportedError, "fc0_weight: row_sparse", "sparse_grad=False"):
-        symbol.simple_bind(mx.cpu(), stype_dict={"fc0_weight": "row_sparse"}, data=(12, 17), softmax_label=(12,))
-
-
 def test_failed_partition_leaves_the_symbol_alone(model):
     before = model.symbol.tojson()
     with pytest.raises(tofu.TofuError):

@@ -25,7 +25,9 @@ CALL = re.compile(
     r"(?:calls|to_apply|body|condition|branch_computations)=(?:\{(?P<several>[^}]*)\}|(?P<one>%?[\w.-]+))"
 )
 TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
-WORK = re.compile(r" (?:call|conditional|convolution|custom-call|dot|fusion|reduce|scatter|sort|while)\(")
+WORK = re.compile(
+    r" (?:call|conditional|convolution|custom-call(?!.*AsyncCollective)|dot|fusion|reduce|scatter|sort|while)\("
+)
 FUSED = re.compile(r"channel_id=(\d+),.*\bchain_id=")
 """Of a collective that a TPU runs within other work: it stands in the fusion that begins it, in those that go on beside it, and in the one
 that ends it.

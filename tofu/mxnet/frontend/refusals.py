@@ -1,4 +1,4 @@
-"""What no plan can be made of: sparse storage, control flow, shapes that depend on numbers, operators that talk to other devices.
+"""What no plan can be made of: control flow, shapes that depend on numbers, operators that talk to other devices.
 
 Found before anything is inferred, all of one kind named at once. What MXNet's kernels get wrong in some types is found in the graph.
 """
@@ -17,14 +17,8 @@ from tofu import _mxnet
 from tofu.errors import TofuError, UnsupportedError, raise_together
 from tofu.graph.semantic import Graph, Operator
 
-# MXNet's storage types in attributes: names of operators' ones, numbers of variables'.
-SPARSE = {"row_sparse", "csr", "1", "2"}
 CONTROL_FLOW = {"_foreach": "foreach", "_while_loop": "while_loop", "_cond": "cond"}
-SPARSE_OPERATORS = {
-    "_contrib_SparseEmbedding": "Use Embedding.",
-    "_sparse_retain": "Multiply by a mask of the rows.",
-    "_square_sum": "Use sum(square(x)).",
-}
+SPARSE_OPERATORS = {"_sparse_retain": "Multiply by a mask of the rows."}
 DATA_DEPENDENT = {
     "_contrib_boolean_mask": "Multiply by the mask, or use where.",
     "_npi_unique": "Leave it to the host.",
@@ -50,8 +44,8 @@ def refuse_unpartitionable(symbol: Any) -> None:
     nodes = _mxnet.nodes(symbol.handle.value)
     raise_together(
         UnsupportedError,
-        "Sparse storage (row_sparse, csr) cannot be partitioned; dense arrays can. It is asked for by:",
-        [f"{_name(node)}: {reason}" for node in nodes if (reason := _find_sparse(node["op"], node["attrs"]))],
+        "Workers compute with dense storage. These operators are for sparse tensors alone:",
+        [f"{_name(node)}. {SPARSE_OPERATORS[node['op']]}" for node in nodes if node["op"] in SPARSE_OPERATORS],
     )
     raise_together(
         UnsupportedError,
@@ -148,20 +142,6 @@ def _largest(attributes: Mapping[str, str], name: str) -> int:
 
 def _name(node: Mapping[str, Any]) -> str:
     return f"variable {node['name']}" if node["op"] == "null" else f"{node['op']} {node['name']}"
-
-
-def _find_sparse(op: str, attributes: Mapping[str, str]) -> str:
-    """How an operator or variable is sparse, and what to write instead; empty for a dense one."""
-    if op in SPARSE_OPERATORS:
-        return f"it is for sparse tensors alone. {SPARSE_OPERATORS[op]}"
-    if attributes.get("__storage_type__") in SPARSE:
-        return "stype. Leave it out."
-    if op != "null" and attributes.get("sparse_grad", "").lower() in ("true", "1"):
-        return "sparse_grad=True. Use sparse_grad=False."
-    for name in ("stype", "forward_stype"):
-        if attributes.get(name) in SPARSE:
-            return f"{name}={attributes[name]}. Use 'default'."
-    return ""
 
 
 def draws_unsaid(operator: Operator, is_whole: bool) -> bool:

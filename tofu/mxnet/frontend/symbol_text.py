@@ -10,6 +10,7 @@ from typing import Any
 
 import mxnet as mx
 
+from tofu.mxnet.frontend.storage import with_dense_storage
 from tofu.reading import is_whole, parse_json, read_list, read_mapping, read_string, read_whole, show
 
 GROUP_KEY = "__ctx_group__"
@@ -18,9 +19,10 @@ BOOLEANS = {"true": "True", "false": "False"}
 
 
 def in_plain_form(symbol: Any) -> Any:
-    """The same model without `ctx_group`, since the plan says where operators run, and with booleans as Python writes them: MXNet takes
-    true and TRUE for True.
+    """The same model without `ctx_group`, since the plan says where operators run, with dense storage, and with booleans as Python writes
+    them: MXNet takes true and TRUE for True.
     """
+    symbol = with_dense_storage(symbol)
     if not any(_rewrite(attributes) != attributes for attributes in symbol.attr_dict().values()):
         return symbol
     graph = json.loads(mx.sym.Symbol.tojson(symbol, remove_amp_cast=False))

@@ -15,6 +15,7 @@ from typing import Any
 import mxnet as mx
 
 from tofu import _mxnet
+from tofu.mxnet.frontend.splice import Splice
 
 Shapes = Mapping[str, tuple[int, ...]]
 GATES = {"rnn_tanh": 1, "gru": 3, "lstm": 4}
@@ -33,7 +34,7 @@ def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) ->
     nodes = {node["name"]: node["entry"] for node in _mxnet.nodes(symbol.handle.value)}
     known = {name: shape for name, shape in shapes.items() if name in nodes}
     found, _ = _mxnet.infer(symbol.handle.value, known, {name: types[name] for name in known})
-    splice = _Splice()
+    splice = Splice()
     for node in graph["nodes"]:
         inputs = [splice.entry(entry) for entry in node["inputs"]]
         if _is_plain(node):
@@ -44,7 +45,7 @@ def unroll_recurrences(symbol: Any, shapes: Shapes, types: Mapping[str, int]) ->
         if node["op"] in _UNSHAPED:
             node["attrs"]["shape"] = str(tuple(found[nodes[node["name"]]]))
         splice.add({**node, "inputs": inputs})
-    return mx.sym.load_json(json.dumps(splice.graph([splice.entry(head) for head in graph["heads"]], graph["attrs"])))
+    return splice.symbol(graph)
 
 
 def _is_plain(node: Mapping[str, Any]) -> bool:
@@ -55,55 +56,6 @@ def _is_plain(node: Mapping[str, Any]) -> bool:
     odd = ("projection_size", "lstm_state_clip_min", "lstm_state_clip_max")
     is_odd = attributes.get("use_sequence_length", "False") in ("True", "1")
     return not is_odd and all(attributes.get(name, "None") == "None" for name in odd)
-
-
-class _Splice:
-    """MXNet's JSON of a graph, written anew. Nodes have their numbers in `graph`, others where they came from."""
-
-    def __init__(self) -> None:
-        self.nodes: list[dict[str, Any]] = []
-        self.outputs: list[
-            list[list[int]]
-        ] = []  # of each node that was met: where its outputs are now; empty for one with its own
-
-    def entry(self, old: Sequence[int]) -> list[int]:
-        """Where an output of a node that was met is now."""
-        number, output = self.outputs[old[0]], old[1]
-        return number[output] if len(number) > 1 or number[0][1] >= 0 else [number[0][0], output, 0]
-
-    def add(self, node: dict[str, Any]) -> None:
-        """The next node, as it is."""
-        self.outputs.append([[len(self.nodes), -1, 0]])
-        self.nodes.append(node)
-
-    def replace(self, symbol: Any, inputs: Sequence[list[int]]) -> None:
-        """In place of the next node: a symbol over the variables "0", "1", .., which are its inputs."""
-        own = json.loads(symbol.tojson())
-        place: list[list[int]] = []
-        for node in own["nodes"]:
-            if node["op"] == "null":
-                place.append(inputs[int(node["name"])])
-                continue
-            place.append([len(self.nodes), -1, 0])
-            self.nodes.append({**node, "inputs": [_move(place, entry) for entry in node["inputs"]]})
-        self.outputs.append([_move(place, head) for head in own["heads"]])
-
-    def graph(self, heads: list[list[int]], attributes: Any) -> dict[str, Any]:
-        """The whole."""
-        variables = [n for n, node in enumerate(self.nodes) if node["op"] == "null"]
-        pointers = list(range(len(self.nodes) + 1))
-        return {
-            "nodes": self.nodes,
-            "arg_nodes": variables,
-            "node_row_ptr": pointers,
-            "heads": heads,
-            "attrs": attributes,
-        }
-
-
-def _move(place: Sequence[list[int]], entry: Sequence[int]) -> list[int]:
-    number, output, _ = place[entry[0]]
-    return [number, entry[1] if output < 0 else output, 0]
 
 
 @dataclass

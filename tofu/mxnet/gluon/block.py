@@ -15,7 +15,7 @@ from tofu.errors import PlanError, UnsupportedError
 from tofu.mxnet.frontend.refusals import refuse_broken, refuse_unpartitionable
 from tofu.mxnet.gluon.operator import PartitionedOperator
 from tofu.mxnet.gluon.parameter import Sharded, check_parameter, shard_parameter
-from tofu.mxnet.runtime.arguments import check_contexts, read_settings
+from tofu.mxnet.runtime.arguments import check_contexts, read_settings, warn_of_sparse_storage
 from tofu.mxnet.runtime.devices import resolve_contexts
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
 from tofu.plan import Plan
@@ -64,7 +64,7 @@ def partition(
     Raises
     ------
     UnsupportedError
-        For blocks that are not hybrid, have sparse parameters, or share some with another partitioned block.
+        For blocks that are not hybrid, have parameters with row_sparse storage, or share some with another partitioned block.
     DeviceError
         For workers that there are not, and for a block that is initialized on several contexts.
 
@@ -174,6 +174,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
         if before is not None and before.is_of(symbol, parameters):
             self._cached_op = before
             return
+        warn_of_sparse_storage(symbol)
         added = [parameter for parameter in parameters.values() if not isinstance(parameter, Sharded)]
         for parameter in added:  # of layers that the block got since it was partitioned
             check_parameter(parameter)

@@ -18,6 +18,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     """What `shard_parameter` adds to a class of parameters: arrays that may lie in shards."""
 
     _followed: tuple[Any, ...] = ()
+    has_sparse_gradient = False
     _data: Any
     _grad: Any
 
@@ -73,7 +74,12 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
 
     def _init_impl(self, data: Any, ctx_list: Sequence[Any]) -> None:
         self._place(ctx_list)
-        self._data = [ParameterArray(on_host(self.name, data.copyto(mx.cpu(0))), self._check_use)]
+        self._hold(data.copyto(mx.cpu(0)))
+
+    def _hold(self, whole: Any) -> None:
+        array = ParameterArray(on_host(self.name, whole), self._check_use)
+        array.has_sparse_gradient = self.has_sparse_gradient
+        self._data = [array]
         self._init_grad()
 
     def _place(self, contexts: Sequence[Any]) -> None:
@@ -133,8 +139,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self._data = self._grad = None
         super().cast(dtype)
         if whole is not None:
-            self._data = [ParameterArray(on_host(self.name, whole), self._check_use)]
-            self._init_grad()
+            self._hold(whole)
             if gradient is not None and self.gradient is not None:
                 self.gradient[:] = gradient
 
@@ -145,9 +150,9 @@ def check_parameter(parameter: Any) -> None:
         raise UnsupportedError(
             f"{parameter.name} belongs to a partitioned block already. Partition the one block that has all of the model's parameters."
         )
-    if parameter._stype != "default" or parameter._grad_stype != "default":
+    if parameter._stype != "default":
         raise UnsupportedError(
-            f"{parameter.name} has sparse storage, which cannot be partitioned; leave stype out, or use sparse_grad=False."
+            f"{parameter.name} has {parameter._stype} storage, and lies in dense shards in a partitioned block; leave stype out."
         )
     if parameter._data is not None or parameter._deferred_init:
         _check_one(parameter.name, parameter.list_ctx())
@@ -159,6 +164,8 @@ def shard_parameter(parameter: Any) -> None:
     values, gradients, contexts = parameter._data, parameter._grad, parameter._ctx_list
     kind: Any = type(parameter)
     parameter.__class__ = _sharded(kind)
+    parameter.has_sparse_gradient = parameter._grad_stype != "default"
+    parameter._grad_stype = "default"  # what Trainers ask for, and shards have
     if parameter._trainer is not None:
         send_shards(parameter._trainer)
     if values is not None:

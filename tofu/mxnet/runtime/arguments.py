@@ -22,6 +22,7 @@ from tofu.errors import (
     suggest,
 )
 from tofu.mxnet.frontend.inference import check_shapes, list_inputs
+from tofu.mxnet.frontend.storage import has_sparse_storage, list_sparse_gradients, list_storages
 from tofu.mxnet.frontend.symbol_text import GROUP_KEY
 from tofu.plan import Plan
 from tofu.planning.settings import Settings, read_options
@@ -257,13 +258,23 @@ def arrays_by_name(arrays: Any, names: Sequence[str], what: str, optional: bool 
     return {name: arrays[name] for name in names if name in arrays}
 
 
-def refuse_sparse(stypes: Mapping[str, str] | None) -> None:
-    """Raise UnsupportedError for storage types that are not dense."""
-    sparse = [f"{name}: {stype}" for name, stype in (stypes or {}).items() if stype != "default"]
-    raise_together(
-        UnsupportedError,
-        "Sparse storage cannot be partitioned; leave stype out, or use sparse_grad=False. It is asked for:",
-        sparse,
+def read_storages(symbol: Any, stypes: Mapping[str, str] | None) -> dict[str, str]:
+    """Argument -> "row_sparse" or "csr", of those that are not dense: as the model says, or as `stypes` does in its place."""
+    asked = {**list_storages(symbol), **(stypes or {})}
+    unknown = [f"{name}: {stype}" for name, stype in asked.items() if stype not in ("default", "row_sparse", "csr")]
+    raise_together(ArgumentTypeError, "Storage types are default, row_sparse and csr. Others are asked for:", unknown)
+    return {name: stype for name, stype in asked.items() if stype != "default"}
+
+
+def warn_of_sparse_storage(symbol: Any) -> None:
+    """Say that workers compute a model with sparse storage densely."""
+    if not has_sparse_storage(symbol):
+        return
+    arguments = {**dict.fromkeys(sorted(list_sparse_gradients(symbol)), "sparse gradient"), **list_storages(symbol)}
+    listed = ", ".join(f"{name} ({stype})" for name, stype in arguments.items())
+    logger.warning(
+        f"The model has sparse storage{f', {listed}' if listed else ''}. The workers compute with dense storage, which gives the same "
+        "numbers in the memory of dense tensors. A lazy optimizer passes over the rows whose gradient is zero."
     )
 
 

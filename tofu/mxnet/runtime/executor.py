@@ -19,6 +19,7 @@ import numpy as np
 from tofu.errors import ArgumentTypeError, ShapeError, TofuError, raise_together
 from tofu.mxnet.frontend.head_gradients import list_head_gradients
 from tofu.mxnet.frontend.inference import ShapeInferenceError, infer_arguments
+from tofu.mxnet.runtime.bound_arrays import begin
 from tofu.mxnet.runtime.failures import explaining_memory, raise_failure
 from tofu.mxnet.runtime.monitoring import watch_whole
 from tofu.mxnet.runtime.parameter_array import ParameterArray, add_to, copy_into, zeros_like
@@ -356,9 +357,9 @@ def _resize(arrays: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) ->
 def _resize_array(array: Any, shape: tuple[int, ...]) -> Any:
     if tuple(array.shape) == shape:
         return array
-    if array.size < prod(shape):
-        return mx.nd.zeros(shape, ctx=array.context, dtype=array.dtype)
-    return array.reshape((-1,))[: prod(shape)].reshape(shape)
+    if array.stype != "default" or array.size < prod(shape):
+        return mx.nd.zeros(shape, ctx=array.context, dtype=array.dtype, stype=array.stype)
+    return begin(array, shape)
 
 
 def as_ndarray(value: Any, context: Any, dtype: Any) -> Any:

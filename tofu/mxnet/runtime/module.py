@@ -6,12 +6,13 @@ to them in pieces, and gathered one by one where a caller asks for them; no devi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import mxnet as mx
 
 from tofu.errors import ArgumentTypeError, NotReadyError, UnsupportedError
+from tofu.mxnet.frontend.storage import list_storages
 from tofu.mxnet.runtime.arguments import check_iterator
 from tofu.mxnet.runtime.checkpoint import ParameterFile, save_shards
 from tofu.mxnet.runtime.cluster import Cluster, read_kvstore
@@ -151,9 +152,12 @@ class Module(RunningModule):
         """
         if self._is_loaded_unbound and self._parameter_file is not None:
             return dict(self._parameter_file.select("arg")), dict(self._parameter_file.select("aux"))
-        arguments = LiveParameters(self.executor, self._param_names)
-        states = LiveParameters(self.executor, self._symbol.list_auxiliary_states())
+        arguments = self._show(self._param_names)
+        states = self._show(self._symbol.list_auxiliary_states())
         return (arguments, states) if self._is_fitting else (dict(arguments), dict(states))
+
+    def _show(self, names: Sequence[str]) -> LiveParameters:
+        return LiveParameters(self.executor, names, list_storages(self._symbol))
 
     # ---- files
 
@@ -310,12 +314,12 @@ class Module(RunningModule):
     @property
     def _arg_params(self) -> Mapping[str, Any] | None:
         """Parameters, each gathered when it is asked for; None before there are any."""
-        return LiveParameters(self.executor, self._param_names) if self.params_initialized else None
+        return self._show(self._param_names) if self.params_initialized else None
 
     @property
     def _aux_params(self) -> Mapping[str, Any] | None:
         """Auxiliary states, likewise."""
-        return LiveParameters(self.executor, self._symbol.list_auxiliary_states()) if self.params_initialized else None
+        return self._show(self._symbol.list_auxiliary_states()) if self.params_initialized else None
 
     @property
     def _grad_req(self) -> str | dict[str, str]:

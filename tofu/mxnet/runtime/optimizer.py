@@ -16,9 +16,11 @@ import mxnet as mx
 
 from tofu.errors import TofuError, raise_together
 from tofu.host.interrupts import uninterrupted
+from tofu.mxnet.frontend.storage import list_sparse_gradients, list_storages
 from tofu.mxnet.memory.optimizer_states import create_optimizer
 from tofu.mxnet.runtime.failures import OperatorFailureError, summarise
 from tofu.mxnet.runtime.horovod import average_gradients, own_optimizer
+from tofu.mxnet.runtime.lazy_rows import is_lazy, keeping_rows
 from tofu.mxnet.runtime.sharded_array import ShardedArray
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor
@@ -68,6 +70,8 @@ class ShardOptimizer:
                 "optimizer_params={'learning_rate': 0.1}."
             )
         self.updater = updater_for(optimizer)
+        storages = list_storages(symbol)
+        self._sparse = {name: name in storages for name in list_sparse_gradients(symbol)}  # and whether the weight is
 
     def borrow(self, names: Sequence[str]) -> ShardOptimizer:
         """The same optimizer, with its states and counts of steps, for those of its parameters that are in `names`.
@@ -104,8 +108,15 @@ class ShardOptimizer:
             self._make_states(trained, executor)
             self.lay_out_states(executor)
             average_gradients(self._given, tuple(trained), gradients)
+            sparse = {
+                i: n for i, n in trained.items() if n in self._sparse and is_lazy(self.optimizer, self._sparse[n])
+            }
+            updated = [
+                [ShardedArray(executor.variables[name]), *list_arrays(self.updater.states[index])]
+                for index, name in sparse.items()
+            ]
             try:
-                with on_shards():
+                with keeping_rows([executor.gradient(n) for n in sparse.values()], updated), on_shards():
                     self.updater(tuple(trained), tuple(gradients), tuple(weights))
             except Exception as error:
                 now = self.optimizer._index_update_count
@@ -187,7 +198,7 @@ class ShardOptimizer:
                     f"The states are of another optimizer than {type(optimizer).__name__} with these parameters: for {name} it keeps "
                     f"{_form(own)}, the file has {_form(states[index])}. Load them into the optimizer that they were saved from."
                 )
-            for given, made in zip(_arrays(states[index]), _arrays(own), strict=True):
+            for given, made in zip(list_arrays(states[index]), list_arrays(own), strict=True):
                 if tuple(given.shape) != tuple(made.shape):
                     raise TofuError(
                         f"The states are of another model: {name} has shape {weight.shape}, its state {tuple(given.shape)}."
@@ -236,9 +247,10 @@ def lay_out(state: Any, weight: ShardedTensor) -> Any:
     return ShardedArray(layout)
 
 
-def _arrays(state: Any) -> list[Any]:
+def list_arrays(state: Any) -> list[Any]:
+    """The arrays in a state."""
     if isinstance(state, (tuple, list)):
-        return [array for part in state for array in _arrays(part)]
+        return [array for part in state for array in list_arrays(part)]
     return [state] if isinstance(state, mx.nd.NDArray) else []
 
 

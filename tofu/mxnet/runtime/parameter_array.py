@@ -65,6 +65,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         self._is_lapsed = False  # whether what the shards held has been overwritten
         self._is_fresh = False
         self.gradient: ParameterArray | None = None  # of the parameter whose values these are
+        self.has_sparse_gradient = False  # on one device
 
     @property
     def tensor(self) -> ShardedTensor:
@@ -292,7 +293,10 @@ def zeros_like(tensor: ShardedTensor) -> ShardedTensor:
 def add_to(array: Any, tensor: ShardedTensor) -> None:
     """Add what a tensor holds to an array, where its shards lie if it has any."""
     if not isinstance(array, ParameterArray):
-        array += tensor.gather()
+        if array.stype == "default":
+            array += tensor.gather()
+        else:
+            (array.tostype("default") + tensor.gather()).tostype(array.stype).copyto(array)
         return
     if not array.layout.matches(tensor):
         array.move(zeros_like(tensor))

@@ -20,16 +20,20 @@ from tofu.reading import show_with_type
 
 
 class LiveParameters(Mapping[str, Any]):
-    """An executor's parameters by name, each gathered when it is asked for: what callbacks of `fit` are given."""
+    """An executor's parameters by name, each gathered when it is asked for: what callbacks of `fit` are given. `storages` names those
+    whose storage is not dense in the model.
+    """
 
-    def __init__(self, executor: ShardedExecutor, names: Sequence[str]) -> None:
+    def __init__(self, executor: ShardedExecutor, names: Sequence[str], storages: Mapping[str, str]) -> None:
         self.executor = executor
         self._names = tuple(names)
+        self._storages = storages
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._names:
             raise KeyError(name)
-        return self.executor.variables[name].gather()
+        whole = self.executor.variables[name].gather()
+        return whole.tostype(self._storages[name]) if name in self._storages else whole
 
     def __contains__(self, name: object) -> bool:
         return name in self._names  # a Mapping would gather the parameter to know

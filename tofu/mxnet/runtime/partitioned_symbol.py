@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import mxnet as mx
-import numpy as np
 
 from tofu.compare.agreement import Agreement
 from tofu.errors import PlanError
 from tofu.host.writing import write_atomically
 from tofu.mxnet.frontend.inference import DTYPE_NAMES, check_names, infer_arguments
 from tofu.mxnet.frontend.read_symbol import find_labels, read_training
+from tofu.mxnet.frontend.storage import list_sparse_gradients
 from tofu.mxnet.partition import compile_partition
 from tofu.mxnet.runtime.arguments import (
     arrays_by_name,
@@ -26,9 +26,10 @@ from tofu.mxnet.runtime.arguments import (
     read_bound_shapes,
     read_grad_requests,
     read_shapes,
-    refuse_sparse,
+    read_storages,
     warn_of_data_parallel_group,
 )
+from tofu.mxnet.runtime.bound_arrays import BoundArrays
 from tofu.mxnet.runtime.derived_symbols import DerivedSymbols
 from tofu.mxnet.runtime.devices import check_context
 from tofu.mxnet.runtime.executor import Executor, as_ndarray
@@ -194,8 +195,9 @@ class PartitionedSymbol(DerivedSymbols):
                 ctx, grad_req, type_dict, stype_dict, group2ctx, shared_arg_names, shared_exec, shared_buffer, **kwargs
             )
         warn_of_data_parallel_group(sys._getframe(1))
-        refuse_sparse(stype_dict)
         check_context(ctx)
+        storages = read_storages(self, stype_dict)
+        gradient_storages = dict.fromkeys(list_sparse_gradients(self), "row_sparse")
         places = place_by_hand(self, group2ctx, ctx)
         shapes = read_bound_shapes(self, kwargs)
         check_names(self, shapes)
@@ -203,29 +205,33 @@ class PartitionedSymbol(DerivedSymbols):
         shared = shared_exec if isinstance(shared_exec, Executor) and shared_buffer is not None else None
         shareable = set(shared_arg_names or ())
 
-        def array(name: str, pool: Mapping[str, Any]) -> Any:
-            dtype, existing = DTYPE_NAMES[codes[name]], pool.get(name)
-            if existing is not None and tuple(existing.shape) == known[name] and np.dtype(existing.dtype) == dtype:
-                return existing
-            return mx.nd.zeros(known[name], ctx=places[name], dtype=dtype)
-
         requests = read_grad_requests(grad_req, self.list_arguments())
-        shared_arguments = {n: a for n, a in shared.arg_dict.items() if n in shareable} if shared else {}
-        shared_gradients = {n: a for n, a in shared.grad_dict.items() if n in shareable} if shared else {}
         names, state_names = self.list_arguments(), self.list_auxiliary_states()
+        types = {name: DTYPE_NAMES[codes[name]] for name in (*names, *state_names)}
+        arrays = BoundArrays(known, types, places, shared_buffer)
         learned = {n for n, request in requests.items() if request != "null" and n not in shapes} - set(
             find_labels(self)
         )
-        sharded = {n for n in (*learned, *state_names) if places[n] == mx.cpu(0)}
+        whole = {*storages, *gradient_storages}
+        sharded = {n for n in (*learned, *state_names) if places[n] == mx.cpu(0) and n not in whole}
 
-        def variable(name: str, pool: Mapping[str, Any]) -> Any:
+        pools = (shared.arg_dict, shared.grad_dict, shared.aux_dict) if shared else ({}, {}, {})
+
+        def array(name: str, pool: Mapping[str, Any], key: str, stype: str = "default") -> Any:
             """None for one that the executor makes of its shards."""
-            return None if name in sharded and pool.get(name) is None else array(name, pool)
+            if name not in shareable and shared_buffer is not None:
+                return arrays.share(name, key, stype)
+            existing = pool if name in shareable else {}
+            return None if name in sharded and existing.get(name) is None else arrays.take(name, existing, stype)
 
-        arguments = {name: variable(name, shared_arguments) for name in names}
-        gradients = {name: variable(name, shared_gradients) for name, request in requests.items() if request != "null"}
-        states = {name: variable(name, shared.aux_dict if shared else {}) for name in state_names}
-        types = {name: DTYPE_NAMES[codes[name]] for name in (*arguments, *states)}
+        arguments = {name: array(name, pools[0], name, storages.get(name, "default")) for name in names}
+        gradients = {
+            name: array(name, pools[1], f"grad of {name}", gradient_storages.get(name, "default"))
+            for name, request in requests.items()
+            if request != "null"
+        }
+        shareable.update(state_names)  # MXNet shares all of them
+        states = {name: array(name, pools[2], name) for name in state_names}
         return self._bind_arrays(shapes, types, arguments, gradients, states, requests, shared)
 
     def bind(

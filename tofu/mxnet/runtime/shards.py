@@ -159,6 +159,9 @@ class ShardedTensor:
 
     def gather(self, out: Any | None = None) -> Any:
         """The whole tensor: written into the NDArray `out`, or into a new one on the first worker's kind of host memory."""
+        if out is not None and out.stype != "default":
+            self.gather().tostype(out.stype).copyto(out)
+            return out
         if out is None:
             out = mx.nd.empty(self.shape, ctx=mx.cpu(0), dtype=self.dtype)
         for worker in self.owners:
@@ -263,5 +266,5 @@ def count_writes(array: Any) -> int:
 
 
 def digest(array: Any) -> int:
-    """Tells apart what an NDArray in the host's memory holds at different times; 0 for one on another device."""
-    return _mxnet.array_digest(array.handle.value)
+    """Tells apart what an NDArray in the host's memory holds at different times; 0 for one on another device, or with sparse storage."""
+    return 0 if array.stype != "default" else _mxnet.array_digest(array.handle.value)

@@ -9,7 +9,13 @@ from typing import Any
 from tofu.calling import called_as, list_options
 from tofu.mxnet.frontend.inference import check_names
 from tofu.mxnet.frontend.refusals import refuse_broken, refuse_unpartitionable
-from tofu.mxnet.runtime.arguments import check_contexts, check_symbol, read_settings, read_shapes
+from tofu.mxnet.runtime.arguments import (
+    check_contexts,
+    check_symbol,
+    read_settings,
+    read_shapes,
+    warn_of_sparse_storage,
+)
 from tofu.mxnet.runtime.devices import resolve_contexts
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol, load_json
 from tofu.plan import Plan
@@ -119,6 +125,7 @@ def partition(
     result = PartitionedSymbol(symbol, settings, resolve_contexts(settings.workers, contexts))
     if settings.workers > 1:
         refuse_unpartitionable(symbol)
+        warn_of_sparse_storage(symbol)
     check_names(symbol, inputs)
     if inputs:
         result.plan_for(inputs)

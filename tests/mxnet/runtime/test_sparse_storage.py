@@ -1,0 +1,216 @@
+"""Models with sparse storage: what is handed out has it, workers compute without it, and training gives MXNet's numbers."""
+
+import logging
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import tofu
+from tofu.mxnet.frontend.storage import list_sparse_gradients, list_storages, with_dense_storage
+from tofu.mxnet.runtime.lazy_rows import find_rows
+from tofu.mxnet.runtime.shards import ShardedTensor
+
+FEATURES, FACTORS, BATCH = 60, 4, 16
+
+
+def machine():
+    """A factorization machine, as MXNet's examples have it: csr data, row_sparse weights."""
+    data = mx.sym.Variable("data", stype="csr")
+    factors = mx.sym.Variable("factors", shape=(FEATURES, FACTORS), stype="row_sparse", init=mx.init.Normal(0.1))
+    weight = mx.sym.Variable("weight", shape=(FEATURES, 1), stype="row_sparse", init=mx.init.Normal(0.1))
+    linear = mx.sym.broadcast_add(mx.sym.dot(data, weight), mx.sym.Variable("bias", shape=(1,)))
+    squares = mx.sym._internal._square_sum(data=factors, axis=1, keepdims=True, name="squares")
+    itself = mx.sym.dot(mx.sym.square(data), squares)
+    mixed = 0.5 * mx.sym.square(mx.sym.dot(data, factors))
+    both = mx.sym.sum(mx.sym.Concat(linear, mixed, dim=1), axis=1, keepdims=True)
+    return mx.sym.LinearRegressionOutput(both - 0.5 * itself, mx.sym.Variable("label"), name="out")
+
+
+def lookup(sparse_grad=True):
+    """Rows of a table, of which a batch reads few."""
+    table = mx.sym.Embedding(
+        mx.sym.Variable("data"), input_dim=FEATURES, output_dim=6, sparse_grad=sparse_grad, name="table"
+    )
+    return mx.sym.LinearRegressionOutput(
+        mx.sym.FullyConnected(table, num_hidden=1, name="dense"), mx.sym.Variable("label"), name="out"
+    )
+
+
+def batches(kind, count=4):
+    random = np.random.RandomState(5)
+    if kind is machine:
+        # Four features in each sample: the gradient of the factors of a single one is zero but for roundings, which Adam magnifies.
+        ranks = random.rand(count * BATCH, FEATURES).argsort(axis=1)
+        cells = (ranks < 4) * random.uniform(0.5, 1, ranks.shape)
+        data = [mx.nd.array(cells[n * BATCH :][:BATCH]).tostype("csr") for n in range(count)]
+    else:
+        data = [mx.nd.array(random.randint(0, 25, (BATCH, 3))) for _ in range(count)]
+    return [mx.io.DataBatch([one], [mx.nd.array(random.rand(BATCH, 1))]) for one in data]
+
+
+def train(symbol, kind, module, optimizer, parameters):
+    own = module(symbol, data_names=["data"], label_names=["label"])
+    first, *_ = steps = batches(kind)
+    own.bind([("data", first.data[0].shape)], [("label", first.label[0].shape)])
+    mx.random.seed(11)
+    own.init_params(mx.init.Normal(0.1))
+    own.init_optimizer(optimizer=optimizer, optimizer_params=parameters)
+    for _ in range(3):
+        for batch in steps:
+            own.forward(batch, is_train=True)
+            own.backward()
+            own.update()
+    return own.get_params()[0]
+
+
+@pytest.mark.parametrize("kind", [machine, lookup])
+@pytest.mark.parametrize(
+    ("optimizer", "parameters"),
+    [
+        ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.01}),
+        ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.01, "lazy_update": False}),
+        ("adam", {"wd": 0.01}),
+        ("adagrad", {}),
+        ("ftrl", {"wd": 0.01}),
+        ("rmsprop", {"wd": 0.01}),
+    ],
+    ids=["sgd", "sgd-all-rows", "adam", "adagrad", "ftrl", "rmsprop"],
+)
+def test_training_gives_what_one_device_gives(kind, optimizer, parameters):
+    """Momentum and weight decay do not touch rows that a batch does not read, where MXNet's optimizer is lazy."""
+    alone = train(kind(), kind, mx.mod.Module, optimizer, parameters)
+    for workers in (2, 3):
+        for module in (mx.mod.Module, tofu.mod.Module):
+            found = train(tofu.partition(kind(), ngpus=workers), kind, module, optimizer, parameters)
+            assert sorted(found) == sorted(alone)
+            for name, value in alone.items():
+                assert found[name].stype == value.stype
+                np.testing.assert_allclose(found[name].asnumpy(), value.asnumpy(), rtol=2e-5, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+def test_gluon_gives_what_one_device_gives(lazy):
+    def run(workers):
+        mx.random.seed(3)
+        net = mx.gluon.nn.HybridSequential(prefix="net_")
+        with net.name_scope():
+            net.add(mx.gluon.nn.Embedding(FEATURES, 6, sparse_grad=True), mx.gluon.nn.Dense(1))
+        net.initialize(mx.init.Normal(0.1))
+        net.hybridize()
+        if workers > 1:
+            tofu.gluon.partition(net, ngpus=workers)
+        settings = {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.01, "lazy_update": lazy}
+        trainer = mx.gluon.Trainer(net.collect_params(), "sgd", settings)
+        for _ in range(3):
+            for batch in batches(lookup):
+                with mx.autograd.record():
+                    loss = mx.gluon.loss.L2Loss()(net(batch.data[0]), batch.label[0])
+                loss.backward()
+                trainer.step(BATCH)
+        return {name: parameter.data().asnumpy() for name, parameter in net.collect_params().items()}
+
+    alone = run(1)
+    for workers in (2, 4):
+        for name, value in run(workers).items():
+            np.testing.assert_allclose(value, alone[name], rtol=2e-5, atol=1e-6, err_msg=name)
+
+
+def bound(symbol, grad_req):
+    data, label = batches(machine)[0].data[0], batches(machine)[0].label[0]
+    executor = symbol.simple_bind(mx.cpu(), grad_req=grad_req, data=data.shape, label=label.shape)
+    random = np.random.RandomState(2)
+    for name in ("factors", "weight"):
+        executor.arg_dict[name][:] = mx.nd.array(random.rand(*executor.arg_dict[name].shape)).tostype("row_sparse")
+    data.copyto(executor.arg_dict["data"])
+    label.copyto(executor.arg_dict["label"])
+    return executor
+
+
+@pytest.mark.parametrize("grad_req", ["write", "add"])
+def test_executors_hand_out_the_storage_that_mxnet_does(grad_req):
+    requests = {"factors": grad_req, "weight": grad_req, "bias": grad_req, "data": "null", "label": "null"}
+    alone, found = (
+        bound(machine(), {**requests, "factors": "write", "weight": "write"}),
+        bound(tofu.partition(machine(), ngpus=2), requests),
+    )
+    for own, mine in ((alone.arg_dict, found.arg_dict), (alone.grad_dict, found.grad_dict)):
+        assert {n: None if a is None else a.stype for n, a in own.items()} == {
+            n: None if a is None else a.stype for n, a in mine.items()
+        }
+    times = 2 if grad_req == "add" else 1  # MXNet adds up no sparse gradients
+    for executor in (alone, *[found] * times):
+        executor.forward(is_train=True)
+        executor.backward()
+    np.testing.assert_allclose(found.outputs[0].asnumpy(), alone.outputs[0].asnumpy(), rtol=1e-5)
+    for name in ("factors", "weight"):
+        expected = alone.grad_dict[name].asnumpy() * times
+        np.testing.assert_allclose(found.grad_dict[name].asnumpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_buffer_of_inputs_is_shared_as_mxnet_shares_it():
+    net = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=4, name="dense")
+    buffers = []
+    for symbol in (net, tofu.partition(net, ngpus=2)):
+        buffer: dict = {}
+        names = ["dense_weight", "dense_bias"]
+        large, small, larger = (
+            symbol.simple_bind(mx.cpu(), shared_arg_names=names, shared_buffer=buffer, data=(rows, 6))
+            for rows in (8, 4, 12)
+        )
+        assert mx.test_utils.same_array(large.arg_dict["data"][:4], small.arg_dict["data"])
+        assert not mx.test_utils.same_array(large.arg_dict["data"], larger.arg_dict["data"][:8])
+        buffers.append({name: array.shape for name, array in buffer.items()})
+    assert buffers[0] == buffers[1]
+
+
+def test_dense_forms_keep_names_and_numbers():
+    symbol = mx.sym.Group(
+        [
+            mx.sym.cast_storage(mx.sym.Variable("a"), stype="row_sparse", name="cast") * 2,
+            mx.sym.contrib.SparseEmbedding(
+                mx.sym.Variable("rows"),
+                mx.sym.Variable("table", stype="row_sparse"),
+                input_dim=5,
+                output_dim=3,
+                name="seen",
+            ),
+            mx.sym._internal._square_sum(mx.sym.Variable("b", stype="row_sparse"), axis=1, name="squares"),
+        ]
+    )
+    dense = with_dense_storage(symbol)
+    assert dense.list_arguments() == symbol.list_arguments()
+    assert dense.list_outputs() == symbol.list_outputs()
+    assert not list_storages(dense)
+    assert list_storages(symbol) == {"table": "row_sparse", "b": "row_sparse"}
+    assert list_sparse_gradients(symbol) == {"table", "b"}
+    shared = mx.sym.Variable("b", stype="row_sparse")
+    both = mx.sym._internal._square_sum(shared, axis=1) + mx.sym.sum(shared, axis=1)
+    assert list_sparse_gradients(both) == set()
+    plain = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=2)
+    assert with_dense_storage(plain) is plain
+
+
+def test_a_row_is_touched_where_any_part_of_it_is():
+    cells = np.zeros((4, 6), np.float32)
+    cells[1, 0], cells[2, 5], cells[3, 2] = 1, -1, np.nan
+    for regions in ([((0, 4), (0, 3)), ((0, 4), (3, 6))], [((0, 2), (0, 6)), ((2, 4), (0, 6))], [((0, 4), (0, 6))] * 2):
+        gradient = ShardedTensor("table", cells.shape, "float32", regions, [mx.cpu(0), mx.cpu(1)])
+        gradient.scatter(cells)
+        assert find_rows(gradient).tolist() == [False, True, True, True]
+
+
+def test_it_is_said_once_where_a_model_is_partitioned(caplog):
+    with caplog.at_level(logging.WARNING, "tofu"):
+        tofu.partition(machine(), ngpus=2)
+    (record,) = caplog.records
+    assert "sparse storage, factors (row_sparse), weight (row_sparse), data (csr)" in record.message
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "tofu"):
+        tofu.partition(lookup(sparse_grad=False), ngpus=2)
+    assert not caplog.records
+
+
+def test_unknown_storage_is_an_error():
+    with pytest.raises(tofu.TofuError, match=r"Storage types are default, row_sparse and csr\..*\n.*data: dense"):
+        tofu.partition(lookup(), ngpus=2).simple_bind(mx.cpu(), stype_dict={"data": "dense"}, data=(4, 3), label=(4, 1))

@@ -1,0 +1,59 @@
+"""MXNet's JSON of a graph written anew, with other operators in the place of some."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import mxnet as mx
+
+
+class Splice:
+    """MXNet's JSON of a graph, written anew. Nodes have their numbers in `graph`, others where they came from."""
+
+    def __init__(self) -> None:
+        self.nodes: list[dict[str, Any]] = []
+        self.outputs: list[
+            list[list[int]]
+        ] = []  # of each node that was met: where its outputs are now; empty for one with its own
+
+    def entry(self, old: Sequence[int]) -> list[int]:
+        """Where an output of a node that was met is now."""
+        number, output = self.outputs[old[0]], old[1]
+        return number[output] if len(number) > 1 or number[0][1] >= 0 else [number[0][0], output, 0]
+
+    def add(self, node: dict[str, Any]) -> None:
+        """The next node, as it is."""
+        self.outputs.append([[len(self.nodes), -1, 0]])
+        self.nodes.append(node)
+
+    def replace(self, symbol: Any, inputs: Sequence[list[int]]) -> None:
+        """In place of the next node: a symbol over the variables "0", "1", .., which are its inputs."""
+        own = json.loads(symbol.tojson())
+        place: list[list[int]] = []
+        for node in own["nodes"]:
+            if node["op"] == "null":
+                place.append(inputs[int(node["name"])])
+                continue
+            place.append([len(self.nodes), -1, 0])
+            self.nodes.append({**node, "inputs": [_move(place, entry) for entry in node["inputs"]]})
+        self.outputs.append([_move(place, head) for head in own["heads"]])
+
+    def symbol(self, graph: Mapping[str, Any]) -> Any:
+        """The whole as a symbol, with the outputs of the graph that it is written anew from."""
+        variables = [n for n, node in enumerate(self.nodes) if node["op"] == "null"]
+        pointers = list(range(len(self.nodes) + 1))
+        whole = {
+            "nodes": self.nodes,
+            "arg_nodes": variables,
+            "node_row_ptr": pointers,
+            "heads": [self.entry(head) for head in graph["heads"]],
+            "attrs": graph["attrs"],
+        }
+        return mx.sym.load_json(json.dumps(whole))
+
+
+def _move(place: Sequence[list[int]], entry: Sequence[int]) -> list[int]:
+    number, output, _ = place[entry[0]]
+    return [number, entry[1] if output < 0 else output, 0]

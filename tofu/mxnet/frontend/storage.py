@@ -1,0 +1,117 @@
+"""Sparse storage (row_sparse, csr) in a model: what has it, and the same model with dense storage, which is what workers compute.
+
+Storage says how numbers are kept and changes none of them, so that operators over dense tensors compute the same. MXNet does so itself,
+its storage fallback, wherever an operator has no kernel for sparse tensors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import mxnet as mx
+
+from tofu.mxnet.frontend.splice import Splice
+
+STORAGE_KEY = "__storage_type__"
+STORAGES = {"1": "row_sparse", "2": "csr"}
+"""A variable's attribute -> what it means."""
+KEYS = ("sparse_grad", "forward_stype")
+"""Attributes by which an operator asks for sparse gradients or results."""
+DENSE = "default"
+
+
+def _sum_squares(attributes: Mapping[str, str], name: str) -> Any:
+    """What `_square_sum` computes, which has no kernel for dense tensors."""
+    return mx.sym.sum(mx.sym.square(mx.sym.Variable("0"), name=f"{name}_square"), name=name, **attributes)
+
+
+def _embed(attributes: Mapping[str, str], name: str) -> Any:
+    kept = {key: value for key, value in attributes.items() if key != "deterministic"}
+    return mx.sym.Embedding(mx.sym.Variable("0"), mx.sym.Variable("1"), name=name, **kept)
+
+
+def _keep(attributes: Mapping[str, str], name: str) -> Any:
+    del attributes
+    return mx.sym.identity(mx.sym.Variable("0"), name=name)
+
+
+DENSE_FORMS: dict[str, Callable[[Mapping[str, str], str], Any]] = {
+    "_contrib_SparseEmbedding": _embed,
+    "_square_sum": _sum_squares,
+    "cast_storage": _keep,
+}
+
+
+def list_storages(symbol: Any) -> dict[str, str]:
+    """Variable -> "row_sparse" or "csr", of those that are not dense."""
+    attributes = symbol.attr_dict()
+    found = {name: STORAGES.get(own.get(STORAGE_KEY, "")) for name, own in attributes.items()}
+    return {name: storage for name, storage in found.items() if storage is not None}
+
+
+def list_sparse_gradients(symbol: Any) -> set[str]:
+    """Variables whose gradients MXNet has as row_sparse: all that reads them are lookups and products with csr that make such gradients."""
+    nodes = json.loads(mx.sym.Symbol.tojson(symbol, remove_amp_cast=False))["nodes"]
+    dense: set[str] = set()
+    sparse: set[str] = set()
+    for node in nodes:
+        for slot, (source, *_) in enumerate(node["inputs"]):
+            if nodes[source]["op"] == "null":
+                (sparse if _makes_sparse_gradient(node, slot, nodes) else dense).add(nodes[source]["name"])
+    return sparse - dense
+
+
+def has_sparse_storage(symbol: Any) -> bool:
+    """Whether anything in a model asks for storage that is not dense."""
+    return bool(list_storages(symbol)) or any(
+        map(_is_sparse, json.loads(mx.sym.Symbol.tojson(symbol, remove_amp_cast=False))["nodes"])
+    )
+
+
+def with_dense_storage(symbol: Any) -> Any:
+    """The same model over dense tensors: the same names, and the same numbers."""
+    if not has_sparse_storage(symbol):
+        return symbol
+    graph = json.loads(mx.sym.Symbol.tojson(symbol, remove_amp_cast=False))
+    splice = Splice()
+    for node in graph["nodes"]:
+        inputs = [splice.entry(entry) for entry in node["inputs"]]
+        attributes = node.get("attrs", {})
+        if node["op"] in DENSE_FORMS:
+            own = {key: value for key, value in attributes.items() if not key.startswith("__")}
+            splice.replace(DENSE_FORMS[node["op"]](own, node["name"]), inputs)
+            continue
+        kept = {key: value for key, value in attributes.items() if key not in (STORAGE_KEY, *KEYS)}
+        splice.add({**node, "attrs": kept, "inputs": inputs})
+    return splice.symbol(graph)
+
+
+def _is_sparse(node: Mapping[str, Any]) -> bool:
+    attributes = node.get("attrs", {})
+    return (
+        node["op"] in DENSE_FORMS
+        or attributes.get("forward_stype", DENSE) != DENSE
+        or (node["op"] != "null" and _is_true(attributes.get("sparse_grad", "")))
+    )
+
+
+def _makes_sparse_gradient(node: Mapping[str, Any], slot: int, nodes: Sequence[Mapping[str, Any]]) -> bool:
+    attributes = node.get("attrs", {})
+    if node["op"] == "dot":
+        is_plain = not _is_true(attributes.get("transpose_a", "")) and not _is_true(attributes.get("transpose_b", ""))
+        return slot == 1 and is_plain and _is_csr(nodes[node["inputs"][0][0]])
+    if node["op"] == "_square_sum":
+        return True
+    has_it = node["op"] == "_contrib_SparseEmbedding" or _is_true(attributes.get("sparse_grad", ""))
+    return slot == 1 and has_it
+
+
+def _is_csr(node: Mapping[str, Any]) -> bool:
+    attributes = node.get("attrs", {})
+    return STORAGES.get(attributes.get(STORAGE_KEY, "")) == "csr" or attributes.get("stype") == "csr"
+
+
+def _is_true(text: str) -> bool:
+    return text.lower() in ("true", "1")
