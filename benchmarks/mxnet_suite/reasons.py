@@ -26,7 +26,6 @@ REASONS: dict[tuple[str, str, str], str] = {
         "symbol",
     ): "backward(is_train=False) of what computes something else in training is refused",
     ("test_operator", "test_index_array", "symbol"): "has tensors without cells, which are refused",
-    ("test_gluon", "test_embedding", ""): "reads the rows of a sparse gradient; those of a partitioned block are dense",
     ("test_gluon", "test_inline", ""): "counts the nodes of a block that MXNet's CachedOp writes into autograd's graph",
     (
         "test_gluon",

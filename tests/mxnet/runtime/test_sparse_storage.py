@@ -116,6 +116,24 @@ def test_gluon_gives_what_one_device_gives(lazy):
             np.testing.assert_allclose(value, alone[name], rtol=2e-5, atol=1e-6, err_msg=name)
 
 
+def test_rows_of_a_gradient_of_gluon_are_those_that_are_read():
+    net = mx.gluon.nn.Embedding(10, 4, sparse_grad=True)
+    net.initialize()
+    dense = mx.gluon.nn.Dense(2)
+    tofu.gluon.partition(net, ngpus=2)
+    with mx.autograd.record():
+        total = net(mx.nd.array([7, 2, 2, 5])).sum()
+    total.backward()
+    gradient = net.weight.grad()
+    assert gradient.indices.asnumpy().tolist() == [2, 5, 7]
+    np.testing.assert_array_equal(gradient.data.asnumpy(), [[2] * 4, [1] * 4, [1] * 4])
+    dense.initialize()
+    tofu.gluon.partition(dense, ngpus=2)
+    dense(mx.nd.ones((4, 3)))
+    with pytest.raises(AttributeError, match="no attribute 'indices'"):
+        _ = dense.weight.grad().indices
+
+
 def bound(symbol, grad_req):
     data, label = batches(machine)[0].data[0], batches(machine)[0].label[0]
     executor = symbol.simple_bind(mx.cpu(), grad_req=grad_req, data=data.shape, label=label.shape)

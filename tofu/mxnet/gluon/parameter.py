@@ -95,7 +95,9 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self._grad = None
         if self.grad_req != "null" and self.array is not None:
             self.array._fresh_grad = False
-            self._grad = [ParameterArray(zeros_like(self.array.layout), self._check_gradient_use)]
+            gradient = ParameterArray(zeros_like(self.array.layout), self._check_gradient_use)
+            gradient.is_sparse = self.has_sparse_gradient
+            self._grad = [gradient]
             self.array.gradient = self.gradient
 
     def _check_use(self) -> None:

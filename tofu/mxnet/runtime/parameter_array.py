@@ -66,6 +66,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
         self._is_fresh = False
         self.gradient: ParameterArray | None = None  # of the parameter whose values these are
         self.has_sparse_gradient = False  # on one device
+        self.is_sparse = False  # the same, of a gradient
 
     @property
     def tensor(self) -> ShardedTensor:
@@ -214,6 +215,21 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
     def as_in_context(self, context: Any) -> Any:
         """Itself in the host's memory, a copy elsewhere."""
         return self if context == mx.cpu(0) else self.copyto(context)
+
+    @property
+    def indices(self) -> Any:
+        """Of a gradient that is sparse on one device: which rows are not zero, in order, as in MXNet a copy."""
+        return self._as_rows("indices")
+
+    @property
+    def data(self) -> Any:
+        """Of a gradient that is sparse on one device: the rows that are not zero, as in MXNet a copy."""
+        return self._as_rows("data")
+
+    def _as_rows(self, what: str) -> Any:
+        if not self.is_sparse:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{what}'")
+        return getattr(self.tostype("row_sparse"), what)
 
     def astype(self, dtype: Any, copy: bool = True) -> Any:
         """A copy of another type."""
