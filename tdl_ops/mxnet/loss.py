@@ -25,19 +25,19 @@ RESIDUALS = {
 
 
 def _local_regression_scale(local):
-    names = SAMPLE[: len(local.inputs[1].shape) - 1]
+    names = SAMPLE[: min(len(local.inputs[0].shape), len(local.inputs[1].shape)) - 1]
     own, whole = (prod(extent(name) for name in names) for extent in (local.extent, local.whole))
     scale = local.attributes["grad_scale"]
     return float(own) if scale == whole else scale
 
 
 def _label_at(label, data, i):
-    """The label of a cell; that of data (n, 1) may be (n,)."""
-    if label.ndim not in (1, data.ndim):
+    """The label of a cell; that of data (n, 1) may be (n,), and the other way round: MXNet wants as many cells in each sample."""
+    if label.ndim not in (1, data.ndim) and data.ndim > 1:
         raise UnsupportedError(
             f"a label of {label.ndim} dimensions for data of {data.ndim} is not described; give the label the shape of the data"
         )
-    return label[i[: label.ndim]]
+    return label[(*i[: label.ndim], *(0 for _ in label.shape[data.ndim :]))]
 
 
 def _describe_regression(link):

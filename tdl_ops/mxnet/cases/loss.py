@@ -15,6 +15,7 @@ CASES = [
         for name in ("Linear", "Logistic", "MAE")
     ),
     *(Case("LinearRegressionOutput", {}, [shape, (5,)]) for shape in ((5,), (5, 1))),
+    Case("LinearRegressionOutput", {"grad_scale": 2.0}, [(6,), (6, 1)]),
     Case("MakeLoss", {"grad_scale": 2.0}, [(5, 7)]),
     *(
         Case("MakeLoss", {"normalization": "batch", "grad_scale": 2.0}, [shape], None, SINGLE_PRECISION)
