@@ -228,7 +228,22 @@ def test_a_rounding_of_single_precision_is_none_of_double():
     assert agreement.notes[0].startswith("in float32, since MXNet rounds to it in norm")
 
 
-@pytest.mark.parametrize("op", [lambda x: mx.sym.mean(x, axis=1), lambda x: mx.sym.split_v2(x, 2, axis=1)[0] * 1])
+def multiply_sum(x):
+    return mx.sym.FullyConnected(
+        mx.sym.Variable("left", shape=(4, 6)), mx.sym.Variable("a") + x, num_hidden=8, no_bias=True
+    )
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        lambda x: mx.sym.mean(x, axis=1),
+        lambda x: mx.sym.split_v2(x, 2, axis=1)[0] * 1,
+        lambda x: mx.sym.flip(x, axis=1),
+        multiply_sum,
+    ],
+    ids=["mean", "split", "flip", "sum"],
+)
 def test_gradients_that_mxnet_cannot_add_are_added_here(op):
     agreement = tofu.partition(op(mx.sym.Variable("data")), ngpus=2).verify(data=(8, 6), grad_req={"data": "add"})
     assert agreement.agrees
