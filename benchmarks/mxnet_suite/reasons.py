@@ -3,17 +3,8 @@
 from __future__ import annotations
 
 ROUNDING = "rounding of single precision, for additions in another order: it passes in double precision"
-PER_CONTEXT = (
-    "looks at what each of several contexts has; tofu.mod.Module is one device to its user, and its results are whole"
-)
 REASONS: dict[tuple[str, str, str], str] = {
-    ("test_module", "test_module_ctx_group", "module"): PER_CONTEXT,
-    ("test_module", "test_module_layout", "module"): PER_CONTEXT,
-    (
-        "test_module",
-        "test_save_load",
-        "module",
-    ): "reads the kvstore that MXNet makes for two contexts; for one it makes none, as Tofu",
+    ("test_module", "test_module_layout", "module"): "over 3 workers: expects the two halves that two contexts have",
     (
         "test_symbol",
         "test_eliminate_common_expr",

@@ -50,7 +50,7 @@ def partition_symbols(workers: int) -> None:
 
 
 def partition_modules(workers: int) -> None:
-    """`mx.mod.Module`, `mx.mod.BucketingModule` and SVRGModule are Tofu's, over `workers` devices, whatever contexts they are given."""
+    """`mx.mod.Module`, `mx.mod.BucketingModule` and SVRGModule are Tofu's, over `workers` devices, named where a script names several."""
     import mxnet as mx
     from mxnet.contrib.svrg_optimization import svrg_module
 
@@ -62,7 +62,9 @@ def partition_modules(workers: int) -> None:
 
     class Module(tofu.mod.Module):
         def __init__(self, symbol: Any, *args: Any, context: Any = None, ngpus: Any = None, **kwargs: Any) -> None:
-            super().__init__(partitioned(symbol), *args, **kwargs)
+            several = isinstance(context, list) and len(context) > 1
+            contexts = [mx.cpu(n) for n in range(workers)] if several else None
+            super().__init__(partitioned(symbol), *args, context=contexts, **kwargs)
 
     class SVRGModule(tofu.mod.SVRGModule):
         def __init__(self, symbol: Any, *args: Any, context: Any = None, **kwargs: Any) -> None:

@@ -235,6 +235,33 @@ def test_check_consistency_of_mxnet():
     mx.test_utils.check_consistency(tofu.partition(build_net(), 2), contexts, raise_on_err=True)
 
 
+@pytest.mark.parametrize("devices", [2, 3, 4])
+def test_results_for_several_contexts_are_cut_as_mxnet_cuts_them(devices):
+    """Ten samples, of which some devices have more, in the second dimension and in the first."""
+    data, state = mx.sym.Variable("data", __layout__="TNC"), mx.sym.Variable("state")
+    with mx.AttrScope(__layout__="TNC"):
+        first = mx.sym.Activation(data, act_type="tanh")
+    net = mx.sym.Group([first, mx.sym.sum(data, axis=0) + state])
+    contexts = [mx.cpu(n) for n in range(devices)]
+    found = []
+    for kind in (mx.mod.Module, tofu.mod.Module):
+        module = kind(net, label_names=None, state_names=["state"], context=contexts)
+        module.bind([mx.io.DataDesc("data", (3, 10, 4), layout="TNC")], inputs_need_grad=True)
+        module.init_params()
+        module.set_states(value=0.25)
+        module.set_states(
+            states=[[p.copy() for p in pieces] for pieces in module.get_states(merge_multi_context=False)]
+        )
+        module.forward(mx.io.DataBatch([mx.nd.arange(120).reshape((3, 10, 4))]), is_train=True)
+        module.backward([mx.nd.ones((3, 10, 4)), mx.nd.ones((10, 4))])
+        results = [module.get_outputs(False), module.get_input_grads(False), module.get_states(False)]
+        found.append([[piece.asnumpy() for piece in pieces] for result in results for pieces in result])
+    for mine, theirs in zip(found[1], found[0], strict=True):
+        assert [piece.shape for piece in mine] == [piece.shape for piece in theirs]
+        for one, other in zip(mine, theirs, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize("merge", [True, False])
 def test_results_of_a_module_nest_as_those_of_mxnet(merge, devices):

@@ -233,9 +233,25 @@ def test_compressed_gradients_are_refused():
         tofu.mod.Module(mlp().symbol, ngpus=2, compression_params={"type": "2bit"})
 
 
-def test_placement_by_hand_is_passed_over_with_a_warning(caplog):
-    tofu.mod.Module(mlp().symbol, ngpus=2, group2ctxs={"a": mx.cpu()}, work_load_list=[1])
-    assert "group2ctxs is passed over" in caplog.text
+def test_gradients_of_inputs_lie_where_their_group_is_placed_by_hand(caplog):
+    with mx.AttrScope(ctx_group="left"):
+        left = mx.sym.Variable("a") * 2
+    module = tofu.mod.Module(
+        left + mx.sym.Variable("b"),
+        data_names=["a", "b"],
+        label_names=None,
+        ngpus=2,
+        group2ctxs=[{"left": mx.cpu(1)}],
+        work_load_list=[1],
+    )
+    assert "the plan says which worker computes what" in caplog.text
+    module.bind([("a", (4, 3)), ("b", (4, 3))], inputs_need_grad=True)
+    module.init_params()
+    module.forward(mx.io.DataBatch([mx.nd.ones((4, 3))] * 2), is_train=True)
+    module.backward([mx.nd.ones((4, 3))])
+    gradients = module.get_input_grads()
+    assert [gradient.context for gradient in gradients] == [mx.cpu(1), mx.cpu(0)]
+    assert [gradient.asnumpy().sum() for gradient in gradients] == [24, 12]
 
 
 def test_mistakes_are_named():

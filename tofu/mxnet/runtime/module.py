@@ -7,6 +7,7 @@ to them in pieces, and gathered one by one where a caller asks for them; no devi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import mxnet as mx
@@ -48,7 +49,7 @@ class Module(RunningModule):
     state_names
         Inputs that are no batch's, such as a recurrent model's begin states: zeros until `set_states`.
     work_load_list, group2ctxs
-        Of `mx.mod.Module`: passed over, since the plan says which worker does what.
+        Of `mx.mod.Module`. The plan says which worker does what; gradients of inputs are handed out where their group lies.
     compression_params
         Of `mx.mod.Module`; UnsupportedError where they are given.
 
@@ -329,8 +330,10 @@ class Module(RunningModule):
 
     @property
     def _kvstore(self) -> Any:
-        """MXNet's, between machines; None on one."""
-        return None if self._cluster is None else self._cluster.kvstore
+        """MXNet's, between machines. Of one machine, where MXNet would have one for several contexts, what holds the updater; else None."""
+        if self._cluster is not None:
+            return self._cluster.kvstore
+        return SimpleNamespace(type="local", _updater=self._updater) if self._contexts_named > 1 else None
 
     @property
     def _exec_group(self) -> ExecutorGroup:

@@ -32,6 +32,7 @@ from tofu.mxnet.runtime.arguments import (
     check_same_workers,
     check_symbol,
     check_workers_of_module,
+    place_by_hand,
     read_module_requests,
 )
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
@@ -69,8 +70,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
                 f"compression_params={show(compression_params)}: gradients are added up where they are made, and are not compressed on "
                 "their way to a store. Leave it out."
             )
-        if group2ctxs:
-            self.logger.warning("group2ctxs is passed over: the plan says which worker computes what.")
+        self._contexts_named = len(context) if isinstance(context, Sequence) else 1
         self.binded = self.params_initialized = self.optimizer_initialized = False
         if not isinstance(symbol, PartitionedSymbol):
             check_symbol(symbol)
@@ -82,6 +82,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
         if symbol.settings.workers == 1:
             raise UnsupportedError("tofu.mod.Module is for two workers or more. With ngpus=1 use mx.mod.Module.")
         self._symbol: PartitionedSymbol = symbol
+        self._places = place_by_hand(symbol, _of_first(group2ctxs), mx.cpu())
         arguments = symbol.list_arguments()
         self._data_names = check_names_given("data_names", data_names)
         self._label_names = [n for n in check_names_given("label_names", label_names) if n in arguments]
@@ -312,3 +313,9 @@ def _lay_out_as(settings: Settings, lender: ShardedModule, shapes: Mapping[str, 
 
 def _with_type(desc: Any, types: dict[str, Any]) -> Any:
     return mx.io.DataDesc(desc.name, desc.shape, types.get(desc.name, desc.dtype), desc.layout)
+
+
+def _of_first(group2ctxs: Any) -> dict[str, Any]:
+    """Group -> its context beside the first of the Module's, in any form that MXNet takes: a mapping for each, or a list in each."""
+    groups = group2ctxs[0] if isinstance(group2ctxs, (list, tuple)) else group2ctxs or {}
+    return {name: place[0] if isinstance(place, (list, tuple)) else place for name, place in groups.items()}

@@ -12,6 +12,7 @@ from tofu.errors import ArgumentTypeError, NotReadyError, ShapeError, TofuError,
 from tofu.mxnet.frontend.head_gradients import list_head_gradients
 from tofu.mxnet.frontend.inference import infer_arguments
 from tofu.mxnet.runtime.arguments import check_iterator
+from tofu.mxnet.runtime.batch_pieces import cut_batch, find_batch_axis, join_batch
 from tofu.mxnet.runtime.module_binding import ShardedModule
 from tofu.mxnet.runtime.monitoring import MonitoredShards
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
@@ -132,16 +133,31 @@ class RunningModule(ShardedModule):
     # ---- results
 
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
-        """Whole outputs of the last forward. With merge_multi_context=False each is in a list of its own, as MXNet has it of one device."""
+        """Whole outputs of the last forward. With merge_multi_context=False each is in a list of its own, in as many pieces of the batch as
+        `context=` named devices.
+        """
         whole = [self.executor.output(index).gather() for index in range(len(self.output_names))]
-        return whole if merge_multi_context else [[array] for array in whole]
+        if merge_multi_context:
+            return whole
+        attributes = self._symbol.whole.attr_dict()
+        layouts = [attributes.get(output.name, {}).get("__layout__") for output in self._symbol.whole]
+        return [self._cut(array, layout) for array, layout in zip(whole, layouts, strict=True)]
+
+    def _cut(self, whole: Any, layout: str | None) -> list[Any]:
+        """An array in MXNet's pieces, one for each context that was named."""
+        if self._contexts_named == 1:
+            return [whole]
+        return cut_batch(whole, find_batch_axis(layout), self._exec_group.batch_size, self._contexts_named)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Whole gradients of the data inputs; needs bind(inputs_need_grad=True). Nested as `get_outputs` is."""
         if not self.inputs_need_grad:
             raise NotReadyError("The inputs have no gradients: bind with inputs_need_grad=True.")
         whole = [self.executor.gradient(name).gather() for name in self._fed_data]
-        return whole if merge_multi_context else [[array] for array in whole]
+        whole = [array.as_in_context(self._places[name]) for array, name in zip(whole, self._fed_data, strict=True)]
+        if merge_multi_context:
+            return whole
+        return [self._cut(array, desc.layout) for array, desc in zip(whole, self._data_shapes, strict=True)]
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
         """Feed a metric with whole labels and outputs. With pre_sliced=True labels are in a list for each device, as MXNet has them."""
@@ -159,7 +175,7 @@ class RunningModule(ShardedModule):
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """Whole values of the inputs in `state_names`. Nested as `get_outputs` is."""
         whole = [self._check_ready().variables[name].gather() for name in self._state_names]
-        return whole if merge_multi_context else [[array] for array in whole]
+        return whole if merge_multi_context else [self._cut(array, None) for array in whole]
 
     def set_states(self, states: Any = None, value: float | None = None) -> None:
         """Set the inputs in `state_names`, which are zeros at first: from arrays, as `get_states` or `get_outputs` give them, or all to one
@@ -172,7 +188,7 @@ class RunningModule(ShardedModule):
             states = [
                 mx.nd.full(variables[name].shape, value, dtype=variables[name].dtype) for name in self._state_names
             ]
-        given = [state[0] if isinstance(state, (list, tuple)) else state for state in states]
+        given = [join_batch(state, find_batch_axis(None)) for state in states]
         if len(given) != len(self._state_names):
             raise TofuError(
                 f"{len(given)} arrays are given for the {len(self._state_names)} states {self._state_names}."
