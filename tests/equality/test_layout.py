@@ -57,18 +57,37 @@ def padded(batch: int = 4) -> Model:
     return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 3, 8, 7)}, 5)
 
 
+def stacked(batch: int = 6) -> Model:
+    """Stacks along the first, a middle and the last dimension, one tensor in two places, and stacks taken apart again."""
+    data = mx.sym.Variable("data")
+    wide = mx.sym.FullyConnected(data, num_hidden=10, name="wide")
+    parts = [wide, mx.sym.tanh(wide), wide, mx.sym.sin(wide), mx.sym.cos(wide)]
+    first = mx.sym.stack(*parts, axis=0, name="first")  # (5, batch, 10)
+    middle = mx.sym.stack(*parts[1:], axis=1, name="middle")
+    last = mx.sym.stack(*parts[2:], mx.sym.Variable("own", shape=(batch, 10)), axis=-1, name="last")
+    rows = mx.sym.SliceChannel(mx.sym.sigmoid(middle), num_outputs=4, axis=1, squeeze_axis=True, name="rows")
+    planes = mx.sym.split_v2(last * last, 4, axis=2, squeeze_axis=True)
+    net = mx.sym.Concat(rows[0] * rows[3], planes[1] + rows[2], mx.sym.mean(first, axis=0), planes[3], dim=1)
+    net = mx.sym.FullyConnected(mx.sym.Concat(net, mx.sym.Flatten(middle), dim=1), num_hidden=7, name="out")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 9)}, 7)
+
+
 THREE = {"kernel": (3, 3), "num_filter": 3}
 
 
-MODELS = {"joined": joined, "padded": padded}
+MODELS = {"joined": joined, "padded": padded, "stacked": stacked}
 FETCHED = {
     "joined": {"Concat", "SliceChannel", "slice_axis", "slice", "_split_v2"}
     | {f"_backward_{op}" for op in ("Concat", "SliceChannel", "slice_axis", "slice")},
     "padded": {"Concat", "Pad", "slice", "_backward_Concat", "_backward_Pad", "_backward_slice"},
+    "stacked": {"stack", "SliceChannel", "_split_v2", "_split_v2_backward"}
+    | {f"_backward_{op}" for op in ("stack", "SliceChannel")},
 }
 PINNED = {
     "joined": {"both": "i1", "gates": "i1", "all": "i1", "middle": "i1", "corner": "i1", "gates_backward": "i1"},
     "padded": {"pad": "i2", "zeros": "i3", "channels": "i1", "rows": "i2", "crop": "i3"},
+    "stacked": {"first": "i0", "middle": "i1", "last": "i2", "rows": "i1"}
+    | {"first_backward": "i0", "middle_backward": "i1", "last_backward": "i2", "rows_backward": "i1"},
 }
 
 

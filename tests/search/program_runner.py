@@ -79,10 +79,10 @@ def run_fetch(node, values):
         assert out[where].shape == extent, "a piece lies inside the fetch"
         written[where] += 1
         out[where] = 0
-        for i, start in sources:
-            source = values[node.inputs[i]]
-            assert all(s >= 0 and s + e <= n for s, e, n in zip(start, extent, source.shape, strict=True))
-            out[where] += source[box_slices(start, extent)]
+        for one in sources:
+            source, own = values[node.inputs[one.input]], one.extent(extent)
+            assert all(s >= 0 and s + e <= n for s, e, n in zip(one.begin, own, source.shape, strict=True))
+            out[where] += source[box_slices(one.begin, own)].reshape(extent)
     assert written.max(initial=0) <= 1, "pieces are disjoint"
     return out
 

@@ -114,7 +114,8 @@ def _find_pieces_outside(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_sources_outside(tables: ProgramTables, graph: Graph) -> Column:
-    end = tables.source_begin + tables.piece_extent[tables.source_piece]
+    extent = np.take_along_axis(tables.piece_extent[tables.source_piece], np.maximum(tables.source_along, 0), axis=1)
+    end = tables.source_begin + np.where(tables.source_along < 0, 1, extent)
     is_inside = (tables.source_begin >= 0) & (end <= tables.entry_shape[tables.source_entry])
     return _pick(tables.source_node, ~is_inside.all(axis=1))
 
@@ -140,10 +141,14 @@ def _find_overlaps(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_unlike_sources(tables: ProgramTables, graph: Graph) -> Column:
-    """Fetches out of tensors whose elements have another size, or that have other dimensions."""
-    kinds = _column((tensor.item_bytes, len(tensor.shape)) for tensor in graph.tensors).reshape(-1, 2)
-    read = kinds[_find_tensors(tables, graph)[tables.source_entry]]
-    return _pick(tables.source_node, (read != kinds[tables.node_id[tables.source_node]]).any(axis=1))
+    """Fetches out of tensors whose elements have another size, or that have other dimensions than pieces and sources say."""
+    sizes = _column(tensor.item_bytes for tensor in graph.tensors)
+    is_like = sizes[_find_tensors(tables, graph)[tables.source_entry]] == sizes[tables.node_id[tables.source_node]]
+    own = np.arange(tables.source_along.shape[1])
+    is_read = (tables.source_along[:, :, None] == own).any(axis=1)  # which of the piece's dimensions the source has
+    is_like &= (is_read | (tables.piece_extent[tables.source_piece] == 1)).all(axis=1)
+    is_box = tables.entry_rank[tables.source_entry] == tables.source_rank
+    return _pick(tables.source_node, ~(is_like & is_box))
 
 
 Rule = tuple[str, Callable[[ProgramTables, Graph], Column]]

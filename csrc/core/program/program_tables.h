@@ -46,6 +46,8 @@ struct ProgramTables {
   Column source_piece;
   Column source_read;   // the read through which the entry is reached
   Column source_begin;  // rank columns
+  Column source_rank;   // the dimensions that it takes the entry to have
+  Column source_along;  // rank columns: the piece's dimension of each of the entry's, or -1
 
   Column output_entry;
   Column transit_entry;
