@@ -3,6 +3,7 @@
 import json
 
 import mxnet as mx
+import numpy as np
 import pytest
 
 import tofu
@@ -201,3 +202,36 @@ def test_dense_blocks_are_joined_part_by_part():
     pinned = tofu.partition(model.symbol, 2, hints=dict.fromkeys(joins, "i0"), **model.shapes).plan
     assert {free.operators[join] for join in joins} >= {("i1",)}
     assert free.communication_bytes < pinned.communication_bytes
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("workers", [2, 3, 4, 8])
+def test_stacks_split_along_what_they_stack_are_equal_to_the_bit(workers, axis, dtype):
+    """Nothing is added up in another order, so no bit is another: results, gradients, and gradients that are added to what is there."""
+    shape, names = (8, 9), [f"x{n}" for n in range(workers + 1)]
+    net = mx.sym.stack(*map(mx.sym.Variable, names), axis=axis, name="stack")
+    whole = (*shape[:axis], len(names), *shape[axis:])
+    net = mx.sym.Variable("w", shape=whole, dtype=dtype) * net
+    planes = mx.sym.SliceChannel(net, num_outputs=len(names), axis=axis, squeeze_axis=True, name="planes")
+    net = mx.sym.Group([mx.sym.MakeLoss(mx.sym.square(plane)) for plane in planes])
+    hints = {f"{name}{suffix}": f"i{axis}" for name in ("stack", "planes") for suffix in ("", "_backward")}
+    shapes = {**dict.fromkeys(names, shape), "w": whole}
+    values = {
+        name: np.random.default_rng(n).uniform(-1, 1, size).astype(dtype)
+        for n, (name, size) in enumerate(shapes.items())
+    }
+    found = []
+    for symbol in (net, tofu.partition(net, workers, hints=hints)):
+        executor = symbol.simple_bind(mx.cpu(), grad_req="add", type_dict=dict.fromkeys(shapes, dtype), **shapes)
+        for name, value in values.items():
+            executor.arg_dict[name][:] = mx.nd.array(value, dtype=dtype)
+            executor.grad_dict[name][:] = 3
+        for _ in range(2):
+            outputs = executor.forward(is_train=True)
+            executor.backward()
+        found.append([one.asnumpy() for one in (*outputs, *(executor.grad_dict[name] for name in shapes))])
+    assert all(np.array_equal(one, other) for one, other in zip(*found, strict=True))
+    sharded = executor.sharded
+    assert {"stack", "SliceChannel", "_backward_stack", "_backward_SliceChannel"} <= fetched_operators(sharded)
+    assert sharded.partition.program.remote_bytes == sharded.partition.plan.communication_bytes

@@ -106,10 +106,18 @@ class Runner:
         for written in operator.written:
             self.whole[written.tensor][:] = 0
             for read in operator.reads:
-                rows = zip(written.rows, read.rows, strict=True)
-                begin = [to[1] - origin[1] for to, origin in rows]
-                box = [(-b, e - b) for b, e in zip(begin, self.spec.tensors[written.tensor].shape, strict=True)]
-                self.whole[written.tensor] += self.cut(self.whole[read.tensor], box, 0)
+                (to, target), (origin, source) = (self.with_absent(one) for one in (written, read))
+                begin = [b[1] - a[1] for b, a in zip(to, origin, strict=True)]
+                box = [(-b, e - b) for b, e in zip(begin, target.shape, strict=True)]
+                self.whole[written.tensor] += self.cut(source, box, 0).reshape(self.whole[written.tensor].shape)
+
+    def with_absent(self, access):
+        """The rows and the whole of a tensor, with the dimension that it lacks."""
+        rows, whole = list(access.rows), self.whole[access.tensor]
+        if access.absent is None:
+            return rows, whole
+        at, absent = access.absent
+        return [*rows[:at], absent, *rows[at:]], np.expand_dims(whole, at)
 
     def region(self, rows, tensor, operator, worker):
         """(begin, end) of every dimension, from the axis intervals of the core."""

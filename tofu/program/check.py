@@ -141,14 +141,10 @@ def _find_overlaps(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_unlike_sources(tables: ProgramTables, graph: Graph) -> Column:
-    """Fetches out of tensors whose elements have another size, or that have other dimensions than pieces and sources say."""
+    """Fetches out of tensors whose elements have another size."""
     sizes = _column(tensor.item_bytes for tensor in graph.tensors)
-    is_like = sizes[_find_tensors(tables, graph)[tables.source_entry]] == sizes[tables.node_id[tables.source_node]]
-    own = np.arange(tables.source_along.shape[1])
-    is_read = (tables.source_along[:, :, None] == own).any(axis=1)  # which of the piece's dimensions the source has
-    is_like &= (is_read | (tables.piece_extent[tables.source_piece] == 1)).all(axis=1)
-    is_box = tables.entry_rank[tables.source_entry] == tables.source_rank
-    return _pick(tables.source_node, ~(is_like & is_box))
+    read = sizes[_find_tensors(tables, graph)[tables.source_entry]]
+    return _pick(tables.source_node, read != sizes[tables.node_id[tables.source_node]])
 
 
 Rule = tuple[str, Callable[[ProgramTables, Graph], Column]]
@@ -164,7 +160,7 @@ RULES: tuple[Rule, ...] = (
     ("a piece outside of what it is read from", _find_sources_outside),
     ("a piece without a source", _find_pieces_without_sources),
     ("two pieces that write one cell", _find_overlaps),
-    ("elements or dimensions unlike those that it reads", _find_unlike_sources),
+    ("elements unlike those that it reads", _find_unlike_sources),
 )
 
 

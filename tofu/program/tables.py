@@ -42,7 +42,6 @@ class ProgramTables:
     source_read: Column
     source_begin: Column
     source_along: Column
-    source_rank: Column
     output_entry: Column
     transit_entry: Column
 
