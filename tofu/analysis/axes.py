@@ -272,7 +272,9 @@ class _Evaluation:
             return None
         is_split = found.axis in axes
         terms = ((axes.index(found.axis), 1),) if is_split else ()
-        return Absent(found.dimension, Row(terms, -found.cell, (1 if is_split else self.extents[found.axis]) - found.cell))
+        return Absent(
+            found.dimension, Row(terms, -found.cell, (1 if is_split else self.extents[found.axis]) - found.cell)
+        )
 
     def _combine(
         self,

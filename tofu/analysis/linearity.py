@@ -166,7 +166,8 @@ def _read_choice(condition: Value) -> tuple[str, int] | None:
         return None
     name = str(place.index)
     is_bare = place.index.variables == {name}
-    return (name, int(number.number)) if is_bare and number.number == int(number.number) else None
+    value = number.number
+    return (name, int(value)) if is_bare and not isinstance(value, complex) and value == int(value) else None
 
 
 def find_factors(value: Value) -> frozenset[int]:

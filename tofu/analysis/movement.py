@@ -50,7 +50,9 @@ def find_absent(
                 return None
             found[slot].add(lacks[0])
             found[number].add(lacks[1])
-    if any(len(one) > 1 for one in found) or any(one - {None} and not shape for one, shape in zip(found, shapes, strict=True)):
+    if any(len(one) > 1 for one in found) or any(
+        one - {None} and not shape for one, shape in zip(found, shapes, strict=True)
+    ):
         return None
     return tuple(one.pop() if one else None for one in found)
 

@@ -14,10 +14,10 @@ from tofu.analysis.interval import AffineIndex, split_affine
 from tofu.analysis.linearity import (
     Linear,
     Mentions,
+    MovedCell,
     Nonlinear,
     classify_sum,
     find_factors,
-    MovedCell,
     find_moved_cells,
     find_whole_reducer,
 )

@@ -209,8 +209,8 @@ def _add_operator(
 
 def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
     """Of each tensor that lacks a dimension its place among inputs, then outputs, the dimension and its row."""
-    tensors = enumerate((*access.inputs, *access.outputs))
-    return [(slot, *tensor.absent) for slot, tensor in tensors if tensor.absent is not None]
+    absent = enumerate([*(read.absent for read in access.inputs), *(written.absent for written in access.outputs)])
+    return [(slot, *one) for slot, one in absent if one is not None]
 
 
 def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:

@@ -69,14 +69,14 @@ struct Input {
   bool is_held = false;          // written in place: each worker's region must be exactly its shard
   bool is_read = true;           // false: the kernel takes it for its shape alone, so zeros will do
   bool is_clipped = false;       // cells outside the tensor are not asked for
-  Absent absent;                 // of a tensor that fetches move
+  Absent absent = {};            // of a tensor that fetches move
 };
 
 struct Output {
   int tensor = -1;
   std::vector<Row> rows;
   std::vector<Combine> combine;  // one per axis
-  Absent absent;                 // of a tensor that fetches put together
+  Absent absent = {};            // of a tensor that fetches put together
 };
 
 struct Tensor {

@@ -57,12 +57,13 @@ inline std::string FindWrongDimensions(const Source& source, const Box& box) {
   if (source.along.empty())
     return source.begin.size() == box.size() ? "" : "a source has not the region's dimensions";
   if (source.along.size() != source.begin.size())
-    return "a source names not as many dimensions as it has";
+    return "a source does not name one dimension of the region for each of its own";
   int64_t last = kNoDimension;
   std::vector<char> is_read(box.size(), 0);
   for (int64_t at : source.along) {
     if (at == kNoDimension) continue;
-    if (at <= last || at >= rank) return "a source names dimensions that the region has not so";
+    if (at <= last || at >= rank)
+      return "a source names dimensions that the region has not, or not in its order";
     last = at;
     is_read[at] = 1;
   }

@@ -226,9 +226,7 @@ class SpmdProgram:
                 found = find_nearest(held, before, self.workers.factors)
                 pieces = [one._replace(box=shift(one.box, distance)) for one in found]
                 cells = _widen_array(scope.values[value], _lacked(given))
-                out = self.workers.exchange(
-                    cells, held, lies, pieces, fill=given.fill, distance=distance, into=out
-                )
+                out = self.workers.exchange(cells, held, lies, pieces, fill=given.fill, distance=distance, into=out)
             assert out is not None, graph.operators[operator]
             lacked = _lacked(access.outputs[slot])
             scope.values[number] = out if lacked is None else jnp.squeeze(out, lacked)
