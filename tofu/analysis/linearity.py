@@ -167,7 +167,8 @@ def _read_choice(condition: Value) -> tuple[str, int] | None:
     name = str(place.index)
     is_bare = place.index.variables == {name}
     value = number.number
-    return (name, int(value)) if is_bare and not isinstance(value, complex) and value == int(value) else None
+    is_cell = not isinstance(value, complex) and float(value).is_integer()
+    return (name, int(value.real)) if is_bare and is_cell else None
 
 
 def find_factors(value: Value) -> frozenset[int]:
