@@ -53,7 +53,7 @@ class Fetch:
         for piece in self.pieces:
             numbers += [rank, *piece.begin, rank, *piece.extent, len(piece.sources)]
             for source, begin in piece.sources:
-                numbers += [source, rank, *begin]
+                numbers += [source, rank, *begin, 0]  # along the same dimensions
         return np.array(numbers, dtype=np.int64)
 
     def compute(self, library: Any, arrays: Sequence[Any], dtype: str) -> Any:
@@ -164,11 +164,14 @@ def load(path: Path) -> list[Fetch]:
 
 
 def read_fetches(name: str, execution_symbol: Any, most: int) -> list[Fetch]:
-    """The fetches of an execution graph with the most bytes, one for each geometry."""
+    """The fetches of an execution graph with the most bytes, one for each geometry; none of what has other dimensions than they."""
     from tofu.mxnet.check.tables import read_tables
 
     tables = read_tables(execution_symbol)
     sources_of: dict[int, list[int]] = {}
+    own = np.arange(tables.source_along.shape[1])
+    is_other = (tables.source_along != own) & ((tables.source_along >= 0) | (tables.source_shape > 1))
+    others = set(tables.piece_fetch[tables.source_piece[is_other.any(axis=1)]].tolist())
     for source, piece in enumerate(tables.source_piece.tolist()):
         sources_of.setdefault(piece, []).append(source)
     pieces_of: dict[int, list[int]] = {}
@@ -178,6 +181,8 @@ def read_fetches(name: str, execution_symbol: Any, most: int) -> list[Fetch]:
     for fetch in np.argsort(-np.prod(tables.fetch_shape, axis=1), kind="stable").tolist():
         if len(found) == most:
             break
+        if fetch in others:
+            continue
         inputs: dict[tuple[int, Box], int] = {}
         pieces = []
         for piece in pieces_of.get(fetch, ()):

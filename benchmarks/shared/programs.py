@@ -36,8 +36,9 @@ class ProgramWriter:
         data += [len(pieces)]
         for begin, extent, sources in pieces:
             data += [len(begin), *begin, len(extent), *extent, len(sources)]
-            for source, at in sources:
-                data += [source, len(at), *at]
+            for source, at, *along in sources:  # of what has other dimensions than the fetch, those that it has
+                named = along[0] if along else ()
+                data += [source, len(at), *at, len(named), *named]
         self.nodes.append(data)
         return len(self.nodes) - 1
 

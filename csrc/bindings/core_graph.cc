@@ -22,6 +22,8 @@ namespace tofu {
 namespace {
 
 using RowTuple = std::tuple<std::vector<std::pair<int, int64_t>>, int64_t, int64_t>;
+// The place of a tensor among the inputs, then the outputs; the dimension that it lacks; its row.
+using AbsentTuple = std::tuple<size_t, int, RowTuple>;
 using OutputTuple = std::tuple<int, std::vector<RowTuple>, std::vector<int>>;
 
 std::vector<Row> ToRows(const std::vector<RowTuple>& tuples) {
@@ -69,10 +71,24 @@ Output ToOutput(const OutputTuple& tuple) {
   return output;
 }
 
+void SetAbsent(const std::vector<AbsentTuple>& absent, Operator* op) {
+  for (const auto& [slot, dimension, row] : absent) {
+    if (slot >= op->inputs.size() + op->outputs.size()) {
+      throw std::invalid_argument("tensor " + std::to_string(slot) +
+                                  " lacks a dimension, and the operator has " +
+                                  std::to_string(op->inputs.size() + op->outputs.size()));
+    }
+    Absent& own = slot < op->inputs.size() ? op->inputs[slot].absent
+                                           : op->outputs[slot - op->inputs.size()].absent;
+    own = {dimension, ToRows({row}).front()};
+  }
+}
+
 int AddOperator(Graph* graph, std::vector<int64_t> axis_extents,
                 const std::vector<py::sequence>& inputs, const std::vector<OutputTuple>& outputs,
                 int phase, int64_t group, uint64_t label, int follows_tensor, int same_choice_as,
-                std::vector<int> fetched_axes, std::vector<int> uneven_axes) {
+                std::vector<int> fetched_axes, std::vector<int> uneven_axes,
+                const std::vector<AbsentTuple>& absent) {
   Operator op;
   op.axis_extents = std::move(axis_extents);
   for (const py::sequence& input : inputs) op.inputs.push_back(ToInput(input));
@@ -84,6 +100,7 @@ int AddOperator(Graph* graph, std::vector<int64_t> axis_extents,
   op.same_choice_as = same_choice_as;
   op.fetched_axes = std::move(fetched_axes);
   op.uneven_axes = std::move(uneven_axes);
+  SetAbsent(absent, &op);
   return graph->AddOperator(std::move(op));
 }
 
@@ -123,7 +140,8 @@ void RegisterGraph(py::module_* module) {
            py::arg("outputs"), py::arg("phase"), py::arg("group"), py::arg("label"),
            py::arg("follows_tensor") = -1, py::arg("same_choice_as") = -1,
            py::arg("fetched_axes") = std::vector<int>(),
-           py::arg("uneven_axes") = std::vector<int>())
+           py::arg("uneven_axes") = std::vector<int>(),
+           py::arg("absent") = std::vector<AbsentTuple>())
       .def("add_operator_like", &AddOperatorLike, py::arg("model"), py::arg("inputs"),
            py::arg("outputs"), py::arg("phase"), py::arg("group"), py::arg("label"),
            py::arg("same_choice_as") = -1)

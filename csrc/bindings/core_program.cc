@@ -76,6 +76,7 @@ py::dict Tables(const py::array_t<int64_t, py::array::c_style>& program) {
   result["source_piece"] = FromVector(std::move(tables.source_piece));
   result["source_read"] = FromVector(std::move(tables.source_read));
   result["source_begin"] = ToRows(std::move(tables.source_begin), tables.rank);
+  result["source_along"] = ToRows(std::move(tables.source_along), tables.rank);
   result["output_entry"] = FromVector(std::move(tables.output_entry));
   result["transit_entry"] = FromVector(std::move(tables.transit_entry));
   return result;

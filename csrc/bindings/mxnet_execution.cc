@@ -68,6 +68,7 @@ py::dict TablesToPython(SymbolHandle symbol, const ShapesByName& shapes) {
   result["source_piece"] = ToArray(tables.source_piece);
   result["source_node"] = ToArray(tables.source_node);
   result["source_begin"] = ToArray(tables.source_begin);
+  result["source_along"] = ToArray(tables.source_along);
   result["source_shape"] = ToArray(tables.source_shape);
   result["output_node"] = ToArray(tables.output_node);
   py::list output_shapes;

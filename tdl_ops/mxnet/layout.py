@@ -54,8 +54,12 @@ def cut(data, begins, dim, shapes=()):
 
 def pick(data, cells, dim):
     """The slices at each of `cells` of a dimension, without it."""
-    names = " ".join(f"i{d}" for d in range(data.ndim) if d != dim)
-    return tuple(output(names, lambda *i, n=n: data[(*i[:dim], n, *i[dim:])]) for n in cells)
+
+    def part(n):
+        chosen = lambda i: where(position(i[dim]) == n, data[i], 0.0)
+        return scatter(lambda *i: ((*i[:dim], *i[dim + 1 :]), chosen(i)), {f"i{dim}": data.shape[dim]}, rank=data.ndim)
+
+    return tuple(part(n) for n in cells)
 
 
 @op("Concat", "_rnn_param_concat")

@@ -110,6 +110,39 @@ inline int AddCut(Graph* graph, int x) {
   return last;
 }
 
+/*! \brief x and another matrix as the planes of a stack; what that is along `at` is taken apart
+ * again. Returns its last slice. */
+inline int AddStack(Graph* graph, int x, int other, int at) {
+  const std::vector<int64_t> shape = graph->tensor(x).shape;
+  const int y = graph->AddTensor({2, shape[0], shape[1]}, 4, false, 6);
+  const std::vector<Combine> combine(3, Combine::kConcat);
+  Operator op;
+  op.axis_extents = graph->tensor(y).shape;
+  op.inputs = {Reads(x, {Index(1), Index(2)}), Reads(other, {Index(1), Index(2)})};
+  for (int64_t n = 0; n < 2; ++n) op.inputs[n].absent = {0, {{{0, 1}}, -n, 1 - n}};
+  op.outputs = {{y, {Index(0), Index(1), Index(2)}, combine}};
+  op.group = graph->num_operators();
+  op.label = 6;
+  op.fetched_axes = {0};
+  graph->AddOperator(op);
+  op.inputs = {Reads(y, {Index(0), Index(1), Index(2)})};
+  op.outputs.clear();
+  std::vector<int64_t> slice = op.axis_extents;
+  slice.erase(slice.begin() + at);
+  std::vector<Row> rows = {Index(0), Index(1), Index(2)};
+  rows.erase(rows.begin() + at);
+  for (int64_t n = 0; n < op.axis_extents[at]; ++n) {
+    const int part = graph->AddTensor(slice, 4, false, 7);
+    op.outputs.push_back({part, rows, combine, {at, {{{at, 1}}, -n, 1 - n}}});
+  }
+  op.group = graph->num_operators();
+  op.label = 7;
+  op.fetched_axes = {at};
+  const int last = op.outputs.back().tensor;
+  graph->AddOperator(std::move(op));
+  return last;
+}
+
 /*! \brief A chain or a fork of the operators above; its last tensor is the output. */
 inline Graph DrawGraph(uint64_t seed) {
   Random random(seed);
@@ -118,7 +151,7 @@ inline Graph DrawGraph(uint64_t seed) {
   for (int64_t i = random.Draw(1, 4); i > 0; --i) {
     const int x = tensors[random.Draw(0, static_cast<int64_t>(tensors.size()) - 1)];
     const std::vector<int64_t> shape = graph.tensor(x).shape;
-    switch (random.Draw(0, 4)) {
+    switch (random.Draw(0, 5)) {
       case 0:
         tensors.push_back(
             AddMatmul(&graph, x, graph.AddTensor({random.Draw(4, 9), shape[1]}, 2, false, 0)));
@@ -132,6 +165,10 @@ inline Graph DrawGraph(uint64_t seed) {
         break;
       case 3:
         tensors.push_back(AddCut(&graph, x));
+        break;
+      case 4:
+        tensors.push_back(AddStack(&graph, x, graph.AddTensor(shape, 4, false, 0),
+                                   static_cast<int>(random.Draw(0, 2))));
         break;
       default:
         tensors.push_back(AddSum(&graph, {x, graph.AddTensor(shape, 8, false, 0)}));

@@ -37,7 +37,7 @@ int64_t CountReads(const Graph& graph, const WorkerGrid& grid, const Assignment&
     const Boxes axes = SplitBoxes(op.axis_extents, grid, plan.operators[id]);
     for (const Input& input : op.inputs) {
       const Tensor& tensor = graph.tensor(input.tensor);
-      const Boxes regions = ComputeRegions(input.rows, tensor.shape, axes, plan.operators[id]);
+      const Boxes regions = AskedRegions(input, tensor.shape, axes, plan.operators[id]);
       const Boxes shards = SplitBoxes(tensor.shape, grid, plan.tensors[input.tensor]);
       for (int worker = 0; worker < grid.num_workers(); ++worker) {
         bytes += tensor.element_bytes * CountMissing(Inside(regions, worker, tensor.shape),
@@ -58,7 +58,7 @@ int64_t CountWrites(const Graph& graph, const WorkerGrid& grid, const Operator& 
   int64_t bytes = 0;
   const Tensor& tensor = graph.tensor(output.tensor);
   const Boxes axes = SplitBoxes(op.axis_extents, grid, choice);
-  const Boxes regions = ComputeRegions(output.rows, tensor.shape, axes, choice);
+  const Boxes regions = WrittenRegions(output, tensor.shape, axes, choice);
   const Boxes shards = SplitBoxes(tensor.shape, grid, layout);
   const bool scatters = HasReplicatedStep(layout) && IsPartialResult(output, choice);
   const Boxes sums = scatters ? ScatterShards(shards, tensor.shape, grid, layout) : shards;

@@ -24,11 +24,14 @@ void CheckSources(const Program& program, const ProgramNode& fetch) {
     for (const Source& source : piece.sources) {
       const Entry& entry = fetch.inputs[source.input];
       const std::vector<int64_t>& shape = program.nodes[entry.node].shapes[entry.index];
+      CHECK(FindWrongDimensions(source, piece.box).empty());
+      CHECK(source.begin.size() == shape.size());
       for (size_t d = 0; d < shape.size(); ++d) {
         CHECK(source.begin[d] >= 0);
-        CHECK(source.begin[d] + piece.box[d].extent() <= shape[d]);
-        CHECK(Contains({0, fetch.shapes[0][d]}, piece.box[d]));
+        CHECK(source.begin[d] + source.ExtentAlong(d, piece.box) <= shape[d]);
       }
+      for (size_t d = 0; d < piece.box.size(); ++d)
+        CHECK(Contains({0, fetch.shapes[0][d]}, piece.box[d]));
     }
   }
 }

@@ -36,8 +36,12 @@ Contributions ReadBack(const ProgramNode& fetch) {
     for (const Cell& cell : CellsOf(piece.box.data(), static_cast<int>(piece.box.size()))) {
       CHECK(found.count(cell) == 0);
       for (const Source& source : piece.sources) {
-        Cell from = cell;
-        for (size_t d = 0; d < cell.size(); ++d) from[d] += source.begin[d] - piece.box[d].begin;
+        CHECK(FindWrongDimensions(source, piece.box).empty());
+        Cell from = source.begin;
+        for (size_t d = 0; d < from.size(); ++d) {
+          const int64_t at = source.Along(d);
+          if (at != kNoDimension) from[d] += cell[at] - piece.box[at].begin;
+        }
         CHECK(found[cell].emplace(source.input, from).second);
       }
     }
@@ -89,10 +93,66 @@ void TestEqualBoxesShareAPiece() {
   CHECK(fetch.pieces[0].sources.size() == 5);
 }
 
+/*! \brief A box with the interval [begin, begin + 1) in front of dimension `at`, or as it is. */
+Box WithCell(Box box, int at, int64_t begin) {
+  if (at >= 0) box.insert(box.begin() + at, {begin, begin + 1});
+  return box;
+}
+
+Cell Without(Cell cell, int at) {
+  if (at >= 0) cell.erase(cell.begin() + at);
+  return cell;
+}
+
+/*! \brief Of the source, the target, both or none lacks a dimension of the movement. */
+void TestMovements() {
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    Random random(seed);
+    Movement movement;
+    const int rank = static_cast<int>(random.Draw(2, 4));
+    for (int d = 0; d < rank; ++d) movement.distance.push_back(random.Draw(-2, 2));
+    movement.source_lacks = static_cast<int>(random.Draw(-1, rank - 1));
+    movement.target_lacks = static_cast<int>(random.Draw(-1, rank - 1));
+    Box source;
+    Box target;
+    for (int d = 0; d < rank; ++d) {
+      const int64_t begin = random.Draw(-2, 2);
+      const Interval interval = {begin, begin + random.Draw(1, 5)};
+      const Interval other = {begin + random.Draw(-1, 1), begin + random.Draw(2, 6)};
+      if (d != movement.source_lacks) source.push_back(Shift(interval, -movement.distance[d]));
+      if (d != movement.target_lacks) target.push_back(other);
+    }
+    const Box whole = movement.Move(source.data());
+    const Box wide = movement.Widen(target.data());
+    CHECK(IsEqualBox(wide.data(), WithCell(target, movement.target_lacks, 0).data(), rank));
+    CHECK(movement.Narrow(wide) == target);
+    Box moved(rank);
+    FetchPieces pieces(target.data(), static_cast<int>(target.size()));
+    Contributions expected;
+    if (Intersect(whole.data(), wide.data(), rank, moved.data())) {
+      pieces.Add(moved, {0, 0}, whole, movement);
+      for (const Cell& cell : CellsOf(moved.data(), rank)) {
+        Cell to = cell;
+        Cell from = cell;
+        for (int d = 0; d < rank; ++d) {
+          to[d] -= wide[d].begin;
+          from[d] -= whole[d].begin;
+        }
+        expected[Without(to, movement.target_lacks)].emplace(0,
+                                                             Without(from, movement.source_lacks));
+      }
+    }
+    ProgramNode fetch;
+    pieces.MoveTo(&fetch);
+    CHECK(ReadBack(fetch) == expected);
+  }
+}
+
 }  // namespace
 
 int main() {
   TestRandomBoxes();
+  TestMovements();
   TestEqualBoxesShareAPiece();
   return tofu_test::Finish("fetch_pieces");
 }

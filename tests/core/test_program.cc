@@ -41,7 +41,7 @@ Program DrawProgram(uint64_t seed) {
         piece.box.push_back({begin, begin + random.Draw(-5, 1000)});
       piece.sources.resize(random.Draw(0, 3));
       for (tofu::Source& source : piece.sources) {
-        source = {random.Draw(0, 5), DrawVector(&random, 4)};
+        source = {random.Draw(0, 5), DrawVector(&random, 4), DrawVector(&random, 4)};
       }
     }
   }
@@ -157,8 +157,22 @@ void TestTables() {
   CHECK(tables.piece_node == Column({2}));
   CHECK(tables.piece_begin == Column({1, 0}) && tables.piece_extent == Column({2, 4}));
   CHECK(tables.source_piece == Column({0}) && tables.source_read == Column({2}));
-  CHECK(tables.source_begin == Column({4, 0}));
+  CHECK(tables.source_begin == Column({4, 0}) && tables.source_along == Column({0, 1}));
   CHECK(tables.output_entry == Column({2, 3}) && tables.transit_entry == Column({3}));
+}
+
+/*! \brief Rows of a stack: a source without the dimension that it makes, and one with another. */
+void TestTablesOfOtherDimensions() {
+  using Column = tofu::Column;
+  Program program = SmallProgram();
+  program.nodes[1].shapes = {{5}, {3, 4, 2}};
+  program.nodes[2].inputs = {{1, 0}, {1, 1}};
+  program.nodes[2].pieces = {{{{1, 2}, {0, 4}}, {{0, {1}, {1}}}},
+                             {{{2, 3}, {1, 3}}, {{1, {2, 0, 1}, {0, 1, -1}}}}};
+  const tofu::ProgramTables tables = MakeProgramTables(program);
+  CHECK(tables.rank == 3);
+  CHECK(tables.source_begin == Column({1, 0, 0, 2, 0, 1}));
+  CHECK(tables.source_along == Column({1, -1, -1, 0, 1, -1}));
 }
 
 void TestTablesOfWhatIsNotThere() {
@@ -178,6 +192,10 @@ void TestTablesOfWhatIsNotThere() {
   refuse(program, "node 2 has 2 inputs, a piece reads number 2");
   program.nodes[2].pieces[0].sources[0] = {1, {4, 0, 0}};
   refuse(program, "node 2 has 2 dimensions, and a piece of it others");
+  program.nodes[2].pieces[0].sources[0] = {1, {4, 0, 0}, {0, 1, tofu::kNoDimension}};
+  refuse(program, "node 2 reads 3 dimensions of an entry that has 2");
+  program.nodes[2].pieces[0].sources[0] = {1, {4}, {1}};
+  refuse(program, "node 2 has 2 dimensions, and a piece of it others");  // two rows of one
   program = SmallProgram();
   program.nodes[2].pieces[0].box = {{1, 3}};
   refuse(program, "node 2 has 2 dimensions, and a piece of it others");
@@ -195,6 +213,7 @@ int main() {
   TestDamage();
   TestDamagedBoxes();
   TestTables();
+  TestTablesOfOtherDimensions();
   TestTablesOfWhatIsNotThere();
   return tofu_test::Finish("program");
 }

@@ -73,6 +73,20 @@ void DrawPieces(Random* random, const Box& box, int depth, std::vector<Piece>* p
   DrawPieces(random, high, depth - 1, pieces);
 }
 
+/*! \brief Leaves out dimensions of one cell, and adds some of which one cell is read. */
+void DrawOtherDimensions(Random* random, Extents* shape, Source* source) {
+  const Extents extents = std::move(*shape);
+  shape->clear();
+  for (size_t d = 0; d < extents.size(); ++d) {
+    if (extents[d] == 1 && shape->size() + 1 < extents.size() && random->Draw(0, 1) == 0) continue;
+    shape->push_back(extents[d]);
+    source->along.push_back(static_cast<int64_t>(d));
+    if (random->Draw(0, 3) != 0) continue;
+    shape->push_back(1);
+    source->along.push_back(tofu::kNoDimension);
+  }
+}
+
 /*! \brief A region of up to 7 dimensions whose pieces have up to 11 sources; often whole rows. */
 FetchGeometry DrawGeometry(Random* random, int element_bytes) {
   FetchGeometry geometry;
@@ -89,6 +103,7 @@ FetchGeometry DrawGeometry(Random* random, int element_bytes) {
     for (int64_t s = 0; s < sources; ++s) {
       Source source{static_cast<int64_t>(geometry.inputs.size()), {}};
       Extents shape = ExtentsOf(piece.box.data(), static_cast<int>(rank));
+      if (random->Draw(0, 3) == 0) DrawOtherDimensions(random, &shape, &source);
       for (int64_t& extent : shape) {
         source.begin.push_back(random->Draw(0, margin));
         extent += source.begin.back() + random->Draw(0, margin);
@@ -124,7 +139,12 @@ std::vector<T> ExpectRegion(const FetchGeometry& geometry, const FetchArguments&
       Sum& sum = sums[CellAt(geometry.shape, BeginsOf(piece.box.data(), rank), at)];
       for (size_t s = 0; s < piece.sources.size(); ++s) {
         const Source& source = piece.sources[s];
-        const int64_t from = CellAt(geometry.inputs[source.input], source.begin, at);
+        Extents there;  // the cell in the dimensions of the source
+        for (size_t d = 0; d < source.begin.size(); ++d) {
+          const int64_t along = source.Along(d);
+          there.push_back(along == tofu::kNoDimension ? 0 : at[along]);
+        }
+        const int64_t from = CellAt(geometry.inputs[source.input], source.begin, there);
         T element;
         std::memcpy(static_cast<void*>(&element), arguments.inputs[source.input] + from * sizeof(T),
                     sizeof(T));

@@ -236,11 +236,11 @@ ENLARGED = mx.sym.UpSampling(
 )
 AXES = {
     "fused recurrence": (mx.rnn.FusedRNNCell(8, mode="lstm").unroll(6, DATA, layout="TNC")[0], "RNN", {("b",)}),
-    "stack": (mx.sym.stack(DATA, 2 * DATA, axis=1), "stack", {("i0", "i2", "i3")}),
+    "stack": (mx.sym.stack(DATA, 2 * DATA, axis=1), "stack", {("i0", "i1", "i2", "i3")}),
     "squeeze_axis": (
         mx.sym.Group(list(mx.sym.SliceChannel(DATA, num_outputs=4, axis=1, squeeze_axis=True))),
         "SliceChannel",
-        {("i0", "i2")},
+        {("i0", "i1", "i2")},
     ),
     "self-attention": (
         mx.sym.contrib.interleaved_matmul_selfatt_qk(

@@ -3,6 +3,7 @@
 import json
 
 import mxnet as mx
+import numpy as np
 import pytest
 
 import tofu
@@ -17,6 +18,7 @@ from benchmarks.shared.training import (
 from benchmarks.small_models.plain import Model
 from benchmarks.small_models.zoo import GLUON_MODELS
 from tests.equality.comparison import compare
+from tofu import _mxnet
 
 STEPS = 3
 
@@ -57,18 +59,37 @@ def padded(batch: int = 4) -> Model:
     return Model(mx.sym.SoftmaxOutput(net, name="softmax"), {"data": (batch, 3, 8, 7)}, 5)
 
 
+def stacked(batch: int = 6) -> Model:
+    """Stacks along the first, a middle and the last dimension, one tensor in two places, and stacks taken apart again."""
+    data = mx.sym.Variable("data")
+    wide = mx.sym.FullyConnected(data, num_hidden=10, name="wide")
+    parts = [wide, mx.sym.tanh(wide), wide, mx.sym.sin(wide), mx.sym.cos(wide)]
+    first = mx.sym.stack(*parts, axis=0, name="first")  # (5, batch, 10)
+    middle = mx.sym.stack(*parts[1:], axis=1, name="middle")
+    last = mx.sym.stack(*parts[2:], mx.sym.Variable("own", shape=(batch, 10)), axis=-1, name="last")
+    rows = mx.sym.SliceChannel(mx.sym.sigmoid(middle), num_outputs=4, axis=1, squeeze_axis=True, name="rows")
+    planes = mx.sym.split_v2(last * last, 4, axis=2, squeeze_axis=True)
+    net = mx.sym.Concat(rows[0] * rows[3], planes[1] + rows[2], mx.sym.mean(first, axis=0), planes[3], dim=1)
+    net = mx.sym.FullyConnected(mx.sym.Concat(net, mx.sym.Flatten(middle), dim=1), num_hidden=7, name="out")
+    return Model(mx.sym.SoftmaxOutput(net, name="softmax", normalization="batch"), {"data": (batch, 9)}, 7)
+
+
 THREE = {"kernel": (3, 3), "num_filter": 3}
 
 
-MODELS = {"joined": joined, "padded": padded}
+MODELS = {"joined": joined, "padded": padded, "stacked": stacked}
 FETCHED = {
     "joined": {"Concat", "SliceChannel", "slice_axis", "slice", "_split_v2"}
     | {f"_backward_{op}" for op in ("Concat", "SliceChannel", "slice_axis", "slice")},
     "padded": {"Concat", "Pad", "slice", "_backward_Concat", "_backward_Pad", "_backward_slice"},
+    "stacked": {"stack", "SliceChannel", "_split_v2", "_split_v2_backward"}
+    | {f"_backward_{op}" for op in ("stack", "SliceChannel")},
 }
 PINNED = {
     "joined": {"both": "i1", "gates": "i1", "all": "i1", "middle": "i1", "corner": "i1", "gates_backward": "i1"},
     "padded": {"pad": "i2", "zeros": "i3", "channels": "i1", "rows": "i2", "crop": "i3"},
+    "stacked": {"first": "i0", "middle": "i1", "last": "i2", "rows": "i1"}
+    | {"first_backward": "i0", "middle_backward": "i1", "last_backward": "i2", "rows_backward": "i1"},
 }
 
 
@@ -182,3 +203,38 @@ def test_dense_blocks_are_joined_part_by_part():
     pinned = tofu.partition(model.symbol, 2, hints=dict.fromkeys(joins, "i0"), **model.shapes).plan
     assert {free.operators[join] for join in joins} >= {("i1",)}
     assert free.communication_bytes < pinned.communication_bytes
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("workers", [2, 3, 4, 8])
+def test_stacks_split_along_what_they_stack_are_equal_to_the_bit(workers, axis, dtype):
+    """Nothing is added up in another order, so no bit is another: results, gradients, and gradients that are added to what is there."""
+    shape, names = (8, 9), [f"x{n}" for n in range(workers + 1)]
+    net = mx.sym.stack(*map(mx.sym.Variable, names), axis=axis, name="stack")
+    whole = (*shape[:axis], len(names), *shape[axis:])
+    net = mx.sym.Variable("w", shape=whole, dtype=dtype) * net
+    planes = mx.sym.SliceChannel(net, num_outputs=len(names), axis=axis, squeeze_axis=True, name="planes")
+    net = mx.sym.Group([mx.sym.MakeLoss(mx.sym.square(plane)) for plane in planes])
+    hints = {f"{name}{suffix}": f"i{axis}" for name in ("stack", "planes") for suffix in ("", "_backward")}
+    shapes = {**dict.fromkeys(names, shape), "w": whole}
+    values = {
+        name: np.random.default_rng(n).uniform(-1, 1, size).astype(dtype)
+        for n, (name, size) in enumerate(shapes.items())
+    }
+    found = []
+    for symbol in (net, tofu.partition(net, workers, hints=hints)):
+        executor = symbol.simple_bind(mx.cpu(), grad_req="add", type_dict=dict.fromkeys(shapes, dtype), **shapes)
+        for name, value in values.items():
+            executor.arg_dict[name][:] = mx.nd.array(value, dtype=dtype)
+            executor.grad_dict[name][:] = 3
+        for _ in range(2):
+            _mxnet.reset_counters()
+            outputs = executor.forward(is_train=True)
+            executor.backward()
+            mx.nd.waitall()
+        found.append([one.asnumpy() for one in (*outputs, *(executor.grad_dict[name] for name in shapes))])
+    assert all(np.array_equal(one, other) for one, other in zip(*found, strict=True))
+    sharded, moved = executor.sharded, _mxnet.counters()["bytes_read_remote"]
+    assert {"stack", "SliceChannel", "_backward_stack", "_backward_SliceChannel"} <= fetched_operators(sharded)
+    assert moved == sharded.partition.plan.communication_bytes

@@ -306,6 +306,11 @@ def test_tables_of_an_execution_graph():
         ([((0,), (4,), [(0, (-1,))])], {}, "a source begins outside"),
         ([], {"pieces": "0:4"}, '"0:4" is no begin:extent:sources'),
         ([], {"pieces": "0:4:0"}, '"0" is no input@begin'),
+        ([], {"pieces": "0:4:0@0@0@0"}, '"0@0@0@0" is no input@begin'),
+        ([], {"pieces": "0:4:0@0,0@0"}, "a source does not name one dimension of the region for each of its own"),
+        ([], {"pieces": "0:4:0@0,0@0,1"}, "a source names dimensions that the region has not, or not in its order"),
+        ([], {"pieces": "0:4:0@0,0@0,0"}, "a source names dimensions that the region has not, or not in its order"),
+        ([], {"pieces": "0:4:0@0@-1"}, "a piece of several cells lies along a dimension that its source has not"),
         ([], {"pieces": "0:4x:0@0"}, '"4x" is no integer'),
         ([], {"shape": "four"}, '"four" is no shape'),
         (

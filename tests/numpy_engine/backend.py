@@ -80,9 +80,10 @@ class Execution:
         result = np.full(node.shapes[0], node.fill)
         for piece in node.pieces:
             read = []
-            for number, begin in piece.sources:
-                entry = node.inputs[number]
-                read.append(self.values[entry.node][entry.output][cells_of(begin, piece.extent)])
+            for source in piece.sources:
+                entry = node.inputs[source.input]
+                cells = self.values[entry.node][entry.output][cells_of(source.begin, source.extent(piece.extent))]
+                read.append(cells.reshape(piece.extent))
                 if self.program.nodes[entry.node].worker != node.worker:
                     self.read_bytes += prod(piece.extent) * tensor.item_bytes
             result[cells_of(piece.begin, piece.extent)] = reduce(together, read)

@@ -147,7 +147,7 @@ DEFECTS = [
     (leave_a_piece_without_source, "a piece without a source: node 3"),
     (write_cells_twice, "two pieces that write one cell: node 2"),
     (write_cells_of_the_next_piece_but_one, "two pieces that write one cell: node 2"),
-    (fetch_into_other_elements, "elements or dimensions unlike those that it reads: node 2"),
+    (fetch_into_other_elements, "elements unlike those that it reads: node 2"),
 ]
 
 
@@ -171,6 +171,25 @@ def test_a_rule_that_is_broken_is_named(spoil, message):
 def test_results_that_are_not_there(outputs, message):
     with pytest.raises(InternalError, match=message):
         check_program(encode(list_nodes(), outputs))
+
+
+@pytest.mark.parametrize("along", [(0,), (1, 0), (0, 2), (-1, 0)])
+def test_sources_that_do_not_fit_their_piece(along):
+    """One dimension of two; turned; one that there is not; several cells along what is not read."""
+    nodes = list_nodes()
+    nodes[2][PIECES][0] = [(0, 0), (4, 3), [(0, (0, 0), along)]]
+    with pytest.raises(InternalError, match="node 2 has 2 dimensions, and a piece of it others"):
+        check_program(encode(nodes))
+
+
+@pytest.mark.parametrize(
+    ("extent", "source"), [((1, 3), ((0,), (1,))), ((4, 3), ((0, 0, 0), (0, -1, 1)))], ids=["less", "more"]
+)
+def test_sources_of_other_dimensions_than_their_entry(extent, source):
+    nodes = list_nodes()
+    nodes[2][PIECES] = [[(0, 0), extent, [(0, *source)]]]
+    with pytest.raises(InternalError, match=f"node 2 reads {len(source[0])} dimensions of an entry that has 2"):
+        check_program(encode(nodes))
 
 
 @pytest.mark.parametrize(

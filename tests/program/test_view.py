@@ -9,8 +9,8 @@ from tofu.graph import Phase
 from tofu.program import Entry, Node, NodeKind, Piece, PieceSource
 
 HALVES = (
-    Piece((0, 0), (4, 3), (PieceSource(0, (0, 0)),)),
-    Piece((4, 0), (4, 3), (PieceSource(1, (0, 0)),)),
+    Piece((0, 0), (4, 3), (PieceSource(0, (0, 0), (0, 1)),)),
+    Piece((4, 0), (4, 3), (PieceSource(1, (0, 0), (0, 1)),)),
 )
 
 
@@ -37,7 +37,7 @@ def test_dimensions_fills_and_sums_survive():
         Phase.UPDATE,
         ((7,),),
         (Entry(6, 0), Entry(6, 0)),
-        (Piece((1,), (3,), (PieceSource(0, (2,)), PieceSource(1, (0,)))),),
+        (Piece((1,), (3,), (PieceSource(0, (2,), (0,)), PieceSource(1, (0,), (0,)))),),
         -np.inf,
     )
     assert program.nodes[8] == Node(NodeKind.FETCH, 2, 1, Phase.BACKWARD, ((),), fill=1.5)

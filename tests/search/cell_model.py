@@ -47,8 +47,14 @@ class CellModel:
         found = self.feasible(tensor.shape, history)
         return [*found, -1] if tensor.replicable or not found else found
 
-    def region(self, rows, shape, extents, choice, worker):
+    def region(self, access, shape, extents, choice, worker):
         """Cells that an operator's copy touches; some may lie outside the tensor."""
+        cells = self.region_of_rows(access.rows, shape, extents, choice, worker)
+        if access.absent is None:
+            return cells
+        return cells if (0,) in self.region_of_rows([access.absent[1]], (1,), extents, choice, worker) else frozenset()
+
+    def region_of_rows(self, rows, shape, extents, choice, worker):
         axes = self.split(tuple(extents), choice, worker)
         dimensions = []
         for (terms, lower, upper), extent in zip(rows, shape, strict=True):
@@ -81,7 +87,7 @@ class CellModel:
                 for read in operator.reads:
                     spared = any(a in read.addend_axes and worker[s] != 0 for s, a in enumerate(choice))
                     if read.tensor == tensor and read.is_read and not spared:
-                        region = self.region(read.rows, info.shape, operator.extents, choice, worker)
+                        region = self.region(read, info.shape, operator.extents, choice, worker)
                         if operator.fetched:
                             region = frozenset(self.inside(region, info.shape))
                         outside = region != self.inside(region, info.shape)
@@ -96,7 +102,7 @@ class CellModel:
         written = operator.written[output]
         info = self.spec.tensors[written.tensor]
         regions = {
-            w: self.inside(self.region(written.rows, info.shape, operator.extents, choice, w), info.shape)
+            w: self.inside(self.region(written, info.shape, operator.extents, choice, w), info.shape)
             for w in self.workers
         }
         fates = [REPLICATE if axis < 0 else written.combine[axis] for axis in choice]

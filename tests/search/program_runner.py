@@ -79,10 +79,10 @@ def run_fetch(node, values):
         assert out[where].shape == extent, "a piece lies inside the fetch"
         written[where] += 1
         out[where] = 0
-        for i, start in sources:
-            source = values[node.inputs[i]]
-            assert all(s >= 0 and s + e <= n for s, e, n in zip(start, extent, source.shape, strict=True))
-            out[where] += source[box_slices(start, extent)]
+        for one in sources:
+            source, own = values[node.inputs[one.input]], one.extent(extent)
+            assert all(s >= 0 and s + e <= n for s, e, n in zip(one.begin, own, source.shape, strict=True))
+            out[where] += source[box_slices(one.begin, own)].reshape(extent)
     assert written.max(initial=0) <= 1, "pieces are disjoint"
     return out
 
@@ -106,10 +106,18 @@ class Runner:
         for written in operator.written:
             self.whole[written.tensor][:] = 0
             for read in operator.reads:
-                rows = zip(written.rows, read.rows, strict=True)
-                begin = [to[1] - origin[1] for to, origin in rows]
-                box = [(-b, e - b) for b, e in zip(begin, self.spec.tensors[written.tensor].shape, strict=True)]
-                self.whole[written.tensor] += self.cut(self.whole[read.tensor], box, 0)
+                (to, target), (origin, source) = (self.with_absent(one) for one in (written, read))
+                begin = [b[1] - a[1] for b, a in zip(to, origin, strict=True)]
+                box = [(-b, e - b) for b, e in zip(begin, target.shape, strict=True)]
+                self.whole[written.tensor] += self.cut(source, box, 0).reshape(self.whole[written.tensor].shape)
+
+    def with_absent(self, access):
+        """The rows and the whole of a tensor, with the dimension that it lacks."""
+        rows, whole = list(access.rows), self.whole[access.tensor]
+        if access.absent is None:
+            return rows, whole
+        at, absent = access.absent
+        return [*rows[:at], absent, *rows[at:]], np.expand_dims(whole, at)
 
     def region(self, rows, tensor, operator, worker):
         """(begin, end) of every dimension, from the axis intervals of the core."""

@@ -9,7 +9,7 @@ CONCAT, REDUCE, REPLICATE, OVERLAP_ADD = range(4)
 ELEMENTWISE_LABEL = 7
 KINDS = (
     *("matmul", "matmul", "elementwise", "join", "convolution", "gradient"),
-    *("merge", "statistics", "concatenate", "cut", "repeat", "transpose"),
+    *("merge", "statistics", "concatenate", "cut", "repeat", "transpose", "stack"),
 )
 
 
@@ -28,6 +28,7 @@ class Read:
     addend_axes: list = field(default_factory=list)
     fill: float = 0.0
     is_read: bool = True
+    absent: tuple | None = None  # (dimension, row) of one that the tensor lacks
 
 
 @dataclass
@@ -35,6 +36,7 @@ class Written:
     tensor: int
     rows: list
     combine: list
+    absent: tuple | None = None
 
 
 @dataclass
@@ -91,6 +93,7 @@ class GraphSpec:
                 o.follows,
                 o.same_as,
                 o.fetched,
+                absent=[(slot, *t.absent) for slot, t in enumerate((*o.reads, *o.written)) if t.absent is not None],
             )
         for operator in range(len(self.operators)) if self.repeats else ():
             graph.repeat(operator)
@@ -207,6 +210,31 @@ def cut(spec, x, at, **rest):
     return [y for y, _ in parts]
 
 
+def stack(spec, parts, at, **rest):
+    """y with the tensors one after the other along a dimension `at` of its own; axes are its dimensions."""
+    shape = list(spec.tensors[parts[0]].shape)
+    shape.insert(at, len(parts))
+    rows = [row(d) for d in range(len(shape))]
+    own = [*rows[:at], *rows[at + 1 :]]
+    reads = [Read(x, own, absent=(at, row(at, lower=-n, upper=1 - n))) for n, x in enumerate(parts)]
+    y = spec.tensor(shape)
+    spec.operator(shape, reads, [Written(y, rows, [CONCAT] * len(shape))], fetched=[at], **rest)
+    return y
+
+
+def unstack(spec, x, at, **rest):
+    """The slices of x along a dimension, without it; axes are its dimensions."""
+    shape = spec.tensors[x].shape
+    rows = [row(d) for d in range(len(shape))]
+    parts = [spec.tensor((*shape[:at], *shape[at + 1 :])) for _ in range(shape[at])]
+    written = [
+        Written(y, [*rows[:at], *rows[at + 1 :]], [CONCAT] * len(shape), (at, row(at, lower=-n, upper=1 - n)))
+        for n, y in enumerate(parts)
+    ]
+    spec.operator(shape, [Read(x, rows)], written, fetched=[at], **rest)
+    return parts
+
+
 def repeat_rows(spec, x, times, **rest):
     """An operator whose first axis only repeats work: y[c] is the same in every part of it."""
     n, c = spec.tensors[x].shape
@@ -283,6 +311,12 @@ def random_graph(seed, largest=6, operators=(2, 4)):
             spec.outputs.append(parts.pop(rng.randrange(2)))
             if rng.random() < 0.5:
                 spec.outputs += parts
+        elif kind == "stack":
+            same = [t for t in matrices if spec.tensors[t].shape == (n, c)]
+            y = stack(spec, [x, *rng.choices(same, k=rng.randint(1, 3))], rng.randint(0, 2), phase=phase)
+            parts = unstack(spec, y, rng.randint(0, 2), phase=phase)
+            spec.outputs.append(parts.pop(rng.randrange(len(parts))))
+            matrices += parts
         elif kind == "repeat":
             spec.outputs.append(repeat_rows(spec, x, rng.randint(2, 4), phase=phase))
         else:

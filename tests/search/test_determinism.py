@@ -36,6 +36,7 @@ def shuffle(spec, rng):
                 o.label,
                 tensor_map.get(o.follows, -1),
                 operator_map.get(o.same_as, -1),
+                o.fetched,
             )
         )
     return shuffled, operator_map, tensor_map

@@ -53,6 +53,21 @@ MALFORMED = {
     "operator 1 of axes [4, 8] shares the choice of operator 0 of axes [4, 8, 6]": {"same_as": 0},
     "operator 1 of axes [4, 8] is in group 0 with operator 0 of axes [4, 8, 6]: operators that share": {"group": 0},
     "operator 1 is fetched along axis 5: it has 2 axes": {"fetched": [5]},
+    "operator 1, input 0: tensor 2 of rank 2 lacks dimension 0: no copy of an operator adds one, only fetches do": {
+        "reads": [Read(2, IDENTITY, absent=(0, row(0)))]
+    },
+    "operator 1, input 0: tensor 2 of rank 2 lacks dimension 3: it may lack one of 0 to its own rank": {
+        "reads": [Read(2, IDENTITY, absent=(3, row(0)))],
+        "fetched": [0],
+    },
+    "operator 1, output 0: tensor 3 of rank 2 lacks dimension 1 along axis 5: the operator has 2 axes": {
+        "written": [Written(3, IDENTITY, [0, 0], (1, row(5)))],
+        "fetched": [0],
+    },
+    "tensor 2 of rank 2 and 4 bytes is no part of tensor 3 of rank 2 and 4 bytes: cells are moved between tensors": {
+        "reads": [Read(2, IDENTITY, absent=(0, row(0)))],
+        "fetched": [0],
+    },
 }
 
 

@@ -58,7 +58,7 @@ def count_bytes(spec, factors, operators, tensors):
             asked = []
             for worker in model.workers:
                 spared = any(a in read.addend_axes and worker[s] != 0 for s, a in enumerate(choice))
-                region = model.region(read.rows, info.shape, operator.extents, choice, worker)
+                region = model.region(read, info.shape, operator.extents, choice, worker)
                 if operator.fetched:
                     region = frozenset(model.inside(region, info.shape))
                 asked.append(None if spared else region)

@@ -4,13 +4,14 @@
 function of the shapes (`evaluator`), and judged at concrete shapes (`strategies`), which gives an `OperatorAccess`.
 """
 
-from tofu.analysis.access import Combine, InputAccess, OperatorAccess, OutputAccess, Row
+from tofu.analysis.access import Absent, Combine, InputAccess, OperatorAccess, OutputAccess, Row
 from tofu.analysis.arithmetic import Arithmetic, Operations
 from tofu.analysis.interval import AffineIndex, Interval, split_affine
 from tofu.analysis.signatures import analyse, find_arithmetic
 from tofu.analysis.uneven import find_dimension, find_neutral, find_uneven_axes
 
 __all__ = [
+    "Absent",
     "AffineIndex",
     "Arithmetic",
     "Combine",

@@ -37,32 +37,45 @@ class Row(NamedTuple):
     upper: int
 
 
+class Absent(NamedTuple):
+    """A dimension that a tensor lacks, of those of the tensors that its cells move to or from, as each input of a stack does.
+
+    `dimension` is its place there. `row` is where a part of the operator is along it, seen from the one cell that the tensor is of it: a
+    part touches the tensor where the row has the cell 0.
+    """
+
+    dimension: int
+    row: Row
+
+
 @dataclass(frozen=True)
 class InputAccess:
     """The region of an input that a part reads.
 
     `addend_axes`: axes under whose split only the first part may read it; the others get zeros (a bias under a
     reduction). `fill`: the number in cells outside the tensor. `is_read`: False where the kernel takes the input for
-    its shape only.
+    its shape only. `absent`: of cells that are moved.
     """
 
     rows: tuple[Row, ...]
     addend_axes: tuple[int, ...]
     fill: float
     is_read: bool
+    absent: Absent | None = None
 
 
 @dataclass(frozen=True)
 class OutputAccess:
     """The region of an output that a part computes, and for each axis how the parts come together.
 
-    `reducer`: what makes the result of partial ones, "Sum", "Max", "Min" or "Prod".
+    `reducer`: what makes the result of partial ones, "Sum", "Max", "Min" or "Prod". `absent`: of cells that are moved.
     """
 
     rows: tuple[Row, ...]
     combine: tuple[Combine, ...]
     is_written: bool
     reducer: str = "Sum"
+    absent: Absent | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +84,7 @@ class OperatorAccess:
 
     `fetched_axes` are those of `axes` along which the operator's own kernel cannot compute a part. The operator only moves cells there: a
     part of an output is the sum of the inputs that are read, each at the distance between its rows' lower ends and the output's, with
-    `fill` around it.
+    `fill` around it. Where a tensor lacks a dimension, its `absent` has the row of it.
     `rejected` has every other index variable with the reason why it is no strategy. `elementwise`: each cell of each
     output depends on the same cell of each input alone, so that all of them may be laid out alike. `is_random`: it draws
     numbers, so that two workers that compute the same cell would not agree. `own_names`: the description's names of axes that are

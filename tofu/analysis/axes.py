@@ -12,10 +12,10 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from tofu.analysis.access import Combine, InputAccess, OperatorAccess, OutputAccess, Row
+from tofu.analysis.access import Absent, Combine, InputAccess, OperatorAccess, OutputAccess, Row
 from tofu.analysis.arithmetic import Arithmetic, count_arithmetic
 from tofu.analysis.evaluator import Evaluator, IndexNumbers, Numbers
-from tofu.analysis.movement import Shapes, is_translation
+from tofu.analysis.movement import Shapes, find_absent
 from tofu.analysis.symbolic import OutputPattern, Pattern
 from tofu.errors import DescriptionError
 from tofu.tdl.expression import extent_symbol
@@ -51,6 +51,8 @@ class _Evaluation:
         self.numbers = self.evaluator.evaluate(self.sizes)
         self.extents = self.numbers.extents
         self._check_extents()
+        shapes = (*input_shapes, *output_shapes)
+        self.absent = find_absent(self.pattern, self.evaluator, self.numbers, shapes)
 
     def result(self) -> OperatorAccess:
         """All index variables judged, and the rows for those that are strategies."""
@@ -76,8 +78,7 @@ class _Evaluation:
         rejected = dict(self.pattern.rejected)
         fetched = []
         bound = self._find_bound()
-        shapes = (*self.input_shapes, *self.output_shapes)
-        can_be_fetched = is_translation(self.pattern, self.evaluator, self.numbers, shapes)
+        can_be_fetched = self.absent is not None
         for axis in self.pattern.variables:
             if axis in rejected:
                 continue
@@ -141,6 +142,8 @@ class _Evaluation:
         description = self.pattern.trace.description
         is_padded = axis in description.pads and not can_be_fetched
         extent = self.extents[axis]
+        if axis in self.pattern.choosing:
+            yield f"the position {axis} is used as a number, and a part would count {axis} from zero"
         if self.pattern.value_extents and axis not in description.corrects | description.counts:
             yield from self._value_extents(axis)
         if not is_padded:
@@ -247,21 +250,42 @@ class _Evaluation:
             addends = self.pattern.addends.get(tensor.position, set())
             addend_axes = tuple(n for n, axis in enumerate(axes) if axis in addends)
             fill = trace.description.find_fill(tensor.name, trace.attributes)
-            inputs.append(InputAccess(own, addend_axes, fill, pattern.is_read))
+            inputs.append(InputAccess(own, addend_axes, fill, pattern.is_read, self._absent(tensor.position, axes)))
         return tuple(inputs)
 
     def _outputs(self, axes: tuple[str, ...], rows: Iterator[Row]) -> tuple[OutputAccess, ...]:
         outputs = []
         position = len(self.numbers.dimensions) - sum(len(output.dimensions) for output in self.pattern.outputs)
-        for pattern in self.pattern.outputs:
+        for number, pattern in enumerate(self.pattern.outputs, len(self.pattern.inputs)):
+            absent = self._absent(number, axes)
             numbers = self.numbers.dimensions[position : position + len(pattern.dimensions)]
             position += len(pattern.dimensions)
-            combine = tuple(self._combine(axis, pattern, numbers) for axis in axes)
+            combine = tuple(self._combine(n, axis, pattern, numbers, absent) for n, axis in enumerate(axes))
             own = tuple(next(rows) for _ in pattern.dimensions)
-            outputs.append(OutputAccess(own, combine, pattern.is_written, pattern.reducer))
+            outputs.append(OutputAccess(own, combine, pattern.is_written, pattern.reducer, absent))
         return tuple(outputs)
 
-    def _combine(self, axis: str, pattern: OutputPattern, numbers: Sequence[tuple[IndexNumbers, ...]]) -> Combine:
+    def _absent(self, number: int, axes: tuple[str, ...]) -> Absent | None:
+        """The dimension that a tensor lacks: `number` is its place among the inputs, then the outputs."""
+        found = None if self.absent is None else self.absent[number]
+        if found is None:
+            return None
+        is_split = found.axis in axes
+        terms = ((axes.index(found.axis), 1),) if is_split else ()
+        return Absent(
+            found.dimension, Row(terms, -found.cell, (1 if is_split else self.extents[found.axis]) - found.cell)
+        )
+
+    def _combine(
+        self,
+        number: int,
+        axis: str,
+        pattern: OutputPattern,
+        numbers: Sequence[tuple[IndexNumbers, ...]],
+        absent: Absent | None,
+    ) -> Combine:
+        if absent is not None and number in dict(absent.row.terms):
+            return Combine.CONCAT
         if axis in pattern.summed:
             return Combine.REDUCE
         if axis not in pattern.moving:

@@ -9,6 +9,7 @@ used nowhere else, is a factor of the term and can be zero on all workers but on
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tofu.tdl.expression import (
     Call,
@@ -132,16 +133,42 @@ def is_zero(value: Value) -> bool:
     return isinstance(value, Unread) or (isinstance(value, Constant) and value.number == 0)
 
 
-def find_moved_cells(value: Value) -> tuple[Element, ...] | None:
+class MovedCell(NamedTuple):
+    """A cell that is moved; `chosen`: only where an index variable has this value, (variable, value), elsewhere it is zero."""
+
+    cell: Element
+    chosen: tuple[str, int] | None = None
+
+
+def find_moved_cells(value: Value) -> tuple[MovedCell, ...] | None:
     """The cells that `value` is the plain sum of, as in data that is moved; None where anything is computed from them."""
     if isinstance(value, Element):
-        return (value,)
+        return (MovedCell(value),)
     if is_zero(value):
         return ()
+    if isinstance(value, Call) and value.function == "where":
+        condition, cell, otherwise = value.arguments
+        chosen = _read_choice(condition)
+        is_chosen = isinstance(cell, Element) and chosen is not None and is_zero(otherwise)
+        return (MovedCell(cell, chosen),) if is_chosen and isinstance(cell, Element) else None
     if not (isinstance(value, Call) and value.function == "add"):
         return None
     terms = [find_moved_cells(argument) for argument in value.arguments]
     return None if None in terms else tuple(cell for cells in terms for cell in cells or ())
+
+
+def _read_choice(condition: Value) -> tuple[str, int] | None:
+    """Of `position(v) == n`: v and n."""
+    if not (isinstance(condition, Call) and condition.function == "equal"):
+        return None
+    place, number = condition.arguments
+    if not (isinstance(place, Position) and isinstance(number, Constant)):
+        return None
+    name = str(place.index)
+    is_bare = place.index.variables == {name}
+    value = number.number
+    is_cell = not isinstance(value, complex) and float(value).is_integer()
+    return (name, int(value.real)) if is_bare and is_cell else None
 
 
 def find_factors(value: Value) -> frozenset[int]:

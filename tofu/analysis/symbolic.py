@@ -14,6 +14,7 @@ from tofu.analysis.interval import AffineIndex, split_affine
 from tofu.analysis.linearity import (
     Linear,
     Mentions,
+    MovedCell,
     Nonlinear,
     classify_sum,
     find_factors,
@@ -74,7 +75,8 @@ class Pattern:
     `rejected` maps index variables that cannot be strategies to the reason; `addends` maps an input's position to the
     axes under whose split it must be zero on all parts but one; `value_extents` are the extents that take part in
     values; `plain_axes` only ever index dimensions alone, and no other index or extent depends on those.
-    `moves_cells`: a cell of an output is the sum of one cell of each input that is read.
+    `moved`: where a cell of an output is the sum of one cell of each input that is read, those cells by output. `choosing`: the
+    variables whose positions do nothing but choose one of them.
     """
 
     trace: Trace
@@ -85,7 +87,8 @@ class Pattern:
     value_extents: frozenset[ExtentSymbol]
     is_elementwise: bool
     plain_axes: frozenset[str]
-    moves_cells: bool
+    moved: tuple[tuple[MovedCell, ...], ...] | None
+    choosing: frozenset[str]
     is_random: bool
 
     @property
@@ -101,8 +104,10 @@ def analyse_symbolically(trace: Trace) -> Pattern:
     addends: dict[int, set[str]] = {}
     inputs = tuple(_input_pattern(trace, position) for position in range(len(trace.tensors)))
     outputs = tuple(_output_pattern(trace, o, mentions, rejected, addends) for o in range(len(trace.outputs)))
+    moved = _find_moved(trace, inputs)
+    choosing = _find_choosing(trace, moved)
     for reason in (
-        *_absolute_positions(trace),
+        *(reason for reason in _absolute_positions(trace) if reason[0] not in choosing),
         *_opaque_results(trace),
         *_shared_randomness(trace, outputs),
         *_inconsistent(trace, inputs),
@@ -122,7 +127,8 @@ def analyse_symbolically(trace: Trace) -> Pattern:
         _value_extents(trace),
         _is_elementwise(trace),
         plain,
-        _moves_cells(trace, inputs),
+        moved,
+        choosing,
         any(isinstance(node, RandomElement) for value in _values(trace) for node in walk(value)),
     )
 
@@ -284,12 +290,21 @@ def _is_elementwise(trace: Trace) -> bool:
     )
 
 
-def _moves_cells(trace: Trace, inputs: tuple[InputPattern, ...]) -> bool:
+def _find_moved(trace: Trace, inputs: tuple[InputPattern, ...]) -> tuple[tuple[MovedCell, ...], ...] | None:
     read = [position for position, pattern in enumerate(inputs) if pattern.is_read]
-    moved = [None if output.value is None else find_moved_cells(output.value) for output in trace.outputs]
-    return bool(read) and all(
-        cells is not None and sorted(cell.tensor.position for cell in cells) == read for cells in moved
-    )
+    moved = []
+    for output in trace.outputs:
+        cells = None if output.value is None else find_moved_cells(output.value)
+        if not read or cells is None or sorted(one.cell.tensor.position for one in cells) != read:
+            return None
+        moved.append(cells)
+    return tuple(moved)
+
+
+def _find_choosing(trace: Trace, moved: tuple[tuple[MovedCell, ...], ...] | None) -> frozenset[str]:
+    """The variables whose positions choose cells that are moved, and are used nowhere else: those cells are sums of nothing more."""
+    chosen = [one.chosen for cells in moved or () for one in cells if one.chosen is not None]
+    return frozenset(name for name, _ in chosen)
 
 
 def _values(trace: Trace) -> Iterator[Value]:

@@ -114,7 +114,8 @@ def _find_pieces_outside(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_sources_outside(tables: ProgramTables, graph: Graph) -> Column:
-    end = tables.source_begin + tables.piece_extent[tables.source_piece]
+    extent = np.take_along_axis(tables.piece_extent[tables.source_piece], np.maximum(tables.source_along, 0), axis=1)
+    end = tables.source_begin + np.where(tables.source_along < 0, 1, extent)
     is_inside = (tables.source_begin >= 0) & (end <= tables.entry_shape[tables.source_entry])
     return _pick(tables.source_node, ~is_inside.all(axis=1))
 
@@ -140,10 +141,10 @@ def _find_overlaps(tables: ProgramTables, graph: Graph) -> Column:
 
 
 def _find_unlike_sources(tables: ProgramTables, graph: Graph) -> Column:
-    """Fetches out of tensors whose elements have another size, or that have other dimensions."""
-    kinds = _column((tensor.item_bytes, len(tensor.shape)) for tensor in graph.tensors).reshape(-1, 2)
-    read = kinds[_find_tensors(tables, graph)[tables.source_entry]]
-    return _pick(tables.source_node, (read != kinds[tables.node_id[tables.source_node]]).any(axis=1))
+    """Fetches out of tensors whose elements have another size."""
+    sizes = _column(tensor.item_bytes for tensor in graph.tensors)
+    read = sizes[_find_tensors(tables, graph)[tables.source_entry]]
+    return _pick(tables.source_node, read != sizes[tables.node_id[tables.source_node]])
 
 
 Rule = tuple[str, Callable[[ProgramTables, Graph], Column]]
@@ -159,7 +160,7 @@ RULES: tuple[Rule, ...] = (
     ("a piece outside of what it is read from", _find_sources_outside),
     ("a piece without a source", _find_pieces_without_sources),
     ("two pieces that write one cell", _find_overlaps),
-    ("elements or dimensions unlike those that it reads", _find_unlike_sources),
+    ("elements unlike those that it reads", _find_unlike_sources),
 )
 
 

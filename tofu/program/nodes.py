@@ -29,10 +29,19 @@ class Entry(NamedTuple):
 
 
 class PieceSource(NamedTuple):
-    """A box of an input of the fetch, of the piece's extent, that starts at `begin` in that entry."""
+    """A box of an input of the fetch, of the piece's extent, that starts at `begin` in that entry.
+
+    `along`: by dimension of the entry that of the piece, -1 for one of which a single cell is read. Those of the piece that are not in it
+    have extent 1.
+    """
 
     input: int
     begin: Shape
+    along: Shape
+
+    def extent(self, piece: Shape) -> Shape:
+        """The extents of the box in the entry, of a piece with these."""
+        return tuple(1 if d < 0 else piece[d] for d in self.along)
 
 
 class Piece(NamedTuple):
@@ -95,8 +104,9 @@ def _list_pieces(tables: ProgramTables, shapes: list[tuple[Shape, ...]]) -> list
     ranks = [len(shapes[node][0]) for node in tables.piece_node.tolist()]
     first_read = tables.read_node.searchsorted(tables.source_node)
     numbers = (tables.source_read - first_read).tolist()
-    rows = zip(tables.source_piece.tolist(), numbers, tables.source_begin.tolist(), strict=True)
-    listed = [PieceSource(number, tuple(begin[: ranks[piece]])) for piece, number, begin in rows]
+    entry_ranks = tables.entry_rank[tables.source_entry].tolist()
+    rows = zip(numbers, tables.source_begin.tolist(), tables.source_along.tolist(), entry_ranks, strict=True)
+    listed = [PieceSource(number, tuple(begin[:rank]), tuple(along[:rank])) for number, begin, along, rank in rows]
     sources = _gather(len(ranks), tables.source_piece.tolist(), listed)
     boxes = zip(ranks, tables.piece_begin.tolist(), tables.piece_extent.tolist(), sources, strict=True)
     return [Piece(tuple(begin[:rank]), tuple(extent[:rank]), found) for rank, begin, extent, found in boxes]

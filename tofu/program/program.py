@@ -147,11 +147,11 @@ class _Printer:
 
     def _show_sources(self, node: Node, piece: Piece) -> str:
         shown = []
-        for number, begin in piece.sources:
-            entry = node.inputs[number]
-            owner = self._nodes[entry.node]
-            is_whole = piece.extent == owner.shapes[entry.output]
-            box = "" if is_whole else _show_box(begin, piece.extent)
+        for source in piece.sources:
+            entry = node.inputs[source.input]
+            owner, extent = self._nodes[entry.node], source.extent(piece.extent)
+            is_whole = extent == owner.shapes[entry.output]
+            box = "" if is_whole else _show_box(source.begin, extent)
             shown.append(f"{self._show_entry(entry)}{'' if owner.worker == node.worker else f'@{owner.worker}'}{box}")
         reducer = self._program.reducers.get(node.id)
         return " + ".join(shown) if len(shown) == 1 or reducer is None else f"{reducer.lower()}({', '.join(shown)})"

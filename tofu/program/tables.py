@@ -20,7 +20,8 @@ class ProgramTables:
     """Nodes, the entries that they write and read, and the pieces and sources of fetches; see `csrc/core/program/program_tables.h`.
 
     A row is referred to by its position. Shapes, `begin` and `extent` have a column for each dimension of the entry that has the most; in
-    dimensions that an entry lacks its boxes are the one cell 0.
+    dimensions that an entry lacks its boxes are the one cell 0. `source_along` is the piece's dimension that each of the entry's is, -1 for
+    one of which a single cell is read.
     """
 
     workers: int
@@ -40,6 +41,7 @@ class ProgramTables:
     source_piece: Column
     source_read: Column
     source_begin: Column
+    source_along: Column
     output_entry: Column
     transit_entry: Column
 

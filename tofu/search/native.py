@@ -9,7 +9,7 @@ from math import prod
 from typing import Literal, TypeAlias, get_args
 
 from tofu import _core
-from tofu.analysis import OperatorAccess, find_uneven_axes
+from tofu.analysis import OperatorAccess, Row, find_uneven_axes
 from tofu.graph import Graph, Operator, Phase, Tensor, make_label
 from tofu.plan import REPLICATION_LIMIT_BYTES
 from tofu.search.recurrence import EqualParts
@@ -203,7 +203,14 @@ def _add_operator(
         same_choice_as=same_choice_as,
         fetched_axes=[access.axes.index(axis) for axis in access.fetched_axes],
         uneven_axes=find_uneven_axes(access) if overlaps else (),
+        absent=_list_absent(access) if access.fetched_axes else (),
     )
+
+
+def _list_absent(access: OperatorAccess) -> list[tuple[int, int, Row]]:
+    """Of each tensor that lacks a dimension its place among inputs, then outputs, the dimension and its row."""
+    absent = enumerate([*(read.absent for read in access.inputs), *(written.absent for written in access.outputs)])
+    return [(slot, *one) for slot, one in absent if one is not None]
 
 
 def list_cheap_operators(graph: Graph, accesses: Sequence[OperatorAccess]) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tofu.analysis import Combine, OperatorAccess, Row
+from tofu.analysis import Absent, Combine, OperatorAccess, Row
 from tofu.graph import Graph, Operator
 
 DimensionNames = tuple[tuple[str, ...], ...]
@@ -120,6 +120,9 @@ def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess
     def restrict(rows: Sequence[Row]) -> tuple[Row, ...]:
         return tuple(_restrict_row(row, position, access.extents) for row in rows)
 
+    def restrict_absent(absent: Absent | None) -> Absent | None:
+        return None if absent is None else absent._replace(row=_restrict_row(absent.row, position, access.extents))
+
     return replace(
         access,
         axes=tuple(axes),
@@ -131,6 +134,7 @@ def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess
                 read,
                 rows=restrict(read.rows),
                 addend_axes=tuple(position[axis] for axis in read.addend_axes if axis in position),
+                absent=restrict_absent(read.absent),
             )
             for read in access.inputs
         ),
@@ -139,6 +143,7 @@ def restrict_axes(access: OperatorAccess, axes: Sequence[str]) -> OperatorAccess
                 written,
                 rows=restrict(written.rows),
                 combine=tuple(written.combine[access.axes.index(axis)] for axis in axes),
+                absent=restrict_absent(written.absent),
             )
             for written in access.outputs
         ),

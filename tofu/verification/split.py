@@ -48,6 +48,15 @@ def find_region(rows: Sequence[Row], shape: Shape, part: Part, extents: Sequence
     return tuple(region)
 
 
+def find_part(access: InputAccess | OutputAccess, shape: Shape, part: Part, extents: Sequence[int]) -> Box:
+    """The same of a tensor, which a part does not touch where it has not the cell of the dimension that the tensor lacks."""
+    region = find_region(access.rows, shape, part, extents)
+    if access.absent is None:
+        return region
+    ((begin, end),) = find_region((access.absent.row,), (1,), part, extents)
+    return region if begin <= 0 < end else tuple((0, 0) for _ in region)
+
+
 def region_shape(region: Box) -> Shape:
     """The extents of a region."""
     return tuple(end - begin for begin, end in region)
@@ -82,18 +91,26 @@ def _move(
     array: Array, read: InputAccess, written: OutputAccess, shape: Shape, part: Part, extents: Sequence[int]
 ) -> Array:
     """The region of one input where it comes to lie in an output's part, with `fill` around it."""
-    source = find_region(read.rows, array.shape, part, extents)
-    target = find_region(written.rows, shape, part, extents)
-    result = np.full(region_shape(target), read.fill, array.dtype)
+    source = [*find_part(read, array.shape, part, extents)]
+    target = [*find_part(written, shape, part, extents)]
+    empty = np.full(region_shape(tuple(target)), read.fill, array.dtype)
+    before, after = list(read.rows), list(written.rows)
+    for absent, region, rows in ((read.absent, source, before), (written.absent, target, after)):
+        if absent is not None:
+            region.insert(absent.dimension, (0, 1))
+            rows.insert(absent.dimension, absent.row)
+    if read.absent is not None:
+        array = np.expand_dims(array, read.absent.dimension)
+    result = empty if written.absent is None else np.expand_dims(empty, written.absent.dimension)
     bounds = []
     for n, extent in enumerate(array.shape):
-        distance = written.rows[n].lower - read.rows[n].lower
+        distance = after[n].lower - before[n].lower
         first, last = (bound - distance for bound in target[n])
         bounds.append((max(0, source[n][0], first), min(extent, source[n][1], last), first))
     cells = array[tuple(slice(begin, max(begin, end)) for begin, end, _ in bounds)]
     if cells.size:
         result[tuple(slice(begin - first, end - first) for begin, end, first in bounds)] = cells
-    return result
+    return empty
 
 
 def combine_outputs(
@@ -109,7 +126,7 @@ def combine_outputs(
     other. Raises SplitError where concatenated parts overlap, and where replicated ones differ.
     """
     parts = [dict(zip(splits, ranges, strict=True)) for ranges in product(*splits.values())]
-    regions = [find_region(access.rows, shape, part, whole.extents) for part in parts]
+    regions = [find_part(access, shape, part, whole.extents) for part in parts]
     held = [_clip_piece(region, piece, shape) for region, piece in zip(regions, pieces, strict=True)]
     for axis, ranges in reversed(list(splits.items())):
         groups = [held[n : n + len(ranges)] for n in range(0, len(held), len(ranges))]

@@ -76,7 +76,15 @@ bool IsSameRegion(const Interval* a, double fill_a, const Interval* b, double fi
 Boxes AskedRegions(const Input& input, const std::vector<int64_t>& shape, const Boxes& axis_boxes,
                    const std::vector<int>& choice) {
   Boxes regions = ComputeRegions(input.rows, shape, axis_boxes, choice);
+  LeaveOut(input.absent, axis_boxes, choice, &regions);
   return input.is_clipped ? ClipBoxes(regions, shape) : regions;
+}
+
+Boxes WrittenRegions(const Output& output, const std::vector<int64_t>& shape,
+                     const Boxes& axis_boxes, const std::vector<int>& choice) {
+  Boxes regions = ComputeRegions(output.rows, shape, axis_boxes, choice);
+  LeaveOut(output.absent, axis_boxes, choice, &regions);
+  return regions;
 }
 
 PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid,
@@ -86,7 +94,7 @@ PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const W
   const std::vector<int64_t>& shape = graph.tensor(incidence.tensor).shape;
   if (incidence.is_write) {
     const auto find_regions = [&](const Boxes& boxes) {
-      return ClipBoxes(ComputeRegions(incidence.write->rows, shape, boxes, choice), shape);
+      return ClipBoxes(WrittenRegions(*incidence.write, shape, boxes, choice), shape);
     };
     placed.regions.push_back(find_regions(axis_boxes));
     placed.replica = ReplicaNumbers(*incidence.write, grid, choice);

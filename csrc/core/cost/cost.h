@@ -74,6 +74,10 @@ struct PlacedAccess {
 Boxes AskedRegions(const Input& input, const std::vector<int64_t>& shape, const Boxes& axis_boxes,
                    const std::vector<int>& choice);
 
+/*! \brief The region of an output that each worker computes, which may reach outside the tensor. */
+Boxes WrittenRegions(const Output& output, const std::vector<int64_t>& shape,
+                     const Boxes& axis_boxes, const std::vector<int>& choice);
+
 PlacedAccess PlaceAccess(const Graph& graph, const Incidence& incidence, const WorkerGrid& grid,
                          const std::vector<int>& choice);
 

@@ -13,16 +13,23 @@ namespace tofu {
 
 namespace {
 
-void PutRows(const std::vector<Row>& rows, std::vector<int64_t>* out) {
-  for (const Row& row : rows) {
-    out->push_back(static_cast<int64_t>(row.terms.size()));
-    for (const Term& term : row.terms) {
-      out->push_back(term.axis);
-      out->push_back(term.coefficient);
-    }
-    out->push_back(row.lower);
-    out->push_back(row.upper);
+void PutRow(const Row& row, std::vector<int64_t>* out) {
+  out->push_back(static_cast<int64_t>(row.terms.size()));
+  for (const Term& term : row.terms) {
+    out->push_back(term.axis);
+    out->push_back(term.coefficient);
   }
+  out->push_back(row.lower);
+  out->push_back(row.upper);
+}
+
+void PutRows(const std::vector<Row>& rows, std::vector<int64_t>* out) {
+  for (const Row& row : rows) PutRow(row, out);
+}
+
+void PutAbsent(const Absent& absent, std::vector<int64_t>* out) {
+  out->push_back(absent.dimension);
+  if (absent.IsGiven()) PutRow(absent.row, out);
 }
 
 void AddRead(const Graph& graph, const Sharers& sharers, int op, size_t position,
@@ -65,6 +72,7 @@ std::vector<int64_t> DescribeAccess(const Input& input) {
                                     static_cast<int64_t>(input.addend_axes.size())};
   described.insert(described.end(), input.addend_axes.begin(), input.addend_axes.end());
   PutRows(input.rows, &described);
+  PutAbsent(input.absent, &described);
   return described;
 }
 
@@ -85,6 +93,7 @@ std::vector<int64_t> DescribeIncidence(const Graph& graph, const Incidence& inci
   for (const Input* input : incidence.reads) put(DescribeAccess(*input));
   if (incidence.write != nullptr) {
     put(DescribeRows(incidence.write->rows));
+    PutAbsent(incidence.write->absent, &described);
     for (Combine combine : incidence.write->combine)
       described.push_back(static_cast<int64_t>(combine));
   }

@@ -143,6 +143,15 @@ Boxes ComputeRegions(const std::vector<Row>& rows, const std::vector<int64_t>& s
   return regions;
 }
 
+void LeaveOut(const Absent& absent, const Boxes& axis_boxes, const std::vector<int>& choice,
+              Boxes* regions) {
+  if (!absent.IsGiven() || !IsNarrowed(absent.row, choice)) return;
+  for (int worker = 0; worker < regions->count(); ++worker) {
+    if (Contains(EvaluateRow(absent.row, axis_boxes[worker]), {0, 1})) continue;
+    std::fill_n((*regions)[worker], regions->rank(), Interval{0, 0});
+  }
+}
+
 Boxes ClipBoxes(const Boxes& boxes, const std::vector<int64_t>& shape) {
   Boxes clipped = boxes;
   for (int worker = 0; worker < boxes.count(); ++worker) {

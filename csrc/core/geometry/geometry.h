@@ -118,6 +118,11 @@ Boxes OwnBoxes(const Boxes& parts);
 Boxes ComputeRegions(const std::vector<Row>& rows, const std::vector<int64_t>& shape,
                      const Boxes& axis_boxes, const std::vector<int>& choice);
 
+/*! \brief Empties the region of each worker whose part does not touch a tensor that lacks a
+ * dimension. */
+void LeaveOut(const Absent& absent, const Boxes& axis_boxes, const std::vector<int>& choice,
+              Boxes* regions);
+
 /*! \brief The boxes cut to [0, shape). */
 Boxes ClipBoxes(const Boxes& boxes, const std::vector<int64_t>& shape);
 

@@ -11,17 +11,20 @@ namespace tofu {
 
 namespace {
 
-uint64_t HashRows(uint64_t seed, const std::vector<Row>& rows) {
-  for (const Row& row : rows) {
-    seed = HashCombine(seed, row.terms.size());
-    for (const Term& term : row.terms) {
-      seed = HashCombine(HashCombine(seed, static_cast<uint64_t>(term.axis)),
-                         static_cast<uint64_t>(term.coefficient));
-    }
-    seed = HashCombine(HashCombine(seed, static_cast<uint64_t>(row.lower)),
-                       static_cast<uint64_t>(row.upper));
+uint64_t HashRow(uint64_t seed, const Row& row) {
+  seed = HashCombine(seed, row.terms.size());
+  for (const Term& term : row.terms) {
+    seed = HashCombine(HashCombine(seed, static_cast<uint64_t>(term.axis)),
+                       static_cast<uint64_t>(term.coefficient));
   }
-  return seed;
+  return HashCombine(HashCombine(seed, static_cast<uint64_t>(row.lower)),
+                     static_cast<uint64_t>(row.upper));
+}
+
+uint64_t HashRows(uint64_t seed, const std::vector<Row>& rows, const Absent& absent) {
+  for (const Row& row : rows) seed = HashRow(seed, row);
+  if (!absent.IsGiven()) return seed;
+  return HashRow(HashCombine(seed, static_cast<uint64_t>(absent.dimension)), absent.row);
 }
 
 uint64_t HashExtents(uint64_t seed, const std::vector<int64_t>& extents) {
@@ -31,7 +34,7 @@ uint64_t HashExtents(uint64_t seed, const std::vector<int64_t>& extents) {
 }
 
 uint64_t HashInput(uint64_t seed, const Input& input, uint64_t tensor_hash) {
-  seed = HashRows(HashCombine(seed, tensor_hash), input.rows);
+  seed = HashRows(HashCombine(seed, tensor_hash), input.rows, input.absent);
   for (int axis : input.addend_axes) seed = HashCombine(seed, static_cast<uint64_t>(axis));
   uint64_t fill_bits;
   std::memcpy(&fill_bits, &input.fill, sizeof(fill_bits));
@@ -59,7 +62,8 @@ class LabelPasses {
       next.operators[id] = hash;
       for (size_t i = 0; i < op.outputs.size(); ++i) {
         uint64_t& tensor = next.tensors[op.outputs[i].tensor];
-        tensor = HashRows(HashCombine(HashCombine(tensor, hash), i), op.outputs[i].rows);
+        tensor = HashRows(HashCombine(HashCombine(tensor, hash), i), op.outputs[i].rows,
+                          op.outputs[i].absent);
         for (Combine combine : op.outputs[i].combine)
           tensor = HashCombine(tensor, static_cast<uint64_t>(combine));
       }

@@ -105,6 +105,7 @@ void Graph::CheckInput(int id, const Operator& op, size_t position) const {
   const Input& input = op.inputs[position];
   const std::string where = OperatorName(id) + ", input " + std::to_string(position);
   CheckRows(where, op, input.tensor, input.rows);
+  CheckAbsent(where, op, input.tensor, input.absent);
   for (int axis : input.addend_axes) {
     if (axis < 0 || axis >= static_cast<int>(op.axis_extents.size())) {
       Fail(where + " is an addend of axis " + std::to_string(axis) + ": the operator has " +
@@ -117,6 +118,7 @@ void Graph::CheckOutput(int id, const Operator& op, size_t position) const {
   const Output& output = op.outputs[position];
   const std::string where = OperatorName(id) + ", output " + std::to_string(position);
   CheckRows(where, op, output.tensor, output.rows);
+  CheckAbsent(where, op, output.tensor, output.absent);
   const Tensor& tensor = this->tensor(output.tensor);
   if (output.combine.size() != op.axis_extents.size()) {
     Fail(where + " says for " + std::to_string(output.combine.size()) +
@@ -162,6 +164,23 @@ void Graph::CheckChoiceLinks(int id, const Operator& op) const {
   }
 }
 
+void Graph::CheckAbsent(const std::string& where, const Operator& op, int tensor,
+                        const Absent& absent) const {
+  if (!absent.IsGiven()) return;
+  const size_t rank = this->tensor(tensor).shape.size();
+  const std::string place = where + ": " + TensorName(tensor) + " of rank " + std::to_string(rank) +
+                            " lacks dimension " + std::to_string(absent.dimension);
+  if (op.fetched_axes.empty()) Fail(place + ": no copy of an operator adds one, only fetches do");
+  if (rank == 0 || absent.dimension > static_cast<int>(rank))
+    Fail(place + ": it may lack one of 0 to its own rank, which is 1 at least");
+  for (const Term& term : absent.row.terms) {
+    if (term.axis < 0 || term.axis >= static_cast<int>(op.axis_extents.size())) {
+      Fail(place + " along axis " + std::to_string(term.axis) + ": the operator has " +
+           std::to_string(op.axis_extents.size()) + " axes");
+    }
+  }
+}
+
 void Graph::CheckFetched(int id, const Operator& op) const {
   if (op.fetched_axes.empty()) return;
   for (int axis : op.fetched_axes) {
@@ -175,13 +194,15 @@ void Graph::CheckFetched(int id, const Operator& op) const {
       const Tensor& from = tensor(input.tensor);
       const Tensor& to = tensor(output.tensor);
       const bool is_alike =
-          from.shape.size() == to.shape.size() && from.element_bytes == to.element_bytes;
+          from.shape.size() + input.absent.IsGiven() == to.shape.size() + output.absent.IsGiven() &&
+          from.element_bytes == to.element_bytes;
       if (!input.is_read || is_alike) continue;
       Fail(OperatorName(id) + " is fetched, and " + TensorName(input.tensor) + " of rank " +
            std::to_string(from.shape.size()) + " and " + std::to_string(from.element_bytes) +
            " bytes is no part of " + TensorName(output.tensor) + " of rank " +
            std::to_string(to.shape.size()) + " and " + std::to_string(to.element_bytes) +
-           " bytes: cells are moved between tensors of equal ranks and elements");
+           " bytes: cells are moved between tensors of equal elements, and of equal ranks with the "
+           "dimensions that they lack");
     }
   }
 }

@@ -42,6 +42,21 @@ struct Row {
   int64_t upper = 1;
 };
 
+/*!
+ * \brief A dimension that a tensor lacks, and that the tensors have which its cells move to or
+ * from.
+ *
+ * A stack of tensors has one more dimension than they do: each of them is one cell of it. The row
+ * is where a part of the operator is along that dimension, seen from that cell: the part touches
+ * the tensor where the row has the cell 0.
+ */
+struct Absent {
+  int dimension = -1;  // its place among the dimensions of the others; -1: the tensor lacks none
+  Row row;
+
+  bool IsGiven() const { return dimension >= 0; }
+};
+
 /*! \brief How the parts of an output along a split axis come together. */
 enum class Combine : int { kConcat = 0, kReduce = 1, kReplicate = 2, kOverlapAdd = 3 };
 
@@ -54,12 +69,14 @@ struct Input {
   bool is_held = false;          // written in place: each worker's region must be exactly its shard
   bool is_read = true;           // false: the kernel takes it for its shape alone, so zeros will do
   bool is_clipped = false;       // cells outside the tensor are not asked for
+  Absent absent = {};            // of a tensor that fetches move
 };
 
 struct Output {
   int tensor = -1;
   std::vector<Row> rows;
   std::vector<Combine> combine;  // one per axis
+  Absent absent = {};            // of a tensor that fetches put together
 };
 
 struct Tensor {
@@ -96,7 +113,8 @@ struct Operator {
 
   // Axes along which no kernel computes a part: the operator only moves cells, and each output is
   // put together by a fetch. A cell of an output is the sum of those cells of the inputs that are
-  // read which lie at the distance of the rows' lower ends, or the fill where there are none.
+  // read which lie at the distance of the rows' lower ends, or the fill where there are none. A
+  // tensor that lacks a dimension has its Absent in place of that one's row.
   std::vector<int> fetched_axes;
 
   /*! \brief Whether fetches take the place of the operator's copies. */
@@ -174,6 +192,8 @@ class Graph {
   void CheckOutput(int id, const Operator& op, size_t position) const;
   void CheckRows(const std::string& where, const Operator& op, int tensor,
                  const std::vector<Row>& rows) const;
+  void CheckAbsent(const std::string& where, const Operator& op, int tensor,
+                   const Absent& absent) const;
   void CheckChoiceLinks(int id, const Operator& op) const;
   void CheckFetched(int id, const Operator& op) const;
   void KeepCommonUnevenAxes(int root, const std::vector<int>& axes);

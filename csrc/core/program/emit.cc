@@ -152,7 +152,7 @@ class Emitter {
       const std::vector<int64_t>& shape = graph_.tensor(op.outputs[i].tensor).shape;
       produced[i].op = id;
       produced[i].index = static_cast<int>(i);
-      produced[i].regions = ComputeRegions(op.outputs[i].rows, shape, axis_boxes, choice);
+      produced[i].regions = WrittenRegions(op.outputs[i], shape, axis_boxes, choice);
       if (is_fetched) produced[i].regions = ClipBoxes(produced[i].regions, shape);
     }
     for (int worker = 0; worker < grid_.num_workers(); ++worker) {
@@ -212,9 +212,11 @@ class Emitter {
     const Boxes& shards = shards_.ShardBoxes(input.tensor);
     if (IsEqualBox(region, shards[worker], shards.rank())) return true;
     if (op.outputs.size() > 1 || CountSharedReads(id, position) > 1) return false;
-    const std::vector<int64_t> distance = FindDistance(input, op.outputs.front());
-    for (size_t d = 0; d < distance.size(); ++d) {
-      if (!Contains(part[d], Shift(region[d], distance[d]))) return false;
+    const Movement movement = FindMovement(input, op.outputs.front());
+    const Box moved = movement.Move(region);
+    const Box wide = movement.Widen(part);
+    for (int d = 0; d < movement.rank(); ++d) {
+      if (!Contains(wide[d], moved[d])) return false;
     }
     return true;
   }
@@ -239,13 +241,23 @@ class Emitter {
     return count;
   }
 
-  /*! \brief How far the cells of an input move on their way to an output, by dimension. */
-  static std::vector<int64_t> FindDistance(const Input& input, const Output& output) {
-    std::vector<int64_t> distance(input.rows.size());
-    for (size_t d = 0; d < distance.size(); ++d) {
-      distance[d] = output.rows[d].lower - input.rows[d].lower;
-    }
-    return distance;
+  /*! \brief How the cells of an input come to lie in an output. */
+  static Movement FindMovement(const Input& input, const Output& output) {
+    const std::vector<int64_t> from = ListLowerEnds(input.rows, input.absent);
+    const std::vector<int64_t> to = ListLowerEnds(output.rows, output.absent);
+    Movement movement;
+    for (size_t d = 0; d < from.size(); ++d) movement.distance.push_back(to[d] - from[d]);
+    movement.source_lacks = input.absent.dimension;
+    movement.target_lacks = output.absent.dimension;
+    return movement;
+  }
+
+  /*! \brief Of the rows, with that of the dimension that a tensor lacks. */
+  static std::vector<int64_t> ListLowerEnds(const std::vector<Row>& rows, const Absent& absent) {
+    std::vector<int64_t> ends;
+    for (const Row& row : rows) ends.push_back(row.lower);
+    if (absent.IsGiven()) ends.insert(ends.begin() + absent.dimension, absent.row.lower);
+    return ends;
   }
 
   /*! \brief One output's part out of the regions of the inputs; node -1 where there is none. */
@@ -258,21 +270,19 @@ class Emitter {
     if (is_left_out || IsEmptyBox(part, rank)) return {};
     FetchPieces pieces(part, rank);
     double fill = 0;
-    Box box(rank);    // what comes to lie in the part
-    Box moved(rank);  // the same, there
-    Box whole(rank);  // all of the region, there
     for (size_t i = 0; i < op.inputs.size(); ++i) {
       const Input& input = op.inputs[i];
       if (!input.is_read) continue;
       fill = input.fill;
-      const std::vector<int64_t> distance = FindDistance(input, written);
-      for (int d = 0; d < rank; ++d) whole[d] = Shift(needed[i][worker][d], distance[d]);
-      if (!Intersect(whole.data(), part, rank, moved.data())) continue;
+      const Movement movement = FindMovement(input, written);
+      const Box whole = movement.Move(needed[i][worker]);  // all of the region
+      const Box wide = movement.Widen(part);
+      Box moved(movement.rank());  // what lies in the part
+      if (!Intersect(whole.data(), wide.data(), movement.rank(), moved.data())) continue;
       if (regions[i].node < 0) {
-        for (int d = 0; d < rank; ++d) box[d] = Shift(moved[d], -distance[d]);
-        shards_.AddRegion(input.tensor, worker, box.data(), distance, &pieces);
+        shards_.AddRegion(input.tensor, worker, moved, movement, &pieces);
       } else {
-        pieces.Add(moved.data(), regions[i], whole.data());
+        pieces.Add(moved, regions[i], whole, movement);
       }
     }
     return builder_.AddFetch(written.tensor, worker, op.phase, fill, std::move(pieces));

@@ -21,7 +21,32 @@ void CutAround(const Piece& piece, const Box& inner, std::vector<Piece>* parts) 
   }
 }
 
+/*! \brief A box with one cell more in front of dimension `lacked`, if there is such a one. */
+Box Insert(const Interval* box, int rank, int lacked) {
+  const int before = lacked < 0 ? rank : lacked;
+  Box wide(box, box + before);
+  if (lacked >= 0) wide.push_back({0, 1});
+  wide.insert(wide.end(), box + before, box + rank);
+  return wide;
+}
+
 }  // namespace
+
+Box Movement::Move(const Interval* source) const {
+  Box box = Insert(source, rank() - (source_lacks >= 0), source_lacks);
+  for (int d = 0; d < rank(); ++d) box[d] = Shift(box[d], distance[d]);
+  return box;
+}
+
+Box Movement::Widen(const Interval* target) const {
+  return Insert(target, rank() - (target_lacks >= 0), target_lacks);
+}
+
+Box Movement::Narrow(const Box& box) const {
+  Box narrow = box;
+  if (target_lacks >= 0) narrow.erase(narrow.begin() + target_lacks);
+  return narrow;
+}
 
 void FetchPieces::Share(size_t piece, const Piece& added, std::vector<Piece>* rest) {
   Box overlap(region_.size());
@@ -41,11 +66,34 @@ void FetchPieces::Add(const Interval* box, const Entry& entry, const Interval* e
   const int rank = static_cast<int>(region_.size());
   Piece added;
   added.box.resize(rank);
-  added.sources.push_back({static_cast<int64_t>(inputs_.size()), std::vector<int64_t>(rank)});
+  added.sources.push_back({0, std::vector<int64_t>(rank)});
   for (int d = 0; d < rank; ++d) {
     added.box[d] = Shift(box[d], -region_[d].begin);
     added.sources.front().begin[d] = box[d].begin - entry_box[d].begin;
   }
+  Insert(std::move(added), entry);
+}
+
+void FetchPieces::Add(const Box& box, const Entry& entry, const Box& entry_box,
+                      const Movement& movement) {
+  Piece added;
+  added.box = movement.Narrow(box);
+  for (size_t d = 0; d < region_.size(); ++d) added.box[d] = Shift(added.box[d], -region_[d].begin);
+  Source source;
+  int64_t at = 0;  // the dimension of the target
+  for (int d = 0; d < movement.rank(); ++d) {
+    const int64_t along = d == movement.target_lacks ? kNoDimension : at++;
+    if (d == movement.source_lacks) continue;
+    source.begin.push_back(box[d].begin - entry_box[d].begin);
+    source.along.push_back(along);
+  }
+  if (movement.source_lacks < 0 && movement.target_lacks < 0) source.along.clear();
+  added.sources.push_back(std::move(source));
+  Insert(std::move(added), entry);
+}
+
+void FetchPieces::Insert(Piece added, const Entry& entry) {
+  added.sources.front().input = static_cast<int64_t>(inputs_.size());
   inputs_.push_back(entry);
   // Pieces that Share appends are visited in their turn: they may still overlap what is left.
   std::vector<Piece> left;

@@ -2,7 +2,8 @@
  * \file fetch_text.h
  * \brief The pieces of a fetch as text, which MXNet saves with a symbol and hands back unchecked.
  *
- * A list with ";" of `begin:extent:input@begin+input@begin...`, coordinates with ",". A text comes
+ * A list with ";" of `begin:extent:input@begin+input@begin...`, coordinates with ","; a source that
+ * has other dimensions than the region names those that it has, `input@begin@along`. A text comes
  * from a file, so numbers that do not fit and boxes that leave their region are refused here.
  */
 #ifndef TOFU_CORE_PROGRAM_FETCH_TEXT_H_
@@ -59,6 +60,16 @@ inline std::vector<int64_t> ParseCoordinates(const std::string& text) {
   return values;
 }
 
+/*! \brief `input@begin`, or `input@begin@along` where a source has other dimensions. */
+inline Source ParseSource(const std::string& text) {
+  const std::vector<std::string> fields = SplitText(text, '@');
+  if (fields.size() != 2 && fields.size() != 3)
+    throw std::invalid_argument("\"" + text + "\" is no input@begin");
+  Source source = {ParseNumber(fields[0]), ParseCoordinates(fields[1])};
+  if (fields.size() == 3) source.along = ParseCoordinates(fields[2]);
+  return source;
+}
+
 /*! \brief Refuses a piece whose box has not the dimensions of its region. */
 inline void CheckRank(size_t box_rank, size_t ndim) {
   if (box_rank != ndim)
@@ -88,13 +99,8 @@ inline Piece ParsePiece(const std::string& text, const std::vector<int64_t>& sha
     CheckPlace(begin[d], extent[d], shape[d], d);
     piece.box.push_back({begin[d], begin[d] + extent[d]});
   }
-  for (const std::string& source : SplitText(fields[2], '+')) {
-    const size_t at = source.find('@');
-    if (at == std::string::npos)
-      throw std::invalid_argument("\"" + source + "\" is no input@begin");
-    piece.sources.push_back(
-        {ParseNumber(source.substr(0, at)), ParseCoordinates(source.substr(at + 1))});
-  }
+  for (const std::string& source : SplitText(fields[2], '+'))
+    piece.sources.push_back(ParseSource(source));
   return piece;
 }
 
@@ -115,10 +121,12 @@ inline void CheckPieces(const std::vector<Piece>& pieces, const std::vector<int6
       if (source.input < 0 || source.input >= num_inputs)
         refuse("there are " + std::to_string(num_inputs) + " inputs, a piece reads number " +
                std::to_string(source.input));
-      if (source.begin.size() != ndim) refuse("a source has not the region's dimensions");
-      for (size_t d = 0; d < ndim; ++d) {
+      const std::string problem = FindWrongDimensions(source, piece.box);
+      if (!problem.empty()) refuse(problem);
+      for (size_t d = 0; d < source.begin.size(); ++d) {
         const int64_t begin = source.begin[d];
-        if (begin < 0 || begin > std::numeric_limits<int64_t>::max() - piece.box[d].extent())
+        const int64_t extent = source.ExtentAlong(d, piece.box);
+        if (begin < 0 || begin > std::numeric_limits<int64_t>::max() - extent)
           refuse("a source begins outside");
       }
     }
@@ -150,6 +158,9 @@ inline std::string WritePieces(const std::vector<Piece>& pieces) {
       const Source& source = pieces[p].sources[s];
       out << (s == 0 ? ':' : '+') << source.input << '@';
       write(source.begin.size(), [&](size_t d) { return source.begin[d]; });
+      if (source.along.empty()) continue;
+      out << '@';
+      write(source.along.size(), [&](size_t d) { return source.along[d]; });
     }
   }
   return out.str();

@@ -12,7 +12,8 @@
  * than the node that names them;
  *  - pieces of a fetch are disjoint boxes inside its shape; the sources of a piece are summed;
  * cells of no piece hold `fill`;
- *  - a fetch reads a box of an entry in the entry's own local coordinates (`Source::begin`).
+ *  - a fetch reads a box of an entry in the entry's own local coordinates (`Source::begin`), along
+ * the fetch's dimensions or those that `Source::along` names.
  */
 #ifndef TOFU_CORE_PROGRAM_PROGRAM_H_
 #define TOFU_CORE_PROGRAM_PROGRAM_H_
@@ -76,7 +77,7 @@ struct Program {
 };
 
 /*! \brief First number of every encoded program; changes with the format. */
-constexpr int64_t kProgramFormat = 0x746f667532;
+constexpr int64_t kProgramFormat = 0x746f667533;
 
 namespace detail {
 
@@ -107,6 +108,7 @@ inline void PutPiece(const Piece& piece, std::vector<int64_t>* out) {
   for (const Source& source : piece.sources) {
     out->push_back(source.input);
     PutVector(source.begin, out);
+    PutVector(source.along, out);
   }
 }
 
@@ -172,6 +174,7 @@ class ProgramReader {
     for (Source& source : piece.sources) {
       source.input = Get();
       source.begin = GetVector();
+      source.along = GetVector();
     }
     return piece;
   }

@@ -73,6 +73,9 @@ class TableMaker {
       tables_.source_piece.push_back(row);
       tables_.source_read.push_back(first_read + source.input);
       Append(source.begin, 0, &tables_.source_begin);
+      std::vector<int64_t> along;
+      for (size_t d = 0; d < source.begin.size(); ++d) along.push_back(source.Along(d));
+      Append(along, kNoDimension, &tables_.source_along);
     }
   }
 
@@ -82,7 +85,7 @@ class TableMaker {
     const size_t rank = node.shapes.front().size();
     bool has_rank = piece.box.size() == rank;
     for (const Source& source : piece.sources) {
-      has_rank = has_rank && source.begin.size() == rank;
+      has_rank = has_rank && FindWrongDimensions(source, piece.box).empty();
       if (source.input < 0 || source.input >= static_cast<int64_t>(node.inputs.size())) {
         Refuse(id, "has " + std::to_string(node.inputs.size()) + " inputs, a piece reads number " +
                        std::to_string(source.input));
@@ -90,6 +93,13 @@ class TableMaker {
     }
     if (!has_rank)
       Refuse(id, "has " + std::to_string(rank) + " dimensions, and a piece of it others");
+    for (const Source& source : piece.sources) {
+      const Entry& entry = node.inputs[source.input];
+      const size_t entry_rank = program_.nodes[entry.node].shapes[entry.index].size();
+      if (source.begin.size() == entry_rank) continue;
+      Refuse(id, "reads " + std::to_string(source.begin.size()) +
+                     " dimensions of an entry that has " + std::to_string(entry_rank));
+    }
   }
 
   int64_t RowOf(const Entry& entry) const {

@@ -46,6 +46,7 @@ struct ProgramTables {
   Column source_piece;
   Column source_read;   // the read through which the entry is reached
   Column source_begin;  // rank columns
+  Column source_along;  // rank columns: the piece's dimension of each of the entry's, or -1
 
   Column output_entry;
   Column transit_entry;
@@ -54,7 +55,8 @@ struct ProgramTables {
 /*!
  * \brief The tables of a program.
  * \throws std::invalid_argument where they cannot be made: for entries and inputs that there are
- * not, and for boxes that have not the dimensions of their fetch
+ * not, for boxes that have not the dimensions of their fetch, and for sources that have not those
+ * of their entry
  */
 ProgramTables MakeProgramTables(const Program& program);
 

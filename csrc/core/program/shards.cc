@@ -53,35 +53,27 @@ Entry TensorShards::FetchRegion(int tensor, int worker, int phase, const Interva
                                 double fill) {
   const int rank = ShardBoxes(tensor).rank();
   FetchPieces pieces(region, rank);
-  AddRegion(tensor, worker, region, std::vector<int64_t>(rank, 0), &pieces);
+  AddRegion(tensor, worker, Box(region, region + rank), {std::vector<int64_t>(rank, 0)}, &pieces);
   return builder_->AddFetch(tensor, worker, phase, fill, std::move(pieces));
 }
 
-void TensorShards::AddRegion(int tensor, int worker, const Interval* region,
-                             const std::vector<int64_t>& distance, FetchPieces* pieces) {
+void TensorShards::AddRegion(int tensor, int worker, const Box& moved, const Movement& movement,
+                             FetchPieces* pieces) {
   const Placed& placed = Place(tensor);
-  const int rank = placed.shards.rank();
-  Box moved(rank);
-  const auto shift = [&](const Interval* from, Box* to) {
-    for (int d = 0; d < rank; ++d) (*to)[d] = Shift(from[d], distance[d]);
-  };
-  shift(region, &moved);
-  Box box(rank);
-  Box mine(rank);
-  Box shard(rank);
-  shift(placed.shards[worker], &mine);
+  Box box(movement.rank());
+  const Box mine = movement.Move(placed.shards[worker]);
   for (int owner = 0; owner < grid_.num_workers(); ++owner) {
     if (placed.replica[owner] != placed.replica[worker]) continue;
-    shift(owner == worker ? placed.shards[owner] : placed.own[owner], &shard);
-    if (!Intersect(moved.data(), shard.data(), rank, box.data())) continue;
+    const Box shard = movement.Move(placed.shards[owner]);
+    const Box own = owner == worker ? shard : movement.Move(placed.own[owner]);
+    if (!Intersect(moved.data(), own.data(), movement.rank(), box.data())) continue;
     if (owner == worker || !graph_.splits_equally()) {
-      pieces->Add(box.data(), Shard(tensor, owner), shard.data());
+      pieces->Add(box, Shard(tensor, owner), shard, movement);
       continue;
     }
     std::vector<Box> rest;
     Subtract(box, mine, &rest);  // what the worker has itself
-    shift(placed.shards[owner], &shard);
-    for (const Box& part : rest) pieces->Add(part.data(), Shard(tensor, owner), shard.data());
+    for (const Box& part : rest) pieces->Add(part, Shard(tensor, owner), shard, movement);
   }
 }
 

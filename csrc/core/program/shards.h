@@ -44,10 +44,10 @@ class TensorShards {
   /*! \brief A fetch of a region out of the shards; cells outside the tensor hold `fill`. */
   Entry FetchRegion(int tensor, int worker, int phase, const Interval* region, double fill);
 
-  /*! \brief Adds a region, which lies in the tensor, to a fetch in which it stands at `distance`
-   * from there. */
-  void AddRegion(int tensor, int worker, const Interval* region,
-                 const std::vector<int64_t>& distance, FetchPieces* pieces);
+  /*! \brief Adds a region to a fetch: `moved`, in the dimensions of the movement, is where it comes
+   * to lie. */
+  void AddRegion(int tensor, int worker, const Box& moved, const Movement& movement,
+                 FetchPieces* pieces);
 
   /*! \brief Brings an output into its tensor's layout on every worker. */
   void Assemble(const ProducedOutput& produced);

@@ -68,21 +68,26 @@ StridedPiece LayOut(const Piece& piece, const Shape& shape, const ShapeOf& shape
     strided.dimensions.back().strides.reserve(piece.sources.size() + 1);
   }
   strided.offsets.reserve(piece.sources.size() + 1);
-  const auto add = [&](const Shape& extents, const auto& begin) {
+  const auto add = [&](const Shape& extents, size_t rank, const auto& begin, const auto& along) {
     int64_t offset = 0;
     int64_t stride = element;
-    size_t d = piece.box.size();
-    for (StridedDimension& dimension : strided.dimensions) {
-      --d;
-      dimension.strides.push_back(stride);
+    for (StridedDimension& dimension : strided.dimensions) dimension.strides.push_back(0);
+    for (size_t d = rank; d-- > 0;) {
+      const int64_t at = along(d);
+      if (at != kNoDimension) strided.dimensions[piece.box.size() - 1 - at].strides.back() = stride;
       offset += begin(d) * stride;
       stride *= extents[d];
     }
     strided.offsets.push_back(offset);
   };
-  add(shape, [&](size_t d) { return piece.box[d].begin; });
-  for (const Source& source : piece.sources)
-    add(shape_of(source.input), [&](size_t d) { return source.begin[d]; });
+  add(
+      shape, piece.box.size(), [&](size_t d) { return piece.box[d].begin; },
+      [](size_t d) { return static_cast<int64_t>(d); });
+  for (const Source& source : piece.sources) {
+    add(
+        shape_of(source.input), source.begin.size(), [&](size_t d) { return source.begin[d]; },
+        [&](size_t d) { return source.Along(d); });
+  }
   MergeDimensions(&strided.dimensions);
   return strided;
 }

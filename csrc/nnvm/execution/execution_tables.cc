@@ -22,11 +22,17 @@ class Reader {
         shapes_(graph_.GetAttr<mxnet::ShapeVector>("shape")),
         types_(graph_.GetAttr<nnvm::DTypeVector>("dtype")) {
     for (uint32_t id = 0; id < index_.num_nodes(); ++id) {
-      if (IsFetch(id)) rank_ = std::max(rank_, MultiFetchParamOf(Attributes(id)).shape.ndim());
+      if (!IsFetch(id)) continue;
+      const MultiFetchParam& param = MultiFetchParamOf(Attributes(id));
+      rank_ = std::max(rank_, param.shape.ndim());
+      for (const Piece& piece : param.pieces) {
+        for (const Source& source : piece.sources)
+          rank_ = std::max(rank_, static_cast<int>(source.begin.size()));
+      }
     }
     for (Table* table : {&tables_.edges, &tables_.control_deps}) table->columns = 2;
     for (Table* table : {&tables_.fetch_shape, &tables_.piece_begin, &tables_.piece_extent,
-                         &tables_.source_begin, &tables_.source_shape}) {
+                         &tables_.source_begin, &tables_.source_along, &tables_.source_shape}) {
       table->columns = rank_;
     }
   }
@@ -80,9 +86,16 @@ class Reader {
         tables_.source_piece.push_back(position);
         tables_.source_node.push_back(entry.node_id);
         AppendPadded(source.begin, 0, &tables_.source_begin);
+        AppendAlong(source);
         AppendPadded(shape.extents, shape.has_rank ? 1 : -1, &tables_.source_shape);
       }
     }
+  }
+
+  void AppendAlong(const Source& source) {
+    std::vector<int64_t> along;
+    for (size_t d = 0; d < source.begin.size(); ++d) along.push_back(source.Along(d));
+    AppendPadded(along, kNoDimension, &tables_.source_along);
   }
 
   void AppendPadded(std::vector<int64_t> values, int64_t padding, Table* table) const {

@@ -50,6 +50,7 @@ struct ExecutionTables {
   Column source_piece;  // position in the tables of pieces
   Column source_node;
   Table source_begin;
+  Table source_along;  // the piece's dimension of each of the entry's, or -1
   Table source_shape;  // of the whole entry that is read
 
   Column output_node;

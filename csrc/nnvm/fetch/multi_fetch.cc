@@ -26,7 +26,7 @@ void CheckSources(const NodeAttrs& attrs, const mxnet::ShapeVector& inputs) {
       CHECK_EQ(shape.ndim(), static_cast<int>(source.begin.size()))
           << attrs.name << ": input " << source.input << " has shape " << shape;
       for (int d = 0; d < shape.ndim(); ++d) {
-        CHECK_LE(source.begin[d] + piece.box[d].extent(), shape[d])
+        CHECK_LE(source.begin[d] + source.ExtentAlong(d, piece.box), shape[d])
             << attrs.name << " reads outside of input " << source.input << " of shape " << shape
             << " in dimension " << d;
       }
@@ -88,7 +88,8 @@ NNVM_REGISTER_OP(_tofu_multi_fetch)
     .set_attr<mxnet::FCompute>("FCompute<gpu>", ComputeMultiFetchOnGpu)
     .add_argument("data", "NDArray-or-Symbol[]", "entries that hold parts of the region")
     .add_argument("shape", "Shape(tuple)", "shape of the region")
-    .add_argument("pieces", "string", "begin:extent:input@begin+input@begin...;...")
+    .add_argument("pieces", "string",
+                  "begin:extent:input@begin+input@begin...;..., or input@begin@along")
     .add_argument("dtype", "int", "type code of the region, -1 for that of the inputs")
     .add_argument("fill", "double", "value of the cells in no piece")
     .add_argument("reducer", "int",

@@ -44,6 +44,18 @@ class Place:
         """Of a part; all are equal."""
         return tuple(end - begin for begin, end in self.boxes[0])
 
+    def widen(self, dimension: int | None) -> Place:
+        """The same parts with one dimension more, of one cell; no plain shards any more."""
+        if dimension is None:
+            return self
+        own = None if self.own is None else tuple(widen(box, dimension) for box in self.own)
+        return Place(tuple(widen(box, dimension) for box in self.boxes), None, own)
+
+
+def widen(box: Box, dimension: int | None) -> Box:
+    """A box with one dimension more, of one cell, or as it is."""
+    return box if dimension is None else (*box[:dimension], (0, 1), *box[dimension:])
+
 
 class Places:
     """The places of all tensors, and of what copies of operators read and write."""

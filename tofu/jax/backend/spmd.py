@@ -15,10 +15,11 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from tofu.analysis import InputAccess, OutputAccess
 from tofu.jax.backend.collectives import Workers
 from tofu.jax.backend.local_calls import make_call, read_bits
 from tofu.jax.backend.pieces import find_nearest, shift
-from tofu.jax.backend.places import Layout, Place, Places
+from tofu.jax.backend.places import Layout, Place, Places, widen
 from tofu.jax.backend.uneven import UnevenSharding, find_sharding
 from tofu.jax.frontend.compared import find_compared
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, Operand, ValueType, as_type
@@ -217,17 +218,18 @@ class SpmdProgram:
             wanted, out = self._tensor(number).boxes, None
             read = zip(access.inputs, (x for x in equation.inputs if not isinstance(x, Literal)), strict=True)
             for given, value in read:
-                rows = zip(access.outputs[slot].rows, given.rows, strict=True)
-                distance = [there.lower - here.lower for there, here in rows]
-                held = self._tensor(value)
-                before = [shift(box, [-n for n in distance]) for box in wanted]
+                written = access.outputs[slot]
+                rows = zip(_list_lower_ends(written), _list_lower_ends(given), strict=True)
+                distance = [there - here for there, here in rows]
+                held, lies = self._tensor(value).widen(_lacked(given)), [widen(box, _lacked(written)) for box in wanted]
+                before = [shift(box, [-n for n in distance]) for box in lies]
                 found = find_nearest(held, before, self.workers.factors)
                 pieces = [one._replace(box=shift(one.box, distance)) for one in found]
-                out = self.workers.exchange(
-                    scope.values[value], held, wanted, pieces, fill=given.fill, distance=distance, into=out
-                )
+                cells = _widen_array(scope.values[value], _lacked(given))
+                out = self.workers.exchange(cells, held, lies, pieces, fill=given.fill, distance=distance, into=out)
             assert out is not None, graph.operators[operator]
-            scope.values[number] = out
+            lacked = _lacked(access.outputs[slot])
+            scope.values[number] = out if lacked is None else jnp.squeeze(out, lacked)
 
     def _run_loop(self, loop: Loop, scope: _Scope) -> None:
         self._fetch_from_outside(loop.equations, scope)
@@ -270,6 +272,23 @@ class SpmdProgram:
             for slot, number in enumerate(x for x in item.inputs if not isinstance(x, Literal)):
                 if number in scope.values:
                     self._fetch(number, self.places.read(operator, slot), scope, read[slot].fill)
+
+
+def _lacked(access: InputAccess | OutputAccess) -> int | None:
+    """The dimension that a tensor lacks of those in which its cells are moved."""
+    return None if access.absent is None else access.absent.dimension
+
+
+def _list_lower_ends(access: InputAccess | OutputAccess) -> list[int]:
+    """Of the rows of a tensor, with that of the dimension that it lacks."""
+    ends = [row.lower for row in access.rows]
+    if access.absent is not None:
+        ends.insert(access.absent.dimension, access.absent.row.lower)
+    return ends
+
+
+def _widen_array(x: Any, lacked: int | None) -> Any:
+    return x if lacked is None else jnp.expand_dims(x, lacked)
 
 
 def divide_body(loop: Loop) -> tuple[list[Equation], list[Equation], list[Equation | Loop]]:

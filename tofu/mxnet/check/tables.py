@@ -36,6 +36,7 @@ class ExecutionTables:
     source_piece: Table
     source_node: Table
     source_begin: Table
+    source_along: Table
     source_shape: Table
     output_node: Table
     output_shapes: list[tuple[int, ...] | None]
