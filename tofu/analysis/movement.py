@@ -39,7 +39,8 @@ def find_absent(
     indices = _list_indices(evaluator, numbers, shapes)
     read = [n for n, access in enumerate(pattern.inputs) if access.is_read]
     fills = {description.find_fill(pattern.trace.tensors[n].name, attributes) for n in read}
-    if len(read) > 1 and fills != {0.0}:
+    is_zero_outside = len(read) > 1 or any(one.chosen is not None for cells in pattern.moved for one in cells)
+    if is_zero_outside and fills != {0.0}:
         return None
     found: list[set[AbsentCell | None]] = [set() for _ in shapes]
     for number, cells in enumerate(pattern.moved, len(pattern.inputs)):
