@@ -314,6 +314,18 @@ def test_parameters_move_between_plans_that_lay_them_out_in_other_ways():
     assert (whole.get_params()[0]["fc0_weight"].asnumpy() == 1).all()
 
 
+def test_gradients_of_inputs_are_not_those_of_a_shared_module():
+    for route, is_shared in (("one", True), ("module", False)):
+        first, second = ROUTES[route](model()), ROUTES[route](model())
+        first.bind(described(("data", (6, FEATURES))), described(("softmax_label", (6,))), inputs_need_grad=True)
+        first.init_params(mx.init.Xavier())
+        first.forward_backward(mx.io.DataBatch([batches(1)[0].data[0][:6]], [batches(1)[0].label[0][:6]]))
+        shapes = first.data_shapes, first.label_shapes
+        second.bind(*shapes, inputs_need_grad=True, shared_module=first)
+        assert first.get_input_grads()[0].asnumpy().any()
+        assert second.get_input_grads()[0].asnumpy().any() == is_shared
+
+
 def test_an_optimizer_of_another_model_is_not_lent():
     lender, borrower = (start(tofu.mod.Module(net, ngpus=2), SGD) for net in (model(bias=False), model()))
     with pytest.raises(tofu.TofuError, match=r"does not have these parameters:\n  - fc0_bias"):
