@@ -4,6 +4,7 @@ import mxnet as mx
 import pytest
 
 import tofu
+from tofu.mxnet.frontend import data_arguments
 from tofu.mxnet.frontend.data_arguments import find_data
 from tofu.mxnet.frontend.read_symbol import find_labels
 
@@ -38,6 +39,16 @@ def test_all_shapes_make_the_plan_of_those_of_the_data(make, algorithm):
     assert every.communication_bytes == some.communication_bytes
 
 
+def test_a_plan_that_is_asked_for_is_of_training_with_all_shapes_too():
+    symbol, shapes = make_convolution()
+    some, every = (
+        tofu.partition(symbol, ngpus=2, algorithm="data-parallel", cache=False, **given).plan
+        for given in (shapes, list_shapes(symbol, shapes))
+    )
+    assert (every.tensors, every.communication_bytes) == (some.tensors, some.communication_bytes)
+    assert "conv_backward_output1" in every.tensors
+
+
 def test_arrays_that_are_bound_are_told_apart():
     symbol, shapes = make_lookup()
     arrays = {name: mx.nd.ones(shape) for name, shape in list_shapes(symbol, shapes).items()}
@@ -66,6 +77,20 @@ def test_arrays_that_are_bound_are_told_apart():
 )
 def test_what_grows_with_the_batch_is_data(symbol, shapes, data):
     assert find_data(symbol, list_shapes(symbol, shapes), find_labels(symbol)) == data
+
+
+def test_inferences_are_few_however_many_arguments_need_their_shapes(monkeypatch):
+    net, made = V("data"), []
+    for n in range(40):
+        net = mx.sym.dot(net, V(f"w{n}"))
+    symbol = mx.sym.FullyConnected(net, num_hidden=4, name="fc")
+    shapes = list_shapes(symbol, {"data": (16, 6), **{f"w{n}": (6, 6) for n in range(40)}})
+    infer = data_arguments._infer
+    monkeypatch.setattr(data_arguments, "_infer", lambda *given: made.append(given) or infer(*given))
+    found = find_data(symbol, shapes, ())
+    assert {"data", *(f"w{n}" for n in range(40))} <= found
+    assert "fc_bias" not in found
+    assert len(made) <= 35
 
 
 def test_shapes_of_some_arguments_are_taken_at_their_word():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import mxnet as mx
 
 from tofu.mxnet.frontend.inference import PARAMETER_ENDINGS, Shapes
+
+MOST_INFERENCES = 32
 
 
 def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
@@ -21,8 +23,8 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
     candidates = [name for name in names if name not in labels]
     if not given.issuperset(names) or not candidates:
         return given
-    candidates.sort(key=lambda name: name.endswith(PARAMETER_ENDINGS))
-    needed = _find_needed(symbol, shapes, candidates)
+    named = [name for name in candidates if name.endswith(PARAMETER_ENDINGS)]
+    needed = _find_needed(symbol, shapes, ([name for name in candidates if name not in named], named))
     if len(needed) == len(candidates):
         return given
     whole = {name: tuple(shapes[name]) for name in needed}
@@ -33,15 +35,23 @@ def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset
     return frozenset(needed).union(labels, (n for n in candidates if found.get(n) != tuple(shapes[n])))
 
 
-def _find_needed(symbol: Any, shapes: Shapes, names: Iterable[str]) -> list[str]:
-    """The names, in their order, whose shapes do not follow from those of the names found before."""
-    needed: list[str] = []
+def _find_needed(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[str]]) -> list[str]:
+    """The names, in their order, whose shapes do not follow from those of the names found before.
+
+    Each that is found takes one more inference over the whole model. After `MOST_INFERENCES`, what is not known yet is taken for needed,
+    and the next inference follows where a group ends.
+    """
+    needed: dict[str, tuple[int, ...]] = {}
     known: Mapping[str, tuple[int, ...]] = {}
-    for name in names:
-        if known.get(name) != tuple(shapes[name]):
-            needed.append(name)
-            known = _infer(symbol, {n: tuple(shapes[n]) for n in needed}) or {n: tuple(shapes[n]) for n in needed}
-    return needed
+    for group in groups:
+        for name in group:
+            shape = tuple(shapes[name])
+            if known.get(name) != shape:
+                needed[name] = shape
+                if len(needed) < MOST_INFERENCES:
+                    known = _infer(symbol, needed) or needed
+        known = _infer(symbol, needed) or needed
+    return list(needed)
 
 
 def _infer(symbol: Any, shapes: Shapes) -> dict[str, tuple[int, ...]] | None:

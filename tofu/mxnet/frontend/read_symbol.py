@@ -272,5 +272,6 @@ def read_training(symbol: Any, shapes: Shapes) -> tuple[dict[str, tuple[int, ...
     labels = find_labels(symbol)
     known, _ = infer_arguments(symbol, shapes, {})
     names = symbol.list_arguments()
-    inputs = {name: known[name] for name in names if name in shapes or name in labels}
+    data = find_data(symbol, shapes, labels)
+    inputs = {name: known[name] for name in names if name in data}
     return inputs, [name for name in names if name not in inputs]
