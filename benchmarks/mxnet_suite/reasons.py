@@ -11,11 +11,6 @@ REASONS: dict[tuple[str, str, str], str] = {
         "symbol",
     ): "counts the nodes that MXNet's own passes leave for one device",
     ("test_operator", "test_take", "symbol"): "expects an operator's error where outputs are read; forward raises it",
-    (
-        "test_operator",
-        "test_dropout",
-        "symbol",
-    ): "backward(is_train=False) of what computes something else in training is refused",
     ("test_operator", "test_index_array", "symbol"): "has tensors without cells, which are refused",
     ("test_gluon", "test_inline", ""): "counts the nodes of a block that MXNet's CachedOp writes into autograd's graph",
     (

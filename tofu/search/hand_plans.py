@@ -34,10 +34,11 @@ def plan_data_parallel(problem: Problem, hints: Mapping[str, Any], effort: Effor
     workers = prod(problem.factors)
     inputs = {t: tensor for t, tensor in enumerate(problem.graph.tensors) if tensor.kind is TensorKind.INPUT}
     given = {t: hints.get(tensor.name, 0) for t, tensor in inputs.items()}
+    written = problem.graph.written_in_place  # a gamma that is given, say: no samples
     batch = {
         t: d
         for t, d in given.items()
-        if isinstance(d, int) and d < len(inputs[t].shape) and inputs[t].shape[d] >= workers
+        if isinstance(d, int) and d < len(inputs[t].shape) and inputs[t].shape[d] >= workers and t not in written
     }
     if not batch:
         shapes = ", ".join(f"{tensor.name}: {tensor.shape}" for tensor in inputs.values())

@@ -133,9 +133,71 @@ def test_a_backward_in_another_mode_than_its_forward_is_refused(apply, named):
     with pytest.raises(tofu.TofuError, match=rf"backward\(is_train=False\) has no right answer[\s\S]*- {named}$"):
         executor.backward(mx.nd.ones((8, 4)), is_train=False)
     executor.backward(mx.nd.ones((8, 4)))
-    if "Dropout" in named:
+    if "BatchNorm" in named:
+        executor.forward(is_train=False)
+        with pytest.raises(tofu.TofuError, match=rf"backward\(is_train=False\) has no right answer[\s\S]*- {named}$"):
+            executor.backward(mx.nd.ones((8, 4)), is_train=False)
+    else:
         with pytest.raises(tofu.TofuError, match=rf"called twice[\s\S]*- {named}$"):
             executor.backward(mx.nd.ones((8, 4)))
+
+
+@pytest.mark.parametrize("request_of", ["write", "add"])
+def test_a_backward_of_inference_passes_dropout_by(request_of):
+    net = mx.sym.FullyConnected(mx.sym.Dropout(mx.sym.Variable("data"), p=0.5), num_hidden=4, name="fc")
+    net = mx.sym.Activation(net, act_type="tanh")
+    found = []
+    for symbol in (net, tofu.partition(net, 2)):
+        executor = symbol.simple_bind(mx.cpu(), grad_req=request_of, data=(8, 6), type_dict={"data": "float64"})
+        for name, array in executor.arg_dict.items():
+            array[:] = np.random.RandomState(len(name)).uniform(-1, 1, array.shape)
+        executor.forward(is_train=True)
+        executor.backward(mx.nd.zeros((8, 4), dtype="float64"))
+        executor.forward(is_train=False)
+        executor.backward(mx.nd.ones((8, 4), dtype="float64"), is_train=False)
+        found.append({name: array.asnumpy() for name, array in executor.grad_dict.items()})
+        assert all(array.any() for array in found[-1].values())
+    assert largest_error(found[1], found[0]) < 1e-12
+
+
+def test_a_backward_of_inference_is_refused_where_nothing_was_kept_for_it():
+    """MXNet's fused RNN operator keeps nothing for its gradient unless it trains; what a step before has left would be taken for it."""
+    net = mx.sym.Dropout(mx.sym.Variable("data"), p=0.5)
+    net = mx.sym.RNN(
+        net, mx.sym.Variable("w"), mx.sym.Variable("h"), mode="rnn_tanh", state_size=4, num_layers=1, name="rnn"
+    )
+    executor = tofu.partition(net, 2).simple_bind(mx.cpu(), data=(3, 8, 5))
+    executor.forward(is_train=False)
+    with pytest.raises(tofu.TofuError, match=r"keep nothing for a gradient unless they do[\s\S]*- RNN rnn$"):
+        executor.backward(mx.nd.ones((3, 8, 4)), is_train=False)
+
+
+def test_a_backward_of_inference_finds_the_largest_cells():
+    """In training without dropout, on one device and on two in inference; one device in inference, which is wrong."""
+    data, found = mx.sym.Variable("data"), []
+    for net, workers, is_train in ((data, 1, True), (mx.sym.Dropout(data), 2, False), (mx.sym.Dropout(data), 1, False)):
+        symbol = mx.sym.Pooling(net, kernel=(3, 3), stride=(2, 2), pool_type="max")
+        executor = tofu.partition(symbol, workers).simple_bind(mx.cpu(), data=(4, 2, 9, 9))
+        executor.arg_dict["data"][:] = np.random.RandomState(1).uniform(size=(4, 2, 9, 9))
+        executor.forward(is_train=is_train)
+        executor.backward(mx.nd.ones((4, 2, 4, 4)), is_train=is_train)
+        found.append(executor.grad_dict["data"].asnumpy())
+    np.testing.assert_array_equal(found[1], found[0])
+    assert (found[2] != found[0]).any()
+
+
+def test_a_backward_of_inference_has_the_mask_of_its_forward():
+    net = mx.sym.Dropout(mx.sym.Variable("data"), p=0.5, mode="always")
+    executor = tofu.partition(net, 2).simple_bind(mx.cpu(), data=(40, 6))
+    executor.arg_dict["data"][:] = 1
+    masks = []
+    for is_train in (False, True, False):
+        executor.forward(is_train=is_train)
+        executor.backward(mx.nd.ones((40, 6)), is_train=is_train)
+        masks.append(executor.outputs[0].asnumpy())
+        assert set(np.unique(masks[-1])) == {0, 2}
+        np.testing.assert_array_equal(executor.grad_dict["data"].asnumpy(), masks[-1])
+    assert (masks[0] != masks[2]).any()
 
 
 # ---- batches
@@ -250,6 +312,18 @@ def test_parameters_move_between_plans_that_lay_them_out_in_other_ways():
     assert largest_error(parameters_of(other), parameters_of(whole)) == 0
     other.set_params({**other.get_params()[0], "fc0_weight": mx.nd.ones((18, FEATURES))}, {})
     assert (whole.get_params()[0]["fc0_weight"].asnumpy() == 1).all()
+
+
+def test_gradients_of_inputs_are_not_those_of_a_shared_module():
+    for route, is_shared in (("one", True), ("module", False)):
+        first, second = ROUTES[route](model()), ROUTES[route](model())
+        first.bind(described(("data", (6, FEATURES))), described(("softmax_label", (6,))), inputs_need_grad=True)
+        first.init_params(mx.init.Xavier())
+        first.forward_backward(mx.io.DataBatch([batches(1)[0].data[0][:6]], [batches(1)[0].label[0][:6]]))
+        shapes = first.data_shapes, first.label_shapes
+        second.bind(*shapes, inputs_need_grad=True, shared_module=first)
+        assert first.get_input_grads()[0].asnumpy().any()
+        assert second.get_input_grads()[0].asnumpy().any() == is_shared
 
 
 def test_an_optimizer_of_another_model_is_not_lent():

@@ -20,6 +20,7 @@ from tofu import _mxnet
 from tofu.engine import Source
 from tofu.errors import ShapeError, TofuError, UnsupportedError
 from tofu.graph.semantic import Graph, Operator, Phase, Tensor, TensorKind
+from tofu.mxnet.frontend.data_arguments import find_data
 from tofu.mxnet.frontend.head_gradients import copy_repeats, find_head, find_repeats, name_head_gradient
 from tofu.mxnet.frontend.inference import DTYPE_NAMES, MOST_CELLS, Shapes, check_names, infer_arguments
 from tofu.mxnet.frontend.origin import Origin
@@ -88,7 +89,7 @@ def read_graph(
         symbol = unroll_recurrences(symbol, known_shapes, known_dtypes)
     wanted = [name for name in symbol.list_arguments() if name in set(differentiated)]
     symbol, training = _differentiate(symbol, wanted)
-    given = {*shapes, *find_labels(symbol)}
+    given = find_data(symbol, shapes, find_labels(symbol))
     graph = _Reader(symbol, training, known_shapes, known_dtypes, given, wanted, updated).read()
     refuse_wrong_kernels(graph)
     refuse_outputs_without_dimensions(graph)
@@ -271,5 +272,6 @@ def read_training(symbol: Any, shapes: Shapes) -> tuple[dict[str, tuple[int, ...
     labels = find_labels(symbol)
     known, _ = infer_arguments(symbol, shapes, {})
     names = symbol.list_arguments()
-    inputs = {name: known[name] for name in names if name in shapes or name in labels}
+    data = find_data(symbol, shapes, labels)
+    inputs = {name: known[name] for name in names if name in data}
     return inputs, [name for name in names if name not in inputs]

@@ -23,7 +23,7 @@ from tofu.mxnet.runtime.bound_arrays import begin
 from tofu.mxnet.runtime.failures import explaining_memory, raise_failure
 from tofu.mxnet.runtime.monitoring import watch_whole
 from tofu.mxnet.runtime.parameter_array import ParameterArray, add_to, copy_into, zeros_like
-from tofu.mxnet.runtime.repeating import refuse_other_mode
+from tofu.mxnet.runtime.repeating import draws_when_scoring, has_two_modes
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor, count_writes, digest
 from tofu.pipeline import Partition
@@ -149,7 +149,7 @@ class Executor:
                 )
             self.arg_dict[name][:] = array
         self._scatter_where(self._has_changed)
-        self.sharded.forward(bool(is_train))
+        self.sharded.forward(bool(is_train), for_backward=self._scores_for_backward)
         self.sharded.wait()  # what failed is known before any whole array is written
         for position, whole in enumerate(self.outputs):
             self.sharded.output(position).gather(whole)
@@ -160,23 +160,33 @@ class Executor:
             self._gather_changed(name, self.aux_dict[name])
         return self.outputs
 
+    @cached_property
+    def _scores_for_backward(self) -> bool:
+        """Whether a backward of inference reads what the forward drew, which would draw other numbers if it ran once more."""
+        sharded = self.sharded
+        return (
+            bool(sharded.differentiated)
+            and not sharded.changed_arguments
+            and draws_when_scoring(sharded.partition.graph)
+        )
+
     def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Run the backward operators and put the gradients into `grad_dict`, as each argument's grad_req says.
 
         `out_grads` are the gradients of the outputs: needed for outputs that are no loss, as in MXNet. Arguments and states written since
         the forward, a label say, are read anew by the operators that read them, as in MXNet. Without a forward before it, that runs first;
         MXNet takes for computed what is not. It may follow any forward whose numbers do not depend on `is_train`. Raises TofuError where
-        they do, and for is_train=False then.
+        they do. With is_train=False it follows forward(is_train=False), where operators compute something else when they train, and
+        Dropout alone does.
         """
-        if not is_train:
-            refuse_other_mode(self.sharded.partition.graph, "backward(is_train=False)")
+        is_train = bool(is_train) or not has_two_modes(self.sharded.partition.graph)
         self._scatter_head_gradients(out_grads)
         if not self.sharded.has_begun:  # MXNet takes the arguments as they are
             self._scatter_where(self._has_changed)
-            self.sharded.forward(is_train=True)
-        self.sharded.prepare_backward()
+            self.sharded.forward(is_train, for_backward=True)
+        self.sharded.prepare_backward(is_train)
         self._scatter_where(self._was_written)
-        self.sharded.backward()
+        self.sharded.backward(is_train)
         self.sharded.wait()  # what failed is known before any whole array is written
         self._put_gradients()
         for name, state in self.aux_dict.items():

@@ -16,6 +16,7 @@ import mxnet as mx
 from tofu.compare.agreement import Agreement
 from tofu.errors import PlanError
 from tofu.host.writing import write_atomically
+from tofu.mxnet.frontend.data_arguments import find_data
 from tofu.mxnet.frontend.inference import DTYPE_NAMES, check_names, infer_arguments
 from tofu.mxnet.frontend.read_symbol import find_labels, read_training
 from tofu.mxnet.frontend.storage import list_sparse_gradients
@@ -209,9 +210,8 @@ class PartitionedSymbol(DerivedSymbols):
         names, state_names = self.list_arguments(), self.list_auxiliary_states()
         types = {name: DTYPE_NAMES[codes[name]] for name in (*names, *state_names)}
         arrays = BoundArrays(known, types, places, shared_buffer)
-        learned = {n for n, request in requests.items() if request != "null" and n not in shapes} - set(
-            find_labels(self)
-        )
+        data = find_data(self, shapes, find_labels(self))
+        learned = {n for n, request in requests.items() if request != "null" and n not in data}
         whole = {*storages, *gradient_storages}
         sharded = {n for n in (*learned, *state_names) if places[n] == mx.cpu(0) and n not in whole}
 
@@ -274,9 +274,10 @@ class PartitionedSymbol(DerivedSymbols):
         updated: Collection[str] | None = None,
     ) -> Executor:
         labels = find_labels(self)  # MXNet never writes a label's gradient
+        data = find_data(self, shapes, labels)
         differentiated = [name for name, request in requests.items() if request != "null" and name not in labels]
         trained = (
-            [name for name in differentiated if name not in shapes]
+            [name for name in differentiated if name not in data]
             if updated is None
             else [n for n in differentiated if n in updated]
         )

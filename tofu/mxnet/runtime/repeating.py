@@ -13,6 +13,8 @@ from tofu.graph.semantic import Graph, Operator, Phase
 # They compute something else when they train. Those that draw random numbers do too, and are found by MXNet's own mark.
 OF_TWO_MODES = frozenset(("BatchNorm", "BatchNorm_v1", "CuDNNBatchNorm", "Custom", "IdentityAttachKLSparseReg"))
 
+DRAW_IN_TRAINING = frozenset(("Dropout", "LeakyReLU", "RNN"))  # and not else, where Dropout's mode does not say so
+
 
 def _draws(operator: Operator) -> bool:
     if operator.op in ("Dropout", "RNN"):
@@ -26,6 +28,41 @@ def _has_two_modes(operator: Operator) -> bool:
     if operator.op in OF_TWO_MODES:
         return operator.attributes.get("use_global_stats", "False") not in ("True", "1")
     return _draws(operator)
+
+
+def _draws_when_scoring(operator: Operator) -> bool:
+    if operator.op == "Dropout":
+        return operator.attributes.get("mode", "training") == "always" and _draws(operator)
+    return operator.op not in DRAW_IN_TRAINING and _draws(operator)
+
+
+def draws_when_scoring(graph: Graph) -> bool:
+    """Whether an operator of the model draws random numbers in inference too."""
+    return any(_draws_when_scoring(o) for o in graph.operators if o.phase is Phase.FORWARD)
+
+
+def has_two_modes(graph: Graph) -> bool:
+    """Whether an operator of the model computes something else when it trains."""
+    return any(_has_two_modes(o) for o in graph.operators if o.phase is Phase.FORWARD)
+
+
+def refuse_gradients_of_inference(graph: Graph, runs_again: bool) -> None:
+    """Raise TofuError where backward(is_train=False) after forward(is_train=False) would not be of what that forward computed: operators
+    run in parts that train, keep nothing for a gradient unless they train (RNN), or run once more and draw other numbers. Dropout passes
+    gradients on as it passed its input on.
+    """
+    forward = [o for o in graph.operators if o.phase is Phase.FORWARD]
+    raise_together(
+        TofuError,
+        "backward(is_train=False) has no right answer here, since these operators compute something else when they train, keep nothing for "
+        "a gradient unless they do, or draw other numbers if they run once more. Call forward(is_train=True) and then backward():",
+        [
+            f"{o.op} {o.name}"
+            for o in forward
+            if (o.op == "RNN" or (o.op != "Dropout" and _has_two_modes(o) and not _draws_when_scoring(o)))
+            or (runs_again and _draws_when_scoring(o))
+        ],
+    )
 
 
 def refuse_other_mode(graph: Graph, call: str) -> None:

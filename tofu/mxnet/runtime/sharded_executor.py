@@ -33,7 +33,7 @@ from tofu.mxnet.runtime.failures import (
     summarise,
 )
 from tofu.mxnet.runtime.gpus import check_gpu_memory, check_gpus
-from tofu.mxnet.runtime.repeating import refuse_other_mode, refuse_second_run
+from tofu.mxnet.runtime.repeating import refuse_gradients_of_inference, refuse_other_mode, refuse_second_run
 from tofu.mxnet.runtime.shards import ShardedTensor
 from tofu.pipeline import Emitted, Partition, is_checked
 from tofu.program import OutputShards
@@ -87,6 +87,7 @@ class ShardedExecutor:
         self.sums: dict[str, ShardedTensor] = {}
         self._process = BirthProcess()
         self._current: BoundGraph | None = None
+        self._was_training = False  # the mode that it ran in
         self._has_failed = False
         self._has_unread = False  # whether something ran that nobody waited for
         self._is_spent = False  # whether a backward has used what the last training forward kept
@@ -126,22 +127,24 @@ class ShardedExecutor:
     def _inference(self) -> BoundGraph:
         return self._make_graph(self.partition.inference)
 
-    def forward(self, is_train: bool) -> None:
-        """Run the forward operators. Asynchronous, as everything in MXNet; the outputs are shards."""
+    def forward(self, is_train: bool, for_backward: bool = False) -> None:
+        """Run the forward operators. Asynchronous, as everything in MXNet; the outputs are shards. One for inference keeps what a backward
+        of that mode reads where it is `for_backward`.
+        """
         self._process.check()
         self._pass_over_failure()
-        graph = self._training if is_train else self._inference
+        graph = self._training if is_train or for_backward else self._inference
         with explaining_memory(self.partition.plan, self.contexts, "running the model"):
             bound = graph.bound
         with uninterrupted():
-            self._current, self._has_unread = graph, True
-            if not is_train:
+            self._current, self._was_training, self._has_unread = graph, is_train, True
+            if graph is not self._training:
                 bound.forward(is_train=False)
                 return
             self._is_spent = False
             if self._gradients in (Gradients.CURRENT, Gradients.EARLIER):
                 self._gradients, self._earlier_gradients = Gradients.OVERWRITTEN, {}
-            _mxnet.partial_forward(graph.handle, True, 0, self._boundary)
+            _mxnet.partial_forward(graph.handle, is_train, 0, self._boundary)
             if self.changed_arguments:
                 changed = [a.handle.value for name in self.changed_arguments for a in self.variables[name].arrays]
                 _mxnet.order_after(changed, [output.handle.value for output in self._list_outputs()])
@@ -151,8 +154,8 @@ class ShardedExecutor:
         """Whether there was a forward, if one that failed."""
         return self._current is not None or self._has_failed
 
-    def prepare_backward(self) -> None:
-        """See to it that a training forward was run whose results no backward has used: where the last one was for inference, or a backward
+    def prepare_backward(self, is_train: bool = True) -> None:
+        """See to it that a forward of this mode was run whose results no backward has used: where the last one kept nothing, or a backward
         came after it, it runs once more on the same shards. Raises TofuError where that would compute something else.
         """
         self._process.check()
@@ -160,21 +163,26 @@ class ShardedExecutor:
             raise NotReadyError(
                 "backward() was called without a forward() before it, so there is nothing to differentiate."
             )
-        if self._current is not self._training:
-            refuse_other_mode(self.partition.graph, "backward() after a forward(is_train=False)")
-        elif self._is_spent:
-            refuse_second_run(self.partition.graph)
-        else:
+        graph = self.partition.graph
+        if self._was_training is not is_train:
+            refuse_other_mode(
+                graph, "backward() after a forward(is_train=False)" if is_train else "backward(is_train=False)"
+            )
+        elif not is_train:
+            refuse_gradients_of_inference(graph, runs_again=self._current is not self._training)
+        if self._current is self._training and self._is_spent:
+            refuse_second_run(graph)
+        elif self._current is self._training:
             return
-        self.forward(is_train=True)
+        self.forward(is_train, for_backward=True)
 
-    def backward(self) -> None:
+    def backward(self, is_train: bool = True) -> None:
         """Run the rest of the training step, after `prepare_backward`."""
-        self.prepare_backward()
+        self.prepare_backward(is_train)
         with uninterrupted():
             self._has_unread, self._gradients, self._earlier_gradients = True, Gradients.CURRENT, {}
             self._is_spent = True
-            _mxnet.partial_forward(self._training.handle, True, self._boundary, -1)
+            _mxnet.partial_forward(self._training.handle, is_train, self._boundary, -1)
             for written, results in self._written_in_place:
                 _mxnet.order_after(written, results)
             for name, total in self.sums.items():

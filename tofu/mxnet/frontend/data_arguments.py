@@ -1,0 +1,63 @@
+"""Which arguments are data where the shapes of all are given, parameters among them: binding whole arrays says nothing else of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import mxnet as mx
+
+from tofu.mxnet.frontend.inference import PARAMETER_ENDINGS, Shapes
+
+MOST_INFERENCES = 32
+
+
+def find_data(symbol: Any, shapes: Shapes, labels: Collection[str]) -> frozenset[str]:
+    """Names of the arguments that are data; the others are parameters.
+
+    Those whose shapes are given, and the labels. Where the shapes of all arguments are given, data are the labels, what MXNet cannot
+    infer from the arguments before it, and what grows with the batch (dimension 0 of the first argument) by MXNet's inference.
+    """
+    names = symbol.list_arguments()
+    given = frozenset(shapes).union(labels)
+    candidates = [name for name in names if name not in labels]
+    if not given.issuperset(names) or not candidates:
+        return given
+    named = [name for name in candidates if name.endswith(PARAMETER_ENDINGS)]
+    needed = _find_needed(symbol, shapes, ([name for name in candidates if name not in named], named))
+    if len(needed) == len(candidates):
+        return given
+    whole = {name: tuple(shapes[name]) for name in needed}
+    batch = whole[needed[0]][:1]
+    found = _infer(symbol, {n: (2 * s[0], *s[1:]) if s and s[:1] == batch else s for n, s in whole.items()})
+    if found is None:  # the batch stands in the attributes of operators
+        return given
+    return frozenset(needed).union(labels, (n for n in candidates if found.get(n) != tuple(shapes[n])))
+
+
+def _find_needed(symbol: Any, shapes: Shapes, groups: Sequence[Sequence[str]]) -> list[str]:
+    """The names, in their order, whose shapes do not follow from those of the names found before.
+
+    Each that is found takes one more inference over the whole model. After `MOST_INFERENCES`, what is not known yet is taken for needed,
+    and the next inference follows where a group ends.
+    """
+    needed: dict[str, tuple[int, ...]] = {}
+    known: Mapping[str, tuple[int, ...]] = {}
+    for group in groups:
+        for name in group:
+            shape = tuple(shapes[name])
+            if known.get(name) != shape:
+                needed[name] = shape
+                if len(needed) < MOST_INFERENCES:
+                    known = _infer(symbol, needed) or needed
+        known = _infer(symbol, needed) or needed
+    return list(needed)
+
+
+def _infer(symbol: Any, shapes: Shapes) -> dict[str, tuple[int, ...]] | None:
+    """The shapes of arguments as far as MXNet infers them; None where these contradict each other."""
+    try:
+        found, _, _ = symbol.infer_shape_partial(**shapes)
+    except (mx.base.MXNetError, ValueError):
+        return None
+    return {name: tuple(shape or ()) for name, shape in zip(symbol.list_arguments(), found or (), strict=False)}
