@@ -30,7 +30,8 @@ def plan_step(source: Source, settings: Settings, observe: Observer | None = Non
 
 def choose_form(source: Source, settings: Settings, engine: Engine = JAX) -> Source:
     """The step with sums that loops carry added up behind these, of which no plan moves more, or as it is written: where all is to be
-    split, as each worker may hold all of such a sum, and where XLA moves what it likes. A plan that is given says which it is of.
+    split, as each worker may hold all of such a sum, and where XLA moves what it likes. A plan that is given says which it is of, and so do
+    hints for what the loops carry.
     """
     given = settings.plan or settings.saved
     is_free = settings.replicate == "free" or settings.memory_limit is not None
@@ -40,7 +41,9 @@ def choose_form(source: Source, settings: Settings, engine: Engine = JAX) -> Sou
     moved = move_sums(source)
     if moved is None or (given is not None and given.fingerprint != moved.graph.fingerprint):
         return source
-    return moved
+    left_out = {*source.graph.tensor_index, *source.graph.operator_index}
+    left_out.difference_update(moved.graph.tensor_index, moved.graph.operator_index)
+    return source if left_out.intersection(settings.hints or {}) else moved
 
 
 def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:

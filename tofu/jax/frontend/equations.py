@@ -118,7 +118,8 @@ class Equation:
         The number of the `jax.checkpoint` that computes it again in the backward pass, None outside of any. What lowers the step has to
         keep the equations of one apart, or XLA finds that they were computed before.
     loops_summed
-        Of how many of the loops around it, the inner ones, its only result is the sum over their steps, which is there behind them.
+        Of how many of the loops around it, the inner ones, its only result is the sum over their steps, which is there behind them, and
+        added up in `summed_dtype`.
     """
 
     primitive: Any
@@ -129,6 +130,7 @@ class Equation:
     line: Line = UNKNOWN_LINE
     checkpoint: int | None = None
     loops_summed: int = 0
+    summed_dtype: Any = None
 
     def __str__(self) -> str:
         call = f"{self.primitive.name}({', '.join(map(_show, self.inputs))})"
@@ -144,7 +146,8 @@ class Equation:
         results = self.evaluate([read_operand(x, values) for x in self.inputs])
         if self.loops_summed:
             (number,) = self.outputs
-            results = [values[number] + results[0]] if number in values else results
+            own = results[0].astype(self.summed_dtype)
+            results = [values[number] + own if number in values else own]
         values.update(zip(self.outputs, results, strict=True))
 
     def with_operands(self, others: Mapping[int, Operand]) -> Equation:

@@ -142,10 +142,28 @@ def move_sums(source: Source) -> Source | None:
     native: Native = source.native
     if (step := add_up_after_loops(native.step)) is None:
         return None
-    tensors = [source.graph.tensors[native.tensor_of[number]] for number in native.step.inputs]
-    state = sum(tensor.kind is TensorKind.PARAMETER for tensor in tensors)
-    graph, tensor_of = make_graph(step, [tensor.name for tensor in tensors], state)
+    given = [source.graph.tensors[native.tensor_of[number]] for number in native.step.inputs]
+    state = sum(tensor.kind is TensorKind.PARAMETER for tensor in given)
+    graph, tensor_of = make_graph(step, [tensor.name for tensor in given], state)
+    graph = _name_alike(
+        graph,
+        {tensor_of[number]: tensor for number, tensor in native.tensor_of.items() if number in tensor_of},
+        source.graph,
+    )
     return Source(graph, replace(native, step=step, tensor_of=tensor_of, written=native.step))
+
+
+def _name_alike(graph: Graph, tensor_as: Mapping[int, int], written: Graph) -> Graph:
+    """The graph with the names of the step as it is written, so that hints mean the same. `tensor_as`: what each tensor is there.
+    What adds up a carry's first value and the rest has the name of what adds to the carry.
+    """
+    maker = {tensor: operator.name for operator in written.operators for tensor in operator.outputs}
+    maker.update((carry.last, maker[value]) for carry in written.carries for value in carry.values if value in maker)
+    return replace(
+        graph,
+        tensors=tuple(replace(one, name=written.tensors[tensor_as[n]].name) for n, one in enumerate(graph.tensors)),
+        operators=tuple(replace(one, name=maker[tensor_as[one.outputs[0]]]) for one in graph.operators),
+    )
 
 
 def make_graph(step: Step, names: Sequence[str], state: int = 0) -> tuple[Graph, dict[int, int]]:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import jax.numpy as jnp
 import numpy as np
 
-from tofu.jax.frontend.equations import Carry, Equation, Literal, Loop, Operand, Step, ValueType
+from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Carry, Equation, Literal, Loop, Operand, Step, ValueType
 from tofu.jax.frontend.trace import leave_out_unneeded
 
 Item = TypeVar("Item", Equation, Loop)
@@ -24,7 +24,7 @@ PRODUCTS = frozenset(("conv_general_dilated", "dot_general", "reduce_sum", "scat
 """What has partial sums where workers split what it adds up."""
 CELLWISE = frozenset(("add", "add_any", "convert_element_type", "div", "integer_pow", "mul", "neg", "select_n", "sub"))
 """What may be added up beside a product, as the gradient of a penalty is."""
-LAYING = frozenset(("broadcast_in_dim", "expand_dims", "neg", "reshape", "squeeze", "transpose"))
+LAYING = frozenset(("broadcast_in_dim", "expand_dims", "neg", "reshape", "slice", "squeeze", "transpose"))
 ADDING = frozenset(("add", "add_any", "concatenate", "sub"))
 SCALING = frozenset(("div", "mul"))
 LEAST_SCALED_BITS = 32
@@ -79,9 +79,9 @@ class _Moving:
                 kept.append(carry)
                 continue
             self.count += 1
-            body.take(found)
+            body.take(found, self.types[carry.value].dtype)
             behind += body.finish(carry, found)
-        if not behind:
+        if len(kept) == len(loop.carries):
             return [loop]
         return [replace(loop, equations=body.list_rest(), carries=tuple(kept)), *behind]
 
@@ -117,7 +117,7 @@ class _Body:
         self._within.update(c.last for each in _walk_loops(loop) if each is not loop for c in each.carries)
         self._reads = Counter(_list_operands(loop))
         self._gone: set[int] = set()
-        self._summed: dict[int, Equation] = {}
+        self._summed: dict[int, Any] = {}  # the type that each is added up in
 
     def find_sum(self, carry: Carry) -> _Sum | None:
         """How a carry is a sum of what the body computes from products, and of nothing else."""
@@ -199,16 +199,16 @@ class _Body:
         ):
             return False
         hoisted = _Sum(found.adding, found.root)
-        if maker.primitive.name not in CELLWISE | LAYING or not all(self._hoist(x, hoisted) for x in maker.inputs):
+        if maker.primitive in (LOOP_CELL, LOOP_STACK) or not all(self._hoist(x, hoisted) for x in maker.inputs):
             return False
         found.moved.update(hoisted.moved)
         found.moved[operand] = maker
         return True
 
-    def take(self, found: _Sum) -> None:
-        """Takes what is done behind the loop out of it, and has it add up the rest."""
+    def take(self, found: _Sum, dtype: Any) -> None:
+        """Takes what is done behind the loop out of it, and has it add up the rest, in a type."""
         self._gone.update(found.moved, found.adding.outputs)
-        self._summed.update(found.summed)
+        self._summed.update(dict.fromkeys(found.summed, dtype))
 
     def finish(self, carry: Carry, found: _Sum) -> Iterator[Equation]:
         """What is done behind the loop, in the carry's own type."""
@@ -236,8 +236,8 @@ class _Body:
         for item in items:
             if isinstance(item, Loop):
                 kept.append(replace(item, equations=self._keep(item.equations)))
-            elif self._summed.keys() & set(item.outputs):
-                kept.append(replace(item, loops_summed=item.loops_summed + 1))
+            elif summed := [self._summed[n] for n in item.outputs if n in self._summed]:
+                kept.append(replace(item, loops_summed=item.loops_summed + 1, summed_dtype=summed[0]))
             elif not self._gone.intersection(item.outputs):
                 kept.append(item)
         return tuple(kept)
