@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +21,7 @@ from tofu.jax.frontend.sums import add_up_after_loops
 from tofu.jax.frontend.versions import in_double_precision
 from tofu.jax.planning import choose_form, plan_step, read_settings
 from tofu.plan import Plan
+from tofu.search import find_strategies
 
 RNG = np.random.default_rng(3)
 
@@ -115,6 +118,25 @@ def test_steps_give_the_numbers_of_one_device_and_move_what_plans_count(name, wo
         check_steps(made, step, state, data)
         moved = count_traffic(made.lower_leaves().compile().as_text(), workers).total
         assert moved <= 1.02 * made.plan.communication_bytes
+
+
+@pytest.mark.parametrize(("workers", "seed"), [(2, 1), (3, 2), (4, 3), (4, 4)])
+@pytest.mark.parametrize("name", STEPS)
+def test_random_plans_give_the_numbers_of_one_device(name, workers, seed):
+    """Whatever is split, copied or added up within the loop."""
+    draws = random.Random(seed)
+    with in_double_precision():
+        step, state, data = STEPS[name]()
+        graph = move_sums(read_step(step, (state, data))).graph
+        accesses = find_strategies(graph, tofu.jax.JAX.front_end)
+        hints = {
+            operator.name: draws.choice(access.axes)
+            for operator, access in zip(graph.operators, accesses, strict=True)
+            if access.axes and draws.random() < 0.5
+        }
+        made = tofu.jax.partition(step, workers, (state, data), replicate="free", hints=hints, search_seconds=2)
+        assert any(tensor.addends > 1 for tensor in made.partition.graph.tensors)
+        check_steps(made, step, state, data)
 
 
 @pytest.mark.parametrize("name", STEPS)
