@@ -58,7 +58,7 @@ STATED_MODELS = {  # by platform and devices
 STATED_MB = {  # by docs/jax.md; None for what does not apply
     ("cpu", STATED_WORKERS): {
         "Tofu, everything split": (31.3, 26.0, 13.1, 213, 5.86, 5859),
-        "Tofu, replicas free": (26.1, 26.0, 11.2, 167, 4.52, 5859),
+        "Tofu, replicas free": (26.1, 26.0, 11.2, 59.2, 4.52, 5859),
         "data parallel": (239, 73.4, 236, 5884, 4.55, 9084),
         "FSDP / ZeRO-3": (384, 62.6, 20.9, 800, 7.65, 14764),
         "best Megatron": (101, 35.7, 20.1, 709, None, 18793),
@@ -72,7 +72,7 @@ STATED_MB = {  # by docs/jax.md; None for what does not apply
     },
     ("gpu", STATED_WORKERS): {
         "Tofu, everything split": (31.3, 25.0, 12.9, 213, 5.86, 5858),
-        "Tofu, replicas free": (26.1, 25.0, 11.2, 167, 4.52, 5849),
+        "Tofu, replicas free": (26.1, 25.0, 11.2, 59.2, 4.52, 5849),
         "data parallel": (239, 73.4, 59.8, 59.8, 4.55, 9084),
         "FSDP / ZeRO-3": (265, 44.2, 14.6, 662, 6.10, 11040),
         "best Megatron": (58.9, 29.4, 13.5, 157, None, 13961),

@@ -47,6 +47,13 @@ def test_steps_equal_those_of_one_device(package, name):
         compare(*MODULES[package].MODELS[name](), workers=4)
 
 
+@pytest.mark.parametrize("name", ["accumulated", "recurrent"])
+def test_gradients_that_loops_add_up_move_once(name):
+    with in_double_precision():
+        made = compare(*LINEN[name](), workers=4, replicate="free")
+    assert any(tensor.addends > 1 for tensor in made.partition.graph.tensors)
+
+
 def test_a_transformer_on_eight():
     with in_double_precision():
         compare(*LINEN["transformer"](), workers=8, steps=2)

@@ -42,7 +42,8 @@ class Tensor:
 
     An `is_inner` tensor passes between the parts that take an operator's place (`tofu.lowering`): the model does not have it, and
     no plan names it. `times`: how often it gets new values in a step of training; what the body of a loop computes gets them in each
-    step of the loop, and is moved as often.
+    step of the loop, and is moved as often. `addends`: of how many values, one after another, each of these is the sum, which workers
+    add up before anything moves.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Tensor:
     kind: TensorKind
     is_inner: bool = False
     times: int = 1
+    addends: int = 1
 
     @property
     def size_bytes(self) -> int:
@@ -224,6 +226,8 @@ class Graph:
             digest.update(f"|{sorted(self.next_values.items())}".encode())
         if self.carries:
             digest.update(f"|{self.carries}|{[tensor.times for tensor in self.tensors]}".encode())
+        if any(tensor.addends > 1 for tensor in self.tensors):
+            digest.update(f"|{[(tensor.times, tensor.addends) for tensor in self.tensors]}".encode())
         return digest.hexdigest()[:32]
 
     def __str__(self) -> str:

@@ -48,6 +48,8 @@ class JaxBackend:
     """Makes of a plan a program for all workers, of a class."""
 
     make: type[SpmdProgram]
+    adds_up_behind_loops: bool = True
+    """Whether what loops add up moves once, as plans count it."""
     measured = "arguments"
 
     def build(self, source: Source, problem: Problem, choices: Choices, program: Program) -> SpmdProgram:
@@ -85,7 +87,7 @@ def _list_arguments(graph: Graph) -> list[int]:
 
 ENGINES: Mapping[str, Engine] = {
     "shard_map": Engine(JaxFrontEnd(), JaxBackend(SpmdProgram), replace(COLLECTIVES, overlaps_given="needed")),
-    "gspmd": Engine(JaxFrontEnd(), JaxBackend(GspmdProgram), COLLECTIVES),
+    "gspmd": Engine(JaxFrontEnd(), JaxBackend(GspmdProgram, adds_up_behind_loops=False), COLLECTIVES),
 }
 """By the backend that runs plans: what every worker does, with the plan's own collectives, or sharding constraints for XLA."""
 JAX = ENGINES["shard_map"]

@@ -87,7 +87,7 @@ class StepMemory:
 
 def predict_memory(partition: Partition, donated: Collection[int] = ()) -> StepMemory:
     """The memory of a partition. Its program is traced, not compiled, and needs no devices. `donated`: positions of arguments' leaves."""
-    whole: Step = partition.source.native.step
+    whole: Step = partition.source.native.of_one_device
     program: SpmdProgram = partition.training
     count = program.workers.count
     each = _count(f"each of {count} workers" if count > 1 else "the worker", read_worker_program(program), donated)

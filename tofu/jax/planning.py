@@ -7,7 +7,8 @@ from typing import Any
 
 from tofu.engine import Engine, Source
 from tofu.errors import DeviceError, PlanError, UnsupportedError, raise_together, suggest
-from tofu.jax.engine import JAX
+from tofu.jax.engine import JAX, JaxBackend
+from tofu.jax.frontend.read_step import move_sums
 from tofu.pipeline import Observer, Partition, analyse_step, make_partition, observe_by_environment
 from tofu.plan import Plan
 from tofu.planning.progress import search_progress
@@ -21,9 +22,28 @@ OF_STEPS = tuple(name for name in OPTIONS if name != "for_training")
 def plan_step(source: Source, settings: Settings, observe: Observer | None = None, engine: Engine = JAX) -> Partition:
     """The partition of a step that was read. Raises a TofuError of the pass that fails."""
     observe = observe or observe_by_environment()
+    source = choose_form(source, settings, engine)
     task = analyse_step(observe("read", source), engine, settings, observe)
     with search_progress(settings.workers) as progress:
         return make_partition(task, observe, progress)
+
+
+def choose_form(source: Source, settings: Settings, engine: Engine = JAX) -> Source:
+    """The step with sums that loops carry added up behind these, of which no plan moves more, or as it is written: where all is to be
+    split, as each worker may hold all of such a sum, and where XLA moves what it likes. A plan that is given says which it is of, and so do
+    hints for what the loops carry.
+    """
+    given = settings.plan or settings.saved
+    is_free = settings.replicate == "free" or settings.memory_limit is not None
+    moves_once = isinstance(engine.backend, JaxBackend) and engine.backend.adds_up_behind_loops
+    if given is None and not (is_free and moves_once):
+        return source
+    moved = move_sums(source)
+    if moved is None or (given is not None and given.fingerprint != moved.graph.fingerprint):
+        return source
+    left_out = {*source.graph.tensor_index, *source.graph.operator_index}
+    left_out.difference_update(moved.graph.tensor_index, moved.graph.operator_index)
+    return source if left_out.intersection(settings.hints or {}) else moved
 
 
 def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:

@@ -131,6 +131,8 @@ def find_work(problem: Problem, choices: Choices, program: Program, states: int)
     tensor = entry_tensor[np.minimum(first, len(entry_tensor) - 1)]
     dtype = np.array([one.dtype for one in graph.tensors], object)[tensor]
     times = np.array([one.times for one in graph.tensors], np.int64)[tensor]
+    runs = np.array([one.times * one.addends for one in graph.tensors], np.int64)[tensor]
+    times = np.where(tables.node_kind == NodeKind.OPERATOR, runs, times)
     kinds, kind = counts.kinds(is_fetch)
     rows, added = (
         np.bincount(fetched.node, column, len(size)).astype(np.int64) for column in (fetched.rows, fetched.added)

@@ -52,6 +52,7 @@ class _Whole:
     program: GspmdProgram
     mesh: Mesh
     values: dict[int, Any] = field(default_factory=dict)
+    sums: dict[int, Any] = field(default_factory=dict)
 
     def run(self, leaves: Sequence[Any]) -> list[Any]:
         """The results."""
@@ -151,22 +152,38 @@ class _Whole:
 
     def _run_equation(self, equation: Equation) -> None:
         rule = RULES.get(equation.primitive.name, evaluate)
-        self._write(equation, rule(equation, self._read_all(equation)))
+        results = rule(equation, self._read_all(equation))
+        if equation.loops_summed:
+            (number,), (result,) = equation.outputs, results
+            self.sums[number] += result.astype(self.sums[number].dtype)
+        else:
+            self._write(equation, results)
 
     def _run_loop(self, loop: Loop) -> None:
         cells, stacks, rest = divide_body(loop)
+        sums = list(loop.walk_sums())
+        numbers = [one.outputs[0] for one, _ in sums]
 
-        def run_body(state: list[Any], taken: list[Any]) -> tuple[list[Any], list[Any]]:
-            inside = _Whole(self.program, self.mesh, dict(self.values))
-            inside.values.update(zip((carry.value for carry in loop.carries), state, strict=True))
+        def run_body(state: tuple[list[Any], list[Any]], taken: list[Any]) -> tuple[Any, list[Any]]:
+            inside = _Whole(self.program, self.mesh, dict(self.values), dict(zip(numbers, state[1], strict=True)))
+            inside.values.update(zip((carry.value for carry in loop.carries), state[0], strict=True))
             for cell, value in zip(cells, taken, strict=True):
                 inside._write(cell, [value])
             inside._run_all(rest)
-            return [inside._carry(c.value, c.following) for c in loop.carries], [inside._read_all(s)[0] for s in stacks]
+            carried = [inside._carry(carry.value, carry.following) for carry in loop.carries]
+            made = [inside._read_all(stack)[0] for stack in stacks]
+            return (carried, [inside.sums[number] for number in numbers]), made
 
         begin = [self._carry(carry.value, carry.first) for carry in loop.carries]
         scanned = [self._read_all(cell)[0] for cell in cells]
-        end, made = lax.scan(run_body, begin, scanned, length=loop.length, reverse=loop.reverse)
+        types = [self.program.step.types[number] for number in numbers]
+        zeros = [jnp.zeros(type_.shape, type_.dtype) for type_ in types]
+        added = [self.sums.get(number, zero) for number, zero in zip(numbers, zeros, strict=True)]
+        (end, added), made = lax.scan(run_body, (begin, added), scanned, length=loop.length, reverse=loop.reverse)
+        self.sums.update(zip(numbers, added, strict=True))
+        for one, is_last in sums:
+            if is_last:
+                self._write(one, [self.sums.pop(one.outputs[0])])
         self.values.update(zip((carry.last for carry in loop.carries), end, strict=True))
         for stack, whole in zip(stacks, made, strict=True):
             self._write(stack, [whole])

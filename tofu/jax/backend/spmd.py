@@ -35,6 +35,8 @@ class _Scope:
 
     values: dict[int, Any]
     fetched: dict[Any, Any] = field(default_factory=dict)
+    sums: dict[int, Any] = field(default_factory=dict)
+    """Of what loops add up, what the worker has so far, as its copies of the operators compute it."""
 
     def enter(self) -> _Scope:
         """The same within a loop, where what is added does not come out."""
@@ -203,6 +205,10 @@ class SpmdProgram:
             return
         call = make_call(equation, operator, self.places, self.workers)
         results = call.run(self._read(equation, operator, scope))
+        if equation.loops_summed:
+            (number,), (result,) = equation.outputs, results
+            scope.sums[number] += result.astype(scope.sums[number].dtype)
+            return
         for slot, (number, result) in enumerate(zip(equation.outputs, results, strict=True)):
             value = self.workers.settle(result, self.places, operator, slot)
             scope.values[number] = self.keep_one(number, read_bits(value, self.step.types[number].dtype))
@@ -235,24 +241,42 @@ class SpmdProgram:
         self._fetch_from_outside(loop.equations, scope)
         cells, stacks, rest = divide_body(loop)
         scanned = [self._read(cell, self.number_of(cell), scope)[0] for cell in cells]
+        sums = list(loop.walk_sums())
+        numbers = [one.outputs[0] for one, _ in sums]
 
-        def run_body(state: list[Any], taken: list[Any]) -> tuple[list[Any], list[Any]]:
+        def run_body(state: tuple[list[Any], list[Any]], taken: list[Any]) -> tuple[Any, list[Any]]:
             inside = scope.enter()
-            inside.values.update(zip((carry.value for carry in loop.carries), state, strict=True))
+            inside.values.update(zip((carry.value for carry in loop.carries), state[0], strict=True))
+            inside.sums.update(zip(numbers, state[1], strict=True))
             with self.workers.remember():
                 for cell, value in zip(cells, taken, strict=True):
                     operator = self.number_of(cell)
                     inside.values[cell.outputs[0]] = self.workers.settle(value, self.places, operator, 0)
                 self._run_all(rest, inside)
                 made = [self._read(stack, self.number_of(stack), inside)[0] for stack in stacks]
-                return [self._carry(carry.value, carry.following, inside) for carry in loop.carries], made
+                carried = [self._carry(carry.value, carry.following, inside) for carry in loop.carries]
+                return (carried, [inside.sums[number] for number in numbers]), made
 
         begin = [self._carry(carry.value, carry.first, scope) for carry in loop.carries]
-        end, made = lax.scan(run_body, begin, scanned, length=loop.length, reverse=loop.reverse)
+        added = [scope.sums.get(one.outputs[0], self._begin_sum(one)) for one, _ in sums]
+        (end, added), made = lax.scan(run_body, (begin, added), scanned, length=loop.length, reverse=loop.reverse)
+        scope.sums.update(zip(numbers, added, strict=True))
+        for one, is_last in sums:
+            if is_last:
+                own = scope.sums.pop(number := one.outputs[0])
+                scope.values[number] = self.keep_one(
+                    number, self.workers.settle(own, self.places, self.number_of(one), 0)
+                )
         scope.values.update(zip((carry.last for carry in loop.carries), end, strict=True))
         for stack, whole in zip(stacks, made, strict=True):
             operator = self.number_of(stack)
             scope.values[stack.outputs[0]] = self.workers.settle(whole, self.places, operator, 0)
+
+    def _begin_sum(self, equation: Equation) -> Any:
+        """What a worker adds up its own results of an equation to."""
+        return jnp.zeros(
+            self.places.written(self.number_of(equation), 0).shape, self.step.types[equation.outputs[0]].dtype
+        )
 
     def _carry(self, value: int, operand: Operand, scope: _Scope) -> Any:
         """What a carry becomes, in its layout."""

@@ -117,6 +117,9 @@ class Equation:
     checkpoint
         The number of the `jax.checkpoint` that computes it again in the backward pass, None outside of any. What lowers the step has to
         keep the equations of one apart, or XLA finds that they were computed before.
+    loops_summed
+        Of how many of the loops around it, the inner ones, its only result is the sum over their steps, which is there behind them, and
+        added up in `summed_dtype`.
     """
 
     primitive: Any
@@ -126,11 +129,12 @@ class Equation:
     scope: str = ""
     line: Line = UNKNOWN_LINE
     checkpoint: int | None = None
+    loops_summed: int = 0
+    summed_dtype: Any = None
 
     def __str__(self) -> str:
-        return (
-            f"{', '.join(f'v{n}' for n in self.outputs)} = {self.primitive.name}({', '.join(map(_show, self.inputs))})"
-        )
+        call = f"{self.primitive.name}({', '.join(map(_show, self.inputs))})"
+        return f"{', '.join(f'v{n}' for n in self.outputs)} {'+' if self.loops_summed else ''}= {call}"
 
     def evaluate(self, operands: Sequence[Any]) -> list[Any]:
         """The results for concrete operands, literals among them."""
@@ -139,8 +143,12 @@ class Equation:
 
     def compute(self, values: dict[int, Any]) -> None:
         """Adds its results to the values that are known."""
-        operands = [read_operand(x, values) for x in self.inputs]
-        values.update(zip(self.outputs, self.evaluate(operands), strict=True))
+        results = self.evaluate([read_operand(x, values) for x in self.inputs])
+        if self.loops_summed:
+            (number,) = self.outputs
+            own = results[0].astype(self.summed_dtype)
+            results = [values[number] + own if number in values else own]
+        values.update(zip(self.outputs, results, strict=True))
 
     def with_operands(self, others: Mapping[int, Operand]) -> Equation:
         """The same with other operands in the place of some."""
@@ -189,8 +197,21 @@ class Loop:
         )
         return replace(self, equations=tuple(item.with_operands(others) for item in self.equations), carries=carries)
 
+    def walk_sums(self, depth: int = 1) -> Iterator[tuple[Equation, bool]]:
+        """The equations within it whose results are sums over its steps, and whether they are no sums over those of a loop around it. It is
+        the one of so much `depth`, counted from the inside, of the loops around its equations.
+        """
+        for item in self.equations:
+            if isinstance(item, Loop):
+                yield from item.walk_sums(depth + 1)
+            elif item.loops_summed >= depth:
+                yield item, item.loops_summed == depth
+
     def compute(self, values: dict[int, Any]) -> None:
         """Adds the values of its equations, those of its last step where they have one in each, to those that are known."""
+        for one, is_last in self.walk_sums():
+            if is_last:
+                values.pop(one.outputs[0], None)
         stacked: dict[int, list[Any]] = {}
         state = [read_operand(carry.first, values) for carry in self.carries]
         for t in reversed(range(self.length)) if self.reverse else range(self.length):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from numbers import Integral
 from typing import Any
 
@@ -19,6 +20,7 @@ from tofu.jax.frontend.attributes import read_attributes
 from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Step, find_dtype
 from tofu.jax.frontend.leaves import NUMBERS, Structure, check_leaves, has_fixed_numbers, name_all, take_apart
 from tofu.jax.frontend.names import Names
+from tofu.jax.frontend.sums import add_up_after_loops
 from tofu.jax.frontend.trace import trace_step
 from tofu.reading import show
 
@@ -38,6 +40,13 @@ class Native:
     """Whether numbers of Python's among the arguments are part of the step."""
     double: bool = False
     """Whether numbers had 64 bits where it was traced."""
+    written: Step | None = None
+    """The step as one device runs it, where that is another one."""
+
+    @property
+    def of_one_device(self) -> Step:
+        """The step as one device runs it."""
+        return self.step if self.written is None else self.written
 
     def list_leaves(self, given: Any) -> list[int]:
         """The positions of the leaves of arguments among those of all: of one, several or None; argument -1 is the last one. Raises
@@ -126,6 +135,37 @@ def _count_state(
     return 0
 
 
+def move_sums(source: Source) -> Source | None:
+    """The same step where sums that loops carry are added up by each worker, and between workers behind the loops; None of one without
+    such sums.
+    """
+    native: Native = source.native
+    if (step := add_up_after_loops(native.step)) is None:
+        return None
+    given = [source.graph.tensors[native.tensor_of[number]] for number in native.step.inputs]
+    state = sum(tensor.kind is TensorKind.PARAMETER for tensor in given)
+    graph, tensor_of = make_graph(step, [tensor.name for tensor in given], state)
+    graph = _name_alike(
+        graph,
+        {tensor_of[number]: tensor for number, tensor in native.tensor_of.items() if number in tensor_of},
+        source.graph,
+    )
+    return Source(graph, replace(native, step=step, tensor_of=tensor_of, written=native.step))
+
+
+def _name_alike(graph: Graph, tensor_as: Mapping[int, int], written: Graph) -> Graph:
+    """The graph with the names of the step as it is written, so that hints mean the same. `tensor_as`: what each tensor is there.
+    What adds up a carry's first value and the rest has the name of what adds to the carry.
+    """
+    maker = {tensor: operator.name for operator in written.operators for tensor in operator.outputs}
+    maker.update((carry.last, maker[value]) for carry in written.carries for value in carry.values if value in maker)
+    return replace(
+        graph,
+        tensors=tuple(replace(one, name=written.tensors[tensor_as[n]].name) for n, one in enumerate(graph.tensors)),
+        operators=tuple(replace(one, name=maker[tensor_as[one.outputs[0]]]) for one in graph.operators),
+    )
+
+
 def make_graph(step: Step, names: Sequence[str], state: int = 0) -> tuple[Graph, dict[int, int]]:
     """The graph of a step whose first `state` arguments come out again as its first results; and value -> tensor."""
     made = _Graph(step)
@@ -154,26 +194,30 @@ class _Graph:
         self.tensor_of: dict[int, int] = {}
         self._tensor_names, self._operator_names = Names(), Names()
 
-    def add_tensor(self, number: int, name: str, kind: TensorKind, times: int = 1) -> None:
+    def add_tensor(self, number: int, name: str, kind: TensorKind, times: int = 1, addends: int = 1) -> None:
         """The tensor of a value."""
         type_ = self.step.types[number]
         self.tensor_of[number] = len(self.tensors)
         taken = self._tensor_names.take(name)
-        self.tensors.append(Tensor(taken, type_.shape, type_.dtype_name, type_.item_bytes, kind, times=times))
+        self.tensors.append(
+            Tensor(taken, type_.shape, type_.dtype_name, type_.item_bytes, kind, times=times, addends=addends)
+        )
 
-    def add_all(self, items: Sequence[Equation | Loop], times: int = 1) -> None:
-        """The operators of equations that run `times` times in a step."""
+    def add_all(self, items: Sequence[Equation | Loop], lengths: tuple[int, ...] = ()) -> None:
+        """The operators of equations in loops of these lengths, the outermost first."""
         for item in items:
             if isinstance(item, Loop):
-                self._add_loop(item, times)
+                self._add_loop(item, lengths)
             else:
-                self._add_operator(item, times)
+                self._add_operator(item, lengths)
 
-    def _add_operator(self, equation: Equation, times: int) -> None:
+    def _add_operator(self, equation: Equation, lengths: tuple[int, ...]) -> None:
+        is_summed = len(lengths) - equation.loops_summed
+        times, addends = prod(lengths[:is_summed]), prod(lengths[is_summed:])
         name = self._operator_names.take("/".join(filter(None, (equation.scope, equation.primitive.name))))
         for n, number in enumerate(equation.outputs):
             own = name if len(equation.outputs) == 1 else f"{name}.{n}"
-            self.add_tensor(number, own, TensorKind.INTERMEDIATE, times)
+            self.add_tensor(number, own, TensorKind.INTERMEDIATE, times, addends)
         self.operators.append(
             Operator(
                 name,
@@ -186,11 +230,12 @@ class _Graph:
             )
         )
 
-    def _add_loop(self, loop: Loop, times: int) -> None:
+    def _add_loop(self, loop: Loop, lengths: tuple[int, ...]) -> None:
         """Its body, once. What it puts together gets its values once each time that the loop runs."""
+        times = prod(lengths)
         for n, carry in enumerate(loop.carries):
             self.add_tensor(carry.value, f"{loop.scope}/carry_{n}", TensorKind.CARRY, times * loop.length)
-        self.add_all(loop.equations, times * loop.length)
+        self.add_all(loop.equations, (*lengths, loop.length))
         for n, carry in enumerate(loop.carries):
             self.add_tensor(carry.last, f"{loop.scope}/carry_{n}/last", TensorKind.CARRY, times)
             values = self._list_tensors(x for x in (carry.first, carry.following) if x != carry.value)

@@ -1,0 +1,281 @@
+"""Sums that loops carry: gradients of weights over time steps, or over micro-batches.
+
+A carry that is only added to, c' = c + T(p), is first + T(sum of p) after the loop where T is linear: what a product p gives is then
+added up by each worker as it computes it, and goes between workers once, after the loop, and not in each of its steps. Each worker holds
+its own part of the sum meanwhile, which may be all of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any, TypeVar
+
+import jax.numpy as jnp
+import numpy as np
+
+from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Carry, Equation, Literal, Loop, Operand, Step, ValueType
+from tofu.jax.frontend.trace import leave_out_unneeded
+
+Item = TypeVar("Item", Equation, Loop)
+PRODUCTS = frozenset(("conv_general_dilated", "dot_general", "reduce_sum", "scatter-add"))
+"""What has partial sums where workers split what it adds up."""
+CELLWISE = frozenset(("add", "add_any", "convert_element_type", "div", "integer_pow", "mul", "neg", "select_n", "sub"))
+"""What may be added up beside a product, as the gradient of a penalty is."""
+LAYING = frozenset(("broadcast_in_dim", "expand_dims", "neg", "reshape", "slice", "squeeze", "transpose"))
+ADDING = frozenset(("add", "add_any", "concatenate", "sub"))
+SCALING = frozenset(("div", "mul"))
+LEAST_SCALED_BITS = 32
+"""Numbers of fewer bits are not added up before they are scaled: losses are scaled so that gradients are just within their range."""
+
+
+def add_up_after_loops(step: Step) -> Step | None:
+    """The step whose loops do not carry such sums, and None of one that has none. Values keep their numbers."""
+    moving = _Moving(list(step.types), {n: e for e in step.walk() for n in e.outputs})
+    equations = moving.leave_loops(step.equations)
+    if not moving.count:
+        return None
+    outputs = tuple(moving.find(x) for x in step.outputs)
+    return leave_out_unneeded(replace(step, types=tuple(moving.types), equations=equations, outputs=outputs))
+
+
+@dataclass
+class _Moving:
+    """What is moved behind loops. `renamed`: what a carry is at the end, where it began with zeros -> the sum that it is."""
+
+    types: list[ValueType]
+    makers: Mapping[int, Equation]
+    renamed: dict[int, Operand] = field(default_factory=dict)
+    count: int = 0
+
+    def find(self, operand: Operand) -> Operand:
+        """An operand by the name that it has now."""
+        while isinstance(operand, int) and operand in self.renamed:
+            operand = self.renamed[operand]
+        return operand
+
+    def leave_loops(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
+        """The same, inner loops first, whose sums those around them may carry."""
+        made: list[Equation | Loop] = []
+        for item in items:
+            if isinstance(item, Loop):
+                made += self._leave(self._rename(replace(item, equations=self.leave_loops(item.equations))))
+            else:
+                made.append(self._rename(item))
+        return tuple(made)
+
+    def _rename(self, item: Item) -> Item:
+        return item.with_operands({old: self.find(old) for old in self.renamed}) if self.renamed else item
+
+    def _leave(self, loop: Loop) -> list[Equation | Loop]:
+        """A loop, and behind it what it need not do in each of its steps."""
+        body, kept = _Body(self, loop), []
+        behind: list[Equation | Loop] = []
+        for carry in loop.carries:
+            found = body.find_sum(carry)
+            if found is None:
+                kept.append(carry)
+                continue
+            self.count += 1
+            body.take(found, self.types[carry.value].dtype)
+            behind += body.finish(carry, found)
+        if len(kept) == len(loop.carries):
+            return [loop]
+        return [replace(loop, equations=body.list_rest(), carries=tuple(kept)), *behind]
+
+    def is_zero(self, operand: Operand) -> bool:
+        """Whether it is known to be zeros."""
+        if isinstance(operand, Literal):
+            return bool(np.all(operand.value == 0))
+        maker = self.makers.get(operand)
+        return maker is not None and maker.primitive.name == "broadcast_in_dim" and self.is_zero(maker.inputs[0])
+
+
+@dataclass
+class _Sum:
+    """How a carry's term follows from what is added up. `root`: the term. `moved` runs behind the loop, `summed` within it."""
+
+    adding: Equation
+    root: int
+    moved: dict[int, Equation] = field(default_factory=dict)
+    summed: dict[int, Equation] = field(default_factory=dict)
+    has_product: bool = False
+
+
+class _Body:
+    """The body of a loop, of which equations are taken away or added up."""
+
+    def __init__(self, moving: _Moving, loop: Loop) -> None:
+        self._moving, self._loop = moving, loop
+        self._own = {n: one for one in loop.equations if isinstance(one, Equation) for n in one.outputs}
+        inner = [one for one in loop.equations if isinstance(one, Loop)]
+        self._inner = {one.outputs[0]: one for each in inner for one, is_last in each.walk_sums() if is_last}
+        within = {n for one in _walk(loop.equations) for n in one.outputs}
+        self._within = within.union(*({c.value for c in each.carries} for each in _walk_loops(loop)))
+        self._within.update(c.last for each in _walk_loops(loop) if each is not loop for c in each.carries)
+        self._reads = Counter(_list_operands(loop))
+        self._gone: set[int] = set()
+        self._summed: dict[int, Any] = {}  # the type that each is added up in
+
+    def find_sum(self, carry: Carry) -> _Sum | None:
+        """How a carry is a sum of what the body computes from products, and of nothing else."""
+        adding = self._own.get(carry.following) if isinstance(carry.following, int) else None
+        type_ = self._moving.types[carry.value]
+        if (
+            adding is None
+            or adding.primitive.name not in ("add", "add_any")
+            or not jnp.issubdtype(type_.dtype, np.number)
+        ):
+            return None
+        terms = [x for x in adding.inputs if x != carry.value]
+        if len(terms) != 1 or not isinstance(terms[0], int):
+            return None
+        if self._reads[carry.value] != 1 or self._reads[adding.outputs[0]] != 1:
+            return None
+        found = _Sum(adding, terms[0])
+        return found if self._trace(terms[0], type_.dtype, found) and found.has_product else None
+
+    def _trace(self, value: Operand, dtype: Any, found: _Sum) -> bool:
+        """Whether a term is a sum over the loop once what `found` is told of is done behind it."""
+        if not isinstance(value, int) or self._reads[value] != 1 or value in self._gone or value in self._summed:
+            return False
+        if value in self._inner:
+            found.summed[value] = self._inner[value]
+            found.has_product = True
+            return True
+        maker = self._own.get(value)
+        if maker is None or len(maker.outputs) != 1 or not _widens(self._moving.types[value].dtype, dtype):
+            return False
+        before = replace(found, moved=dict(found.moved), summed=dict(found.summed))
+        operands = self._find_linear(maker, dtype, found)
+        if operands is not None and all(self._trace(x, dtype, found) for x in operands):
+            found.moved[value] = maker
+            return True
+        found.moved, found.summed, found.has_product = before.moved, before.summed, before.has_product
+        name = maker.primitive.name
+        if name not in PRODUCTS and name not in CELLWISE:
+            return False
+        found.summed[value] = maker
+        found.has_product |= name in PRODUCTS
+        return True
+
+    def _find_linear(self, equation: Equation, dtype: Any, found: _Sum) -> Sequence[Operand] | None:
+        """The operands in which an equation is linear, None where it is not, or its other operands are not there behind the loop."""
+        name, inputs = equation.primitive.name, equation.inputs
+        if name in LAYING or name in ADDING:
+            return inputs
+        if name == "convert_element_type":
+            before, after = (self._moving.types[n].dtype for n in (*inputs, *equation.outputs) if isinstance(n, int))
+            return inputs if _widens(before, after) else None
+        if name == "reduce_sum":
+            (operand,) = inputs
+            shape = self._moving.types[operand].shape if isinstance(operand, int) else ()
+            return inputs if prod(shape[axis] for axis in equation.params["axes"]) == 1 else None
+        if name == "pad" and self._moving.is_zero(inputs[1]):
+            return inputs[:1] if self._takes(equation, inputs[1], dtype) and self._hoist(inputs[1], found) else None
+        if name in SCALING and jnp.issubdtype(dtype, jnp.inexact) and np.dtype(dtype).itemsize * 8 >= LEAST_SCALED_BITS:
+            for linear, other in ((0, 1), (1, 0)) if name == "mul" else ((0, 1),):
+                if self._takes(equation, inputs[other], dtype) and self._hoist(inputs[other], found):
+                    return (inputs[linear],)
+        return None
+
+    def _takes(self, equation: Equation, other: Operand, dtype: Any) -> bool:
+        """Whether an equation in another type may read what it reads beside the sum."""
+        return isinstance(other, Literal) or self._moving.types[equation.outputs[0]].dtype == dtype
+
+    def _hoist(self, operand: Operand, found: _Sum) -> bool:
+        """Whether an operand is, or can be made, behind the loop: it is the same in each of its steps."""
+        if isinstance(operand, Literal) or operand not in self._within:
+            return True
+        maker = self._own.get(operand)
+        if (
+            maker is None
+            or self._reads[operand] != 1
+            or operand in self._gone
+            or not maker.inputs
+            or len(maker.outputs) != 1
+        ):
+            return False
+        hoisted = _Sum(found.adding, found.root)
+        if maker.primitive in (LOOP_CELL, LOOP_STACK) or not all(self._hoist(x, hoisted) for x in maker.inputs):
+            return False
+        found.moved.update(hoisted.moved)
+        found.moved[operand] = maker
+        return True
+
+    def take(self, found: _Sum, dtype: Any) -> None:
+        """Takes what is done behind the loop out of it, and has it add up the rest, in a type."""
+        self._gone.update(found.moved, found.adding.outputs)
+        self._summed.update(dict.fromkeys(found.summed, dtype))
+
+    def finish(self, carry: Carry, found: _Sum) -> Iterator[Equation]:
+        """What is done behind the loop, in the carry's own type."""
+        types, dtype = self._moving.types, self._moving.types[carry.value].dtype
+        linear = {*found.summed}
+        for number, equation in found.moved.items():
+            if linear.intersection(x for x in equation.inputs if isinstance(x, int)):
+                linear.add(number)
+        for number in linear:
+            types[number] = replace(types[number], dtype=dtype)
+        for number, equation in found.moved.items():
+            inputs = tuple(_as_dtype(x, dtype) if number in linear else x for x in equation.inputs)
+            yield replace(equation, inputs=inputs, checkpoint=None)
+        if self._moving.is_zero(carry.first):
+            self._moving.renamed[carry.last] = found.root
+        else:
+            yield replace(found.adding, inputs=(carry.first, found.root), outputs=(carry.last,), checkpoint=None)
+
+    def list_rest(self) -> tuple[Equation | Loop, ...]:
+        """The equations of the body that is left."""
+        return self._keep(self._loop.equations)
+
+    def _keep(self, items: Sequence[Equation | Loop]) -> tuple[Equation | Loop, ...]:
+        kept: list[Equation | Loop] = []
+        for item in items:
+            if isinstance(item, Loop):
+                kept.append(replace(item, equations=self._keep(item.equations)))
+            elif summed := [self._summed[n] for n in item.outputs if n in self._summed]:
+                kept.append(replace(item, loops_summed=item.loops_summed + 1, summed_dtype=summed[0]))
+            elif not self._gone.intersection(item.outputs):
+                kept.append(item)
+        return tuple(kept)
+
+
+def _widens(dtype: Any, into: Any) -> bool:
+    """Whether numbers of one type are added up in another one no worse than in their own."""
+    is_real = jnp.issubdtype(dtype, jnp.floating) and jnp.issubdtype(into, jnp.floating)
+    return bool(dtype == into or (is_real and jnp.promote_types(dtype, into) == into))
+
+
+def _as_dtype(operand: Operand, dtype: Any) -> Operand:
+    if isinstance(operand, int) or operand.type.dtype == dtype:
+        return operand
+    return Literal(np.asarray(operand.value, dtype), replace(operand.type, dtype=dtype))
+
+
+def _walk(items: Sequence[Equation | Loop]) -> Iterator[Equation]:
+    for item in items:
+        if isinstance(item, Loop):
+            yield from _walk(item.equations)
+        else:
+            yield item
+
+
+def _walk_loops(loop: Loop) -> Iterator[Loop]:
+    yield loop
+    for item in loop.equations:
+        if isinstance(item, Loop):
+            yield from _walk_loops(item)
+
+
+def _list_operands(loop: Loop) -> Iterator[Operand]:
+    """What the body of a loop reads, and what its carries become."""
+    yield from (c.following for c in loop.carries if isinstance(c.following, int))
+    for item in loop.equations:
+        if isinstance(item, Loop):
+            yield from (c.first for c in item.carries if isinstance(c.first, int))
+            yield from _list_operands(item)
+        else:
+            yield from (x for x in item.inputs if isinstance(x, int))
