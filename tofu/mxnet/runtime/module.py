@@ -333,7 +333,8 @@ class Module(RunningModule):
         """MXNet's, between machines. Of one machine, where MXNet would have one for several contexts, what holds the updater; else None."""
         if self._cluster is not None:
             return self._cluster.kvstore
-        return SimpleNamespace(type="local", _updater=self._updater) if self._contexts_named > 1 else None
+        has_one = self._contexts_named > 1 and self.optimizer_initialized
+        return SimpleNamespace(type="local", _updater=self._updater) if has_one else None
 
     @property
     def _exec_group(self) -> ExecutorGroup:

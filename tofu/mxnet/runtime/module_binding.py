@@ -70,7 +70,7 @@ class ShardedModule(BaseModule):  # type: ignore[misc]  # MXNet is untyped
                 f"compression_params={show(compression_params)}: gradients are added up where they are made, and are not compressed on "
                 "their way to a store. Leave it out."
             )
-        self._contexts_named = len(context) if isinstance(context, Sequence) else 1
+        self._contexts_named = len(context) if isinstance(context, Sequence) and context else 1
         self.binded = self.params_initialized = self.optimizer_initialized = False
         if not isinstance(symbol, PartitionedSymbol):
             check_symbol(symbol)
