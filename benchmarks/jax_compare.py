@@ -35,24 +35,11 @@ MOST_HLO_OVER_PLAN = 1.02
 MOST_OF_BEST_PEER = 1.0
 ASKED_OF_BEST_PEER = 0.95
 STATED_WORKERS = 8
+COMPARED_BY_DEFAULT = ("MLP", "Transformer block", "LSTM 2x4", "LSTM 2x100, scan", "ResNet", "12-layer Transformer")
 STATED_MODELS = {  # by platform and devices
-    ("cpu", STATED_WORKERS): (
-        "MLP",
-        "Transformer block",
-        "LSTM 2x4",
-        "LSTM 2x100, scan",
-        "ResNet",
-        "12-layer Transformer",
-    ),
+    ("cpu", STATED_WORKERS): COMPARED_BY_DEFAULT,
     ("cpu", 64): ("MLP", "Transformer block", "LSTM 2x4", "ResNet"),
-    ("gpu", STATED_WORKERS): (
-        "MLP",
-        "Transformer block",
-        "LSTM 2x4",
-        "LSTM 2x100, scan",
-        "ResNet",
-        "12-layer Transformer",
-    ),
+    ("gpu", STATED_WORKERS): COMPARED_BY_DEFAULT,
     ("tpu", STATED_WORKERS): ("MLP", "Transformer block", "LSTM 2x4"),
 }
 STATED_MB = {  # by docs/jax.md; None for what does not apply

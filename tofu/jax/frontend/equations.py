@@ -255,13 +255,14 @@ class Step:
 
     def walk(self) -> Iterator[Equation]:
         """All equations, those of loops among them, in order."""
-        return _walk(self.equations)
+        return walk_all(self.equations)
 
 
-def _walk(items: Sequence[Equation | Loop]) -> Iterator[Equation]:
+def walk_all(items: Sequence[Equation | Loop]) -> Iterator[Equation]:
+    """All equations among these, those of loops too, in order."""
     for item in items:
         if isinstance(item, Loop):
-            yield from _walk(item.equations)
+            yield from walk_all(item.equations)
         else:
             yield item
 

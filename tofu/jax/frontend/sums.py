@@ -16,7 +16,18 @@ from typing import Any, TypeVar
 import jax.numpy as jnp
 import numpy as np
 
-from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Carry, Equation, Literal, Loop, Operand, Step, ValueType
+from tofu.jax.frontend.equations import (
+    LOOP_CELL,
+    LOOP_STACK,
+    Carry,
+    Equation,
+    Literal,
+    Loop,
+    Operand,
+    Step,
+    ValueType,
+    walk_all,
+)
 from tofu.jax.frontend.trace import leave_out_unneeded
 
 Item = TypeVar("Item", Equation, Loop)
@@ -112,7 +123,7 @@ class _Body:
         self._own = {n: one for one in loop.equations if isinstance(one, Equation) for n in one.outputs}
         inner = [one for one in loop.equations if isinstance(one, Loop)]
         self._inner = {one.outputs[0]: one for each in inner for one, is_last in each.walk_sums() if is_last}
-        within = {n for one in _walk(loop.equations) for n in one.outputs}
+        within = {n for one in walk_all(loop.equations) for n in one.outputs}
         self._within = within.union(*({c.value for c in each.carries} for each in _walk_loops(loop)))
         self._within.update(c.last for each in _walk_loops(loop) if each is not loop for c in each.carries)
         self._reads = Counter(_list_operands(loop))
@@ -253,14 +264,6 @@ def _as_dtype(operand: Operand, dtype: Any) -> Operand:
     if isinstance(operand, int) or operand.type.dtype == dtype:
         return operand
     return Literal(np.asarray(operand.value, dtype), replace(operand.type, dtype=dtype))
-
-
-def _walk(items: Sequence[Equation | Loop]) -> Iterator[Equation]:
-    for item in items:
-        if isinstance(item, Loop):
-            yield from _walk(item.equations)
-        else:
-            yield item
 
 
 def _walk_loops(loop: Loop) -> Iterator[Loop]:

@@ -53,7 +53,7 @@ def list_storages(symbol: Any) -> dict[str, str]:
 
 def list_sparse_gradients(symbol: Any) -> set[str]:
     """Variables whose gradients MXNet has as row_sparse: all that reads them are lookups and products with csr that make such gradients."""
-    nodes = json.loads(mx.sym.Symbol.tojson(symbol, remove_amp_cast=False))["nodes"]
+    nodes = _read_graph(symbol)["nodes"]
     dense: set[str] = set()
     sparse: set[str] = set()
     for node in nodes:
@@ -65,16 +65,14 @@ def list_sparse_gradients(symbol: Any) -> set[str]:
 
 def has_sparse_storage(symbol: Any) -> bool:
     """Whether anything in a model asks for storage that is not dense."""
-    return bool(list_storages(symbol)) or any(
-        map(_is_sparse, json.loads(mx.sym.Symbol.tojson(symbol, remove_amp_cast=False))["nodes"])
-    )
+    return any(map(_is_sparse, _read_graph(symbol)["nodes"]))
 
 
 def with_dense_storage(symbol: Any) -> Any:
     """The same model over dense tensors: the same names, and the same numbers."""
-    if not has_sparse_storage(symbol):
+    graph = _read_graph(symbol)
+    if not any(map(_is_sparse, graph["nodes"])):
         return symbol
-    graph = json.loads(mx.sym.Symbol.tojson(symbol, remove_amp_cast=False))
     splice = Splice()
     for node in graph["nodes"]:
         inputs = [splice.entry(entry) for entry in node["inputs"]]
@@ -88,10 +86,19 @@ def with_dense_storage(symbol: Any) -> Any:
     return splice.symbol(graph)
 
 
+def _read_graph(symbol: Any) -> dict[str, Any]:
+    """A symbol's JSON, without nodes where its text has nothing of sparse storage: texts of large models take long to read."""
+    text = mx.sym.Symbol.tojson(symbol, remove_amp_cast=False)
+    is_free = not any(mark in text for mark in (STORAGE_KEY, *KEYS, *DENSE_FORMS))
+    graph: dict[str, Any] = {"nodes": []} if is_free else json.loads(text)
+    return graph
+
+
 def _is_sparse(node: Mapping[str, Any]) -> bool:
     attributes = node.get("attrs", {})
     return (
         node["op"] in DENSE_FORMS
+        or attributes.get(STORAGE_KEY) in STORAGES
         or attributes.get("forward_stype", DENSE) != DENSE
         or (node["op"] != "null" and _is_true(attributes.get("sparse_grad", "")))
     )
