@@ -14,6 +14,7 @@ import tofu.jax
 from benchmarks.jax_models.plain import STEPS
 from tests.jax.test_run import as_numbers, check_close
 from tofu.errors import DeviceError, PlanError, ShapeError, UnsupportedError
+from tofu.jax.backend.collectives import Workers
 from tofu.jax.frontend.versions import in_precision
 
 
@@ -157,6 +158,22 @@ def test_donated_arguments_are_counted_from_either_end(argument):
     placed = made.place(state)
     check_close(made(placed, data), jax.jit(step)(state, data))
     assert all(leaf.is_deleted() for leaf in jax.tree.leaves(placed))
+
+
+@pytest.mark.parametrize("replicate", ["small", "free"])
+@pytest.mark.parametrize("name", STEPS)
+def test_jax_shows_that_replicas_are_alike(name, replicate):
+    step, state, data = STEPS[name](jnp.float32)
+    made = tofu.jax.partition(step, 4, (state, data), replicate=replicate)
+    # of the border of a window that several devices read, cell by cell, it cannot tell
+    assert made.check_replicas() == ((name, replicate) != ("convolutions", "free"))
+
+
+def test_jax_does_not_show_it_of_partial_sums(monkeypatch):
+    step, state, data = STEPS["perceptron"](jnp.float32)
+    made = tofu.jax.partition(step, 4, (state, data))
+    monkeypatch.setattr(Workers, "_reduce", lambda self, x, reducer, steps: x)
+    assert not made.check_replicas()
 
 
 def test_constants_and_results_that_are_numbers():

@@ -19,7 +19,7 @@ from tofu.jax.backend.kernels import count_bytes
 from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, Step, read_type
 from tofu.jax.frontend.trace import Flattening, leave_out_unneeded
-from tofu.jax.frontend.versions import find_body, shard_map
+from tofu.jax.frontend.versions import find_body
 from tofu.pipeline import Partition
 from tofu.plan import format_bytes
 from tofu.report.console import print_to_text
@@ -112,9 +112,7 @@ def read_worker_program(program: SpmdProgram) -> Step:
     """What each worker does with its shards, its collectives among it, as equations over values of their local shapes."""
     names = program.workers.axis_names
     mesh: Any = AbstractMesh(program.workers.factors, names, axis_types=(AxisType.Auto,) * len(names))
-    ins, outs = program.shardings(mesh), program.result_shardings(mesh)
-    body = shard_map(program.run, mesh, tuple(s.spec for s in ins), [s.spec for s in outs])
-    closed = jax.make_jaxpr(body)(*program.argument_structs(mesh))
+    closed = jax.make_jaxpr(program.over(mesh))(*program.argument_structs(mesh))
     (call,) = (one for one in closed.jaxpr.eqns if one.primitive.name == "shard_map")
     jaxpr, _ = find_body(call)
     local = dict(zip(call.invars, jaxpr.invars, strict=True))

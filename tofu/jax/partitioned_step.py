@@ -192,6 +192,15 @@ class PartitionedStep:
         return leaves, names, types, laid
 
     @as_planned
+    def check_replicas(self) -> bool:
+        """Whether JAX itself shows, by `check_vma` of `jax.shard_map`, that what the plan has whole on several devices is the same there. It
+        traces the step once more, and cannot tell of what is put together box by box, as where sizes have no equal parts. With
+        `backend="gspmd"` this is about the default, "shard_map".
+        """
+        is_shown: bool = self._program.check_replicas(self.mesh)
+        return is_shown
+
+    @as_planned
     def memory_report(self, compile: bool = False) -> StepMemory:
         """What each device needs, which prints. With `compile`, XLA compiles the step, and its own count stands beside the prediction."""
         predicted = predict_memory(self.partition, self._donated)

@@ -19,6 +19,7 @@ from jax import lax
 from tofu.analysis import Combine
 from tofu.jax.backend.pieces import Pair, Piece, count_moved, cut, find_nearest, find_rounds, shift
 from tofu.jax.backend.places import Box, Layout, Place, Places
+from tofu.jax.frontend.versions import all_gather
 from tofu.search.choices import REPLICATED
 
 PARTIAL = -2
@@ -120,7 +121,7 @@ class Workers:
             elif kind == "all_to_all":
                 x = lax.all_to_all(x, name, split_axis=after, concat_axis=before, tiled=True)
             else:
-                x = lax.all_gather(x, name, axis=before, tiled=True)
+                x = all_gather(x, name, before)
         return x
 
     def scatter(self, x: Any, step: int, dimension: int, reducer: str) -> Any:
@@ -344,7 +345,7 @@ def _product(x: Any, names: tuple[str, ...]) -> Any:
     count = lax.psum(1, names)
     cells = jnp.pad(x.ravel(), (0, -x.size % count)).reshape(count, -1)
     parts = jnp.prod(lax.all_to_all(cells, names, 0, 0, tiled=True), axis=0, dtype=x.dtype)
-    return lax.all_gather(parts, names, tiled=True)[: x.size].reshape(x.shape)
+    return all_gather(parts, names, 0)[: x.size].reshape(x.shape)
 
 
 def _reorder(numbers: Any) -> Any:

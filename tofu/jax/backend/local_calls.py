@@ -18,7 +18,7 @@ from tofu.analysis import OperatorAccess, find_dimension, find_neutral
 from tofu.errors import InternalError
 from tofu.jax.backend.places import Box, Places
 from tofu.jax.frontend.equations import Equation, Literal
-from tofu.jax.frontend.versions import lay_row_major
+from tofu.jax.frontend.versions import lay_row_major, vary_alike
 
 BITS: dict[int, np.dtype[Any]] = {4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
 """Whole numbers, by their bytes."""
@@ -213,7 +213,7 @@ def evaluate(equation: Equation, operands: Sequence[Any]) -> list[Any]:
         operands = [operands[0], _widen(operands[1]), *operands[2:]]
     if name == "gather" and equation.params["mode"] == lax.GatherScatterMode.CLIP:
         operands = [operands[0], _clip(operands[0].shape, operands[1], equation.params)]
-    results = equation.evaluate(operands)
+    results = equation.evaluate(vary_alike(operands))
     return list(map(lay_row_major, results)) if name == "fft" else results
 
 

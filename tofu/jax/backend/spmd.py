@@ -24,7 +24,7 @@ from tofu.jax.backend.uneven import UnevenSharding, find_sharding
 from tofu.jax.frontend.compared import find_compared
 from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, Operand, ValueType, as_type
 from tofu.jax.frontend.read_step import Native
-from tofu.jax.frontend.versions import scatters_sums, shard_map
+from tofu.jax.frontend.versions import scatters_sums, shard_map, vary
 from tofu.search import Choices, Problem
 from tofu.search.choices import REPLICATED
 
@@ -75,14 +75,28 @@ class SpmdProgram:
 
     def function(self, mesh: Mesh) -> Callable[..., list[Any]]:
         """The leaves of the whole arguments -> those of the whole results, to be jitted with `shardings` and `result_shardings`."""
-        specs = tuple(s.spec for s in self.shardings(mesh)), [s.spec for s in self.result_shardings(mesh)]
         self.workers.scatters_sums = scatters_sums(list(mesh.devices.flat))  # before anything is traced
-        mapped = shard_map(self.run, mesh, *specs)
+        mapped = self.over(mesh)
 
         def run(*leaves: Any) -> list[Any]:
             return list(map(as_type, mapped(*leaves), self.result_types()))
 
         return run
+
+    def over(self, mesh: Mesh, is_checked: bool = False) -> Any:
+        """What all workers do. With `is_checked` JAX raises TypeError or ValueError where it cannot show that replicas are alike."""
+        specs = tuple(s.spec for s in self.shardings(mesh)), [s.spec for s in self.result_shardings(mesh)]
+        return shard_map(self.run, mesh, *specs, is_checked=is_checked)
+
+    def check_replicas(self, mesh: Mesh) -> bool:
+        """Whether JAX shows, of what the plan has whole on several devices, that it is the same there. The program is traced for that,
+        and runs unchecked: where JAX makes loops of a primitive as it lowers it, its check fails on them.
+        """
+        try:
+            jax.eval_shape(self.over(mesh, is_checked=True), *self.argument_structs(mesh))
+        except (TypeError, ValueError):
+            return False
+        return True
 
     def run(self, *shards: Any) -> list[Any]:
         """What a worker does with its shards of the arguments."""
@@ -274,16 +288,21 @@ class SpmdProgram:
 
     def _begin_sum(self, equation: Equation) -> Any:
         """What a worker adds up its own results of an equation to."""
-        return jnp.zeros(
-            self.places.written(self.number_of(equation), 0).shape, self.step.types[equation.outputs[0]].dtype
-        )
+        operator, dtype = self.number_of(equation), self.step.types[equation.outputs[0]].dtype
+        zeros = jnp.zeros(self.places.written(operator, 0).shape, dtype)
+        return vary(zeros, self._list_split(self.places.axes(operator)))
 
     def _carry(self, value: int, operand: Operand, scope: _Scope) -> Any:
         """What a carry becomes, in its layout."""
         if isinstance(operand, Literal):
-            return jnp.full(self._tensor(value).shape, operand.value, self.step.types[value].dtype)
-        # In the carry's own place: the operand, an argument say, may not lie in any such layout.
-        return self._fetch(operand, self._tensor(value), scope)
+            carried = jnp.full(self._tensor(value).shape, operand.value, self.step.types[value].dtype)
+        else:  # in the carry's own place: the operand, an argument say, may not lie in any such layout
+            carried = self._fetch(operand, self._tensor(value), scope)
+        return vary(carried, self._list_split(self._layout(value)))
+
+    def _list_split(self, choices: Sequence[int | str]) -> list[str]:
+        """The axes of the mesh along which workers have different parts."""
+        return [name for name, one in zip(self.workers.axis_names, choices, strict=True) if one != REPLICATED]
 
     def _fetch_from_outside(self, items: Sequence[Equation | Loop], scope: _Scope) -> None:
         """Fetches what the body of a loop reads that is there before the loop."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
@@ -153,10 +153,41 @@ def _list_lines(traceback: Any) -> Iterator[str]:
             yield f"{frame.file_name}:{frame.line_num}"
 
 
-def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any) -> Any:
-    """`jax.shard_map`, which does not look whether what is said to be replicated is: the plan says what is."""
-    mapped = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checked: bool = False) -> Any:
+    """`jax.shard_map`. With `is_checked` JAX shows that what is said to be whole on several devices is the same on all of them, and raises
+    TypeError or ValueError where it cannot.
+    """
+    mapped = jax.shard_map(function, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=is_checked)
     return within_mesh(mapped, mesh)
+
+
+def find_varying(value: Any) -> frozenset[str]:
+    """The axes of the mesh along which devices may have different values, where JAX takes note of that."""
+    return jax.typeof(value).vma if isinstance(value, jax.Array) else frozenset()
+
+
+def vary(value: Any, axes: Iterable[str]) -> Any:
+    """A value that devices may have different ones of along these axes, for all that JAX is told: the value that it was."""
+    new = tuple(sorted({*axes} - find_varying(value)))
+    if not new:
+        return value
+    value = jax.numpy.asarray(value)
+    return jax.lax.pcast(value, new, to="varying") if hasattr(jax.lax, "pcast") else jax.lax.pvary(value, new)
+
+
+def vary_alike(values: Sequence[Any]) -> list[Any]:
+    """The operands of a primitive, which wants them to vary along the same axes."""
+    axes = frozenset[str]().union(*map(find_varying, values))
+    return [vary(value, axes) for value in values] if axes else list(values)
+
+
+def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) -> Any:
+    """`lax.all_gather`, tiled, of which JAX knows that all devices along the axes have the same where it takes note of that."""
+    if not find_varying(value):
+        return jax.lax.all_gather(value, axis_names, axis=dimension, tiled=True)
+    if hasattr(jax.lax, "all_gather_invariant"):
+        return jax.lax.all_gather_invariant(value, axis_names, axis=dimension, tiled=True)
+    return jax.lax.all_gather(value, axis_names, axis=dimension, tiled=True, to="invariant")
 
 
 def is_of_jax(implementation: Any) -> bool:
