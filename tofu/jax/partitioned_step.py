@@ -193,8 +193,8 @@ class PartitionedStep:
 
     @as_planned
     def check_replicas(self) -> bool:
-        """Whether JAX itself shows, by `check_vma` of `jax.shard_map`, that what the plan has whole on several devices is the same there. It
-        traces the step once more, and cannot tell of what is put together box by box, as where sizes have no equal parts. With
+        """Whether JAX itself shows, by `check_vma` of `jax.shard_map`, that what the plan has whole on several devices is the same there.
+        It traces the step once more, and cannot tell of what is put together box by box, as where sizes have no equal parts. With
         `backend="gspmd"` this is about the default, "shard_map".
         """
         is_shown: bool = self._program.check_replicas(self.mesh)
