@@ -163,7 +163,11 @@ def shard_map(function: Any, mesh: Any, in_specs: Any, out_specs: Any, is_checke
 
 def find_varying(value: Any) -> frozenset[str]:
     """The axes of the mesh along which devices may have different values, where JAX takes note of that."""
-    return jax.typeof(value).vma if isinstance(value, jax.Array) else frozenset()
+    if not isinstance(value, jax.Array):
+        return frozenset()
+    type_: Any = jax.typeof(value)
+    varying: frozenset[str] = type_.manual_axis_type.varying if hasattr(type_, "manual_axis_type") else type_.vma
+    return varying
 
 
 def vary(value: Any, axes: Iterable[str]) -> Any:
