@@ -93,7 +93,32 @@ def nested():
     return step, params, (draw(3, 5, 16, 32), draw(3, 16, 8))
 
 
-STEPS = {"micro-batches": micro_batches, "recurrence": recurrence, "nested": nested}
+def layered():
+    """Micro-batches of a scan over layers, computed again in the backward pass, whose gradients are put together layer by layer."""
+    optimizer = optax.adam(1e-2)
+
+    def loss(params, data):
+        x, y = data
+
+        @jax.checkpoint
+        def block(h, layer):
+            return h + jax.nn.gelu(h @ layer["up"] + layer["shift"]) @ layer["down"] / 3.0, None
+
+        h, _ = lax.scan(block, x, params["layers"])
+        return jnp.mean((h @ params["out"] - y) ** 2)
+
+    def step(state, data):
+        params, moments = state
+        value, gradients = accumulate(loss)(params, data)
+        updates, moments = optimizer.update(gradients, moments)
+        return (optax.apply_updates(params, updates), moments), value
+
+    layers = {"up": draw(4, 16, 64), "shift": draw(4, 64), "down": draw(4, 64, 16)}
+    params = {"layers": layers, "out": draw(16, 8)}
+    return step, (params, optimizer.init(params)), (draw(3, 64, 16), draw(3, 64, 8))
+
+
+STEPS = {"micro-batches": micro_batches, "recurrence": recurrence, "nested": nested, "layered": layered}
 
 
 def count_carries(step):
@@ -239,6 +264,16 @@ def product(w, x):
     return x.T @ (x @ w)
 
 
+def stack_layers(w, xs):
+    """Micro-batches of a scan over two layers, whose gradients are put together."""
+
+    def loss(w, x):
+        return jnp.sum(lax.scan(lambda h, w: (jnp.tanh(h @ w), None), x, w)[0])
+
+    ws = jnp.stack([w @ w.T, w @ w.T])
+    return lax.scan(lambda c, x: (c + jax.grad(loss)(ws, x), None), jnp.zeros_like(ws), xs)[0]
+
+
 MOVED = {
     "a product": loop(product),
     "with a first value": loop(product, start=lambda w: w),
@@ -250,6 +285,7 @@ MOVED = {
     "padded": loop(lambda w, x: jnp.pad(product(w, x)[1:], ((1, 0), (0, 0)))),
     "a column each": loop(lambda w, x: jnp.concatenate([product(w[:, :2], x), product(w[:, 2:], x)], 1)),
     "looked up": loop(lambda w, x: jnp.zeros_like(w).at[jnp.abs(8 * x[:, 0]).astype(int)].add(x @ w)),
+    "layers put together": stack_layers,
     "a sum": loop(lambda w, x: jnp.sum(x @ w), start=lambda w: jnp.zeros((), w.dtype)),
     "whole numbers": loop(
         lambda w, x: (x > 0).astype(int).T @ (x @ w > 0).astype(int), start=lambda w: jnp.zeros(w.shape, int)
@@ -262,18 +298,22 @@ MOVED = {
 }
 
 
-def stack_layers(w, xs):
-    """Micro-batches of a scan over two layers, whose gradients are put together."""
+def read_layers_twice(w, xs):
+    """The same, where the gradients of layers are also read in the loop."""
 
     def loss(w, x):
         return jnp.sum(lax.scan(lambda h, w: (jnp.tanh(h @ w), None), x, w)[0])
 
+    def add(c, x):
+        gradients = jax.grad(loss)(ws, x)
+        return c + gradients / jnp.max(gradients), None
+
     ws = jnp.stack([w @ w.T, w @ w.T])
-    return lax.scan(lambda c, x: (c + jax.grad(loss)(ws, x), None), jnp.zeros_like(ws), xs)[0]
+    return lax.scan(add, jnp.zeros_like(ws), xs)[0]
 
 
 KEPT = {
-    "layers put together": stack_layers,
+    "layers put together and read": read_layers_twice,
     "read otherwise": lambda w, xs: lax.scan(lambda c, x: (c + product(c, x), None), w, xs)[0],
     "put together": lambda w, xs: lax.scan(lambda c, x: (c + product(w, x), c), w, xs),
     "the next one put together": lambda w, xs: lax.scan(lambda c, x: ((n := c + product(w, x)), n), w, xs),

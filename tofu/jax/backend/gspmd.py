@@ -21,7 +21,7 @@ from tofu.jax.backend.collectives import find_chain
 from tofu.jax.backend.local_calls import as_bits, evaluate, find_fill, read_bits
 from tofu.jax.backend.places import Layout
 from tofu.jax.backend.spmd import SpmdProgram, divide_body
-from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, Operand, as_type
+from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, Operand, Summed, as_type
 from tofu.jax.frontend.versions import scatters_sums, within_mesh
 from tofu.search.choices import REPLICATED
 
@@ -53,6 +53,7 @@ class _Whole:
     mesh: Mesh
     values: dict[int, Any] = field(default_factory=dict)
     sums: dict[int, Any] = field(default_factory=dict)
+    rows: dict[int, Any] = field(default_factory=dict)
 
     def run(self, leaves: Sequence[Any]) -> list[Any]:
         """The results."""
@@ -162,31 +163,39 @@ class _Whole:
     def _run_loop(self, loop: Loop) -> None:
         cells, stacks, rest = divide_body(loop)
         sums = list(loop.walk_sums())
-        numbers = [one.outputs[0] for one, _ in sums]
+        rows, totals = ([one.number for one in sums if one.is_row == is_row] for is_row in (True, False))
 
-        def run_body(state: tuple[list[Any], list[Any]], taken: list[Any]) -> tuple[Any, list[Any]]:
-            inside = _Whole(self.program, self.mesh, dict(self.values), dict(zip(numbers, state[1], strict=True)))
+        def run_body(state: tuple[list[Any], list[Any]], taken: Any) -> Any:
+            inside = _Whole(self.program, self.mesh, dict(self.values))
             inside.values.update(zip((carry.value for carry in loop.carries), state[0], strict=True))
-            for cell, value in zip(cells, taken, strict=True):
+            inside.sums.update(zip((*totals, *rows), (*state[1], *taken[1]), strict=True))
+            for cell, value in zip(cells, taken[0], strict=True):
                 inside._write(cell, [value])
+            for number, value in zip(loop.rows, taken[2], strict=True):
+                inside._write(self.program.summing[number], [value])
             inside._run_all(rest)
             carried = [inside._carry(carry.value, carry.following) for carry in loop.carries]
             made = [inside._read_all(stack)[0] for stack in stacks]
-            return (carried, [inside.sums[number] for number in numbers]), made
+            return (carried, [inside.sums[n] for n in totals]), (made, [inside.sums[n] for n in rows])
 
         begin = [self._carry(carry.value, carry.first) for carry in loop.carries]
+        added = [self._begin_sum(one) if one.is_last else self.sums[one.number] for one in sums if not one.is_row]
         scanned = [self._read_all(cell)[0] for cell in cells]
-        types = [self.program.step.types[number] for number in numbers]
-        zeros = [jnp.zeros(type_.shape, type_.dtype) for type_ in types]
-        added = [self.sums.get(number, zero) for number, zero in zip(numbers, zeros, strict=True)]
-        (end, added), made = lax.scan(run_body, (begin, added), scanned, length=loop.length, reverse=loop.reverse)
-        self.sums.update(zip(numbers, added, strict=True))
-        for one, is_last in sums:
-            if is_last:
-                self._write(one, [self.sums.pop(one.outputs[0])])
+        taken = scanned, [self.sums[n] for n in rows], [self.rows[n] for n in loop.rows]
+        (end, added), (made, grown) = lax.scan(run_body, (begin, added), taken, loop.length, loop.reverse)
+        self.sums.update(zip((*totals, *rows), (*added, *grown), strict=True))
+        for one in sums:
+            if one.is_last and one.row_count is None:
+                self._write(one.equation, [self.sums.pop(one.number)])
+            elif one.is_last:
+                self.rows[one.number] = self.sums.pop(one.number)
         self.values.update(zip((carry.last for carry in loop.carries), end, strict=True))
         for stack, whole in zip(stacks, made, strict=True):
             self._write(stack, [whole])
+
+    def _begin_sum(self, one: Summed) -> Any:
+        type_ = self.program.step.types[one.number]
+        return jnp.zeros((*(() if one.row_count is None else (one.row_count,)), *type_.shape), type_.dtype)
 
     def _carry(self, value: int, operand: Operand) -> Any:
         """What a carry becomes, in its layout."""

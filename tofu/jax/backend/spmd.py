@@ -22,7 +22,17 @@ from tofu.jax.backend.pieces import find_nearest, shift
 from tofu.jax.backend.places import Layout, Place, Places, widen
 from tofu.jax.backend.uneven import UnevenSharding, find_sharding
 from tofu.jax.frontend.compared import find_compared
-from tofu.jax.frontend.equations import LOOP_CELL, LOOP_STACK, Equation, Literal, Loop, Operand, ValueType, as_type
+from tofu.jax.frontend.equations import (
+    LOOP_CELL,
+    LOOP_STACK,
+    Equation,
+    Literal,
+    Loop,
+    Operand,
+    Summed,
+    ValueType,
+    as_type,
+)
 from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.versions import scatters_sums, shard_map, vary
 from tofu.search import Choices, Problem
@@ -37,6 +47,8 @@ class _Scope:
     fetched: dict[Any, Any] = field(default_factory=dict)
     sums: dict[int, Any] = field(default_factory=dict)
     """Of what loops add up, what the worker has so far, as its copies of the operators compute it."""
+    rows: dict[int, Any] = field(default_factory=dict)
+    """Such sums, of each step of a loop its own, that a loop behind reads."""
 
     def enter(self) -> _Scope:
         """The same within a loop, where what is added does not come out."""
@@ -55,6 +67,7 @@ class SpmdProgram:
         self.workers = Workers(problem.factors)
         self.compared = find_compared(self.step)
         self._number_of = {id(operator.origin): n for n, operator in enumerate(problem.graph.operators)}
+        self.summing = {one.outputs[0]: one for one in self.step.walk() if one.loops_summed}
 
     def make_mesh(self, devices: Sequence[Any]) -> Mesh:
         """The devices with an axis for each step of the plan."""
@@ -254,42 +267,49 @@ class SpmdProgram:
     def _run_loop(self, loop: Loop, scope: _Scope) -> None:
         self._fetch_from_outside(loop.equations, scope)
         cells, stacks, rest = divide_body(loop)
-        scanned = [self._read(cell, self.number_of(cell), scope)[0] for cell in cells]
         sums = list(loop.walk_sums())
-        numbers = [one.outputs[0] for one, _ in sums]
+        rows, totals = ([one.number for one in sums if one.is_row == is_row] for is_row in (True, False))
 
-        def run_body(state: tuple[list[Any], list[Any]], taken: list[Any]) -> tuple[Any, list[Any]]:
+        def run_body(state: tuple[list[Any], list[Any]], taken: Any) -> Any:
             inside = scope.enter()
             inside.values.update(zip((carry.value for carry in loop.carries), state[0], strict=True))
-            inside.sums.update(zip(numbers, state[1], strict=True))
+            inside.sums.update(zip((*totals, *rows), (*state[1], *taken[1]), strict=True))
             with self.workers.remember():
-                for cell, value in zip(cells, taken, strict=True):
-                    operator = self.number_of(cell)
-                    inside.values[cell.outputs[0]] = self.workers.settle(value, self.places, operator, 0)
+                for cell, value in zip(cells, taken[0], strict=True):
+                    self._settle(cell, value, inside)
+                for number, value in zip(loop.rows, taken[2], strict=True):
+                    self._settle(self.summing[number], value, inside)
                 self._run_all(rest, inside)
                 made = [self._read(stack, self.number_of(stack), inside)[0] for stack in stacks]
                 carried = [self._carry(carry.value, carry.following, inside) for carry in loop.carries]
-                return (carried, [inside.sums[number] for number in numbers]), made
+                return (carried, [inside.sums[n] for n in totals]), (made, [inside.sums[n] for n in rows])
 
         begin = [self._carry(carry.value, carry.first, scope) for carry in loop.carries]
-        added = [scope.sums.get(one.outputs[0], self._begin_sum(one)) for one, _ in sums]
-        (end, added), made = lax.scan(run_body, (begin, added), scanned, length=loop.length, reverse=loop.reverse)
-        scope.sums.update(zip(numbers, added, strict=True))
-        for one, is_last in sums:
-            if is_last:
-                own = scope.sums.pop(number := one.outputs[0])
-                scope.values[number] = self.keep_one(
-                    number, self.workers.settle(own, self.places, self.number_of(one), 0)
-                )
+        added = [self._begin_sum(one) if one.is_last else scope.sums[one.number] for one in sums if not one.is_row]
+        scanned = [self._read(cell, self.number_of(cell), scope)[0] for cell in cells]
+        taken = scanned, [scope.sums[n] for n in rows], [scope.rows[n] for n in loop.rows]
+        (end, added), (made, grown) = lax.scan(run_body, (begin, added), taken, loop.length, loop.reverse)
+        scope.sums.update(zip((*totals, *rows), (*added, *grown), strict=True))
+        for one in sums:
+            if one.is_last and one.row_count is None:
+                self._settle(one.equation, scope.sums.pop(one.number), scope)
+            elif one.is_last:
+                scope.rows[one.number] = scope.sums.pop(one.number)
         scope.values.update(zip((carry.last for carry in loop.carries), end, strict=True))
         for stack, whole in zip(stacks, made, strict=True):
-            operator = self.number_of(stack)
-            scope.values[stack.outputs[0]] = self.workers.settle(whole, self.places, operator, 0)
+            self._settle(stack, whole, scope)
 
-    def _begin_sum(self, equation: Equation) -> Any:
+    def _settle(self, equation: Equation, result: Any, scope: _Scope) -> None:
+        """A value of what the workers' copies of an equation have computed of it."""
+        (number,) = equation.outputs
+        value = self.workers.settle(result, self.places, self.number_of(equation), 0)
+        scope.values[number] = self.keep_one(number, value)
+
+    def _begin_sum(self, one: Summed) -> Any:
         """What a worker adds up its own results of an equation to."""
-        operator, dtype = self.number_of(equation), self.step.types[equation.outputs[0]].dtype
-        zeros = jnp.zeros(self.places.written(operator, 0).shape, dtype)
+        operator, dtype = self.number_of(one.equation), self.step.types[one.number].dtype
+        rows = () if one.row_count is None else (one.row_count,)
+        zeros = jnp.zeros((*rows, *self.places.written(operator, 0).shape), dtype)
         return vary(zeros, self._list_split(self.places.axes(operator)))
 
     def _carry(self, value: int, operand: Operand, scope: _Scope) -> Any:

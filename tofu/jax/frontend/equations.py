@@ -120,6 +120,9 @@ class Equation:
     loops_summed
         Of how many of the loops around it, the inner ones, its only result is the sum over their steps, which is there behind them, and
         added up in `summed_dtype`.
+    has_rows
+        The innermost loop is none of these: each of its steps has a sum of its own, over the steps of those around it. A loop behind them
+        reads these sums (`Loop.rows`).
     """
 
     primitive: Any
@@ -130,6 +133,7 @@ class Equation:
     line: Line = UNKNOWN_LINE
     checkpoint: int | None = None
     loops_summed: int = 0
+    has_rows: bool = False
     summed_dtype: Any = None
 
     def __str__(self) -> str:
@@ -166,14 +170,43 @@ class Carry:
 
 
 @dataclass(frozen=True)
+class Summed:
+    """An equation whose result is a sum over steps of loops, as one of these sees it.
+
+    Attributes
+    ----------
+    is_row
+        It is no sum over the steps of this loop: each has its own.
+    is_last
+        It is no sum over the steps of a loop around this one.
+    row_count
+        The steps of the innermost loop, where each has its own; else None.
+    """
+
+    equation: Equation
+    is_row: bool
+    is_last: bool
+    row_count: int | None
+
+    @property
+    def number(self) -> int:
+        """The value that is summed."""
+        return self.equation.outputs[0]
+
+
+@dataclass(frozen=True)
 class Loop:
-    """A loop of `length` steps over its equations, from the last cell of what is scanned to the first where it is `reverse`."""
+    """A loop of `length` steps over its equations, from the last cell of what is scanned to the first where it is `reverse`.
+
+    `rows`: sums of which each step has its own, made in a loop before, of as many steps.
+    """
 
     equations: tuple[Equation | Loop, ...]
     carries: tuple[Carry, ...]
     length: int
     reverse: bool
     scope: str
+    rows: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         carried = (
@@ -197,25 +230,33 @@ class Loop:
         )
         return replace(self, equations=tuple(item.with_operands(others) for item in self.equations), carries=carries)
 
-    def walk_sums(self, depth: int = 1) -> Iterator[tuple[Equation, bool]]:
-        """The equations within it whose results are sums over its steps, and whether they are no sums over those of a loop around it. It is
-        the one of so much `depth`, counted from the inside, of the loops around its equations.
+    def walk_sums(self, depth: int = 1) -> Iterator[Summed]:
+        """The equations within it whose results are sums over its steps, or of each of its steps. It is the one of so much `depth`, counted
+        from the inside, of the loops around its equations.
         """
         for item in self.equations:
             if isinstance(item, Loop):
                 yield from item.walk_sums(depth + 1)
-            elif item.loops_summed >= depth:
-                yield item, item.loops_summed == depth
+            elif item.loops_summed and depth <= item.loops_summed + item.has_rows:
+                is_last = depth == item.loops_summed + item.has_rows
+                yield Summed(item, item.has_rows and depth == 1, is_last, self.length if item.has_rows else None)
 
     def compute(self, values: dict[int, Any]) -> None:
         """Adds the values of its equations, those of its last step where they have one in each, to those that are known."""
-        for one, is_last in self.walk_sums():
-            if is_last:
-                values.pop(one.outputs[0], None)
+        sums = list(self.walk_sums())
+        for one in sums:
+            if one.is_last:
+                values.pop(one.number, None)
+                values.pop(_rows_of(one.number), None)
+        made = [one.number for one in sums if one.is_row]
         stacked: dict[int, list[Any]] = {}
         state = [read_operand(carry.first, values) for carry in self.carries]
         for t in reversed(range(self.length)) if self.reverse else range(self.length):
             values.update(zip((carry.value for carry in self.carries), state, strict=True))
+            for number in (*made, *self.rows):
+                values.pop(number, None)
+                if t in (rows := values.get(_rows_of(number), {})):
+                    values[number] = rows[t]
             for item in self.equations:
                 if isinstance(item, Equation) and item.primitive is LOOP_CELL:
                     values[item.outputs[0]] = read_operand(item.inputs[0], values)[t]
@@ -223,9 +264,16 @@ class Loop:
                     stacked.setdefault(item.outputs[0], []).append(read_operand(item.inputs[0], values))
                 else:
                     item.compute(values)
+            for number in made:
+                values.setdefault(_rows_of(number), {})[t] = values[number]
             state = [read_operand(carry.following, values) for carry in self.carries]
         values.update(zip((carry.last for carry in self.carries), state, strict=True))
         values.update((whole, jax.numpy.stack(cells[:: -1 if self.reverse else 1])) for whole, cells in stacked.items())
+
+
+def _rows_of(number: int) -> int:
+    """Where `compute` has the sums of a value of which each step of a loop has its own: step -> sum."""
+    return -1 - number
 
 
 @dataclass(frozen=True)

@@ -212,8 +212,10 @@ class _Graph:
                 self._add_operator(item, lengths)
 
     def _add_operator(self, equation: Equation, lengths: tuple[int, ...]) -> None:
-        is_summed = len(lengths) - equation.loops_summed
-        times, addends = prod(lengths[:is_summed]), prod(lengths[is_summed:])
+        behind = len(lengths) - equation.has_rows
+        summed = lengths[behind - equation.loops_summed : behind]
+        addends = prod(summed)
+        times = prod(lengths) // addends
         name = self._operator_names.take("/".join(filter(None, (equation.scope, equation.primitive.name))))
         for n, number in enumerate(equation.outputs):
             own = name if len(equation.outputs) == 1 else f"{name}.{n}"

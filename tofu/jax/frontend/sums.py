@@ -2,7 +2,8 @@
 
 A carry that is only added to, c' = c + T(p), is first + T(sum of p) after the loop where T is linear: what a product p gives is then
 added up by each worker as it computes it, and goes between workers once, after the loop, and not in each of its steps. Each worker holds
-its own part of the sum meanwhile, which may be all of it.
+its own part of the sum meanwhile, which may be all of it. What a loop within puts together, the gradients of layers say, is added up cell
+by cell: each of its steps has a sum of its own, and a loop of as many steps behind does the rest.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class _Moving:
     def _leave(self, loop: Loop) -> list[Equation | Loop]:
         """A loop, and behind it what it need not do in each of its steps."""
         body, kept = _Body(self, loop), []
-        behind: list[Equation | Loop] = []
+        behind: list[Equation] = []
         for carry in loop.carries:
             found = body.find_sum(carry)
             if found is None:
@@ -94,7 +95,7 @@ class _Moving:
             behind += body.finish(carry, found)
         if len(kept) == len(loop.carries):
             return [loop]
-        return [replace(loop, equations=body.list_rest(), carries=tuple(kept)), *behind]
+        return [replace(loop, equations=body.list_rest(), carries=tuple(kept)), *body.list_loops_behind(), *behind]
 
     def is_zero(self, operand: Operand) -> bool:
         """Whether it is known to be zeros."""
@@ -106,13 +107,30 @@ class _Moving:
 
 @dataclass
 class _Sum:
-    """How a carry's term follows from what is added up. `root`: the term. `moved` runs behind the loop, `summed` within it."""
+    """How a value, `root`, follows from what is added up. `adding`: what adds it to the carry, or puts it together.
+
+    `moved` runs behind the loop, `summed` within it, and `rows` are put together of such sums.
+    """
 
     adding: Equation
     root: int
     moved: dict[int, Equation] = field(default_factory=dict)
     summed: dict[int, Equation] = field(default_factory=dict)
+    rows: dict[int, _Sum] = field(default_factory=dict)
     has_product: bool = False
+
+    def copy(self) -> _Sum:
+        """One that may be gone back to."""
+        return replace(self, moved=dict(self.moved), summed=dict(self.summed), rows=dict(self.rows))
+
+
+@dataclass
+class _Level:
+    """What is in the body of a loop: its own equations, sums of loops in it, and what these put together, by value."""
+
+    own: dict[int, Equation]
+    sums: Mapping[int, Equation] = field(default_factory=dict)
+    stacks: Mapping[int, tuple[Loop, Equation]] = field(default_factory=dict)
 
 
 class _Body:
@@ -120,19 +138,22 @@ class _Body:
 
     def __init__(self, moving: _Moving, loop: Loop) -> None:
         self._moving, self._loop = moving, loop
-        self._own = {n: one for one in loop.equations if isinstance(one, Equation) for n in one.outputs}
         inner = [one for one in loop.equations if isinstance(one, Loop)]
-        self._inner = {one.outputs[0]: one for each in inner for one, is_last in each.walk_sums() if is_last}
+        sums = [one for each in inner for one in each.walk_sums() if one.is_last and one.row_count is None]
+        stacks = {n: (each, one) for each in inner for n, one in _list_own(each).items() if one.primitive is LOOP_STACK}
+        self._level = _Level(_list_own(loop), {one.number: one.equation for one in sums}, stacks)
         within = {n for one in walk_all(loop.equations) for n in one.outputs}
         self._within = within.union(*({c.value for c in each.carries} for each in _walk_loops(loop)))
         self._within.update(c.last for each in _walk_loops(loop) if each is not loop for c in each.carries)
         self._reads = Counter(_list_operands(loop))
         self._gone: set[int] = set()
         self._summed: dict[int, Any] = {}  # the type that each is added up in
+        self._rows: dict[int, Any] = {}  # the same, step by step of the loop within
+        self._behind: dict[int, Loop] = {}  # by the loop within that it finishes
 
     def find_sum(self, carry: Carry) -> _Sum | None:
         """How a carry is a sum of what the body computes from products, and of nothing else."""
-        adding = self._own.get(carry.following) if isinstance(carry.following, int) else None
+        adding = self._level.own.get(carry.following) if isinstance(carry.following, int) else None
         type_ = self._moving.types[carry.value]
         if (
             adding is None
@@ -146,25 +167,28 @@ class _Body:
         if self._reads[carry.value] != 1 or self._reads[adding.outputs[0]] != 1:
             return None
         found = _Sum(adding, terms[0])
-        return found if self._trace(terms[0], type_.dtype, found) and found.has_product else None
+        return found if self._trace(terms[0], type_.dtype, found, self._level) and found.has_product else None
 
-    def _trace(self, value: Operand, dtype: Any, found: _Sum) -> bool:
+    def _trace(self, value: Operand, dtype: Any, found: _Sum, level: _Level) -> bool:
         """Whether a term is a sum over the loop once what `found` is told of is done behind it."""
         if not isinstance(value, int) or self._reads[value] != 1 or value in self._gone or value in self._summed:
             return False
-        if value in self._inner:
-            found.summed[value] = self._inner[value]
+        if value in level.sums:
+            found.summed[value] = level.sums[value]
             found.has_product = True
             return True
-        maker = self._own.get(value)
+        if value in level.stacks:
+            return self._trace_rows(value, dtype, found, *level.stacks[value])
+        maker = level.own.get(value)
         if maker is None or len(maker.outputs) != 1 or not _widens(self._moving.types[value].dtype, dtype):
             return False
-        before = replace(found, moved=dict(found.moved), summed=dict(found.summed))
-        operands = self._find_linear(maker, dtype, found)
-        if operands is not None and all(self._trace(x, dtype, found) for x in operands):
+        before = found.copy()
+        operands = self._find_linear(maker, dtype, found, level)
+        if operands is not None and all(self._trace(x, dtype, found, level) for x in operands):
             found.moved[value] = maker
             return True
-        found.moved, found.summed, found.has_product = before.moved, before.summed, before.has_product
+        found.moved, found.summed, found.rows = before.moved, before.summed, before.rows
+        found.has_product = before.has_product
         name = maker.primitive.name
         if name not in PRODUCTS and name not in CELLWISE:
             return False
@@ -172,7 +196,19 @@ class _Body:
         found.has_product |= name in PRODUCTS
         return True
 
-    def _find_linear(self, equation: Equation, dtype: Any, found: _Sum) -> Sequence[Operand] | None:
+    def _trace_rows(self, value: int, dtype: Any, found: _Sum, loop: Loop, stack: Equation) -> bool:
+        """The same of what a loop within puts together."""
+        (cell,) = stack.inputs
+        if not isinstance(cell, int):
+            return False
+        own = _Sum(stack, cell)
+        if not self._trace(cell, dtype, own, _Level(_list_own(loop))):
+            return False
+        found.rows[value] = own
+        found.has_product |= own.has_product
+        return True
+
+    def _find_linear(self, equation: Equation, dtype: Any, found: _Sum, level: _Level) -> Sequence[Operand] | None:
         """The operands in which an equation is linear, None where it is not, or its other operands are not there behind the loop."""
         name, inputs = equation.primitive.name, equation.inputs
         if name in LAYING or name in ADDING:
@@ -185,10 +221,11 @@ class _Body:
             shape = self._moving.types[operand].shape if isinstance(operand, int) else ()
             return inputs if prod(shape[axis] for axis in equation.params["axes"]) == 1 else None
         if name == "pad" and self._moving.is_zero(inputs[1]):
-            return inputs[:1] if self._takes(equation, inputs[1], dtype) and self._hoist(inputs[1], found) else None
+            is_there = self._takes(equation, inputs[1], dtype) and self._hoist(inputs[1], found, level)
+            return inputs[:1] if is_there else None
         if name in SCALING and jnp.issubdtype(dtype, jnp.inexact) and np.dtype(dtype).itemsize * 8 >= LEAST_SCALED_BITS:
             for linear, other in ((0, 1), (1, 0)) if name == "mul" else ((0, 1),):
-                if self._takes(equation, inputs[other], dtype) and self._hoist(inputs[other], found):
+                if self._takes(equation, inputs[other], dtype) and self._hoist(inputs[other], found, level):
                     return (inputs[linear],)
         return None
 
@@ -196,11 +233,11 @@ class _Body:
         """Whether an equation in another type may read what it reads beside the sum."""
         return isinstance(other, Literal) or self._moving.types[equation.outputs[0]].dtype == dtype
 
-    def _hoist(self, operand: Operand, found: _Sum) -> bool:
+    def _hoist(self, operand: Operand, found: _Sum, level: _Level) -> bool:
         """Whether an operand is, or can be made, behind the loop: it is the same in each of its steps."""
         if isinstance(operand, Literal) or operand not in self._within:
             return True
-        maker = self._own.get(operand)
+        maker = level.own.get(operand)
         if (
             maker is None
             or self._reads[operand] != 1
@@ -210,7 +247,7 @@ class _Body:
         ):
             return False
         hoisted = _Sum(found.adding, found.root)
-        if maker.primitive in (LOOP_CELL, LOOP_STACK) or not all(self._hoist(x, hoisted) for x in maker.inputs):
+        if maker.primitive in (LOOP_CELL, LOOP_STACK) or not all(self._hoist(x, hoisted, level) for x in maker.inputs):
             return False
         found.moved.update(hoisted.moved)
         found.moved[operand] = maker
@@ -220,11 +257,27 @@ class _Body:
         """Takes what is done behind the loop out of it, and has it add up the rest, in a type."""
         self._gone.update(found.moved, found.adding.outputs)
         self._summed.update(dict.fromkeys(found.summed, dtype))
+        for value, own in found.rows.items():
+            self._gone.update(own.moved, own.adding.outputs)
+            self._rows.update(dict.fromkeys(own.summed, dtype))
+            loop, _ = self._level.stacks[value]
+            before = self._behind.get(id(loop), replace(loop, equations=(), carries=(), rows=()))
+            made = [*self._finish(own, dtype), replace(own.adding, checkpoint=None)]
+            self._behind[id(loop)] = replace(
+                before, equations=(*before.equations, *made), rows=(*before.rows, *own.summed)
+            )
 
     def finish(self, carry: Carry, found: _Sum) -> Iterator[Equation]:
         """What is done behind the loop, in the carry's own type."""
-        types, dtype = self._moving.types, self._moving.types[carry.value].dtype
-        linear = {*found.summed}
+        yield from self._finish(found, self._moving.types[carry.value].dtype)
+        if self._moving.is_zero(carry.first):
+            self._moving.renamed[carry.last] = found.root
+        else:
+            yield replace(found.adding, inputs=(carry.first, found.root), outputs=(carry.last,), checkpoint=None)
+
+    def _finish(self, found: _Sum, dtype: Any) -> Iterator[Equation]:
+        """From what is summed to the root."""
+        types, linear = self._moving.types, {*found.summed, *found.rows}
         for number, equation in found.moved.items():
             if linear.intersection(x for x in equation.inputs if isinstance(x, int)):
                 linear.add(number)
@@ -233,10 +286,10 @@ class _Body:
         for number, equation in found.moved.items():
             inputs = tuple(_as_dtype(x, dtype) if number in linear else x for x in equation.inputs)
             yield replace(equation, inputs=inputs, checkpoint=None)
-        if self._moving.is_zero(carry.first):
-            self._moving.renamed[carry.last] = found.root
-        else:
-            yield replace(found.adding, inputs=(carry.first, found.root), outputs=(carry.last,), checkpoint=None)
+
+    def list_loops_behind(self) -> list[Loop]:
+        """Those that put sums of steps together, once `take` is through."""
+        return list(self._behind.values())
 
     def list_rest(self) -> tuple[Equation | Loop, ...]:
         """The equations of the body that is left."""
@@ -249,6 +302,8 @@ class _Body:
                 kept.append(replace(item, equations=self._keep(item.equations)))
             elif summed := [self._summed[n] for n in item.outputs if n in self._summed]:
                 kept.append(replace(item, loops_summed=item.loops_summed + 1, summed_dtype=summed[0]))
+            elif rows := [self._rows[n] for n in item.outputs if n in self._rows]:
+                kept.append(replace(item, loops_summed=1, has_rows=True, summed_dtype=rows[0]))
             elif not self._gone.intersection(item.outputs):
                 kept.append(item)
         return tuple(kept)
@@ -264,6 +319,11 @@ def _as_dtype(operand: Operand, dtype: Any) -> Operand:
     if isinstance(operand, int) or operand.type.dtype == dtype:
         return operand
     return Literal(np.asarray(operand.value, dtype), replace(operand.type, dtype=dtype))
+
+
+def _list_own(loop: Loop) -> dict[int, Equation]:
+    """What the equations of a loop's body give, those of loops in it aside."""
+    return {n: one for one in loop.equations if isinstance(one, Equation) for n in one.outputs}
 
 
 def _walk_loops(loop: Loop) -> Iterator[Loop]:

@@ -191,7 +191,7 @@ def all_gather(value: Any, axis_names: str | tuple[str, ...], dimension: int) ->
         return jax.lax.all_gather(value, axis_names, axis=dimension, tiled=True)
     if hasattr(jax.lax, "all_gather_invariant"):
         return jax.lax.all_gather_invariant(value, axis_names, axis=dimension, tiled=True)
-    return jax.lax.all_gather(value, axis_names, axis=dimension, tiled=True, to="invariant")
+    return jax.lax.all_gather(value, axis_names, axis=dimension, tiled=True, to="invarying")
 
 
 def is_of_jax(implementation: Any) -> bool:
