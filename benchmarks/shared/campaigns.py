@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from io import StringIO
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def run_waiting(
     path.parent.mkdir(parents=True, exist_ok=True)
     done = read_results(path, type(cases[0]), result_type) if cases else {}
     waiting = [case for case in cases if case.key not in done]
-    run_cases(run, waiting, jobs, path, console, cases_of_a_process=cases_of_a_process)
+    run_cases(run, waiting, result_type, jobs, path, console, cases_of_a_process=cases_of_a_process)
 
 
 def print_problems(results: Mapping[str, tuple[Any, Any]], console: Console) -> bool:
@@ -76,25 +77,70 @@ def write_document(path: Path, introduction: str, table: Table, *sections: str) 
 def run_cases(
     run: Callable[[Any], tuple[Any, Any]],
     cases: Iterable[Any],
+    result_type: type,
     jobs: int,
     path: Path,
     console: Console,
     *,
     cases_of_a_process: int,
 ) -> None:
-    """Run cases in fresh processes and append their results, which have `problems`, to the file. Cases are shown as they print."""
+    """Run cases in fresh processes and append their results, which have `problems`, to the file. Cases are shown as they print. Where a
+    process dies, that is the problem of the case that it ran.
+    """
     cases = list(cases)
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    fresh = multiprocessing.get_context("spawn")
-    with (
-        path.open("a") as file,
-        fresh.Pool(jobs, maxtasksperchild=cases_of_a_process) as pool,
-        Progress(*columns, console=console) as progress,
-    ):
+    with path.open("a") as file, Progress(*columns, console=console) as progress:
         task = progress.add_task("cases", total=len(cases))
-        for case, result in pool.imap_unordered(run, cases):
+        for case, result in _run_in_processes(run, cases, result_type, jobs, cases_of_a_process):
             file.write(json.dumps({"tree": name_tree(), "case": asdict(case), "result": asdict(result)}) + "\n")
             file.flush()
             for problem in result.problems:
                 progress.console.print(f"{case}, {problem}", style="red", markup=False)
             progress.update(task, advance=1, description=str(case))
+
+
+def _run_in_processes(
+    run: Callable[[Any], tuple[Any, Any]], cases: Iterable[Any], result_type: type, jobs: int, cases_of_a_process: int
+) -> Iterator[tuple[Any, Any]]:
+    """The cases with their results, as they come in, from so many processes at a time."""
+    waiting, fresh = iter(cases), multiprocessing.get_context("spawn")
+    busy: dict[Any, tuple[Any, Any, int]] = {}  # connection -> process, its case, and how many it has had
+    try:
+        while True:
+            while len(busy) < jobs and (case := next(waiting, None)) is not None:
+                ours, theirs = fresh.Pipe()
+                process = fresh.Process(target=_serve, args=(theirs, run), daemon=True)
+                process.start()
+                theirs.close()
+                ours.send(case)
+                busy[ours] = process, case, 1
+            if not busy:
+                return
+            for connection in wait(busy):
+                process, case, count = busy.pop(connection)
+                try:
+                    yield connection.recv()
+                except EOFError:
+                    process.join()
+                    yield case, result_type(problems=[f"the process ended with exit code {process.exitcode}"])
+                    continue
+                following = next(waiting, None) if count < cases_of_a_process else None
+                if following is None:
+                    connection.close()
+                    process.join()
+                else:
+                    connection.send(following)
+                    busy[connection] = process, following, count + 1
+    finally:
+        for process, _, _ in busy.values():
+            process.kill()
+
+
+def _serve(connection: Any, run: Callable[[Any], tuple[Any, Any]]) -> None:
+    """Runs each case that is sent, until no more can be."""
+    while True:
+        try:
+            case = connection.recv()
+        except EOFError:
+            return
+        connection.send(run(case))

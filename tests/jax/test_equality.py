@@ -71,7 +71,7 @@ def test_what_differs_is_a_problem_and_is_kept(small, monkeypatch, tmp_path):
         ["--models", "one_product", "--workers", "2", "--backends", "shard_map", "--plans", "1"],
     )
     monkeypatch.setattr(jax_equality, "LIMIT", -1.0)  # nothing is near enough
-    monkeypatch.setattr(campaigns, "run_cases", lambda run, cases, jobs, path, *_, **__: _keep(cases, path))
+    monkeypatch.setattr(campaigns, "run_cases", lambda run, cases, kind, jobs, path, *_, **__: _keep(cases, path))
     found = CliRunner().invoke(jax_equality.main, [*arguments, "--results", str(path)])
     assert found.exit_code == 1
     assert "one_product, float64, 2 workers, shard_map, the default plan: off by" in found.output

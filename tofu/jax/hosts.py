@@ -18,6 +18,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.errors import DeviceError, PlanError, UnsupportedError, raise_together
+from tofu.jax.frontend.versions import give_threads
 from tofu.jax.laying import is_global, read_host_value
 from tofu.plan import Plan
 from tofu.search.topology import Level, Topology
@@ -30,6 +31,7 @@ DEVICE_BYTES_PER_SECOND = 200e9
 
 def list_devices(workers: int) -> list[Any]:
     """So many devices, process by process, of each process equally many. Raises DeviceError where they are not there."""
+    give_threads()
     found = sorted(jax.devices(), key=_find_process)  # stable: those of a process are in JAX's order
     hosts = [list(devices) for _, devices in groupby(found, _find_process)]
     if len(found) < workers:

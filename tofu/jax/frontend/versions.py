@@ -40,6 +40,9 @@ NEWER = ("empty", "log2", "one_minus_square", "ormqr", "polynomial", "stack", "t
 LACKING = frozenset(name for name in NEWER if not hasattr(jax.lax, name) and not hasattr(jax.lax.linalg, name))
 """Primitives that are described and that this version does not have: they came after 0.6.2, one after the other, and 0.12 has them."""
 
+THREADS_OF_A_DEVICE = 8
+"""What XLA gets for each virtual device of a CPU: one for each of so many collectives that a device may wait in."""
+
 _JAX = os.path.dirname(os.path.abspath(jax.__file__))
 
 
@@ -217,6 +220,19 @@ def scatters_sums(devices: Sequence[Any]) -> bool:
     sending it overwrites, and now and then sums are wrong (seen with 0.6.2).
     """
     return devices[0].platform != "cpu" or not jax.distributed.is_initialized()
+
+
+def give_threads() -> None:
+    """Has XLA start enough threads for virtual devices of a CPU, if JAX was not used before, and `NPROC` says nothing else.
+
+    XLA of 0.6.2 has a thread for each core or device, whichever are more. A device that comes to one collective in a loop and to another
+    beside it waits in two, so that none may be left for a device that the others wait for. It then ends the process ("Termination
+    timeout").
+    """
+    asked = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    count = int(asked[1]) if asked else getattr(jax.config, "jax_num_cpu_devices", 1)
+    if count > 1:
+        os.environ.setdefault("NPROC", str(max(THREADS_OF_A_DEVICE * count, os.cpu_count() or 1)))
 
 
 def in_double_precision() -> AbstractContextManager[None]:
