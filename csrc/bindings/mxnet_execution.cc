@@ -8,6 +8,7 @@
 #include "nnvm/execution/execution_graph.h"
 #include "nnvm/execution/execution_tables.h"
 #include "nnvm/execution/executor.h"
+#include "nnvm/execution/marked_outputs.h"
 #include "nnvm/fetch/multi_fetch_kernel.h"
 
 namespace tofu {

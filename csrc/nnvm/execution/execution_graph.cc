@@ -11,6 +11,7 @@
 
 #include "core/program/names.h"
 #include "nnvm/execution/layout_flow.h"
+#include "nnvm/execution/marked_outputs.h"
 #include "nnvm/execution/operator_clone.h"
 #include "nnvm/fetch/multi_fetch.h"
 #include "nnvm/fetch/place_device.h"
@@ -27,10 +28,6 @@ using nnvm::ObjectPtr;
 // Makes every node's attributes unlike all others': MXNet's executor merges nodes of equal
 // operator, attributes and inputs, in place, and then adds copies that belong to no worker.
 constexpr char kPositionAttribute[] = "__tofu_node__";
-// The outputs of a node that hold no shard, each with a space after it.
-constexpr char kTransitAttribute[] = "__tofu_transit__";
-constexpr char kAskedAttribute[] = "__tofu_asked__";
-constexpr char kKeptAttribute[] = "__tofu_kept__";
 
 /*! \brief The graph that was partitioned, as the builder looks things up in it. */
 class TrainingGraph {
@@ -115,13 +112,13 @@ class Builder {
     for (const ProgramNode& node : input_.program.nodes) nodes_.push_back(MakeNode(node));
     LetLayoutsFlow(input_.program, nodes_);
     for (const Entry& entry : input_.program.transit) {
-      nodes_.at(entry.node)->attrs.dict[kTransitAttribute] += std::to_string(entry.index) + " ";
+      MarkOutput(OutputMark::kTransit, entry.index, &nodes_.at(entry.node)->attrs);
     }
     for (const auto& copy : copies_) {
       const auto asked = input_.asked_outputs.find(copy.first.first);
       if (asked == input_.asked_outputs.end()) continue;
-      std::string& text = nodes_[copy.second]->attrs.dict[kAskedAttribute];
-      for (uint32_t index : asked->second) text += std::to_string(index) + " ";
+      nnvm::NodeAttrs* attrs = &nodes_[copy.second]->attrs;
+      for (uint32_t index : asked->second) MarkOutput(OutputMark::kAsked, index, attrs);
     }
     return NewHandle(ToEntries(input_.program.outputs));
   }
@@ -358,50 +355,7 @@ class Builder {
   std::map<std::pair<int64_t, int64_t>, size_t> copies_;  // (operator, worker) -> position
 };
 
-/*! \brief The output numbers that an attribute of a node lists. */
-std::vector<uint32_t> ReadOutputs(const nnvm::NodeAttrs& attrs, const char* attribute) {
-  std::vector<uint32_t> outputs;
-  const auto found = attrs.dict.find(attribute);
-  if (found == attrs.dict.end()) return outputs;
-  std::istringstream text(found->second);
-  for (uint32_t output; text >> output;) outputs.push_back(output);
-  return outputs;
-}
-
 }  // namespace
-
-std::vector<uint32_t> ListTransitOutputs(const nnvm::NodeAttrs& attrs) {
-  return ReadOutputs(attrs, kTransitAttribute);
-}
-
-std::vector<uint32_t> ListAskedOutputs(const nnvm::NodeAttrs& attrs) {
-  return ReadOutputs(attrs, kAskedAttribute);
-}
-
-std::vector<uint32_t> ListKeptOutputs(const nnvm::NodeAttrs& attrs) {
-  return ReadOutputs(attrs, kKeptAttribute);
-}
-
-KeepingGraph KeepOutputs(SymbolHandle graph, uint32_t begin, uint32_t end) {
-  std::vector<nnvm::NodeEntry> outputs = SymbolOf(graph).Copy().outputs;
-  CHECK(begin <= end && end <= outputs.size())
-      << "outputs [" << begin << ", " << end << ") of " << outputs.size();
-  KeepingGraph made;
-  made.symbol = NewHandle(outputs);
-  std::unordered_set<const Node*> needed;  // by the outputs before
-  nnvm::DFSVisit({outputs.begin(), outputs.begin() + begin},
-                 [&](const ObjectPtr& node) { needed.insert(node.get()); });
-  std::map<std::pair<const Node*, uint32_t>, int> uses;
-  for (const nnvm::NodeEntry& output : outputs) ++uses[{output.node.get(), output.index}];
-  for (uint32_t i = begin; i < end; ++i) {
-    Node* node = outputs[i].node.get();
-    if (node->is_variable() || needed.count(node) != 0) continue;
-    if (uses[{node, outputs[i].index}] > 1) continue;
-    node->attrs.dict[kKeptAttribute] += std::to_string(outputs[i].index) + " ";
-    made.kept.push_back(i);
-  }
-  return made;
-}
 
 SymbolHandle BuildExecutionGraph(const ExecutionInput& input) {
   CHECK_EQ(input.attribute_index.size(), input.operator_nodes.size() * input.program.num_workers)

@@ -51,35 +51,6 @@ struct ExecutionInput {
 };
 
 /*!
- * \brief The outputs of a node that are in transit between workers: fetched regions, padded copies,
- * partial results. All others of a partitioned graph are shards; other graphs have none in transit.
- */
-std::vector<uint32_t> ListTransitOutputs(const nnvm::NodeAttrs& attrs);
-
-/*! \brief The outputs of a node that its kernel is asked for, whether or not somebody reads them.
- */
-std::vector<uint32_t> ListAskedOutputs(const nnvm::NodeAttrs& attrs);
-
-/*! \brief The outputs of a node whose memory is theirs alone, from one run of the graph to the
- * next.
- */
-std::vector<uint32_t> ListKeptOutputs(const nnvm::NodeAttrs& attrs);
-
-/*! \brief An execution graph, and which of its outputs keep their memory, by position. */
-struct KeepingGraph {
-  SymbolHandle symbol = 0;
-  std::vector<uint32_t> kept;
-};
-
-/*!
- * \brief A copy of an execution graph whose outputs [begin, end) keep their memory: no other entry
- * is put there, and they stay what they are until their own nodes run again.
- *
- * Not kept are variables, what the outputs before them need, and an entry that is several outputs.
- */
-KeepingGraph KeepOutputs(SymbolHandle graph, uint32_t begin, uint32_t end);
-
-/*!
  * \brief Build the graph.
  *
  * Variables are called tensor@worker and carry their shape and type, operators name@worker, fetches

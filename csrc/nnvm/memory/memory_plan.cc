@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "nnvm/execution/execution_graph.h"
+#include "nnvm/execution/marked_outputs.h"
 #include "nnvm/fetch/place_device.h"
 #include "nnvm/graph/liveness.h"
 
@@ -58,7 +58,7 @@ EntryKind KindOf(const IndexedGraph& index, uint32_t id, const std::vector<uint3
 nnvm::StorageVector PlaceInAdvance(const IndexedGraph& index, bool holds_transit) {
   nnvm::StorageVector storage(index.num_node_entries(), kToBePlaced);
   for (uint32_t id = 0; !holds_transit && id < index.num_nodes(); ++id) {
-    for (uint32_t output : ListTransitOutputs(index[id].source->attrs)) {
+    for (uint32_t output : ListMarkedOutputs(OutputMark::kTransit, index[id].source->attrs)) {
       storage[index.entry_id(id, output)] = kElsewhere;
     }
   }
@@ -91,7 +91,7 @@ MemoryPlan ListEntries(const PlannedGraph& planned) {
   for (uint32_t id = 0; id < index.num_nodes(); ++id) {
     const nnvm::Node& node = *index[id].source;
     plan.nodes.push_back(node.attrs.name);
-    const std::vector<uint32_t> transit = ListTransitOutputs(node.attrs);
+    const std::vector<uint32_t> transit = ListMarkedOutputs(OutputMark::kTransit, node.attrs);
     for (uint32_t output = 0; output < node.num_outputs(); ++output) {
       const uint32_t entry = index.entry_id(id, output);
       PlannedEntry row;

@@ -20,7 +20,7 @@ enum class EntryKind : int {
   kArgument = 0,
   kAuxiliary = 1,
   kTensor = 2,  // what an operator made, or a shard put together
-  kTransit = 3  // in transit between workers (execution_graph.h)
+  kTransit = 3  // in transit between workers (marked_outputs.h)
 };
 
 /*! \brief A variable, or an output of an operator, and where the planner puts it. */

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "nnvm/execution/execution_graph.h"
+#include "nnvm/execution/marked_outputs.h"
 #include "nnvm/fetch/place_device.h"
 #include "nnvm/graph/liveness.h"
 
@@ -119,7 +119,7 @@ std::map<int, std::vector<Chain>> ListChains(const Graph& graph, const std::vect
   std::map<int, std::vector<Chain>> chains;
   for (uint32_t id = 0; id < index.num_nodes(); ++id) {
     const nnvm::Node& node = *index[id].source;
-    const std::vector<uint32_t> kept = ListKeptOutputs(node.attrs);
+    const std::vector<uint32_t> kept = ListMarkedOutputs(OutputMark::kKept, node.attrs);
     for (uint32_t output = 0; output < node.num_outputs(); ++output) {
       const uint32_t entry = index.entry_id(id, output);
       if (storage[entry] < 0 || is_added[entry]) continue;
@@ -185,7 +185,7 @@ void AskForOutputs(Graph* graph) {
   const IndexedGraph& index = graph->indexed_graph();
   auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
   for (uint32_t id = 0; id < index.num_nodes(); ++id) {
-    for (uint32_t output : ListAskedOutputs(index[id].source->attrs)) {
+    for (uint32_t output : ListMarkedOutputs(OutputMark::kAsked, index[id].source->attrs)) {
       int& place = in_place[index.entry_id(id, output)];
       if (place == kUnread) place = kOwnBuffer;
     }
@@ -216,7 +216,7 @@ bool PartKeptOutputs(Graph* graph) {
   auto in_place = graph->GetAttr<std::vector<int>>("storage_inplace_index");
   bool has_kept = false;
   for (uint32_t id = 0; id < index.num_nodes(); ++id) {
-    for (uint32_t output : ListKeptOutputs(index[id].source->attrs)) {
+    for (uint32_t output : ListMarkedOutputs(OutputMark::kKept, index[id].source->attrs)) {
       in_place[index.entry_id(id, output)] = kOwnBuffer;
       has_kept = true;
     }

@@ -1,0 +1,72 @@
+/*!
+ * \file marked_outputs.cc
+ */
+#include "nnvm/execution/marked_outputs.h"
+
+#include <map>
+#include <sstream>
+#include <string>
+#include <unordered_set>
+#include <utility>
+
+#include "nnvm/graph/graph_info.h"
+
+namespace tofu {
+namespace nnvm_layer {
+namespace {
+
+using nnvm::Node;
+using nnvm::ObjectPtr;
+
+/*! \brief The attribute that lists the outputs with a mark, each with a space after it. */
+const char* AttributeOf(OutputMark mark) {
+  switch (mark) {
+    case OutputMark::kTransit:
+      return "__tofu_transit__";
+    case OutputMark::kAsked:
+      return "__tofu_asked__";
+    case OutputMark::kKept:
+      return "__tofu_kept__";
+  }
+  LOG(FATAL) << "no such mark";
+  return "";
+}
+
+}  // namespace
+
+void MarkOutput(OutputMark mark, uint32_t output, nnvm::NodeAttrs* attrs) {
+  attrs->dict[AttributeOf(mark)] += std::to_string(output) + " ";
+}
+
+std::vector<uint32_t> ListMarkedOutputs(OutputMark mark, const nnvm::NodeAttrs& attrs) {
+  std::vector<uint32_t> outputs;
+  const auto found = attrs.dict.find(AttributeOf(mark));
+  if (found == attrs.dict.end()) return outputs;
+  std::istringstream text(found->second);
+  for (uint32_t output; text >> output;) outputs.push_back(output);
+  return outputs;
+}
+
+KeepingGraph KeepOutputs(SymbolHandle graph, uint32_t begin, uint32_t end) {
+  std::vector<nnvm::NodeEntry> outputs = SymbolOf(graph).Copy().outputs;
+  CHECK(begin <= end && end <= outputs.size())
+      << "outputs [" << begin << ", " << end << ") of " << outputs.size();
+  KeepingGraph made;
+  made.symbol = NewHandle(outputs);
+  std::unordered_set<const Node*> needed;  // by the outputs before
+  nnvm::DFSVisit({outputs.begin(), outputs.begin() + begin},
+                 [&](const ObjectPtr& node) { needed.insert(node.get()); });
+  std::map<std::pair<const Node*, uint32_t>, int> uses;
+  for (const nnvm::NodeEntry& output : outputs) ++uses[{output.node.get(), output.index}];
+  for (uint32_t i = begin; i < end; ++i) {
+    Node* node = outputs[i].node.get();
+    if (node->is_variable() || needed.count(node) != 0) continue;
+    if (uses[{node, outputs[i].index}] > 1) continue;
+    MarkOutput(OutputMark::kKept, outputs[i].index, &node->attrs);
+    made.kept.push_back(i);
+  }
+  return made;
+}
+
+}  // namespace nnvm_layer
+}  // namespace tofu
