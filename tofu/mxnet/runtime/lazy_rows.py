@@ -42,7 +42,7 @@ def list_read_gradients(
 
 @contextmanager
 def keeping_rows(gradients: Sequence[Sequence[ShardedTensor]], updated: Sequence[Sequence[Any]]) -> Iterator[None]:
-    """Have each list of arrays, a weight and its states, keep the rows in which all of its gradients are zero, whatever is done meanwhile."""
+    """Have each weight and its states keep the rows in which all of its gradients are zero, whatever is done meanwhile."""
     with ExitStack() as stack:
         for read, arrays in zip(gradients, updated, strict=True):
             if not read:
