@@ -199,6 +199,22 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
             )
         return super().forward(x, *args)
 
+    def summary(self, *inputs: Any) -> None:
+        """Print MXNet's table of layers, shapes and parameters, which one device finds by running one layer after the other."""
+        inside: list[Any] = []
+        self.apply(inside.append)
+        active = [block for block in inside if getattr(block, "_active", False)]
+        kind = type(self)
+        try:
+            for block in active:
+                block._active = False
+            self.__class__ = kind.__mro__[2]  # what it was before it was partitioned
+            self.summary(*inputs)
+        finally:
+            self.__class__ = kind
+            for block in active:
+                block._active = True
+
     def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:
         """A partitioned block always runs as a graph. MXNet's options for such graphs (static_alloc, ...) have no part in it."""
         if not active:
