@@ -83,6 +83,7 @@ def partition(
         raise UnsupportedError(
             f"tofu.gluon.partition needs a HybridBlock, not {show_with_type(block)}. {_way_to_a_block(block)}."
         )
+    _refuse_numpy_arrays(block)
     contexts = check_contexts(contexts)
     settings = read_settings(
         ngpus,
@@ -113,6 +114,16 @@ def partition(
     block._settings, block._devices = settings, devices
     block.hybridize()
     return block
+
+
+def _refuse_numpy_arrays(block: Any) -> None:
+    """Raise UnsupportedError where MXNet computes with arrays of `mx.np`: parameters that lie in shards are arrays of `mx.nd`."""
+    if mx.util.is_np_array():
+        raise UnsupportedError(
+            f"{block.name}: Gluon computes with arrays of mx.np where mx.npx.set_np() is on, and partitioned blocks take arrays of mx.nd. "
+            "Call mx.npx.set_np(array=False), which leaves NumPy's shapes on; or partition the block's symbol by tofu.partition(symbol, "
+            "ngpus=...), whose executors take both."
+        )
 
 
 def _way_to_a_block(given: Any) -> str:
@@ -197,6 +208,7 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
                 "on one device. Partition the block around it, or do not hybridize that. A symbol of this block alone is "
                 "block.partitioned_symbol.whole, after a first call."
             )
+        _refuse_numpy_arrays(self)
         return super().forward(x, *args)
 
     def summary(self, *inputs: Any) -> None:
