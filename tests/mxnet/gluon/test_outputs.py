@@ -92,3 +92,41 @@ def test_shapes_that_mxnet_refuses_raise_its_error():
         net(mx.nd.ones((4, 11)))
     with pytest.raises(mx.MXNetError, match="do not fit the model"):
         tofu.partition(mx.sym.dot(mx.sym.Variable("a"), mx.sym.Variable("b")), 2, a=(4, 3), b=(4, 3))
+
+
+def test_a_summary_is_that_of_one_device(capsys):
+    """Before the first call, which tells shapes, after it and after training; the block runs on its workers as before."""
+
+    def make():
+        net = mx.gluon.nn.HybridSequential(prefix="net_")
+        with net.name_scope():
+            net.add(mx.gluon.nn.Conv2D(4, 3), mx.gluon.nn.BatchNorm(), mx.gluon.nn.Dense(6, activation="tanh"))
+        net.initialize(mx.init.One())
+        return net
+
+    def read_summary(net):
+        net.summary(data)
+        return capsys.readouterr().out
+
+    data = mx.nd.ones((4, 2, 5, 5))
+    alone, net = make(), tofu.gluon.partition(make(), ngpus=2)
+    assert read_summary(net) == read_summary(alone)
+    expected = read_summary(alone)
+    for is_trained in (False, True):
+        with mx.autograd.record(train_mode=True):
+            result = net(data)
+        if is_trained:
+            result.backward()
+        assert read_summary(net) == expected
+        assert net.plan.workers == 2
+    np.testing.assert_allclose(net(data).asnumpy(), alone(data).asnumpy(), rtol=1e-5)
+
+
+def test_a_summary_that_fails_leaves_the_block_partitioned():
+    net = mx.gluon.nn.Dense(6, in_units=5)
+    net.initialize()
+    net = tofu.gluon.partition(net, ngpus=2)
+    with pytest.raises(mx.MXNetError):
+        net.summary(mx.nd.ones((4, 7)))
+    assert net(mx.nd.ones((4, 5))).shape == (4, 6)
+    assert net.plan.workers == 2

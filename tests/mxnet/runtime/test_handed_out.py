@@ -282,3 +282,32 @@ def test_results_of_a_module_nest_as_those_of_mxnet(merge, devices):
         found.append([whole.asnumpy() for result in results for whole in result])
     for whole, expected in zip(*found, strict=True):
         np.testing.assert_allclose(whole, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_arrays_of_numpy_are_bound_and_fed_as_on_one_device():
+    """Executors take arrays of mx.np, write gradients and moving averages into them, and hand them out."""
+    hidden = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=6, no_bias=True, name="fc")
+    whole = mx.sym.BatchNorm(hidden, fix_gamma=False, name="bn")
+    shapes, _, aux_shapes = whole.infer_shape(data=(8, 4))
+
+    def run(symbol):
+        random = np.random.RandomState(0)
+        arguments = {
+            name: mx.np.array(random.rand(*shape)) for name, shape in zip(whole.list_arguments(), shapes, strict=True)
+        }
+        gradients = {name: mx.np.zeros_like(array) for name, array in arguments.items()}
+        states = {
+            name: mx.np.ones(shape, dtype="float64")
+            for name, shape in zip(whole.list_auxiliary_states(), aux_shapes, strict=True)
+        }
+        executor = symbol.bind(mx.cpu(), arguments, args_grad=gradients, aux_states=states)
+        executor.forward(is_train=True, data=mx.np.array(random.rand(8, 4)))
+        executor.backward(mx.np.array(random.rand(8, 6)))
+        executor.arg_dict["fc_weight"][1] = 0.5
+        (result,) = executor.forward()
+        assert all(isinstance(array, mx.np.ndarray) for array in executor.arg_dict.values())
+        return [array.asnumpy() for array in (result, *gradients.values(), *states.values())]
+
+    for workers in (2, 3):
+        for found, expected in zip(run(tofu.partition(whole, workers)), run(whole), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)

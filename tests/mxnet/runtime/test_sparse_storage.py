@@ -13,6 +13,12 @@ from tofu.mxnet.runtime.shards import ShardedTensor
 
 FEATURES, FACTORS, BATCH = 60, 4, 16
 
+LARGE_BATCHES = [
+    ("lbsgd", {"learning_rate": 0.1, "momentum": momentum, "wd": 0.1, "batch_scale": scale})
+    for momentum, scale in ((0.0, 1), (0.9, 1), (0.9, 3), (0.0, 20))
+]
+"""LBSGD: an update in each step, in each third one, in none."""
+
 
 def machine():
     """A factorization machine, as MXNet's examples have it: csr data, row_sparse weights."""
@@ -74,8 +80,10 @@ def train(symbol, kind, module, optimizer, parameters):
         ("adagrad", {}),
         ("ftrl", {"wd": 0.01}),
         ("rmsprop", {"wd": 0.01}),
+        ("nag", {"learning_rate": 0.1, "wd": 0.1}),
+        ("nag", {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.1}),
+        *LARGE_BATCHES,
     ],
-    ids=["sgd", "sgd-all-rows", "adam", "adagrad", "ftrl", "rmsprop"],
 )
 def test_training_gives_what_one_device_gives(kind, optimizer, parameters):
     """Momentum and weight decay do not touch rows that a batch does not read, where MXNet's optimizer is lazy."""
@@ -89,8 +97,17 @@ def test_training_gives_what_one_device_gives(kind, optimizer, parameters):
                 np.testing.assert_allclose(found[name].asnumpy(), value.asnumpy(), rtol=2e-5, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("lazy", [True, False])
-def test_gluon_gives_what_one_device_gives(lazy):
+@pytest.mark.parametrize(
+    ("optimizer", "parameters"),
+    [
+        ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.01}),
+        ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.01, "lazy_update": False}),
+        ("nag", {"learning_rate": 0.1, "wd": 0.1}),
+        ("nag", {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.1}),
+        *LARGE_BATCHES,
+    ],
+)
+def test_gluon_gives_what_one_device_gives(optimizer, parameters):
     def run(workers):
         mx.random.seed(3)
         net = mx.gluon.nn.HybridSequential(prefix="net_")
@@ -100,8 +117,7 @@ def test_gluon_gives_what_one_device_gives(lazy):
         net.hybridize()
         if workers > 1:
             tofu.gluon.partition(net, ngpus=workers)
-        settings = {"learning_rate": 0.1, "momentum": 0.9, "wd": 0.01, "lazy_update": lazy}
-        trainer = mx.gluon.Trainer(net.collect_params(), "sgd", settings)
+        trainer = mx.gluon.Trainer(net.collect_params(), optimizer, dict(parameters))
         for _ in range(3):
             for batch in batches(lookup):
                 with mx.autograd.record():

@@ -83,6 +83,7 @@ def partition(
         raise UnsupportedError(
             f"tofu.gluon.partition needs a HybridBlock, not {show_with_type(block)}. {_way_to_a_block(block)}."
         )
+    _refuse_numpy_arrays(block)
     contexts = check_contexts(contexts)
     settings = read_settings(
         ngpus,
@@ -113,6 +114,16 @@ def partition(
     block._settings, block._devices = settings, devices
     block.hybridize()
     return block
+
+
+def _refuse_numpy_arrays(block: Any) -> None:
+    """Raise UnsupportedError where MXNet computes with arrays of `mx.np`: parameters that lie in shards are arrays of `mx.nd`."""
+    if mx.util.is_np_array():
+        raise UnsupportedError(
+            f"{block.name}: Gluon computes with arrays of mx.np where mx.npx.set_np() is on, and partitioned blocks take arrays of mx.nd. "
+            "Call mx.npx.set_np(array=False), which leaves NumPy's shapes on; or partition the block's symbol by tofu.partition(symbol, "
+            "ngpus=...), whose executors take both."
+        )
 
 
 def _way_to_a_block(given: Any) -> str:
@@ -197,7 +208,24 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
                 "on one device. Partition the block around it, or do not hybridize that. A symbol of this block alone is "
                 "block.partitioned_symbol.whole, after a first call."
             )
+        _refuse_numpy_arrays(self)
         return super().forward(x, *args)
+
+    def summary(self, *inputs: Any) -> None:
+        """Print MXNet's table of layers, shapes and parameters, which one device finds by running one layer after the other."""
+        inside: list[Any] = []
+        self.apply(inside.append)
+        active = [block for block in inside if getattr(block, "_active", False)]
+        kind = type(self)
+        try:
+            for block in active:
+                block._active = False
+            self.__class__ = kind.__mro__[2]  # what it was before it was partitioned
+            self.summary(*inputs)
+        finally:
+            self.__class__ = kind
+            for block in active:
+                block._active = True
 
     def hybridize(self, active: bool = True, *args: Any, **kwargs: Any) -> None:
         """A partitioned block always runs as a graph. MXNet's options for such graphs (static_alloc, ...) have no part in it."""

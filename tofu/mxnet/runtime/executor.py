@@ -73,7 +73,7 @@ class Executor:
         self.grad_dict = {name: gradients.get(name) for name in self.arg_dict}
         self.aux_dict = dict(states)
         self._ctx = next(
-            (array.context for array in self.arg_arrays if array is not None), mx.cpu(0)
+            (array.ctx for array in self.arg_arrays if array is not None), mx.cpu(0)
         )  # mx.test_utils reads it
         self._shapes = dict(shapes)
         self._grad_req = dict(grad_req)
@@ -368,7 +368,7 @@ def _resize_array(array: Any, shape: tuple[int, ...]) -> Any:
     if tuple(array.shape) == shape:
         return array
     if array.stype != "default" or array.size < prod(shape):
-        return mx.nd.zeros(shape, ctx=array.context, dtype=array.dtype, stype=array.stype)
+        return mx.nd.zeros(shape, ctx=array.ctx, dtype=array.dtype, stype=array.stype)
     return begin(array, shape)
 
 

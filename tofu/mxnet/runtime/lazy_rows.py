@@ -21,21 +21,35 @@ LAZY_FOR_SPARSE = (mx.optimizer.AdaGrad, mx.optimizer.Ftrl)
 """Optimizers of MXNet that are lazy wherever weight and gradient are sparse; others where their `lazy_update` says so."""
 
 
-def is_lazy(optimizer: Any, has_sparse_weight: bool) -> bool:
-    """Whether an optimizer updates those rows alone that a sparse gradient has."""
+def list_read_gradients(
+    optimizer: Any, index: Any, gradient: ShardedTensor, has_sparse_weight: bool
+) -> list[ShardedTensor]:
+    """The sparse gradients that an update reads whose rows are all that it changes; none where the optimizer is not lazy.
+
+    NAG without momentum and LBSGD end in operators that are lazy where nothing else is said. LBSGD reads what it has added up as well.
+    """
     if isinstance(optimizer, LAZY_FOR_SPARSE):
-        return has_sparse_weight
-    return bool(getattr(optimizer, "lazy_update", False))
+        is_lazy = has_sparse_weight
+    elif isinstance(optimizer, mx.optimizer.NAG):
+        is_lazy = optimizer.momentum == 0.0
+    elif isinstance(optimizer, mx.optimizer.LBSGD):
+        added = optimizer.cumgrads.get(index, {}).get("cum_grad")
+        return [gradient, added.tensor] if isinstance(added, ShardedArray) else [gradient]
+    else:
+        is_lazy = bool(getattr(optimizer, "lazy_update", False))
+    return [gradient] if is_lazy else []
 
 
 @contextmanager
-def keeping_rows(gradients: Sequence[ShardedTensor], updated: Sequence[Sequence[Any]]) -> Iterator[None]:
-    """Have each list of arrays, a weight and its states, keep the rows in which their gradient is zero, whatever is done meanwhile."""
+def keeping_rows(gradients: Sequence[Sequence[ShardedTensor]], updated: Sequence[Sequence[Any]]) -> Iterator[None]:
+    """Have each weight and its states keep the rows in which all of its gradients are zero, whatever is done meanwhile."""
     with ExitStack() as stack:
-        for gradient, arrays in zip(gradients, updated, strict=True):
-            touched = find_rows(gradient)
+        for read, arrays in zip(gradients, updated, strict=True):
+            if not read:
+                continue
+            touched = np.logical_or.reduce([find_rows(gradient) for gradient in read])
             for array in arrays:
-                if isinstance(array, ShardedArray) and array.tensor.shape == gradient.shape:
+                if isinstance(array, ShardedArray) and array.tensor.shape == read[0].shape:
                     stack.enter_context(_keeping(array.tensor, touched))
         yield
 

@@ -20,7 +20,7 @@ from tofu.mxnet.frontend.storage import list_sparse_gradients, list_storages
 from tofu.mxnet.memory.optimizer_states import create_optimizer
 from tofu.mxnet.runtime.failures import OperatorFailureError, summarise
 from tofu.mxnet.runtime.horovod import average_gradients, own_optimizer
-from tofu.mxnet.runtime.lazy_rows import is_lazy, keeping_rows
+from tofu.mxnet.runtime.lazy_rows import keeping_rows, list_read_gradients
 from tofu.mxnet.runtime.sharded_array import ShardedArray
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor
@@ -108,15 +108,17 @@ class ShardOptimizer:
             self._make_states(trained, executor)
             self.lay_out_states(executor)
             average_gradients(self._given, tuple(trained), gradients)
-            sparse = {
-                i: n for i, n in trained.items() if n in self._sparse and is_lazy(self.optimizer, self._sparse[n])
-            }
+            sparse = {index: name for index, name in trained.items() if name in self._sparse}
+            read = [
+                list_read_gradients(self.optimizer, index, executor.gradient(name), self._sparse[name])
+                for index, name in sparse.items()
+            ]
             updated = [
                 [ShardedArray(executor.variables[name]), *list_arrays(self.updater.states[index])]
                 for index, name in sparse.items()
             ]
             try:
-                with keeping_rows([executor.gradient(n) for n in sparse.values()], updated), on_shards():
+                with keeping_rows(read, updated), on_shards():
                     self.updater(tuple(trained), tuple(gradients), tuple(weights))
             except Exception as error:
                 now = self.optimizer._index_update_count

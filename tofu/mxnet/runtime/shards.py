@@ -126,7 +126,7 @@ class ShardedTensor:
 
         Of what is no NDArray, a file mapped into memory say, a piece is read at a time. Raises ShapeError where the shape is another.
         """
-        whole = whole if isinstance(whole, mx.nd.NDArray) else np.asanyarray(whole)
+        whole = as_legacy(whole) if isinstance(whole, mx.nd.NDArray) else np.asanyarray(whole)
         if tuple(whole.shape) != self.shape:
             raise ShapeError(
                 f"{self.name}: the array given has shape {tuple(whole.shape)}, the model was bound with {self.shape}."
@@ -165,7 +165,7 @@ class ShardedTensor:
         if out is None:
             out = mx.nd.empty(self.shape, ctx=mx.cpu(0), dtype=self.dtype)
         for worker in self.owners:
-            paste(self.arrays[worker], out, self.regions[worker])
+            paste(self.arrays[worker], as_legacy(out), self.regions[worker])
         return out
 
     def gather_region(self, region: Region) -> npt.NDArray[Any]:
@@ -196,6 +196,11 @@ class ShardedTensor:
 
     def __repr__(self) -> str:
         return f"<ShardedTensor {self.name} {self.dtype}{self.shape} over {len(self.contexts)} workers>"
+
+
+def as_legacy(array: Any) -> Any:
+    """An NDArray over the same memory for one of `mx.np`, which operators of `mx.nd` refuse; any other array itself."""
+    return array.as_nd_ndarray() if isinstance(array, mx.np.ndarray) else array
 
 
 def list_pieces(shape: tuple[int, ...], cell_bytes: int, most_bytes: int = PIECE_BYTES) -> Iterator[Region]:

@@ -13,7 +13,7 @@ import mxnet as mx
 
 from tofu.host.interrupts import uninterrupted
 from tofu.mxnet.runtime.horovod import average_gradients, own_optimizer
-from tofu.mxnet.runtime.lazy_rows import is_lazy, keeping_rows
+from tofu.mxnet.runtime.lazy_rows import keeping_rows, list_read_gradients
 from tofu.mxnet.runtime.optimizer import lay_out, list_arrays, updater_for
 from tofu.mxnet.runtime.parameter_array import ParameterArray, zeros_like
 from tofu.mxnet.runtime.sharded_array import ShardedArray
@@ -46,9 +46,10 @@ def _update(self: Any, index: Any, grad: Any, weight: Any) -> None:
             with on_shards():
                 _lay_out_states(self, index, weights)
             parameters = [n for n, array in enumerate(weight) if isinstance(array, ParameterArray)]
-            sparse = [n for n in parameters if weight[n].has_sparse_gradient and is_lazy(run.optimizer, False)]
+            sparse = [n for n in parameters if weight[n].has_sparse_gradient]
+            read = [list_read_gradients(run.optimizer, index[n], gradients[n].tensor, False) for n in sparse]
             updated = [[weights[n], *list_arrays(self.states[index[n]])] for n in sparse]
-            with keeping_rows([gradients[n].tensor for n in sparse], updated), on_shards():
+            with keeping_rows(read, updated), on_shards():
                 run(tuple(index), tuple(gradients), tuple(weights))
         finally:
             for array in (*weight, *grad):
