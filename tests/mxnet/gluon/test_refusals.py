@@ -222,19 +222,3 @@ def test_one_worker_is_the_block_as_it_was():
     net = build_perceptron()
     assert tofu.gluon.partition(net, 1) is net
     assert type(net) is nn.HybridSequential
-
-
-def test_arrays_of_numpy():
-    """Those of MXNet's NumPy. NumPy's shapes alone are no obstacle."""
-    message = r"mx.npx.set_np\(\) is on.*take arrays of mx.nd.*set_np\(array=False\)"
-    net = build_partitioned()
-    try:
-        mx.npx.set_np()
-        with refuses(UnsupportedError, message):
-            tofu.gluon.partition(build_perceptron(), 2)
-        with refuses(UnsupportedError, message):
-            net(mx.np.ones((6, 5)))
-        mx.npx.set_np(array=False)
-        assert net(draw(6, 5)).shape == (6, 4)
-    finally:
-        mx.npx.reset_np()

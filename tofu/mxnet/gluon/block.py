@@ -14,7 +14,7 @@ from tofu.calling import called_as
 from tofu.errors import PlanError, UnsupportedError
 from tofu.mxnet.frontend.refusals import refuse_broken, refuse_unpartitionable
 from tofu.mxnet.gluon.operator import PartitionedOperator
-from tofu.mxnet.gluon.parameter import Sharded, check_parameter, shard_parameter
+from tofu.mxnet.gluon.parameter import Sharded, check_parameter, shard_parameter, taken_as_they_lie
 from tofu.mxnet.runtime.arguments import check_contexts, read_settings, warn_of_sparse_storage
 from tofu.mxnet.runtime.devices import resolve_contexts
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
@@ -83,7 +83,6 @@ def partition(
         raise UnsupportedError(
             f"tofu.gluon.partition needs a HybridBlock, not {show_with_type(block)}. {_way_to_a_block(block)}."
         )
-    _refuse_numpy_arrays(block)
     contexts = check_contexts(contexts)
     settings = read_settings(
         ngpus,
@@ -114,16 +113,6 @@ def partition(
     block._settings, block._devices = settings, devices
     block.hybridize()
     return block
-
-
-def _refuse_numpy_arrays(block: Any) -> None:
-    """Raise UnsupportedError where MXNet computes with arrays of `mx.np`: parameters that lie in shards are arrays of `mx.nd`."""
-    if mx.util.is_np_array():
-        raise UnsupportedError(
-            f"{block.name}: Gluon computes with arrays of mx.np where mx.npx.set_np() is on, and partitioned blocks take arrays of mx.nd. "
-            "Call mx.npx.set_np(array=False), which leaves NumPy's shapes on; or partition the block's symbol by tofu.partition(symbol, "
-            "ngpus=...), whose executors take both."
-        )
 
 
 def _way_to_a_block(given: Any) -> str:
@@ -208,8 +197,8 @@ class PartitionedBlock(gluon.HybridBlock):  # type: ignore[misc]  # MXNet is unt
                 "on one device. Partition the block around it, or do not hybridize that. A symbol of this block alone is "
                 "block.partitioned_symbol.whole, after a first call."
             )
-        _refuse_numpy_arrays(self)
-        return super().forward(x, *args)
+        with taken_as_they_lie():
+            return super().forward(x, *args)
 
     def summary(self, *inputs: Any) -> None:
         """Print MXNet's table of layers, shapes and parameters, which one device finds by running one layer after the other."""

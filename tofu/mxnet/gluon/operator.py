@@ -24,7 +24,7 @@ from tofu.mxnet.runtime.parameter_array import ParameterArray, add
 from tofu.mxnet.runtime.partitioned_symbol import PartitionedSymbol
 from tofu.mxnet.runtime.replanning import Replanner
 from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
-from tofu.mxnet.runtime.shards import ShardedTensor
+from tofu.mxnet.runtime.shards import ShardedTensor, as_legacy
 from tofu.pipeline import Partition
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
@@ -106,7 +106,8 @@ class PartitionedOperator:
     def _call(self, arrays: Sequence[Any]) -> Any:
         self.settle()
         given = dict(zip(self.names, arrays, strict=True))
-        inputs = {name: array for name, array in given.items() if name not in self.parameters}
+        taken = {name: array for name, array in given.items() if name not in self.parameters}
+        inputs = {name: as_legacy(array) for name, array in taken.items()}
         context = next(iter(inputs.values())).context
         if context != self.anchor.context:
             self.anchor = _make_anchor(context)
@@ -116,6 +117,8 @@ class PartitionedOperator:
                 "A partitioned block is differentiated in training mode alone: use autograd.record(), not record(train_mode=False)."
             )
         outputs = self._record(inputs) if is_recorded else self._run(inputs)
+        if any(isinstance(array, mx.np.ndarray) for array in taken.values()):
+            outputs = [output.as_np_ndarray() for output in outputs]
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _register_op_hook(self, callback: Any, monitor_all: bool = False) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -12,6 +14,7 @@ from mxnet import autograd
 from tofu.errors import DeviceError, UnsupportedError
 from tofu.mxnet.gluon.trainer import send_shards
 from tofu.mxnet.runtime.parameter_array import ParameterArray, add, on_host, zeros_like
+from tofu.mxnet.runtime.shards import as_legacy
 
 
 class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
@@ -31,6 +34,14 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
     def gradient(self) -> ParameterArray | None:
         """The gradient, or None where there is none."""
         return self._grad[0] if self._grad else None
+
+    def data(self, ctx: Any = None) -> Any:
+        """The values, as an array of `mx.np` where `mx.npx.set_np()` is on."""
+        return _as_asked(super().data(ctx))
+
+    def grad(self, ctx: Any = None) -> Any:
+        """The gradient, as an array of `mx.np` where `mx.npx.set_np()` is on."""
+        return _as_asked(super().grad(ctx))
 
     def follow(self, operator: Any) -> None:
         """Have `operator.settle()` called before values or gradients are read, so that they are those of the last backward.
@@ -77,7 +88,7 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
         self._hold(data.copyto(mx.cpu(0)))
 
     def _hold(self, whole: Any) -> None:
-        array = ParameterArray(on_host(self.name, whole), self._check_use)
+        array = ParameterArray(on_host(self.name, as_legacy(whole)), self._check_use)
         array.has_sparse_gradient = self.has_sparse_gradient
         self._data = [array]
         self._init_grad()
@@ -144,6 +155,25 @@ class Sharded(mx.gluon.Parameter):  # type: ignore[misc]  # MXNet is untyped
             self._hold(whole)
             if gradient is not None and self.gradient is not None:
                 self.gradient[:] = gradient
+
+
+_taking = threading.local()
+
+
+@contextmanager
+def taken_as_they_lie() -> Iterator[None]:
+    """Within it this thread's calls of `data()` are Gluon's own, which hands shards over to a block's operator."""
+    before = getattr(_taking, "is_on", False)
+    _taking.is_on = True
+    try:
+        yield
+    finally:
+        _taking.is_on = before
+
+
+def _as_asked(array: Any) -> Any:
+    is_of_user = mx.util.is_np_array() and not getattr(_taking, "is_on", False)
+    return array.as_np_ndarray() if is_of_user else array
 
 
 def check_parameter(parameter: Any) -> None:

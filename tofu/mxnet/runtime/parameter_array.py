@@ -17,7 +17,7 @@ import numpy as np
 
 from tofu.errors import TofuError
 from tofu.mxnet.runtime.sharded_array import ShardedArray, is_everything
-from tofu.mxnet.runtime.shards import ShardedTensor, count_writes, digest
+from tofu.mxnet.runtime.shards import ShardedTensor, as_legacy, count_writes, digest
 
 # Methods whose results share the array's memory.
 VIEWS = (
@@ -241,6 +241,7 @@ class ParameterArray(ShardedArray, metaclass=LikeNDArray):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Set all of the array, or a part."""
+        value = as_legacy(value)
         is_whole = isinstance(value, mx.nd.NDArray) and value.shape == self.shape
         if not is_everything(key) or self._is_viewed or not (is_whole or isinstance(value, (int, float))):
             mx.nd.NDArray.detach(self)[key] = value
@@ -272,7 +273,7 @@ class View(mx.nd.NDArray, metaclass=LikeNDArray):  # type: ignore[misc]  # MXNet
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Set a part of the whole array."""
-        mx.nd.NDArray.detach(self)[key] = value
+        mx.nd.NDArray.detach(self)[key] = as_legacy(value)
 
 
 def _sharing(method: Any) -> Any:

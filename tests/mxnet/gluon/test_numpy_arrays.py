@@ -1,0 +1,165 @@
+"""Gluon under `mx.npx.set_np()`, as books write it: blocks take and give arrays of `mx.np`, and so do their parameters."""
+
+from __future__ import annotations
+
+import mxnet as mx
+import numpy as np
+import pytest
+from mxnet import autograd, gluon
+from mxnet.gluon import nn, rnn
+
+import tofu
+
+
+@pytest.fixture(autouse=True)
+def numpy_arrays():
+    mx.npx.set_np()
+    yield
+    mx.npx.reset_np()
+
+
+def draw(*shape, seed=0, dtype="float64"):
+    return mx.np.array(np.random.RandomState(seed).randn(*shape), dtype=dtype)
+
+
+def prepare(net, *inputs, dtype="float64"):
+    """Values that are the same at each call, in a type that MXNet's initializers do not take here."""
+    mx.random.seed(1)
+    np.random.seed(1)
+    net.initialize(mx.init.Xavier())
+    with autograd.pause():
+        net(*(array.astype("float32") if array.dtype == np.float64 else array for array in inputs))
+    net.cast(dtype)
+    return net
+
+
+def train(net, data, label, optimizer="adam", steps=3, **options):
+    trainer = gluon.Trainer(net.collect_params(), optimizer, {"learning_rate": 0.1, **options})
+    found = []
+    for _ in range(steps):
+        with autograd.record():
+            loss = ((net(*data) - label) ** 2).mean()
+        loss.backward()
+        trainer.step(1)
+        found.append(loss)
+    assert all(isinstance(array, mx.np.ndarray) for array in found)
+    return found + [parameter.data() for _, parameter in sorted(net.collect_params().items())]
+
+
+class Attention(nn.HybridBlock):
+    """Written in the operators of `mx.np` and `mx.npx`, over two inputs."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.query, self.key = (nn.Dense(8, flatten=False, use_bias=False) for _ in range(2))
+
+    def hybrid_forward(self, F, x, y):
+        scores = F.npx.batch_dot(self.query(x), self.key(y), transpose_b=True) / np.sqrt(8)
+        read = F.npx.batch_dot(F.npx.softmax(scores, axis=-1), y)
+        return F.np.concatenate([read.mean(axis=1), F.np.tanh(x).sum(axis=1)], axis=-1)
+
+
+class Tagger(nn.HybridBlock):
+    """A lookup, an LSTM and a layer. MXNet hybridizes an LSTM here with states that are given alone."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.lookup, self.lstm, self.out = nn.Embedding(20, 6), rnn.LSTM(8), nn.Dense(4, flatten=False)
+
+    def hybrid_forward(self, F, tokens, hidden, memory):
+        found, _ = self.lstm(self.lookup(tokens), [hidden, memory])
+        return self.out(found)
+
+
+def perceptron(partition):
+    net = nn.HybridSequential(prefix="net_")
+    net.add(nn.Dense(8, activation="tanh", prefix="a_"), nn.Dropout(0.0), nn.Dense(4, prefix="b_"))
+    net = partition(prepare(net, draw(6, 5)))
+    found = train(net, [draw(6, 5)], draw(6, 4, seed=1), wd=0.01)
+    net[0].weight.data()[1:3] = 0.25  # writes to what a parameter hands out are its own
+    net[2].bias.set_data(draw(4, seed=2))
+    return [*found, net(draw(3, 5)), *train(net, [draw(6, 5)], draw(6, 4, seed=1), "sgd", momentum=0.9)]
+
+
+def images(partition):
+    net = nn.HybridSequential(prefix="net_")
+    net.add(nn.Conv2D(4, 3, padding=1, prefix="conv_"), nn.BatchNorm(prefix="bn_"), nn.Activation("relu", prefix="r_"))
+    net.add(nn.GlobalAvgPool2D(prefix="pool_"), nn.Dense(4, prefix="out_"))
+    net = partition(prepare(net, draw(4, 3, 6, 6)))
+    found = train(net, [draw(4, 3, 6, 6)], draw(4, 4, seed=1), "sgd", momentum=0.9)
+    return [*found, net(draw(5, 3, 6, 6)), net[1].running_mean.data()]
+
+
+def attention(partition):
+    inputs = draw(4, 6, 5), draw(4, 3, 5, seed=1)
+    return train(partition(prepare(Attention(prefix="att_"), *inputs)), inputs, draw(4, 10, seed=2))
+
+
+def recurrent(partition):
+    tokens = mx.np.array(np.random.RandomState(0).randint(0, 20, (5, 4)), dtype="int32")
+    inputs = tokens, draw(1, 4, 8, seed=1), draw(1, 4, 8, seed=2)
+    return train(partition(prepare(Tagger(prefix="tag_"), *inputs)), inputs, draw(5, 4, 4))
+
+
+def deferred(partition):
+    """Initialized by its first call, inside of which shapes become known."""
+    mx.random.seed(1)
+    net = nn.HybridSequential(prefix="net_")
+    net.add(nn.Dense(8, activation="relu", prefix="a_"), nn.Dense(4, prefix="b_"))
+    net.initialize()
+    return train(partition(net), [draw(6, 5, dtype="float32")], draw(6, 4, seed=1, dtype="float32"), "sgd")
+
+
+def added_gradients(partition):
+    net = partition(prepare(nn.Dense(4, prefix="a_"), draw(6, 5)))
+    net.collect_params().setattr("grad_req", "add")
+    for seed in range(2):
+        with autograd.record():
+            loss = net(draw(6, 5, seed=seed)).sum()
+        loss.backward()
+    assert isinstance(net.weight.grad(), mx.np.ndarray)
+    found = [mx.np.array(net.weight.grad().asnumpy()), net.bias.grad().copy()]
+    net.collect_params().zero_grad()
+    return [*found, net.weight.grad()]
+
+
+def inputs_with_gradients(partition):
+    net = partition(prepare(nn.Dense(4, prefix="a_"), draw(6, 5)))
+    data = draw(6, 5)
+    data.attach_grad()
+    with autograd.record():
+        loss = mx.np.square(net(mx.np.tanh(data)).mean(axis=1)).sum()
+    loss.backward()
+    return [loss, data.grad]
+
+
+@pytest.mark.filterwarnings("ignore:ndarray.context has been renamed:DeprecationWarning")  # by MXNet's own LSTM
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize(
+    "script",
+    [perceptron, images, attention, recurrent, deferred, added_gradients, inputs_with_gradients],
+    ids=lambda script: script.__name__,
+)
+def test_a_script_gives_what_one_device_gives(script, workers):
+    expected = [array.asnumpy() for array in script(lambda net: net)]
+    found = script(lambda net: tofu.gluon.partition(net, workers))
+    assert all(isinstance(array, mx.np.ndarray) for array in found)
+    tolerance = 1e-5 if expected[0].dtype == np.float32 else 1e-10
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours.asnumpy(), theirs, rtol=tolerance, atol=tolerance)
+
+
+def test_parameters_are_saved_and_loaded(tmp_path):
+    def build():
+        net = nn.HybridSequential(prefix="net_")
+        net.add(nn.Dense(8, activation="relu", prefix="a_"), nn.Dense(4, prefix="b_"))
+        return prepare(net, draw(6, 5))
+
+    net = tofu.gluon.partition(build(), 2)
+    train(net, [draw(6, 5)], draw(6, 4, seed=1))
+    net.save_parameters(str(tmp_path / "net.params"))
+    for other in (build(), tofu.gluon.partition(build(), 3)):
+        other.load_parameters(str(tmp_path / "net.params"))
+        np.testing.assert_allclose(other(draw(3, 5)).asnumpy(), net(draw(3, 5)).asnumpy(), rtol=1e-12)
