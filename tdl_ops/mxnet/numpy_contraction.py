@@ -11,6 +11,7 @@ from collections import Counter
 from tdl_ops.mxnet import op
 from tdl_ops.mxnet.contraction import contract, contract_backward
 from tofu.errors import UnsupportedError
+from tofu.tdl import output, unread
 
 
 def _read_subscripts(operands, subscripts):
@@ -35,7 +36,16 @@ def einsum(*operands, subscripts):
 
 @op("_backward_npi_einsum")
 def backward_einsum(d_out, *operands, subscripts):
-    return contract_backward(d_out, *_read_subscripts(operands, subscripts))
+    terms, kept = _read_subscripts(operands, subscripts)
+    if len(terms) == 1 and set(terms[0][1]) == set(kept):
+        return _order_backward(d_out, *terms[0], kept)
+    return contract_backward(d_out, terms, kept)
+
+
+def _order_backward(d_out, data, names, kept):
+    """The gradient of one tensor in another order, which takes the tensor for its shape alone."""
+    at = lambda v: tuple(v[names.index(name)] for name in kept)
+    return output(" ".join(names), lambda *v: d_out[at(v)] + unread(data[v]))
 
 
 def _name_dimensions(a, b, a_axes, b_axes):

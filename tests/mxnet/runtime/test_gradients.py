@@ -194,3 +194,16 @@ def test_a_reshape_keeps_the_types_that_were_bound():
         results.append(parameters_of(module))
     assert results[1]["fc0_weight"].dtype == results[0]["fc0_weight"].dtype == np.float64
     assert largest_error(results[1], results[0]) == 0
+
+
+@pytest.mark.parametrize("subscripts", ["ij->ij", "ij->ji"])
+@pytest.mark.parametrize("workers", [2, 3])
+def test_einsum_over_one_tensor_takes_that_tensor_for_its_shape(subscripts, workers):
+    """Its gradient was computed over parts of another shape, and its kernel wrote outside of the worker's memory."""
+    symbol = mx.sym.np.einsum(subscripts, mx.sym.Variable("data").as_np_ndarray())
+    executor = tofu.partition(symbol, workers).simple_bind(mx.cpu(), data=(3, 4))
+    gradient = np.arange(12, dtype="float32").reshape(3, 4)
+    for _ in range(3):
+        executor.forward(is_train=True)
+        executor.backward(mx.nd.array(np.einsum(subscripts, gradient)))
+        np.testing.assert_array_equal(executor.grad_dict["data"].asnumpy(), gradient)
