@@ -152,10 +152,16 @@ def show(value: Any) -> str:
     except Exception:
         return f"a {type(value).__name__}"
     text = " ".join(text.split()) if "\n" in text else text
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}... (a {type(value).__name__})"
+    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}... ({_name_type(value)})"
 
 
 def show_with_type(value: Any) -> str:
     """The same with the type of the value."""
     shown = show(value)
-    return shown if shown.endswith(f"(a {type(value).__name__})") else f"{shown} (a {type(value).__name__})"
+    kind = f"({_name_type(value)})"
+    return shown if shown.endswith(kind) else f"{shown} {kind}"
+
+
+def _name_type(value: Any) -> str:
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

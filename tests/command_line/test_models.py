@@ -1,5 +1,6 @@
 """The command line: what it prints, what it writes, and how it refuses."""
 
+import json
 import re
 import subprocess
 import sys
@@ -60,6 +61,7 @@ def test_plan_says_why(model):
             assert row.startswith(format_bytes(one.communication_bytes) if one.communication_bytes else "-")
     refused = run("plan", model, *shape, "--why", "conv")
     refuses(refused, "no operator 'conv'; did you mean", "conv2")
+    refuses(run("plan", model, *shape, "--why", "zzzz"), "no operator 'zzzz'. Its operators are ", " more.")
     assert "move per training step" not in refused.output  # it is said before anything is searched
 
 
@@ -156,6 +158,21 @@ def test_plan_refuses_files_that_are_no_symbols(text, tmp_path):
     refuses(run("plan", str(path), "--shape", "data:1,2"), "broken.json", "symbol.save")
 
 
+def test_symbols_of_a_newer_mxnet(model, tmp_path):
+    path, saved = tmp_path / "newer-symbol.json", json.loads(Path(model).read_text())
+    layer = next(node for node in saved["nodes"] if node["op"] == "Convolution")
+    for version, said in ((10901, ""), (20000, "It was saved by MXNet 2.0.0, and this is 1.9.1. ")):
+        saved["attrs"]["mxnet_version"] = ["int", version]
+        layer["op"], layer["attrs"]["verbosity"] = "Convolution", "1"
+        path.write_text(json.dumps(saved))
+        remedy = f"{said}Load the library that has what is missing (mx.library.load), or build the model with operators and arguments"
+        missing = f"(Cannot find argument 'verbosity', in operator Convolution(name=\"{layer['name']}\""
+        refuses(run("plan", str(path), "--shape", "data:64,5,13,13"), missing, remedy)
+        layer["op"] = "_npx_v9"
+        path.write_text(json.dumps(saved))
+        refuses(run("plan", str(path), "--shape", "data:64,5,13,13"), "Operator _npx_v9 is not registered", remedy)
+
+
 def test_files_that_are_no_plans_are_named(model, tmp_path):
     path = tmp_path / "broken.json"
     path.write_text('{"format": ')
@@ -171,6 +188,13 @@ def test_shapes_and_hints_are_read():
 def test_help_has_examples(command):
     text = run(*command, "--help").output
     assert "tofu.partition" in text or "python -m tofu" in text
+
+
+def test_commands_that_there_are_not():
+    for name, said in (("doctr", " (did you mean doctor?)"), ("why", "; --why is an option of plan"), ("zzzz", "")):
+        refused = run(name)
+        assert refused.exit_code == 2
+        assert f"No such command '{name}'{said}.\n" in refused.output
 
 
 def test_python_m_tofu():

@@ -104,7 +104,7 @@ def test_memory_is_predicted_and_says_what_fits(file):
     ("arguments", "message"),
     [
         (["{file}:stop"], "train.py has no stop (did you mean step?). Write FILE.py:STEP"),
-        (["{file}:one_number"], "one_number in {file} is 3 (a int), and a step is a function."),
+        (["{file}:one_number"], "one_number in {file} is 3 (an int), and a step is a function."),
         (
             ["other.py:step"],
             "There is no file other.py. Write FILE.py:STEP, or FILE.py alone where the step is called step.",
@@ -112,7 +112,7 @@ def test_memory_is_predicted_and_says_what_fits(file):
         (["{file}", "--args", "shapes"], "Add a function shapes() that returns (state, batch)"),
         (
             ["{file}", "--args", "one_number"],
-            "one_number in {file} gives 3 (a int), and not the tuple of the step's arguments",
+            "one_number in {file} gives 3 (an int), and not the tuple of the step's arguments",
         ),
         (["{file}", "--hint", "params/w3=0"], "did you mean params/w2, params/w1?"),
         (["{file}", "--save", "/nowhere/at/all.json"], "--save /nowhere/at/all.json: there is no folder /nowhere/at."),

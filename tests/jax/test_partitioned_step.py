@@ -298,8 +298,15 @@ def test_what_cannot_be_is_said():
         tofu.jax.partition(step, "all", (state, data))
     with pytest.raises(DeviceError, match=r"workers= has 0, which is no device\. Give devices of jax\.devices\(\)"):
         tofu.jax.partition(step, [0, 1], (state, data))
-    with pytest.raises(DeviceError, match=r"workers is 0 \(a int\); it is a number of devices"):
+    with pytest.raises(DeviceError, match=r"workers is 0 \(an int\); it takes a whole number of devices from 1 on"):
         tofu.jax.partition(step, 0, (state, data))
+    with pytest.raises(UnsupportedError, match=r"4 values were given by position\. Put the last 2 into a tuple"):
+        tofu.jax.partition(step, 2, state, data)
+    for name in ("mesh", "devices", "ngpus"):
+        with pytest.raises(
+            UnsupportedError, match=rf"{name}= \(workers= takes a number of devices, a jax\.sharding\.Mesh"
+        ):
+            tofu.jax.partition(step, 2, (state, data), **{name: 2})
     with pytest.raises(UnsupportedError, match=r"hint= \(did you mean hints=\?\)"):
         tofu.jax.partition(step, 2, (state, data), hint={"state/0/2/w": 1})
     with pytest.raises(UnsupportedError, match="donate_argnums has 2"):

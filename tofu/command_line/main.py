@@ -68,8 +68,18 @@ class _Commands(click.Group):
         if arguments[:1] == ["verify"] and "--jax" in arguments:
             arguments = ["verify --jax", *(text for text in arguments[1:] if text != "--jax")]
         if arguments and not arguments[0].startswith("-") and arguments[0] not in FILES:
-            context.fail(f"No such command {arguments[0]!r}{suggest(arguments[0], FILES)}.")
+            near = suggest(arguments[0], FILES) or self._suggest_option(context, arguments[0])
+            context.fail(f"No such command {arguments[0]!r}{near}.")
         return super().resolve_command(context, arguments)
+
+    def _suggest_option(self, context: click.Context, name: str) -> str:
+        """What to add about a name that is an option of commands: why, say, of `plan`."""
+        having = []
+        for each in self.list_commands(context):
+            command = self.get_command(context, each)
+            if command is not None and any(f"--{name}" in option.opts for option in command.params):
+                having.append(each)
+        return f"; --{name} is an option of {', '.join(having)}" if having else ""
 
     def invoke(self, context: click.Context) -> Any:
         try:

@@ -22,7 +22,7 @@ from tofu.jax.frontend.trace import Flattening, leave_out_unneeded
 from tofu.jax.frontend.versions import find_body
 from tofu.pipeline import Partition
 from tofu.plan import format_bytes
-from tofu.report.console import print_to_text
+from tofu.report.console import print_legend, print_to_text
 from tofu.sizes import read_bytes
 
 LEGEND = """
@@ -169,4 +169,4 @@ def print_memory(console: Console, memory: StepMemory) -> None:
     whole = max(memory.one_device.needed_bytes, 1)
     table.add_row("of one device", *(f"{device.needed_bytes / whole:.1%}" for device in devices))
     console.print(table)
-    console.print(LEGEND, style="dim")
+    print_legend(console, LEGEND)

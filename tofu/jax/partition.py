@@ -103,7 +103,7 @@ def partition(
     step: Callable[..., Any] | None = None,
     workers: Devices | None = None,
     example_args: Sequence[Any] | None = None,
-    *,
+    *more: Any,
     donate_argnums: int | Sequence[int] = (),
     backend: str = "shard_map",
     uneven: str | None = None,
@@ -133,6 +133,8 @@ def partition(
         default of shard_map: those of 64 KiB and more that have no equal parts, as weights of 1,024 x 4,096 have none on 3 devices; else
         each device would hold all of them. `place` and the step give them as `UnevenArray`. "free": all, a table of 50,257 rows by its rows
         say. "none": no arguments.
+    more
+        None: the step's arguments are one tuple.
     options
         Of planning, as those of `tofu.partition`: `plan` (a plan, its JSON, or a file with that), `hints`, `search_seconds`, `algorithm`,
         `topology`, `memory_limit`, `replicate`, `undescribed`, `cache`.
@@ -144,6 +146,11 @@ def partition(
     UnsupportedError, UndescribedOperatorError, InfeasibleError, PlanError
         The step cannot be read, described, split, or not so.
     """
+    if more:
+        raise UnsupportedError(
+            f"partition takes a step, workers and one tuple of the step's arguments, and {len(more) + 3} values were given by "
+            f"position. Put the last {len(more) + 1} into a tuple, as in tofu.jax.partition(step, 8, (state, batch)); options have names."
+        )
     engine = find_engine(backend, uneven)
     deferred = {"backend": backend, "uneven": uneven, **options}
     if step is None:
@@ -177,6 +184,7 @@ def find_devices(workers: Any) -> list[Any]:
         return list(workers)
     if isinstance(workers, bool) or not isinstance(workers, Integral) or workers < 1:
         raise DeviceError(
-            f"workers is {show_with_type(workers)}; it is a number of devices, a jax.sharding.Mesh, or a list of devices."
+            f"workers is {show_with_type(workers)}; it takes a whole number of devices from 1 on, a jax.sharding.Mesh, or a "
+            "list of devices."
         )
     return list_devices(int(workers))

@@ -17,6 +17,8 @@ from tofu.reading import MOST_WORKERS
 
 OF_STEPS = tuple(name for name in OPTIONS if name != "for_training")
 """The options that a step has: it says itself whether it trains."""
+OTHER_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
+"""What `workers=` is called elsewhere: by JAX, and by `tofu.partition`."""
 
 
 def plan_step(source: Source, settings: Settings, observe: Observer | None = None, engine: Engine = JAX) -> Partition:
@@ -46,11 +48,18 @@ def choose_form(source: Source, settings: Settings, engine: Engine = JAX) -> Sou
     return source if left_out.intersection(settings.hints or {}) else moved
 
 
+def _suggest_option(name: str) -> str:
+    """What was probably meant by an option that is none."""
+    if name in OTHER_WORKERS:
+        return " (workers= takes a number of devices, a jax.sharding.Mesh, or a list of devices)"
+    return suggest(name, OF_STEPS, "=")
+
+
 def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
     """What users ask for, checked; no workers are those of the plan. Raises the TofuError of the first option that is wrong or contradicts
     another.
     """
-    unknown = [f"{name}={suggest(name, OF_STEPS, '=')}" for name in options if name not in OF_STEPS]
+    unknown = [f"{name}={_suggest_option(name)}" for name in options if name not in OF_STEPS]
     raise_together(UnsupportedError, f"There are no such options ({', '.join(OF_STEPS)}):", unknown)
     given = read_options(options)
     plan: Plan | None = given.get("plan")

@@ -14,6 +14,8 @@ from tofu.search.cost import evaluate, price
 from tofu.search.solve import Effort
 
 EFFORT_SECONDS = 0.5
+MOST_NAMES = 5
+"""So many operators are named to one who asks for one that is not there."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,10 @@ def check_layer(layer: str, operators: Collection[str]) -> None:
     """Raise PlanError for a name that no operator has."""
     if layer not in operators:
         near = find_near(layer, operators)
-        raise PlanError(
-            f"The model has no operator {layer!r}" + (f"; did you mean {', '.join(near)}?" if near else ".")
-        )
+        names = [*operators][:MOST_NAMES]
+        more = f" and {len(operators) - len(names)} more" if len(operators) > len(names) else ""
+        known = f"; did you mean {', '.join(near)}?" if near else f". Its operators are {', '.join(names)}{more}."
+        raise PlanError(f"The model has no operator {layer!r}{known}")
 
 
 def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_SECONDS) -> list[Alternative]:

@@ -17,6 +17,12 @@ def make_console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=WIDTH_WITHOUT_TERMINAL)
 
 
+def print_legend(console: Console, legend: str) -> None:
+    """What a table means, in its own lines; where the console is narrower than these, wrapped anew instead of line by line."""
+    fits = all(len(line) <= console.width for line in legend.splitlines())
+    console.print(legend if fits else f"\n{' '.join(legend.split())}\n", style="dim")
+
+
 def print_to_text(show: Callable[[Console], None]) -> str:
     """What `show` prints, as text."""
     text = StringIO()

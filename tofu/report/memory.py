@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tofu.plan import format_bytes
-from tofu.report.console import print_to_text
+from tofu.report.console import print_legend, print_to_text
 from tofu.sizes import read_bytes
 
 GRADIENTS, ACTIVATIONS, FETCH_BUFFERS = range(3)
@@ -156,4 +156,4 @@ def print_report(console: Console, report: MemoryReport) -> None:
     workers = f"{len(report.workers)} workers, which move {moved} in a step" if report.workers else "one device"
     console.print(f"[bold]Memory of a training step[/bold] with {report.optimizer}: {workers}\n")
     console.print(memory_report_table(report))
-    console.print(LEGEND, style="dim")
+    print_legend(console, LEGEND)

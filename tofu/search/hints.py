@@ -89,7 +89,8 @@ def _dimension_number(problem: Problem, tensor: int, dimension: Any) -> int:
         return FREE
     shape = problem.graph.tensors[tensor].shape
     if isinstance(dimension, bool) or not isinstance(dimension, (int, np.integer)) or not 0 <= dimension < len(shape):
-        raise PlanError(f"{dimension!r} is not a dimension of its shape {shape} (0 to {len(shape) - 1})")
+        kind = "; it is a text, and dimensions are whole numbers" if isinstance(dimension, str) else ""
+        raise PlanError(f"{dimension!r} is not a dimension of its shape {shape} (0 to {len(shape) - 1}){kind}")
     return int(dimension)
 
 

@@ -308,6 +308,27 @@ def test_a_checkpoint_that_is_not_there(tmp_path):
         tofu.mod.Module.load(prefix, 3)
 
 
+def test_parameters_under_other_names_are_named():
+    module = start(split_module(ADAM), ADAM)
+    arguments, states = module.get_params()
+    named = {f"net_{name}": array for name, array in arguments.items()}
+    first = sorted(named)[:5]
+    with pytest.raises(tofu.TofuError) as caught:
+        module.set_params(named, states)
+    *_, before, last = str(caught.value).splitlines()
+    assert before == f"  - {max(arguments)}"
+    more = f" and {len(named) - 5} more" if len(named) > 5 else ""
+    assert last == f"  - given, and not the model's: {', '.join(first)}{more}"
+
+
+@pytest.mark.parametrize("length", [0, 7, 23])
+def test_files_that_end_in_their_first_bytes_are_measured(length, tmp_path):
+    path = tmp_path / "model-0003.params"
+    path.write_bytes(b"x" * length)
+    with pytest.raises(tofu.TofuError, match=rf"model-0003\.params .*: it has {length} bytes, and would go on after"):
+        ParameterFile(path)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "uint8", "int64", "int8"])
 def test_arrays_of_any_type_are_read_one_by_one(dtype, tmp_path):
     path, arrays = str(tmp_path / "a.params"), {}

@@ -154,7 +154,8 @@ def _infer(
             problem = (
                 f"The shapes fit the model, and the types do not ({types or 'none is stated'}). Where none is stated, MXNet takes float32. "
                 "State it with dtype= of the Variable, for example mx.sym.Variable('data', dtype='float64'), or with type_dict= where the "
-                "model is bound."
+                "model is bound. A Gluon block takes inputs of the type of its parameters, x.astype('float32'), or is converted by "
+                "block.cast('float64')."
             )
         raise ShapeInferenceError(f"{problem} MXNet says: {error}") from error
     nodes = _mxnet.nodes(handle)

@@ -65,12 +65,15 @@ class Stored:
 
 
 def find_arrays(file: IO[bytes]) -> tuple[dict[str, Stored], int]:
-    """Name -> array, and the byte after the last name. Raises ValueError or struct.error for a file of another kind."""
+    """Name -> array, and the byte after the last name. Raises ValueError for a file of another kind."""
     size = os.fstat(file.fileno()).st_size
     file.seek(0)
 
     def read(form: str) -> tuple[Any, ...]:
-        return struct.unpack("<" + form, file.read(struct.calcsize("<" + form)))
+        text = file.read(struct.calcsize("<" + form))
+        if len(text) < struct.calcsize("<" + form):
+            raise ValueError(f"it has {size:,} bytes, and would go on after these")
+        return struct.unpack("<" + form, text)
 
     def skip(count: int) -> None:
         if count > size - file.tell():

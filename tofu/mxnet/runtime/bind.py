@@ -70,7 +70,10 @@ def bind(
             )
     else:
         if contexts is None and plan is None:
-            raise DeviceError("bind needs contexts=, one for each worker, or a symbol made by tofu.partition(...).")
+            raise DeviceError(
+                "bind needs contexts=, one for each worker, as in contexts=[mx.cpu(0), mx.cpu(1)], or a symbol made by "
+                "tofu.partition(symbol, ngpus=2)."
+            )
         partitioned = partition(symbol, contexts=contexts, plan=plan, for_training=for_training)
     inputs = read_shapes(partitioned, shapes, list_options(bind))
     held = {*check_names_given("fixed", fixed), *inputs, *find_labels(partitioned)}

@@ -79,7 +79,7 @@ class ParameterFile(Mapping[str, Any]):
     def _find(self) -> dict[str, Stored]:
         try:
             entries, end = find_arrays(self._file)
-        except (struct.error, ValueError) as error:
+        except ValueError as error:
             raise TofuError(f"{self.path} was cut short, or is no file of parameters: {error}") from error
         size = os.fstat(self._file.fileno()).st_size
         if end != (size if self.seal is None else self.seal.end):

@@ -13,6 +13,7 @@ from typing import Any
 import mxnet as mx
 
 from tofu.errors import TofuError, raise_together
+from tofu.imports.mxnet import MXNET_VERSION
 from tofu.mxnet.frontend.refusals import refuse_broken
 from tofu.mxnet.frontend.symbol_text import read_model
 from tofu.mxnet.runtime.partition_text import ATTRIBUTE, last_line, load_whole
@@ -42,17 +43,34 @@ def _with_partition(load_json: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def read_symbol(path: str) -> Any:
     """The symbol in a file, partitioned if it was saved so. Raises TofuError for a file that MXNet cannot read as one."""
+    saved_by = MXNET_VERSION
     try:
         text = read_text(path)
-        read_model(text)  # MXNet's own errors name neither the file nor what is wrong
+        saved_by = _find_version(read_model(text))  # MXNet's own errors name neither the file nor what is wrong
         symbol = mx.sym.load_json(text)
         refuse_broken(symbol)
     except (OSError, ValueError, mx.base.MXNetError) as error:
         reason = str(error) if isinstance(error, (OSError, ValueError)) else last_line(error)
-        raise TofuError(
-            f"{path} is not a symbol that MXNet can read ({reason}). Save one with symbol.save(...)."
-        ) from error
+        remedy = "Save one with symbol.save(...)."
+        if isinstance(error, mx.base.MXNetError):  # a symbol, with something that MXNet here does not have
+            saver = (
+                "" if saved_by == MXNET_VERSION else f"It was saved by MXNet {saved_by}, and this is {MXNET_VERSION}. "
+            )
+            remedy = (
+                f"{saver}Load the library that has what is missing (mx.library.load), or build the model with operators and arguments of "
+                f"MXNet {MXNET_VERSION}."
+            )
+        raise TofuError(f"{path} is not a symbol that MXNet can read ({reason}). {remedy}") from error
     return symbol
+
+
+def _find_version(model: dict[str, Any]) -> str:
+    """The MXNet that saved a model, 1.9.1 say; the one that is needed where the file does not tell."""
+    kept = model.get("attrs", {}).get("mxnet_version")
+    number = kept[1] if isinstance(kept, list) and len(kept) == 2 else None
+    if isinstance(number, bool) or not isinstance(number, int):
+        return MXNET_VERSION
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}"
 
 
 def shapes_as_saved(path: str) -> Any:

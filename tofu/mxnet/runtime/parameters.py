@@ -18,6 +18,9 @@ from tofu.mxnet.runtime.sharded_executor import ShardedExecutor
 from tofu.mxnet.runtime.shards import ShardedTensor
 from tofu.reading import show_with_type
 
+MOST_NAMES = 5
+"""So many names are told of parameters that a model does not have."""
+
 
 class LiveParameters(Mapping[str, Any]):
     """An executor's parameters by name, each gathered when it is asked for: what callbacks of `fit` are given. `storages` names those
@@ -139,21 +142,24 @@ def _name(tensor: Tensor) -> str:
 
 
 def _check(groups: Sequence[Group], allow_missing: bool) -> None:
-    missing, wrong = [], []
+    missing, wrong, extra = [], [], list[str]()
     for given, own in groups:
         if given is None:
             continue
+        extra += sorted(set(given) - {tensor.name for tensor in own})
         missing += [tensor.name for tensor in own if tensor.name not in given]
         wrong += [
             f"{tensor.name}: {_shape(given, tensor.name)} given, {tensor.shape} in the model"
             for tensor in own
             if tensor.name in given and _shape(given, tensor.name) != tensor.shape
         ]
-    if not allow_missing:
+    if missing and not allow_missing:
+        more = f" and {len(extra) - MOST_NAMES} more" if len(extra) > MOST_NAMES else ""
+        others = [f"given, and not the model's: {', '.join(extra[:MOST_NAMES])}{more}"] if extra else []
         raise_together(
             MissingParametersError,
             "These parameters are missing (allow_missing=True leaves them, or initializes them):",
-            missing,
+            [*missing, *others],
         )
     raise_together(ShapeError, "These parameters have another shape:", wrong)
 

@@ -71,8 +71,14 @@ def read_partition(text: str) -> Saved | None:
 
 
 def last_line(error: Exception) -> str:
-    """Of an error of MXNet's: what it says after its stack."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[-1]
+    """Of an error of MXNet's: what it says after its stack. About an argument that an operator lacks it begins with what is wrong, goes on
+    with all arguments that there are, and ends with the operator.
+    """
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    wrong = next((line for line in lines if ", Possible Arguments:" in line), None)
+    if wrong is not None and lines[-1].startswith(", in operator"):
+        return wrong.split(", Possible Arguments:")[0].removeprefix("MXNetError: ") + lines[-1]
+    return lines[-1]
 
 
 def _read_saved(model: dict[str, Any], text: str) -> Saved:
