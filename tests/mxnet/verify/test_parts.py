@@ -1,10 +1,13 @@
 """How far numbers are apart, and what a kernel that leaves no number in a part is called."""
 
+import re
+
 import numpy as np
 import pytest
 
 from tdl_ops.mxnet import DESCRIPTIONS
 from tofu.analysis import Combine, InputAccess, OutputAccess, Row, analyse
+from tofu.mxnet.verify.kernels import run_kernel
 from tofu.mxnet.verify.nodes import Node
 from tofu.mxnet.verify.operators import verify_operator
 from tofu.verification.split import SplitError, combine_outputs, cut_input, relative_error
@@ -56,3 +59,21 @@ def test_parts_that_two_of_them_write():
     whole = analyse(DESCRIPTIONS["tanh"], {}, [(4,)], [(4,)])
     with pytest.raises(SplitError, match="write 1 cells twice"):
         combine_outputs([np.ones(3), np.ones(3)], written, {0: [(0, 2), (2, 4)]}, whole, (5,))
+
+
+def test_a_kernel_that_writes_behind_an_output_is_found_out():
+    """It takes its size from an input: the memory behind a worker's part would be another array's."""
+    whole = np.ones((6, 4))
+    with pytest.raises(RuntimeError, match=r"writes behind output 0 of _backward_where, of shape \(3, 4\)"):
+        run_kernel("_backward_where", {}, [whole, whole], [(3, 4)] * 2, ["float64"] * 2)
+
+
+def test_a_gradient_that_gets_other_shapes_than_its_operators_part_is_a_problem(descriptions):
+    """Its kernel runs beside that operator here, with the shapes of that, and on workers with those that its description names."""
+    name = "_backward_npi_einsum"
+    arguments = "_npi_einsum", {"num_args": 1, "subscripts": "ij->ij"}, [(5, 7)]
+    assert verify_operator(*arguments).is_verified
+    unnamed = lambda d_out, data, *, subscripts: lambda i, j: d_out[i, j]  # noqa: E731
+    descriptions[name] = DESCRIPTIONS.describe(unnamed, (name,))
+    found = verify_operator(*arguments).problems[0]
+    assert re.search(r"_backward_npi_einsum, split i: .*input 1 has a region of shape \(5, 7\)", found)

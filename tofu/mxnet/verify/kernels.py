@@ -6,6 +6,7 @@ import ctypes
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from math import prod
 from typing import Any
 
 import mxnet as mx
@@ -40,6 +41,8 @@ DTYPES = ("float32", "float64", "float16", "uint8", "int32", "int8", "int64", "b
 # What memory holds before a kernel runs, by the kind of its type: two patterns, and a cell that keeps both is not written. One is no
 # number, the other stays itself under no addition.
 PATTERNS: dict[str, tuple[float, float]] = {"f": (np.nan, -812.5), "i": (85, 42), "u": (85, 42), "b": (1, 0)}
+GUARD_CELLS = 4096
+"""Behind each output: a kernel that takes its size from another tensor than a description says writes there."""
 
 
 def run_kernel(
@@ -53,13 +56,17 @@ def run_kernel(
     """Run `op` as in training. Returns its outputs, hidden ones too, and its inputs as it left them.
 
     Outputs are filled with one of the `PATTERNS` beforehand, so that cells that the kernel does not write are seen. Raises
-    mxnet.MXNetError where MXNet refuses the shapes or the attributes, and for stateful backward operators.
+    mxnet.MXNetError where MXNet refuses the shapes or the attributes, and for stateful backward operators, and RuntimeError where the
+    kernel writes behind an output.
     """
     plain = _mxnet.plain_kernel(op, output_shapes, [DTYPES.index(dtype) for dtype in output_dtypes])
     if plain is not None:  # what execution graphs run in its place
         op, attributes = plain[0], {**attributes, **plain[1]}
     given = [mx.nd.array(array, dtype=array.dtype) for array in inputs]
-    results = [_fill(shape, dtype, pattern) for shape, dtype in zip(output_shapes, output_dtypes, strict=True)]
+    guard = choose_guard([*(array.dtype.name for array in inputs), *output_dtypes])
+    kinds = zip(output_shapes, output_dtypes, strict=True)
+    guarded = [Guarded(shape, dtype, pattern, guard) for shape, dtype in kinds]
+    results = [one.array for one in guarded]
     outputs = ctypes.cast(_handles(results), ctypes.POINTER(ctypes.c_void_p))
     if _mxnet.operator_info(op)["is_random"]:
         mx.random.seed(SEED)
@@ -76,7 +83,7 @@ def run_kernel(
                 _strings(attributes.values()),
             )
         )
-    return [result.asnumpy() for result in results], [array.asnumpy() for array in given]
+    return [one.read(f"output {n} of {op}") for n, one in enumerate(guarded)], [array.asnumpy() for array in given]
 
 
 def run_gradient(
@@ -96,7 +103,9 @@ def run_gradient(
     symbol = compose(op, attributes, len(inputs))
     arrays = {f"input{n}": mx.nd.array(array, dtype=array.dtype) for n, array in enumerate(inputs)}
     states = {name: arrays.pop(name) for name in symbol.list_auxiliary_states()}
-    gradients = {f"input{n}": _fill(inputs[n].shape, inputs[n].dtype.name, pattern) for n in wrt}
+    guard = choose_guard([array.dtype.name for array in inputs])
+    guarded = {f"input{n}": Guarded(inputs[n].shape, inputs[n].dtype.name, pattern, guard) for n in wrt}
+    gradients = {name: one.array for name, one in guarded.items()}
     requests = {name: "write" if name in gradients else "null" for name in arrays}
     executor = symbol.bind(mx.cpu(), arrays, args_grad=gradients, grad_req=requests, aux_states=states)
     mx.random.seed(SEED)
@@ -104,7 +113,7 @@ def run_gradient(
     heads = [mx.nd.array(gradient, dtype=gradient.dtype) for gradient in head_gradients]
     for _ in range(times):
         executor.backward(heads or None)
-    return [gradients[f"input{n}"].asnumpy() for n in wrt]
+    return [guarded[f"input{n}"].read(f"the gradient of input {n} of {op}") for n in wrt]
 
 
 def find_left(outputs: Sequence[Array], others: Sequence[Array]) -> tuple[Array, ...]:
@@ -117,8 +126,32 @@ def _holds(array: Array, pattern: int) -> Array:
     return np.isnan(array) if np.isnan(value) else array == value
 
 
-def _fill(shape: Shape, dtype: str, pattern: int) -> Any:
-    return mx.nd.full(shape, PATTERNS[np.dtype(dtype).kind][pattern], dtype=dtype)
+def choose_guard(dtypes: Iterable[str]) -> int:
+    """The cells behind each output of a kernel of these types: none in single precision, since oneDNN does not write into a part of an
+    array, and MXNet would have another kernel do it.
+    """
+    return 0 if "float32" in dtypes else GUARD_CELLS
+
+
+class Guarded:
+    """An output filled with a pattern, and `guard` cells behind it that have to keep that."""
+
+    def __init__(self, shape: Shape, dtype: str, pattern: int, guard: int) -> None:
+        self._pattern, self._count = pattern, prod(shape)
+        value = PATTERNS[np.dtype(dtype).kind][pattern]
+        memory = (self._count + guard,) if guard else shape
+        self._memory = mx.nd.full(memory, value, dtype=dtype)
+        self.array = self._memory[: self._count].reshape(shape) if guard else self._memory
+
+    def read(self, what: str) -> Array:
+        """The output. Raises RuntimeError where something was written behind it."""
+        cells: Array = self.array.asnumpy()
+        if not _holds(self._memory.asnumpy().ravel()[self._count :], self._pattern).all():
+            raise RuntimeError(
+                f"the kernel writes behind {what}, of shape {cells.shape}: it takes its size from another tensor, whose regions the "
+                "description does not name. Name them with unread()"
+            )
+        return cells
 
 
 def compose(op: str, attributes: Mapping[str, str], count: int | None) -> Any:

@@ -24,8 +24,8 @@ class Gradient:
     """How a backward operator that cannot be run alone is run: with its forward operator `forward`.
 
     `wrt` lists the forward operator's inputs, `outputs` the backward operator's outputs that are their gradients. Of the backward
-    operator's inputs, `heads` are the positions of the head gradients (None for those that are not used), and `saved` maps positions
-    to the outputs of the forward operator that they are. `shares_state`: both have to be split alike.
+    operator's inputs, `heads` are the positions of the head gradients (None for those that are not used), and `saved` and
+    `given` map positions to the outputs and inputs of the forward operator that they are. `shares_state`: both have to be split alike.
     """
 
     forward: Node
@@ -33,6 +33,7 @@ class Gradient:
     outputs: tuple[int, ...]
     heads: tuple[int | None, ...]
     saved: Mapping[int, int]
+    given: Mapping[int, int]
     shares_state: bool
 
 
@@ -241,10 +242,13 @@ class _Execution:
         sources = {tuple(entry[:2]): position for position, entry in enumerate(node["inputs"])}
         by_name = {other["name"]: other["id"] for other in self.nodes}
         heads = [sources.get((by_name.get(name_head_gradient(n), -1), 0)) for n in range(len(self.heads))]
-        entries = enumerate(node["inputs"])
-        saved = {position: entry[1] for position, entry in entries if entry[0] == node["control_deps"][0]}
+        of_forward = node["control_deps"][0]
+        saved = {position: entry[1] for position, entry in enumerate(node["inputs"]) if entry[0] == of_forward}
+        read = {tuple(entry[:2]): n for n, entry in enumerate(self.nodes[of_forward]["inputs"])}
+        given = {position: read[source] for source, position in sources.items() if source in read}
         outputs = tuple(output for _, output in wanted)
-        return Gradient(forward, tuple(n for n, _ in wanted), outputs, tuple(heads), saved, shares_state(node["op"]))
+        shares = shares_state(node["op"])
+        return Gradient(forward, tuple(n for n, _ in wanted), outputs, tuple(heads), saved, given, shares)
 
 
 def _keeps_state(forward: Node) -> bool:

@@ -239,6 +239,7 @@ class _Verification:
             for written, output in zip(access.outputs, forward.outputs, strict=True)
         ]
         local = [array.shape for array in forward_inputs]
+        self._check_shapes([array.shape for array in inputs], local, forward_shapes)
         attributes = _local_attributes(forward, access, axis, part, local, forward_shapes)
         outputs = run_with_forward(gradient, attributes, forward_inputs, inputs, shapes)
         if self.relation is not None:
@@ -246,6 +247,19 @@ class _Verification:
             given = [drawn[gradient.saved[n]] if n in gradient.saved else array for n, array in enumerate(inputs)]
             self._check_relation(given, outputs)
         return outputs
+
+    def _check_shapes(self, own: Sequence[Shape], forward: Sequence[Shape], made: Sequence[Shape]) -> None:
+        """Raise SplitError where workers give the kernel other shapes than it is run with here: those of the forward operator's part."""
+        gradient = self.node.gradient
+        assert gradient is not None
+        pairs = [(position, forward[n]) for position, n in gradient.given.items()]
+        pairs += [(position, made[n]) for position, n in gradient.saved.items()]
+        for position, shape in pairs:
+            if own[position] != shape:
+                raise SplitError(
+                    f"input {position} has a region of shape {own[position]}, and the forward operator's part one of {shape}, "
+                    "which its kernel is run with: name the cells, by unread() where it takes the shape alone"
+                )
 
 
 def analyse_node(description: Description, node: Node) -> OperatorAccess:
