@@ -63,3 +63,32 @@ def test_symbols_with_edges_to_nothing(change, message):
     symbol = broken_symbol(change)
     with refuses(tofu.TofuError, "The symbol is broken", message):
         tofu.partition(symbol, 2, data=(12, 17))
+
+
+DATA, OTHER = mx.sym.Variable("data"), mx.sym.Variable("other")
+UNDESCRIBED_SIGNATURES = {
+    "windows outside": (
+        mx.sym.Pooling(DATA, kernel=(2, 2), stride=(3, 3), pad=(1, 1), pooling_convention="full", pool_type="avg"),
+        {"data": (2, 3, 5, 5)},
+        "may lie outside the data",
+    ),
+    "offsets in groups": (
+        mx.sym.contrib.DeformableConvolution(DATA, OTHER, kernel=(3, 3), num_filter=4, num_group=2, no_bias=True),
+        {"data": (2, 4, 6, 6), "other": (2, 18, 4, 4)},
+        "deformable convolution in groups",
+    ),
+    "a dimension of one cell": (
+        mx.sym.np.einsum("ij,jk->ik", DATA.as_np_ndarray(), OTHER.as_np_ndarray()),
+        {"data": (4, 1), "other": (3, 5)},
+        "has the extent 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNDESCRIBED_SIGNATURES)
+def test_signatures_of_described_operators_that_are_not_described(name):
+    symbol, shapes, message = UNDESCRIBED_SIGNATURES[name]
+    with refuses(tofu.TofuError, message, "replicate"):
+        tofu.partition(symbol, 2, **shapes)
+    options = {"undescribed": "replicate", "on_infeasible": "replicate"}  # there is nothing else to be split
+    assert tofu.partition(symbol, 2, **options, **shapes).plan.workers == 2
