@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.jax_compare import set_environment
+from benchmarks.shared.campaigns import choose_names
 
 LEAST = 0.85  # of the programs on 2, 4 and 8 devices
 REPLICATED = ("small", "free")
@@ -36,7 +37,7 @@ def main(models: str | None, workers: str) -> None:
         for replicate in REPLICATED:
             table.add_column(f"{count}, {replicate}", justify="center")
     checked: list[bool] = []
-    for name in models.split(",") if models else load_models():
+    for name in choose_names(models, load_models()):
         print(name, file=sys.stderr, flush=True)
         shown = []
         with in_double_precision():

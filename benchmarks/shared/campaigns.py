@@ -119,11 +119,13 @@ def _run_in_processes(
             for connection in wait(busy):
                 process, case, count = busy.pop(connection)
                 try:
-                    yield connection.recv()
-                except EOFError:
+                    found = connection.recv()
+                except (EOFError, ConnectionError):
+                    connection.close()
                     process.join()
                     yield case, result_type(problems=[f"the process ended with exit code {process.exitcode}"])
                     continue
+                yield found
                 following = next(waiting, None) if count < cases_of_a_process else None
                 if following is None:
                     connection.close()

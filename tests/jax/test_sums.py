@@ -264,14 +264,17 @@ def product(w, x):
     return x.T @ (x @ w)
 
 
-def stack_layers(w, xs):
-    """Micro-batches of a scan over two layers, whose gradients are put together."""
+def of_layers(w, x):
+    """The gradients of a scan over two layers, which are put together."""
 
     def loss(w, x):
         return jnp.sum(lax.scan(lambda h, w: (jnp.tanh(h @ w), None), x, w)[0])
 
-    ws = jnp.stack([w @ w.T, w @ w.T])
-    return lax.scan(lambda c, x: (c + jax.grad(loss)(ws, x), None), jnp.zeros_like(ws), xs)[0]
+    return jax.grad(loss)(jnp.stack([w @ w.T, w @ w.T]), x)
+
+
+def no_layers(w):
+    return jnp.zeros((2, len(w), len(w)), w.dtype)
 
 
 MOVED = {
@@ -285,7 +288,7 @@ MOVED = {
     "padded": loop(lambda w, x: jnp.pad(product(w, x)[1:], ((1, 0), (0, 0)))),
     "a column each": loop(lambda w, x: jnp.concatenate([product(w[:, :2], x), product(w[:, 2:], x)], 1)),
     "looked up": loop(lambda w, x: jnp.zeros_like(w).at[jnp.abs(8 * x[:, 0]).astype(int)].add(x @ w)),
-    "layers put together": stack_layers,
+    "layers put together": loop(of_layers, start=no_layers),
     "a sum": loop(lambda w, x: jnp.sum(x @ w), start=lambda w: jnp.zeros((), w.dtype)),
     "whole numbers": loop(
         lambda w, x: (x > 0).astype(int).T @ (x @ w > 0).astype(int), start=lambda w: jnp.zeros(w.shape, int)
@@ -298,22 +301,8 @@ MOVED = {
 }
 
 
-def read_layers_twice(w, xs):
-    """The same, where the gradients of layers are also read in the loop."""
-
-    def loss(w, x):
-        return jnp.sum(lax.scan(lambda h, w: (jnp.tanh(h @ w), None), x, w)[0])
-
-    def add(c, x):
-        gradients = jax.grad(loss)(ws, x)
-        return c + gradients / jnp.max(gradients), None
-
-    ws = jnp.stack([w @ w.T, w @ w.T])
-    return lax.scan(add, jnp.zeros_like(ws), xs)[0]
-
-
 KEPT = {
-    "layers put together and read": read_layers_twice,
+    "layers put together and read": loop(lambda w, x: (g := of_layers(w, x)) / jnp.max(g), start=no_layers),
     "read otherwise": lambda w, xs: lax.scan(lambda c, x: (c + product(c, x), None), w, xs)[0],
     "put together": lambda w, xs: lax.scan(lambda c, x: (c + product(w, x), c), w, xs),
     "the next one put together": lambda w, xs: lax.scan(lambda c, x: ((n := c + product(w, x)), n), w, xs),

@@ -185,7 +185,7 @@ class _Whole:
         (end, added), (made, grown) = lax.scan(run_body, (begin, added), taken, loop.length, loop.reverse)
         self.sums.update(zip((*totals, *rows), (*added, *grown), strict=True))
         for one in sums:
-            if one.is_last and one.row_count is None:
+            if one.is_last and not one.rows:
                 self._write(one.equation, [self.sums.pop(one.number)])
             elif one.is_last:
                 self.rows[one.number] = self.sums.pop(one.number)
@@ -195,7 +195,7 @@ class _Whole:
 
     def _begin_sum(self, one: Summed) -> Any:
         type_ = self.program.step.types[one.number]
-        return jnp.zeros((*(() if one.row_count is None else (one.row_count,)), *type_.shape), type_.dtype)
+        return jnp.zeros((*one.rows, *type_.shape), type_.dtype)
 
     def _carry(self, value: int, operand: Operand) -> Any:
         """What a carry becomes, in its layout."""

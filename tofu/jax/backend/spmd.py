@@ -291,7 +291,7 @@ class SpmdProgram:
         (end, added), (made, grown) = lax.scan(run_body, (begin, added), taken, loop.length, loop.reverse)
         scope.sums.update(zip((*totals, *rows), (*added, *grown), strict=True))
         for one in sums:
-            if one.is_last and one.row_count is None:
+            if one.is_last and not one.rows:
                 self._settle(one.equation, scope.sums.pop(one.number), scope)
             elif one.is_last:
                 scope.rows[one.number] = scope.sums.pop(one.number)
@@ -308,8 +308,7 @@ class SpmdProgram:
     def _begin_sum(self, one: Summed) -> Any:
         """What a worker adds up its own results of an equation to."""
         operator, dtype = self.number_of(one.equation), self.step.types[one.number].dtype
-        rows = () if one.row_count is None else (one.row_count,)
-        zeros = jnp.zeros((*rows, *self.places.written(operator, 0).shape), dtype)
+        zeros = jnp.zeros((*one.rows, *self.places.written(operator, 0).shape), dtype)
         return vary(zeros, self._list_split(self.places.axes(operator)))
 
     def _carry(self, value: int, operand: Operand, scope: _Scope) -> Any:

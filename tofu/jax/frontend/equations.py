@@ -179,14 +179,14 @@ class Summed:
         It is no sum over the steps of this loop: each has its own.
     is_last
         It is no sum over the steps of a loop around this one.
-    row_count
-        The steps of the innermost loop, where each has its own; else None.
+    rows
+        The extent of what holds a sum for each step of the innermost loop, where each has its own; else empty.
     """
 
     equation: Equation
     is_row: bool
     is_last: bool
-    row_count: int | None
+    rows: tuple[int, ...]
 
     @property
     def number(self) -> int:
@@ -239,7 +239,7 @@ class Loop:
                 yield from item.walk_sums(depth + 1)
             elif item.loops_summed and depth <= item.loops_summed + item.has_rows:
                 is_last = depth == item.loops_summed + item.has_rows
-                yield Summed(item, item.has_rows and depth == 1, is_last, self.length if item.has_rows else None)
+                yield Summed(item, item.has_rows and depth == 1, is_last, (self.length,) if item.has_rows else ())
 
     def compute(self, values: dict[int, Any]) -> None:
         """Adds the values of its equations, those of its last step where they have one in each, to those that are known."""

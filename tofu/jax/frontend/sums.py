@@ -139,7 +139,7 @@ class _Body:
     def __init__(self, moving: _Moving, loop: Loop) -> None:
         self._moving, self._loop = moving, loop
         inner = [one for one in loop.equations if isinstance(one, Loop)]
-        sums = [one for each in inner for one in each.walk_sums() if one.is_last and one.row_count is None]
+        sums = [one for each in inner for one in each.walk_sums() if one.is_last and not one.rows]
         stacks = {n: (each, one) for each in inner for n, one in _list_own(each).items() if one.primitive is LOOP_STACK}
         self._level = _Level(_list_own(loop), {one.number: one.equation for one in sums}, stacks)
         within = {n for one in walk_all(loop.equations) for n in one.outputs}
