@@ -135,6 +135,8 @@ def test_sums_of_partial_results_move_what_the_plan_counts(axes, layout):
         ("min", ("i1", "i2"), (1, 1)),
         ("prod", ("i2", "i2"), (None, None)),
         ("sum", ("i1", "i2"), (None, None)),
+        ("sum", ("i1", "i2"), (None, 0)),
+        ("sum", ("i2", "i1"), (1, None)),
     ],
 )
 def test_partial_results_move_what_the_plan_counts_in_parts_that_overlap_too(reducer, axes, layout):
@@ -147,6 +149,22 @@ def test_partial_results_move_what_the_plan_counts_in_parts_that_overlap_too(red
     made = tofu.jax.partition(step, 6, (x,), plan=plan)
     assert count_traffic(made.lower(x).compile().as_text(), 6).total <= 1.02 * made.plan.communication_bytes
     np.testing.assert_array_equal(np.asarray(made(x)), jax.jit(step)(x))
+
+
+@pytest.mark.parametrize(("axes", "layout"), [(("i0", "i1"), (0, None)), (("i1", "i0"), (None, 0))])
+def test_windows_that_overlap_are_added_up_in_parts(axes, layout):
+    """Each of the workers that have a shard adds up some of it, and copies what the others have added up."""
+
+    def step(weights, x):
+        _, pull_back = jax.vjp(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (5, 1), (1, 1), "VALID"), x)
+        return pull_back(weights)[0]
+
+    weights, x = (np.random.default_rng(seed).normal(size=(n, 64)).astype(np.float32) for seed, n in enumerate((8, 12)))
+    (name,) = (n for n in tofu.jax.partition(step, 4, (weights, x)).plan.operators if n.endswith("scatter_add"))
+    plan = tofu.jax.partition(step, 4, (weights, x), hints={name: axes}).plan
+    made = tofu.jax.partition(step, 4, (weights, x), plan=replace(plan, tensors={**plan.tensors, name: layout}))
+    assert count_traffic(made.lower(weights, x).compile().as_text(), 4).total <= made.plan.communication_bytes
+    np.testing.assert_allclose(np.asarray(made(weights, x)), jax.jit(step)(weights, x), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("layout", list(product([None, 0], repeat=2)))

@@ -1,6 +1,7 @@
 """Memory against communication: searches that pay for memory are optimal, plans within a limit fit, and what cannot fit is explained."""
 
 import re
+from fractions import Fraction
 from itertools import product
 from math import prod
 
@@ -77,13 +78,13 @@ def test_the_ends_of_a_tradeoff_are_searched_as_without_a_limit(monkeypatch):
     nothing, get as much effort. Those in between have parts of it.
     """
     asked = []
-    make = Tradeoff._make
+    solve = Tradeoff._solve
 
     def watch(tradeoff, problem, effort):
         asked.append((problem is tradeoff.problem, effort.seconds))
-        return make(tradeoff, problem, effort)
+        return solve(tradeoff, problem, effort)
 
-    monkeypatch.setattr(Tradeoff, "_make", watch)
+    monkeypatch.setattr(Tradeoff, "_solve", watch)
     model, limit = MODELS["mlp"], 2**40
     for has_more in (False, True):
         asked.clear()
@@ -168,6 +169,24 @@ def test_free_replicas_move_no_more_than_any_other_plan(name):
     assert free.communication_bytes <= plan_of(algorithm="data-parallel").communication_bytes
     with pytest.raises(PlanError, match="replicate= leaves it to a search"):
         plan_of(replicate="free", algorithm="data-parallel")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_no_limit_allows_bounds_what_fits(name):
+    """The plan without a limit is proved the best, so what fits into any is proved to be so far from the best, at most."""
+    model = MODELS[name]
+    asked = {"ngpus": 4, "cache": False, **model.shapes}
+    free = tofu.partition(model.symbol, replicate="free", **asked).plan
+    split = tofu.partition(model.symbol, **asked).plan
+    roomy = tofu.partition(model.symbol, memory_limit=10 * max(free.worker_bytes), **asked).plan
+    assert free.optimality == "optimal"
+    if not roomy.kept:  # what is kept until the backward pass may move less than any plan that is bounded
+        assert roomy.optimality.endswith("plans; optimal")
+    tight = tofu.partition(model.symbol, memory_limit=max(split.worker_bytes), **asked).plan
+    assert not tight.kept
+    percent = Fraction(re.search(r"plans; within ([\d.]+) % of a proven lower bound$", tight.optimality)[1])
+    over = Fraction(tight.communication_bytes, free.communication_bytes) - 1
+    assert over <= percent / 100 < over + Fraction("0.0001")
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -12,7 +12,7 @@ from tofu.plan import Plan, format_bytes
 from tofu.planning.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Tradeoff, explain_misfit
 from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search import Choices, Problem
-from tofu.search.algorithms import ALGORITHMS
+from tofu.search.algorithms import ALGORITHMS, describe_gap
 from tofu.search.choices import FREE, ChoiceArray, has_more_orders
 from tofu.search.cost import evaluate, price
 from tofu.search.hints import resolve_hints, resolve_plan
@@ -107,12 +107,18 @@ def _search_within(
         raise InfeasibleError(explain_misfit(tradeoffs[0], limit))
     best = min(found, key=lambda point: (point.cost, point.most_bytes))
     tried = sum(len(tradeoff.points) for tradeoff in tradeoffs)
-    return Found(
-        best.problem,
-        best.choices,
-        settings.algorithm,
-        f"the best within {format_limit(limit)} per worker of {tried} plans; nothing is proved",
-    )
+    bound = _bound_all(tradeoffs) if not best.choices.kept else 0  # bounds are those of plans that keep nothing
+    ties = next((tradeoff.unlimited.ties for tradeoff in tradeoffs if tradeoff.unlimited is not None), "")
+    proof = describe_gap(best.cost, bound, ties + _name_orders(problems)) or "nothing is proved"
+    optimality = f"the best within {format_limit(limit)} per worker of {tried} plans; {proof}"
+    return Found(best.problem, best.choices, settings.algorithm, optimality, bound)
+
+
+def _bound_all(tradeoffs: Sequence[Tradeoff]) -> int:
+    """What no plan costs less than, whatever memory it needs; 0 where that is not known of all orders of the steps."""
+    solutions = [tradeoff.unlimited for tradeoff in tradeoffs]
+    exact = [solution.exact for solution in solutions if solution is not None]
+    return min((0 if result is None else result.lower_bound for result in exact), default=0)
 
 
 def _apply(graph: Graph, problem: Problem, plan: Plan, settings: Settings) -> Found:
@@ -167,11 +173,14 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     problem, best = min(candidates, key=lambda one: price(one[0], one[1].choices))
     exact = [solution.exact for _, solution in proving if solution.exact is not None]
     bound = min((result.lower_bound for result in exact), default=0)
-    optimality = algorithm.describe_optimality(best, bound)
-    if algorithm.is_search and has_more_orders(problem.factors):
-        optimality += f", of the first {len(problems)} orders of the steps"
+    optimality = algorithm.describe_optimality(best, bound) + (_name_orders(problems) if algorithm.is_search else "")
     held = max((result.held_bytes for result in exact), default=0)
     return Found(problem, best.choices, algorithm.name, optimality, bound, held)
+
+
+def _name_orders(problems: Sequence[Problem]) -> str:
+    """What is said of a proof where there are more orders of the steps than were searched."""
+    return f", of the first {len(problems)} orders of the steps" if has_more_orders(problems[0].factors) else ""
 
 
 def _free(problem: Problem) -> Problem:

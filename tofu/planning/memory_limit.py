@@ -25,7 +25,7 @@ from tofu.search.algorithms import ALGORITHMS, Algorithm, Hints
 from tofu.search.choices import REPLICATED, factorize
 from tofu.search.cost import list_worth_keeping, list_worth_rereading, price
 from tofu.search.geometry import find_shards
-from tofu.search.solve import Effort
+from tofu.search.solve import Effort, Solution
 from tofu.search.topology import Arrangement
 from tofu.sizes import format_limit
 
@@ -76,29 +76,32 @@ class Tradeoff:
     effort: Effort
     whole_effort: Effort
     points: list[Point] = field(default_factory=list)
+    unlimited: Solution | None = None
+    """What was found where memory costs nothing: what is proved of it bounds the plans within every limit."""
 
     def split_all(self) -> Point:
         """The plan that splits whatever can be split, but for small tensors that cost less whole."""
-        return self._make_with_all(lambda problem: problem)
+        return self._add(self._solve_with_all(lambda problem: problem).choices)
 
     def free(self) -> Point:
         """The plan for which memory costs nothing, searched as without a limit."""
-        return self._make_with_all(lambda problem: problem.hold(price=0.0))
+        self.unlimited = self._solve_with_all(lambda problem: problem.hold(price=0.0))
+        return self._add(self.unlimited.choices)
 
     def at_price(self, held_price: float, split: frozenset[int] = frozenset()) -> Point:
         """The plan at a price of a held byte, in moved ones, where the tensors in `split` must be split."""
         unit = max(self.problem.arrangement.nanoseconds["prices"], default=1.0)
-        return self._make(self.problem.hold(held_price * unit, split), self.effort)
+        return self._add(self._solve(self.problem.hold(held_price * unit, split), self.effort).choices)
 
-    def _make_with_all(self, restrict: Callable[[Problem], Problem]) -> Point:
+    def _solve_with_all(self, restrict: Callable[[Problem], Problem]) -> Solution:
         """With the whole effort. Of parts that overlap only where they must another one is made, for a search that does not end."""
         even = self.problem.split_evenly()
         if even is not None:
-            self._make(restrict(even), self.whole_effort)
-        return self._make(restrict(self.problem), self.whole_effort)
+            self._add(self._solve(restrict(even), self.whole_effort).choices)
+        return self._solve(restrict(self.problem), self.whole_effort)
 
-    def _make(self, problem: Problem, effort: Effort) -> Point:
-        return self._add(self.algorithm.solve(problem, self.hints, effort).choices)
+    def _solve(self, problem: Problem, effort: Effort) -> Solution:
+        return self.algorithm.solve(problem, self.hints, effort)
 
     def _add(self, choices: Choices) -> Point:
         point = price_plan(self.problem, choices, self.measure)

@@ -135,11 +135,15 @@ def describe_proof(result: _core.ExactResult, among: str = "", lower_bound: int 
     The percentage is rounded up: the plan is no further than that from the best one `among` those that it is about. `lower_bound` takes the
     place of the result's own where the result is the best of several searches, each with a bound.
     """
-    found = sum(result.plan.step_bytes)
     bound = result.lower_bound if lower_bound is None else min(result.lower_bound, lower_bound)
-    if result.is_optimal and bound >= found:
-        return f"optimal{among}"
+    return describe_gap(sum(result.plan.step_bytes), bound, among) or NOTHING_PROVED
+
+
+def describe_gap(cost: int, bound: int, among: str = "") -> str:
+    """How far a plan of that cost is from what none `among` those that were searched costs less than; "" where nothing is known."""
     if bound <= 0:
-        return NOTHING_PROVED
-    hundredths = -((bound - found) * 10_000 // bound)
+        return ""
+    if bound >= cost:
+        return f"optimal{among}"
+    hundredths = -((bound - cost) * 10_000 // bound)
     return f"within {Decimal(hundredths) / 100} % of a proven lower bound{among}"

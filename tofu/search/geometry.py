@@ -15,6 +15,11 @@ def find_shards(problem: Problem, tensor: int, layout: Sequence[int]) -> _core.I
     return _core.shards(problem.native, list(problem.factors), tensor, list(layout))
 
 
+def find_scattered_shards(problem: Problem, tensor: int, layout: Sequence[int]) -> _core.Int64Array:
+    """The same, each shard cut among the workers that have copies of it, as a sum is added up in parts. A part may be empty."""
+    return _core.scattered_shards(problem.native, list(problem.factors), tensor, list(layout))
+
+
 def count_state_bytes(problem: Problem, choices: Choices, states: int) -> tuple[int, ...]:
     """The bytes of each worker's shards of what an optimizer keeps beside the weights, so many `states` of a weight's shape and type."""
     held = [0] * prod(problem.factors)

@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from tofu.analysis import Combine
-from tofu.jax.backend.pieces import Pair, Piece, count_moved, cut, find_nearest, find_rounds, shift
+from tofu.jax.backend.pieces import Piece, count_moved, cut, find_nearest, find_rounds, shift
 from tofu.jax.backend.places import Box, Layout, Place, Places
 from tofu.jax.frontend.versions import all_gather
 from tofu.search.choices import REPLICATED
@@ -177,8 +177,9 @@ class Workers:
         combine = [Combine.REPLICATE if axis == REPLICATED else written.combine[axis] for axis in axes]
         if x.dtype == bool and Combine.REDUCE in combine:  # devices reduce numbers alone
             return self.settle(x.astype(jnp.int8), places, operator, slot).astype(bool)
+        parts = places.scattered(tensor)
         if place.layout is None or target.layout is None:
-            return self._settle_boxes(x, written.reducer, combine, place, target)
+            return self._settle_boxes(x, written.reducer, combine, place, target, parts)
         held = [PARTIAL if c is Combine.REDUCE else d for c, d in zip(combine, place.layout, strict=True)]
         scatters = find_scatters(held, target.layout)
         summed = list(held)
@@ -190,20 +191,22 @@ class Workers:
         if PARTIAL in held and between.boxes != target.boxes:
             staged = self.count * self._count_summed(prod(place.shape), scatters, rest)
             staged += self._count_move(between, target)
-            adding, copying = self._find_addends(place, target, combine)
+            adding, copying = self._find_addends(place, target, parts, combine)
             if staged > count_moved(adding) + count_moved(copying):
                 return self._add_up(x, written.reducer, place, target, adding, copying)
         for step, dimension in scatters:
             x = self.scatter(x, step, dimension, written.reducer)
         return self.move(self._reduce(x, written.reducer, rest), between, target)
 
-    def _settle_boxes(self, x: Any, reducer: str, combine: Sequence[Combine], place: Place, target: Place) -> Any:
+    def _settle_boxes(
+        self, x: Any, reducer: str, combine: Sequence[Combine], place: Place, target: Place, parts: Sequence[Box]
+    ) -> Any:
         """The same where parts are no plain shards, or the tensor has none."""
         overlap = Combine.OVERLAP_ADD in combine
         assert reducer == "Sum" or not overlap, "regions that overlap are added"
         reduced = [step for step, c in enumerate(combine) if c is Combine.REDUCE]
         if reduced or overlap:
-            adding, copying = self._find_addends(place, target, combine)
+            adding, copying = self._find_addends(place, target, parts, combine)
             staged = self.count * self._count_summed(prod(place.shape), (), reduced) + self._count_move(place, target)
             if overlap or staged > count_moved(adding) + count_moved(copying):
                 return self._add_up(x, reducer, place, target, adding, copying)
@@ -221,21 +224,26 @@ class Workers:
         x = self.exchange(x, place, target.boxes, adding, reducer=reducer, fill=fill)
         return self.exchange(x, target, target.boxes, copying, into=x) if copying else x
 
-    def _find_addends(self, place: Place, target: Place, combine: Sequence[Combine]) -> tuple[list[Piece], list[Piece]]:
-        """The results that each worker adds that is the first with its part of the sum, and those that the others have from it."""
+    def _find_addends(
+        self, place: Place, target: Place, parts: Sequence[Box], combine: Sequence[Combine]
+    ) -> tuple[list[Piece], list[Piece]]:
+        """The results that each worker adds up in its part of the sum, and the parts of others that it copies into its shard."""
         alike = [step for step, c in enumerate(combine) if c is Combine.REPLICATE]
         joined = [step for step, c in enumerate(combine) if c is Combine.CONCAT]
         addends = [tuple(d for step, d in enumerate(self.digits(w)) if step not in joined) for w in range(self.count)]
-        first: dict[Any, int] = {}
-        adding, copying = list[Pair](), list[Piece]()
-        for owner, reader in self._find_alike(alike):
-            key = target.boxes[reader], tuple(self.digits(reader)[step] for step in alike)
-            if first.setdefault(key, reader) == reader:
-                adding.append((owner, reader))
-            elif owner == first[key]:
-                copying.append(Piece(owner, reader, target.boxes[reader]))
-        numbers = list(map(addends.index, addends))
-        return list(cut(adding, place, target.boxes, numbers)), copying
+        # By shard, who adds up which part: the first of those with the same one.
+        adders: dict[Box, dict[Box, int]] = {shard: {} for shard in target.boxes}
+        for worker, (shard, part) in enumerate(zip(target.boxes, parts, strict=True)):
+            if all(begin < end for begin, end in part):
+                adders[shard].setdefault(part, worker)
+        pairs = [(o, r) for o, r in self._find_alike(alike) if adders[target.boxes[r]].get(parts[r]) == r]
+        copying = [
+            Piece(adder, reader, part)
+            for reader, shard in enumerate(target.boxes)
+            for part, adder in adders[shard].items()
+            if adder != reader
+        ]
+        return list(cut(pairs, place, parts, list(map(addends.index, addends)))), copying
 
     def _find_alike(self, steps: Sequence[int]) -> list[tuple[int, int]]:
         """Pairs (owner, reader): who needs whose results where workers compute the same along `steps`, and take their own."""
