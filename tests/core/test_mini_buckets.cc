@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -178,6 +179,45 @@ void TestEqualMinimaAreComputedOnce() {
   }
 }
 
+/*! \brief Two triangles of equal tables. One of the first's is a minimum, of a variable between two
+ * corners, and has a bucket to tell; the problem has the same table between these of the other. */
+void TestEqualTablesOfDifferentOriginTellApart() {
+  const auto table = [](size_t rows, size_t columns, std::vector<int64_t> entries) {
+    auto bytes = std::make_shared<ByteMatrix>();
+    bytes->rows = rows;
+    bytes->columns = columns;
+    bytes->entries = std::move(entries);
+    return bytes;
+  };
+  PairwiseProblem problem;
+  const std::vector<size_t> sizes = {2, 2, 5, 2, 2, 2, 5};  // the fourth is between two corners
+  for (size_t size : sizes) problem.unary.emplace_back(size, Weight{0});
+  const auto equal_or_5 = table(2, 2, {0, 5, 5, 0});
+  problem.pairs.push_back({0, 3, equal_or_5});
+  problem.pairs.push_back({1, 3, equal_or_5});
+  problem.pairs.push_back(
+      {5, 4, equal_or_5});  // as the minimum comes: the inner one (bucket_blocks.h) last
+  for (int corner : {0, 4}) {
+    problem.pairs.push_back({corner, corner + 2, table(2, 5, {3, 1, 4, 1, 5, 9, 2, 6, 5, 3})});
+    problem.pairs.push_back({corner + 1, corner + 2, table(2, 5, {2, 7, 1, 8, 2, 8, 1, 8, 2, 8})});
+  }
+  const int64_t least = WeightBytes(Least(problem));
+  const MiniBucketBound found =
+      BoundByMiniBuckets(problem, 1000, kMaxTableEntries, [](double, size_t) {});
+  CHECK(found.bytes == least);
+  for (int v = 0; v < problem.size(); ++v) {
+    for (int x = 0; x < static_cast<int>(sizes[v]); ++x) {
+      KeptValues kept;
+      for (size_t size : sizes) {
+        kept.emplace_back(size);
+        std::iota(kept.back().begin(), kept.back().end(), 0);
+      }
+      kept[v] = {x};
+      CHECK(least + found.excess[v][x] == WeightBytes(Least(Restrict(problem, kept))));
+    }
+  }
+}
+
 /*! \brief Sizes that blocks do not divide, in every order of the variables. */
 void TestRearrangedTablesAreTheSame() {
   const std::vector<size_t> sizes = {17, 9, 20};
@@ -213,6 +253,7 @@ int main() {
   TestProjectIsTheLeastSum();
   TestRepeatedPartsAreAlikeAndBounded();
   TestEqualMinimaAreComputedOnce();
+  TestEqualTablesOfDifferentOriginTellApart();
   TestRearrangedTablesAreTheSame();
   return tofu_test::Finish("mini_buckets");
 }

@@ -23,7 +23,8 @@ using AllOthers = std::vector<SharedCosts>;
 /*! \brief What a bucket tells on the way back. */
 struct Answer {
   AllOthers others;               // that it follows from, of the mini-buckets
-  std::vector<SharedCosts> told;  // to each minimum among the tables: what the others cost at least
+  std::vector<SharedCosts> told;  // by table, to each that is a minimum: what the others cost at
+                                  // least; null for tables of the problem
   std::vector<Cost> excess;       // by value of the variable: more than the bound, at least
 };
 
@@ -53,7 +54,8 @@ class WayBack {
     auto told = answer.told.begin();
     for (int m = bucket.first; m < bucket.end; ++m) {
       for (const Factor& factor : tree_.mini_buckets[m].factors) {
-        if (factor.mini_bucket >= 0) Tell(*told++, &others_[factor.mini_bucket]);
+        if (factor.mini_bucket >= 0) Tell(*told, &others_[factor.mini_bucket]);
+        ++told;
       }
       tree_.mini_buckets[m] = MiniBucket();
     }
@@ -64,18 +66,32 @@ class WayBack {
     }
   }
 
-  /*! \brief Buckets of equal tables that know equal costs of all others give one answer. */
+  /*! \brief Buckets of equal tables that know equal costs of all others, and whose minima are in
+   * the same places among their tables, give one answer. */
   Answer FindAnswer(const Bucket& bucket) {
     AllOthers others;
     for (int m = bucket.first; m < bucket.end; ++m) others.push_back(std::move(others_[m]));
     std::vector<Answer>& known = answers_[bucket.alike];
     const auto found = std::find_if(known.begin(), known.end(), [&](const Answer& answer) {
-      return std::equal(others.begin(), others.end(), answer.others.begin(), IsEqual);
+      return TellsMinima(answer, bucket) &&
+             std::equal(others.begin(), others.end(), answer.others.begin(), IsEqual);
     });
     if (found != known.end()) return *found;
     Answer answer = ComputeAnswer(bucket, std::move(others));
     if (num_alike_[bucket.alike] > 1) known.push_back(answer);
     return answer;
+  }
+
+  /*! \brief A table of one bucket's may be a minimum, and the equal one of another the problem's.
+   */
+  bool TellsMinima(const Answer& answer, const Bucket& bucket) const {
+    auto told = answer.told.begin();
+    for (int m = bucket.first; m < bucket.end; ++m) {
+      for (const Factor& factor : tree_.mini_buckets[m].factors) {
+        if ((factor.mini_bucket >= 0) != (*told++ != nullptr)) return false;
+      }
+    }
+    return true;
   }
 
   static bool IsEqual(const SharedCosts& a, const SharedCosts& b) {
@@ -93,9 +109,10 @@ class WayBack {
       if (!mini.scope.empty()) all.push_back(&others);
       std::vector<CostTable> sums;  // over fewer and fewer variables, the bucket's among them
       for (const Factor& factor : mini.factors) {
-        if (factor.mini_bucket >= 0)
-          answer.told.push_back(
-              Subtract(Narrow(all, factor.table.scope, &sums), factor, mini.least));
+        answer.told.push_back(
+            factor.mini_bucket < 0
+                ? nullptr
+                : Subtract(Narrow(all, factor.table.scope, &sums), factor, mini.least));
       }
       if (!sums.empty()) all = {&sums.back()};
       const CostTable of_values = Project(all, {v}, tree_.domain_sizes, &additions_);
