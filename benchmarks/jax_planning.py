@@ -2,11 +2,12 @@
 
     python -m benchmarks.jax_planning --layers 12 --layers 96 --workers 8 [--apart]
     python -m benchmarks.jax_planning --layers 12 --workers 3 --uneven none
+    python -m benchmarks.jax_planning --layers 12 --scanned
 
 Steps are trained by Adam, 1,024 units wide, and planned from shapes alone. Each run is a process of its own, in which nothing was planned
 before; seconds are those of a processor, medians over the runs. `--apart` plans them as if no layer were known to be like another as well,
 and says what its plan moves: what planning repeated layers once costs in bytes. `--uneven` says what may lie in unequal parts, as
-`tofu.jax.partition` has it.
+`tofu.jax.partition` has it. `--scanned` has the layers in a `lax.scan`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Run:
         return sum(self.passes.values())
 
 
-def plan_cold(layers: int, workers: int, replicate: str, uneven: str | None, is_apart: bool) -> Run:
+def plan_cold(layers: int, workers: int, replicate: str, uneven: str | None, is_scanned: bool, is_apart: bool) -> Run:
     """Plans one step. Imports and the first call of everything are outside of the times."""
     import jax
 
@@ -62,7 +63,7 @@ def plan_cold(layers: int, workers: int, replicate: str, uneven: str | None, is_
     plan_step(read_step(small.step, (small.state, small.data)), settings, Stages(), engine)
     if is_apart:
         repeated_layers.LEAST_OPERATORS = sys.maxsize
-    model = transformer(layers, **SIZES)
+    model = transformer(layers, **SIZES, is_scanned=is_scanned)
     arguments = model.state, model.data
     started = time.process_time()
     traced = jax.make_jaxpr(model.step)(*arguments)
@@ -86,8 +87,17 @@ def plan_cold(layers: int, workers: int, replicate: str, uneven: str | None, is_
 @click.option("--replicate", type=click.Choice(("small", "free")), default="small", show_default=True)
 @click.option("--uneven", type=click.Choice(UNEVEN))
 @click.option("--runs", default=3, show_default=True)
+@click.option("--scanned", is_flag=True, help="The layers in a loop.")
 @click.option("--apart", is_flag=True, help="As if no layer were like another, too.")
-def main(depths: tuple[int, ...], workers: int, replicate: str, uneven: str | None, runs: int, apart: bool) -> None:
+def main(
+    depths: tuple[int, ...],
+    workers: int,
+    replicate: str,
+    uneven: str | None,
+    runs: int,
+    scanned: bool,
+    apart: bool,
+) -> None:
     """A row for each depth."""
     table = Table(title=f"Planning Transformers for {workers} workers, replicate={replicate!r}: seconds of a processor")
     for name in (
@@ -104,7 +114,7 @@ def main(depths: tuple[int, ...], workers: int, replicate: str, uneven: str | No
         table.add_column(name, justify="left" if name == "plan" else "right")
     for layers in depths:
         for is_apart in (False, True) if apart else (False,):
-            found = [run_cold(plan_cold, layers, workers, replicate, uneven, is_apart) for _ in range(runs)]
+            found = [run_cold(plan_cold, layers, workers, replicate, uneven, scanned, is_apart) for _ in range(runs)]
             seconds = [
                 median(seconds)
                 for seconds in zip(*((r.tracing, r.reading, r.planning, r.passes["found"]) for r in found), strict=True)

@@ -86,8 +86,9 @@ def transformer(
     hidden: int = 1024,
     vocabulary: int = 1024,
     has_adam: bool = False,
+    is_scanned: bool = False,
 ) -> Model:
-    """A causal language model, under plain descent or Adam."""
+    """A causal language model, under plain descent or Adam, its layers one after the other or by `lax.scan`."""
     head = width // heads
     block = {
         "ln1": (width,),
@@ -97,23 +98,30 @@ def transformer(
         "up": (width, hidden),
         "down": (hidden, width),
     }
-    params = _shapes({"embed": (vocabulary, width), "blocks": [block] * layers, "out": (width, vocabulary)})
+    blocks = {name: (layers, *shape) for name, shape in block.items()} if is_scanned else [block] * layers
+    params = _shapes({"embed": (vocabulary, width), "blocks": blocks, "out": (width, vocabulary)})
 
     def normalize(x: jax.Array, scale: jax.Array) -> jax.Array:
         mean = jnp.mean(x, -1, keepdims=True)
         return (x - mean) * jax.lax.rsqrt(jnp.mean(jnp.square(x - mean), -1, keepdims=True) + 1e-5) * (1 + scale)
 
+    def apply(b: Tree, x: jax.Array, mask: jax.Array) -> jax.Array:
+        h = normalize(x, b["ln1"])
+        q, k, v = (jnp.einsum("btd,dhe->bthe", h, b[name]) for name in "qkv")
+        scores = jnp.einsum("bthe,bshe->bhts", q, k) / head**0.5
+        weights = jax.nn.softmax(jnp.where(mask, scores, -1e9), -1)
+        x = x + jnp.einsum("bthe,hed->btd", jnp.einsum("bhts,bshe->bthe", weights, v), b["o"])
+        return x + jax.nn.gelu(normalize(x, b["ln2"]) @ b["up"]) @ b["down"]
+
     def loss(params: Tree, data: Tree) -> jax.Array:
         tokens, targets = data
         x = params["embed"][tokens]
         mask = jnp.tril(jnp.ones((length, length), bool))
-        for b in params["blocks"]:
-            h = normalize(x, b["ln1"])
-            q, k, v = (jnp.einsum("btd,dhe->bthe", h, b[name]) for name in "qkv")
-            scores = jnp.einsum("bthe,bshe->bhts", q, k) / head**0.5
-            weights = jax.nn.softmax(jnp.where(mask, scores, -1e9), -1)
-            x = x + jnp.einsum("bthe,hed->btd", jnp.einsum("bhts,bshe->bthe", weights, v), b["o"])
-            x = x + jax.nn.gelu(normalize(x, b["ln2"]) @ b["up"]) @ b["down"]
+        if is_scanned:
+            x, _ = jax.lax.scan(lambda x, b: (apply(b, x, mask), None), x, params["blocks"])
+        else:
+            for b in params["blocks"]:
+                x = apply(b, x, mask)
         return _cross_entropy(x @ params["out"], targets)
 
     tokens = _shapes((batch, length), "int32")
@@ -238,5 +246,6 @@ MODELS: Mapping[str, Callable[[], Model]] = {
 REAL_MODELS: Mapping[str, Callable[[], Model]] = {
     "12-layer Transformer": lambda: transformer(12, 32, 1024, 768, 12, 3072, 50304, has_adam=True),
     "24-layer Transformer": lambda: transformer(24, 32, 1024, 1024, 16, 4096, 50304, has_adam=True),
+    "12 layers, scan": lambda: transformer(12, 32, 1024, 768, 12, 3072, 50304, has_adam=True, is_scanned=True),
     "ResNet-50": resnet_of_bottlenecks,
 }

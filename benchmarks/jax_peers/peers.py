@@ -28,6 +28,8 @@ def megatron(tensor_axes: int) -> Peer:
             name = str(getattr(path[-1], "key", ""))
             layer = next((key.idx for key in reversed(path) if hasattr(key, "idx")), 0)
             dimension = 1 - layer % 2 if name == "w" else SPLIT_BY_MEGATRON.get(name)
+            is_stacked = [getattr(key, "key", None) for key in path[-2:-1]] == ["blocks"]  # of all layers, for a scan
+            dimension = None if dimension is None else dimension + is_stacked
             if dimension is None or a.ndim < 2 or a.shape[dimension] % degree:
                 return lay(mesh, a.ndim, {})
             return lay(mesh, a.ndim, {dimension: columns})
