@@ -57,6 +57,8 @@ def test_versions_of_jax_are_those_that_are_pinned():
         f"{x['jax']} (Python 3.{n}, NumPy {x['numpy'].rpartition('.')[0]})" for x, n in ((before, 11), (later, 13))
     )
     assert f"is tested with JAX {first} and JAX {newest};" in TEXTS["jax.md"]
+    for x, n in ((before, 11), (later, 13)):
+        assert f"JAX {x['jax']} on Python 3.{n} with NumPy {x['numpy'].rpartition('.')[0]}" in README
     package = tomli.loads((ROOT / "pyproject.toml").read_text())
     above = int(later["jax"].split(".")[1]) + 1
     assert package["project"]["optional-dependencies"]["jax"] == [f"jax>={before['jax']},<0.{above}"]
