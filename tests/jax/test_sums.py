@@ -277,6 +277,13 @@ def no_layers(w):
     return jnp.zeros((2, len(w), len(w)), w.dtype)
 
 
+def widen(product, *dtypes):
+    """A product of numbers of fewer bits, converted step by step, and scaled after each."""
+    for dtype in dtypes:
+        product = product.astype(dtype) * np.asarray(0.5, dtype)
+    return product
+
+
 MOVED = {
     "a product": loop(product),
     "with a first value": loop(product, start=lambda w: w),
@@ -285,6 +292,9 @@ MOVED = {
     "scaled by a number": loop(lambda w, x: -product(w, x) / 3.0),
     "scaled by a value from outside": lambda w, xs: loop(lambda v, x: product(v, x) * w[0, 0] / w)(w, xs),
     "laid out otherwise": loop(lambda w, x: product(w, x).T.reshape(-1, 2).reshape(w.shape[::-1]).T),
+    "converted twice": loop(
+        lambda w, x: widen(product(w.astype("float16"), x.astype("float16")), "float32", "float64")
+    ),
     "padded": loop(lambda w, x: jnp.pad(product(w, x)[1:], ((1, 0), (0, 0)))),
     "a column each": loop(lambda w, x: jnp.concatenate([product(w[:, :2], x), product(w[:, 2:], x)], 1)),
     "looked up": loop(lambda w, x: jnp.zeros_like(w).at[jnp.abs(8 * x[:, 0]).astype(int)].add(x @ w)),

@@ -6,9 +6,9 @@ Where both are shards, a chain of all_gather, all_to_all and slices may do it; w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import reduce
+from functools import partial, reduce
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,7 +17,7 @@ import numpy as np
 from jax import lax
 
 from tofu.analysis import Combine
-from tofu.jax.backend.pieces import Piece, count_moved, cut, find_nearest, find_rounds, shift
+from tofu.jax.backend.pieces import Piece, Round, count_moved, cut, find_nearest, find_rounds, shift
 from tofu.jax.backend.places import Box, Layout, Place, Places
 from tofu.jax.frontend.versions import all_gather
 from tofu.search.choices import REPLICATED
@@ -27,6 +27,12 @@ PARTIAL = -2
 
 Change: TypeAlias = tuple[str, int, int, int]
 """A collective, or a slice, of a chain: what it is, the step along whose axis of the mesh, and the dimensions before and after."""
+Once: TypeAlias = "Callable[[Hashable, Callable[[], Any]], Any]"
+"""From a key, and what makes a value, to the value."""
+
+
+def _run(key: Hashable, make: Callable[[], Any]) -> Any:
+    return make()
 
 
 class Workers:
@@ -145,30 +151,37 @@ class Workers:
         fill: float = 0.0,
         distance: Sequence[int] | None = None,
         into: Any = None,
+        once: Once = _run,
     ) -> Any:
         """Box by box: what each piece has is written where its reader wants it, or put together with what is there by a `reducer`.
 
         Cells come to lie `distance` further on, where pieces have them. `into`: what has been written already, else `fill` everywhere.
+        `once`: of what moves at once, by who sends which cells to whom, the result, which may have been moved before.
         """
         distance = tuple(distance or (0,) * x.ndim)
         moved = [shift(box, distance) for box in held.boxes]
         out = jnp.full([e - b for b, e in wanted[0]], fill, x.dtype) if into is None else into
         for one in find_rounds(moved, wanted, pieces):
             size, by_reader = one.size, one.by_reader
-            sources, targets = (np.zeros((self.count, x.ndim), np.int32) for _ in range(2))
-            active = np.zeros(self.count, bool)
-            for reader, (owner, source, target) in by_reader.items():
-                sources[owner], targets[reader], active[reader] = source, target, True
-            piece = take_box(x, self.pick(sources), size) if x.ndim else x
-            if not one.is_local:
-                senders = [(owner, reader) for reader, (owner, _, _) in sorted(by_reader.items())]
-                piece = lax.ppermute(piece, self.axis_names, senders)
+            targets, active = np.zeros((self.count, x.ndim), np.int32), np.zeros(self.count, bool)
+            for reader, (_, _, target) in by_reader.items():
+                targets[reader], active[reader] = target, True
+            piece = once((size, one.sent), partial(self._send, x, one))
             at = self.pick(targets)
             old = lax.dynamic_slice(out, at, size) if x.ndim else out
             new = piece if reducer is None else _REDUCERS[reducer].of_two(old, piece)
             new = new if active.all() else lax.select(*self.pick(active), new, old)
             out = lax.dynamic_update_slice(out, new, at) if x.ndim else new
         return out
+
+    def _send(self, x: Any, sent: Round) -> Any:
+        """What each reader of a round is sent, or has itself."""
+        sources = np.zeros((self.count, x.ndim), np.int32)
+        for _, owner, source in sent.sent:
+            sources[owner] = source
+        piece = take_box(x, self.pick(sources), sent.size) if x.ndim else x
+        senders = [(owner, reader) for reader, owner, _ in sent.sent]
+        return piece if sent.is_local else lax.ppermute(piece, self.axis_names, senders)
 
     def settle(self, x: Any, places: Places, operator: int, slot: int) -> Any:
         """From what the copies of an operator have computed of an output to the shards of its tensor."""

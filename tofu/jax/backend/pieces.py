@@ -30,6 +30,11 @@ class Round:
     is_local: bool
     by_reader: dict[int, tuple[int, tuple[int, ...], tuple[int, ...]]]
 
+    @property
+    def sent(self) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
+        """By reader: (reader, owner, where the box begins there)."""
+        return tuple((reader, owner, source) for reader, (owner, source, _) in sorted(self.by_reader.items()))
+
 
 def find_nearest(held: Place, wanted: Sequence[Box], factors: Sequence[int]) -> list[Piece]:
     """Whom each worker takes what from: of several with the same cells itself, or the nearest."""

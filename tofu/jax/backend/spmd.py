@@ -50,6 +50,12 @@ class _Scope:
     rows: dict[int, Any] = field(default_factory=dict)
     """Such sums, of each step of a loop its own, that a loop behind reads."""
 
+    def fetch(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What was fetched before, or is now."""
+        if key not in self.fetched:
+            self.fetched[key] = make()
+        return self.fetched[key]
+
     def enter(self) -> _Scope:
         """The same within a loop, where what is added does not come out."""
         return _Scope(dict(self.values), dict(self.fetched))
@@ -198,10 +204,10 @@ class SpmdProgram:
 
     def _fetch(self, number: int, wanted: Place, scope: _Scope, fill: float = 0.0) -> Any:
         """The region of a value that this worker needs."""
-        key = number, wanted.boxes, fill
-        if key not in scope.fetched:
-            scope.fetched[key] = self.workers.move(scope.values[number], self._tensor(number), wanted, fill)
-        return scope.fetched[key]
+        held = self._tensor(number)
+        return scope.fetch(
+            (number, wanted.boxes, fill), lambda: self.workers.move(scope.values[number], held, wanted, fill)
+        )
 
     def _read(self, equation: Equation, operator: int, scope: _Scope) -> list[Any]:
         """The operands of a worker's copy."""
@@ -245,7 +251,9 @@ class SpmdProgram:
         return lax.optimization_barrier(value) if number in self.compared else value
 
     def _move_cells(self, equation: Equation, operator: int, scope: _Scope) -> None:
-        """An equation that only moves cells, along an axis where its copies cannot: from the inputs' shards straight to the outputs'."""
+        """An equation that only moves cells, along an axis where its copies cannot: from the inputs' shards straight to the outputs'. What
+        another such equation moved of the same cells to the same workers is there.
+        """
         access, graph = self.places.access(operator), self.places.graph
         for slot, number in enumerate(equation.outputs):
             wanted, out = self._tensor(number).boxes, None
@@ -259,7 +267,13 @@ class SpmdProgram:
                 found = find_nearest(held, before, self.workers.factors)
                 pieces = [one._replace(box=shift(one.box, distance)) for one in found]
                 cells = _widen_array(scope.values[value], _lacked(given))
-                out = self.workers.exchange(cells, held, lies, pieces, fill=given.fill, distance=distance, into=out)
+
+                def once(sent: Any, send: Callable[[], Any], value: int = value) -> Any:
+                    return scope.fetch((value, *sent), send)
+
+                out = self.workers.exchange(
+                    cells, held, lies, pieces, fill=given.fill, distance=distance, into=out, once=once
+                )
             assert out is not None, graph.operators[operator]
             lacked = _lacked(access.outputs[slot])
             scope.values[number] = out if lacked is None else jnp.squeeze(out, lacked)

@@ -285,7 +285,9 @@ class _Body:
             types[number] = replace(types[number], dtype=dtype)
         for number, equation in found.moved.items():
             inputs = tuple(_as_dtype(x, dtype) if number in linear else x for x in equation.inputs)
-            yield replace(equation, inputs=inputs, checkpoint=None)
+            is_converted = number in linear and equation.primitive.name == "convert_element_type"
+            params = {**equation.params, "new_dtype": np.dtype(dtype)} if is_converted else equation.params
+            yield replace(equation, inputs=inputs, params=params, checkpoint=None)
 
     def list_loops_behind(self) -> list[Loop]:
         """Those that put sums of steps together, once `take` is through."""
