@@ -138,7 +138,10 @@ class PartitionedStep:
         leaves = self._flatten(order_arguments(self._step, args, named))
         structs = self._program.argument_structs(self.mesh)
         pairs = zip(leaves, structs, self._laid, strict=True)
-        leaves = [struct if isinstance(laid, UnevenSharding) else leaf for leaf, struct, laid in pairs]
+        leaves = [
+            struct if isinstance(laid, UnevenSharding) or isinstance(leaf, np.ndarray) else leaf
+            for leaf, struct, laid in pairs
+        ]
         given = fill_in(native.arguments_tree, self._joined, "lower()", keep)
         results = self._program.result_shardings(self.mesh)
         out = fill_in(native.results_tree, results, "lower()", keep)
