@@ -169,9 +169,9 @@ def set_environment(workers: int, platform: str) -> None:
 
 def show(name: str, rows: list[Row], console: Console) -> bool:
     """Prints a table; whether everything is as it should be."""
-    from tofu.jax.compare.comparison import draw_rows
+    from tofu.jax.compare.comparison import print_rows
 
-    console.print(draw_rows(name, rows))
+    print_rows(console, name, rows)
     faults = [
         f"{row.name}: HLO moves {row.moved_bytes / row.planned_bytes:.3f} of the plan"
         for row in rows

@@ -110,12 +110,14 @@ def find_alone(module):
 
 
 def disagree(what):
-    """What is said where process 1 plans otherwise, or has another batch."""
+    """What is said where process 1 plans otherwise, or has another batch, at once or after steps with parts of batches."""
     module, state, (batch, *_) = load_example("mlp")
     is_other = jax.process_index() == 1
     asked = {"replicate": "free"} if what == "plan" and is_other else {}
     made = tofu.jax.partition(module.step, jax.device_count(), module.example_args(), **asked)
-    if what == "batch" and is_other:
+    if what == "later batch":
+        state, _ = made(made.place(state), made.place_part(take_part(batch)))
+    if what in ("batch", "later batch") and is_other:
         batch = batch[0] + 1, batch[1]
     with pytest.raises(TofuError) as caught:
         made(state, batch)
@@ -123,9 +125,11 @@ def disagree(what):
 
 
 def misfeed():
-    """What is said of parts that are none, and of what is given in their place."""
-    module, _, (batch, *_) = load_example("mlp")
+    """What is said of parts that are none, and of what is given in their place. What each process has all of is lowered."""
+    module, state, (batch, *_) = load_example("mlp")
     made = tofu.jax.partition(module.step, jax.device_count(), module.example_args())
+    for given in ((state, batch), jax.tree.map(np.asarray, (state, batch))):
+        assert made.lower(*given).as_text() == made.lower(*module.example_args()).as_text()
     faults = []
     for wrong in (batch, (batch[0][:3], batch[1][:3]), batch[0]):
         with pytest.raises(TofuError) as caught:

@@ -159,7 +159,25 @@ def test_it_is_planned_from_shapes_where_the_state_has_to_be_placed():
 
 
 def test_what_is_no_step_is_said_at_once():
-    with pytest.raises(UnsupportedError, match=r"not 8. A decorator is @tofu.jax.partition\(workers=8\)"):
+    with pytest.raises(UnsupportedError, match=r"not 8 \(an int\). A decorator is @tofu.jax.partition\(workers=8\)"):
         tofu.jax.partition(8)
-    with pytest.raises(DeviceError, match="workers is None"):
-        tofu.jax.partition(jnp.sin)(jnp.ones(8))
+    with pytest.raises(DeviceError, match="workers= is missing"):
+        tofu.jax.partition(jnp.sin)
+    with pytest.raises(DeviceError, match="workers= is missing"):
+        tofu.jax.partition(donate_argnums=0)
+    with pytest.raises(UnsupportedError, match=r"worker= \(did you mean workers"):
+        tofu.jax.partition(worker=8)
+    with pytest.raises(UnsupportedError, match="not None"):
+        tofu.jax.partition(None, 4, (jnp.ones(8),))
+
+
+def test_what_a_deferred_step_has_once_it_is_planned_is_said_before():
+    step, state, data = STEPS["convolutions"](jnp.float32)
+    train = tofu.jax.partition(step, 2)
+    with pytest.raises(
+        AttributeError, match=r"has no plan before that. Call it, or plan it now: step.planned\(state, batch\).plan"
+    ):
+        train.plan  # noqa: B018
+    made = train.planned(state, data)
+    assert train.plan == made.plan
+    assert not hasattr(train, "plann")

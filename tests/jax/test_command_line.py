@@ -130,6 +130,10 @@ MISTAKES = {
         "import nowhere_at_all",
         "What is run in {file}, line 1 (import nowhere_at_all) raises ModuleNotFoundError",
     ),
+    "a file that ends": (
+        "import sys\nsys.exit(3)",
+        "What is run in {file}, line 2 (sys.exit(3)) raises SystemExit: 3. What ends the process, or trains, stands behind",
+    ),
     "arguments": (
         "def example_args():\n    return 1 / 0",
         "example_args() in {file}, line 2 (return 1 / 0) raises ZeroDivisionError",

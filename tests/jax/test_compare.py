@@ -96,5 +96,6 @@ def test_the_command_needs_no_devices(tmp_path):
     told = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert told.returncode == 0, told.stderr
     assert f"train.py:step on {WORKERS} devices" in told.stdout
-    (moved,) = re.findall(r"data parallel +│ +- │ +([\d.]+) ", told.stdout)
+    assert all(len(line) <= 80 for line in told.stdout.partition("\n\n")[0].splitlines())
+    (moved,) = re.findall(r"\ndata parallel +- +([\d.]+) ", told.stdout)
     assert float(moved) == round(2 * (WORKERS - 1) * (2 * WEIGHT_BYTES + 4) / 1e6, 2)

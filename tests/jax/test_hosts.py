@@ -81,8 +81,9 @@ def test_other_plans_are_told_by_both_fingerprints():
     )
 
 
-def test_other_values_of_what_is_given_whole_are_told():
-    for kind, text, _ in run("disagree", 2, 2, "batch"):
+@pytest.mark.parametrize("when", ["batch", "later batch"])
+def test_other_values_of_what_is_given_whole_are_told(when):
+    for kind, text, _ in run("disagree", 2, 2, when):
         assert kind == "UnsupportedError"
         assert text.startswith("What is given whole is the same in all processes, and these differ")
         assert text.endswith("\n  - batch/0, in process 0 and 1")

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from tofu.command_line.plan_output import SHOWN, show_plan
-from tofu.command_line.planning_options import PLANNING, Decorator, pop_planning, takes
+from tofu.command_line.planning_options import Decorator, make_planning, pop_planning, takes
 from tofu.errors import TofuError
 from tofu.pipeline import Observer, Partition
 from tofu.plan import format_bytes
@@ -40,7 +40,7 @@ SHARED: tuple[Decorator, ...] = (
         metavar="NAME",
         help="What gives the step's example arguments: a function in FILE without parameters, or a tuple.",
     ),
-    *PLANNING,
+    *make_planning(left_out=("unroll",)),  # of an operator of MXNet's: a scan stays a loop
 )
 
 TAKES_UNEVEN = click.option(
@@ -208,7 +208,7 @@ def compare(request: Request, batch: int | None) -> None:
         for row in comparing.Comparison(request.file.step, request.source, arguments, request.settings, devices).run():
             rows.append(row)
             report(f"compiling plans, {len(rows)} so far")
-    make_console().print(comparing.draw_rows(f"{request.file.name} on {len(devices)} devices", rows))
+    comparing.print_rows(make_console(), f"{request.file.name} on {len(devices)} devices", rows)
 
 
 def _advise(problem: Problem, found: Any, device_bytes: int, make: Callable[[int], Partition], donated: Any) -> str:

@@ -52,7 +52,7 @@ class _CheckingLayers(Observer):
     def __call__(self, name: str, value: T) -> T:
         if isinstance(value, Problem):
             for layer in self.layers:
-                check_layer(layer, value.graph.operator_index)
+                check_layer(layer, value.graph)
         return super().__call__(name, value)
 
 

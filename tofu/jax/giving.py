@@ -14,7 +14,7 @@ from tofu.errors import ShapeError, UnsupportedError, raise_together
 from tofu.jax.backend.uneven import UnevenArray
 from tofu.jax.frontend.leaves import Fixed, Structure, take_apart
 from tofu.pipeline import Partition
-from tofu.plan import Steps
+from tofu.plan import Steps, format_count
 
 MOST_LETTERS = 200  # of a user's error
 
@@ -36,6 +36,22 @@ def give(structure: Structure, arrays: Sequence[Any]) -> Any:
 def _show_error(error: Exception) -> str:
     """One line of an error of the user's."""
     return shorten(f"{type(error).__name__}: {error}".rstrip(": "), MOST_LETTERS, placeholder=" ...")
+
+
+def _show_tree(structure: Structure | None) -> str:
+    """A tree in a message: the class at its root, and how many arrays it has."""
+    if structure is None:
+        return "not there"
+    data, arrays = structure.tree.node_data(), format_count(structure.num_leaves, "array")
+    if data is None:
+        return "an array" if structure.num_leaves else "no array"
+    kind, fields = data
+    keys = (
+        f" with the keys {shorten(', '.join(map(str, fields)), MOST_LETTERS, placeholder=' ...')}"
+        if kind is dict
+        else ""
+    )
+    return f"a {kind.__name__} of {arrays}{keys}"
 
 
 def fill_in(structure: Structure, leaves: Sequence[Any], what: str, restore: Callable[[Fixed], Any]) -> Any:
@@ -101,8 +117,8 @@ def pin_first(source: Source, leaves: Sequence[_Laid], state: Structure) -> Mapp
     first = next(iter(native.arguments_tree.children()), None)
     if first is None or first.forget_fixed() != state.forget_fixed():
         raise ShapeError(
-            f"The first argument of the step is {first and first.tree}, and the state {state.tree}. Where it is a part of the state, say "
-            "which: part=lambda state: ..."
+            f"The first argument of the step is {_show_tree(first)}, and the state {_show_tree(state)}. Where it is a part of the state, "
+            "say which: part=lambda state: ..."
         )
     numbers = native.step.inputs[: len(leaves)]
     differing = []

@@ -86,15 +86,15 @@ def count_host_bytes(mesh: Mesh, level_bytes: Sequence[int]) -> int:
 class Agreement:
     """Whether all processes of a mesh have one plan, and the same arguments where each has the whole of them.
 
-    It is looked at once for each argument: where the step is first called, or an argument first placed. All processes do that in the
-    same order.
+    It is looked at once for each leaf of the arguments: where each process first gives the whole of it, to a call or to `place`. All
+    processes do that in the same order.
     """
 
     def __init__(self, mesh: Mesh, plan: Plan, names: Sequence[Sequence[str]]) -> None:
         """`names`: those of each argument's leaves."""
         self._mesh, self._plan, self._names = mesh, plan, names
         self._is_alone = len({_find_process(device) for device in mesh.devices.flat}) == 1
-        self._seen: set[int] = set()
+        self._seen: dict[int, set[int]] = {}  # by argument, the leaves
         self._has_one_plan = False
 
     def check(self, arguments: Mapping[int, Sequence[Any]]) -> None:
@@ -103,7 +103,7 @@ class Agreement:
         """
         if self._is_alone:
             return
-        new = [argument for argument in arguments if argument not in self._seen]
+        new = [argument for argument, leaves in arguments.items() if self._list_new(argument, leaves)]
         if self._has_one_plan and not new:
             return
         names = [name for argument in new for name in self._names[argument]]
@@ -127,7 +127,19 @@ class Agreement:
             "What is given whole is the same in all processes, and these differ (place_part takes the part that each process has):",
             differing,
         )
-        self._seen.update(new)
+        for argument in new:
+            self._seen.setdefault(argument, set()).update(self._list_new(argument, arguments[argument]))
+
+    def _list_new(self, argument: int, leaves: Sequence[Any]) -> list[int]:
+        """The leaves, by position, that this process has all of and that have not been compared. This runs in every step."""
+        seen = self._seen.get(argument, ())
+        if len(seen) == len(leaves):
+            return []
+        return [
+            n
+            for n, leaf in enumerate(leaves)
+            if n not in seen and (isinstance(leaf, jax.core.Tracer) or not is_global(leaf))
+        ]
 
     def _check_plans(self, digests: Mapping[int, str]) -> None:
         (first, plan), *others = digests.items()

@@ -14,10 +14,10 @@ from jax.sharding import Mesh
 from tofu.errors import DeviceError, UnsupportedError
 from tofu.jax.engine import find_engine
 from tofu.jax.frontend.names import order_arguments
-from tofu.jax.frontend.read_step import read_step
+from tofu.jax.frontend.read_step import check_arguments, read_step
 from tofu.jax.hosts import check_devices, find_topology, list_devices
 from tofu.jax.partitioned_step import PartitionedStep
-from tofu.jax.planning import plan_step, read_settings
+from tofu.jax.planning import check_names, plan_step, read_settings
 from tofu.reading import show, show_with_type
 from tofu.search.algorithms import ALGORITHMS
 
@@ -28,12 +28,17 @@ class DeferredStep:
     """A step that is planned for the arguments of its first call, and is called like the `step` that it was made of."""
 
     def __init__(
-        self, step: Callable[..., Any], workers: Devices, donate_argnums: int | Sequence[int], options: dict[str, Any]
+        self,
+        step: Callable[..., Any],
+        workers: Devices | None,
+        donate_argnums: int | Sequence[int],
+        options: dict[str, Any],
     ) -> None:
         if not callable(step):
             raise UnsupportedError(
-                f"A step is a function of arrays, not {show(step)}. A decorator is @tofu.jax.partition(workers=8)."
+                f"A step is a function of arrays, not {show_with_type(step)}. A decorator is @tofu.jax.partition(workers=8)."
             )
+        _check_given(workers)
         update_wrapper(self, step)
         self.step = step
         self._made: PartitionedStep | None = None
@@ -56,6 +61,16 @@ class DeferredStep:
         """One step."""
         args = order_arguments(self.step, args, named)
         return self.planned(*args)(*args)
+
+    def __getattr__(self, name: str) -> Any:
+        """What a step has once it is planned. Raises AttributeError before, which says so."""
+        if name.startswith("_") or not hasattr(PartitionedStep, name):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        if self._made is None:
+            raise AttributeError(
+                f"{self!r}, and has no {name} before that. Call it, or plan it now: step.planned(state, batch).{name}"
+            )
+        return getattr(self._made, name)
 
     def __repr__(self) -> str:
         name = getattr(self.step, "__name__", "step")
@@ -151,23 +166,32 @@ def partition(
             f"partition takes a step, workers and one tuple of the step's arguments, and {len(more) + 3} values were given by "
             f"position. Put the last {len(more) + 1} into a tuple, as in tofu.jax.partition(step, 8, (state, batch)); options have names."
         )
+    check_names(options)
     engine = find_engine(backend, uneven)
     deferred = {"backend": backend, "uneven": uneven, **options}
+    if step is None and example_args is not None:
+        raise UnsupportedError("A step is a function of arrays, not None.")
     if step is None:
+        _check_given(workers)
         return lambda step: DeferredStep(step, workers, donate_argnums, deferred)
     if example_args is None:
         return DeferredStep(step, workers, donate_argnums, deferred)
-    if not isinstance(example_args, (tuple, list)):
-        raise UnsupportedError(
-            f"example_args is {show_with_type(example_args)}, and not the tuple of the step's arguments, as in "
-            "tofu.jax.partition(step, 8, (state, batch))."
-        )
+    check_arguments(example_args)
     devices = find_devices(workers)
     settings = read_settings(len(devices), options)
     if settings.topology is None and settings.plan is None and not ALGORITHMS[settings.algorithm].splits_once:
         settings = replace(settings, topology=find_topology(devices))
     made = plan_step(read_step(step, tuple(example_args)), settings, engine=engine)
     return PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums, backend, uneven)
+
+
+def _check_given(workers: Any) -> None:
+    """Raises DeviceError without any. The devices themselves are looked for when the step is planned: JAX may not be ready before."""
+    if workers is None:
+        raise DeviceError(
+            "workers= is missing, the devices that the step is to run on: a number of them, a jax.sharding.Mesh, or a list, as in "
+            "tofu.jax.partition(step, 8, (state, batch)) or @tofu.jax.partition(workers=8)."
+        )
 
 
 def find_devices(workers: Any) -> list[Any]:
@@ -180,6 +204,8 @@ def find_devices(workers: Any) -> list[Any]:
             raise DeviceError(
                 f"workers= has {strange[0]}, which is no device. Give devices of jax.devices(), or a number of them."
             )
+        if not workers:
+            raise DeviceError("workers= is an empty list. Give devices of jax.devices(), or a number of them.")
         check_devices(workers)
         return list(workers)
     if isinstance(workers, bool) or not isinstance(workers, Integral) or workers < 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, wraps
@@ -17,14 +18,15 @@ from tofu.host.writing import write_atomically
 from tofu.jax.backend.uneven import UnevenArray, UnevenSharding, show_whole
 from tofu.jax.engine import find_engine
 from tofu.jax.frontend.equations import find_dtype
-from tofu.jax.frontend.leaves import Empty, Fixed, describe_changed, is_fixed, name_all, take_apart
+from tofu.jax.frontend.leaves import Empty, Fixed, describe_changed, is_array, is_fixed, name_all, take_apart
 from tofu.jax.frontend.names import (
     describe_difference,
+    describe_other_node,
     name_leaves,
     name_parameters,
     order_arguments,
 )
-from tofu.jax.frontend.read_step import read_step
+from tofu.jax.frontend.read_step import check_arguments, read_step
 from tofu.jax.frontend.versions import in_precision
 from tofu.jax.giving import agrees, fill_in, give, lay_part_of_first, pin_first
 from tofu.jax.hosts import Agreement, count_host_bytes
@@ -34,7 +36,7 @@ from tofu.jax.planning import plan_step, read_settings
 from tofu.pipeline import Partition
 from tofu.plan import Plan, format_count
 from tofu.planning.progress import track_progress
-from tofu.reading import show
+from tofu.reading import show, show_with_type
 from tofu.report.console import print_to_text
 from tofu.report.plan_page import render_page
 from tofu.report.plan_table import alternatives_table
@@ -110,6 +112,7 @@ class PartitionedStep:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """One step, of arguments that lie anywhere; `place` says where they are best."""
         given = self._flatten(order_arguments(self._step, args, named))
+        _refuse_shapes(given, self._leaf_names)
         self._agreement.check(dict(enumerate(self._native.arguments_tree.split(given))))
         leaves = list(map(lay_anew, given, self._laid))
         separate(leaves, self._joined, self._donated)
@@ -135,7 +138,10 @@ class PartitionedStep:
         leaves = self._flatten(order_arguments(self._step, args, named))
         structs = self._program.argument_structs(self.mesh)
         pairs = zip(leaves, structs, self._laid, strict=True)
-        leaves = [struct if isinstance(laid, UnevenSharding) else leaf for leaf, struct, laid in pairs]
+        leaves = [
+            struct if isinstance(laid, UnevenSharding) or isinstance(leaf, np.ndarray) else leaf
+            for leaf, struct, laid in pairs
+        ]
         given = fill_in(native.arguments_tree, self._joined, "lower()", keep)
         results = self._program.result_shardings(self.mesh)
         out = fill_in(native.results_tree, results, "lower()", keep)
@@ -157,6 +163,7 @@ class PartitionedStep:
         """
         leaves, names, types, laid = self._take(value, argument)
         _check(leaves, types, names)
+        _refuse_shapes(leaves, names)
         self._agreement.check({argument: leaves})
         return give(self._arguments[argument], list(map(lay_apart, leaves, laid)))
 
@@ -168,6 +175,7 @@ class PartitionedStep:
         all have. Rows that the plan has in another process move there. Raises ShapeError where the leaves are not such parts.
         """
         leaves, names, types, laid = self._take(value, argument)
+        _refuse_shapes(leaves, names)
         self._agreement.check({})
         return give(self._arguments[argument], list(map(lay_part, names, leaves, types, laid)))
 
@@ -184,7 +192,7 @@ class PartitionedStep:
             name = name_parameters(self._step, len(self._arguments))[argument]
             there = tree.split(tree.pick(self._native.names))[argument]
             difference = describe_difference(there, given.pick(name_leaves(name, value, is_fixed)))
-            difference = difference or f" It was planned as {planned.tree}; {given.tree} is given."
+            difference = difference or describe_other_node(planned.tree, given.tree, name)
             raise ShapeError(
                 f"What is to be placed is not like {name}, argument {argument} of the step.{difference} Another argument is placed by its "
                 "number: the batch, say, by place(batch, argument=1)."
@@ -223,6 +231,11 @@ class PartitionedStep:
         `part` takes a tree like this step's first argument and gives the part that the other step's first argument is, for example
         `lambda state: state.params`. Options are those of `tofu.jax.partition`. Raises ShapeError where trees, shapes or types differ.
         """
+        check_arguments(example_args)
+        if not callable(part):
+            raise UnsupportedError(
+                f"part= is a function that picks a part of the state, as in part=lambda state: state.params, and not {show(part)}."
+            )
         if options.get("topology") is not None:
             raise UnsupportedError(
                 f"topology= is that of {self.name}, with which the devices are shared. Leave it out."
@@ -261,9 +274,20 @@ class PartitionedStep:
 
         Takes a moment for each axis of the operators that move most.
         """
+        if not isinstance(path, (str, os.PathLike)):
+            raise UnsupportedError(
+                f"save_report takes the path of a file, such as 'plan.html', and not {show_with_type(path)}."
+            )
         write_atomically(str(path), render_page(self.partition, title or self.name, track_progress))
 
     report = save_report
+
+    def __reduce__(self) -> Any:
+        """Raises UnsupportedError, for copies and `pickle`."""
+        raise UnsupportedError(
+            f"{self!r} is of this process and its devices, and is neither copied nor pickled. Save its plan, parallel.plan.to_json(), and "
+            "give that to tofu.jax.partition as plan=."
+        )
 
     def why(self, operator: str) -> str:
         """A table: what the plan would move if an operator were split along each of its axes, each a search of a moment."""
@@ -278,6 +302,13 @@ class PartitionedStep:
         devices = format_count(self.plan.workers, "device")
         return f"<{self.name} on {devices}, {self.plan.communication_bytes:,} bytes moved in a step>"
 
+    def _describe_other_argument(self, given: Any) -> str:
+        """Where the tree of arguments is another, whose leaves have the names that were planned."""
+        planned = self._native.arguments_tree.tree.children()
+        pairs = zip(planned, given.children(), name_parameters(self._step, len(planned)), strict=False)
+        differences = (describe_other_node(*pair) for pair in pairs)
+        return next(filter(None, differences), f" It has {len(planned)}, and {len(given.children())} are given.")
+
     def _flatten(self, args: Sequence[Any]) -> list[Any]:
         """The leaves of the arguments. Raises ShapeError for others than the step was planned for."""
         given, planned = tuple(args), self._native.arguments_tree
@@ -289,7 +320,7 @@ class PartitionedStep:
                 there, names = self._native.names, name_all(self._step, given)
                 difference = describe_difference(planned.pick(there), found.pick(names))
                 difference = difference or describe_changed(there, planned, found)
-                detail = difference or f" They were like {planned.tree}; the step is called with {found.tree}."
+                detail = difference or self._describe_other_argument(found.tree)
                 raise ShapeError(
                     f"The step was planned for other arguments.{detail} Call tofu.jax.partition again for these, or give others."
                 )
@@ -302,11 +333,24 @@ def _is_there(leaf: Any) -> bool:
     return isinstance(leaf, (jax.Array, UnevenArray)) and not isinstance(leaf, jax.core.Tracer)
 
 
+def _refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
+    """Raises ShapeError where shapes stand in the place of arrays: plans are made of them, and nothing can be computed."""
+    for leaf, name in zip(leaves, names, strict=True):
+        if isinstance(leaf, jax.ShapeDtypeStruct):
+            raise ShapeError(
+                f"{name} is the shape of an array, {leaf}, and no array. Shapes are enough for plans and lower(); give arrays here."
+            )
+
+
 def _check(leaves: Sequence[Any], planned: Sequence[jax.ShapeDtypeStruct], names: Sequence[str]) -> None:
     """Raises ShapeError where an argument has another shape or type than was planned, UnsupportedError where it is no longer there. This
     runs in every step.
     """
     for leaf, wanted, name in zip(leaves, planned, names, strict=True):
+        if not is_array(leaf):
+            raise ShapeError(
+                f"{name} is {show_with_type(leaf)}, and the step was planned for an array of {wanted.dtype}."
+            )
         if np.shape(leaf) != wanted.shape:
             raise ShapeError(
                 f"{name} has shape {np.shape(leaf)}, and the step was planned for {wanted.shape}. Call tofu.jax.partition again for other "

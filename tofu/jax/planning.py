@@ -15,8 +15,21 @@ from tofu.planning.progress import search_progress
 from tofu.planning.settings import OPTIONS, Settings, read_options
 from tofu.reading import MOST_WORKERS
 
-OF_STEPS = tuple(name for name in OPTIONS if name != "for_training")
-"""The options that a step has: it says itself whether it trains."""
+OF_STEPS = tuple(name for name in OPTIONS if name not in ("for_training", "unroll"))
+"""The options that a step has: it says itself whether it trains, and has none of MXNet's recurrent operators."""
+OF_CALLS = ("donate_argnums", "backend", "uneven")
+"""The parameters of `tofu.jax.partition` that are no options of planning."""
+STATIC = "numbers of Python's that the step cannot be traced without are part of it by themselves, and functools.partial gives it others"
+SHARDED = "the plan says how arguments and results lie; hints= fixes it for some"
+MEANT_OTHERWISE = {
+    "workers": "it runs on the devices of the step whose state it reads",
+    "static_argnums": STATIC,
+    "static_argnames": STATIC,
+    "donate_argnames": "donate_argnums= has their positions",
+    "in_shardings": SHARDED,
+    "out_shardings": SHARDED,
+}
+"""What stands for options of JAX's, and of another call."""
 OTHER_WORKERS = ("mesh", "device", "devices", "contexts", "ngpus")
 """What `workers=` is called elsewhere: by JAX, and by `tofu.partition`."""
 
@@ -50,17 +63,25 @@ def choose_form(source: Source, settings: Settings, engine: Engine = JAX) -> Sou
 
 def _suggest_option(name: str) -> str:
     """What was probably meant by an option that is none."""
+    if name in MEANT_OTHERWISE:
+        return f" ({MEANT_OTHERWISE[name]})"
     if name in OTHER_WORKERS:
         return " (workers= takes a number of devices, a jax.sharding.Mesh, or a list of devices)"
-    return suggest(name, OF_STEPS, "=")
+    return suggest(name, (*OF_CALLS, *OF_STEPS, "workers", "example_args"), "=")
+
+
+def check_names(options: Mapping[str, Any]) -> None:
+    """Raises UnsupportedError for options that there are not."""
+    unknown = [f"{name}={_suggest_option(name)}" for name in options if name not in OF_STEPS]
+    known = ", ".join(f"{name}=" for name in (*OF_CALLS, *OF_STEPS))
+    raise_together(UnsupportedError, f"The options are {known}, and none of these:", unknown)
 
 
 def read_settings(workers: int | None, options: Mapping[str, Any]) -> Settings:
     """What users ask for, checked; no workers are those of the plan. Raises the TofuError of the first option that is wrong or contradicts
     another.
     """
-    unknown = [f"{name}={_suggest_option(name)}" for name in options if name not in OF_STEPS]
-    raise_together(UnsupportedError, f"There are no such options ({', '.join(OF_STEPS)}):", unknown)
+    check_names(options)
     given = read_options(options)
     plan: Plan | None = given.get("plan")
     if workers is None and plan is not None:

@@ -66,10 +66,13 @@ def telling_where(file: Path, what: str) -> Iterator[None]:
         yield
     except (TofuError, InternalError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         lines = [frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).resolve() == file.resolve()]
         where = f", line {lines[-1].lineno} ({lines[-1].line})" if lines else ""
-        raise TofuError(f"{what} in {file}{where} raises {type(error).__name__}: {error}") from error
+        raised = f"{what} in {file}{where} raises {type(error).__name__}: {error}"
+        if isinstance(error, SystemExit):
+            raised += '. What ends the process, or trains, stands behind `if __name__ == "__main__":`, so that the file can be read.'
+        raise TofuError(raised) from error
 
 
 def _run(file: Path) -> ModuleType:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tofu.errors import PlanError, TofuError, find_near
+from tofu.graph import Graph
 from tofu.pipeline import Partition
 from tofu.plan import AxisSteps
+from tofu.reading import show_with_type
 from tofu.report.layers import Layer, explain_axis
 from tofu.search.algorithms import ALGORITHMS
 from tofu.search.cost import evaluate, price
@@ -42,8 +44,20 @@ class Alternative:
     remark: str
 
 
-def check_layer(layer: str, operators: Collection[str]) -> None:
-    """Raise PlanError for a name that no operator has."""
+def check_layer(layer: str, graph: Graph) -> None:
+    """Raise PlanError for what is no name, or one that no operator has."""
+    if not isinstance(layer, str):
+        raise PlanError(f"The name of an operator is asked for, a text, and {show_with_type(layer)} was given.")
+    operators = graph.operator_index
+    if layer not in operators and layer in graph.tensor_index:
+        tensor = graph.tensor_index[layer]
+        readers = [operator.name for operator in graph.operators if tensor in operator.inputs]
+        more = f" and {len(readers) - MOST_NAMES} more" if len(readers) > MOST_NAMES else ""
+        raise PlanError(
+            f"{layer!r} is a tensor, and the name of an operator is asked for; it is read by {', '.join(readers[:MOST_NAMES])}{more}."
+            if readers
+            else f"{layer!r} is a tensor, which no operator reads, and the name of an operator is asked for."
+        )
     if layer not in operators:
         near = find_near(layer, operators)
         names = [*operators][:MOST_NAMES]
@@ -58,7 +72,7 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
     They have the plan's own order of steps; neither the hints nor the memory limit under which it was made hold for them. Raises
     PlanError where the model has no such operator.
     """
-    check_layer(layer, partition.graph.operator_index)
+    check_layer(layer, partition.graph)
     problem, exact = partition.searched, ALGORITHMS["exact"]
     access = problem.accesses[problem.graph.operator_index[layer]]
     paid = price(problem, partition.searched_choices)

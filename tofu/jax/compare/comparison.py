@@ -15,7 +15,9 @@ from typing import Any
 
 import jax
 from jax.sharding import SingleDeviceSharding
+from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from tofu.engine import Source
 from tofu.errors import DeviceError, TofuError
@@ -27,6 +29,7 @@ from tofu.jax.partitioned_step import PartitionedStep
 from tofu.jax.planning import plan_step
 from tofu.plan import Plan
 from tofu.planning.settings import Settings
+from tofu.report.console import print_legend
 
 MOST_WORK = 1.5
 """What the devices of a peer may compute, of what one device would: beyond, they compute the same as each other."""
@@ -34,6 +37,7 @@ GIVEN = "the plan given"
 SPLIT = "Tofu, everything split"
 FREE = "Tofu, replicas free"
 MOST_LETTERS = 200  # of why a plan does not apply
+HEADINGS = ("plan", "planned\nMB", "HLO\nMB", "over-\nlapped", "arguments\nMB", "work", "compiled\nin s")
 LEGEND = """
 Planned and HLO: the bytes that all devices together receive in a step, as the plan counts them and as XLA's compiled step has them, loops
 times their trips. Arguments: of one device. Work: the operations of all devices over those of one device alone. Overlapped: which share of
@@ -174,17 +178,22 @@ def find_devices(workers: int) -> list[Any]:
         return list(devices[:workers])
 
 
-def draw_rows(title: str, rows: Sequence[Row]) -> Table:
-    """The rows as a table."""
-    table = Table(title=title, caption=LEGEND.strip().replace("\n", " "), caption_justify="left")
-    for heading in ("plan", "planned MB", "HLO MB", "overlapped", "arguments MB", "work", "compiled in s", ""):
-        table.add_column(heading, justify="left" if heading in ("plan", "") else "right")
+def print_rows(console: Console, title: str, rows: Sequence[Row]) -> None:
+    """The rows as a table, and below it what there is to say of each."""
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    for heading in HEADINGS:
+        table.add_column(
+            heading, justify="left" if heading == HEADINGS[0] else "right", vertical="bottom", no_wrap=True
+        )
+    notes = []
     for row in rows:
+        repeats = row.work > MOST_WORK and row.planned_bytes is None
+        if note := row.note or ("devices compute the same" if repeats else ""):
+            notes.append(f"{row.name}: {note}")
         if row.moved_bytes < 0:
-            table.add_row(row.name, "-", "-", "-", "-", "-", "-", row.note)
+            table.add_row(row.name, *["-"] * (len(HEADINGS) - 1))
             continue
         planned = "-" if row.planned_bytes is None else f"{row.planned_bytes / 1e6:.2f}"
-        repeats = "" if not row.work > MOST_WORK or row.planned_bytes is not None else "devices compute the same"
         table.add_row(
             row.name,
             planned,
@@ -193,6 +202,6 @@ def draw_rows(title: str, rows: Sequence[Row]) -> Table:
             f"{row.argument_bytes / 1e6:.3f}",
             "-" if math.isnan(row.work) else f"{row.work:.2f}",
             f"{row.seconds:.1f}",
-            row.note or repeats,
         )
-    return table
+    console.print(table, *map(Text, ("", *notes)), sep="\n")
+    print_legend(console, LEGEND)

@@ -174,7 +174,7 @@ def has_fixed_numbers(step: Callable[..., Any]) -> bool:
 
 def check_leaves(names: Sequence[str], leaves: Sequence[Any]) -> None:
     """Raises UnsupportedError for leaves that are no arrays, nor anything that may be part of a step."""
-    strange = ((name, leaf) for name, leaf in zip(names, leaves, strict=True) if not _is_array(leaf))
+    strange = ((name, leaf) for name, leaf in zip(names, leaves, strict=True) if not is_array(leaf))
     raise_together(
         UnsupportedError,
         "A step takes trees of arrays, numbers, functions and texts, and returns them. Give what it computes with as such a tree (of a "
@@ -184,7 +184,7 @@ def check_leaves(names: Sequence[str], leaves: Sequence[Any]) -> None:
 
 
 def _fix(leaf: Any) -> Any:
-    if _is_array(leaf):
+    if is_array(leaf):
         return Fixed(Empty(np.shape(leaf), leaf.dtype)) if 0 in np.shape(leaf) else leaf
     return Fixed(leaf) if isinstance(leaf, (str, bytes)) or _is_function(leaf) else leaf
 
@@ -194,7 +194,8 @@ def is_fixed(leaf: Any) -> bool:
     return isinstance(leaf, Fixed)
 
 
-def _is_array(leaf: Any) -> bool:
+def is_array(leaf: Any) -> bool:
+    """Whether it is an array, its shape, or a number of Python's."""
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
         return bool(leaf.dtype != np.dtype(object))
     return isinstance(leaf, NUMBERS) or hasattr(leaf, "__jax_array__")

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from tofu.errors import UnsupportedError
+from tofu.errors import UnsupportedError, suggest
 
 
 def name_arguments(
@@ -40,6 +40,23 @@ def describe_difference(planned: Sequence[str], given: Sequence[str]) -> str:
     )
 
 
+def describe_other_node(planned: Any, given: Any, path: str) -> str:
+    """Where trees differ whose leaves have the same names, in a sentence: a list where a tuple was, or another class, or other fields of a
+    class that are no leaves. `path`: the name of the whole.
+    """
+    before, now = planned.node_data(), given.node_data()
+    if before is None or now is None:
+        return ""
+    (kind, fields), children = before, planned.children()
+    if now[0] is not kind:
+        return f" {path} is a {now[0].__name__}, and was planned as a {kind.__name__}."
+    if now[1] != fields or len(given.children()) != len(children):
+        return f" {path} is a {kind.__name__} whose fields that are no arrays are others."
+    keys = fields if kind is dict else getattr(kind, "_fields", range(len(children)))
+    found = map(describe_other_node, children, given.children(), (f"{path}/{key}" for key in keys))
+    return next((one for one in found if one), "")
+
+
 def _list_some(names: Sequence[str], most: int = 4) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
@@ -48,10 +65,15 @@ def order_arguments(function: Callable[..., Any], args: Sequence[Any], named: Ma
     """All arguments of a call in the order of the function's parameters. Raises UnsupportedError where one can be given by name alone."""
     if not named:
         return tuple(args)
+    signature = inspect.signature(function)
     try:
-        bound = inspect.signature(function).bind(*args, **named)
+        bound = signature.bind(*args, **named)
     except TypeError as error:
-        raise UnsupportedError(f"The step is called with other arguments than it has: {error}.") from error
+        unknown = [f"{name}{suggest(name, signature.parameters)}" for name in named if name not in signature.parameters]
+        what = f"it has no {', '.join(unknown)}" if unknown else str(error)
+        raise UnsupportedError(
+            f"The step is called with other arguments than it has: {what}. It is step{signature}."
+        ) from error
     if bound.kwargs:
         raise UnsupportedError(
             f"{', '.join(bound.kwargs)} can be given to the step by name alone. Give it to the function before (functools.partial)."

@@ -22,7 +22,7 @@ from tofu.jax.frontend.leaves import NUMBERS, Structure, check_leaves, has_fixed
 from tofu.jax.frontend.names import Names
 from tofu.jax.frontend.sums import add_up_after_loops
 from tofu.jax.frontend.trace import trace_step
-from tofu.reading import show
+from tofu.reading import show, show_with_type
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,15 @@ class Native:
         ]
 
 
+def check_arguments(example_args: Any) -> None:
+    """Raises UnsupportedError for what is no tuple of a step's arguments."""
+    if not isinstance(example_args, (tuple, list)):
+        raise UnsupportedError(
+            f"example_args is {show_with_type(example_args)}, and not the tuple of the step's arguments, as in "
+            "tofu.jax.partition(step, 8, (state, batch))."
+        )
+
+
 @collecting_rarely()
 def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_numbers: bool = False) -> Source:
     """The training step `function(*arguments)`, whose arguments are trees of arrays, or of `jax.ShapeDtypeStruct`s: no array is made.
@@ -72,7 +81,7 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_number
     The first argument is the state if the result, or the first of a tuple of results, has its tree, shapes and types.
     """
     if not callable(function):
-        raise UnsupportedError(f"A step is a function of arrays, not {function!r}.")
+        raise UnsupportedError(f"A step is a function of arrays, not {show_with_type(function)}.")
     fix_numbers |= has_fixed_numbers(function)
     arguments = tuple(arguments)
     leaves, structure = take_apart(arguments, fix_numbers)
@@ -81,6 +90,13 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_number
     check_leaves(names, leaves)
     try:
         step, results = trace_step(function, arguments, fix_numbers)
+    except NameError as error:
+        if "unbound axis name" not in str(error):
+            raise
+        raise UnsupportedError(
+            f"The step names an axis of devices, as functions for jax.pmap and jax.shard_map do (psum, pmean, axis_index): {error}. Write "
+            "it for one device, without that: a mean over the batch is one over all of it."
+        ) from error
     except Exception:
         # JAX says in many ways that it needs a value: in a shape, of a window's first number, in Python's `if`.
         if fix_numbers or not any(isinstance(leaf, NUMBERS) for leaf in leaves):
