@@ -347,23 +347,27 @@ def _check(leaves: Sequence[Any], planned: Sequence[jax.ShapeDtypeStruct], names
     runs in every step.
     """
     for leaf, wanted, name in zip(leaves, planned, names, strict=True):
-        if not is_array(leaf):
-            raise ShapeError(
-                f"{name} is {show_with_type(leaf)}, and the step was planned for an array of {wanted.dtype}."
-            )
-        if np.shape(leaf) != wanted.shape:
-            raise ShapeError(
-                f"{name} has shape {np.shape(leaf)}, and the step was planned for {wanted.shape}. Call tofu.jax.partition again for other "
-                "shapes; also() plans them for the state as it lies."
-            )
-        dtype = find_dtype(leaf)
-        if dtype != wanted.dtype:
-            raise ShapeError(
-                f"{name} is {dtype}, and the step was planned for {wanted.dtype}. Convert it, or call tofu.jax.partition again for other "
-                "types."
-            )
+        if not (isinstance(leaf, jax.Array) and leaf.shape == wanted.shape and leaf.dtype == wanted.dtype):
+            _check_one(leaf, wanted, name)
         if _is_there(leaf) and leaf.is_deleted():
             raise UnsupportedError(
                 f"{name} is no longer there: it was given up to an earlier call (donate_argnums). Go on from what that call returned, or "
                 "from a checkpoint."
             )
+
+
+def _check_one(leaf: Any, wanted: jax.ShapeDtypeStruct, name: str) -> None:
+    """Raises ShapeError where a leaf, an array of JAX's or not, is not as it was planned."""
+    if not is_array(leaf):
+        raise ShapeError(f"{name} is {show_with_type(leaf)}, and the step was planned for an array of {wanted.dtype}.")
+    if np.shape(leaf) != wanted.shape:
+        raise ShapeError(
+            f"{name} has shape {np.shape(leaf)}, and the step was planned for {wanted.shape}. Call tofu.jax.partition again for other "
+            "shapes; also() plans them for the state as it lies."
+        )
+    dtype = find_dtype(leaf)
+    if dtype != wanted.dtype:
+        raise ShapeError(
+            f"{name} is {dtype}, and the step was planned for {wanted.dtype}. Convert it, or call tofu.jax.partition again for other "
+            "types."
+        )
