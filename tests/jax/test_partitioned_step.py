@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -220,6 +221,21 @@ def test_results_are_as_weakly_typed_as_those_of_the_step():
     assert [type_.weak_type for type_ in types[0]] == [False, True, False, True, True, False, False, True]
     weak = [x.weak_type for x in jax.tree.leaves(made(*arguments)) if not jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
     assert weak == [False, True, True, True, False, False, True]
+
+
+def test_shardings_of_a_compiled_step_are_left_out_and_that_is_said():
+    x = jnp.ones((4, 8))
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("x",))
+    split, whole = (jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*names)) for names in (("x",), ()))
+    step = jax.jit(lambda x: x * 2, in_shardings=split, out_shardings=whole)
+    with pytest.warns(
+        UserWarning, match=r"The shardings of the function of jax\.jit at .* are left out: the plan says"
+    ):
+        made = tofu.jax.partition(step, 2, (x,))
+    np.testing.assert_array_equal(np.asarray(made(x)), np.asarray(x * 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tofu.jax.partition(jax.jit(lambda x: x * 2, in_shardings=whole), 2, (x,))
 
 
 def test_a_sharding_constraint_is_left_out_and_that_is_said():

@@ -184,6 +184,13 @@ class Flattening:
 
     def _flatten(self, one: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
         name = one.primitive.name
+        if is_constraint(one):
+            what = "The shardings of the function of jax.jit" if name in CALLS else "The sharding constraint"
+            warnings.warn(
+                f"{what} at {equation.line} {'are' if name in CALLS else 'is'} left out: the plan says how tensors are split. "
+                "hints= of tofu.jax.partition fixes what it should not choose.",
+                stacklevel=2,
+            )
         if name in CALLS or name in CHECKPOINTS:
             return self._inline_call(one, equation)
         if name == "custom_linear_solve":
@@ -194,12 +201,6 @@ class Flattening:
             return [Literal(np.asarray(find_platform(one), np.int32), read_type(one.outvars[0].aval))]
         if name == "cond" and (results := enter_branches(self, one, equation)) is not None:
             return results
-        if is_constraint(one):
-            warnings.warn(
-                f"The sharding constraint at {equation.line} is left out: the plan says how tensors are split. "
-                "hints= of tofu.jax.partition fixes what it should not choose.",
-                stacklevel=2,
-            )
         if name in PASSED_THROUGH:
             return equation.inputs
         types = [read_type(variable.aval) for variable in one.outvars]

@@ -55,9 +55,13 @@ def forget_sharding(value: Any) -> Any:
 
 
 def is_constraint(equation: JaxprEqn) -> bool:
-    """Whether the program asks for a sharding. Under a mesh with explicit axes JAX itself adds a `reshard` that splits nothing."""
-    name = equation.primitive.name
-    return name == "sharding_constraint" or (name == "reshard" and any(equation.params["dst_sharding"].spec))
+    """Whether the program asks for a sharding: by a constraint, or of what a function of `jax.jit` takes and gives. Under a mesh with
+    explicit axes JAX itself adds a `reshard` that splits nothing.
+    """
+    name, params = equation.primitive.name, equation.params
+    asked = [params["dst_sharding"]] if name == "reshard" else []
+    asked += [*params.get("in_shardings", ()), *params.get("out_shardings", ())]
+    return name == "sharding_constraint" or any(any(getattr(one, "spec", ())) for one in asked)
 
 
 def list_parameters(equation: JaxprEqn) -> dict[str, Any]:
