@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
@@ -44,6 +45,9 @@ THREADS_OF_A_DEVICE = 8
 """What XLA gets for each virtual device of a CPU: one for each of so many collectives that a device may wait in."""
 
 _JAX = os.path.dirname(os.path.abspath(jax.__file__))
+_NOT_THE_USERS = tuple(
+    folder + os.sep for folder in (_JAX, os.path.dirname(os.__file__), str(Path(__file__).parents[2]))
+)
 
 
 def forget_sharding(value: Any) -> Any:
@@ -156,7 +160,7 @@ def find_line(equation: JaxprEqn, around: Line = UNKNOWN_LINE) -> Line:
 def _list_lines(traceback: Any) -> Iterator[str]:
     for frame in traceback.frames if traceback is not None else ():
         path = os.path.abspath(frame.file_name)
-        if not path.startswith((_JAX + os.sep, os.path.dirname(os.__file__) + os.sep)) and "site-packages" not in path:
+        if not path.startswith(_NOT_THE_USERS) and "site-packages" not in path:
             yield f"{frame.file_name}:{frame.line_num}"
 
 
