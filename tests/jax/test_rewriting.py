@@ -123,6 +123,25 @@ def test_which_of_two_was_chosen_is_asked_of_the_two(choose):
     jax.tree.map(np.testing.assert_array_equal, made(x, y), jax.jit(step)(x, y))
 
 
+PADDED = ((1, 2, 1), (-1, 3, 2))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        lambda x: lax.pad(x, np.float32(1.5), PADDED),
+        lambda x: lax.pad(x, x[3, 4], PADDED),
+        lambda x: lax.pad(x, jnp.max(x), ((2, 2, 0), (0, 0, 0))),
+        lambda x: jnp.abs(lax.pad(x.astype(jnp.complex64), np.complex64(2j), PADDED)),
+        lambda x: lax.pad((9 * x).astype(int), jnp.sum(x).astype(int), PADDED),
+        jax.grad(lambda x: jnp.sum(jnp.sin(lax.pad(x, x[3, 4], PADDED)))),
+        jax.grad(lambda x: jnp.sum(jnp.sin(lax.pad(x, np.float32(1.5), ((0, 0, 3), (-5, -6, 0)))))),
+    ],
+)
+def test_a_pad_with_any_number_is_a_choice_between_the_number_and_zeros(step):
+    compare(step, X)
+
+
 def make_primitive(implementation):
     """One of another library, of a result like its operand."""
     primitive = Primitive("of_another_library")

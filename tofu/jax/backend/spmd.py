@@ -15,11 +15,10 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from tofu.analysis import InputAccess, OutputAccess
 from tofu.jax.backend.collectives import Workers
 from tofu.jax.backend.local_calls import make_call, read_bits
-from tofu.jax.backend.pieces import find_nearest, shift
-from tofu.jax.backend.places import Layout, Place, Places, widen
+from tofu.jax.backend.moving import Moving
+from tofu.jax.backend.places import Layout, Place, Places
 from tofu.jax.backend.uneven import UnevenSharding, find_sharding
 from tofu.jax.frontend.compared import find_compared
 from tofu.jax.frontend.equations import (
@@ -73,6 +72,7 @@ class SpmdProgram:
         self.workers = Workers(problem.factors)
         self.compared = find_compared(self.step)
         self._number_of = {id(operator.origin): n for n, operator in enumerate(problem.graph.operators)}
+        self.moving = Moving(self.step, self.places, self._number_of, native.tensor_of)
         self.summing = {one.outputs[0]: one for one in self.step.walk() if one.loops_summed}
 
     def make_mesh(self, devices: Sequence[Any]) -> Mesh:
@@ -231,9 +231,7 @@ class SpmdProgram:
 
     def _run_equation(self, equation: Equation, scope: _Scope) -> None:
         operator = self.number_of(equation)
-        access = self.places.access(operator)
-        moved = {access.axes.index(axis) for axis in access.fetched_axes}
-        if moved.intersection(self.places.axes(operator)):
+        if self.moving.has(operator):
             self._move_cells(equation, operator, scope)
             return
         call = make_call(equation, operator, self.places, self.workers)
@@ -251,32 +249,22 @@ class SpmdProgram:
         return lax.optimization_barrier(value) if number in self.compared else value
 
     def _move_cells(self, equation: Equation, operator: int, scope: _Scope) -> None:
-        """An equation that only moves cells, along an axis where its copies cannot: from the inputs' shards straight to the outputs'. What
-        another such equation moved of the same cells to the same workers is there.
-        """
-        access, graph = self.places.access(operator), self.places.graph
+        """An equation that only moves cells. What another such equation moved of the same cells to the same workers is there."""
+        is_staged = self.moving.is_staged(operator)
         for slot, number in enumerate(equation.outputs):
-            wanted, out = self._tensor(number).boxes, None
-            read = zip(access.inputs, (x for x in equation.inputs if not isinstance(x, Literal)), strict=True)
-            for given, value in read:
-                written = access.outputs[slot]
-                rows = zip(_list_lower_ends(written), _list_lower_ends(given), strict=True)
-                distance = [there - here for there, here in rows]
-                held, lies = self._tensor(value).widen(_lacked(given)), [widen(box, _lacked(written)) for box in wanted]
-                before = [shift(box, [-n for n in distance]) for box in lies]
-                found = find_nearest(held, before, self.workers.factors)
-                pieces = [one._replace(box=shift(one.box, distance)) for one in found]
-                cells = _widen_array(scope.values[value], _lacked(given))
+            out = None
+            for one in self.moving.list_moves(equation, operator, slot, is_staged):
 
-                def once(sent: Any, send: Callable[[], Any], value: int = value) -> Any:
+                def once(sent: Any, send: Callable[[], Any], value: int = one.value) -> Any:
                     return scope.fetch((value, *sent), send)
 
+                cells, fill, distance = one.widen(scope.values[one.value]), one.given.fill, one.distance
                 out = self.workers.exchange(
-                    cells, held, lies, pieces, fill=given.fill, distance=distance, into=out, once=once
+                    cells, one.held, one.lies, one.pieces, fill=fill, distance=distance, into=out, once=once
                 )
-            assert out is not None, graph.operators[operator]
-            lacked = _lacked(access.outputs[slot])
-            scope.values[number] = out if lacked is None else jnp.squeeze(out, lacked)
+            assert out is not None, self.places.graph.operators[operator]
+            out = self.moving.squeeze(operator, slot, out)
+            scope.values[number] = self.workers.settle(out, self.places, operator, slot) if is_staged else out
 
     def _run_loop(self, loop: Loop, scope: _Scope) -> None:
         self._fetch_from_outside(loop.equations, scope)
@@ -348,23 +336,6 @@ class SpmdProgram:
             for slot, number in enumerate(x for x in item.inputs if not isinstance(x, Literal)):
                 if number in scope.values:
                     self._fetch(number, self.places.read(operator, slot), scope, read[slot].fill)
-
-
-def _lacked(access: InputAccess | OutputAccess) -> int | None:
-    """The dimension that a tensor lacks of those in which its cells are moved."""
-    return None if access.absent is None else access.absent.dimension
-
-
-def _list_lower_ends(access: InputAccess | OutputAccess) -> list[int]:
-    """Of the rows of a tensor, with that of the dimension that it lacks."""
-    ends = [row.lower for row in access.rows]
-    if access.absent is not None:
-        ends.insert(access.absent.dimension, access.absent.row.lower)
-    return ends
-
-
-def _widen_array(x: Any, lacked: int | None) -> Any:
-    return x if lacked is None else jnp.expand_dims(x, lacked)
 
 
 def divide_body(loop: Loop) -> tuple[list[Equation], list[Equation], list[Equation | Loop]]:

@@ -172,6 +172,31 @@ def _implement(flattening: Flattening, equation: Equation, types: Sequence[Value
     return _inline(flattening, closed, equation.inputs, equation)
 
 
+def _choose_padding(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """A pad with what its description does not take, a number that the step computes, or between cells another one than zero: zeros, and a
+    choice between these and the number by where a cell lies.
+    """
+    if equation.primitive.name != "pad" or types[0].is_key:
+        return None
+    (operand, number), config = equation.inputs, equation.params["padding_config"]
+    if isinstance(number, Literal):
+        value = complex(number.value)
+        if not value.imag and (value == 0 or all(inner == 0 for _, _, inner in config)):
+            return None
+    shape = types[0].shape
+
+    def pad(x: Any, number: Any) -> Any:
+        is_cell = jnp.full(shape, True)
+        for d, (extent, (low, high, inner)) in enumerate(zip(x.shape, config, strict=True)):
+            if low or high or inner:
+                at = lax.broadcasted_iota(np.int32, shape, d) - low
+                is_cell &= (at >= 0) & (at <= (extent - 1) * (inner + 1)) & (lax.rem(at, np.int32(inner + 1)) == 0)
+        return lax.select(is_cell, lax.pad(x, np.zeros((), x.dtype), config), jnp.full(shape, number, x.dtype))
+
+    closed = jax.make_jaxpr(pad)(*(_describe(_find_type(flattening, x)) for x in (operand, number)))
+    return _inline(flattening, closed, equation.inputs, equation)
+
+
 def _find_type(flattening: Flattening, operand: Operand) -> ValueType:
     return operand.type if isinstance(operand, Literal) else flattening.types[operand]
 
@@ -184,6 +209,7 @@ RULES: tuple[Rule, ...] = (
     _write_all,
     _compare_both,
     leave_out_empty,
+    _choose_padding,
     _implement,
 )
 
