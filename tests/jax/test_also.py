@@ -180,4 +180,5 @@ def test_what_a_deferred_step_has_once_it_is_planned_is_said_before():
         train.plan  # noqa: B018
     made = train.planned(state, data)
     assert train.plan == made.plan
+    assert train.mesh == made.mesh
     assert not hasattr(train, "plann")

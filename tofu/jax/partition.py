@@ -64,13 +64,14 @@ class DeferredStep:
 
     def __getattr__(self, name: str) -> Any:
         """What a step has once it is planned. Raises AttributeError before, which says so."""
+        made = None if name.startswith("_") else self._made
+        if made is not None:
+            return getattr(made, name)
         if name.startswith("_") or not hasattr(PartitionedStep, name):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        if self._made is None:
-            raise AttributeError(
-                f"{self!r}, and has no {name} before that. Call it, or plan it now: step.planned(state, batch).{name}"
-            )
-        return getattr(self._made, name)
+        raise AttributeError(
+            f"{self!r}, and has no {name} before that. Call it, or plan it now: step.planned(state, batch).{name}"
+        )
 
     def __repr__(self) -> str:
         name = getattr(self.step, "__name__", "step")
