@@ -229,8 +229,7 @@ def test_shardings_of_a_compiled_step_are_left_out_and_that_is_said():
     split, whole = (jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*names)) for names in (("x",), ()))
     step = jax.jit(lambda x: x * 2, in_shardings=split, out_shardings=whole)
     with pytest.warns(
-        UserWarning,
-        match=r"The shardings of the function of jax\.jit at .*test_partitioned_step\.py:\d+ are left out: the plan says",
+        UserWarning, match="The shardings that jax.jit was given for <lambda> are left out: the plan says"
     ):
         made = tofu.jax.partition(step, 2, (x,))
     np.testing.assert_array_equal(np.asarray(made(x)), np.asarray(x * 2))

@@ -185,10 +185,13 @@ class Flattening:
     def _flatten(self, one: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
         name = one.primitive.name
         if is_constraint(one):
-            what = "The shardings of the function of jax.jit" if name in CALLS else "The sharding constraint"
+            left = (
+                f"The shardings that jax.jit was given for {one.params['name']} are"
+                if name in CALLS
+                else f"The sharding constraint at {equation.line} is"
+            )
             warnings.warn(
-                f"{what} at {equation.line} {'are' if name in CALLS else 'is'} left out: the plan says how tensors are split. "
-                "hints= of tofu.jax.partition fixes what it should not choose.",
+                f"{left} left out: the plan says how tensors are split. hints= of tofu.jax.partition fixes what it should not choose.",
                 stacklevel=2,
             )
         if name in CALLS or name in CHECKPOINTS:
