@@ -190,9 +190,8 @@ class Workers:
         combine = [Combine.REPLICATE if axis == REPLICATED else written.combine[axis] for axis in axes]
         if x.dtype == bool and Combine.REDUCE in combine:  # devices reduce numbers alone
             return self.settle(x.astype(jnp.int8), places, operator, slot).astype(bool)
-        parts = places.scattered(tensor)
         if place.layout is None or target.layout is None:
-            return self._settle_boxes(x, written.reducer, combine, place, target, parts)
+            return self._settle_boxes(x, written.reducer, combine, place, places, tensor)
         held = [PARTIAL if c is Combine.REDUCE else d for c, d in zip(combine, place.layout, strict=True)]
         scatters = find_scatters(held, target.layout)
         summed = list(held)
@@ -204,7 +203,7 @@ class Workers:
         if PARTIAL in held and between.boxes != target.boxes:
             staged = self.count * self._count_summed(prod(place.shape), scatters, rest)
             staged += self._count_move(between, target)
-            adding, copying = self._find_addends(place, target, parts, combine)
+            adding, copying = self._find_addends(place, target, places.scattered(tensor), combine)
             if staged > count_moved(adding) + count_moved(copying):
                 return self._add_up(x, written.reducer, place, target, adding, copying)
         for step, dimension in scatters:
@@ -212,14 +211,15 @@ class Workers:
         return self.move(self._reduce(x, written.reducer, rest), between, target)
 
     def _settle_boxes(
-        self, x: Any, reducer: str, combine: Sequence[Combine], place: Place, target: Place, parts: Sequence[Box]
+        self, x: Any, reducer: str, combine: Sequence[Combine], place: Place, places: Places, tensor: int
     ) -> Any:
         """The same where parts are no plain shards, or the tensor has none."""
+        target = places.tensor(tensor)
         overlap = Combine.OVERLAP_ADD in combine
         assert reducer == "Sum" or not overlap, "regions that overlap are added"
         reduced = [step for step, c in enumerate(combine) if c is Combine.REDUCE]
         if reduced or overlap:
-            adding, copying = self._find_addends(place, target, parts, combine)
+            adding, copying = self._find_addends(place, target, places.scattered(tensor), combine)
             staged = self.count * self._count_summed(prod(place.shape), (), reduced) + self._count_move(place, target)
             if overlap or staged > count_moved(adding) + count_moved(copying):
                 return self._add_up(x, reducer, place, target, adding, copying)
