@@ -186,6 +186,32 @@ def test_constants_and_results_that_are_numbers():
     np.testing.assert_array_equal(same, jnp.ones((8, 8)))
 
 
+def test_constants_keep_the_values_that_were_traced():
+    buffer, table = np.ones((8, 4), "float32"), jnp.ones((8, 4))
+    inner = jax.jit(lambda x: x + buffer)
+    made = tofu.jax.partition(lambda x: inner(x) + table, 2, (jnp.zeros((8, 4)),))
+    once = made(jnp.zeros((8, 4)))
+    buffer += 10
+    table.delete()
+    for x in (np.zeros((8, 4), "float32"), once * 0):  # of another kind each, so that JAX traces the program again
+        np.testing.assert_array_equal(made(x), once)
+    np.testing.assert_array_equal(jax.jit(made)(once * 0), once)
+
+
+@pytest.mark.parametrize("backend", ["shard_map", "gspmd"])
+def test_each_device_holds_its_shard_of_a_constant_alone(backend):
+    table = np.arange(512 * 512, dtype="float32").reshape(512, 512)
+    x = jax.ShapeDtypeStruct((512, 512), "float32")
+    made = tofu.jax.partition(lambda x: x + table, 8, (x,), backend=backend)
+    worker = made.memory_report().worker
+    assert worker.constants_bytes == table.nbytes // 8
+    assert made.plan.worker_bytes == (worker.arguments_bytes + worker.constants_bytes,) * 8
+    lowered = made.lower(x)
+    compiled = lowered.compile()
+    assert "512,512" not in compiled.as_text()
+    np.testing.assert_array_equal(compiled(made.place(table, argument=0)), 2 * table)
+
+
 @pytest.mark.parametrize("backend", ["shard_map", "gspmd"])
 def test_constants_may_lie_on_several_devices(backend):
     mesh = jax.make_mesh((8,), ("rows",))

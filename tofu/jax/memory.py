@@ -5,7 +5,7 @@ All workers run one program, on shards of the same shapes, so one of them stands
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +44,7 @@ class DeviceMemory:
     unread_bytes
         Of the arguments, those that no result depends on.
     constants_bytes
-        What the program brings along.
+        Arrays that the step closes over; each worker holds its shards of them.
     results_bytes
         All results, the next state among them.
     overwritten_bytes
@@ -90,12 +90,14 @@ def predict_memory(partition: Partition, donated: Collection[int] = ()) -> StepM
     whole: Step = partition.source.native.of_one_device
     program: SpmdProgram = partition.training
     count = program.workers.count
-    each = _count(f"each of {count} workers" if count > 1 else "the worker", read_worker_program(program), donated)
-    return StepMemory(count, _count("one device", whole, donated), each)
+    name = f"each of {count} workers" if count > 1 else "the worker"
+    local = read_worker_program(program)
+    each = _count(name, local, donated, local.inputs[len(program.step.inputs) :])
+    return StepMemory(count, _count("one device", whole, donated, tuple(whole.constants)), each)
 
 
 def read_compiled(compiled: Any) -> DeviceMemory:
-    """XLA's own count, of a compiled step. Results have a table of addresses with them; constants are not told apart."""
+    """Return XLA's own count of a compiled step. Results include a table of addresses, arguments include the step's constants."""
     told = compiled.memory_analysis()
     return DeviceMemory(
         "XLA's count",
@@ -126,19 +128,26 @@ def read_worker_program(program: SpmdProgram) -> Step:
     return leave_out_unneeded(made)
 
 
-def _count(name: str, step: Step, donated: Collection[int]) -> DeviceMemory:
-    sizes = [count_bytes(step.types[number]) for number in step.inputs]
+def _count(name: str, step: Step, donated: Collection[int], constants: Sequence[int]) -> DeviceMemory:
+    """Return the memory of a program. `constants` are those of the user's step; the program's own tables count as temporaries."""
+    own = frozenset(constants)
+    arguments = [number for number in step.inputs if number not in own]
+    tables = [number for number in step.constants if number not in own]
     results = [x.type if isinstance(x, Literal) else step.types[x] for x in step.outputs]
     read = {x for x in (*_list_read(step.equations), *step.outputs) if isinstance(x, int)}
     overwritten = find_overwritten(step, donated)
+
+    def add_up(numbers: Iterable[int]) -> int:
+        return sum(count_bytes(step.types[number]) for number in numbers)
+
     return DeviceMemory(
         name,
-        sum(sizes),
-        sum(size for number, size in zip(step.inputs, sizes, strict=True) if number not in read),
-        sum(count_bytes(step.types[number]) for number in step.constants),
+        add_up(arguments),
+        add_up(number for number in arguments if number not in read),
+        add_up(constants),
         sum(map(count_bytes, results)),
         sum(count_bytes(results[position]) for position in overwritten),
-        predict_temporaries(step, overwritten),
+        predict_temporaries(step, overwritten) + add_up(tables),
     )
 
 

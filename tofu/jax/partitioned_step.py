@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.errors import PlanError, ShapeError, UnsupportedError, raise_together
 from tofu.host.writing import write_atomically
-from tofu.jax.backend.uneven import UnevenArray, UnevenSharding, show_whole
+from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
+from tofu.jax.bound_stage import BoundStage
 from tofu.jax.engine import find_engine
 from tofu.jax.frontend.equations import find_dtype
 from tofu.jax.frontend.leaves import Empty, Fixed, describe_changed, is_array, is_fixed, name_all, take_apart
@@ -30,9 +32,10 @@ from tofu.jax.frontend.read_step import check_arguments, read_step
 from tofu.jax.frontend.versions import in_precision
 from tofu.jax.giving import agrees, fill_in, give, lay_part_of_first, pin_first
 from tofu.jax.hosts import Agreement, count_host_bytes
-from tofu.jax.laying import lay_anew, lay_apart, lay_part, separate
+from tofu.jax.laying import lay, lay_anew, lay_apart, lay_part, separate
 from tofu.jax.memory import StepMemory, predict_memory, read_compiled
 from tofu.jax.planning import plan_step, read_settings
+from tofu.jax.transformations import Transformation, choose_settings, make_transformable
 from tofu.pipeline import Partition
 from tofu.plan import Plan, format_count
 from tofu.planning.progress import track_progress
@@ -76,16 +79,20 @@ class PartitionedStep:
         native, program = partition.source.native, partition.training
         self.partition, self.mesh, self.backend, self.uneven = partition, mesh, backend, uneven
         self._step, self._native = step, native
-        self._joined, found = program.shardings(mesh), program.uneven_arguments(mesh)
-        self._laid = [found.get(position, sharding) for position, sharding in enumerate(self._joined)]
+        joined, found = program.shardings(mesh), program.uneven_arguments(mesh)
+        laid = [found.get(position, sharding) for position, sharding in enumerate(joined)]
+        count = len(native.step.inputs)
+        self._joined, self._laid, self._laid_constants = joined[:count], laid[:count], laid[count:]
         self._uneven_results = program.uneven_results(mesh)
+        self._transformed: dict[Transformation, PartitionedStep] = {}
         self._donate_argnums, self._donated = donate_argnums, native.list_leaves(donate_argnums)
         self._program, self._run = program, program.compile(mesh, self._donated)
         self._leaf_names = [partition.graph.tensors[native.tensor_of[number]].name for number in native.step.inputs]
         types = [native.step.types[number] for number in native.step.inputs]
         self._types = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
         self._arguments = native.arguments_tree.children()
-        self._agreement = Agreement(mesh, partition.plan, native.arguments_tree.split(self._leaf_names))
+        names = [f"constant_{n}" for n in range(len(self._laid_constants))]
+        self._agreement = Agreement(mesh, partition.plan, [*native.arguments_tree.split(self._leaf_names), names])
 
     @property
     def plan(self) -> Plan:
@@ -108,23 +115,67 @@ class PartitionedStep:
         """
         return count_host_bytes(self.mesh, self.plan.level_bytes)
 
+    @cached_property
+    def _constants(self) -> list[Any]:
+        """The arrays that the step closes over, sharded as planned: the last operands of the program."""
+        values = list(self._native.step.constants.values())
+        with jax.ensure_compile_time_eval():  # an outer trace must not capture them
+            self._agreement.check({len(self._arguments): values})
+            return [lay_anew(lay(value, laid), laid) for value, laid in zip(values, self._laid_constants, strict=True)]
+
     @as_planned
     def __call__(self, *args: Any, **named: Any) -> Any:
         """One step, of arguments that lie anywhere; `place` says where they are best."""
         given = self._flatten(order_arguments(self._step, args, named))
         _refuse_shapes(given, self._leaf_names)
         self._agreement.check(dict(enumerate(self._native.arguments_tree.split(given))))
+        return give(self._native.results_tree, self._run_leaves(given))
+
+    def _run_leaves(self, given: Sequence[Any]) -> list[Any]:
+        """Return the leaves of the results, from those of the arguments."""
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in given):
+            whole = (jnp.asarray(leaf) if isinstance(leaf, UnevenArray) else leaf for leaf in given)
+            return self._run_traced(*whole)
         leaves = list(map(lay_anew, given, self._laid))
         separate(leaves, self._joined, self._donated)
-        made = self._run(*leaves)
+        made: list[Any] = self._run(*leaves, *self._constants)
         for position, sharding in self._uneven_results.items():
-            made[position] = show_whole(made[position], sharding)
-        return give(self._native.results_tree, made)
+            made[position] = UnevenArray(made[position], sharding)
+        return made
+
+    @cached_property
+    def _run_traced(self) -> Callable[..., list[Any]]:
+        """The step for transformations of JAX: from whole leaves to whole results. It donates nothing."""
+        run = self._program.compile(self.mesh) if self._donated else self._run
+
+        def run_whole(*leaves: Any) -> list[Any]:
+            made: list[Any] = run(*map(lay_anew, leaves, self._laid), *self._constants)
+            for position, sharding in self._uneven_results.items():
+                made[position] = sharding.restore(made[position])
+            return made
+
+        def run_transformed(asked: Transformation, leaves: Sequence[Any]) -> list[Any]:
+            made = self._plan_transformed(asked)._run_leaves(leaves)
+            return [jnp.asarray(one) if isinstance(one, UnevenArray) else one for one in made]
+
+        return make_transformable(run_whole, run_transformed)
+
+    @as_planned
+    def _plan_transformed(self, asked: Transformation) -> PartitionedStep:
+        """Plan a transformation of this step by JAX, on the same devices, once."""
+        if asked not in self._transformed:
+            function, shapes = asked.derive(self._native.jaxpr)
+            source = read_step(function, shapes)
+            settings = choose_settings(self.partition, asked, source)
+            made = plan_step(source, settings, engine=find_engine(self.backend, self.uneven))
+            self._transformed[asked] = PartitionedStep(function, made, self.mesh, (), self.backend, self.uneven)
+        return self._transformed[asked]
 
     @as_planned
     def lower(self, *args: Any, **named: Any) -> Any:
-        """As `jax.jit(step).lower`: of arrays or of their shapes, to be looked at, or compiled and called like the step. What in the
-        arguments is no array stands in them as the plan has it, and what has unequal parts is these, side by side (`UnevenArray.joined`).
+        """Lower the step, as `jax.jit(step).lower` does, from arrays or their shapes: to be read, or compiled and called like the step.
+
+        Leaves that are not arrays stand in the arguments as planned. An array in unequal shards is passed as `UnevenArray.joined`.
         """
         function, native = self._program.function(self.mesh), self._native
 
@@ -136,17 +187,23 @@ class PartitionedStep:
 
         step.__name__ = self.name
         leaves = self._flatten(order_arguments(self._step, args, named))
-        structs = self._program.argument_structs(self.mesh)
+        structs = self._program.argument_structs(self.mesh)[: len(leaves)]
         pairs = zip(leaves, structs, self._laid, strict=True)
         leaves = [
             struct if isinstance(laid, UnevenSharding) or isinstance(leaf, np.ndarray) else leaf
             for leaf, struct, laid in pairs
         ]
-        given = fill_in(native.arguments_tree, self._joined, "lower()", keep)
+        bound = [self._constants] if self._constants else []
+        given = (
+            *fill_in(native.arguments_tree, self._joined, "lower()", keep),
+            *([x.sharding for x in constants] for constants in bound),
+        )
         results = self._program.result_shardings(self.mesh)
         out = fill_in(native.results_tree, results, "lower()", keep)
-        jitted = jax.jit(step, in_shardings=given, out_shardings=out, donate_argnums=self._donate_argnums)
-        return jitted.lower(*native.arguments_tree.unflatten(leaves, keep))
+        donated = native.list_arguments(self._donate_argnums)
+        jitted = jax.jit(step, in_shardings=given, out_shardings=out, donate_argnums=donated)
+        lowered = jitted.lower(*native.arguments_tree.unflatten(leaves, keep), *bound)
+        return BoundStage(lowered, self._constants) if bound else lowered
 
     @as_planned
     def lower_leaves(self) -> Any:

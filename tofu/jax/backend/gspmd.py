@@ -58,8 +58,7 @@ class _Whole:
     def run(self, leaves: Sequence[Any]) -> list[Any]:
         """The results."""
         step = self.program.step
-        self.values.update(zip(step.inputs, leaves, strict=True))
-        self.values.update((n, self._lay(jnp.asarray(x), self._layout(n))) for n, x in step.constants.items())
+        self.values.update(zip(self.program.given, leaves, strict=True))
         self._run_all(step.equations)
         layouts = self.program.result_layouts()
         return [self._find_result(operand, layout) for operand, layout in zip(step.outputs, layouts, strict=True)]

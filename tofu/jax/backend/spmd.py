@@ -61,13 +61,16 @@ class _Scope:
 
 
 class SpmdProgram:
-    """A plan as JAX runs it. `shardings` are those of the arguments' leaves, `result_shardings` those of the results', on a mesh.
+    """A plan as JAX runs it.
 
-    What lies in parts that overlap is given and returned as these parts, side by side in one array (`uneven.py`).
+    `given` numbers the values that the program takes: the leaves of the arguments, then the constants of the step. Constants are
+    operands, so that each device holds its shard of them alone. `shardings` are those of `given`, `result_shardings` those of the
+    results. An array in overlapping shards is passed and returned as these shards, side by side in one array (`uneven.py`).
     """
 
     def __init__(self, native: Native, problem: Problem, choices: Choices) -> None:
         self.native, self.step = native, native.step
+        self.given = (*self.step.inputs, *self.step.constants)
         self.places = Places(problem, choices)
         self.workers = Workers(problem.factors)
         self.compared = find_compared(self.step)
@@ -80,20 +83,20 @@ class SpmdProgram:
         return Mesh(np.array(devices, object).reshape(self.workers.factors), self.workers.axis_names)
 
     def shardings(self, mesh: Mesh) -> list[NamedSharding]:
-        """Of the arguments."""
-        return [NamedSharding(mesh, self.spec(self._layout(number))) for number in self.step.inputs]
+        """Return the shardings of what the program takes."""
+        return [NamedSharding(mesh, self.spec(self._layout(number))) for number in self.given]
 
     def result_shardings(self, mesh: Mesh) -> list[NamedSharding]:
         """Of the results."""
         return [NamedSharding(mesh, self.spec(layout)) for layout in self.result_layouts()]
 
     def compile(self, mesh: Mesh, donated: Sequence[int] = ()) -> Any:
-        """The jitted function of the arguments' leaves."""
+        """Return the jitted function of what the program takes."""
         ins, outs = self.shardings(mesh), self.result_shardings(mesh)
         return jax.jit(self.function(mesh), in_shardings=tuple(ins), out_shardings=outs, donate_argnums=tuple(donated))
 
     def function(self, mesh: Mesh) -> Callable[..., list[Any]]:
-        """The leaves of the whole arguments -> those of the whole results, to be jitted with `shardings` and `result_shardings`."""
+        """Return the function from whole values that it takes to whole results, to be jitted with `shardings`, `result_shardings`."""
         self.workers.scatters_sums = scatters_sums(list(mesh.devices.flat))  # before anything is traced
         mapped = self.over(mesh)
 
@@ -118,11 +121,9 @@ class SpmdProgram:
         return True
 
     def run(self, *shards: Any) -> list[Any]:
-        """What a worker does with its shards of the arguments."""
-        scope = _Scope(dict(zip(self.step.inputs, shards, strict=True)))
+        """Compute a worker's shards of the results from its shards of what the program takes."""
+        scope = _Scope(dict(zip(self.given, shards, strict=True)))
         with self.workers.remember():
-            for number, constant in self.step.constants.items():
-                scope.values[number] = self.workers.take_part(jnp.asarray(constant), self._tensor(number).boxes)
             self._run_all(self.step.equations, scope)
             return [
                 jnp.asarray(x.value)
@@ -136,8 +137,8 @@ class SpmdProgram:
         return self._number_of[id(equation)]
 
     def uneven_arguments(self, mesh: Mesh) -> dict[int, UnevenSharding]:
-        """By position: those that lie in parts that overlap."""
-        return self._find_uneven(dict(enumerate(self.step.inputs)), self.shardings(mesh))
+        """Return, by position in `given`, the shardings of what is passed in overlapping shards."""
+        return self._find_uneven(dict(enumerate(self.given)), self.shardings(mesh))
 
     def uneven_results(self, mesh: Mesh) -> dict[int, UnevenSharding]:
         """By position: the results that do."""
@@ -158,8 +159,8 @@ class SpmdProgram:
         return {position: one for position, one in found.items() if one is not None}
 
     def argument_structs(self, mesh: Mesh) -> list[jax.ShapeDtypeStruct]:
-        """The arguments as the function takes them."""
-        types, uneven = [self.step.types[number] for number in self.step.inputs], self.uneven_arguments(mesh)
+        """Return the shapes and types of what the function takes."""
+        types, uneven = [self.step.types[number] for number in self.given], self.uneven_arguments(mesh)
         shapes = (uneven[n].joined_shape if n in uneven else type_.shape for n, type_ in enumerate(types))
         return [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, types, strict=True)]
 

@@ -252,11 +252,6 @@ for _name in (*_BINARY, *(f"r{name}" for name in _BINARY), *_OTHERS, "eq", "ne",
     setattr(UnevenArray, f"__{_name}__", _of_whole(f"__{_name}__"))
 
 
-def show_whole(joined: Any, sharding: UnevenSharding) -> Any:
-    """What a step returned in parts side by side, as the array that they are of; within a traced function that itself."""
-    return sharding.restore(joined) if isinstance(joined, jax.core.Tracer) else UnevenArray(joined, sharding)
-
-
 def find_sharding(
     place: Place, layout: Layout, factors: Sequence[int], shape: Sequence[int], joined: NamedSharding
 ) -> UnevenSharding | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import prod
 from numbers import Integral
 from typing import Any
 
 import jax
 import numpy as np
+from jax.extend import core
 
 from tofu.collector import collecting_rarely
 from tofu.engine import Source
@@ -21,7 +23,7 @@ from tofu.jax.frontend.equations import LOOP_STACK, Equation, Loop, Operand, Ste
 from tofu.jax.frontend.leaves import NUMBERS, Structure, check_leaves, has_fixed_numbers, name_all, take_apart
 from tofu.jax.frontend.names import Names
 from tofu.jax.frontend.sums import add_up_after_loops
-from tofu.jax.frontend.trace import trace_step
+from tofu.jax.frontend.trace import Traced, trace_step
 from tofu.reading import show, show_with_type
 
 
@@ -42,25 +44,29 @@ class Native:
     """Whether numbers had 64 bits where it was traced."""
     written: Step | None = None
     """The step as one device runs it, where that is another one."""
+    jaxpr: core.ClosedJaxpr | None = None
+    """The step as JAX traced it, from the arguments' leaves to the results'; derivatives are those of it."""
 
     @property
     def of_one_device(self) -> Step:
         """The step as one device runs it."""
         return self.step if self.written is None else self.written
 
-    def list_leaves(self, given: Any) -> list[int]:
-        """The positions of the leaves of arguments among those of all: of one, several or None; argument -1 is the last one. Raises
-        UnsupportedError for others than there are.
+    def list_arguments(self, given: Any) -> list[int]:
+        """Return the positions of arguments that are given as one, several or None; -1 is the last one. Raises UnsupportedError for
+        positions that the step does not have.
         """
-        counts = [tree.num_leaves for tree in self.arguments_tree.children()]
+        count = len(self.arguments_tree.children())
         arguments = given if isinstance(given, Iterable) else () if given is None else (given,)
-        there = range(-len(counts), len(counts))
-        wrong = [show(n) for n in arguments if not isinstance(n, Integral) or n not in there]
+        wrong = [show(n) for n in arguments if not isinstance(n, Integral) or n not in range(-count, count)]
         if wrong:
-            raise UnsupportedError(f"donate_argnums has {wrong[0]}; the step has arguments 0 to {len(counts) - 1}.")
-        return [
-            sum(counts[:n]) + leaf for n in sorted({n % len(counts) for n in arguments}) for leaf in range(counts[n])
-        ]
+            raise UnsupportedError(f"donate_argnums has {wrong[0]}; the step has arguments 0 to {count - 1}.")
+        return sorted({int(n) % count for n in arguments})
+
+    def list_leaves(self, given: Any) -> list[int]:
+        """Return the positions of the leaves of some arguments, as `list_arguments` takes them, among all leaves."""
+        ends = list(accumulate((tree.num_leaves for tree in self.arguments_tree.children()), initial=0))
+        return [leaf for n in self.list_arguments(given) for leaf in range(ends[n], ends[n + 1])]
 
 
 def check_arguments(example_args: Any) -> None:
@@ -89,7 +95,7 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_number
     names = structure.pick(all_names)
     check_leaves(names, leaves)
     try:
-        step, results = trace_step(function, arguments, fix_numbers)
+        step, traced = trace_step(function, arguments, fix_numbers)
     except NameError as error:
         if "unbound axis name" not in str(error):
             raise
@@ -102,7 +108,7 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_number
         if fix_numbers or not any(isinstance(leaf, NUMBERS) for leaf in leaves):
             raise
         return read_step(function, arguments, fix_numbers=True)
-    count = _count_state(leaves, structure.children()[0], results, names) if arguments else 0
+    count = _count_state(leaves, structure.children()[0], traced, names) if arguments else 0
     graph, tensor_of = make_graph(step, names, count)
     raise_together(
         UnsupportedError,
@@ -115,7 +121,10 @@ def read_step(function: Callable[..., Any], arguments: Sequence[Any], fix_number
         [tensor.name for tensor in graph.tensors if "float0" in tensor.dtype],
     )
     double = bool(jax.config.jax_enable_x64)
-    return Source(graph, Native(step, tensor_of, structure, results[1], tuple(all_names), fix_numbers, double))
+    native = Native(
+        step, tensor_of, structure, traced.results_tree, tuple(all_names), fix_numbers, double, jaxpr=traced.jaxpr
+    )
+    return Source(graph, native)
 
 
 def _describe_empty(graph: Graph, tensor: int) -> str:
@@ -125,11 +134,9 @@ def _describe_empty(graph: Graph, tensor: int) -> str:
     return told + next(readers, "")
 
 
-def _count_state(
-    arguments: Sequence[Any], state: Structure, results: tuple[list[Any], Structure], names: Sequence[str]
-) -> int:
-    """How many leaves the state has: those of the first argument and of the first results alike; 0 without one."""
-    leaves, (made, structure) = arguments[: state.num_leaves], results
+def _count_state(arguments: Sequence[Any], state: Structure, traced: Traced, names: Sequence[str]) -> int:
+    """Count the leaves of the state: of the first argument, if the first results are like it; else 0."""
+    leaves, made, structure = arguments[: state.num_leaves], traced.shapes, traced.results_tree
     candidates = [structure]
     if (data := structure.tree.node_data()) is not None and issubclass(data[0], tuple):
         candidates += structure.children()[:1]

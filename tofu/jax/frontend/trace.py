@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -14,6 +14,7 @@ from jax.extend import core
 
 from tofu.errors import UnsupportedError, raise_together
 from tofu.jax.frontend.branches import enter_branches, list_bodies
+from tofu.jax.frontend.constants import keep_constants
 from tofu.jax.frontend.empty import is_empty, make_empty
 from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, Step, ValueType, read_type
 from tofu.jax.frontend.leaves import Apart, Structure, set_apart, take_apart
@@ -36,11 +37,16 @@ from tofu.jax.frontend.versions import (
 )
 
 
-def trace_step(
-    function: Callable[..., Any], arguments: Sequence[Any], numbers: bool = False
-) -> tuple[Step, tuple[list[Any], Structure]]:
-    """The step, and the shapes of its results with what is left of their tree. `arguments`: trees of arrays, or of their shapes; with
-    `numbers`, those of Python are part of the step.
+class Traced(NamedTuple):
+    """A function as JAX traced it: its jaxpr, with constants of its own, the shapes of its results, and their tree without arrays."""
+
+    jaxpr: core.ClosedJaxpr
+    shapes: list[Any]
+    results_tree: Structure
+
+
+def trace_step(function: Callable[..., Any], arguments: Sequence[Any], numbers: bool = False) -> tuple[Step, Traced]:
+    """Trace a step. `arguments` are trees of arrays or of their shapes; with `numbers`, Python numbers are part of the step.
 
     Raises UnsupportedError for side effects.
     """
@@ -63,9 +69,10 @@ def trace_step(
             "The step has side effects: callbacks, prints and references cannot be run on parts. Take them out of the step:",
             found or sorted(map(str, closed.effects)),
         )
+    closed = keep_constants(closed)
     step = read_jaxpr(closed)
     check_undivided(step)
-    return step, (shapes, left[-1])
+    return step, Traced(closed, shapes, left[-1])
 
 
 def _list_effects(jaxpr: core.Jaxpr, line: Line = UNKNOWN_LINE) -> Iterator[str]:
@@ -179,7 +186,7 @@ class Flattening:
             return Literal(np.asarray(value), type_)
         if id(value) not in self._known:
             number = self._known[id(value)] = self.add_value(type_)
-            self.constants[number] = _gather_constant(value)
+            self.constants[number] = value
         return self._known[id(value)]
 
     def _flatten(self, one: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
@@ -227,15 +234,6 @@ class Flattening:
         body, taken = find_solver(one)
         arguments = [*equation.inputs[taken], *equation.inputs[sum(one.params["const_lengths"]) :]]
         return self.inline(body.jaxpr, body.consts, arguments, equation.scope, equation.line, equation.checkpoint)
-
-
-def _gather_constant(value: Any) -> Any:
-    """A constant; one that lies on several devices put together, as `jax.jit` does it: the program's own mesh is another."""
-    if not isinstance(value, jax.Array) or len(value.sharding.device_set) == 1 or not value.is_fully_addressable:
-        return value
-    if not jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
-        return np.asarray(value)
-    return jax.random.wrap_key_data(np.asarray(jax.random.key_data(value)), impl=jax.random.key_impl(value))
 
 
 def leave_out_unneeded(step: Step) -> Step:

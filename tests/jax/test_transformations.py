@@ -1,0 +1,122 @@
+"""Partitioned steps under `jax.grad`, `jax.vmap` and `jax.jit`: numbers as on one device, or one clear error."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import tofu.jax
+from tofu.errors import UnsupportedError
+
+RANDOM = np.random.default_rng(0)
+WEIGHT, BIAS = jnp.asarray(RANDOM.normal(size=(12, 8)), "float32"), jnp.asarray(RANDOM.normal(size=8), "float32")
+BATCH, LABELS = jnp.asarray(RANDOM.normal(size=(24, 12)), "float32"), jnp.asarray(RANDOM.normal(size=24), "float32")
+
+
+def train(state, batch):
+    """A step with sums, a maximum, a product, a custom derivative, and a counter that has none."""
+    (weight, bias, count), (rows, labels) = state, batch
+    hidden = jax.nn.relu(jnp.tanh(rows @ weight + bias) - 0.1)
+    loss = jax.scipy.special.logsumexp(hidden, axis=1).sum() + jnp.mean((hidden.sum(1) - labels) ** 2)
+    return (weight * 0.9, bias + hidden.sum(0), count + 1), loss + jnp.max(hidden) * jnp.prod(1 + 0.01 * hidden[0])
+
+
+def recur(weight, bias, rows):
+    """A recurrence, whose weight is read in each round."""
+    _, states = lax.scan(lambda h, x: (jnp.tanh(h + x) @ weight.T @ weight + bias, h.sum()), bias, rows @ weight)
+    return jnp.sin(states).sum()
+
+
+def loss_of(step):
+    """The loss as a function of arrays that have gradients."""
+    return lambda weight, bias, rows: step((weight, bias, jnp.int32(3)), (rows, LABELS))[1]
+
+
+def assert_same(found, expected):
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
+
+
+def partition(workers, **options):
+    return tofu.jax.partition(train, workers, ((WEIGHT, BIAS, jnp.int32(3)), (BATCH, LABELS)), **options)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 8])
+@pytest.mark.parametrize("options", [{}, {"donate_argnums": 0}, {"uneven": "free"}, {"backend": "gspmd"}], ids=str)
+def test_gradients_are_those_of_one_device(workers, options):
+    made = partition(workers, **options)
+    for transform in (
+        lambda f: jax.value_and_grad(f, argnums=(0, 1, 2)),
+        lambda f: jax.jit(jax.grad(jax.checkpoint(f))),
+    ):
+        assert_same(*(transform(loss_of(step))(WEIGHT, BIAS, BATCH) for step in (made, train)))
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+def test_gradients_through_a_loop_are_those_of_one_device(workers):
+    made = tofu.jax.partition(recur, workers, (WEIGHT, BIAS, BATCH))
+    assert_same(*(jax.grad(step, argnums=(0, 1, 2))(WEIGHT, BIAS, BATCH) for step in (made, recur)))
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_second_derivatives_and_batches_are_those_of_one_device(workers):
+    made = partition(workers)
+
+    def take(step):
+        loss = loss_of(step)
+        yield jax.jacrev(jax.jacrev(lambda bias: loss(WEIGHT, bias, BATCH)))(BIAS)
+        yield jax.vmap(loss, in_axes=(2, None, 0))(jnp.stack([WEIGHT, 2 * WEIGHT], 2), BIAS, jnp.stack([BATCH, -BATCH]))
+        yield jax.jacrev(lambda bias: step((WEIGHT, bias, jnp.int32(3)), (BATCH, LABELS))[0][1])(BIAS)
+        yield jax.vmap(jax.grad(loss), in_axes=(0, None, None))(jnp.stack([WEIGHT, -WEIGHT, 0 * WEIGHT]), BIAS, BATCH)
+
+    assert_same(list(take(made)), list(take(train)))
+
+
+def test_arrays_in_unequal_shards_have_gradients():
+    def step(state, rows):
+        return state, rows * 2, state.sum() ** 2
+
+    state, rows = jnp.arange(28.0).reshape(7, 4), jnp.arange(24.0).reshape(6, 4)
+    made = tofu.jax.partition(step, 2, (state, rows), uneven="free")
+
+    def loss(step):
+        return lambda state, rows: sum(jnp.sum(jnp.asarray(x) ** 2) for x in jax.tree.leaves(step(state, rows)))
+
+    expected = jax.grad(loss(step), argnums=(0, 1))(state, rows)
+    assert_same(jax.grad(loss(made), argnums=(0, 1))(state, rows), expected)
+    assert_same(jax.grad(loss(made), argnums=(0, 1))(made.place(state), rows), expected)
+
+
+def test_a_custom_derivative_is_used():
+    @jax.custom_vjp
+    def clip(x):
+        return x
+
+    clip.defvjp(lambda x: (x, None), lambda _, g: (jnp.clip(g, -1, 1),))
+    made = tofu.jax.partition(lambda w, x: (jnp.sum(clip(w) * 5 * x), x), 2, (WEIGHT, WEIGHT))
+    assert_same(jax.grad(lambda w: made(w, jnp.ones_like(w))[0])(WEIGHT), jnp.ones_like(WEIGHT))
+
+
+def test_a_step_that_is_planned_under_a_transformation():
+    made = tofu.jax.partition(workers=4)(lambda weight, rows: jnp.sin(rows @ weight).sum())
+    assert_same(*(jax.grad(step, argnums=(0, 1))(WEIGHT, BATCH) for step in (made, made.step)))
+
+
+@pytest.mark.parametrize("transform", [jax.jacfwd, jax.hessian, lambda f: lambda x: jax.jvp(f, (x,), (x,))])
+def test_forward_mode_is_refused_with_the_way_out(transform):
+    made = partition(2)
+    with pytest.raises(UnsupportedError, match=r"no forward-mode derivative .* jax.jacrev"):
+        transform(lambda bias: loss_of(made)(WEIGHT, bias, BATCH))(BIAS)
+
+
+def test_a_value_that_is_being_traced_is_no_constant():
+    def outer(weight):
+        return tofu.jax.partition(lambda rows: (rows @ weight).sum(), 2, (BATCH,))(BATCH)
+
+    with pytest.raises(
+        UnsupportedError, match=r"closes over an array of float32, shape \(12, 8\).*argument of the step"
+    ):
+        jax.grad(outer)(WEIGHT)

@@ -1,0 +1,81 @@
+"""Constants of a traced step: arrays that its functions close over, copied once so that the step keeps their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core
+
+from tofu.errors import UnsupportedError
+from tofu.jax.frontend.equations import find_dtype
+
+
+def keep_constants(closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
+    """Return the jaxpr with copies of its constants, those of inner jaxprs included.
+
+    A NumPy array may be written to later, and an array of JAX may be deleted or donated. `jax.jit` compiles the values that it has
+    traced, and so does this. Raises UnsupportedError for a constant that an outer transformation is tracing.
+    """
+    return _Keeper().keep(closed)
+
+
+class _Keeper:
+    """Copies constants, each once. Jaxprs without constants stay as they are."""
+
+    def __init__(self) -> None:
+        self._copies: dict[int, Any] = {}
+        self._kept: dict[int, Any] = {}
+
+    def keep(self, closed: core.ClosedJaxpr) -> core.ClosedJaxpr:
+        """Return a closed jaxpr of copies."""
+        if id(closed) not in self._kept:
+            jaxpr = self._keep_open(closed.jaxpr)
+            is_same = jaxpr is closed.jaxpr and not closed.consts
+            kept = closed if is_same else core.ClosedJaxpr(jaxpr, list(map(self._copy, closed.consts)))
+            self._kept[id(closed)] = kept
+        kept_closed: core.ClosedJaxpr = self._kept[id(closed)]
+        return kept_closed
+
+    def _keep_open(self, jaxpr: core.Jaxpr) -> core.Jaxpr:
+        equations = [self._keep_equation(equation) for equation in jaxpr.eqns]
+        changed = any(new is not old for new, old in zip(equations, jaxpr.eqns, strict=True))
+        return jaxpr.replace(eqns=equations) if changed else jaxpr
+
+    def _keep_equation(self, equation: core.JaxprEqn) -> core.JaxprEqn:
+        params = {name: self._keep_parameter(value) for name, value in equation.params.items()}
+        changed = any(params[name] is not value for name, value in equation.params.items())
+        return equation.replace(params=params) if changed else equation
+
+    def _keep_parameter(self, value: Any) -> Any:
+        if isinstance(value, core.ClosedJaxpr):
+            return self.keep(value)
+        if isinstance(value, core.Jaxpr):
+            return self._keep_open(value)
+        if type(value) is tuple and any(isinstance(part, (core.ClosedJaxpr, core.Jaxpr)) for part in value):
+            parts = tuple(map(self._keep_parameter, value))
+            return parts if any(new is not old for new, old in zip(parts, value, strict=True)) else value
+        return value
+
+    def _copy(self, value: Any) -> Any:
+        if id(value) not in self._copies:
+            self._copies[id(value)] = _copy_constant(value)
+        return self._copies[id(value)]
+
+
+def _copy_constant(value: Any) -> Any:
+    """Return a copy on the host. Random keys stay arrays of JAX, and so does what other processes hold shards of."""
+    if isinstance(value, jax.core.Tracer):
+        raise UnsupportedError(
+            f"The step closes over an array of {value.dtype}, shape {value.shape}, which a transformation of JAX around it (grad, jit, "
+            "vmap) is tracing, so it has no value to keep. Make it an argument of the step."
+        )
+    if not isinstance(value, jax.Array):
+        return np.array(value, find_dtype(value))
+    if not value.is_fully_addressable:
+        return jnp.copy(value)
+    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(np.array(jax.random.key_data(value)), impl=jax.random.key_impl(value))
+    return np.array(value)

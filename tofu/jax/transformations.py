@@ -1,0 +1,172 @@
+"""Transformations of a partitioned step by JAX: its reverse-mode derivative and its `jax.vmap` are steps too, planned like any other.
+
+JAX cannot transform the program of a worker. A collective in it does not say whether its operand is the same on all devices, so the
+transposed program adds up replicas, and a batched one mixes workers up. So a transformed step is derived from the step as it was traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
+from jax.custom_derivatives import SymbolicZero
+from jax.extend import core
+
+from tofu.engine import Source
+from tofu.errors import UnsupportedError
+from tofu.jax.frontend.read_step import Native
+from tofu.pipeline import Partition
+from tofu.planning.settings import DEFAULTS, Settings
+from tofu.search.topology import arrange_as
+
+Run = Callable[..., list[Any]]
+FORWARD_MODE = (
+    "A partitioned step has no forward-mode derivative (jax.jvp, jax.jacfwd, jax.linearize, jax.hessian). Use reverse mode (jax.grad, "
+    "jax.vjp, jax.jacrev; jax.jacrev twice for a Hessian), or differentiate inside the step and partition that."
+)
+
+
+class Transformation(Protocol):
+    """What JAX asks of a step. Equal transformations share a plan."""
+
+    def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Return the transformed function of a step, from leaves to results, and the shapes of its arguments."""
+
+    def is_kept(self, leaf: int) -> bool:
+        """Return True if the transformed step takes this leaf as the step does, so that it keeps its layout."""
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class Pullback:
+    """A vector-Jacobian product: the cotangents of the leaves `wanted`, from those of the results `seeded`."""
+
+    wanted: tuple[int, ...]
+    seeded: tuple[int, ...] = ()
+
+    def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Return the function from leaves and cotangents of the results to cotangents of the leaves."""
+        function = core.jaxpr_as_fun(traced)
+
+        def pullback(leaves: list[Any], cotangents: list[Any]) -> tuple[Any, ...]:
+            def run_seeded(*own: Any) -> list[Any]:
+                given = list(leaves)
+                for position, leaf in zip(self.wanted, own, strict=True):
+                    given[position] = leaf
+                results = function(*given)
+                return [results[position] for position in self.seeded]
+
+            _, pull = jax.vjp(run_seeded, *(leaves[position] for position in self.wanted))
+            return tuple(pull(cotangents))
+
+        seeds = [_shape(traced.out_avals[position]) for position in self.seeded]
+        return pullback, (list(map(_shape, traced.in_avals)), seeds)
+
+    def is_kept(self, leaf: int) -> bool:
+        """Return True: the product is taken where the step was run."""
+        return True
+
+
+@dataclass(frozen=True)
+class Batch:
+    """`jax.vmap` over `size` steps at once. `batched` says of each leaf whether it has a leading dimension of that extent."""
+
+    size: int
+    batched: tuple[bool, ...]
+
+    def derive(self, traced: core.ClosedJaxpr) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Return the function over batches of the leaves."""
+        batched = jax.vmap(core.jaxpr_as_fun(traced), [0 if one else None for one in self.batched], axis_size=self.size)
+
+        def batch(leaves: list[Any]) -> list[Any]:
+            results: list[Any] = batched(*leaves)
+            return results
+
+        pairs = zip(traced.in_avals, self.batched, strict=True)
+        return batch, ([_shape(aval, (self.size,) if one else ()) for aval, one in pairs],)
+
+    def is_kept(self, leaf: int) -> bool:
+        """Return True for leaves that all steps share."""
+        return not self.batched[leaf]
+
+
+def _shape(aval: Any, leading: tuple[int, ...] = ()) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct((*leading, *aval.shape), aval.dtype)
+
+
+def make_transformable(run: Run, run_transformed: Callable[[Transformation, Sequence[Any]], Sequence[Any]]) -> Run:
+    """Return `run`, of leaves to results, as JAX may transform it.
+
+    Args:
+        run: The partitioned step, over whole arrays.
+        run_transformed: Computes the results of a transformed step from the leaves of its arguments.
+    """
+    batchable = custom_vmap(lambda *leaves: run(*leaves))
+
+    def run_batch(size: int, batched: Sequence[bool], *leaves: Any) -> tuple[list[Any], list[bool]]:
+        results = list(run_transformed(Batch(size, tuple(batched)), leaves))
+        return results, [True] * len(results)
+
+    batchable.def_vmap(run_batch)
+    differentiable = jax.custom_vjp(lambda *leaves: batchable(*leaves))
+
+    def forward(*leaves: Any) -> tuple[list[Any], tuple[Pullback, list[Any]]]:
+        values = [leaf.value for leaf in leaves]
+        wanted = (n for n, leaf in enumerate(leaves) if leaf.perturbed and _is_differentiable(leaf.value))
+        return batchable(*values), (Pullback(tuple(wanted)), values)
+
+    def backward(residuals: tuple[Pullback, list[Any]], cotangents: list[Any]) -> tuple[Any, ...]:
+        asked, values = residuals
+        seeds = {n: x for n, x in enumerate(cotangents) if not isinstance(x, SymbolicZero) and _is_differentiable(x)}
+        found: dict[int, Any] = {}
+        if asked.wanted and seeds:
+            asked = replace(asked, seeded=tuple(seeds))
+            found = dict(zip(asked.wanted, run_transformed(asked, [*values, *seeds.values()]), strict=True))
+        return tuple(found.get(n) for n in range(len(values)))
+
+    differentiable.defvjp(forward, backward, symbolic_zeros=True)
+
+    def call(*leaves: Any) -> list[Any]:
+        try:
+            results: list[Any] = differentiable(*leaves)
+        except TypeError as error:
+            if "forward-mode" in str(error):
+                raise UnsupportedError(FORWARD_MODE) from error
+            raise
+        return results
+
+    return call
+
+
+def _is_differentiable(value: Any) -> bool:
+    return bool(jnp.issubdtype(value.dtype, jnp.inexact))
+
+
+def choose_settings(partition: Partition, asked: Transformation, source: Source) -> Settings:
+    """Return the settings to plan a transformed step with: those of the step, its rounds, and its layouts of leaves that are kept."""
+    native, transformed = partition.source.native, source.native
+    numbers = enumerate(zip(transformed.step.inputs, native.step.inputs, strict=False))
+    hints = {
+        _name(source, transformed, theirs): partition.plan.tensors[_name(partition.source, native, ours)]
+        for leaf, (theirs, ours) in numbers
+        if asked.is_kept(leaf)
+    }
+    return replace(
+        partition.task.settings,
+        hints=hints,
+        plan=None,
+        saved=None,
+        algorithm=DEFAULTS["algorithm"],
+        topology=None,
+        memory_limit=None,
+        on_infeasible="replicate",
+        arrangement=arrange_as(partition.plan),
+    )
+
+
+def _name(source: Source, native: Native, number: int) -> str:
+    return source.graph.tensors[native.tensor_of[number]].name
