@@ -186,6 +186,29 @@ def test_constants_and_results_that_are_numbers():
     np.testing.assert_array_equal(same, jnp.ones((8, 8)))
 
 
+NUMBERS = {"number": 0.1, "array": np.float32(0.1), "weak array": jnp.asarray(0.1)}
+
+
+@pytest.mark.parametrize("given", NUMBERS)
+@pytest.mark.parametrize("planned", NUMBERS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_python_numbers_and_arrays_promote_types_as_under_jit(dtype, planned, given):
+    def step(x, rate):
+        return x - rate * x, rate * 2, (x * rate).sum()
+
+    x = jnp.arange(1, 9, dtype=dtype)
+    made = tofu.jax.partition(step, 2, (x, NUMBERS[planned]))
+    if dtype == "bfloat16" and (planned == "array") != (given == "array"):
+        with pytest.raises(
+            ShapeError, match=rf"rate is .* planned for .* of float32.*{__name__.rpartition('.')[2]}.py:\d+ it computes"
+        ):
+            made(x, NUMBERS[given])
+        return
+    for found, expected in zip(made(x, NUMBERS[given]), jax.jit(step)(x, NUMBERS[given]), strict=True):
+        assert (found.dtype, found.weak_type) == (expected.dtype, expected.weak_type)
+        np.testing.assert_allclose(np.float32(found), np.float32(expected), rtol=1e-2)
+
+
 def test_constants_keep_the_values_that_were_traced():
     buffer, table = np.ones((8, 4), "float32"), jnp.ones((8, 4))
     inner = jax.jit(lambda x: x + buffer)

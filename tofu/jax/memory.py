@@ -17,7 +17,7 @@ from rich.table import Table
 from tofu.jax.backend.buffers import find_overwritten, predict_temporaries
 from tofu.jax.backend.kernels import count_bytes
 from tofu.jax.backend.spmd import SpmdProgram
-from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, Step, read_type
+from tofu.jax.frontend.equations import Equation, Loop, Operand, Step, read_type
 from tofu.jax.frontend.trace import Flattening, leave_out_unneeded
 from tofu.jax.frontend.versions import find_body
 from tofu.pipeline import Partition
@@ -133,7 +133,7 @@ def _count(name: str, step: Step, donated: Collection[int], constants: Sequence[
     own = frozenset(constants)
     arguments = [number for number in step.inputs if number not in own]
     tables = [number for number in step.constants if number not in own]
-    results = [x.type if isinstance(x, Literal) else step.types[x] for x in step.outputs]
+    results = step.result_types
     read = {x for x in (*_list_read(step.equations), *step.outputs) if isinstance(x, int)}
     overwritten = find_overwritten(step, donated)
 

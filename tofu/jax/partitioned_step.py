@@ -16,11 +16,12 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from tofu.errors import PlanError, ShapeError, UnsupportedError, raise_together
 from tofu.host.writing import write_atomically
+from tofu.jax.argument_checks import WeakTypeCheck, check_leaves, list_weak, refuse_shapes
 from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
 from tofu.jax.bound_stage import BoundStage
 from tofu.jax.engine import find_engine
-from tofu.jax.frontend.equations import find_dtype
-from tofu.jax.frontend.leaves import Empty, Fixed, describe_changed, is_array, is_fixed, name_all, take_apart
+from tofu.jax.frontend.equations import ValueType, as_type
+from tofu.jax.frontend.leaves import Empty, Fixed, describe_changed, is_fixed, name_all, take_apart
 from tofu.jax.frontend.names import (
     describe_difference,
     describe_other_node,
@@ -90,6 +91,7 @@ class PartitionedStep:
         self._leaf_names = [partition.graph.tensors[native.tensor_of[number]].name for number in native.step.inputs]
         types = [native.step.types[number] for number in native.step.inputs]
         self._types = [jax.ShapeDtypeStruct(type_.shape, type_.dtype) for type_ in types]
+        self._weak_types = WeakTypeCheck(step, native, self._leaf_names)
         self._arguments = native.arguments_tree.children()
         names = [f"constant_{n}" for n in range(len(self._laid_constants))]
         self._agreement = Agreement(mesh, partition.plan, [*native.arguments_tree.split(self._leaf_names), names])
@@ -127,9 +129,12 @@ class PartitionedStep:
     def __call__(self, *args: Any, **named: Any) -> Any:
         """One step, of arguments that lie anywhere; `place` says where they are best."""
         given = self._flatten(order_arguments(self._step, args, named))
-        _refuse_shapes(given, self._leaf_names)
+        refuse_shapes(given, self._leaf_names)
         self._agreement.check(dict(enumerate(self._native.arguments_tree.split(given))))
-        return give(self._native.results_tree, self._run_leaves(given))
+        made, weak = self._run_leaves(given), list_weak(given)
+        if weak != self._weak_types.planned:
+            made = list(map(_as_type, made, self._weak_types.find_result_types(weak)))
+        return give(self._native.results_tree, made)
 
     def _run_leaves(self, given: Sequence[Any]) -> list[Any]:
         """Return the leaves of the results, from those of the arguments."""
@@ -219,8 +224,8 @@ class PartitionedStep:
         for another tree, or other shapes and types, than was planned for.
         """
         leaves, names, types, laid = self._take(value, argument)
-        _check(leaves, types, names)
-        _refuse_shapes(leaves, names)
+        check_leaves(leaves, types, names)
+        refuse_shapes(leaves, names)
         self._agreement.check({argument: leaves})
         return give(self._arguments[argument], list(map(lay_apart, leaves, laid)))
 
@@ -232,7 +237,7 @@ class PartitionedStep:
         all have. Rows that the plan has in another process move there. Raises ShapeError where the leaves are not such parts.
         """
         leaves, names, types, laid = self._take(value, argument)
-        _refuse_shapes(leaves, names)
+        refuse_shapes(leaves, names)
         self._agreement.check({})
         return give(self._arguments[argument], list(map(lay_part, names, leaves, types, laid)))
 
@@ -381,50 +386,14 @@ class PartitionedStep:
                 raise ShapeError(
                     f"The step was planned for other arguments.{detail} Call tofu.jax.partition again for these, or give others."
                 )
-        _check(leaves, self._types, self._leaf_names)
+        check_leaves(leaves, self._types, self._leaf_names)
+        if (weak := list_weak(leaves)) != self._weak_types.planned:
+            self._weak_types.find_result_types(weak)  # raises where other types would be computed
         return leaves
 
 
-def _is_there(leaf: Any) -> bool:
-    """Whether it is an array on devices: not one of NumPy's, and not what `jax.jit` traces a function with."""
-    return isinstance(leaf, (jax.Array, UnevenArray)) and not isinstance(leaf, jax.core.Tracer)
-
-
-def _refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
-    """Raises ShapeError where shapes stand in the place of arrays: plans are made of them, and nothing can be computed."""
-    for leaf, name in zip(leaves, names, strict=True):
-        if isinstance(leaf, jax.ShapeDtypeStruct):
-            raise ShapeError(
-                f"{name} is the shape of an array, {leaf}, and no array. Shapes are enough for plans and lower(); give arrays here."
-            )
-
-
-def _check(leaves: Sequence[Any], planned: Sequence[jax.ShapeDtypeStruct], names: Sequence[str]) -> None:
-    """Raises ShapeError where an argument has another shape or type than was planned, UnsupportedError where it is no longer there. This
-    runs in every step.
-    """
-    for leaf, wanted, name in zip(leaves, planned, names, strict=True):
-        if not (isinstance(leaf, jax.Array) and leaf.shape == wanted.shape and leaf.dtype == wanted.dtype):
-            _check_one(leaf, wanted, name)
-        if _is_there(leaf) and leaf.is_deleted():
-            raise UnsupportedError(
-                f"{name} is no longer there: it was given up to an earlier call (donate_argnums). Go on from what that call returned, or "
-                "from a checkpoint."
-            )
-
-
-def _check_one(leaf: Any, wanted: jax.ShapeDtypeStruct, name: str) -> None:
-    """Raises ShapeError where a leaf, an array of JAX's or not, is not as it was planned."""
-    if not is_array(leaf):
-        raise ShapeError(f"{name} is {show_with_type(leaf)}, and the step was planned for an array of {wanted.dtype}.")
-    if np.shape(leaf) != wanted.shape:
-        raise ShapeError(
-            f"{name} has shape {np.shape(leaf)}, and the step was planned for {wanted.shape}. Call tofu.jax.partition again for other "
-            "shapes; also() plans them for the state as it lies."
-        )
-    dtype = find_dtype(leaf)
-    if dtype != wanted.dtype:
-        raise ShapeError(
-            f"{name} is {dtype}, and the step was planned for {wanted.dtype}. Convert it, or call tofu.jax.partition again for other "
-            "types."
-        )
+def _as_type(value: Any, type_: ValueType) -> Any:
+    """Return a result with the weak type that it has in `type_`."""
+    return (
+        replace(value, joined=as_type(value.joined, type_)) if isinstance(value, UnevenArray) else as_type(value, type_)
+    )

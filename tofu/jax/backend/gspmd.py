@@ -40,7 +40,7 @@ class GspmdProgram(SpmdProgram):
             )
 
         def run(*leaves: Any) -> list[Any]:
-            return list(map(as_type, _Whole(self, mesh).run(leaves), self.result_types()))
+            return list(map(as_type, _Whole(self, mesh).run(leaves), self.step.result_types))
 
         return within_mesh(run, mesh)
 

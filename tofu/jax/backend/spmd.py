@@ -29,7 +29,6 @@ from tofu.jax.frontend.equations import (
     Loop,
     Operand,
     Summed,
-    ValueType,
     as_type,
 )
 from tofu.jax.frontend.read_step import Native
@@ -101,7 +100,7 @@ class SpmdProgram:
         mapped = self.over(mesh)
 
         def run(*leaves: Any) -> list[Any]:
-            return list(map(as_type, mapped(*leaves), self.result_types()))
+            return list(map(as_type, mapped(*leaves), self.step.result_types))
 
         return run
 
@@ -163,10 +162,6 @@ class SpmdProgram:
         types, uneven = [self.step.types[number] for number in self.given], self.uneven_arguments(mesh)
         shapes = (uneven[n].joined_shape if n in uneven else type_.shape for n, type_ in enumerate(types))
         return [jax.ShapeDtypeStruct(shape, type_.dtype) for shape, type_ in zip(shapes, types, strict=True)]
-
-    def result_types(self) -> list[ValueType]:
-        """Of the results."""
-        return [x.type if isinstance(x, Literal) else self.step.types[x] for x in self.step.outputs]
 
     def result_layouts(self) -> list[Layout]:
         """Of the results; state comes out as it goes in."""

@@ -289,6 +289,11 @@ class Step:
     def __str__(self) -> str:
         return "\n".join(map(str, self.equations))
 
+    @property
+    def result_types(self) -> list[ValueType]:
+        """The types of the results."""
+        return [x.type if isinstance(x, Literal) else self.types[x] for x in self.outputs]
+
     def compute_all(self, arguments: Sequence[Any]) -> dict[int, Any]:
         """Every value, equation by equation; of what a loop computes in each of its steps, that of the last one."""
         values: dict[int, Any] = dict(zip(self.inputs, arguments, strict=True)) | dict(self.constants)

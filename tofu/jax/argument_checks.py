@@ -1,0 +1,144 @@
+"""Checks of the leaves that a step is called with, against those that it was planned for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import numpy as np
+
+from tofu.errors import ShapeError, UnsupportedError
+from tofu.jax.backend.uneven import UnevenArray
+from tofu.jax.frontend.equations import Equation, Literal, Step, ValueType, find_dtype
+from tofu.jax.frontend.leaves import NUMBERS, is_array
+from tofu.jax.frontend.read_step import Native
+from tofu.jax.frontend.trace import trace_step
+from tofu.reading import show_with_type
+
+WeakTypes: TypeAlias = "tuple[bool, ...]"
+"""Of each leaf, whether its type gives way to those of others."""
+
+
+def check_leaves(leaves: Sequence[Any], planned: Sequence[jax.ShapeDtypeStruct], names: Sequence[str]) -> None:
+    """Raise ShapeError for another shape or type than was planned, UnsupportedError for a deleted array. This runs in every step."""
+    for leaf, wanted, name in zip(leaves, planned, names, strict=True):
+        if not (isinstance(leaf, jax.Array) and leaf.shape == wanted.shape and leaf.dtype == wanted.dtype):
+            _check_one(leaf, wanted, name)
+        if _is_on_devices(leaf) and leaf.is_deleted():
+            raise UnsupportedError(
+                f"{name} is no longer there: it was given up to an earlier call (donate_argnums). Go on from what that call returned, or "
+                "from a checkpoint."
+            )
+
+
+def _check_one(leaf: Any, wanted: jax.ShapeDtypeStruct, name: str) -> None:
+    if not is_array(leaf):
+        raise ShapeError(f"{name} is {show_with_type(leaf)}, and the step was planned for an array of {wanted.dtype}.")
+    if np.shape(leaf) != wanted.shape:
+        raise ShapeError(
+            f"{name} has shape {np.shape(leaf)}, and the step was planned for {wanted.shape}. Call tofu.jax.partition again for other "
+            "shapes; also() plans them for the state as it lies."
+        )
+    dtype = find_dtype(leaf)
+    if dtype != wanted.dtype:
+        raise ShapeError(
+            f"{name} is {dtype}, and the step was planned for {wanted.dtype}. Convert it, or call tofu.jax.partition again for other "
+            "types."
+        )
+
+
+def _is_on_devices(leaf: Any) -> bool:
+    return isinstance(leaf, (jax.Array, UnevenArray)) and not isinstance(leaf, jax.core.Tracer)
+
+
+def refuse_shapes(leaves: Sequence[Any], names: Sequence[str]) -> None:
+    """Raise ShapeError for shapes in the place of arrays: plans are made of them, and nothing can be computed."""
+    for leaf, name in zip(leaves, names, strict=True):
+        if isinstance(leaf, jax.ShapeDtypeStruct):
+            raise ShapeError(
+                f"{name} is the shape of an array, {leaf}, and no array. Shapes are enough for plans and lower(); give arrays here."
+            )
+
+
+def list_weak(leaves: Sequence[Any]) -> WeakTypes:
+    """Return which leaves are weakly typed: Python numbers, and arrays that were computed from these alone."""
+    return tuple(bool(getattr(leaf, "weak_type", type(leaf) in NUMBERS and type(leaf) is not bool)) for leaf in leaves)
+
+
+class WeakTypeCheck:
+    """Decides whether a step that was planned for a Python number takes an array in its place, and the reverse.
+
+    `jax.jit` traces the step again for other weak types, and may compute in other types: `x * 0.1` is of the type of `x`, and
+    `x * np.float32(0.1)` of the wider one. So the step is traced again here, once for each case. If all its types stay as planned, the
+    planned program computes it.
+    """
+
+    def __init__(self, function: Callable[..., Any], native: Native, names: Sequence[str]) -> None:
+        self._function, self._native, self._names = function, native, names
+        self._types = [native.step.types[number] for number in native.step.inputs]
+        self.planned: WeakTypes = tuple(type_.weak_type for type_ in self._types)
+        self._result_types: dict[WeakTypes, list[ValueType]] = {}
+
+    def find_result_types(self, given: WeakTypes) -> list[ValueType]:
+        """Return the types of the results for leaves of these weak types. Raises ShapeError if the step computes in other types."""
+        if given not in self._result_types:
+            step = self._trace(given)
+            self._compare(given, step)
+            self._result_types[given] = step.result_types
+        return self._result_types[given]
+
+    def _trace(self, weak: WeakTypes) -> Step:
+        pairs = zip(self._types, weak, strict=True)
+        leaves = [jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=one) for type_, one in pairs]
+        step, _ = trace_step(self._function, self._native.arguments_tree.unflatten(leaves), self._native.fixes_numbers)
+        return step
+
+    def _compare(self, given: WeakTypes, step: Step) -> None:
+        planned = self._native.of_one_device
+        ours, theirs = _list_types(planned), _list_types(step)
+        for one, other in zip(ours, theirs, strict=False):
+            if one.key != other.key:
+                self._refuse(given, f"at {other.equation.line} it computes {other}, and the plan computes {one}")
+        dtypes = ([type_.dtype for type_ in each.result_types] for each in (planned, step))
+        if len(ours) != len(theirs) or len({tuple(each) for each in dtypes}) > 1:
+            self._refuse(given, "it computes results of other types than the plan")
+
+    def _refuse(self, given: WeakTypes, what: str) -> None:
+        kinds = {True: "a Python number (or computed from such alone)", False: "an array"}
+        told = [
+            f"{name} is {kinds[now]}, and the step was planned for {kinds[before]} of {type_.dtype}"
+            for name, type_, before, now in zip(self._names, self._types, self.planned, given, strict=True)
+            if before != now
+        ]
+        raise ShapeError(
+            f"{'; '.join(told[:3])}. JAX promotes types by this difference: {what}. Pass what was planned (np.float32(0.1) is an array, "
+            "0.1 a Python number), or call tofu.jax.partition again with this."
+        )
+
+
+class _Types(NamedTuple):
+    """What an equation computes, and of which types."""
+
+    name: str
+    operands: tuple[Any, ...]
+    results: tuple[Any, ...]
+    equation: Equation
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return self[:3]
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.results))
+
+
+def _list_types(step: Step) -> list[_Types]:
+    """Return the types of each equation, without conversions that change nothing but weak types."""
+    found = []
+    for one in step.walk():
+        operands = tuple((x.type if isinstance(x, Literal) else step.types[x]).dtype for x in one.inputs)
+        results = tuple(step.types[x].dtype for x in one.outputs)
+        if one.primitive.name != "convert_element_type" or operands != results:
+            found.append(_Types(one.primitive.name, operands, results, one))
+    return found
