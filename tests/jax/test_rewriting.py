@@ -7,13 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
 from jax.sharding import PartitionSpec
 
 import tofu.jax
 from tofu.errors import UndescribedOperatorError, UnsupportedError
+from tofu.jax.frontend import rewriting
 from tofu.jax.frontend.trace import trace_step
+from tofu.jax.frontend.versions import has_kinds_of_memory
 
 X = jnp.asarray(np.random.default_rng(0).normal(size=(256, 256)), jnp.float32)
 
@@ -169,3 +172,48 @@ def test_a_primitive_that_computes_with_numbers_wants_a_description():
     itself.def_abstract_eval(lambda x: x)
     with pytest.raises(UndescribedOperatorError, match="itself"):
         tofu.jax.partition(lambda x: itself.bind(x), 2, (X,))
+
+
+def train_offloaded(weights, x):
+    """A step whose residuals a checkpoint policy moves to the host."""
+    policy = jax.checkpoint_policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=[], names_which_can_be_offloaded=["h"], offload_src="device", offload_dst="pinned_host"
+    )
+
+    def layer(h, weight):
+        h = checkpoint_name(jnp.tanh(h @ weight), "h")
+        return h + jnp.sin(h), None
+
+    def loss(weights):
+        return jnp.mean(lax.scan(jax.checkpoint(layer, policy=policy), x, weights)[0] ** 2)
+
+    return weights - 0.1 * jax.grad(loss)(weights)
+
+
+LAYERS = jnp.linspace(-1, 1, 4 * 24 * 24).reshape(4, 24, 24)
+
+
+def test_transfers_to_a_kind_of_memory_are_kept(monkeypatch):
+    monkeypatch.setattr(rewriting, "has_kinds_of_memory", lambda: True)
+    made = tofu.jax.partition(train_offloaded, 2, (LAYERS, jnp.ones((12, 24))))
+    ours, theirs = (
+        str(jax.make_jaxpr(f)(LAYERS, jnp.ones((12, 24)))).count("device_put[") for f in (made, train_offloaded)
+    )
+    assert ours == theirs > 0
+
+
+def test_devices_with_one_kind_of_memory_offload_nothing_with_a_warning():
+    if has_kinds_of_memory():
+        pytest.skip("these devices have several kinds of memory")
+    with pytest.warns(UserWarning, match=r"memory that jax.device_put names at .*test_rewriting.py:\d+ is left out"):
+        made = tofu.jax.partition(train_offloaded, 2, (LAYERS, jnp.ones((12, 24))))
+    np.testing.assert_allclose(made(LAYERS, jnp.ones((12, 24))), train_offloaded(LAYERS, jnp.ones((12, 24))), rtol=1e-5)
+
+
+def test_a_device_within_a_step_is_left_out_with_a_warning():
+    far = jax.devices()[1]
+    with pytest.warns(
+        UserWarning, match=r"device or sharding of jax.device_put at .*test_rewriting.py:\d+ is left out"
+    ):
+        made = tofu.jax.partition(lambda x: jax.device_put(x * 2, far) + 1, 2, (jnp.ones((8, 8)),))
+    np.testing.assert_array_equal(made(jnp.ones((8, 8))), np.full((8, 8), 3.0))

@@ -17,6 +17,7 @@ from tofu.jax.frontend.equations import Equation, Literal, Loop, Operand, ValueT
 ALIASES = frozenset(
     (
         "bitcast_convert_type",
+        "device_put",
         "expand_dims",
         "optimization_barrier",
         "random_unwrap",

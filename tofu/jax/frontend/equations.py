@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import jax
@@ -142,7 +142,10 @@ class Equation:
 
     def evaluate(self, operands: Sequence[Any]) -> list[Any]:
         """The results for concrete operands, literals among them."""
-        results = self.primitive.bind(*operands, **self.params)
+        bind = partial(self.primitive.bind, **self.params)
+        results = (jax.jit(bind) if self.primitive.name == "device_put" else bind)(
+            *operands
+        )  # JAX wants the first under jit
         return list(results) if self.primitive.multiple_results else [results]
 
     def compute(self, values: dict[int, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
@@ -17,7 +18,7 @@ from tdl_ops.jax import DESCRIPTIONS
 from tofu.errors import UnsupportedError
 from tofu.jax.frontend.empty import leave_out_empty
 from tofu.jax.frontend.equations import Equation, Literal, Operand, Step, ValueType
-from tofu.jax.frontend.versions import is_of_jax
+from tofu.jax.frontend.versions import has_kinds_of_memory, is_memory_kind, is_of_jax
 
 if TYPE_CHECKING:
     from tofu.jax.frontend.trace import Flattening
@@ -91,6 +92,30 @@ def _divide_barrier(flattening: Flattening, equation: Equation, types: Sequence[
         x if isinstance(x, Literal) else flattening.add(equation.primitive, type_, [x], equation)
         for x, type_ in zip(equation.inputs, types, strict=True)
     ]
+
+
+def _put_in_memory(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
+    """A `jax.device_put` as one for each value that goes to another kind of memory; which device has it is for the plan to say."""
+    if equation.primitive.name != "device_put":
+        return None
+    targets = equation.params["devices"]
+    is_kept = has_kinds_of_memory()
+    if not is_kept and any(map(is_memory_kind, targets)):
+        warnings.warn(
+            f"The memory that jax.device_put names at {equation.line} is left out, as by offloading policies of jax.checkpoint: "
+            f"{jax.devices()[0].platform} devices have one kind of memory here.",
+            stacklevel=2,
+        )
+    results: list[Operand] = []
+    for n, (x, type_, target) in enumerate(zip(equation.inputs, types, targets, strict=True)):
+        if isinstance(x, Literal) or not is_kept or not is_memory_kind(target):
+            results.append(x)
+            continue
+        params: dict[str, Any] = {
+            name: (value[n],) if isinstance(value, tuple) else value for name, value in equation.params.items()
+        }
+        results.append(flattening.add(equation.primitive, type_, [x], equation, **params))
+    return results
 
 
 def _write_all(flattening: Flattening, equation: Equation, types: Sequence[ValueType]) -> Sequence[Operand] | None:
@@ -205,6 +230,7 @@ RULES: tuple[Rule, ...] = (
     _compute,
     _reduce,
     _divide_barrier,
+    _put_in_memory,
     _read_all,
     _write_all,
     _compare_both,

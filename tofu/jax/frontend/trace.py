@@ -192,11 +192,10 @@ class Flattening:
     def _flatten(self, one: core.JaxprEqn, equation: Equation) -> Sequence[Operand]:
         name = one.primitive.name
         if is_constraint(one):
-            left = (
-                f"The shardings that jax.jit was given for {one.params['name']} are"
-                if name in CALLS
-                else f"The sharding constraint at {equation.line} is"
-            )
+            what = "device or sharding of jax.device_put" if name == "device_put" else "sharding constraint"
+            left = f"The {what} at {equation.line} is"
+            if name in CALLS:
+                left = f"The shardings that jax.jit was given for {one.params['name']} are"
             warnings.warn(
                 f"{left} left out: the plan says how tensors are split. hints= of tofu.jax.partition fixes what it should not choose.",
                 stacklevel=2,

@@ -35,7 +35,7 @@ CALLS = frozenset(
     )
 )
 CHECKPOINTS = frozenset(("remat2", "remat", "checkpoint"))
-PASSED_THROUGH = frozenset(("copy", "copy_p", "device_put", "name", "reshard", "sharding_constraint", "stop_gradient"))
+PASSED_THROUGH = frozenset(("copy", "copy_p", "name", "reshard", "sharding_constraint", "stop_gradient"))
 
 NEWER = ("empty", "log2", "one_minus_square", "ormqr", "polynomial", "stack", "tile", "unstack")
 LACKING = frozenset(name for name in NEWER if not hasattr(jax.lax, name) and not hasattr(jax.lax.linalg, name))
@@ -58,11 +58,23 @@ def forget_sharding(value: Any) -> Any:
     return jax.ShapeDtypeStruct(value.shape, value.dtype, weak_type=getattr(value, "weak_type", False))
 
 
+def is_memory_kind(target: Any) -> bool:
+    """Return True if `jax.device_put` is asked for a kind of memory, wherever the array is: `TransferToMemoryKind`, later `Space`."""
+    return type(target).__name__ in ("TransferToMemoryKind", "MemorySpace", "Space")
+
+
+def has_kinds_of_memory() -> bool:
+    """Return True if the default device has more than one kind of memory. Kinds mean nothing else, and XLA for CPUs may fail on them."""
+    return len(jax.devices()[0].addressable_memories()) > 1
+
+
 def is_constraint(equation: JaxprEqn) -> bool:
-    """Whether the program asks for a sharding: by a constraint, or of what a function of `jax.jit` takes and gives. Under a mesh with
-    explicit axes JAX itself adds a `reshard` that splits nothing.
+    """Return True if the program asks for a sharding or a device: by a constraint, by `jax.device_put`, or for a function of `jax.jit`.
+    Under a mesh with explicit axes JAX itself adds a `reshard` that splits nothing.
     """
     name, params = equation.primitive.name, equation.params
+    if name == "device_put":
+        return any(target is not None and not is_memory_kind(target) for target in params["devices"])
     asked = [params["dst_sharding"]] if name == "reshard" else []
     asked += [*params.get("in_shardings", ()), *params.get("out_shardings", ())]
     return name == "sharding_constraint" or any(any(getattr(one, "spec", ())) for one in asked)
