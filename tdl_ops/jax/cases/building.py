@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from tofu.jax.frontend.versions import LACKING
+from tofu.jax.frontend.versions import list_lacking
 from tofu.jax.verify.case import Case
 from tofu.verification.numbers import Numbers
 
@@ -55,4 +55,4 @@ def each(*functions: Callable[..., Any]) -> Callable[..., Any]:
 
 def unless_lacking(primitive: str, *cases: Case) -> tuple[Case, ...]:
     """Cases of a primitive that earlier versions of JAX do not have: none there."""
-    return () if primitive in LACKING else cases
+    return () if primitive in list_lacking() else cases

@@ -38,8 +38,7 @@ CHECKPOINTS = frozenset(("remat2", "remat", "checkpoint"))
 PASSED_THROUGH = frozenset(("copy", "copy_p", "name", "reshard", "sharding_constraint", "stop_gradient"))
 
 NEWER = ("empty", "log2", "one_minus_square", "ormqr", "polynomial", "stack", "tile", "unstack")
-LACKING = frozenset(name for name in NEWER if not hasattr(jax.lax, name) and not hasattr(jax.lax.linalg, name))
-"""Primitives that are described and that this version does not have: they came after 0.6.2, one after the other, and 0.12 has them."""
+"""Primitives that are described and that came after 0.6.2, one after the other; 0.12 has them."""
 
 THREADS_OF_A_DEVICE = 8
 """What XLA gets for each virtual device of a CPU: one for each of so many collectives that a device may wait in."""
@@ -61,6 +60,12 @@ def forget_sharding(value: Any) -> Any:
 def is_memory_kind(target: Any) -> bool:
     """Return True if `jax.device_put` is asked for a kind of memory, wherever the array is: `TransferToMemoryKind`, later `Space`."""
     return type(target).__name__ in ("TransferToMemoryKind", "MemorySpace", "Space")
+
+
+def list_lacking() -> frozenset[str]:
+    """Return the described primitives that no step has here: those of later versions, and transfers between kinds of memory."""
+    later = (name for name in NEWER if not hasattr(jax.lax, name) and not hasattr(jax.lax.linalg, name))
+    return frozenset((*later, *(() if has_kinds_of_memory() else ("device_put",))))
 
 
 def has_kinds_of_memory() -> bool:

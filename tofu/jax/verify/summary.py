@@ -11,7 +11,7 @@ from rich.table import Table
 
 from tdl_ops.jax import DESCRIPTIONS, WHOLE
 from tofu.errors import TofuError
-from tofu.jax.frontend.versions import LACKING
+from tofu.jax.frontend.versions import list_lacking
 from tofu.jax.verify.campaign import CaseResult
 from tofu.verification.comparison import Compared
 from tofu.verification.table import tabulate
@@ -52,7 +52,7 @@ class Summary:
 
 def summarize(results: Sequence[CaseResult], primitives: Collection[str] = ()) -> Summary:
     """The totals of results, over all described primitives that this version of JAX has, or some of them."""
-    asked = set(primitives or set(DESCRIPTIONS) - LACKING)
+    asked = set(primitives or set(DESCRIPTIONS) - list_lacking())
     kinds: dict[str, set[Compared]] = defaultdict(set)
     counts = Counter[str]()
     for one in (one for result in results for one in result.verified):
