@@ -49,6 +49,9 @@ class Backend(Protocol):
     def measure(self, execution: Any, problem: Problem, choices: Choices) -> Measured:
         """The memory that the workers need, without allocating any."""
 
+    def predict_peak(self, execution: Any, measured: Measured) -> tuple[int, ...]:
+        """Return the bytes that each worker needs at most at any time: predicted, if `measure` does not count all of them."""
+
     def check(
         self,
         execution: Any,

@@ -21,6 +21,7 @@ from tofu.graph import Graph, TensorKind
 from tofu.lowering import Settled, lower, prepare_inference, settle
 from tofu.plan import Plan
 from tofu.planning.find import Found, check_limit, find_plan, remember_plan
+from tofu.planning.memory_limit import Needs
 from tofu.planning.settings import Settings
 from tofu.program import Program, check_program, write_program
 from tofu.search import Choices, Problem, find_strategies, pose_problem
@@ -81,15 +82,19 @@ class Task:
     engine: Engine
     states: int = 0
 
-    def measure(self, problem: Problem, choices: Choices) -> tuple[int, ...]:
-        """The bytes that each worker needs for a plan, the optimizer's states included."""
-        settled = self.settle(problem, choices)
-        execution = self.engine.backend.build(
+    def measure(self, problem: Problem, choices: Choices) -> Needs:
+        """Return the bytes that each worker needs for a plan, the optimizer's states included."""
+        settled, backend = self.settle(problem, choices), self.engine.backend
+        execution = backend.build(
             self.source, settled.problem, settled.choices, write_program(settled.problem, settled.choices)
         )
-        own = self.engine.backend.measure(execution, settled.problem, settled.choices).worker_bytes
-        held = count_state_bytes(problem, choices, self.states)
-        return tuple(one + more for one, more in zip(own, held, strict=True))
+        measured = backend.measure(execution, settled.problem, settled.choices)
+        states = count_state_bytes(problem, choices, self.states)
+
+        def add_states(own: tuple[int, ...]) -> tuple[int, ...]:
+            return tuple(one + more for one, more in zip(own, states, strict=True))
+
+        return Needs(add_states(measured.worker_bytes), add_states(backend.predict_peak(execution, measured)))
 
     def settle(self, problem: Problem, choices: Choices) -> Settled:
         """The graph of the model with those operators in parts that need it, for a plan of the lowered one."""
@@ -186,8 +191,8 @@ def make_partition(task: Task, observe: Observer, progress: Progress | None = No
     started = time.perf_counter()
     found = observe("found", find_plan(task.source.graph, task.problem, task.settings, progress, task.measure))
     partition = build_found(task, found, observe, time.perf_counter() - started)
-    check_limit(partition.plan, task.settings)
-    if task.settings.cache and found.claimed_bytes is None:
+    check_limit(partition.plan, task.settings, lambda: task.measure(found.problem, found.choices))
+    if task.settings.cache and found.claimed_bytes is None and not found.is_predicted:
         remember_plan(partition.plan, task.problem, task.settings)
     return partition
 

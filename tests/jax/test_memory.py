@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import tofu.jax
 from benchmarks.jax_models.plain import STEPS
+from tofu.errors import InfeasibleError
 from tofu.jax.backend.buffers import find_overwritten, predict_temporaries
 from tofu.jax.frontend.trace import trace_step
 from tofu.jax.frontend.versions import in_double_precision
@@ -156,3 +158,26 @@ def test_values_in_memory_where_an_argument_is_donated(function, bytes_held):
     assert predict_temporaries(step, find_overwritten(step, [0])) == bytes_held
     compiled = read_compiled(jax.jit(function, donate_argnums=0).lower(*arguments).compile())
     assert compiled.temporaries_bytes == pytest.approx(bytes_held, abs=100)
+
+
+def test_a_plan_says_that_it_is_predicted_to_need_more_than_its_limit(caplog):
+    table = np.ones((512, 512), "float32")
+    x = jax.ShapeDtypeStruct((512, 512), "float32")
+    asked = (lambda x: x + table), 8, (x,)
+    needed = tofu.jax.partition(*asked).memory_report().worker.needed_bytes
+    over = tofu.jax.partition(*asked, memory_limit=needed - 1)
+    assert over.plan.optimality.startswith("predicted to need")
+    assert "within" not in over.plan.optimality
+    assert "is predicted to need 384.0 KiB on a worker" in caplog.text
+    assert tofu.jax.partition(*asked, memory_limit=needed).plan.optimality.startswith("the best within")
+    donated = tofu.jax.partition(*asked, memory_limit=needed - 1, donate_argnums=0)
+    assert donated.plan.optimality.startswith("the best within")
+    with pytest.raises(InfeasibleError, match="No plan over 8 workers fits"):
+        tofu.jax.partition(*asked, memory_limit=needed // 2)
+
+
+def test_a_given_plan_is_checked_with_its_predicted_peak(caplog):
+    x = jax.ShapeDtypeStruct((512, 512), "float32")
+    plan = tofu.jax.partition(lambda x: x + 1, 8, (x,)).plan
+    tofu.jax.partition(lambda x: x + 1, 8, (x,), plan=plan, memory_limit=200_000)
+    assert "is predicted to need" in caplog.text

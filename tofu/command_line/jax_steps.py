@@ -52,6 +52,14 @@ TAKES_UNEVEN = click.option(
     "all of else, or all.",
 )
 
+TAKES_DONATE = click.option(
+    "--donate",
+    multiple=True,
+    type=click.IntRange(0),
+    metavar="N",
+    help="The step may write over its argument N, as donate_argnums= of tofu.jax.partition says; may be given several times.",
+)
+
 
 @dataclass(frozen=True)
 class Request:
@@ -66,6 +74,10 @@ class Request:
         """Its partition."""
         made: Partition = load_jax("planning").plan_step(self.source, self.settings, observe, self.engine)
         return made
+
+    def donate(self, arguments: Sequence[int]) -> Request:
+        """Return the request for the step that may use the memory of these arguments."""
+        return replace(self, source=load_jax("frontend.read_step").donate(self.source, arguments))
 
     def over(self, workers: int) -> Request:
         """The same for another number of workers, without what is of one number alone: a plan, levels, hints for single steps."""
@@ -125,8 +137,9 @@ def jax() -> None:
 @jax.command()
 @_takes_step
 @TAKES_UNEVEN
+@TAKES_DONATE
 @takes(SHOWN)
-def plan(request: Request, **shown: Any) -> None:
+def plan(request: Request, donate: Sequence[int], **shown: Any) -> None:
     """Plan a step: how each operator is split, what moves, what each device holds.
 
     \b
@@ -137,19 +150,13 @@ def plan(request: Request, **shown: Any) -> None:
 
     The file written by --save is what tofu.jax.partition(step, 8, args, plan="plan.json") applies, and --plan of these commands.
     """  # noqa: D301  click reads the escape
-    show_plan(request.file.name, request.compile, **shown)
+    show_plan(request.file.name, request.donate(donate).compile, **shown)
 
 
 @jax.command()
 @_takes_step
 @TAKES_UNEVEN
-@click.option(
-    "--donate",
-    multiple=True,
-    type=click.IntRange(0),
-    metavar="N",
-    help="The step may write over its argument N, as donate_argnums= of tofu.jax.partition says; may be given several times.",
-)
+@TAKES_DONATE
 @click.option(
     "--device-memory",
     metavar="SIZE",
@@ -164,9 +171,9 @@ def memory(request: Request, donate: Sequence[int], device_memory: str | None) -
         python -m tofu jax memory train.py:step --workers 8 --device-memory 16GiB
     """  # noqa: D301  click reads the escape
     device_bytes = None if device_memory is None else read_bytes(device_memory, "--device-memory")
-    accounts, donated = load_jax("memory"), request.source.native.list_leaves(donate)
+    accounts, request = load_jax("memory"), request.donate(donate)
     partition = request.compile()
-    found = accounts.predict_memory(partition, donated)
+    found = accounts.predict_memory(partition)
     accounts.print_memory(make_console(), found)
     if device_bytes is None:
         return
@@ -175,9 +182,7 @@ def memory(request: Request, donate: Sequence[int], device_memory: str | None) -
         needs = f"{device.name} needs {format_bytes(device.needed_bytes)}"
         click.echo(f"{needs}: it {does} into {format_limit(device_bytes)}.")
     if not found.fits(device_bytes):
-        click.echo(
-            _advise(partition.searched, found, device_bytes, lambda workers: request.over(workers).compile(), donated)
-        )
+        click.echo(_advise(partition.searched, found, device_bytes, lambda workers: request.over(workers).compile()))
 
 
 @jax.command()
@@ -211,14 +216,14 @@ def compare(request: Request, batch: int | None) -> None:
     comparing.print_rows(make_console(), f"{request.file.name} on {len(devices)} devices", rows)
 
 
-def _advise(problem: Problem, found: Any, device_bytes: int, make: Callable[[int], Partition], donated: Any) -> str:
+def _advise(problem: Problem, found: Any, device_bytes: int, make: Callable[[int], Partition]) -> str:
     """The fewest workers that fit, from those whose share of one device's bytes does; or why there are none."""
     accounts = load_jax("memory")
     least = max(2, ceil(found.one_device.needed_bytes / device_bytes))
     fitting = find_fitting(
         least,
         device_bytes,
-        lambda workers: accounts.predict_memory(make(workers), donated),
+        lambda workers: accounts.predict_memory(make(workers)),
         lambda made: made.worker.needed_bytes,
     )
     if fitting is None:

@@ -12,6 +12,7 @@ from tofu.errors import UnsupportedError
 from tofu.graph import Graph, Operator
 from tofu.jax.backend.gspmd import GspmdProgram
 from tofu.jax.backend.spmd import SpmdProgram
+from tofu.jax.memory import predict_worker
 from tofu.lowering import Lowerings
 from tofu.program import Program
 from tofu.reading import show
@@ -65,6 +66,10 @@ class JaxBackend:
             item_bytes = problem.graph.tensors[tensor].item_bytes
             held = [before + int(count) * item_bytes for before, count in zip(held, cells, strict=True)]
         return Measured(tuple(held))
+
+    def predict_peak(self, execution: SpmdProgram, measured: Measured) -> tuple[int, ...]:
+        """Predict arguments, constants, results and temporaries together, from the traced program of a worker."""
+        return (predict_worker(execution).needed_bytes,) * execution.workers.count
 
     def check(
         self,

@@ -18,6 +18,7 @@ from tofu.jax.backend.buffers import find_overwritten, predict_temporaries
 from tofu.jax.backend.kernels import count_bytes
 from tofu.jax.backend.spmd import SpmdProgram
 from tofu.jax.frontend.equations import Equation, Loop, Operand, Step, read_type
+from tofu.jax.frontend.read_step import Native
 from tofu.jax.frontend.trace import Flattening, leave_out_unneeded
 from tofu.jax.frontend.versions import find_body
 from tofu.pipeline import Partition
@@ -85,15 +86,19 @@ class StepMemory:
         return print_to_text(lambda console: print_memory(console, self))
 
 
-def predict_memory(partition: Partition, donated: Collection[int] = ()) -> StepMemory:
-    """The memory of a partition. Its program is traced, not compiled, and needs no devices. `donated`: positions of arguments' leaves."""
-    whole: Step = partition.source.native.of_one_device
-    program: SpmdProgram = partition.training
-    count = program.workers.count
+def predict_memory(partition: Partition) -> StepMemory:
+    """Predict the memory of a partition on one device and on each worker. Its program is traced, not compiled, and needs no devices."""
+    native: Native = partition.source.native
+    whole, program = native.of_one_device, partition.training
+    one = _count("one device", whole, native.donated, tuple(whole.constants))
+    return StepMemory(program.workers.count, one, predict_worker(program))
+
+
+def predict_worker(program: SpmdProgram) -> DeviceMemory:
+    """Predict the memory of each worker."""
+    count, local = program.workers.count, read_worker_program(program)
     name = f"each of {count} workers" if count > 1 else "the worker"
-    local = read_worker_program(program)
-    each = _count(name, local, donated, local.inputs[len(program.step.inputs) :])
-    return StepMemory(count, _count("one device", whole, donated, tuple(whole.constants)), each)
+    return _count(name, local, program.native.donated, local.inputs[len(program.step.inputs) :])
 
 
 def read_compiled(compiled: Any) -> DeviceMemory:

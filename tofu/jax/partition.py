@@ -14,7 +14,7 @@ from jax.sharding import Mesh
 from tofu.errors import DeviceError, UnsupportedError
 from tofu.jax.engine import find_engine
 from tofu.jax.frontend.names import order_arguments
-from tofu.jax.frontend.read_step import check_arguments, read_step
+from tofu.jax.frontend.read_step import check_arguments, donate, read_step
 from tofu.jax.hosts import check_devices, find_topology, list_devices
 from tofu.jax.partitioned_step import PartitionedStep
 from tofu.jax.planning import check_names, plan_step, read_settings
@@ -182,7 +182,8 @@ def partition(
     settings = read_settings(len(devices), options)
     if settings.topology is None and settings.plan is None and not ALGORITHMS[settings.algorithm].splits_once:
         settings = replace(settings, topology=find_topology(devices))
-    made = plan_step(read_step(step, tuple(example_args)), settings, engine=engine)
+    source = donate(read_step(step, tuple(example_args)), donate_argnums)
+    made = plan_step(source, settings, engine=engine)
     return PartitionedStep(step, made, made.training.make_mesh(devices), donate_argnums, backend, uneven)
 
 

@@ -29,7 +29,7 @@ from tofu.jax.frontend.names import (
     name_parameters,
     order_arguments,
 )
-from tofu.jax.frontend.read_step import check_arguments, read_step
+from tofu.jax.frontend.read_step import check_arguments, donate, read_step
 from tofu.jax.frontend.versions import in_precision
 from tofu.jax.giving import agrees, fill_in, give, lay_part_of_first, pin_first
 from tofu.jax.hosts import Agreement, count_host_bytes
@@ -86,7 +86,7 @@ class PartitionedStep:
         self._joined, self._laid, self._laid_constants = joined[:count], laid[:count], laid[count:]
         self._uneven_results = program.uneven_results(mesh)
         self._transformed: dict[Transformation, PartitionedStep] = {}
-        self._donate_argnums, self._donated = donate_argnums, native.list_leaves(donate_argnums)
+        self._donate_argnums, self._donated = donate_argnums, native.donated
         self._program, self._run = program, program.compile(mesh, self._donated)
         self._leaf_names = [partition.graph.tensors[native.tensor_of[number]].name for number in native.step.inputs]
         types = [native.step.types[number] for number in native.step.inputs]
@@ -273,7 +273,7 @@ class PartitionedStep:
     @as_planned
     def memory_report(self, compile: bool = False) -> StepMemory:
         """What each device needs, which prints. With `compile`, XLA compiles the step, and its own count stands beside the prediction."""
-        predicted = predict_memory(self.partition, self._donated)
+        predicted = predict_memory(self.partition)
         if not compile:
             return predicted
         return replace(predicted, compiled=read_compiled(self.lower_leaves().compile()))
@@ -302,7 +302,7 @@ class PartitionedStep:
             raise UnsupportedError(
                 f"topology= is that of {self.name}, with which the devices are shared. Leave it out."
             )
-        source = read_step(step, tuple(example_args), self._native.fixes_numbers)
+        source = donate(read_step(step, tuple(example_args), self._native.fixes_numbers), donate_argnums)
         hints = pin_first(source, *lay_part_of_first(self.partition, part))
         read_settings(self.plan.workers, options)  # raises where hints= are none
         given = dict(options.pop("hints", None) or {})
@@ -328,7 +328,7 @@ class PartitionedStep:
         that only pass cells on to each other, and the simulation does not: it counts memory traffic that XLA saves.
         """
         found = simulate_partition(self.partition, read_machine(machine), read_states(states))
-        needed = predict_memory(self.partition, self._donated).worker.needed_bytes
+        needed = predict_memory(self.partition).worker.needed_bytes
         return replace(found, worker_bytes=(needed,) * found.workers)
 
     def save_report(self, path: str | Path, title: str = "") -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from tofu.errors import InfeasibleError, PlanError, raise_together
 from tofu.graph import Graph, TensorKind
 from tofu.plan import Plan, format_bytes
-from tofu.planning.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Tradeoff, explain_misfit
+from tofu.planning.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Needs, Tradeoff, explain_misfit
 from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, describe_gap
@@ -37,6 +37,7 @@ class Found:
     """A plan as choices: the problem that they solve, how they were found, and how good they are known to be.
 
     `lower_bound`: what no plan costs less than, 0 where nothing is proved. `search_bytes`: the memory of the exact search.
+    `is_predicted`: a memory limit was checked with a prediction, which depends on more than a remembered plan is known by (donation).
     `claimed_bytes` are those that a plan from outside says it moves; where it moves others, what it says of itself is not true here.
     """
 
@@ -47,6 +48,7 @@ class Found:
     lower_bound: int = 0
     search_bytes: int = 0
     claimed_bytes: int | None = None
+    is_predicted: bool = False
 
     def describe_optimality(self, communication_bytes: int) -> str:
         """How good the plan is known to be, given what it moves."""
@@ -104,14 +106,36 @@ def _search_within(
     tradeoffs = make_tradeoffs(problems, settings, progress, measure)
     found = [point for tradeoff in tradeoffs if (point := tradeoff.find_fitting(limit)) is not None]
     if not found:
-        raise InfeasibleError(explain_misfit(tradeoffs[0], limit))
+        return _take_smallest(tradeoffs, limit, settings)
     best = min(found, key=lambda point: (point.cost, point.most_bytes))
     tried = sum(len(tradeoff.points) for tradeoff in tradeoffs)
     bound = _bound_all(tradeoffs) if not best.choices.kept else 0  # bounds are those of plans that keep nothing
     ties = next((tradeoff.unlimited.ties for tradeoff in tradeoffs if tradeoff.unlimited is not None), "")
     proof = describe_gap(best.cost, bound, ties + _name_orders(problems)) or "nothing is proved"
-    optimality = f"the best within {format_limit(limit)} per worker of {tried} plans; {proof}"
-    return Found(best.problem, best.choices, settings.algorithm, optimality, bound)
+    predicted = ", as predicted," if best.is_predicted else ""
+    optimality = f"the best within {format_limit(limit)} per worker{predicted} of {tried} plans; {proof}"
+    return Found(best.problem, best.choices, settings.algorithm, optimality, bound, is_predicted=best.is_predicted)
+
+
+def _take_smallest(tradeoffs: Sequence[Tradeoff], limit: int, settings: Settings) -> Found:
+    """Return the plan of the smallest peak, with a warning, where only a prediction says that none fits. Raises InfeasibleError else."""
+    points = [point for tradeoff in tradeoffs for point in tradeoff.points]
+    best = min(points, key=lambda point: (point.most_bytes, point.cost))
+    if not best.is_predicted or max(best.needs.held) > limit:
+        raise InfeasibleError(explain_misfit(tradeoffs[0], limit))
+    logger.warning(_describe_misfit(best.most_bytes, limit))
+    needed, allowed = format_bytes(best.most_bytes), format_limit(limit)
+    optimality = (
+        f"predicted to need {needed} per worker, over {allowed}: the least of {len(points)} plans; nothing is proved"
+    )
+    return Found(best.problem, best.choices, settings.algorithm, optimality, is_predicted=True)
+
+
+def _describe_misfit(needed: int, limit: int) -> str:
+    return (
+        f"The plan is predicted to need {format_bytes(needed)} on a worker, and the memory limit is {format_limit(limit)}. More workers, a "
+        "smaller batch, jax.checkpoint or donated arguments need less."
+    )
 
 
 def _bound_all(tradeoffs: Sequence[Tradeoff]) -> int:
@@ -217,14 +241,18 @@ def _solve(
     return found, errors
 
 
-def check_limit(plan: Plan, settings: Settings) -> None:
-    """Raise PlanError where a plan from outside needs more than the memory that is allowed."""
+def check_limit(plan: Plan, settings: Settings, measure: Callable[[], Needs]) -> None:
+    """Raise PlanError for a plan from outside that needs more than the memory that is allowed; warn if only a prediction says so."""
     limit, needed = settings.memory_limit, max(plan.worker_bytes)
-    if limit is not None and needed > limit:
+    if limit is None:
+        return
+    if needed > limit:
         raise PlanError(
             f"The plan needs {format_bytes(needed)} on worker {plan.worker_bytes.index(needed)}, and the memory limit is "
             f"{format_limit(limit)}. Leave plan= out, and a plan that fits is searched."
         )
+    if settings.plan is not None and (peak := max(measure().peak)) > limit:
+        logger.warning(_describe_misfit(peak, limit))
 
 
 def _take_forward_part(plan: Plan, graph: Graph) -> Plan | None:

@@ -3,9 +3,9 @@
 A search that may replicate every tensor at every step, and pays a price for each byte that is held, minimises
     bytes moved + price * bytes held                                                        (a Lagrangian of the memory limit)
 Without a price it holds whatever saves communication; at a high one it splits everything, as the paper does. Between the two the
-memory falls as the price rises, so the price is bisected. What a plan needs is not taken from the searched sum, which knows no
-buffers that are used again, but measured: the plan is emitted and the backend's planner asked. Then the tensors that the next
-plan too large for the limit replicates are let in one after the other, as far as they fit. At last the best of these plans keep
+memory falls as the price rises, so the price is bisected. The searched sum knows no buffers that are used again. So each plan is
+emitted, and the backend plans its buffers or predicts its peak. Then the tensors that the next plan too large for the limit
+replicates are let in one after the other, as far as they fit. At last the best of these plans keep
 regions that they have fetched, from the forward to the backward pass too, as far as there is room. Where no plan fits, regions that
 operators share (the time steps of a recurrence, say) are fetched by each of them again, of as few tensors as it takes.
 """
@@ -29,8 +29,16 @@ from tofu.search.solve import Effort, Solution
 from tofu.search.topology import Arrangement
 from tofu.sizes import format_limit
 
-Measure = Callable[[Problem, Choices], tuple[int, ...]]
-"""The bytes that each worker needs for a plan."""
+
+@dataclass(frozen=True)
+class Needs:
+    """Bytes of each worker for a plan: `held` for certain, and `peak`, the most at any time, which some engines predict."""
+
+    held: tuple[int, ...]
+    peak: tuple[int, ...]
+
+
+Measure = Callable[[Problem, Choices], Needs]
 
 HIGHEST_PRICE = 4.0  # of a held byte, in moved ones: above it, everything is split
 LOWEST_PRICE = 2.0**-9
@@ -43,17 +51,22 @@ KEEPING_PLANS = 3  # the cheapest that fit, which then keep what they fetch
 
 @dataclass(frozen=True)
 class Point:
-    """A plan with what it moves, in bytes (or nanoseconds, with a topology), and the bytes that each worker needs."""
+    """A plan with what it moves, in bytes (or nanoseconds, with a topology), and what each worker needs."""
 
     problem: Problem
     choices: Choices
     cost: int
-    worker_bytes: tuple[int, ...]
+    needs: Needs
 
     @property
     def most_bytes(self) -> int:
-        """Of the worker that needs most."""
-        return max(self.worker_bytes)
+        """The peak of the worker that needs most."""
+        return max(self.needs.peak)
+
+    @property
+    def is_predicted(self) -> bool:
+        """Return True if the peak is a prediction."""
+        return self.needs.peak != self.needs.held
 
 
 def price_plan(problem: Problem, choices: Choices, measure: Measure) -> Point:
@@ -104,7 +117,8 @@ class Tradeoff:
         return self.algorithm.solve(problem, self.hints, effort)
 
     def _add(self, choices: Choices) -> Point:
-        point = price_plan(self.problem, choices, self.measure)
+        known = (point for point in self.points if point.choices.is_same(choices))
+        point = next(known, None) or price_plan(self.problem, choices, self.measure)
         self.points.append(point)
         return point
 
@@ -213,8 +227,8 @@ def same_layouts(one: Point, other: Point) -> bool:
 def explain_misfit(tradeoff: Tradeoff, limit: int) -> str:
     """What does not fit, by how much, and the smallest number of workers that would do."""
     point = min(tradeoff.points, key=lambda one: one.most_bytes)
-    worker = point.worker_bytes.index(point.most_bytes)
-    problem, workers = point.problem, len(point.worker_bytes)
+    worker = point.needs.peak.index(point.most_bytes)
+    problem, workers = point.problem, len(point.needs.peak)
     held = list(_variable_bytes(problem, point.choices))
     variables = sum(count for _, count in held)
     largest = ", ".join(f"{name} {format_bytes(count)}" for name, count in sorted(held, key=lambda item: -item[1])[:3])
@@ -245,4 +259,4 @@ def _advise(tradeoff: Tradeoff, limit: int, least: int) -> str:
     found = find_fitting(least, limit, plan_for, lambda point: point.most_bytes)
     if found is None:
         return explain_none(tradeoff.problem, limit, least)
-    return f"{len(found.worker_bytes)} workers would do ({format_bytes(found.most_bytes)} each), or a smaller batch."
+    return f"{len(found.needs.peak)} workers would do ({format_bytes(found.most_bytes)} each), or a smaller batch."

@@ -59,6 +59,11 @@ class Choices:
         """The dimension of a tensor that is split at each step."""
         return [int(dimension) for dimension in self.tensors[tensor]]
 
+    def is_same(self, other: Choices) -> bool:
+        """Return True if the other choices are the same."""
+        arrays = ((self.operators, other.operators), (self.tensors, other.tensors))
+        return (self.kept, self.reread) == (other.kept, other.reread) and all(np.array_equal(*pair) for pair in arrays)
+
 
 def make_choices(
     graph: Graph,

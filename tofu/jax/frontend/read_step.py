@@ -44,6 +44,8 @@ class Native:
     """Whether numbers had 64 bits where it was traced."""
     written: Step | None = None
     """The step as one device runs it, where that is another one."""
+    donated: tuple[int, ...] = ()
+    """Positions of the arguments' leaves whose memory the step may use."""
     jaxpr: core.ClosedJaxpr | None = None
     """The step as JAX traced it, from the arguments' leaves to the results'; derivatives are those of it."""
 
@@ -76,6 +78,11 @@ def check_arguments(example_args: Any) -> None:
             f"example_args is {show_with_type(example_args)}, and not the tuple of the step's arguments, as in "
             "tofu.jax.partition(step, 8, (state, batch))."
         )
+
+
+def donate(source: Source, arguments: Any) -> Source:
+    """Return the step that may use the memory of some arguments, given as `donate_argnums` of `jax.jit`."""
+    return replace(source, native=replace(source.native, donated=tuple(source.native.list_leaves(arguments))))
 
 
 @collecting_rarely()
