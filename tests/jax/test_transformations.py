@@ -120,3 +120,37 @@ def test_a_value_that_is_being_traced_is_no_constant():
         UnsupportedError, match=r"closes over an array of float32, shape \(12, 8\).*argument of the step"
     ):
         jax.grad(outer)(WEIGHT)
+
+
+def softplus_loss(x):
+    """A derivative with constants alone in some equations."""
+    return jnp.sum(jax.nn.softplus(x))
+
+
+TRANSFORMED = {
+    "constants that are computed when the step is read": (softplus_loss, (BIAS,), {}, lambda f: jax.jit(jax.grad(f))),
+    "one call after another": (lambda x: jnp.mean(jnp.cos(x)), (BIAS,), {}, lambda f: jax.grad(lambda x: f(x * f(x)))),
+    "a Python number": (lambda x, rate: jnp.sum(jnp.cos(x * rate)), (BIAS, 0.5), {}, lambda f: jax.grad(f, (0, 1))),
+    "no batch at all": (lambda x: (jnp.cos(x), x.sum()), (BIAS,), {}, lambda f: lambda x: jax.vmap(f)(x[None][:0])),
+    "an array on one device": (softplus_loss, (jax.device_put(BIAS, jax.devices()[5]),), {}, jax.grad),
+    "a random key, in a branch": (
+        lambda x, key: jnp.sum(jnp.cos(x) * jax.random.normal(key, x.shape)),
+        (BIAS, jax.random.key(0)),
+        {},
+        lambda f: jax.grad(lambda x, key: lax.cond(x.sum() > -9, f, lambda x, key: x.sum(), x, key)),
+    ),
+    "whole numbers in unequal shards": (
+        lambda x, n: (jnp.sum(jnp.cos(x)), n + 1),
+        (BIAS, jnp.arange(5)),
+        {"uneven": "free", "hints": {"n": 0}},
+        lambda f: jax.grad(lambda x, n: f(x, n)[0]),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TRANSFORMED)
+def test_what_is_differentiated_may_be_anything_that_is_called(case):
+    step, arguments, options, transform = TRANSFORMED[case]
+    made = tofu.jax.partition(step, 3 if options else 2, arguments, **options)
+    placed = [made.place(one, n) if options else one for n, one in enumerate(arguments)]
+    assert_same(transform(made)(*placed), transform(step)(*arguments))

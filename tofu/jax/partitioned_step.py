@@ -21,7 +21,7 @@ from tofu.jax.backend.uneven import UnevenArray, UnevenSharding
 from tofu.jax.bound_stage import BoundStage
 from tofu.jax.engine import find_engine
 from tofu.jax.frontend.equations import ValueType, as_type
-from tofu.jax.frontend.leaves import Empty, Fixed, describe_changed, is_fixed, name_all, take_apart
+from tofu.jax.frontend.leaves import NUMBERS, Empty, Fixed, describe_changed, is_fixed, name_all, take_apart
 from tofu.jax.frontend.names import (
     describe_difference,
     describe_other_node,
@@ -139,8 +139,8 @@ class PartitionedStep:
     def _run_leaves(self, given: Sequence[Any]) -> list[Any]:
         """Return the leaves of the results, from those of the arguments."""
         if any(isinstance(leaf, jax.core.Tracer) for leaf in given):
-            whole = (jnp.asarray(leaf) if isinstance(leaf, UnevenArray) else leaf for leaf in given)
-            return self._run_traced(*whole)
+            made_of = (UnevenArray, *NUMBERS)
+            return self._run_traced(*(jnp.asarray(leaf) if isinstance(leaf, made_of) else leaf for leaf in given))
         leaves = list(map(lay_anew, given, self._laid))
         separate(leaves, self._joined, self._donated)
         made: list[Any] = self._run(*leaves, *self._constants)
@@ -150,8 +150,8 @@ class PartitionedStep:
 
     @cached_property
     def _run_traced(self) -> Callable[..., list[Any]]:
-        """The step for transformations of JAX: from whole leaves to whole results. It donates nothing."""
-        run = self._program.compile(self.mesh) if self._donated else self._run
+        """The step for transformations of JAX: from whole leaves to whole results. It donates nothing, and takes leaves from anywhere."""
+        run = jax.jit(self._program.function(self.mesh), out_shardings=self._program.result_shardings(self.mesh))
 
         def run_whole(*leaves: Any) -> list[Any]:
             made: list[Any] = run(*map(lay_anew, leaves, self._laid), *self._constants)
@@ -163,7 +163,7 @@ class PartitionedStep:
             made = self._plan_transformed(asked)._run_leaves(leaves)
             return [jnp.asarray(one) if isinstance(one, UnevenArray) else one for one in made]
 
-        return make_transformable(run_whole, run_transformed)
+        return make_transformable(run_whole, run_transformed, self._native)
 
     @as_planned
     def _plan_transformed(self, asked: Transformation) -> PartitionedStep:

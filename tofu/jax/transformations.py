@@ -18,7 +18,9 @@ from jax.extend import core
 
 from tofu.engine import Source
 from tofu.errors import UnsupportedError
+from tofu.jax.frontend.leaves import NUMBERS
 from tofu.jax.frontend.read_step import Native
+from tofu.jax.frontend.versions import find_key_implementation
 from tofu.pipeline import Partition
 from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search.topology import arrange_as
@@ -98,29 +100,47 @@ def _shape(aval: Any, leading: tuple[int, ...] = ()) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct((*leading, *aval.shape), aval.dtype)
 
 
-def make_transformable(run: Run, run_transformed: Callable[[Transformation, Sequence[Any]], Sequence[Any]]) -> Run:
+def make_transformable(
+    run: Run, run_transformed: Callable[[Transformation, Sequence[Any]], Sequence[Any]], native: Native
+) -> Run:
     """Return `run`, of leaves to results, as JAX may transform it.
 
     Args:
         run: The partitioned step, over whole arrays.
         run_transformed: Computes the results of a transformed step from the leaves of its arguments.
+        native: The step as it was read.
     """
+    types = [native.step.types[number] for number in native.step.inputs]
+    keys = [find_key_implementation(type_.dtype) if type_.is_key else None for type_ in types]
     batchable = custom_vmap(lambda *leaves: run(*leaves))
 
     def run_batch(size: int, batched: Sequence[bool], *leaves: Any) -> tuple[list[Any], list[bool]]:
-        results = list(run_transformed(Batch(size, tuple(batched)), leaves))
+        if size:
+            results = list(run_transformed(Batch(size, tuple(batched)), leaves))
+        else:
+            results = [jnp.zeros((0, *type_.shape), type_.dtype) for type_ in native.step.result_types]
         return results, [True] * len(results)
 
     batchable.def_vmap(run_batch)
-    differentiable = jax.custom_vjp(lambda *leaves: batchable(*leaves))
+
+    def run_any(*leaves: Any) -> list[Any]:
+        is_traced = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+        results: list[Any] = batchable(*leaves) if is_traced else run(*leaves)
+        return results
+
+    differentiable = jax.custom_vjp(run_any)
 
     def forward(*leaves: Any) -> tuple[list[Any], tuple[Pullback, list[Any]]]:
-        values = [leaf.value for leaf in leaves]
-        wanted = (n for n, leaf in enumerate(leaves) if leaf.perturbed and _is_differentiable(leaf.value))
-        return batchable(*values), (Pullback(tuple(wanted)), values)
+        values = [jnp.asarray(leaf.value) if isinstance(leaf.value, NUMBERS) else leaf.value for leaf in leaves]
+        wanted = (n for n, leaf in enumerate(leaves) if leaf.perturbed and _is_differentiable(values[n]))
+        saved = [x if key is None else jax.random.key_data(x) for x, key in zip(values, keys, strict=True)]
+        return run_any(*values), (Pullback(tuple(wanted)), saved)  # JAX cannot save random keys in branches
 
     def backward(residuals: tuple[Pullback, list[Any]], cotangents: list[Any]) -> tuple[Any, ...]:
-        asked, values = residuals
+        asked, saved = residuals
+        values = [
+            x if key is None else jax.random.wrap_key_data(x, impl=key) for x, key in zip(saved, keys, strict=True)
+        ]
         seeds = {n: x for n, x in enumerate(cotangents) if not isinstance(x, SymbolicZero) and _is_differentiable(x)}
         found: dict[int, Any] = {}
         if asked.wanted and seeds:

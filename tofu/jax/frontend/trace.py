@@ -69,8 +69,9 @@ def trace_step(function: Callable[..., Any], arguments: Sequence[Any], numbers: 
             "The step has side effects: callbacks, prints and references cannot be run on parts. Take them out of the step:",
             found or sorted(map(str, closed.effects)),
         )
-    closed = keep_constants(closed)
-    step = read_jaxpr(closed)
+    with jax.ensure_compile_time_eval():  # what is known is computed now, under an outer trace too
+        closed = keep_constants(closed)
+        step = read_jaxpr(closed)
     check_undivided(step)
     return step, Traced(closed, shapes, left[-1])
 
