@@ -51,6 +51,8 @@ class JaxBackend:
     make: type[SpmdProgram]
     adds_up_behind_loops: bool = True
     """Whether what loops add up moves once, as plans count it."""
+    predicts_peak: bool = True
+    """Whether a memory limit is kept against the predicted peak of a worker, or against its arguments and constants alone."""
     measured = "arguments"
 
     def build(self, source: Source, problem: Problem, choices: Choices, program: Program) -> SpmdProgram:
@@ -69,6 +71,8 @@ class JaxBackend:
 
     def predict_peak(self, execution: SpmdProgram, measured: Measured) -> tuple[int, ...]:
         """Predict arguments, constants, results and temporaries together, from the traced program of a worker."""
+        if not self.predicts_peak:
+            return measured.worker_bytes
         return (predict_worker(execution).needed_bytes,) * execution.workers.count
 
     def check(
@@ -96,6 +100,8 @@ ENGINES: Mapping[str, Engine] = {
 }
 """By the backend that runs plans: what every worker does, with the plan's own collectives, or sharding constraints for XLA."""
 JAX = ENGINES["shard_map"]
+LIMITS_ARGUMENTS = replace(JAX, backend=JaxBackend(SpmdProgram, predicts_peak=False))
+"""The default engine, whose memory limits are those of arguments: to compare plans that keep equally much of a state."""
 
 
 def find_engine(backend: str, uneven: str | None) -> Engine:

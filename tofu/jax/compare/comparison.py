@@ -23,6 +23,7 @@ from tofu.engine import Source
 from tofu.errors import DeviceError, TofuError
 from tofu.jax.compare.peers import PEERS, Arguments, Peer, make_mesh
 from tofu.jax.compare.traffic import count_traffic
+from tofu.jax.engine import LIMITS_ARGUMENTS
 from tofu.jax.frontend.leaves import take_apart
 from tofu.jax.hosts import list_devices
 from tofu.jax.partitioned_step import PartitionedStep
@@ -107,7 +108,7 @@ class Comparison:
         """Tofu's plans within the memory of each of these peers that is one and holds no less than where everything is split."""
         for row in rows:
             if row.is_peer and 0 <= self.split.argument_bytes <= row.argument_bytes:
-                limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes)
+                limited = partial(self.plan, plan=None, replicate="small", memory_limit=row.argument_bytes, cache=False)
                 yield self.attempt(f"Tofu within {row.name}", limited)
 
     def plan(self, name: str, **asked: Any) -> Row:
@@ -117,7 +118,7 @@ class Comparison:
 
     def lower_plan(self, **asked: Any) -> tuple[Any, Plan]:
         """The step under Tofu's plan with these settings in the place of others, to be compiled."""
-        made = plan_step(self._source, replace(self._settings, **asked))
+        made = plan_step(self._source, replace(self._settings, **asked), engine=LIMITS_ARGUMENTS)
         step = PartitionedStep(self.step, made, made.training.make_mesh(self._devices), ())
         return step.lower_leaves(), made.plan
 
