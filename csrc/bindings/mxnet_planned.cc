@@ -17,7 +17,7 @@ using namespace nnvm_layer;  // NOLINT(build/namespaces)
 
 constexpr int64_t kPairColumns = 4;
 
-using Array = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
+using LongArray = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
 
 py::dict MemoryToPython(const PlannedGraph& planned) {
   py::dict result;
@@ -102,10 +102,10 @@ std::vector<std::string> CheckView(const py::dict& columns) {
   EngineView view;
   view.names = columns["names"].cast<std::vector<std::string>>();
   ForEachColumn(&view, [&](const char* name, Column* column) {
-    const auto array = columns[name].cast<Array>();
+    const auto array = columns[name].cast<LongArray>();
     column->assign(array.data(), array.data() + array.size());
   });
-  const auto pairs = columns["in_place"].cast<Array>();
+  const auto pairs = columns["in_place"].cast<LongArray>();
   for (const int64_t* row = pairs.data(); row != pairs.data() + pairs.size(); row += kPairColumns) {
     view.in_place.push_back({row[0], row[1], row[2], row[3] != 0});
   }

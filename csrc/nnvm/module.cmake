@@ -50,10 +50,12 @@ target_compile_options(tofu_mxnet_usage INTERFACE -Wno-deprecated-declarations -
 target_link_libraries(tofu_mxnet_usage INTERFACE OpenMP::OpenMP_CXX ${CMAKE_DL_LIBS})
 if(NOT TOFU_LIBRARIES)
   add_dependencies(tofu_mxnet compat_headers)
+  target_precompile_headers(tofu_mxnet PRIVATE csrc/nnvm/base/mxnet_api.h)
 endif()
 
 file(GLOB mxnet_bindings CONFIGURE_DEPENDS csrc/bindings/mxnet_*.cc)
 pybind11_add_module(_mxnet MODULE NO_EXTRAS ${mxnet_bindings})
+compile_together(_mxnet 8)
 add_dependencies(_mxnet compat_headers)
 target_compile_definitions(_mxnet PRIVATE PYBIND11_BUILD_ABI="_tofu_gcc48")  # pybind11 shares its tables between modules of one ABI: this is nobody else's
 # Whole: operators register themselves, and nothing else names them.
