@@ -172,9 +172,6 @@ class Cost:
     def items(self) -> list[tuple[int, int, int, int, bool]]:
         """(group, tensor, phase, bytes, is_output) of everything that costs something; the bytes sum to the total."""
 
-def coarsen(graph: Graph, elementwise: Sequence[int]) -> int:
-    """Tie tensors around the listed element-wise operators where that loses nothing; the number of ties made."""
-
 def search_recursive(
     graph: Graph,
     factors: Sequence[int],

@@ -130,15 +130,11 @@ def build_native_graph(
     return native
 
 
-def coarsen_native_graph(
-    native: _core.Graph, graph: Graph, accesses: Sequence[OperatorAccess], equal: EqualParts, layers: EqualParts
-) -> _core.Graph:
-    """The native graph of `graph` where operators that `equal` or `layers` puts together take one choice, their tensors lie alike, and the
-    rule for element-wise operators (coarsen.h) is applied. `native` stays as it is.
-    """
-    coarse = native.copy()
-    first = {operator: family[0] for parts in (layers, equal) for family in parts.operators for operator in family}
-    coarse.share_choices(
+def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _core.Graph:
+    """Return a copy of the native graph of `graph` in which equal operators share one choice and equal tensors one layout."""
+    tied = native.copy()
+    first = {operator: family[0] for part in parts for family in part.operators for operator in family}
+    tied.share_choices(
         [
             (position, leader)
             for position, leader in first.items()
@@ -146,12 +142,11 @@ def coarsen_native_graph(
         ]
     )
     replicable = list_replicable(graph)
-    for tied in (*equal.tensors, *layers.tensors):
-        for position in tied[1:]:
-            if replicable[position] == replicable[tied[0]]:
-                coarse.tie_tensors(tied[0], position)
-    _core.coarsen(coarse, [position for position, access in enumerate(accesses) if access.elementwise])
-    return coarse
+    for family in (family for part in parts for family in part.tensors):
+        for position in family[1:]:
+            if replicable[position] == replicable[family[0]]:
+                tied.tie_tensors(family[0], position)
+    return tied
 
 
 def list_replicable(graph: Graph) -> list[bool]:

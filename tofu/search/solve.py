@@ -78,9 +78,8 @@ def solve_exactly(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
             latencies=costs["latencies"],
         )
 
-    problem = problem.keep_apart(fixed)
-    result = _search(problem, search)
-    return Solution(Choices(result.plan.operators, result.plan.tensors), result, problem.ties)
+    result, searched = _search(problem, fixed, search)
+    return Solution(Choices(result.plan.operators, result.plan.tensors), result, searched.ties)
 
 
 def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
@@ -94,20 +93,20 @@ def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solutio
     def search(graph: _core.Graph) -> _core.SearchResult:
         return _core.search_recursive(graph, factors, *fixed, report, costs["prices"], costs["latencies"])
 
-    result = _search(problem.keep_apart(fixed), search)
+    result, _ = _search(problem, fixed, search)
     return Solution(Choices(result.operators, result.tensors), result)
 
 
 def solve_greedily(problem: Problem, fixed: Fixed) -> Solution:
     """The largest tensor first, then the operators around it (csrc/core/search/greedy.h). Raises what `solve_exactly` does."""
-    result = _search(problem.keep_apart(fixed), lambda graph: _core.search_greedy(graph, list(problem.factors), *fixed))
+    result, _ = _search(problem, fixed, lambda graph: _core.search_greedy(graph, list(problem.factors), *fixed))
     return Solution(Choices(result.operators, result.tensors), result)
 
 
 def complete(problem: Problem, fixed: Fixed, *, exactly: bool = False) -> Choices:
     """Choices with these fixed, found step by step, or the cheapest of all. Raises PlanError where nothing can be done with them.
 
-    Unlike a search they need not respect the ties of coarsening, and are for bytes, whatever the interconnect.
+    Unlike a search they need not respect the ties of equal parts, and are for bytes, whatever the interconnect.
     """
     asked = problem.native, list(problem.factors), fixed.operators, fixed.tensors
     try:
@@ -117,20 +116,21 @@ def complete(problem: Problem, fixed: Fixed, *, exactly: bool = False) -> Choice
     return Choices(result.operators, result.tensors)
 
 
-def _search(problem: Problem, search: Callable[[_core.Graph], Result]) -> Result:
-    """What a native search finds on the coarse graph, or on the whole one where fixed choices break its ties."""
+def _search(problem: Problem, fixed: Fixed, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
+    """Return the result of a native search, and the problem searched: without ties if fixed choices contradict them."""
+    searched = problem.keep_apart(fixed)
     try:
-        return search(problem.coarse)
+        return search(searched.coarse), searched
     except ValueError:  # choices that differ on tied tensors
-        return _search_untied(problem, search)
+        return _search_untied(problem.untie(), search)
     except RuntimeError as error:
         raise InfeasibleError(
             f"The search gave up: {restore_names(str(error), problem.graph)} (hints= fixes choices)"
         ) from error
 
 
-def _search_untied(problem: Problem, search: Callable[[_core.Graph], Result]) -> Result:
+def _search_untied(problem: Problem, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
     try:
-        return search(problem.untied)
+        return search(problem.coarse), problem
     except (ValueError, RuntimeError) as error:
         raise PlanError(f"The hints cannot be honoured together: {restore_names(str(error), problem.graph)}") from error

@@ -89,6 +89,30 @@ std::vector<int> SearchVariables::Choices(int variable, const std::vector<int>& 
                            : OperatorChoices(graph_, grid_, subject.id, history);
 }
 
+bool SearchVariables::CanMeetHint(int variable, std::vector<int> history) const {
+  const std::vector<int>& hint = hints_[variable];
+  const size_t step = history.size();
+  if (step == hint.size()) return true;
+  std::vector<int> choices = {kReplicated};
+  if (hint[step] != kReplicated) choices = Choices(variable, history);
+  history.push_back(0);
+  return std::any_of(choices.begin(), choices.end(), [&](int choice) {
+    history.back() = choice;
+    return (hint[step] == kFree || hint[step] == choice) && CanMeetHint(variable, history);
+  });
+}
+
+std::vector<int> SearchVariables::LeaveHintPossible(int variable, std::vector<int> history,
+                                                    const std::vector<int>& choices) const {
+  std::vector<int> meeting;
+  for (int choice : choices) {
+    history.push_back(choice);
+    if (CanMeetHint(variable, history)) meeting.push_back(choice);
+    history.pop_back();
+  }
+  return meeting;
+}
+
 std::vector<std::vector<int>> SearchVariables::SequencesOf(int variable) const {
   std::vector<std::vector<int>> sequences = {{}};
   for (int step = 0; step < grid_.num_steps(); ++step) {
@@ -152,6 +176,10 @@ std::vector<std::vector<int>> SearchVariables::Domains(
                     FormatList({choices.begin(), choices.end()});
       }
       choices = {hint};
+    } else if (!hints_[variable].empty()) {
+      // If no choice leaves the hint for later steps possible, the step that it is for says so.
+      const std::vector<int> meeting = LeaveHintPossible(variable, histories[variable], choices);
+      if (!meeting.empty()) choices = meeting;
     }
     domains.push_back(std::move(choices));
   }

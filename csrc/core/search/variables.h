@@ -67,6 +67,11 @@ class SearchVariables {
     int id;
   };
 
+  /*! \brief Whether choices of later steps can meet the variable's hint after `history`. */
+  bool CanMeetHint(int variable, std::vector<int> history) const;
+  /*! \brief The choices of the next step after which the hint can be met. */
+  std::vector<int> LeaveHintPossible(int variable, std::vector<int> history,
+                                     const std::vector<int>& choices) const;
   void AddHint(const std::string& name, int variable, const std::vector<int>& hint, int num_steps);
   std::vector<int> Choices(int variable, const std::vector<int>& history) const;
   std::vector<std::vector<int>> SequencesOf(int variable) const;
