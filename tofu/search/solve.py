@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -127,6 +128,8 @@ def _search(problem: Problem, fixed: Fixed, search: Callable[[_core.Graph], Resu
         raise InfeasibleError(
             f"The search gave up: {restore_names(str(error), problem.graph)} (hints= fixes choices)"
         ) from error
+    except MemoryError as error:
+        raise InfeasibleError(explain_memory(problem)) from error
 
 
 def _search_untied(problem: Problem, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
@@ -134,3 +137,14 @@ def _search_untied(problem: Problem, search: Callable[[_core.Graph], Result]) ->
         return search(problem.coarse), problem
     except (ValueError, RuntimeError) as error:
         raise PlanError(f"The hints cannot be honoured together: {restore_names(str(error), problem.graph)}") from error
+    except MemoryError as error:
+        raise InfeasibleError(explain_memory(problem)) from error
+
+
+def explain_memory(problem: Problem) -> str:
+    """Return the message for a search that ran out of memory before it had any plan."""
+    workers, operators = prod(problem.factors), len(problem.graph.operators)
+    return (
+        f"The search for {workers} workers ran out of memory before it found a plan for {operators} operators. Use fewer workers, a machine "
+        "with more memory, or hints= that fix choices."
+    )
