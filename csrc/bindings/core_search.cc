@@ -190,8 +190,8 @@ void RegisterSearch(py::module_* module) {
       py::arg("fixed_operators") = FixedChoices(), py::arg("fixed_tensors") = FixedChoices(),
       py::arg("time_budget_seconds") = 60.0, py::arg("progress") = py::none(),
       py::arg("max_table_entries") = ExactLimits().max_table_entries,
-      py::arg("max_bytes") = ExactLimits().max_bytes,
-      py::arg("prices") = std::vector<double>(), py::arg("latencies") = std::vector<double>());
+      py::arg("max_bytes") = ExactLimits().max_bytes, py::arg("prices") = std::vector<double>(),
+      py::arg("latencies") = std::vector<double>());
   module->def("evaluate", &Evaluate, py::arg("graph"), py::arg("factors"), py::arg("operators"),
               py::arg("tensors"), py::arg("prices") = std::vector<double>(),
               py::arg("kept") = std::vector<int>(), py::arg("reread") = std::vector<int>(),

@@ -6,12 +6,15 @@ that takes the variable's layout and reads the gradient, or the next value, ther
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from math import prod
 
 from tofu import _core
 from tofu.analysis import OperatorAccess
+from tofu.errors import InfeasibleError
 from tofu.graph import Graph
 from tofu.search.choices import Fixed
 from tofu.search.dataflow import trace_wiring
@@ -152,6 +155,23 @@ class Problem:
         count = len(self.equal.operators) + len(self.layers.operators)
         equal = f", {count} sets of equal operators" if count else ""
         return f"<Problem of {counts}{equal}, in steps of {' x '.join(map(str, self.factors))}>"
+
+
+@contextmanager
+def refuse_excess(problem: Problem) -> Iterator[None]:
+    """Raise InfeasibleError if native code runs out of memory, or counts more bytes than it can."""
+    what = f"{prod(problem.factors)} workers and {len(problem.graph.operators)} operators"
+    try:
+        yield
+    except MemoryError as error:
+        raise InfeasibleError(
+            f"Planning for {what} ran out of memory before there was a plan. Use fewer workers, a machine with more memory, or hints= that "
+            "fix choices."
+        ) from error
+    except OverflowError as error:
+        raise InfeasibleError(
+            f"The step is too large to plan for {what}: {error}. Use smaller shapes, fewer steps of loops or faster levels in topology=."
+        ) from error
 
 
 def pose_problem(

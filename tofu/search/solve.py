@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import prod
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -13,7 +12,7 @@ from tofu.errors import InfeasibleError, PlanError
 from tofu.reading import show
 from tofu.search.choices import Choices, Fixed
 from tofu.search.native import restore_names
-from tofu.search.problem import Problem
+from tofu.search.problem import Problem, refuse_excess
 
 DEFAULT_SEARCH_SECONDS = 10.0
 LONGEST_SEARCH_SECONDS = 10**7  # four months
@@ -110,26 +109,26 @@ def complete(problem: Problem, fixed: Fixed, *, exactly: bool = False) -> Choice
     Unlike a search they need not respect the ties of equal parts, and are for bytes, whatever the interconnect.
     """
     asked = problem.native, list(problem.factors), fixed.operators, fixed.tensors
-    try:
-        result = _core.search_exact(*asked).plan if exactly else _core.search_recursive(*asked)
-    except (ValueError, RuntimeError) as error:
-        raise PlanError(f"The plan cannot be carried out: {restore_names(str(error), problem.graph)}") from error
+    with refuse_excess(problem):
+        try:
+            result = _core.search_exact(*asked).plan if exactly else _core.search_recursive(*asked)
+        except (ValueError, RuntimeError) as error:
+            raise PlanError(f"The plan cannot be carried out: {restore_names(str(error), problem.graph)}") from error
     return Choices(result.operators, result.tensors)
 
 
 def _search(problem: Problem, fixed: Fixed, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
     """Return the result of a native search, and the problem searched: without ties if fixed choices contradict them."""
     searched = problem.keep_apart(fixed)
-    try:
-        return search(searched.coarse), searched
-    except ValueError:  # choices that differ on tied tensors
-        return _search_untied(problem.untie(), search)
-    except RuntimeError as error:
-        raise InfeasibleError(
-            f"The search gave up: {restore_names(str(error), problem.graph)} (hints= fixes choices)"
-        ) from error
-    except MemoryError as error:
-        raise InfeasibleError(explain_memory(problem)) from error
+    with refuse_excess(problem):
+        try:
+            return search(searched.coarse), searched
+        except ValueError:  # choices that differ on tied tensors
+            return _search_untied(problem.untie(), search)
+        except RuntimeError as error:
+            raise InfeasibleError(
+                f"The search gave up: {restore_names(str(error), problem.graph)} (hints= fixes choices)"
+            ) from error
 
 
 def _search_untied(problem: Problem, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
@@ -137,14 +136,3 @@ def _search_untied(problem: Problem, search: Callable[[_core.Graph], Result]) ->
         return search(problem.coarse), problem
     except (ValueError, RuntimeError) as error:
         raise PlanError(f"The hints cannot be honoured together: {restore_names(str(error), problem.graph)}") from error
-    except MemoryError as error:
-        raise InfeasibleError(explain_memory(problem)) from error
-
-
-def explain_memory(problem: Problem) -> str:
-    """Return the message for a search that ran out of memory before it had any plan."""
-    workers, operators = prod(problem.factors), len(problem.graph.operators)
-    return (
-        f"The search for {workers} workers ran out of memory before it found a plan for {operators} operators. Use fewer workers, a machine "
-        "with more memory, or hints= that fix choices."
-    )

@@ -77,7 +77,8 @@ class Tabulation {
       if (kinds[v] == static_cast<int>(counts.size())) {
         counts.push_back(variables_.CountSequences(v));
         if (counts.back() > kMaxSequences)
-          throw std::length_error(variables_.Name(v) + " has too many choices for the exact search");
+          throw std::length_error(variables_.Name(v) +
+                                  " has too many choices for the exact search");
         Hold(counts.back() * BytesOfSequence());
       }
       Hold(counts[kinds[v]] * sizeof(Weight));

@@ -188,8 +188,8 @@ double SearchVariables::CountSequences(int variable) const {
     const int hint = hints_[variable].empty() ? kFree : hints_[variable][step];
     std::map<std::vector<int64_t>, Histories> longer;
     for (const auto& [parts, histories] : by_parts) {
-      for (int choice : hint == kReplicated ? std::vector<int>{hint}
-                                            : Choices(variable, histories.first)) {
+      for (int choice :
+           hint == kReplicated ? std::vector<int>{hint} : Choices(variable, histories.first)) {
         if (hint != kFree && hint != choice) continue;
         std::vector<int64_t> next = parts;
         if (choice != kReplicated) next[choice] *= grid_.factor(step);
