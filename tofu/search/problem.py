@@ -95,13 +95,19 @@ class Problem:
 
     @property
     def ties(self) -> str:
-        """The plans that a search covers, in words; empty if it covers all."""
+        """The plans that a search covers, in words; empty if it covers all.
+
+        The body of a loop is planned once, and the loop carries its values in one layout. Unrolled, each step has layouts of its own.
+        """
+        has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
+        loops = " with one layout per loop" if has_loops else ""
         alike = []
         if self.equal.operators and self.ties_steps:
             alike.append("equal time steps alike")
         if self.layers.operators:
             alike.append("every second repeated layer alike")
-        return f" among plans that treat {' and '.join(alike)}" if alike else ""
+        treated = f" that treat {' and '.join(alike)}" if alike else ""
+        return f" among plans{loops}{treated}" if loops or treated else ""
 
     def arrange(self, arrangement: Arrangement) -> Problem:
         """The same graph in other steps, or with other bandwidths."""

@@ -46,8 +46,8 @@ def read_seconds(seconds: Any) -> float:
 
 @dataclass(frozen=True)
 class Solution:
-    """Choices, and the native result that they come from, with its statistics; None where no search found them. `ties`: what plans the
-    search was about (`Problem.ties`).
+    """Choices, and the native result that they come from, with its statistics; None if no search found them. `ties`: the plans that the
+    search covers (`Problem.ties`).
     """
 
     choices: Choices
@@ -93,8 +93,10 @@ def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solutio
     def search(graph: _core.Graph) -> _core.SearchResult:
         return _core.search_recursive(graph, factors, *fixed, report, costs["prices"], costs["latencies"])
 
-    result, _ = _search(problem, fixed, search)
-    return Solution(Choices(result.operators, result.tensors), result)
+    result, searched = _search(problem, fixed, search)
+    shares_more = problem.moves.shares_regions or (problem.equal.operators and not searched.ties_steps)
+    covered = searched.ties.strip(), "counting each fetch by itself" if shares_more else ""
+    return Solution(Choices(result.operators, result.tensors), result, ", ".join(filter(None, covered)))
 
 
 def solve_greedily(problem: Problem, fixed: Fixed) -> Solution:
