@@ -80,8 +80,8 @@ def draw_case(seed, rules):
 def draw_hints(problem, rng, count, known=()):
     """Return so many random hints beside the known ones, each feasible by itself."""
     hints = dict(known)
-    things = [("operator", n, o) for n, o in enumerate(problem.graph.operators)]
-    things += [("tensor", n, t) for n, t in enumerate(problem.graph.tensors)]
+    things = [("operator", n, o) for n, o in enumerate(problem.graph.operators) if not o.is_inner]
+    things += [("tensor", n, t) for n, t in enumerate(problem.graph.tensors) if not t.is_inner]
     for kind, position, thing in rng.sample(things, min(count, len(things))):
         if thing.name not in hints:
             hints[thing.name] = draw_hint(problem, rng, kind, position)
