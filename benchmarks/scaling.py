@@ -23,6 +23,7 @@ from benchmarks.models import Model, transformer, wresnet
 from benchmarks.stages import run_cold
 from tofu.planning.settings import Settings
 from tofu.search.algorithms import ALGORITHMS, SEARCHES
+from tofu.search.cost import price
 from tofu.search.solve import Effort
 
 RESNET_152 = (3, 8, 36, 3)
@@ -60,7 +61,7 @@ def run_once(family: str, size: int, workers: int, search_seconds: float) -> Run
         started = time.process_time()
         solution = ALGORITHMS[algorithm].solve(problem, effort=Effort(search_seconds))
         seconds[algorithm] = time.process_time() - started
-        proved = ALGORITHMS[algorithm].describe_optimality(solution)
+        proved = ALGORITHMS[algorithm].describe_optimality(solution, price(problem, solution.choices))
     return Run(len(problem.graph.operators), seconds, proved)
 
 

@@ -172,9 +172,6 @@ class Cost:
     def items(self) -> list[tuple[int, int, int, int, bool]]:
         """(group, tensor, phase, bytes, is_output) of everything that costs something; the bytes sum to the total."""
 
-def coarsen(graph: Graph, elementwise: Sequence[int]) -> int:
-    """Tie tensors around the listed element-wise operators where that loses nothing; the number of ties made."""
-
 def search_recursive(
     graph: Graph,
     factors: Sequence[int],
@@ -211,6 +208,7 @@ def search_exact(
     time_budget_seconds: float = 60.0,
     progress: Callable[[str, int, int], None] | None = None,
     max_table_entries: int = ...,
+    max_bytes: float = ...,
     prices: Sequence[float] = ...,
     latencies: Sequence[float] = ...,
 ) -> ExactResult:
@@ -218,7 +216,8 @@ def search_exact(
 
     Fixed choices, prices and errors are those of `search_recursive`. `progress(stage, best_bytes, lower_bound)` is called now
     and then, with -1 for no plan yet, and may raise to stop; Ctrl-C is looked for then as well. Elimination tables of
-    more than `max_table_entries` (18 bytes each) are not made.
+    more than `max_table_entries` (18 bytes each) are not made. A problem of more than `max_bytes` is not built: the result is the
+    recursion's plan then, and nothing is proved. RuntimeError if that has none either.
     """
 
 def evaluate(

@@ -1,6 +1,6 @@
 /*!
  * \file core_graph.cc
- * \brief Python bindings of the semantic graph and its coarsening.
+ * \brief Python bindings of the semantic graph.
  */
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "bindings/core_bindings.h"
-#include "core/graph/coarsen.h"
 #include "core/graph/graph.h"
 
 namespace py = pybind11;
@@ -165,7 +164,6 @@ void RegisterGraph(py::module_* module) {
         return "<Graph of " + std::to_string(graph.num_operators()) + " operators and " +
                std::to_string(graph.num_tensors()) + " tensors>";
       });
-  module->def("coarsen", &Coarsen, py::arg("graph"), py::arg("elementwise"));
 }
 
 }  // namespace tofu

@@ -84,11 +84,11 @@ struct PyExactResult {
 PyExactResult SearchAll(const Graph& graph, std::vector<int64_t> factors,
                         FixedChoices fixed_operators, FixedChoices fixed_tensors,
                         double time_budget_seconds, std::optional<py::function> progress,
-                        size_t max_table_entries, std::vector<double> prices,
+                        size_t max_table_entries, double max_bytes, std::vector<double> prices,
                         std::vector<double> latencies) {
   const WorkerGrid grid(std::move(factors), std::move(prices), std::move(latencies));
   const Hints hints{std::move(fixed_operators), std::move(fixed_tensors)};
-  const ExactLimits limits{time_budget_seconds, max_table_entries};
+  const ExactLimits limits{time_budget_seconds, max_table_entries, 0, max_bytes};
   const ExactProgress report = [&progress](const std::string& stage, int64_t best, int64_t bound) {
     py::gil_scoped_acquire acquire;
     if (PyErr_CheckSignals() != 0) throw py::error_already_set();
@@ -190,7 +190,8 @@ void RegisterSearch(py::module_* module) {
       py::arg("fixed_operators") = FixedChoices(), py::arg("fixed_tensors") = FixedChoices(),
       py::arg("time_budget_seconds") = 60.0, py::arg("progress") = py::none(),
       py::arg("max_table_entries") = ExactLimits().max_table_entries,
-      py::arg("prices") = std::vector<double>(), py::arg("latencies") = std::vector<double>());
+      py::arg("max_bytes") = ExactLimits().max_bytes, py::arg("prices") = std::vector<double>(),
+      py::arg("latencies") = std::vector<double>());
   module->def("evaluate", &Evaluate, py::arg("graph"), py::arg("factors"), py::arg("operators"),
               py::arg("tensors"), py::arg("prices") = std::vector<double>(),
               py::arg("kept") = std::vector<int>(), py::arg("reread") = std::vector<int>(),

@@ -1,6 +1,8 @@
-"""The pinned plans: some of them hold here, and a plan that is another one is noticed."""
+"""The pinned plans: some of them are found again, and a changed plan is noticed."""
 
 from dataclasses import replace
+
+import pytest
 
 from benchmarks import pins
 
@@ -11,14 +13,26 @@ def test_the_plans_of_some_random_models_are_as_they_were_written_down():
     assert pins.compare(found, pins.read_pins(pins.PATH)) == []
 
 
-def test_another_plan_is_noticed_and_an_unproved_one_only_where_it_moves_more():
-    pinned = pins.read_pins(pins.PATH)
-    name, pin = next((name, pin) for name, pin in pinned.items() if pin.is_proved)
-    for changed in (replace(pin, digest="another"), replace(pin, communication_bytes=pin.communication_bytes - 1)):
-        assert pins.compare({name: changed}, pinned)
-    unproved = replace(pin, optimality="at most 1.00 % above the optimum")
-    assert not pins.compare({name: replace(unproved, digest="another")}, {name: unproved})
-    assert pins.compare({name: replace(unproved, communication_bytes=pin.communication_bytes + 1)}, {name: unproved})
+PROVED = pins.Pin(is_proved=True, moved_bytes=1000, worker_bytes=50, digest="d")
+UNPROVED = replace(PROVED, is_proved=False)
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "said"),
+    [
+        (PROVED, {}, ""),
+        (PROVED, {"digest": "e"}, "other splits, 1,000 bytes as before; a worker needs 50, 50 before"),
+        (PROVED, {"moved_bytes": 999}, "fewer bytes: 999 moved, 1,000 before"),
+        (PROVED, {"moved_bytes": 1001}, "more bytes: 1,001 moved, 1,000 before"),
+        (PROVED, {"is_proved": False}, "not proved now"),
+        (PROVED, {"is_refused": True}, "refused now"),
+        (UNPROVED, {"moved_bytes": 999, "digest": "e", "is_proved": True}, ""),
+        (UNPROVED, {"moved_bytes": 1001}, "more bytes: 1,001 moved, 1,000 before"),
+        (pins.Pin(is_refused=True), {"is_refused": False}, "planned now"),
+    ],
+)
+def test_another_plan_is_noticed_and_an_unproved_one_only_where_it_moves_more(before, change, said):
+    assert pins.describe_change(replace(before, **change), before) == said
 
 
 def test_what_is_written_is_read(tmp_path):

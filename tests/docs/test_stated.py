@@ -83,6 +83,8 @@ def test_numbers_that_constants_decide():
     entries = re.search(r"costs hold 2\^(\d+) entries at most .* those of a bound 2\^(\d+) \(", search)
     assert int(entries[1]) == constant("csrc/core/search/exact_problem.h", "kMaxExactEntries")
     assert int(entries[2]) == constant("csrc/core/bounds/mini_buckets.h", "kMaxMiniBucketEntries")
+    gibibytes = int(re.search(r"and the whole problem (\d) GiB", search)[1])
+    assert f"max_bytes = 0x1p{(gibibytes << 30).bit_length() - 1}" in (ROOT / "csrc/core/search/exact.h").read_text()
     parts = re.search(r"in (\d), (\d) and (\d) uneven parts", TEXTS["tdl.md"])
     assert signature(verify_operator).parameters["parts"].default == tuple(map(int, parts.groups()))
     standard = re.search(r"g\+\+ with C\+\+(\d+) and", README)[1]

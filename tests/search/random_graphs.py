@@ -70,11 +70,7 @@ class GraphSpec:
         self.operators.append(OperatorSpec(list(extents), reads, written, **rest))
         return len(self.operators) - 1
 
-    def elementwise(self):
-        """The operators that `elementwise` has made."""
-        return [i for i, o in enumerate(self.operators) if o.label == ELEMENTWISE_LABEL]
-
-    def native(self, coarsen=False):
+    def native(self):
         graph = _core.Graph()
         if self.shares_regions:
             graph.share_regions()
@@ -99,8 +95,6 @@ class GraphSpec:
             graph.repeat(operator)
         for tensor in self.outputs:
             graph.mark_output(tensor)
-        if coarsen:
-            _core.coarsen(graph, self.elementwise())
         return graph
 
 

@@ -66,6 +66,23 @@ def test_the_distance_to_a_bound_is_rounded_up():
         assert bound * (1 + (percent - Fraction("0.01")) / 100) < found <= bound * (1 + percent / 100), bound
 
 
+@pytest.mark.parametrize("algorithm", ["exact", "recursive", "spartan"])
+def test_a_plan_that_moves_nothing_is_optimal(algorithm):
+    net = mx.sym.Activation(mx.sym.Variable("data"), act_type="relu")
+    asked = {"ngpus": 4, "for_training": False, "data": (64, 64)}
+    plan = tofu.partition(net, algorithm=algorithm, **asked).plan
+    assert (plan.communication_bytes, plan.optimality) == (0, "optimal")
+    edited = replace(plan, optimality="", digest="")
+    assert tofu.partition(net, plan=edited, **asked).plan.optimality == "optimal"
+
+
+def test_a_hint_for_single_steps_leaves_other_orders_out(model):
+    name = next(name for name, axes in plan_of(model).operators.items() if len(set(axes)) > 1)
+    axes = tofu.partition(model.symbol, ngpus=6, cache=False, **model.shapes).plan.operators[name]
+    plan = tofu.partition(model.symbol, ngpus=6, hints={name: (axes[0], ...)}, **model.shapes).plan
+    assert plan.optimality == "optimal, of 1 of 2 orders of the steps"
+
+
 def test_tables_that_take_longer_than_the_search_are_left_out():
     """At so many workers the cost tables alone would take minutes: the recursion's plan, and no word about proofs."""
     asked = {"ngpus": 256, "data": (64, 512), "loss_label": (64, 512)}

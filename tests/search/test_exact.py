@@ -1,7 +1,9 @@
 """The exact search finds the best plan of all, and its bound is a bound."""
 
 import random
+import resource
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,11 +16,14 @@ from tofu import _core
 
 FACTORS = [(2,), (2, 2), (3, 2), (2, 2, 2)]
 LARGEST_SPACE = 2_000_000  # plans that are enumerated
-# What cuts a search short: no elimination, so that all is left to message passing and mini-buckets, or none of large tables; little time.
+# What cuts a search short: no elimination, so that all is left to message passing and mini-buckets, or none of large tables; little time;
+# little memory.
 LIMITS = (
     {"max_table_entries": 1, "time_budget_seconds": 0.0},
     {"max_table_entries": 1, "time_budget_seconds": 0.2},
     {"max_table_entries": 100, "time_budget_seconds": 0.01},
+    {"max_bytes": 3e3},
+    {"max_bytes": 1e5},
 )
 
 
@@ -204,17 +209,39 @@ def test_with_one_step_it_is_the_recursive_search(factors):
         assert rows_of(_core.search_exact(spec.native(), list(factors)).plan) == rows_of(recursive), f"seed {seed}"
 
 
-@pytest.mark.parametrize("coarsen", [False, True])
 @pytest.mark.parametrize("factors", [(3, 2), (2, 2, 2)])
-def test_shuffled_graphs_have_the_same_plan(factors, coarsen):
+def test_shuffled_graphs_have_the_same_plan(factors):
     rng = random.Random(8)
     for seed in range(40):
         spec = random_graph(2000 + seed, largest=12)
-        operators, tensors = rows_of(_core.search_exact(spec.native(coarsen), list(factors)).plan)
+        operators, tensors = rows_of(_core.search_exact(spec.native(), list(factors)).plan)
         shuffled, operator_map, tensor_map = shuffle(spec, rng)
-        new_operators, new_tensors = rows_of(_core.search_exact(shuffled.native(coarsen), list(factors)).plan)
+        new_operators, new_tensors = rows_of(_core.search_exact(shuffled.native(), list(factors)).plan)
         assert [new_operators[operator_map[i]] for i in range(len(operators))] == operators, f"seed {seed}"
         assert [new_tensors[tensor_map[i]] for i in range(len(tensors))] == tensors, f"seed {seed}"
+
+
+@pytest.mark.parametrize("shares_regions", [False, True])
+def test_a_problem_too_large_to_hold_leaves_the_recursions_plan(shares_regions):
+    spec = random_graph(7, largest=12)
+    spec.shares_regions = shares_regions
+    found = _core.search_exact(spec.native(), [2, 2], max_bytes=100.0)
+    assert rows_of(found.plan) == rows_of(_core.search_recursive(spec.native(), [2, 2]))
+    assert (found.lower_bound, found.is_optimal, found.held_bytes) == (0, False, 0)
+
+
+def test_hundreds_of_workers_take_little_memory():
+    """Tensors of five dimensions have two million layouts on 512 workers, which nobody lists."""
+    spec, shapes = GraphSpec(), [(1024, 512, 512, 512, extent) for extent in range(512, 520)]
+    spec.outputs += [elementwise(spec, [spec.tensor(shape)]) for shape in shapes]
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (held + 2**30, before[1]))
+    try:
+        found = _core.search_exact(spec.native(), [2] * 9)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert sum(found.plan.step_bytes) == found.recursive_bytes == 0
 
 
 def test_a_tensor_has_twenty_partitions_and_a_convolution_far_fewer_choices_step_by_step():

@@ -9,7 +9,8 @@ from tofu.graph import Carry, Phase, TensorKind
 from tofu.program import check_program, write_program
 from tofu.search import factorize, find_strategies, pose_problem
 from tofu.search.algorithms import ALGORITHMS
-from tofu.search.cost import evaluate
+from tofu.search.cost import evaluate, price
+from tofu.search.recurrence import EqualParts
 
 ROWS, WIDTH, ITEM = 128, 256, 4
 
@@ -55,6 +56,28 @@ def test_the_search_weighs_what_each_step_moves():
     axes = [problem.accesses[product].axes[axis] for axis in choices.operators[product]]
     assert axes == ["i", "i"]
     assert program.remote_bytes == 3 * WIDTH * WIDTH * ITEM
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "claim"),
+    [
+        ("exact", "optimal among plans with one layout per loop"),
+        ("recursive", "each step optimal, given the steps before, among plans with one layout per loop"),
+        ("equalchop", "everything split once; optimal, given that, among plans with one layout per loop"),
+        ("spartan", "greedy, the largest tensor first; nothing is proved"),
+    ],
+)
+def test_claims_name_loops(algorithm, claim):
+    graph = loop(7)
+    problem = pose_problem(graph, find_strategies(graph, WrittenOperators()), factorize(4))
+    solution = ALGORITHMS[algorithm].solve(problem)
+    assert ALGORITHMS[algorithm].describe_optimality(solution, price(problem, solution.choices)) == claim
+
+
+def test_claims_name_loops_and_layers_in_one_phrase():
+    problem = pose_problem(graph := loop(7), find_strategies(graph, WrittenOperators()), factorize(4))
+    layered = replace(problem, layers=EqualParts(((0, 1),), ()))
+    assert layered.ties == " among plans with one layout per loop that treat every second repeated layer alike"
 
 
 @pytest.mark.parametrize("layout", [[0, 0], [0, 1], [1, 1]])

@@ -23,6 +23,8 @@ def pair():
     [
         ((4, 0), 4, "tensor 0 has shape [4, 0]: every extent must be positive"),
         ((4,), 0, "tensor 0 has elements of 0 bytes: must be positive"),
+        ((2**31, 2**31, 4), 4, "tensor 0 of shape [2147483648, 2147483648, 4] has elements of 4 bytes: more than 2^61"),
+        ((2**30, 2**30), 4, "tensor 0 of shape [1073741824, 1073741824] has elements of 4 bytes: more than 2^61"),
     ],
 )
 def test_malformed_tensor(shape, item_bytes, message):

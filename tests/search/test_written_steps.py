@@ -1,4 +1,4 @@
-"""Graphs that no framework has read are coarsened and planned: without phases and links, and with updates of their own."""
+"""Graphs that no framework has read are planned: without phases and links, and with updates of their own."""
 
 from dataclasses import replace
 

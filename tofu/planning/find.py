@@ -13,7 +13,7 @@ from tofu.planning.memory_limit import SEARCHES_OF_A_TRADEOFF, Measure, Needs, T
 from tofu.planning.settings import DEFAULTS, Settings
 from tofu.search import Choices, Problem
 from tofu.search.algorithms import ALGORITHMS, describe_gap
-from tofu.search.choices import FREE, ChoiceArray, has_more_orders
+from tofu.search.choices import FREE, MOST_ORDERS, ChoiceArray, count_orders
 from tofu.search.cost import evaluate, price
 from tofu.search.hints import resolve_hints, resolve_plan
 from tofu.search.solve import Effort, Progress, Solution
@@ -23,7 +23,8 @@ from tofu.sizes import format_limit
 
 logger = logging.getLogger("tofu")
 
-AS_GIVEN = "applied as it was given; nothing is proved of it"
+UNPROVED = "nothing is proved"
+AS_GIVEN = f"applied as it was given; {UNPROVED} of it"
 NO_PART_OF_THE_KEY = (
     "plan",
     "strict_plan",
@@ -51,8 +52,9 @@ class Found:
     is_predicted: bool = False
 
     def describe_optimality(self, communication_bytes: int) -> str:
-        """How good the plan is known to be, given what it moves."""
-        return self.optimality if self.claimed_bytes in (None, communication_bytes) else AS_GIVEN
+        """Return how good the plan is known to be, given the bytes it moves."""
+        claim = self.optimality if self.claimed_bytes in (None, communication_bytes) else AS_GIVEN
+        return describe_gap(communication_bytes, 0) or claim if UNPROVED in claim else claim
 
 
 _plans: dict[tuple[object, ...], Plan] = {}
@@ -197,14 +199,18 @@ def _search(problems: Sequence[Problem], settings: Settings, progress: Progress 
     problem, best = min(candidates, key=lambda one: price(one[0], one[1].choices))
     exact = [solution.exact for _, solution in proving if solution.exact is not None]
     bound = min((result.lower_bound for result in exact), default=0)
-    optimality = algorithm.describe_optimality(best, bound) + (_name_orders(problems) if algorithm.is_search else "")
+    cost = price(problem, best.choices)
+    optimality = algorithm.describe_optimality(best, cost, bound, _name_orders(problems, len(proving)))
     held = max((result.held_bytes for result in exact), default=0)
     return Found(problem, best.choices, algorithm.name, optimality, bound, held)
 
 
-def _name_orders(problems: Sequence[Problem]) -> str:
-    """What is said of a proof where there are more orders of the steps than were searched."""
-    return f", of the first {len(problems)} orders of the steps" if has_more_orders(problems[0].factors) else ""
+def _name_orders(problems: Sequence[Problem], planned: int | None = None) -> str:
+    """Return what a proof covers if only some orders of the steps were `planned`. Levels of an interconnect fix the order between them."""
+    count = len(problems) if planned is None else planned
+    levels_fix_order = bool(problems[0].arrangement.bandwidths) and len(problems) < MOST_ORDERS
+    known = len(problems) if levels_fix_order else count_orders(problems[0].factors)
+    return "" if count == known else f", of {count:,} of {known:,} orders of the steps"
 
 
 def _free(problem: Problem) -> Problem:

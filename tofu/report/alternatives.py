@@ -85,9 +85,9 @@ def find_alternatives(partition: Partition, layer: str, seconds: float = EFFORT_
             reason = str(error).splitlines()[-1].removeprefix("  - ").removeprefix(f"{layer}: ")
             found.append(Alternative(axis, meaning, None, None, reason))
             continue
-        change = (price(problem, solution.choices) - paid) / paid if paid else 0.0
-        moved = evaluate(problem, solution.choices).total_bytes
-        found.append(Alternative(axis, meaning, moved, change, exact.describe_optimality(solution)))
+        cost, moved = price(problem, solution.choices), evaluate(problem, solution.choices).total_bytes
+        change = (cost - paid) / paid if paid else 0.0
+        found.append(Alternative(axis, meaning, moved, change, exact.describe_optimality(solution, cost)))
     return sorted(found, key=lambda one: (one.change is None, one.change or 0.0, one.axis))
 
 

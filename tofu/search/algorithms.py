@@ -79,12 +79,21 @@ class Algorithm:
         factors = factorize(workers)
         return list_orders(factors) if self.is_search else (factors,)
 
-    def describe_optimality(self, solution: Solution, lower_bound: int | None = None) -> str:
-        """How good a plan of its is known to be. `lower_bound`: of all orders of the steps that were searched."""
-        proof = ""
+    def describe_optimality(
+        self, solution: Solution, cost: int, lower_bound: int | None = None, orders: str = ""
+    ) -> str:
+        """Return how good a plan of this algorithm is known to be.
+
+        `cost`: of the plan. `lower_bound`: of all orders of the steps that were searched, which `orders` names if these are not all.
+        """
+        if cost == 0:
+            return describe_gap(cost, 0)
         if solution.exact is not None:
             proof = describe_proof(solution.exact, solution.ties, lower_bound)
-        return ", ".join(filter(None, (proof, self.guarantee))) or NOTHING_PROVED
+            return ", ".join(filter(None, (proof, self.guarantee))) + (orders if proof != NOTHING_PROVED else "")
+        if solution.result is not None and self.guarantee:
+            return ", ".join(filter(None, (self.guarantee, solution.ties))) + orders
+        return self.guarantee or NOTHING_PROVED
 
 
 def _by_number(solve: Callable[[Problem, Fixed, Effort], Solution]) -> Callable[[Problem, Hints, Effort], Solution]:
@@ -108,7 +117,7 @@ ALGORITHMS: Mapping[str, Algorithm] = {
             splits_once=True,
         ),
         Algorithm("spartan", plan_spartan, "greedy, the largest tensor first; nothing is proved", splits_once=True),
-        Algorithm("equalchop", plan_equalchop, "optimal among plans that split everything once", splits_once=True),
+        Algorithm("equalchop", plan_equalchop, "everything split once; optimal, given that", splits_once=True),
         Algorithm("icml18", plan_icml18, "without output reduction"),
         Algorithm("data-parallel", plan_data_parallel, BY_HAND),
         Algorithm("megatron", plan_megatron, BY_HAND),
@@ -140,7 +149,12 @@ def describe_proof(result: _core.ExactResult, among: str = "", lower_bound: int 
 
 
 def describe_gap(cost: int, bound: int, among: str = "") -> str:
-    """How far a plan of that cost is from what none `among` those that were searched costs less than; "" where nothing is known."""
+    """Return how far a plan of that cost is from the bound of those `among` which was searched; "" if nothing is known.
+
+    Nothing costs less than a plan that moves nothing.
+    """
+    if cost == 0:
+        return "optimal"
     if bound <= 0:
         return ""
     if bound >= cost:

@@ -103,9 +103,13 @@ def list_orders(factors: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     return tuple(islice(_walk_orders(Counter(factors), len(factors)), MOST_ORDERS))
 
 
-def has_more_orders(factors: Sequence[int]) -> bool:
-    """Whether there are more orders than are listed."""
-    return factorial(len(factors)) // prod(map(factorial, Counter(factors).values())) > MOST_ORDERS
+def count_orders(factors: Sequence[int]) -> int:
+    """Return the number of different orders of the factors.
+
+    >>> count_orders((3, 2, 2))
+    3
+    """
+    return factorial(len(factors)) // prod(map(factorial, Counter(factors).values()))
 
 
 def _walk_orders(left: Counter[int], length: int) -> Iterator[tuple[int, ...]]:

@@ -9,7 +9,7 @@ from tofu import _core
 from tofu.errors import PlanError
 from tofu.search.choices import Choices
 from tofu.search.native import restore_names
-from tofu.search.problem import Problem
+from tofu.search.problem import Problem, refuse_excess
 
 
 def evaluate(problem: Problem, choices: Choices) -> _core.Cost:
@@ -17,17 +17,19 @@ def evaluate(problem: Problem, choices: Choices) -> _core.Cost:
 
     Raises PlanError for choices that no execution graph can follow.
     """
-    try:
-        return _core.evaluate(problem.native, list(problem.factors), **choices.native)
-    except ValueError as error:
-        raise PlanError(f"The plan cannot be carried out: {restore_names(str(error), problem.graph)}") from error
+    with refuse_excess(problem):
+        try:
+            return _core.evaluate(problem.native, list(problem.factors), **choices.native)
+        except ValueError as error:
+            raise PlanError(f"The plan cannot be carried out: {restore_names(str(error), problem.graph)}") from error
 
 
 def price(problem: Problem, choices: Choices) -> int:
     """What a search minimises: bytes, or nanoseconds where the levels of the interconnect have bandwidths."""
-    return _core.evaluate(
-        problem.native, list(problem.factors), **choices.native, **problem.arrangement.nanoseconds
-    ).total_bytes
+    with refuse_excess(problem):
+        return _core.evaluate(
+            problem.native, list(problem.factors), **choices.native, **problem.arrangement.nanoseconds
+        ).total_bytes
 
 
 def count_levels(problem: Problem, choices: Choices) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -10,13 +11,18 @@ from typing import Literal, TypeAlias, get_args
 
 from tofu import _core
 from tofu.analysis import OperatorAccess, Row, find_uneven_axes
+from tofu.errors import UnsupportedError, raise_together
 from tofu.graph import Graph, Operator, Phase, Tensor, make_label
 from tofu.plan import REPLICATION_LIMIT_BYTES
+from tofu.reading import LARGEST_COUNT
 from tofu.search.recurrence import EqualParts
 from tofu.search.rests import can_divide
 
 Extents: TypeAlias = tuple[int, ...]
 Uneven: TypeAlias = Literal["none", "needed", "free"]
+MOST_PLAN_BYTES = 2**50
+"""What one operator moves of one tensor is counted up to this (kForbiddenBytes in csrc/core/cost/cost.h)."""
+MOST_NAMES = 3  # in a message
 UNEVEN: tuple[str, ...] = get_args(Uneven)
 """Which of what a step is given may lie in unequal parts: see `Moves`."""
 
@@ -82,8 +88,9 @@ def build_native_graph(
     Operators whose results nobody needs read nothing. Tensors below `REPLICATION_LIMIT_BYTES` may be replicated; so may those of any
     size that operators write in place, which lie where the operators are, and those between the parts of an operator, which all
     parts need. Operators that `equal` puts together share their fetches where they take the same choice. What has one of the extents in
-    `even` has no parts that overlap.
+    `even` has no parts that overlap. Raises UnsupportedError for tensors whose bytes cannot be counted.
     """
+    check_counts(graph, prod(factors))
     native = _core.Graph()
     if moves.splits_equally:
         native.split_equally()
@@ -130,15 +137,33 @@ def build_native_graph(
     return native
 
 
-def coarsen_native_graph(
-    native: _core.Graph, graph: Graph, accesses: Sequence[OperatorAccess], equal: EqualParts, layers: EqualParts
-) -> _core.Graph:
-    """The native graph of `graph` where operators that `equal` or `layers` puts together take one choice, their tensors lie alike, and the
-    rule for element-wise operators (coarsen.h) is applied. `native` stays as it is.
-    """
-    coarse = native.copy()
-    first = {operator: family[0] for parts in (layers, equal) for family in parts.operators for operator in family}
-    coarse.share_choices(
+def check_counts(graph: Graph, workers: int) -> None:
+    """Raise UnsupportedError if tables of costs, in 64 bits, could not count all that may move in a step."""
+    most = [2 * workers * prod(tensor.shape) * tensor.moved_item_bytes for tensor in graph.tensors]
+    problems = [
+        f"{tensor.name} of shape {tensor.shape}: {tensor.size_bytes:,} bytes, {tensor.times:,} x in a step, {count:,} in all"
+        for tensor, count in zip(graph.tensors, most, strict=True)
+        if count > LARGEST_COUNT
+    ]
+    limit = f"costs are counted up to 2^62 = {LARGEST_COUNT:,} bytes. Use smaller shapes, fewer steps of loops or fewer workers"
+    raise_together(
+        UnsupportedError,
+        f"All of a tensor may move twice to each of {workers} workers, and {limit}. These tensors are too large:",
+        problems[:MOST_NAMES],
+    )
+    uses = Counter(tensor for operator in graph.operators for tensor in (*operator.inputs, *operator.outputs))
+    total = sum(min(count, MOST_PLAN_BYTES) * (uses[tensor] + 1) for tensor, count in enumerate(most))
+    if total > LARGEST_COUNT:
+        raise UnsupportedError(
+            f"The {len(most):,} tensors of the graph may move {total:,} bytes among {workers} workers, and {limit}."
+        )
+
+
+def tie_equal_parts(native: _core.Graph, graph: Graph, *parts: EqualParts) -> _core.Graph:
+    """Return a copy of the native graph of `graph` in which equal operators share one choice and equal tensors one layout."""
+    tied = native.copy()
+    first = {operator: family[0] for part in parts for family in part.operators for operator in family}
+    tied.share_choices(
         [
             (position, leader)
             for position, leader in first.items()
@@ -146,12 +171,11 @@ def coarsen_native_graph(
         ]
     )
     replicable = list_replicable(graph)
-    for tied in (*equal.tensors, *layers.tensors):
-        for position in tied[1:]:
-            if replicable[position] == replicable[tied[0]]:
-                coarse.tie_tensors(tied[0], position)
-    _core.coarsen(coarse, [position for position, access in enumerate(accesses) if access.elementwise])
-    return coarse
+    for family in (family for part in parts for family in part.tensors):
+        for position in family[1:]:
+            if replicable[position] == replicable[family[0]]:
+                tied.tie_tensors(family[0], position)
+    return tied
 
 
 def list_replicable(graph: Graph) -> list[bool]:

@@ -6,12 +6,15 @@ that takes the variable's layout and reads the gradient, or the next value, ther
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from math import prod
 
 from tofu import _core
 from tofu.analysis import OperatorAccess
+from tofu.errors import InfeasibleError
 from tofu.graph import Graph
 from tofu.search.choices import Fixed
 from tofu.search.dataflow import trace_wiring
@@ -20,9 +23,9 @@ from tofu.search.native import (
     FETCHES,
     Moves,
     build_native_graph,
-    coarsen_native_graph,
     list_cheap_operators,
     list_uneven,
+    tie_equal_parts,
 )
 from tofu.search.recurrence import NO_PARTS, EqualParts, find_equal_parts
 from tofu.search.repeated_layers import find_repeated_layers
@@ -43,14 +46,15 @@ class Problem:
     equal
         The equal time steps, whose operators share their fetches.
     native
-        The native graph, without the ties of coarsening, which plans that come from outside need not respect.
+        The native graph, without the ties of equal parts. Plans from outside need not respect these.
     layers
-        The repeated layers, whose operators a search gives one choice, where the engine wants that; nothing else knows of them.
+        The repeated layers. A search gives their operators one choice if the engine asks for that; nothing else uses them.
     make_searched
-        Gives the native graph for a search: with these ties (section 5.1) where it is told so, else without, for hints that break them, and
-        the layers that are tied. It is made once for all arrangements.
+        Returns the native graph for a search in which these parts are tied. It is built once for all arrangements.
     moves
         The rules by which the engine moves data.
+    ties_steps
+        False if a search decides for each of the equal time steps.
     """
 
     graph: Graph
@@ -58,9 +62,10 @@ class Problem:
     arrangement: Arrangement
     equal: EqualParts
     native: _core.Graph
-    make_searched: Callable[[bool, EqualParts], _core.Graph]
+    make_searched: Callable[..., _core.Graph]
     moves: Moves = FETCHES
     layers: EqualParts = NO_PARTS
+    ties_steps: bool = True
 
     @property
     def factors(self) -> tuple[int, ...]:
@@ -69,16 +74,15 @@ class Problem:
 
     @property
     def coarse(self) -> _core.Graph:
-        """What a search runs on."""
-        return self.make_searched(True, self.layers)
+        """The native graph for a search."""
+        return self.make_searched(self.equal if self.ties_steps else NO_PARTS, self.layers)
 
-    @property
-    def untied(self) -> _core.Graph:
-        """What a search runs on that is free to choose for each operator and tensor."""
-        return self.make_searched(False, NO_PARTS)
+    def untie(self) -> Problem:
+        """Return the same problem for a search that decides for each operator and tensor."""
+        return replace(self, ties_steps=False, layers=NO_PARTS)
 
     def keep_apart(self, fixed: Fixed) -> Problem:
-        """The same problem where no layers are tied, if these choices are for some of several equal layers alone."""
+        """Return the same problem without tied layers if these choices fix some of several equal layers only."""
         layers = self.layers
         asked = ((layers.operators, fixed.operators), (layers.tensors, fixed.tensors))
         tells_apart = any(
@@ -91,12 +95,19 @@ class Problem:
 
     @property
     def ties(self) -> str:
-        """The plans that a search is about, in words, where they are not all."""
-        if self.equal.operators:
-            return " among plans that treat equal time steps alike"
+        """The plans that a search covers, in words; empty if it covers all.
+
+        The body of a loop is planned once, and the loop carries its values in one layout. Unrolled, each step has layouts of its own.
+        """
+        has_loops = bool(self.graph.carries) or any(tensor.times > 1 for tensor in self.graph.tensors)
+        loops = " with one layout per loop" if has_loops else ""
+        alike = []
+        if self.equal.operators and self.ties_steps:
+            alike.append("equal time steps alike")
         if self.layers.operators:
-            return " among plans that treat every second repeated layer alike"
-        return ""
+            alike.append("every second repeated layer alike")
+        treated = f" that treat {' and '.join(alike)}" if alike else ""
+        return f" among plans{loops}{treated}" if loops or treated else ""
 
     def arrange(self, arrangement: Arrangement) -> Problem:
         """The same graph in other steps, or with other bandwidths."""
@@ -106,7 +117,7 @@ class Problem:
         """The same problem for a search in which no operator is computed by all workers of a step, as cheap ones may be."""
         moves = replace(self.moves, repeats_operators=False)
         native = build_native_graph(self.graph, self.accesses, self.equal, moves, self.factors)
-        make_searched = cache(partial(_tie, native, self.graph, self.accesses, self.equal))
+        make_searched = cache(partial(tie_equal_parts, native, self.graph))
         return replace(self, native=native, make_searched=make_searched, moves=moves)
 
     def split_evenly(self) -> Problem | None:
@@ -124,7 +135,7 @@ class Problem:
         if not self.moves.overlaps or not even:
             return None
         native = build_native_graph(self.graph, self.accesses, self.equal, self.moves, self.factors, even)
-        make_searched = cache(partial(_tie, native, self.graph, self.accesses, self.equal))
+        make_searched = cache(partial(tie_equal_parts, native, self.graph))
         return replace(self, native=native, make_searched=make_searched)
 
     def hold(self, price: float, split: Collection[int] = ()) -> Problem:
@@ -134,8 +145,8 @@ class Problem:
         """
         weights = weigh_tensors(self.graph)
 
-        def make_searched(is_coarse: bool, layers: EqualParts) -> _core.Graph:
-            native = _tie(self.native, self.graph, self.accesses, self.equal, is_coarse, layers).copy()
+        def make_searched(*parts: EqualParts) -> _core.Graph:
+            native = tie_equal_parts(self.native, self.graph, *parts)
             for tensor in set(range(len(weights))).difference(split):
                 native.hold(tensor, price * weights[tensor])
             if self.moves.repeats_operators:
@@ -152,15 +163,21 @@ class Problem:
         return f"<Problem of {counts}{equal}, in steps of {' x '.join(map(str, self.factors))}>"
 
 
-def _tie(
-    native: _core.Graph,
-    graph: Graph,
-    accesses: Sequence[OperatorAccess],
-    equal: EqualParts,
-    is_coarse: bool,
-    layers: EqualParts,
-) -> _core.Graph:
-    return coarsen_native_graph(native, graph, accesses, equal, layers) if is_coarse else native
+@contextmanager
+def refuse_excess(problem: Problem) -> Iterator[None]:
+    """Raise InfeasibleError if native code runs out of memory, or counts more bytes than it can."""
+    what = f"{prod(problem.factors)} workers and {len(problem.graph.operators)} operators"
+    try:
+        yield
+    except MemoryError as error:
+        raise InfeasibleError(
+            f"Planning for {what} ran out of memory before there was a plan. Use fewer workers, a machine with more memory, or hints= that "
+            "fix choices."
+        ) from error
+    except OverflowError as error:
+        raise InfeasibleError(
+            f"The step is too large to plan for {what}: {error}. Use smaller shapes, fewer steps of loops or faster levels in topology=."
+        ) from error
 
 
 def pose_problem(
@@ -178,5 +195,5 @@ def pose_problem(
     ties_layers = moves.ties_layers and equal == NO_PARTS
     layers = find_repeated_layers(graph, wiring).refine(kinds) if ties_layers else NO_PARTS
     native = build_native_graph(graph, accesses, equal, moves, factors)
-    make_searched = cache(partial(_tie, native, graph, accesses, equal))
+    make_searched = cache(partial(tie_equal_parts, native, graph))
     return Problem(graph, accesses, Arrangement(tuple(factors)), equal, native, make_searched, moves, layers)

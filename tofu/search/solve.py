@@ -12,7 +12,7 @@ from tofu.errors import InfeasibleError, PlanError
 from tofu.reading import show
 from tofu.search.choices import Choices, Fixed
 from tofu.search.native import restore_names
-from tofu.search.problem import Problem
+from tofu.search.problem import Problem, refuse_excess
 
 DEFAULT_SEARCH_SECONDS = 10.0
 LONGEST_SEARCH_SECONDS = 10**7  # four months
@@ -46,8 +46,8 @@ def read_seconds(seconds: Any) -> float:
 
 @dataclass(frozen=True)
 class Solution:
-    """Choices, and the native result that they come from, with its statistics; None where no search found them. `ties`: what plans the
-    search was about (`Problem.ties`).
+    """Choices, and the native result that they come from, with its statistics; None if no search found them. `ties`: the plans that the
+    search covers (`Problem.ties`).
     """
 
     choices: Choices
@@ -78,9 +78,8 @@ def solve_exactly(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
             latencies=costs["latencies"],
         )
 
-    problem = problem.keep_apart(fixed)
-    result = _search(problem, search)
-    return Solution(Choices(result.plan.operators, result.plan.tensors), result, problem.ties)
+    result, searched = _search(problem, fixed, search)
+    return Solution(Choices(result.plan.operators, result.plan.tensors), result, searched.ties)
 
 
 def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solution:
@@ -94,43 +93,48 @@ def solve_recursively(problem: Problem, fixed: Fixed, effort: Effort) -> Solutio
     def search(graph: _core.Graph) -> _core.SearchResult:
         return _core.search_recursive(graph, factors, *fixed, report, costs["prices"], costs["latencies"])
 
-    result = _search(problem.keep_apart(fixed), search)
-    return Solution(Choices(result.operators, result.tensors), result)
+    result, searched = _search(problem, fixed, search)
+    shares_more = problem.moves.shares_regions or (problem.equal.operators and not searched.ties_steps)
+    covered = searched.ties.strip(), "counting each fetch by itself" if shares_more else ""
+    return Solution(Choices(result.operators, result.tensors), result, ", ".join(filter(None, covered)))
 
 
 def solve_greedily(problem: Problem, fixed: Fixed) -> Solution:
     """The largest tensor first, then the operators around it (csrc/core/search/greedy.h). Raises what `solve_exactly` does."""
-    result = _search(problem.keep_apart(fixed), lambda graph: _core.search_greedy(graph, list(problem.factors), *fixed))
+    result, _ = _search(problem, fixed, lambda graph: _core.search_greedy(graph, list(problem.factors), *fixed))
     return Solution(Choices(result.operators, result.tensors), result)
 
 
 def complete(problem: Problem, fixed: Fixed, *, exactly: bool = False) -> Choices:
     """Choices with these fixed, found step by step, or the cheapest of all. Raises PlanError where nothing can be done with them.
 
-    Unlike a search they need not respect the ties of coarsening, and are for bytes, whatever the interconnect.
+    Unlike a search they need not respect the ties of equal parts, and are for bytes, whatever the interconnect.
     """
     asked = problem.native, list(problem.factors), fixed.operators, fixed.tensors
-    try:
-        result = _core.search_exact(*asked).plan if exactly else _core.search_recursive(*asked)
-    except (ValueError, RuntimeError) as error:
-        raise PlanError(f"The plan cannot be carried out: {restore_names(str(error), problem.graph)}") from error
+    with refuse_excess(problem):
+        try:
+            result = _core.search_exact(*asked).plan if exactly else _core.search_recursive(*asked)
+        except (ValueError, RuntimeError) as error:
+            raise PlanError(f"The plan cannot be carried out: {restore_names(str(error), problem.graph)}") from error
     return Choices(result.operators, result.tensors)
 
 
-def _search(problem: Problem, search: Callable[[_core.Graph], Result]) -> Result:
-    """What a native search finds on the coarse graph, or on the whole one where fixed choices break its ties."""
-    try:
-        return search(problem.coarse)
-    except ValueError:  # choices that differ on tied tensors
-        return _search_untied(problem, search)
-    except RuntimeError as error:
-        raise InfeasibleError(
-            f"The search gave up: {restore_names(str(error), problem.graph)} (hints= fixes choices)"
-        ) from error
+def _search(problem: Problem, fixed: Fixed, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
+    """Return the result of a native search, and the problem searched: without ties if fixed choices contradict them."""
+    searched = problem.keep_apart(fixed)
+    with refuse_excess(problem):
+        try:
+            return search(searched.coarse), searched
+        except ValueError:  # choices that differ on tied tensors
+            return _search_untied(problem.untie(), search)
+        except RuntimeError as error:
+            raise InfeasibleError(
+                f"The search gave up: {restore_names(str(error), problem.graph)} (hints= fixes choices)"
+            ) from error
 
 
-def _search_untied(problem: Problem, search: Callable[[_core.Graph], Result]) -> Result:
+def _search_untied(problem: Problem, search: Callable[[_core.Graph], Result]) -> tuple[Result, Problem]:
     try:
-        return search(problem.untied)
+        return search(problem.coarse), problem
     except (ValueError, RuntimeError) as error:
         raise PlanError(f"The hints cannot be honoured together: {restore_names(str(error), problem.graph)}") from error

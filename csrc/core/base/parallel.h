@@ -8,6 +8,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <exception>
+#include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -27,21 +30,36 @@ inline size_t CountThreads() {
  * \brief Calls work(begin, end) for pieces of at most `grain` of 0..count, in any order, on the
  * calling thread and others.
  *
- * `work` must not throw. One piece alone starts no thread.
+ * The first exception from `work` is thrown again once all threads have ended. One piece alone
+ * starts no thread.
  */
 template <typename Work>
 void ParallelFor(size_t count, size_t grain, const Work& work) {
   std::atomic<size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr thrown;
   const auto run = [&] {
-    for (size_t begin = next.fetch_add(grain); begin < count; begin = next.fetch_add(grain))
-      work(begin, std::min(begin + grain, count));
+    try {
+      for (size_t begin = next.fetch_add(grain); begin < count; begin = next.fetch_add(grain))
+        work(begin, std::min(begin + grain, count));
+    } catch (...) {
+      const std::lock_guard<std::mutex> lock(mutex);
+      if (thrown == nullptr) thrown = std::current_exception();
+      next = count;
+    }
   };
   const size_t pieces = (count + grain - 1) / grain;
   const size_t threads = std::min(pieces, CountThreads());
   std::vector<std::thread> helpers;
-  for (size_t t = 1; t < threads; ++t) helpers.emplace_back(run);
+  helpers.reserve(threads);
+  try {
+    for (size_t t = 1; t < threads; ++t) helpers.emplace_back(run);
+  } catch (const std::system_error&) {
+    // The system has no more threads: the others do all of the work.
+  }
   run();
   for (std::thread& helper : helpers) helper.join();
+  if (thrown != nullptr) std::rethrow_exception(thrown);
 }
 
 }  // namespace tofu

@@ -310,10 +310,14 @@ LevelCounts CountLevels(const Incidence& incidence, const PlacedAccess& access,
   return counts;
 }
 
+bool IsInPlace(const Incidence& incidence) {
+  return std::any_of(incidence.reads.begin(), incidence.reads.end(),
+                     [](const Input* input) { return input->is_held; });
+}
+
 int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
                        const PlacedLayout& layout, const WorkerGrid& grid, const Tensor& tensor) {
   if (!incidence.is_write && !IsHeld(access, layout.shards)) return kForbiddenBytes;
-  const int64_t element_bytes = tensor.element_bytes;
   if (grid.has_prices()) {
     const LevelCounts counts = CountLevels(incidence, access, layout, grid, tensor);
     double cost = 0;
@@ -323,13 +327,18 @@ int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
     }
     return std::llround(std::min(cost, static_cast<double>(kForbiddenBytes)));
   }
-  if (!incidence.is_write) return element_bytes * ReadCells(access, layout.shards);
-  if (!IsScattered(incidence, access, layout))
-    return element_bytes * GatherCells(access, layout.shards);
-  // Reduce-scatter of the parts, then every worker gathers the parts of its shard that it did not
-  // sum itself.
-  const int64_t gathered = TotalVolume(layout.shards) - TotalVolume(layout.scattered);
-  return element_bytes * (GatherCells(access, layout.scattered) + gathered);
+  int64_t cells = 0;
+  if (!incidence.is_write) {
+    cells = ReadCells(access, layout.shards);
+  } else if (!IsScattered(incidence, access, layout)) {
+    cells = GatherCells(access, layout.shards);
+  } else {
+    // Reduce-scatter of the parts, then every worker gathers the parts of its shard that it did
+    // not sum itself.
+    cells = GatherCells(access, layout.scattered) + TotalVolume(layout.shards) -
+            TotalVolume(layout.scattered);
+  }
+  return std::min(tensor.element_bytes * cells, kForbiddenBytes);
 }
 
 }  // namespace tofu

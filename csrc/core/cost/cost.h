@@ -24,9 +24,13 @@
 
 namespace tofu {
 
-/*! \brief The price of an operator that writes in place what its worker does not hold; far above
- * any real plan. */
+/*! \brief The price of an operator that writes in place what its worker does not hold, and the most
+ * that an incidence costs; far above any real plan. */
 constexpr int64_t kForbiddenBytes = int64_t{1} << 50;
+
+/*! \brief The message for a plan that costs as much. */
+constexpr char kTooManyBytes[] =
+    "a plan costs 2^50 bytes or nanoseconds or more, as far as costs are counted";
 
 struct Incidence {
   bool is_write = false;
@@ -99,8 +103,11 @@ struct PlacedLayout {
 PlacedLayout PlaceLayout(const Graph& graph, int tensor, const WorkerGrid& grid,
                          const std::vector<int>& layout);
 
-/*! \brief Bytes of an incidence, or kForbiddenBytes. On a grid with prices, what they cost: the sum
- * over the levels of price times bytes and latency times waits, rounded. */
+/*! \brief Whether the operator writes the tensor in place. */
+bool IsInPlace(const Incidence& incidence);
+
+/*! \brief Bytes of an incidence, kForbiddenBytes at most. On a grid with prices, what they cost:
+ * the sum over the levels of price times bytes and latency times waits, rounded. */
 int64_t IncidenceBytes(const Incidence& incidence, const PlacedAccess& access,
                        const PlacedLayout& layout, const WorkerGrid& grid, const Tensor& tensor);
 
@@ -177,7 +184,7 @@ void CheckAssignment(const Graph& graph, const WorkerGrid& grid, const Assignmen
 
 /*! \brief The cost of a plan, incidence by incidence, without tables; on a grid with prices, all
  * that is called bytes is what these cost, and so is what holding costs. \throws
- * std::invalid_argument for plans that cannot run.
+ * std::invalid_argument for plans that cannot run, std::overflow_error with kTooManyBytes.
  */
 PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignment& assignment);
 

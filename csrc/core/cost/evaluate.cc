@@ -174,6 +174,8 @@ PlanCost EvaluatePlan(const Graph& graph, const WorkerGrid& grid, const Assignme
         bytes = CountBytes(graph, incidence, prefix, assignment, is_kept ? &fetched : nullptr);
         if (!is_kept) known[kinds[i]] = bytes;
       }
+      if (bytes >= kForbiddenBytes && !IsInPlace(incidence))
+        throw std::overflow_error(kTooManyBytes);
       if (bytes >= kForbiddenBytes) {
         throw std::invalid_argument("operator " + std::to_string(incidence.op) + " writes tensor " +
                                     std::to_string(incidence.tensor) +

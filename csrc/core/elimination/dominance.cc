@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -168,6 +169,18 @@ class DominanceTest {
 };
 
 }  // namespace
+
+double CountDominanceEntries(const PairwiseProblem& problem) {
+  std::set<const ByteMatrix*> known;
+  double entries = 0;
+  for (const PairTable& pair : problem.pairs) {
+    if (!known.insert(pair.bytes.get()).second) continue;
+    const auto rows = static_cast<double>(pair.bytes->rows);
+    const auto columns = static_cast<double>(pair.bytes->columns);
+    entries += rows * rows + columns * columns;
+  }
+  return entries;
+}
 
 Dominance FindDominated(const PairwiseProblem& problem) { return DominanceTest(problem).Run(); }
 

@@ -18,6 +18,10 @@
 
 namespace tofu {
 
+/*! \brief The entries that FindDominated holds at most: one for each two values and each table of a
+ * variable. */
+double CountDominanceEntries(const PairwiseProblem& problem);
+
 /*! \brief One pass over all variables. */
 struct Dominance {
   KeptValues kept;

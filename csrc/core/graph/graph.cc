@@ -65,6 +65,13 @@ int Graph::AddTensor(std::vector<int64_t> shape, int64_t element_bytes, bool is_
   if (element_bytes <= 0)
     Fail(TensorName(id) + " has elements of " + std::to_string(element_bytes) +
          " bytes: must be positive");
+  int64_t bytes = element_bytes;
+  for (int64_t extent : shape) {
+    if (__builtin_mul_overflow(bytes, extent, &bytes) || bytes > kMaxTensorBytes) {
+      Fail(TensorName(id) + " of shape " + FormatList(shape) + " has elements of " +
+           std::to_string(element_bytes) + " bytes: more than 2^61 bytes cannot be counted");
+    }
+  }
   if (times <= 0)
     Fail(TensorName(id) + " is made " + std::to_string(times) + " times: must be positive");
   Tensor tensor;

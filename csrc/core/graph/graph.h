@@ -23,6 +23,9 @@ namespace tofu {
 /*! \brief A choice of a step: the index of an axis or a dimension, or this one for "replicated". */
 constexpr int kReplicated = -1;
 
+/*! \brief Of a tensor in a step, so that the two fetches of all of it are counted in 63 bits. */
+constexpr int64_t kMaxTensorBytes = int64_t{1} << 61;
+
 /*! \brief coefficient * (index of the axis). */
 struct Term {
   int axis;

@@ -5,6 +5,7 @@
 #include "core/search/exact.h"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -28,23 +29,30 @@ class ExactSearch {
       : graph_(graph),
         grid_(grid),
         hints_(hints),
+        limits_(limits),
         variables_(graph, grid, hints),
         state_(limits, progress) {}
 
   ExactResult Run() {
     FindRecursivePlan();
     try {
-      problem_ = BuildExactProblem(graph_, grid_, variables_, Ceiling(), MostEntries(),
+      problem_ = BuildExactProblem(graph_, grid_, variables_, Ceiling(),
+                                   {MostEntries(), limits_.max_bytes},
                                    [this] { state_.Report("tables"); });
       CountTables();
       Solve();
     } catch (const std::length_error& error) {
-      if (!assignment_) throw std::runtime_error(error.what());
+      if (!has_plan()) throw std::runtime_error(error.what());
+    } catch (const std::bad_alloc&) {
+      // Whatever was proved before stays true.
+      if (!has_plan()) throw;
     }
     return MakeResult();
   }
 
  private:
+  bool has_plan() const { return assignment_ || state_.has_plan(); }
+
   int64_t Ceiling() const { return assignment_ ? result_.recursive_bytes + 1 : kForbiddenBytes; }
 
   /*! \brief Of the tables. Where they alone would take longer than the whole search may, the
@@ -71,6 +79,8 @@ class ExactSearch {
       for (int64_t bytes : result_.plan.step_bytes) result_.recursive_bytes += bytes;
     } catch (const std::runtime_error&) {
       // Too densely connected for elimination: a plan is left to message passing.
+    } catch (const std::bad_alloc&) {
+      // The same.
     }
   }
 
@@ -79,7 +89,8 @@ class ExactSearch {
   void CountTables() {
     const auto entries = static_cast<double>(problem_.num_entries);
     state_.Spend(PerEntry() * entries);
-    state_.Hold(sizeof(int64_t) * entries + CountTableBytes(problem_.pairwise));
+    state_.Hold(std::max(problem_.held_bytes,
+                         sizeof(int64_t) * entries + CountTableBytes(problem_.pairwise)));
   }
 
   void Solve() {
@@ -127,6 +138,7 @@ class ExactSearch {
   const Graph& graph_;
   const WorkerGrid& grid_;
   const Hints& hints_;
+  const ExactLimits& limits_;
   SearchVariables variables_;
   ExactState state_;
   ExactProblem problem_;

@@ -37,6 +37,7 @@ struct ExactLimits {
   double seconds = 60;
   size_t max_table_entries = size_t{1} << 22;  // of one elimination table; 18 bytes each
   double clock_seconds = 0;                    // kMostSlowness times `seconds` where it is 0
+  double max_bytes = 0x1p31;  // of the problem, and of the tables of one elimination
 };
 
 /*! \brief A machine on which operations take this many times as long is too slow for equal plans.

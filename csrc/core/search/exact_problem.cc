@@ -13,6 +13,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/base/parallel.h"
 #include "core/cost/sharing.h"
 #include "core/cost/tables.h"
 #include "core/search/ties.h"
@@ -24,15 +25,16 @@ namespace {
 class Tabulation {
  public:
   Tabulation(const Graph& graph, const WorkerGrid& grid, const SearchVariables& variables,
-             int64_t ceiling, size_t max_entries)
+             int64_t ceiling, const ExactSize& size)
       : graph_(graph),
         grid_(grid),
         variables_(variables),
         ceiling_(ceiling),
-        max_entries_(max_entries),
+        size_(size),
         tables_(graph),
         regions_(graph, grid) {
     tables_.SetGrid(grid);
+    CheckSize();
     problem_.sequences = variables.Sequences();
     std::map<const std::vector<std::vector<int>>*, int> known;
     for (const SharedSequences& sequences : problem_.sequences) {
@@ -57,6 +59,64 @@ class Tabulation {
   int OperatorVariable(size_t i) const { return variables_.OfOperator(tables_.incidences()[i].op); }
   int TensorVariable(size_t i) const { return variables_.OfTensor(tables_.incidences()[i].tensor); }
   const ChoiceList& List(int variable) const { return lists_[list_of_[variable]]; }
+
+  /*! \brief Notes that the problem is about to take so many bytes more. */
+  void Hold(double bytes) {
+    problem_.held_bytes += bytes;
+    if (problem_.held_bytes > size_.max_bytes) {
+      throw std::length_error("the exact search would hold more than " +
+                              std::to_string(static_cast<int64_t>(size_.max_bytes)) + " bytes");
+    }
+  }
+
+  /*! \brief Refuses what is too large before any of it is there. */
+  void CheckSize() {
+    const std::vector<int> kinds = variables_.NumberSequences();
+    std::vector<double> counts;  // of the sequences of each kind
+    for (int v = 0; v < variables_.size(); ++v) {
+      if (kinds[v] == static_cast<int>(counts.size())) {
+        counts.push_back(variables_.CountSequences(v));
+        if (counts.back() > kMaxSequences)
+          throw std::length_error(variables_.Name(v) +
+                                  " has too many choices for the exact search");
+        Hold(counts.back() * BytesOfSequence());
+      }
+      Hold(counts[kinds[v]] * sizeof(Weight));
+    }
+    std::set<std::tuple<int, int, int>> known;  // tables
+    double entries = 0;
+    double placed = 0;  // bytes of all layouts of one tensor
+    for (size_t i = 0; i < tables_.incidences().size(); ++i) {
+      const int op = kinds[OperatorVariable(i)];
+      const int tensor = kinds[TensorVariable(i)];
+      if (known.insert({tables_.signature(i), op, tensor}).second)
+        entries += counts[op] * counts[tensor];
+      placed = std::max(placed, counts[tensor] * BytesOfLayout(tables_.incidences()[i].tensor));
+    }
+    if (entries > static_cast<double>(size_.max_entries)) {
+      throw std::length_error("the tables of the exact search would have more than " +
+                              std::to_string(size_.max_entries) + " entries");
+    }
+    Hold(2 * sizeof(int64_t) * entries);  // once more for their sums
+    Hold(placed * static_cast<double>(CountThreads()));
+  }
+
+  /*! \brief In the problem, in the lists of choices, and as a key of these. */
+  double BytesOfSequence() const {
+    constexpr double kOfVectors = 80;
+    return kOfVectors + 4.0 * sizeof(int) * grid_.num_steps();
+  }
+
+  /*! \brief Of the boxes of a layout while tables are computed. */
+  double BytesOfLayout(int tensor) const {
+    const double boxes = grid_.has_prices() ? 2 + grid_.num_steps() : 2;
+    return boxes * BytesOfBoxes(tensor);
+  }
+
+  double BytesOfBoxes(int tensor) const {
+    return static_cast<double>(grid_.num_workers() * sizeof(Interval) *
+                               graph_.tensor(tensor).shape.size());
+  }
 
   void AddTies() {
     const TieWeights ties(variables_.size());
@@ -84,13 +144,7 @@ class Tabulation {
     std::vector<CostTables::Request> requests;
     for (size_t i = 0; i < tables_.incidences().size(); ++i)
       requests.push_back({i, &List(OperatorVariable(i)), &List(TensorVariable(i))});
-    const size_t entries = tables_.CountMissingEntries(requests);
-    if (entries > max_entries_) {
-      throw std::length_error("the tables of the exact search would have " +
-                              std::to_string(entries) + " entries, and " +
-                              std::to_string(max_entries_) + " are made at most");
-    }
-    problem_.num_entries = entries;
+    problem_.num_entries = tables_.CountMissingEntries(requests);
     tables_.Prepare(requests, pause);
   }
 
@@ -170,8 +224,10 @@ class Tabulation {
         regions_of_.try_emplace({tables_.signature(i), List(OperatorVariable(i)).id});
     if (found.second) {
       const Incidence& incidence = tables_.incidences()[i];
-      for (const std::vector<int>& choice : List(OperatorVariable(i)).choices)
+      for (const std::vector<int>& choice : List(OperatorVariable(i)).choices) {
+        Hold(BytesOfBoxes(incidence.tensor));  // regions are told apart by all that they are
         found.first->second.push_back(regions_.Of(incidence.op, *incidence.reads.front(), choice));
+      }
     }
     return found.first->second;
   }
@@ -190,6 +246,7 @@ class Tabulation {
         const auto found = known.emplace(regions[choice], static_cast<int>(known.size()));
         star.readers.back().patterns.push_back(found.first->second);
         if (!found.second) continue;
+        Hold(static_cast<double>(sizeof(int64_t) * layouts.choices.size()));
         star.bytes.emplace_back();
         for (size_t layout = 0; layout < layouts.choices.size(); ++layout) {
           star.bytes.back().push_back(
@@ -251,7 +308,7 @@ class Tabulation {
   const WorkerGrid& grid_;
   const SearchVariables& variables_;
   int64_t ceiling_;
-  size_t max_entries_;
+  ExactSize size_;
   CostTables tables_;
   std::vector<ChoiceList> lists_;
   std::vector<int> list_of_;  // by variable
@@ -266,8 +323,8 @@ class Tabulation {
 
 ExactProblem BuildExactProblem(const Graph& graph, const WorkerGrid& grid,
                                const SearchVariables& variables, int64_t ceiling,
-                               size_t max_entries, const std::function<void()>& pause) {
-  return Tabulation(graph, grid, variables, ceiling, max_entries).Run(pause);
+                               const ExactSize& size, const std::function<void()>& pause) {
+  return Tabulation(graph, grid, variables, ceiling, size).Run(pause);
 }
 
 std::vector<int> FindValues(const ExactProblem& problem, const SearchVariables& variables,

@@ -30,20 +30,30 @@ struct ExactProblem {
   size_t num_incidences = 0;
   size_t num_tables = 0;
   size_t num_entries = 0;  // of these tables
+  double held_bytes = 0;   // about what all of it takes
 };
 
 /*! \brief More entries than this of all distinct tables would be too many to hold. */
 constexpr size_t kMaxExactEntries = size_t{1} << 26;
 
+/*! \brief The values of a variable at most: eliminations number them in 16 bits. */
+constexpr double kMaxSequences = (1 << 16) - 1;
+
+/*! \brief What a problem may hold. */
+struct ExactSize {
+  size_t max_entries = kMaxExactEntries;  // of all distinct tables
+  double max_bytes = 0;                   // of all that it consists of
+};
+
 /*!
  * \brief Tabulates the problem. Tables hold no more than `ceiling` bytes: what costs more than a
  * known plan is as good as forbidden.
- * \throws std::length_error where the tables pass `max_entries`, std::invalid_argument for hints
- * that cannot be met.
+ * \throws std::length_error before the problem passes `size`, std::invalid_argument for hints that
+ * cannot be met.
  */
 ExactProblem BuildExactProblem(const Graph& graph, const WorkerGrid& grid,
                                const SearchVariables& variables, int64_t ceiling,
-                               size_t max_entries, const std::function<void()>& pause);
+                               const ExactSize& size, const std::function<void()>& pause);
 
 /*! \brief The values of an assignment that keeps to ties and shared choices, -1 for a variable
  * whose choices are none of its sequences. */

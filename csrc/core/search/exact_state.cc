@@ -78,7 +78,7 @@ bool ExactState::IsOver(double share) const {
 ExactLimits ExactState::MakeLimits(double share) const {
   constexpr double kLeast = 1e-6;
   return {share * std::max(SecondsLeft(), 0.0), limits_.max_table_entries,
-          std::max(ClockSeconds() - SecondsPassed(), kLeast)};
+          std::max(ClockSeconds() - SecondsPassed(), kLeast), limits_.max_bytes};
 }
 
 void ExactState::Report(const char* stage) const {
@@ -114,6 +114,7 @@ bool ExactState::Fits(const EliminationEstimate& estimate, double most_operation
       std::min(most_operations,
                std::max(SecondsLeft(), kLeast) * kAdditionsPerSecond / kAdditionsPerOperation);
   return estimate.largest_table <= static_cast<double>(limits_.max_table_entries) &&
+         kBytesPerEntry * estimate.entries <= limits_.max_bytes &&
          estimate.operations <= operations;
 }
 
@@ -136,7 +137,7 @@ void ExactState::Prove() {
 }
 
 void ExactState::DropDominated(Part* part) {
-  while (true) {
+  while (sizeof(int64_t) * CountDominanceEntries(part->problem) <= limits_.max_bytes) {
     const Dominance dominance = FindDominated(part->problem);
     Spend(dominance.additions);
     Hold(CountTableBytes(part->problem) + 8 * static_cast<double>(dominance.num_entries));

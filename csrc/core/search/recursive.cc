@@ -169,6 +169,7 @@ class RecursiveSearch {
       const int op = variables_.OfOperator(incidence.op);
       const int tensor = variables_.OfTensor(incidence.tensor);
       const size_t entry = best.values[op] * lists[tensor].choices.size() + best.values[tensor];
+      if (!IsInPlace(incidence)) continue;
       if (tables_.Get(i, lists[op], lists[tensor])[entry] < kForbiddenBytes) continue;
       throw std::invalid_argument("operator " + std::to_string(incidence.op) + " writes tensor " +
                                   std::to_string(incidence.tensor) +
@@ -176,7 +177,7 @@ class RecursiveSearch {
                                   " makes each worker's region exactly its shard; make the tensor "
                                   "replicable or free its operator");
     }
-    throw std::runtime_error("the bytes of a plan passed 2^50");
+    throw std::overflow_error(kTooManyBytes);
   }
 
   const Graph& graph_;

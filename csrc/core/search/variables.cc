@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/base/numbering.h"
 #include "core/graph/canonical.h"
 
 namespace tofu {
@@ -89,6 +90,30 @@ std::vector<int> SearchVariables::Choices(int variable, const std::vector<int>& 
                            : OperatorChoices(graph_, grid_, subject.id, history);
 }
 
+bool SearchVariables::CanMeetHint(int variable, std::vector<int> history) const {
+  const std::vector<int>& hint = hints_[variable];
+  const size_t step = history.size();
+  if (step == hint.size()) return true;
+  std::vector<int> choices = {kReplicated};
+  if (hint[step] != kReplicated) choices = Choices(variable, history);
+  history.push_back(0);
+  return std::any_of(choices.begin(), choices.end(), [&](int choice) {
+    history.back() = choice;
+    return (hint[step] == kFree || hint[step] == choice) && CanMeetHint(variable, history);
+  });
+}
+
+std::vector<int> SearchVariables::LeaveHintPossible(int variable, std::vector<int> history,
+                                                    const std::vector<int>& choices) const {
+  std::vector<int> meeting;
+  for (int choice : choices) {
+    history.push_back(choice);
+    if (CanMeetHint(variable, history)) meeting.push_back(choice);
+    history.pop_back();
+  }
+  return meeting;
+}
+
 std::vector<std::vector<int>> SearchVariables::SequencesOf(int variable) const {
   std::vector<std::vector<int>> sequences = {{}};
   for (int step = 0; step < grid_.num_steps(); ++step) {
@@ -113,15 +138,27 @@ std::vector<std::vector<int>> SearchVariables::SequencesOf(int variable) const {
 }
 
 std::vector<SharedSequences> SearchVariables::Sequences() const {
-  std::map<std::vector<int64_t>, SharedSequences> known;
   std::vector<SharedSequences> all;
+  std::vector<SharedSequences> known;
+  for (int number : NumberSequences()) {
+    if (number == static_cast<int>(known.size())) {
+      known.push_back(std::make_shared<std::vector<std::vector<int>>>(
+          SequencesOf(static_cast<int>(all.size()))));
+    }
+    all.push_back(known[number]);
+  }
+  return all;
+}
+
+std::vector<int> SearchVariables::NumberSequences() const {
+  Numbering numbering;
+  std::vector<int> numbers;
   for (int variable = 0; variable < size(); ++variable) {
     const Subject& subject = subjects_[variable];
     std::vector<int64_t> key = {subject.is_tensor};
     key.push_back(subject.is_tensor ? graph_.tensor(subject.id).MayReplicate()
                                     : graph_.op(graph_.ChoiceRoot(subject.id)).may_repeat);
-    const std::vector<int64_t>& extents =
-        subject.is_tensor ? graph_.tensor(subject.id).shape : graph_.op(subject.id).axis_extents;
+    const std::vector<int64_t>& extents = Extents(variable);
     const std::vector<int> uneven =
         subject.is_tensor ? graph_.UnevenDimensions(subject.id) : graph_.UnevenAxes(subject.id);
     key.insert(key.end(), extents.begin(), extents.end());
@@ -129,12 +166,46 @@ std::vector<SharedSequences> SearchVariables::Sequences() const {
     key.insert(key.end(), uneven.begin(), uneven.end());
     key.push_back(-1);
     key.insert(key.end(), hints_[variable].begin(), hints_[variable].end());
-    SharedSequences& found = known[key];
-    if (found == nullptr)
-      found = std::make_shared<std::vector<std::vector<int>>>(SequencesOf(variable));
-    all.push_back(found);
+    numbers.push_back(numbering.Of(key));
   }
-  return all;
+  return numbers;
+}
+
+const std::vector<int64_t>& SearchVariables::Extents(int variable) const {
+  const Subject& subject = subjects_[variable];
+  return subject.is_tensor ? graph_.tensor(subject.id).shape : graph_.op(subject.id).axis_extents;
+}
+
+double SearchVariables::CountSequences(int variable) const {
+  // What may follow a history depends on the parts that each dimension is in, not on their order.
+  struct Histories {
+    std::vector<int> first;
+    double count = 0;
+  };
+  std::map<std::vector<int64_t>, Histories> by_parts;
+  by_parts[std::vector<int64_t>(Extents(variable).size(), 1)] = {{}, 1};
+  for (int step = 0; step < grid_.num_steps(); ++step) {
+    const int hint = hints_[variable].empty() ? kFree : hints_[variable][step];
+    std::map<std::vector<int64_t>, Histories> longer;
+    for (const auto& [parts, histories] : by_parts) {
+      for (int choice :
+           hint == kReplicated ? std::vector<int>{hint} : Choices(variable, histories.first)) {
+        if (hint != kFree && hint != choice) continue;
+        std::vector<int64_t> next = parts;
+        if (choice != kReplicated) next[choice] *= grid_.factor(step);
+        Histories& found = longer[next];
+        if (found.count == 0) {
+          found.first = histories.first;
+          found.first.push_back(choice);
+        }
+        found.count += histories.count;
+      }
+    }
+    by_parts = std::move(longer);
+  }
+  double count = 0;
+  for (const auto& [parts, histories] : by_parts) count += histories.count;
+  return count;
 }
 
 std::vector<std::vector<int>> SearchVariables::Domains(
@@ -152,6 +223,10 @@ std::vector<std::vector<int>> SearchVariables::Domains(
                     FormatList({choices.begin(), choices.end()});
       }
       choices = {hint};
+    } else if (!hints_[variable].empty()) {
+      // If no choice leaves the hint for later steps possible, the step that it is for says so.
+      const std::vector<int> meeting = LeaveHintPossible(variable, histories[variable], choices);
+      if (!meeting.empty()) choices = meeting;
     }
     domains.push_back(std::move(choices));
   }

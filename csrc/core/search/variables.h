@@ -58,6 +58,12 @@ class SearchVariables {
    */
   std::vector<SharedSequences> Sequences() const;
 
+  /*! \brief Numbers by variable, from 0 on: equal where the sequences are, without listing them. */
+  std::vector<int> NumberSequences() const;
+
+  /*! \brief How many sequences a variable has, without listing them. */
+  double CountSequences(int variable) const;
+
   /*! \brief "tensor 3" or "operator 5": the first member of the class. */
   std::string Name(int variable) const;
 
@@ -67,7 +73,13 @@ class SearchVariables {
     int id;
   };
 
+  /*! \brief Whether choices of later steps can meet the variable's hint after `history`. */
+  bool CanMeetHint(int variable, std::vector<int> history) const;
+  /*! \brief The choices of the next step after which the hint can be met. */
+  std::vector<int> LeaveHintPossible(int variable, std::vector<int> history,
+                                     const std::vector<int>& choices) const;
   void AddHint(const std::string& name, int variable, const std::vector<int>& hint, int num_steps);
+  const std::vector<int64_t>& Extents(int variable) const;
   std::vector<int> Choices(int variable, const std::vector<int>& history) const;
   std::vector<std::vector<int>> SequencesOf(int variable) const;
 

@@ -1,0 +1,141 @@
+"""Random small graphs for searches: operators over matrices that they share, loops, recurrences and repeated layers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.search.written_steps import OPERATORS, Writer, recurrence
+from tofu.graph import Carry, Operator, TensorKind
+from tofu.tdl import Sum
+
+SMALL, LARGE = 4, 2**16  # bytes of an element: tensors of small elements may be replicated
+
+
+@OPERATORS.op
+def flip(x):
+    return lambda i, j: x[j, i]
+
+
+@OPERATORS.op
+def add_three(a, b, c):
+    return lambda i, j: a[i, j] + b[i, j] + c[i, j]
+
+
+@OPERATORS.op
+def total(x):
+    return lambda i: Sum(lambda j: x[i, j])
+
+
+@OPERATORS.op
+def scale_rows(x, factors):
+    return lambda i, j: x[i, j] * factors[i]
+
+
+class RandomWriter(Writer):
+    """A writer that draws operators over the matrices it has written."""
+
+    def __init__(self, rng, items):
+        super().__init__()
+        self.rng, self.items = rng, items
+
+    def resize(self, tensor):
+        """Draw the element size of a tensor; return its position."""
+        self.tensors[tensor] = replace(self.tensors[tensor], item_bytes=self.rng.choice(self.items))
+        return tensor
+
+    def matrix(self, rows=None, columns=None):
+        """Return a new input."""
+        rows, columns = rows or self.draw_extent(), columns or self.draw_extent()
+        return self.resize(self.variable(f"x{len(self.tensors)}", rows, columns, TensorKind.INPUT))
+
+    def draw_extent(self):
+        return self.rng.choice((2, 3, 4, 4, 6, 8, 8, 9))
+
+    def make(self, op, inputs, shape):
+        """Add an operator whose output has this shape."""
+        name = f"{op}{len(self.operators)}"
+        output = self.variable(f"{name}_output", *((*shape, 1)[:2]), TensorKind.INTERMEDIATE)
+        self.tensors[output] = replace(self.tensors[output], shape=tuple(shape))
+        self.operators.append(Operator(name, op, {}, tuple(inputs), (output,), self.phase))
+        return self.resize(output)
+
+    def draw_operator(self, matrices):
+        """Add an operator that reads one of these matrices; return its result, a matrix."""
+        rng, x = self.rng, self.rng.choice(matrices)
+        rows, columns = shape = self.tensors[x].shape
+        alike = [t for t in matrices if self.tensors[t].shape == shape]
+        kind = rng.choice(("product", "activate", "activate", "flip", "add", "add", "add_three", "scale_rows"))
+        if kind == "product":
+            fitting = [t for t in matrices if self.tensors[t].shape[0] == columns]
+            other = rng.choice(fitting) if fitting and rng.random() < 0.5 else self.matrix(columns)
+            return self.resize(self.apply("product", x, other))
+        if kind == "flip":
+            return self.make(kind, (x,), (columns, rows))
+        if kind == "activate":
+            return self.make(kind, (x,), shape)
+        if kind == "scale_rows":
+            return self.make(kind, (x, self.make("total", (rng.choice(alike),), (rows,))), shape)
+        draw = lambda: rng.choice(alike) if rng.random() < 0.5 else self.matrix(*shape)  # noqa: E731
+        others = [draw() for _ in range(2 if kind == "add_three" else 1)]
+        return self.make(kind, (x, *others), shape)
+
+
+def draw_graph(rng):
+    """Return a random graph."""
+    kind = rng.choices(("plain", "loop", "recurrence", "layers"), (24, 8, 3, 1))[0]
+    if kind == "recurrence":
+        graph = recurrence(rng.randint(2, 4), batch=rng.choice((4, 6)), width=rng.choice((4, 8)))
+        return replace(graph, tensors=tuple(replace(t, item_bytes=LARGE) for t in graph.tensors))
+    if kind == "layers":
+        return draw_layers(rng)
+    write = RandomWriter(rng, rng.choice(((SMALL,), (LARGE,), (LARGE,), (SMALL, LARGE))))
+    matrices = [write.matrix()]
+    for _ in range(rng.randint(1, 4)):
+        matrices.append(write.draw_operator(matrices))
+    carries = ()
+    if kind == "loop":
+        carries = (add_loop(write, matrices),)
+    read = {t for operator in write.operators for t in operator.inputs}
+    outputs = [t for t in matrices if t not in read or rng.random() < 0.2]
+    next_values = draw_next_values(write, matrices) if rng.random() < 0.3 else {}
+    return write.graph(outputs, carries=carries, next_values=next_values)
+
+
+def draw_layers(rng):
+    """Return a chain of equal layers."""
+    write, width = RandomWriter(rng, (LARGE,)), rng.choice((4, 8))
+    x = write.matrix(rng.choice((4, 6, 8)), width)
+    for layer in range(rng.randint(6, 8)):
+        weight = write.resize(write.variable(f"weight{layer}", width, width))
+        x = write.make("activate", (write.resize(write.apply("product", x, weight)),), write.tensors[x].shape)
+    return write.graph([x])
+
+
+def add_loop(write, matrices):
+    """Add a loop that carries a matrix; what it is after the loop joins `matrices`."""
+    rng, times = write.rng, write.rng.randint(2, 5)
+    start = rng.choice(matrices)
+    state = write.resize(write.variable("state", *write.tensors[start].shape, TensorKind.CARRY))
+    body = [state]
+    for _ in range(rng.randint(1, 3)):
+        body.append(write.draw_operator([body[-1], *rng.sample(matrices, min(1, len(matrices)))]))
+    following = next((t for t in reversed(body) if write.tensors[t].shape == write.tensors[state].shape), state)
+    if following == state:
+        following = write.make("activate", (state,), write.tensors[state].shape)
+    for tensor in range(state, len(write.tensors)):
+        if write.tensors[tensor].kind is not TensorKind.INPUT:
+            write.tensors[tensor] = replace(write.tensors[tensor], times=times)
+    last = write.variable("last", *write.tensors[state].shape, TensorKind.CARRY)
+    write.tensors[last] = replace(write.tensors[last], item_bytes=write.tensors[state].item_bytes)
+    matrices += [last, write.make("activate", (last,), write.tensors[last].shape)]
+    return Carry(state, (start, following), last)
+
+
+def draw_next_values(write, matrices):
+    """Give an input a next value of its shape, if there is one."""
+    made = {operator.outputs[0] for operator in write.operators}
+    for variable, tensor in enumerate(write.tensors):
+        values = [t for t in matrices if t in made and write.tensors[t].shape == tensor.shape]
+        if tensor.kind is TensorKind.INPUT and values:
+            return {variable: write.rng.choice(values)}
+    return {}

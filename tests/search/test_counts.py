@@ -1,0 +1,55 @@
+"""Counts of bytes that 64 bits cannot hold are refused, with the tensor and the limit."""
+
+import pytest
+
+from tests.search.written_steps import Writer, WrittenOperators
+from tofu.errors import InfeasibleError, UnsupportedError
+from tofu.graph import TensorKind
+from tofu.search import find_strategies, pose_problem
+from tofu.search.algorithms import ALGORITHMS
+from tofu.search.cost import price
+from tofu.search.topology import Arrangement
+
+
+def pose(shape, operators=1, factors=(2, 2)):
+    """Return the problem of a chain of operators over a matrix."""
+    write = Writer()
+    x = write.variable("x", *shape, TensorKind.INPUT)
+    for _ in range(operators):
+        x = write.apply("activate", x)
+    graph = write.graph([x])
+    return pose_problem(graph, find_strategies(graph, WrittenOperators()), factors)
+
+
+@pytest.mark.parametrize("shape", [(2**31, 2**33), (2**31, 2**31), (2**30, 2**30), (2**29, 2**29)])
+def test_a_tensor_too_large_to_count_is_refused(shape):
+    size = shape[0] * shape[1] * 4
+    with pytest.raises(
+        UnsupportedError, match=rf"to each of 4 workers.* 2\^62 = .*\n.*x of shape .*: {size:,} bytes, 1 x in"
+    ):
+        pose(shape)
+
+
+def test_the_largest_tensor_is_planned():
+    problem = pose((2**29, 2**28))
+    solution = ALGORITHMS["exact"].solve(problem)
+    assert solution.exact.is_optimal
+    assert price(problem, solution.choices) == 0
+
+
+def test_a_plan_that_moves_too_much_to_count_is_refused():
+    with pytest.raises(InfeasibleError, match=r"too large to plan for 4 workers .* 2\^50 bytes"):
+        ALGORITHMS["exact"].solve(pose((2**29, 2**28)), {"x": 0, "activate0_output": 1})
+
+
+def test_a_graph_too_large_to_count_is_refused():
+    with pytest.raises(
+        UnsupportedError, match=r"The 3,001 tensors of the graph may move .* bytes among 4 workers, .* 2\^62 = "
+    ):
+        pose((2**29, 2**28), operators=3000)
+
+
+def test_a_step_of_weeks_is_no_conflict_of_hints():
+    problem = pose((2**20, 2**20)).arrange(Arrangement((2, 2), (1.0, 1.0)))
+    with pytest.raises(InfeasibleError, match=r"2\^50 bytes or nanoseconds"):
+        ALGORITHMS["exact"].solve(problem, {"x": 0, "activate0_output": 1})

@@ -1,0 +1,66 @@
+"""What plans under hints claim is true."""
+
+import pytest
+
+from tests.search.hinted_campaign import RULES, run
+from tests.search.written_steps import Writer, WrittenOperators
+from tofu.graph import TensorKind
+from tofu.search import find_strategies, pose_problem
+from tofu.search.algorithms import ALGORITHMS
+from tofu.search.cost import price
+from tofu.search.native import FETCHES
+
+
+@pytest.mark.parametrize("rules", list(RULES))
+def test_no_plan_under_hints_moves_less_than_claimed(rules):
+    false, seen = run(range(60), rules)
+    assert not false
+    assert seen["plans"] >= 50
+    assert seen["a search under more hints"] >= 50
+
+
+def join_of_a_sum():
+    """Return a step whose state a becomes c + (a + b), of matrices too large to replicate."""
+    write = Writer()
+    a, b, c = (write.variable(name, 256, 256, TensorKind.INPUT) for name in "abc")
+    return write.graph([], next_values={a: write.apply("add", c, write.apply("add", a, b))})
+
+
+def pose(graph, moves, factors=(2,)):
+    return pose_problem(graph, find_strategies(graph, WrittenOperators()), factors, moves=moves)
+
+
+def solve(problem, hints):
+    solution = ALGORITHMS["exact"].solve(problem, hints)
+    return solution, price(problem, solution.choices)
+
+
+@pytest.mark.parametrize("moves", RULES.values(), ids=RULES)
+def test_a_hint_on_one_operand_leaves_the_other_free(moves):
+    problem = pose(join_of_a_sum(), moves)
+    hints = {"a": 0, "b": 0, "c": 1}
+    solution, moved = solve(problem, hints)
+    assert moved == solve(problem, {**hints, "add0_output": 0})[1] == 256 * 256 * 4 // 2
+    assert solution.exact.is_optimal
+
+
+def test_a_replicated_result_leaves_its_operand_split():
+    """Both readers of a result need it whole; whole operands of the operator would move as much again."""
+    write = Writer()
+    x = write.variable("x", 256, 256, TensorKind.INPUT)
+    tall = [write.variable(name, 4096, 256, TensorKind.INPUT) for name in "vw"]
+    result = write.apply("activate", write.apply("activate", x))
+    problem = pose(write.graph([write.apply("product", other, result) for other in tall]), FETCHES).hold(0.0)
+    hints = {"x": 0, "v": 0, "w": 0}
+    solution, moved = solve(problem, hints)
+    assert moved == solve(problem, {**hints, "activate0_output": 0})[1] == 256 * 256 * 4
+    assert solution.exact.is_optimal
+
+
+@pytest.mark.parametrize("algorithm", ["exact", "recursive"])
+def test_a_hint_for_a_later_step_restricts_the_steps_before(algorithm):
+    write = Writer()
+    x = write.variable("x", 2, 6, TensorKind.INPUT)
+    problem = pose(write.graph([write.apply("activate", x)]), FETCHES, (2, 2))
+    choices = ALGORITHMS[algorithm].solve(problem, {"x": [..., 0]}).choices
+    assert list(choices.layout(x)) == [1, 0]
