@@ -17,7 +17,7 @@ from tofu import _core
 from tofu.analysis import OperatorAccess
 from tofu.collector import collecting_rarely
 from tofu.engine import Engine, Source
-from tofu.graph import Graph, TensorKind
+from tofu.graph import Graph, Lines, TensorKind
 from tofu.lowering import Settled, lower, prepare_inference, settle
 from tofu.plan import Plan
 from tofu.planning.find import Found, check_limit, find_plan, remember_plan
@@ -241,6 +241,7 @@ def describe(
         inputs={tensor.name: tensor.shape for tensor in graph.tensors if tensor.kind is TensorKind.INPUT},
         search_seconds=seconds,
         search_bytes=found.search_bytes,
+        lines=Lines(graph.operators),
     ).sealed()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,6 +45,7 @@ OPTIONAL_FIELDS = {
     "reread",
     "inputs",
     "digest",
+    "lines",
 }  # that a saved plan need not have
 
 # A tensor that is smaller as a whole may be held by every worker.
@@ -100,6 +102,8 @@ class Plan:
     digest
         Of everything else that is saved, as it was when the plan was found: it says whether `optimality` is about this plan, or about
         the one that this was before somebody edited it. Empty for plans that were not found by Tofu, or saved without it.
+    lines
+        Operator name -> the line of the user's program that it is of, as `file:line`, where the engine knows it. Not saved.
     """
 
     workers: int
@@ -122,6 +126,7 @@ class Plan:
     reread: tuple[str, ...] = ()
     inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     digest: str = field(default="", compare=False)
+    lines: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
@@ -296,10 +301,12 @@ class Plan:
         if self.worker_bytes:
             bounds = map(format_bytes, (min(self.worker_bytes), max(self.worker_bytes)))
             lines[0] += f"; memory per worker {' to '.join(dict.fromkeys(bounds))}"
-        for kind, choices in (("operator", self.operators), ("tensor", self.tensors)):
-            rows = [(kind, *(f"step {i + 1}" for i in range(len(self.factors))))]
+        found = {name: shorten_line(self.lines.get(name, "")) for name in self.operators} if self.lines else {}
+        for kind, choices, last in (("operator", self.operators, found), ("tensor", self.tensors, {})):
+            rows = [(kind, *(f"step {i + 1}" for i in range(len(self.factors))), "line" if last else "")]
             rows += [
-                (name, *("-" if step is None else str(step) for step in choice)) for name, choice in choices.items()
+                (name, *("-" if step is None else str(step) for step in choice), last.get(name, ""))
+                for name, choice in choices.items()
             ]
             lines += ["", *align(rows)]
         if self.kept:
@@ -307,6 +314,12 @@ class Plan:
         if self.reread:
             lines += ["", f"fetched again by every reader: {', '.join(self.reread)}"]
         return "\n".join(lines)
+
+
+def shorten_line(line: str) -> str:
+    """Return a line of a program as `file:line`, the file as it is called from the working directory if it is below that."""
+    below = os.path.join(os.getcwd(), "")
+    return line.removeprefix(below)
 
 
 def format_count(count: int, noun: str) -> str:

@@ -126,6 +126,7 @@ def jax() -> None:
 @_takes_step
 @TAKES_UNEVEN
 @takes(SHOWN)
+@click.option("--lines", is_flag=True, help="Show the line of the program that each layer is of.")
 def plan(request: Request, **shown: Any) -> None:
     """Plan a step: how each operator is split, what moves, what each device holds.
 

@@ -253,6 +253,7 @@ class _Graph:
                 self._list_tensors(equation.outputs),
                 Phase.FORWARD,  # the step is one program, in which nothing is fed between its phases
                 origin=equation,
+                find_line=equation.line.find,
             )
         )
 
