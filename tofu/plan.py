@@ -11,7 +11,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from math import prod
 from types import MappingProxyType
@@ -26,6 +26,7 @@ from tofu.reading import (
     read_list,
     read_mapping,
     read_not_negative,
+    read_object,
     read_positive,
     read_string,
     read_whole,
@@ -46,13 +47,45 @@ OPTIONAL_FIELDS = {
     "inputs",
     "digest",
     "lines",
+    "undescribed",
 }  # that a saved plan need not have
 
 # A tensor that is smaller as a whole may be held by every worker.
 REPLICATION_LIMIT_BYTES = 64 * 1024
 
+MOST_NAMES = 4  # of operators without a description, in a line
+
 Steps = tuple[int | None, ...]
 AxisSteps = tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class Undescribed:
+    """What it costs that every worker computes all of an operator, since no description holds for it.
+
+    Attributes
+    ----------
+    reason
+        Why it has no description that holds for it.
+    fetched_bytes
+        The bytes that workers read from each other for it in a training step.
+    work_share
+        Its share of the bytes that all operators read and write on one device. Every worker has this work, however many there are.
+    """
+
+    reason: str
+    fetched_bytes: int
+    work_share: float
+
+    @classmethod
+    def read(cls, value: Any, what: str) -> Undescribed:
+        """Return the one that JSON has. Raise ValueError if it is another value."""
+        fields = read_object(value, what, cls.__dataclass_fields__)
+        return cls(
+            read_string(fields.get("reason"), f"reason in {what}"),
+            read_whole(fields.get("fetched_bytes"), f"fetched_bytes in {what}"),
+            read_not_negative(fields.get("work_share"), f"work_share in {what}"),
+        )
 
 
 @dataclass(frozen=True)
@@ -102,6 +135,8 @@ class Plan:
     digest
         Of everything else that is saved, as it was when the plan was found: it says whether `optimality` is about this plan, or about
         the one that this was before somebody edited it. Empty for plans that were not found by Tofu, or saved without it.
+    undescribed
+        Operator name -> what it costs that it has no description, and every worker computes all of it (`undescribed="replicate"`).
     lines
         Operator name -> the line of the user's program that it is of, as `file:line`, where the engine knows it. Not saved.
     """
@@ -127,11 +162,13 @@ class Plan:
     inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     digest: str = field(default="", compare=False)
     lines: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    undescribed: Mapping[str, Undescribed] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tensors", MappingProxyType(dict(self.tensors)))
         object.__setattr__(self, "operators", MappingProxyType(dict(self.operators)))
         object.__setattr__(self, "inputs", MappingProxyType(dict(self.inputs)))
+        object.__setattr__(self, "undescribed", MappingProxyType(dict(self.undescribed)))
 
     @property
     def communication_seconds(self) -> float | None:
@@ -181,6 +218,11 @@ class Plan:
             "reread": self.reread,
             "inputs": dict(self.inputs),
             **({"latencies": self.latencies, "level_waits": self.level_waits} if self.latencies else {}),
+            **(
+                {"undescribed": {name: asdict(one) for name, one in self.undescribed.items()}}
+                if self.undescribed
+                else {}
+            ),
         }
 
     def to_json(self) -> str:
@@ -264,6 +306,7 @@ class Plan:
                 "inputs", partial(read_mapping, read=partial(read_list, read=partial(read_whole, least=1))), {}
             ),
             digest=read("digest", read_string, ""),
+            undescribed=read("undescribed", partial(read_mapping, read=Undescribed.read), {}),
         )
 
     def _check(self) -> None:
@@ -313,7 +356,22 @@ class Plan:
             lines += ["", f"kept once fetched: {', '.join(self.kept)}"]
         if self.reread:
             lines += ["", f"fetched again by every reader: {', '.join(self.reread)}"]
+        if self.undescribed:
+            lines += ["", self.describe_undescribed()]
         return "\n".join(lines)
+
+    def describe_undescribed(self) -> str:
+        """Return a line that names the operators without a description and what they cost, "" if there are none."""
+        if not self.undescribed:
+            return ""
+        names = [f"{name} ({one.reason})" for name, one in self.undescribed.items()]
+        more = f" and {len(names) - MOST_NAMES} more" if names[MOST_NAMES:] else ""
+        share = sum(one.work_share for one in self.undescribed.values())
+        fetched = sum(one.fetched_bytes for one in self.undescribed.values())
+        return (
+            f"not described, so that every worker computes all of it: {', '.join(names[:MOST_NAMES])}{more}; "
+            f"{share:.1%} of the step's work, and {format_bytes(fetched)} fetched for it"
+        )
 
 
 def shorten_line(line: str) -> str:

@@ -86,6 +86,16 @@ def _describe(partition: Partition, title: str, track: Track) -> dict[str, Any]:
         "durations": describe_durations(partition, track),
         "held": partition.task.engine.backend.measured + (", with a momentum" if partition.graph.updated else ""),
         "axes": f"Axes, of an operator's result: {axes}." if axes else "",
+        "undescribed": [
+            {
+                "name": name,
+                "line": shorten_line(plan.lines.get(name, "")),
+                "reason": one.reason,
+                "work": f"{one.work_share:.1%}",
+                "fetched": format_bytes(one.fetched_bytes),
+            }
+            for name, one in plan.undescribed.items()
+        ],
         "explained": explained,
         "has_lines": any(layer["line"] for layer in shown),
         "layers": shown,

@@ -161,6 +161,8 @@ def print_partition(console: Console, partition: Partition, max_rows: int | None
         )
     held = f", {format_bytes(made.search_bytes)} of tables" if made.search_bytes else ""
     console.print(f"{made.algorithm} search, {made.optimality}; {made.search_seconds:.2f} s{held}\n", style="dim")
+    if made.undescribed:
+        console.print(f"{made.describe_undescribed()}\n", soft_wrap=True, markup=False)
     console.print(layer_table(partition, max_rows, has_lines))
     console.print(LEGEND, style="dim")
     if axes := explain_axes(partition):

@@ -98,9 +98,9 @@ def _analyse_operator(
     except (DescriptionError, UnsupportedError) as error:
         place, _, reason = str(error).partition(": ")
         is_place = re.fullmatch(r".*\.py:\d+", place) is not None
-        described = f"{reason} (described in {place})" if is_place else str(error)
         if undescribed == "replicate":
-            return whole_access(inputs, outputs, described)
+            return whole_access(inputs, outputs, reason if is_place else str(error))
+        described = f"{reason} (described in {place})" if is_place else str(error)
         given = " and ".join(map(str, inputs)) or "nothing"
         raise type(error)(
             f'{operator.op} {operator.full_name} of {given}: {described}. With undescribed="replicate" every worker computes it whole.'
